@@ -1,0 +1,2 @@
+//! `farpost`: the command for people.
+fn main() {}

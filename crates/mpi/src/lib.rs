@@ -1,0 +1,17 @@
+//! MPI semantics in Rust. No globals: a [`world::World`] value owns everything, so that a test or a
+//! simulation can hold many. Knows nothing of C or of environment variables.
+//!
+//! A folder a chapter of the standard: `p2p`, `datatype`, `op`, `coll`, `comm`, `group`, `topo`, `info`,
+//! `attr`, `errors`, and `engine` (progress, requests, matching) and `device` (one file per way to carry
+//! MPI messages) below them.
+#![deny(unsafe_code)]
+
+pub mod buffer;
+pub mod datatype;
+pub mod errors;
+pub mod op;
+
+pub use errors::{Error, ErrorClass, Result};
+
+/// A rank in a communicator's group. Negative values are the ABI's sentinels.
+pub type Rank = i32;
