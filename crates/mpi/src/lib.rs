@@ -9,6 +9,7 @@
 pub mod buffer;
 pub mod datatype;
 pub mod errors;
+pub mod handle;
 pub mod op;
 
 pub use errors::{Error, ErrorClass, Result};

@@ -1,0 +1,276 @@
+//! Handle values of dynamic objects and the tables they live in.
+//!
+//! A handle *is* the value the C program holds, so a table must recognise any value a program may
+//! invent: stale, null or garbage. Layout of a handle, from bit 0: 22 bits slot index, 5 bits low
+//! generation, 4 bits kind, one zero bit, 32 bits high generation. The low half is a positive `i32`
+//! that is unique among live objects (`MPI_Type_toint` and its kin); values below 0x1000 stay free for
+//! the ABI's predefined handles.
+//!
+//! Cost class: look-up is fast path (mask, bounds check, compare); insert and remove are O(1).
+
+use crate::errors::{Error, ErrorClass, Result};
+
+const INDEX_BITS: u32 = 22;
+const GEN_LOW_BITS: u32 = 5;
+const KIND_SHIFT: u32 = INDEX_BITS + GEN_LOW_BITS;
+const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
+const LOW_MASK: usize = 0x7fff_ffff;
+/// Set in the stored handle of an empty slot; zero in every handle given out.
+const EMPTY: usize = 1 << 31;
+
+/// What a handle refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    Comm = 1,
+    Group = 2,
+    Datatype = 3,
+    Op = 4,
+    Request = 5,
+    Info = 6,
+    Errhandler = 7,
+    Message = 8,
+    Win = 9,
+    File = 10,
+    Session = 11,
+}
+
+impl Kind {
+    const ALL: [Kind; 11] = [
+        Kind::Comm,
+        Kind::Group,
+        Kind::Datatype,
+        Kind::Op,
+        Kind::Request,
+        Kind::Info,
+        Kind::Errhandler,
+        Kind::Message,
+        Kind::Win,
+        Kind::File,
+        Kind::Session,
+    ];
+
+    /// The kind a dynamic handle claims to be of; `None` for predefined values and garbage.
+    pub fn of(handle: usize) -> Option<Kind> {
+        if handle & EMPTY != 0 {
+            return None;
+        }
+        let number = (handle & LOW_MASK) >> KIND_SHIFT;
+        Self::ALL.get(number.wrapping_sub(1)).copied()
+    }
+}
+
+struct Slot<T> {
+    /// The handle of the value here, or the next handle to give out with [`EMPTY`] set.
+    handle: usize,
+    value: Option<T>,
+}
+
+/// Objects of one kind by handle. A freed handle is not given out again before 2^37 reuses of its slot.
+pub struct Table<T> {
+    kind: Kind,
+    slots: Vec<Slot<T>>,
+    /// Empty slots, last freed on top: a warm slot is used again first.
+    free: Vec<u32>,
+}
+
+impl<T> Table<T> {
+    /// An empty table; allocates at the first insert.
+    pub const fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Stores `value` and returns its handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when 2^22 objects of this kind are alive.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> Result<usize> {
+        self.insert_with(|_| value)
+    }
+
+    /// As [`Table::insert`] for values that know their own handle.
+    #[inline]
+    pub fn insert_with(&mut self, make: impl FnOnce(usize) -> T) -> Result<usize> {
+        let index = match self.free.pop() {
+            Some(index) => index as usize,
+            None => self.grow()?,
+        };
+        let slot = &mut self.slots[index];
+        slot.handle &= !EMPTY;
+        slot.value = Some(make(slot.handle));
+        Ok(slot.handle)
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result<usize> {
+        let index = self.slots.len();
+        if index > INDEX_MASK {
+            return Err(Error::new(
+                ErrorClass::ERR_NO_MEM,
+                format!(
+                    "{:?}: {} objects are alive, the most a process can hold; free some",
+                    self.kind, index
+                ),
+            ));
+        }
+        self.slots.push(Slot {
+            handle: index | (self.kind as usize) << KIND_SHIFT | EMPTY,
+            value: None,
+        });
+        Ok(index)
+    }
+
+    /// The value of a live handle; `None` for anything else.
+    #[inline]
+    pub fn get(&self, handle: usize) -> Option<&T> {
+        let slot = self.slots.get(handle & INDEX_MASK)?;
+        if slot.handle != handle {
+            return None;
+        }
+        slot.value.as_ref()
+    }
+
+    /// The value of a live handle, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
+        let slot = self.slots.get_mut(handle & INDEX_MASK)?;
+        if slot.handle != handle {
+            return None;
+        }
+        slot.value.as_mut()
+    }
+
+    /// Takes the value out; the handle is dead from now on.
+    #[inline]
+    pub fn remove(&mut self, handle: usize) -> Option<T> {
+        let index = handle & INDEX_MASK;
+        let slot = self.slots.get_mut(index)?;
+        if slot.handle != handle {
+            return None;
+        }
+        let value = slot.value.take()?;
+        slot.handle = next_generation(handle) | EMPTY;
+        self.free.push(index as u32);
+        Some(value)
+    }
+
+    /// The live handle whose low half is `int` (the inverse of `handle as i32`).
+    #[inline]
+    pub fn from_int(&self, int: i32) -> Option<usize> {
+        let low = usize::try_from(int).ok()?;
+        let slot = self.slots.get(low & INDEX_MASK)?;
+        (slot.handle & (LOW_MASK | EMPTY) == low && slot.value.is_some()).then_some(slot.handle)
+    }
+
+    /// Number of live objects.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether no object is alive.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Live handles and their values, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.slots
+            .iter()
+            .filter_map(|slot| Some((slot.handle, slot.value.as_ref()?)))
+    }
+}
+
+/// The same slot and kind, one generation on; wraps after 2^37.
+fn next_generation(handle: usize) -> usize {
+    const GEN_LOW_ONE: usize = 1 << INDEX_BITS;
+    const GEN_LOW_MASK: usize = ((1 << GEN_LOW_BITS) - 1) << INDEX_BITS;
+    if handle & GEN_LOW_MASK != GEN_LOW_MASK {
+        handle + GEN_LOW_ONE
+    } else {
+        (handle & !GEN_LOW_MASK).wrapping_add(1 << 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{HashMap, HashSet};
+
+    #[test]
+    fn a_handle_is_a_positive_int_of_its_kind() {
+        let mut table = Table::new(Kind::Session);
+        let handle = table.insert("a").unwrap();
+        assert!(handle as i32 > 0xfff);
+        assert_eq!(Kind::of(handle), Some(Kind::Session));
+        assert_eq!(table.from_int(handle as i32), Some(handle));
+        assert_eq!(table.from_int(-1), None);
+        assert_eq!(Kind::of(0x209), None);
+        assert_eq!(Kind::of(usize::MAX), None);
+    }
+
+    #[test]
+    fn a_freed_handle_stays_dead_while_its_slot_lives_on() {
+        let mut table = Table::new(Kind::Request);
+        let mut seen = HashSet::new();
+        for round in 0..200 {
+            let handle = table.insert(round).unwrap();
+            assert!(seen.insert(handle), "{handle:#x} came back");
+            assert_eq!(table.remove(handle), Some(round));
+            assert_eq!(table.remove(handle), None);
+            for old in &seen {
+                assert_eq!(table.get(*old), None);
+                assert_eq!(table.get(*old | EMPTY), None);
+            }
+        }
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn the_table_says_when_it_is_full() {
+        let mut table = Table::new(Kind::Info);
+        for _ in 0..=INDEX_MASK {
+            table.insert(()).unwrap();
+        }
+        assert_eq!(table.insert(()).unwrap_err().class, ErrorClass::ERR_NO_MEM);
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..300)) {
+            let mut table = Table::new(Kind::Comm);
+            let mut model: HashMap<usize, usize> = HashMap::new();
+            let mut ints = HashSet::new();
+            for (number, (add, which)) in steps.into_iter().enumerate() {
+                if add || model.is_empty() {
+                    let handle = table.insert(number).unwrap();
+                    prop_assert!(model.insert(handle, number).is_none());
+                } else {
+                    let mut keys: Vec<_> = model.keys().copied().collect();
+                    keys.sort_unstable();
+                    let handle = keys[which.index(keys.len())];
+                    prop_assert_eq!(table.remove(handle), model.remove(&handle));
+                }
+                ints.clear();
+                for (handle, value) in &model {
+                    prop_assert_eq!(table.get(*handle), Some(value));
+                    prop_assert_eq!(table.from_int(*handle as i32), Some(*handle));
+                    prop_assert!(ints.insert(*handle as i32));
+                }
+                prop_assert_eq!(table.len(), model.len());
+            }
+        }
+
+        #[test]
+        fn garbage_is_never_live(garbage in any::<usize>()) {
+            let mut table = Table::new(Kind::Win);
+            let handle = table.insert(()).unwrap();
+            prop_assert_eq!(table.get(garbage).is_some(), garbage == handle);
+        }
+    }
+}
