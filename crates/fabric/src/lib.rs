@@ -1,1 +1,64 @@
-//! Farpost fabric.
+//! The network interface as software sees it, and its implementations as sibling modules.
+//!
+//! Small traits, one per thing that the papers' adapters can do; a fabric implements those it has:
+//!
+//! | Trait | What | Where it comes from |
+//! |---|---|---|
+//! | [`RemoteMemory`] | export, import, put, get, fence, mapped access | Sun Fire Link, RDMA |
+//! | [`PacketQueue`] | bounded packets, two priorities | Myrinet/FM, Arctic/StarT-X |
+//! | [`BulkTransfer`] | a descriptor in, a completion out | StarT-X RDMA mode, SeaStar DMA |
+//! | [`Interrupt`] | ring a peer, sleep until rung | all of them |
+//! | [`ErrorStatus`] | sticky errors, each naming peer and cause | Sun's CESR |
+//! | [`Counters`] | traffic per peer, watchable by another process | |
+//! | [`Topology`] | hosts, rails, distances | RSMAPI |
+//!
+//! Protocol code is generic over these traits and monomorphised. Nothing here knows of MPI, of
+//! communicators, or of any messaging layer.
+
+mod bulk;
+mod counters;
+mod error;
+mod interrupt;
+mod memory;
+mod packet;
+pub mod shm;
+pub mod sync;
+mod topology;
+
+pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, Ticket};
+pub use counters::{Counter, Counters};
+pub use error::{ErrorStatus, FabricError, Fault};
+pub use interrupt::{Interrupt, Wake};
+pub use memory::{Access, LINE_BYTES, Line, LocalMemory, Permission, Remote, RemoteMemory, SegmentId};
+pub use packet::{PACKET_BYTES, PacketQueue, Priority, TrySend};
+pub use topology::{Distance, Topology};
+
+/// A process of the job, numbered from 0 without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(pub u32);
+
+impl Peer {
+    /// The number as an index.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl core::fmt::Display for Peer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "process {}", self.0)
+    }
+}
+
+/// Everything the messaging layers ask of an adapter.
+pub trait Fabric:
+    RemoteMemory + PacketQueue + BulkTransfer + Interrupt + ErrorStatus + Counters + Topology
+{
+    /// Who I am.
+    fn me(&self) -> Peer;
+    /// Processes in the job.
+    fn size(&self) -> u32;
+    /// A short name for people: `shm`, `tcp`.
+    fn name(&self) -> &'static str;
+}

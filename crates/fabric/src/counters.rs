@@ -1,0 +1,49 @@
+//! Traffic counters per peer, in memory that another process may watch while the job runs.
+
+use crate::Peer;
+
+/// What is counted, per peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Postboxes or packets sent.
+    Sent = 0,
+    /// Bytes of payload sent.
+    SentBytes = 1,
+    /// Postboxes or packets received.
+    Received = 2,
+    /// Bytes of payload received.
+    ReceivedBytes = 3,
+    /// Times a sender found no room.
+    Stalls = 4,
+    /// Times something was sent again.
+    Retries = 5,
+    /// Bytes moved in bulk, in one copy.
+    BulkBytes = 6,
+    /// Values refused because they cannot be right.
+    Faults = 7,
+}
+
+impl Counter {
+    /// Number of counters per peer.
+    pub const COUNT: usize = 8;
+    /// All of them, in order.
+    pub const ALL: [Counter; Self::COUNT] = [
+        Counter::Sent,
+        Counter::SentBytes,
+        Counter::Received,
+        Counter::ReceivedBytes,
+        Counter::Stalls,
+        Counter::Retries,
+        Counter::BulkBytes,
+        Counter::Faults,
+    ];
+}
+
+/// Counting.
+pub trait Counters {
+    /// Add `amount` to a counter of mine about `peer`. One writer, any number of watchers.
+    fn count(&self, peer: Peer, counter: Counter, amount: u64);
+    /// A counter that process `of` keeps about `peer`. Any process of the job may look.
+    fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64;
+}

@@ -1,0 +1,83 @@
+//! What can go wrong on a fabric, split by what the caller can do about it, and the sticky error status.
+
+use crate::Peer;
+
+/// An operation that failed. Back-pressure (*full*) is not an error and has its own return values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FabricError {
+    /// The peer has not published that segment, or not yet: ask again later or give up.
+    #[error("{peer} has not published segment {id:#x}")]
+    NotPublished { peer: Peer, id: u32 },
+    /// The peer's access list does not admit this process with that permission.
+    #[error("{peer} does not permit this access to segment {id:#x}")]
+    Denied { peer: Peer, id: u32 },
+    /// Offset and length leave the segment: a programming error of the caller.
+    #[error("bytes {offset} to {end} leave a segment of {len} bytes")]
+    OutOfRange { offset: usize, end: usize, len: usize },
+    /// The segment identifier is already taken by this process.
+    #[error("segment {id:#x} is already published by this process")]
+    InUse { id: u32 },
+    /// A value read from a peer's memory cannot be right. The peer is at fault; its messages are lost.
+    #[error("{peer} wrote {value:#x} where {what} was expected")]
+    Corrupt {
+        peer: Peer,
+        what: &'static str,
+        value: u64,
+    },
+    /// The peer is gone.
+    #[error("{peer} is gone ({why})")]
+    PeerDead { peer: Peer, why: String },
+    /// Something named a process that the job does not have.
+    #[error("{peer} does not exist: the job has {size} processes")]
+    NoSuchPeer { peer: Peer, size: u32 },
+    /// The fabric cannot do this at all, or not with this peer: take another way.
+    #[error("{what} is not possible with {peer}: {why}")]
+    Unsupported {
+        peer: Peer,
+        what: &'static str,
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("{what}: {source_text} (os error {errno})")]
+    Os {
+        what: &'static str,
+        errno: i32,
+        source_text: String,
+    },
+}
+
+impl FabricError {
+    /// The operating system's latest refusal, while trying `what`.
+    #[cold]
+    pub fn os(what: &'static str) -> Self {
+        Self::os_error(what, &std::io::Error::last_os_error())
+    }
+
+    /// `error` as met while trying `what`.
+    #[cold]
+    pub fn os_error(what: &'static str, error: &std::io::Error) -> Self {
+        FabricError::Os {
+            what,
+            errno: error.raw_os_error().unwrap_or(0),
+            source_text: error.kind().to_string(),
+        }
+    }
+}
+
+/// One entry of the error status: an error that happened without anybody waiting for its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Who caused it.
+    pub peer: Peer,
+    /// What happened.
+    pub error: FabricError,
+}
+
+/// Error status in the manner of Sun's CESR: per endpoint, sticky until read, naming peer and cause,
+/// showing a process only its own errors.
+pub trait ErrorStatus {
+    /// Add a fault. The list is bounded; when it is full the oldest entries stay and the rest are counted.
+    fn record_fault(&self, fault: Fault);
+    /// The faults since the last call, and how many more there were than fit.
+    fn take_faults(&self) -> (Vec<Fault>, u64);
+}

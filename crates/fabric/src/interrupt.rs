@@ -1,0 +1,30 @@
+//! Interrupts: ring a peer; sleep until rung or until a deadline.
+
+use crate::Peer;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// `ready` said so before sleeping.
+    Ready,
+    /// Somebody rang (or the system woke us for no reason: look again).
+    Rung,
+    /// The time is up.
+    Timeout,
+}
+
+/// Ringing and sleeping.
+pub trait Interrupt {
+    /// Wake `peer` if it sleeps. To be called after something was made visible to it; cheap when it is
+    /// awake.
+    fn wake(&self, peer: Peer);
+    /// Sleep until rung, at most `timeout`. `ready` is asked once more after everybody can see that we are
+    /// about to sleep, so that nothing that arrived in between is slept over.
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake;
+    /// A descriptor that becomes readable when rung, for other event loops, where the fabric has one.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+}

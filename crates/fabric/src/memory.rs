@@ -1,0 +1,116 @@
+//! Remote memory: export a segment, import a peer's, put, get, fence; plain access where the fabric maps.
+
+use crate::{FabricError, Peer};
+
+/// Bytes in a cache line, the unit that [`Remote::put_line`] delivers whole.
+pub const LINE_BYTES: usize = 64;
+
+/// One cache line.
+pub type Line = [u64; 8];
+
+/// Names a segment among those of its exporter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId(pub u32);
+
+/// What an importer may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// Get, or load from the mapping.
+    Read,
+    /// Also put, or store to the mapping.
+    ReadWrite,
+}
+
+/// Who may import a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Every process of the job.
+    Everyone(Permission),
+    /// Those listed.
+    Only(Vec<(Peer, Permission)>),
+}
+
+impl Access {
+    /// What `peer` may do, if anything.
+    pub fn of(&self, peer: Peer) -> Option<Permission> {
+        match self {
+            Access::Everyone(permission) => Some(*permission),
+            Access::Only(list) => list.iter().find(|(who, _)| *who == peer).map(|(_, p)| *p),
+        }
+    }
+}
+
+/// Memory of this process (or of this host) that peers write to or read from while we do.
+///
+/// Offsets of words and lines must be multiples of 8 and 64. Every access is bounds checked: an offset that
+/// leaves the segment panics, since offsets are computed here; values that come from a peer are checked by
+/// the protocol before they become offsets.
+pub trait LocalMemory {
+    /// Bytes.
+    fn len(&self) -> usize;
+    /// Whether the segment has no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Load a word; everything its writer wrote before it is visible after.
+    fn load(&self, offset: usize) -> u64;
+    /// Store a word after everything written before.
+    fn store(&self, offset: usize, value: u64);
+    /// Load a line. Its first word is loaded first, with acquire ordering.
+    fn load_line(&self, offset: usize) -> Line;
+    /// Store a line, its first word last.
+    fn store_line(&self, offset: usize, line: &Line);
+    /// Copy out.
+    fn read(&self, offset: usize, to: &mut [u8]);
+    /// Copy in.
+    fn write(&self, offset: usize, from: &[u8]);
+}
+
+/// A peer's segment as imported.
+///
+/// Puts may be delayed and overtake each other until a [`fence`](Remote::fence), except that a line arrives
+/// whole. Errors of puts may surface at the next fence only.
+pub trait Remote {
+    /// Bytes.
+    fn len(&self) -> usize;
+    /// Whether the segment has no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Write `from` at `offset`.
+    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError>;
+    /// Write one aligned word, whole.
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError>;
+    /// Write one aligned line, whole: who sees its first word sees the rest.
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError>;
+    /// Read into `to`. Returns when the bytes are here.
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError>;
+    /// Everything put so far has arrived, or here is the error.
+    fn fence(&self) -> Result<(), FabricError>;
+}
+
+/// Export and import.
+pub trait RemoteMemory {
+    /// Whether importers see exporters' memory by plain loads and stores. Then [`RemoteMemory::mapped`]
+    /// answers for every import, and protocols may keep shared structures at either end.
+    const MAPPED: bool;
+    /// A segment of mine.
+    type Export: LocalMemory + Clone;
+    /// A segment of a peer's.
+    type Import: Remote + Clone;
+
+    /// Make `len` zeroed bytes of memory and publish them as `id`.
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Self::Export, FabricError>;
+    /// Withdraw `id`. Importers' later accesses do no harm; whether they fail is the fabric's affair.
+    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError>;
+    /// Reach a peer's segment, which must have at least `len` bytes.
+    fn import(
+        &self,
+        peer: Peer,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<Self::Import, FabricError>;
+    /// Plain access to an imported segment where the fabric is load/store.
+    fn mapped(import: &Self::Import) -> Option<&Self::Export>;
+}

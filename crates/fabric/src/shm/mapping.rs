@@ -1,0 +1,312 @@
+//! Shared memory as this process sees it: mapped anonymous files, touched only by atomics and copies.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{FabricError, LINE_BYTES, Line, LocalMemory, Permission, Remote};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// The pages; unmapped when the last view goes.
+struct Pages {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `len` are what mmap returned and was given; no view outlives its `Rc<Pages>`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A view of shared memory. Clones share the pages.
+///
+/// Invariant: `base..base + len` is mapped shared memory for as long as `pages` lives, and the file behind
+/// it is sealed against shrinking (or is ours), so that no access faults. It is never seen through a
+/// reference to plain data.
+#[derive(Clone)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    writable: bool,
+    _pages: Rc<Pages>,
+}
+
+impl Mapping {
+    /// Map `len` bytes of `file` from `offset` (a multiple of the page size).
+    pub fn new(
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        permission: Permission,
+    ) -> Result<Self, FabricError> {
+        let writable = permission == Permission::ReadWrite;
+        let protection = if writable {
+            libc::PROT_READ | libc::PROT_WRITE
+        } else {
+            libc::PROT_READ
+        };
+        // SAFETY: a fresh shared mapping at an address the kernel chooses touches no existing memory.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(FabricError::os("map shared memory"));
+        }
+        let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
+        let pages = Rc::new(Pages { base, len });
+        Ok(Self {
+            base,
+            len,
+            writable,
+            _pages: pages,
+        })
+    }
+
+    /// Ask for huge pages; whether the kernel follows does not matter.
+    pub fn prefer_huge_pages(&self) {
+        // SAFETY: advice about a range that is mapped (invariant of the type) changes no contents.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE) };
+    }
+
+    /// Part of this view.
+    ///
+    /// # Panics
+    /// When the part leaves the view.
+    pub fn slice(&self, offset: usize, len: usize) -> Self {
+        assert!(
+            offset <= self.len && len <= self.len - offset,
+            "slice leaves the mapping"
+        );
+        // SAFETY: `offset <= self.len`, so the result is inside or one past the mapped range.
+        let base = unsafe { self.base.add(offset) };
+        Self {
+            base,
+            len,
+            writable: self.writable,
+            _pages: Rc::clone(&self._pages),
+        }
+    }
+
+    #[inline]
+    fn at(&self, offset: usize, len: usize, align: usize) -> NonNull<u8> {
+        assert!(
+            offset <= self.len && len <= self.len - offset,
+            "access leaves the mapping"
+        );
+        debug_assert!(offset.is_multiple_of(align), "misaligned offset {offset:#x}");
+        // SAFETY: just checked to be inside the mapped range.
+        unsafe { self.base.add(offset) }
+    }
+
+    /// The word at `offset`, for algorithms that are written on atomics.
+    #[inline]
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8));
+        // SAFETY: in range and aligned (the mapping is page aligned, slices are checked here by offset);
+        // atomics may be shared with other processes; the borrow keeps the pages mapped.
+        unsafe { self.at(offset, 8, 8).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// The 32-bit word at `offset`.
+    #[inline]
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4));
+        // SAFETY: as for `word`.
+        unsafe { self.at(offset, 4, 4).cast::<AtomicU32>().as_ref() }
+    }
+
+    /// A table of atomics at `offset`. `T` must consist of atomics only.
+    ///
+    /// # Safety
+    /// `T` has only atomic fields, so that any bit pattern is a value of it and other processes may write
+    /// to it at any time.
+    #[inline]
+    pub unsafe fn table<T>(&self, offset: usize) -> &T {
+        let at = self.at(offset, size_of::<T>(), align_of::<T>());
+        assert!(at.as_ptr().addr().is_multiple_of(align_of::<T>()));
+        // SAFETY: in range, aligned, and the caller vouches for `T`; the borrow keeps the pages mapped.
+        unsafe { at.cast::<T>().as_ref() }
+    }
+}
+
+impl LocalMemory for Mapping {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn load(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, offset: usize, value: u64) {
+        debug_assert!(self.writable);
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn load_line(&self, offset: usize) -> Line {
+        // SAFETY: eight atomics, nothing else.
+        let words: &[AtomicU64; 8] = unsafe { self.table(offset) };
+        let first = words[0].load(Ordering::Acquire);
+        let mut line = [first; 8];
+        for (to, from) in line.iter_mut().zip(words).skip(1) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        line
+    }
+
+    #[inline]
+    fn store_line(&self, offset: usize, line: &Line) {
+        debug_assert!(self.writable);
+        // SAFETY: eight atomics, nothing else.
+        let words: &[AtomicU64; 8] = unsafe { self.table(offset) };
+        for (to, from) in words.iter().zip(line).skip(1) {
+            to.store(*from, Ordering::Relaxed);
+        }
+        words[0].store(line[0], Ordering::Release);
+    }
+
+    #[inline]
+    fn read(&self, offset: usize, to: &mut [u8]) {
+        let from = self.at(offset, to.len(), 1);
+        // SAFETY: the source is in range of the mapping; a peer may write to it meanwhile, in which case the
+        // bytes are any bytes, which is all `[u8]` asks. The destination is ours, so they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+    }
+
+    #[inline]
+    fn write(&self, offset: usize, from: &[u8]) {
+        debug_assert!(self.writable);
+        let to = self.at(offset, from.len(), 1);
+        // SAFETY: the destination is in range of the mapping and seen by nobody as plain data; the source is
+        // ours, so they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+    }
+}
+
+impl Remote for Mapping {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        self.check(offset, from.len())?;
+        self.write(offset, from);
+        Ok(())
+    }
+
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+        self.check(offset, 8)?;
+        self.store(offset, value);
+        Ok(())
+    }
+
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        self.check(offset, LINE_BYTES)?;
+        self.store_line(offset, line);
+        Ok(())
+    }
+
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+        if offset > self.len || to.len() > self.len - offset {
+            return Err(FabricError::OutOfRange {
+                offset,
+                end: offset.saturating_add(to.len()),
+                len: self.len,
+            });
+        }
+        self.read(offset, to);
+        Ok(())
+    }
+
+    fn fence(&self) -> Result<(), FabricError> {
+        crate::sync::fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Mapping {
+    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+        if offset > self.len || len > self.len - offset {
+            return Err(FabricError::OutOfRange {
+                offset,
+                end: offset.saturating_add(len),
+                len: self.len,
+            });
+        }
+        if !self.writable {
+            return Err(FabricError::Denied {
+                peer: crate::Peer(u32::MAX),
+                id: 0,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An anonymous file of `len` zero bytes that can change its size no more, so that a peer cannot make our
+/// accesses fault.
+pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd, FabricError> {
+    // SAFETY: `name` is a valid C string; the call makes a new descriptor and touches nothing else.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(FabricError::os("create shared memory"));
+    }
+    // SAFETY: just made, and owned by nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: plain calls on a descriptor that we own.
+    if unsafe { libc::ftruncate(fd, len as libc::off_t) } != 0 {
+        return Err(FabricError::os("size shared memory"));
+    }
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(FabricError::os("seal shared memory"));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_words_go_through_both_views() {
+        let file = sealed_memory(c"test", 8192).unwrap();
+        let a = Mapping::new(file.as_fd(), 0, 8192, Permission::ReadWrite).unwrap();
+        let b = Mapping::new(file.as_fd(), 0, 8192, Permission::Read).unwrap();
+        a.write(100, b"hello");
+        let mut got = [0; 5];
+        b.read(100, &mut got);
+        assert_eq!(&got, b"hello");
+        a.store_line(4096, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(b.load_line(4096), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert!(matches!(b.put(0, &[1]), Err(FabricError::Denied { .. })));
+        assert!(matches!(
+            a.put(8190, &[1, 2, 3]),
+            Err(FabricError::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            a.get(usize::MAX, &mut got),
+            Err(FabricError::OutOfRange { .. })
+        ));
+    }
+
+    #[test]
+    fn sealed_memory_keeps_its_size() {
+        let file = sealed_memory(c"test", 4096).unwrap();
+        // SAFETY: a plain call on a descriptor that we own.
+        assert_ne!(unsafe { libc::ftruncate(file.as_raw_fd(), 0) }, 0);
+    }
+}

@@ -1,0 +1,317 @@
+//! The memory of one host as a fabric.
+//!
+//! Every process maps one small region of the job (packet rings, sleep words, counters, the table of
+//! published segments) that it got from its launcher. Segments are anonymous files of their own, made when
+//! they are first needed, found through the table and opened through `/proc/<pid>/fd`, which the kernel
+//! grants to the same user only; the importer checks owner, size, inode and seals.
+
+mod bulk;
+mod mapping;
+mod region;
+mod ring;
+mod segments;
+mod sleep;
+
+pub use mapping::{Mapping, sealed_memory};
+pub use sleep::{futex_wait, futex_wake};
+
+use crate::sync::Ordering;
+use crate::{
+    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
+    PacketQueue, Peer, Permission, Priority, Topology, TrySend, Wake,
+};
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+farpost_tunables::tunables! {
+    /// Tunables of the shared-memory fabric.
+    pub struct ShmTunables {
+        /// Let the kernel copy between processes (cross-memory attach): one copy instead of two for large messages. 0 keeps it off.
+        cma: "FARPOST_SHM_CMA" = 1, 0..=1, "(0 or 1)";
+        /// Segments from this size on ask for huge pages; smaller ones would waste memory.
+        huge_from: "FARPOST_SHM_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
+    }
+}
+
+/// What a process needs to attach: the region as its launcher passed it.
+pub struct ShmConfig {
+    /// The shared file.
+    pub file: OwnedFd,
+    /// Where the region starts in it: a multiple of the page size.
+    pub offset: u64,
+    /// Bytes of it; at least [`region_bytes`].
+    pub len: u64,
+    /// Which process of the region this is.
+    pub index: u32,
+    /// How many there are.
+    pub size: u32,
+    /// Cores of this host that the job's processes may use.
+    pub cores: u32,
+    /// Tunables.
+    pub tunables: ShmTunables,
+}
+
+/// Bytes of region needed by `size` processes.
+pub const fn region_bytes(size: u32) -> usize {
+    region::bytes(size)
+}
+
+/// How many faults are kept until somebody asks.
+const FAULTS_KEPT: usize = 64;
+
+/// The shared-memory fabric of one process.
+pub struct Shm {
+    region: Mapping,
+    index: u32,
+    size: u32,
+    cores: u32,
+    tunables: ShmTunables,
+    sleeper: sleep::Sleeper,
+    ring_positions: [Cell<u64>; 2],
+    segments: segments::Segments,
+    bulk: bulk::Bulk,
+    faults: RefCell<(Vec<Fault>, u64)>,
+}
+
+impl Shm {
+    /// Attach to the region.
+    pub fn attach(config: ShmConfig) -> Result<Self, FabricError> {
+        use std::os::fd::AsFd;
+        let ShmConfig {
+            file,
+            offset,
+            len,
+            index,
+            size,
+            cores,
+            tunables,
+        } = config;
+        let needed = region_bytes(size);
+        if index >= size || (len as usize) < needed {
+            return Err(FabricError::OutOfRange {
+                offset: region::process_offset(index, size),
+                end: needed,
+                len: len as usize,
+            });
+        }
+        let region = Mapping::new(file.as_fd(), offset, needed, Permission::ReadWrite)?;
+        // SAFETY: the header has only atomic fields.
+        let header: &region::Header = unsafe { region.table(0) };
+        for (what, found, wanted) in [
+            (
+                "the region's magic",
+                header.magic.swap(region::MAGIC, Ordering::AcqRel),
+                region::MAGIC,
+            ),
+            (
+                "the region's size",
+                u64::from(header.size.swap(size, Ordering::AcqRel)),
+                u64::from(size),
+            ),
+        ] {
+            if found != 0 && found != wanted {
+                return Err(FabricError::Corrupt {
+                    peer: Peer(0),
+                    what,
+                    value: found,
+                });
+            }
+        }
+        let barrier = if size > cores {
+            sleep::Barrier::Sender
+        } else {
+            sleep::Barrier::Sleeper
+        };
+        let shm = Self {
+            bulk: bulk::Bulk::new(size, tunables.cma != 0),
+            region,
+            index,
+            size,
+            cores,
+            tunables,
+            sleeper: sleep::Sleeper::new(barrier),
+            ring_positions: [Cell::new(0), Cell::new(0)],
+            segments: segments::Segments::default(),
+            faults: RefCell::default(),
+        };
+        let identity = &shm.process(Peer(index)).identity;
+        shm.bulk.publish_probe(identity);
+        // SAFETY: plain calls without arguments.
+        let (pid, uid) = unsafe { (libc::getpid(), libc::getuid()) };
+        identity.uid.store(uid, Ordering::Relaxed);
+        identity.pid.store(pid as u32, Ordering::Release);
+        Ok(shm)
+    }
+
+    /// A fabric of one process, with nobody to talk to but itself.
+    pub fn alone(tunables: ShmTunables) -> Result<Self, FabricError> {
+        let len = region_bytes(1);
+        Self::attach(ShmConfig {
+            file: sealed_memory(c"farpost-alone", len)?,
+            offset: 0,
+            len: len as u64,
+            index: 0,
+            size: 1,
+            cores: 1,
+            tunables,
+        })
+    }
+
+    #[inline]
+    fn process(&self, peer: Peer) -> &region::Process {
+        assert!(peer.0 < self.size, "{peer} does not exist");
+        // SAFETY: only atomic fields.
+        unsafe { self.region.table(region::process_offset(peer.0, self.size)) }
+    }
+
+    fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+        if peer.0 >= self.size {
+            return Err(FabricError::NoSuchPeer {
+                peer,
+                size: self.size,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl PacketQueue for Shm {
+    const ORDERED: bool = true;
+
+    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+        let sent = self.process(peer).rings[priority as usize].try_send(Peer(self.index), payload);
+        if sent == TrySend::Sent {
+            self.wake(peer);
+        }
+        sent
+    }
+
+    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
+        for priority in [Priority::High, Priority::Low] {
+            let ring = &self.process(Peer(self.index)).rings[priority as usize];
+            let cursor = &self.ring_positions[priority as usize];
+            let mut position = cursor.get();
+            if !ring.waiting(position) {
+                continue;
+            }
+            let mut buffer = [0; PACKET_BYTES];
+            let taken = ring.take(&mut position, self.size, &mut buffer);
+            cursor.set(position);
+            match taken {
+                ring::Taken::Packet { from, len } => {
+                    take(from, priority, &buffer[..len]);
+                    return true;
+                }
+                ring::Taken::Corrupt { header } => {
+                    let peer = Peer((header >> 32) as u32);
+                    let error = FabricError::Corrupt {
+                        peer,
+                        what: "a packet header",
+                        value: header,
+                    };
+                    self.record_fault(Fault { peer, error });
+                    return true;
+                }
+                ring::Taken::Empty => {}
+            }
+        }
+        false
+    }
+}
+
+impl Interrupt for Shm {
+    #[inline]
+    fn wake(&self, peer: Peer) {
+        self.sleeper.wake(&self.process(peer).sleep.asleep);
+    }
+
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        self.sleeper
+            .sleep(&self.process(Peer(self.index)).sleep.asleep, timeout, ready)
+    }
+}
+
+impl ErrorStatus for Shm {
+    fn record_fault(&self, fault: Fault) {
+        if fault.peer.0 < self.size {
+            self.count(fault.peer, Counter::Faults, 1);
+        }
+        let mut faults = self.faults.borrow_mut();
+        if faults.0.len() < FAULTS_KEPT {
+            faults.0.push(fault);
+        } else {
+            faults.1 += 1;
+        }
+    }
+
+    fn take_faults(&self) -> (Vec<Fault>, u64) {
+        std::mem::take(&mut self.faults.borrow_mut())
+    }
+}
+
+impl Counters for Shm {
+    #[inline]
+    fn count(&self, peer: Peer, counter: Counter, amount: u64) {
+        assert!(peer.0 < self.size);
+        let at = region::counters_offset(self.index, peer.0, self.size);
+        // SAFETY: only atomic fields.
+        let counters: &region::PeerCounters = unsafe { self.region.table(at) };
+        let cell = &counters.0[counter as usize];
+        // This process is the only writer, so load and store do.
+        cell.store(
+            cell.load(Ordering::Relaxed).wrapping_add(amount),
+            Ordering::Relaxed,
+        );
+    }
+
+    fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        assert!(of.0 < self.size && peer.0 < self.size);
+        let at = region::counters_offset(of.0, peer.0, self.size);
+        // SAFETY: only atomic fields.
+        let counters: &region::PeerCounters = unsafe { self.region.table(at) };
+        counters.0[counter as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl Topology for Shm {
+    fn hosts(&self) -> u32 {
+        1
+    }
+
+    fn host_of(&self, _peer: Peer) -> u32 {
+        0
+    }
+
+    fn distance(&self, peer: Peer) -> Distance {
+        if peer.0 == self.index {
+            Distance::Same
+        } else {
+            Distance::Host
+        }
+    }
+
+    fn rails(&self, _peer: Peer) -> u32 {
+        1
+    }
+
+    fn cores_and_processes(&self) -> (u32, u32) {
+        (self.cores, self.size)
+    }
+}
+
+impl Fabric for Shm {
+    #[inline]
+    fn me(&self) -> Peer {
+        Peer(self.index)
+    }
+
+    #[inline]
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+}

@@ -1,0 +1,92 @@
+//! The layout of the job's shared region: what every process can see of every other.
+//!
+//! ```text
+//! page 0                 header: magic, processes
+//! page 1 + i * stride    process i: identity, sleep word, published segments, packet rings, counters
+//! ```
+//! The region is sparse and zeroed; a page costs memory once somebody touches it.
+
+use super::ring::Ring;
+use crate::Counter;
+use crate::sync::{AtomicU32, AtomicU64};
+
+pub const PAGE: usize = 4096;
+/// "farpost" and the version of this layout.
+pub const MAGIC: u64 = 0x0174_736f_7072_6166;
+/// Segments that a process can have published at a time.
+pub const SEGMENTS: usize = 24;
+
+/// Page 0.
+#[repr(C)]
+pub struct Header {
+    pub magic: AtomicU64,
+    pub size: AtomicU32,
+}
+
+/// Who a process is, on one line that changes once.
+#[repr(C, align(64))]
+pub struct Identity {
+    /// Process id, 0 until attached.
+    pub pid: AtomicU32,
+    pub uid: AtomicU32,
+    /// Address and contents of a word of that process, for probing cross-memory attach.
+    pub probe_address: AtomicU64,
+    pub probe_value: AtomicU64,
+}
+
+/// Where a process sleeps. Senders load it after each message: it changes only around a sleep.
+#[repr(C, align(64))]
+pub struct Sleep {
+    /// 1 while asleep or about to be; the futex.
+    pub asleep: AtomicU32,
+}
+
+/// A published segment.
+#[repr(C, align(64))]
+pub struct Published {
+    /// 0 free, else the identifier + 1; stored last.
+    pub id_plus_one: AtomicU64,
+    /// Descriptor number in the publishing process.
+    pub fd: AtomicU32,
+    pub len: AtomicU64,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    /// Access: 0 everyone read, 1 everyone read and write, 2 look at the list.
+    pub access: AtomicU32,
+}
+
+/// Everything about one process but its counters, which follow.
+#[repr(C, align(4096))]
+pub struct Process {
+    pub identity: Identity,
+    pub sleep: Sleep,
+    pub segments: [Published; SEGMENTS],
+    pub rings: [Ring; 2],
+}
+
+/// Counters of one process about one peer, one line.
+#[repr(C, align(64))]
+pub struct PeerCounters(pub [AtomicU64; Counter::COUNT]);
+
+const _: () = assert!(size_of::<PeerCounters>() == 64);
+const _: () = assert!(size_of::<Process>().is_multiple_of(PAGE));
+
+/// Bytes from one process to the next when `size` processes exist.
+pub const fn stride(size: u32) -> usize {
+    (size_of::<Process>() + size as usize * size_of::<PeerCounters>()).next_multiple_of(PAGE)
+}
+
+/// Offset of process `index`.
+pub const fn process_offset(index: u32, size: u32) -> usize {
+    PAGE + index as usize * stride(size)
+}
+
+/// Offset of the counters that process `index` keeps about `peer`.
+pub const fn counters_offset(index: u32, peer: u32, size: u32) -> usize {
+    process_offset(index, size) + size_of::<Process>() + peer as usize * size_of::<PeerCounters>()
+}
+
+/// Bytes needed for `size` processes.
+pub const fn bytes(size: u32) -> usize {
+    process_offset(size, size)
+}

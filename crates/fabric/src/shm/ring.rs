@@ -1,0 +1,221 @@
+//! The packet queue of a process: a bounded ring in shared memory with many producers and one consumer.
+//!
+//! Each slot carries a ticket word. A slot is free for the producer whose position equals its ticket, and
+//! full for the consumer when the ticket is position + 1; the consumer frees it for the next lap by
+//! position + slots (the bounded queue of D. Vyukov). All fields are atomics, so the very same code is
+//! model-checked and mapped.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::{PACKET_BYTES, Peer, TrySend};
+
+/// Slots in a ring: a power of two.
+pub const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
+const WORDS: usize = PACKET_BYTES / 8;
+
+/// One packet: a ticket, who and how long, and the payload.
+#[repr(C, align(128))]
+pub struct Slot {
+    ticket: AtomicU64,
+    /// Sender in the upper half, bytes of payload in the lower.
+    header: AtomicU64,
+    payload: [AtomicU64; WORDS],
+}
+
+/// A ring in shared memory. All-zero memory is an empty ring: tickets are stored relative to the slot's
+/// index.
+#[repr(C, align(128))]
+pub struct Ring {
+    tail: AtomicU64,
+    slots: [Slot; SLOTS],
+}
+
+/// What the consumer found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A packet of that many bytes.
+    Packet { from: Peer, len: usize },
+    /// Nothing.
+    Empty,
+    /// A header that cannot be right; the packet is dropped.
+    Corrupt { header: u64 },
+}
+
+impl Ring {
+    /// An empty ring, for tests (shared memory starts zeroed and needs none).
+    #[cfg(any(test, loom))]
+    pub fn new() -> Self {
+        Ring {
+            tail: AtomicU64::new(0),
+            slots: std::array::from_fn(|_| Slot {
+                ticket: AtomicU64::new(0),
+                header: AtomicU64::new(0),
+                payload: std::array::from_fn(|_| AtomicU64::new(0)),
+            }),
+        }
+    }
+
+    /// Producer: offer a packet.
+    pub fn try_send(&self, from: Peer, payload: &[u8]) -> TrySend {
+        assert!(
+            payload.len() <= PACKET_BYTES,
+            "a packet holds {PACKET_BYTES} bytes"
+        );
+        let mut position = self.tail.load(Ordering::Relaxed);
+        loop {
+            let index = position as usize % SLOTS;
+            let slot = &self.slots[index];
+            let ticket = slot.ticket.load(Ordering::Acquire).wrapping_add(index as u64);
+            let lead = ticket.wrapping_sub(position) as i64;
+            if lead < 0 {
+                return TrySend::Full;
+            }
+            if lead > 0 {
+                position = self.tail.load(Ordering::Relaxed);
+                continue;
+            }
+            match self.tail.compare_exchange_weak(
+                position,
+                position.wrapping_add(1),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Err(now) => position = now,
+                Ok(_) => {
+                    slot.header
+                        .store(u64::from(from.0) << 32 | payload.len() as u64, Ordering::Relaxed);
+                    for (word, bytes) in slot.payload.iter().zip(payload.chunks(8)) {
+                        let mut whole = [0; 8];
+                        whole[..bytes.len()].copy_from_slice(bytes);
+                        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+                    }
+                    let full = position.wrapping_add(1).wrapping_sub(index as u64);
+                    slot.ticket.store(full, Ordering::Release);
+                    return TrySend::Sent;
+                }
+            }
+        }
+    }
+
+    /// Consumer (there is one): whether a packet waits at `position`.
+    #[inline]
+    pub fn waiting(&self, position: u64) -> bool {
+        let index = position as usize % SLOTS;
+        let ticket = self.slots[index]
+            .ticket
+            .load(Ordering::Acquire)
+            .wrapping_add(index as u64);
+        ticket == position.wrapping_add(1)
+    }
+
+    /// Consumer: take the packet at `*position` into `to`. `size` processes exist.
+    pub fn take(&self, position: &mut u64, size: u32, to: &mut [u8; PACKET_BYTES]) -> Taken {
+        if !self.waiting(*position) {
+            return Taken::Empty;
+        }
+        let index = *position as usize % SLOTS;
+        let slot = &self.slots[index];
+        let header = slot.header.load(Ordering::Relaxed);
+        for (bytes, word) in to.chunks_mut(8).zip(&slot.payload) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let next_lap = position.wrapping_add(SLOTS as u64).wrapping_sub(index as u64);
+        slot.ticket.store(next_lap, Ordering::Release);
+        *position = position.wrapping_add(1);
+        let (from, len) = ((header >> 32) as u32, header as u32 as usize);
+        if from >= size || len > PACKET_BYTES {
+            return Taken::Corrupt { header };
+        }
+        Taken::Packet {
+            from: Peer(from),
+            len,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_arrive_in_order_and_full_is_said() {
+        let ring = Ring::new();
+        let mut position = 0;
+        let mut buffer = [0; PACKET_BYTES];
+        for lap in 0..5u8 {
+            for i in 0..SLOTS as u8 {
+                assert_eq!(ring.try_send(Peer(3), &[lap, i, 7]), TrySend::Sent);
+            }
+            assert_eq!(ring.try_send(Peer(3), &[0]), TrySend::Full);
+            for i in 0..SLOTS as u8 {
+                let taken = ring.take(&mut position, 4, &mut buffer);
+                assert_eq!(
+                    taken,
+                    Taken::Packet {
+                        from: Peer(3),
+                        len: 3
+                    }
+                );
+                assert_eq!(buffer[..3], [lap, i, 7]);
+            }
+            assert_eq!(ring.take(&mut position, 4, &mut buffer), Taken::Empty);
+        }
+    }
+
+    #[test]
+    fn a_stranger_or_a_lying_length_is_refused() {
+        let ring = Ring::new();
+        let (mut position, mut buffer) = (0, [0; PACKET_BYTES]);
+        assert_eq!(ring.try_send(Peer(9), &[1]), TrySend::Sent);
+        assert!(matches!(
+            ring.take(&mut position, 4, &mut buffer),
+            Taken::Corrupt { .. }
+        ));
+        assert_eq!(ring.try_send(Peer(1), &[1]), TrySend::Sent);
+        ring.slots[1].header.store(1 << 32 | 113, Ordering::Relaxed);
+        assert!(matches!(
+            ring.take(&mut position, 4, &mut buffer),
+            Taken::Corrupt { .. }
+        ));
+        assert_eq!(ring.try_send(Peer(1), &[5]), TrySend::Sent);
+        assert_eq!(
+            ring.take(&mut position, 4, &mut buffer),
+            Taken::Packet {
+                from: Peer(1),
+                len: 1
+            }
+        );
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn loom_two_producers_one_consumer() {
+        loom::model(|| {
+            let ring = Arc::new(Ring::new());
+            let producers: Vec<_> = (0..2u32)
+                .map(|me| {
+                    let ring = Arc::clone(&ring);
+                    thread::spawn(move || ring.try_send(Peer(me), &[me as u8 + 1]) == TrySend::Sent)
+                })
+                .collect();
+            let (mut position, mut buffer, mut seen) = (0, [0; PACKET_BYTES], 0u32);
+            for _ in 0..2 {
+                if let Taken::Packet { from, len } = ring.take(&mut position, 2, &mut buffer) {
+                    assert_eq!((len, u32::from(buffer[0])), (1, from.0 + 1));
+                    seen += 1 << from.0;
+                }
+            }
+            let sent: Vec<bool> = producers.into_iter().map(|p| p.join().unwrap()).collect();
+            assert_eq!(sent, [true, true]);
+            while let Taken::Packet { from, .. } = ring.take(&mut position, 2, &mut buffer) {
+                seen += 1 << from.0;
+            }
+            assert_eq!(seen, 3);
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! Sleeping on a futex and being rung.
+//!
+//! A sleeper raises its flag, then looks once more; a sender makes its message visible, then looks at the
+//! flag. One of the two must see the other, which takes a full barrier on both sides. Sleeping is rare and
+//! sending is not, so where the kernel can, the sleeper pays for both: `membarrier` makes every running
+//! process of the job pass a barrier, and a sender needs none. Where more processes than cores share the
+//! host, sleeping is frequent and a sender's own barrier is the cheaper one.
+
+use crate::Wake;
+use crate::sync::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
+const MEMBARRIER_CMD_GLOBAL_EXPEDITED: libc::c_int = 2;
+const MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED: libc::c_int = 4;
+
+/// Longest sleep where neither barrier can be had: a message slept over is found after this.
+const BLIND_SLEEP: Duration = Duration::from_micros(500);
+
+/// Who executes the barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// The sender, after each message.
+    Sender,
+    /// The sleeper, for everybody.
+    Sleeper,
+}
+
+fn membarrier(command: libc::c_int) -> libc::c_long {
+    // SAFETY: the call orders memory accesses and changes no memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
+}
+
+/// Where this process sleeps.
+pub struct Sleeper {
+    barrier: Barrier,
+    registered: bool,
+}
+
+impl Sleeper {
+    /// `barrier` must be the same choice in all processes of the job.
+    pub fn new(barrier: Barrier) -> Self {
+        let wanted = MEMBARRIER_CMD_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+        let registered = barrier == Barrier::Sleeper
+            && membarrier(MEMBARRIER_CMD_QUERY) & libc::c_long::from(wanted) == libc::c_long::from(wanted)
+            && membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+        Self { barrier, registered }
+    }
+
+    /// Sender's half: after the message is visible, wake the owner of `flag` if it sleeps.
+    #[inline]
+    pub fn wake(&self, flag: &AtomicU32) {
+        match self.barrier {
+            Barrier::Sender => fence(Ordering::SeqCst),
+            // The compiler must not move the load above the message's stores; the sleeper's membarrier does
+            // the rest.
+            Barrier::Sleeper => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),
+        }
+        if flag.load(Ordering::Relaxed) != 0 {
+            Self::ring(flag);
+        }
+    }
+
+    /// Wake the owner of `flag` whether or not it seems asleep.
+    #[cold]
+    pub fn ring(flag: &AtomicU32) {
+        if flag.swap(0, Ordering::SeqCst) != 0 {
+            futex_wake(flag);
+        }
+    }
+
+    /// Sleeper's half: sleep on `flag` until rung, at most `timeout`.
+    pub fn sleep(&self, flag: &AtomicU32, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        flag.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut timeout = timeout;
+        if self.barrier == Barrier::Sleeper
+            && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
+        {
+            timeout = timeout.min(BLIND_SLEEP);
+        }
+        if ready() {
+            flag.store(0, Ordering::Relaxed);
+            return Wake::Ready;
+        }
+        let rung = futex_wait(flag, 1, timeout);
+        flag.store(0, Ordering::Relaxed);
+        if rung { Wake::Rung } else { Wake::Timeout }
+    }
+}
+
+/// Wait while `*word == expected`. False: the time ran out.
+pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
+    let limit = libc::timespec {
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+    };
+    // SAFETY: `word` is a live 32-bit atomic, `limit` a valid timespec; the other arguments are unused.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            std::ptr::from_ref(word).cast::<u32>(),
+            libc::FUTEX_WAIT,
+            expected,
+            &raw const limit,
+            std::ptr::null::<u32>(),
+            0,
+        )
+    };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
+}
+
+/// Wake whoever waits on `word`.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: `word` is a live 32-bit atomic; the other arguments are unused.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            std::ptr::from_ref(word).cast::<u32>(),
+            libc::FUTEX_WAKE,
+            i32::MAX,
+        )
+    };
+}

@@ -1,0 +1,28 @@
+//! Who is where, and how far.
+
+use crate::Peer;
+
+/// How far a peer is, nearest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Distance {
+    /// This process itself.
+    Same,
+    /// Another process of this host.
+    Host,
+    /// Another host on this fabric.
+    Far,
+}
+
+/// Hosts, rails, distances.
+pub trait Topology {
+    /// Number of hosts.
+    fn hosts(&self) -> u32;
+    /// The host a peer is on, from 0.
+    fn host_of(&self, peer: Peer) -> u32;
+    /// How far `peer` is.
+    fn distance(&self, peer: Peer) -> Distance;
+    /// Number of independent paths (rails) to `peer`.
+    fn rails(&self, peer: Peer) -> u32;
+    /// Cores of this host that this process may use, and processes of the job on this host.
+    fn cores_and_processes(&self) -> (u32, u32);
+}
