@@ -56,6 +56,8 @@ pub trait LocalMemory {
     fn load(&self, offset: usize) -> u64;
     /// Store a word after everything written before.
     fn store(&self, offset: usize, value: u64);
+    /// Add to a word, whole, ordered like both a load and a store; the value before.
+    fn fetch_add(&self, offset: usize, amount: u64) -> u64;
     /// Load a line. Its first word is loaded first, with acquire ordering.
     fn load_line(&self, offset: usize) -> Line;
     /// Store a line, its first word last.

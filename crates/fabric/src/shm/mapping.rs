@@ -155,6 +155,12 @@ impl LocalMemory for Mapping {
     }
 
     #[inline]
+    fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
+        debug_assert!(self.writable);
+        self.word(offset).fetch_add(amount, Ordering::AcqRel)
+    }
+
+    #[inline]
     fn load_line(&self, offset: usize) -> Line {
         // SAFETY: eight atomics, nothing else.
         let words: &[AtomicU64; 8] = unsafe { self.table(offset) };

@@ -1,0 +1,272 @@
+//! Making connections: half-duplex, at the first message, by packets.
+//!
+//! Where the fabric maps memory the sender exports its area and says *hello*; it may post at once, since
+//! the receiver finds the postboxes when it has imported the area. Elsewhere the receiver answers a hello
+//! by exporting an area for the sender and saying *welcome*.
+
+use crate::area::Layout;
+use crate::pool::Pool;
+use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
+use farpost_fabric::{
+    Access, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, Priority, SegmentId, TrySend,
+};
+
+/// Segment ids: the range that RSMAPI sets aside for Sun MPI (0x400000 to 0x4fffff).
+const AREA: u32 = 0x40_0000;
+const ACKS: u32 = 0x40_0001;
+const AREA_FOR: u32 = 0x41_0000;
+
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+const VERSION: u8 = 1;
+
+/// A control packet: its sender, what it says if it says something, and its first bytes.
+type Control = (Peer, Option<(u8, Layout)>, u64);
+
+/// A packet that found the queue full and waits to be sent.
+pub(crate) struct Pending {
+    peer: Peer,
+    kind: u8,
+    layout: Layout,
+}
+
+fn encode(kind: u8, layout: &Layout) -> [u8; 20] {
+    let mut packet = [0; 20];
+    packet[0] = kind;
+    packet[1] = VERSION;
+    for (to, value) in
+        packet[4..]
+            .chunks_exact_mut(4)
+            .zip([layout.queues, layout.slots, layout.block, layout.blocks])
+    {
+        to.copy_from_slice(&value.to_le_bytes());
+    }
+    packet
+}
+
+fn decode(packet: &[u8]) -> Option<(u8, Layout)> {
+    if packet.len() != 20 || packet[1] != VERSION {
+        return None;
+    }
+    let word = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().expect("four bytes"));
+    let layout = Layout {
+        queues: word(4),
+        slots: word(8),
+        block: word(12),
+        blocks: word(16),
+    };
+    layout.plausible().then_some((packet[0], layout))
+}
+
+impl<F: Fabric> Postboxes<F> {
+    /// Start to connect to `peer`, once.
+    pub(crate) fn connect(&mut self, peer: Peer) {
+        if self
+            .connecting
+            .iter()
+            .any(|p| p.peer == peer && matches!(p.kind, HELLO | 0))
+        {
+            return;
+        }
+        if F::MAPPED {
+            self.ensure_own_area();
+            let Some(area) = self.own_area.clone() else { return };
+            let index = peer.0;
+            let ack = (area.clone(), self.layout.ack(index));
+            let tx = Tx::new(Outlet::Own(area), self.layout, self.layout.queue(index), ack, 0);
+            self.tx[peer.index()] = Some(Box::new(tx));
+        } else if self.own_acks.is_none() {
+            let bytes = self.fabric.size() as usize * LINE_BYTES;
+            let everyone = Access::Everyone(Permission::ReadWrite);
+            match self.fabric.export(SegmentId(ACKS), bytes, everyone) {
+                Ok(acks) => self.own_acks = Some(acks),
+                Err(error) => {
+                    return self.fabric.record_fault(Fault {
+                        peer: self.fabric.me(),
+                        error,
+                    });
+                }
+            }
+        }
+        self.connecting.push(Pending {
+            peer,
+            kind: HELLO,
+            layout: self.layout,
+        });
+        self.send_pending();
+    }
+
+    /// Export my area (mapped fabrics).
+    pub(crate) fn ensure_own_area(&mut self) {
+        if self.own_area.is_some() {
+            return;
+        }
+        let everyone = Access::Everyone(Permission::ReadWrite);
+        match self.fabric.export(SegmentId(AREA), self.layout.bytes(), everyone) {
+            Ok(area) => {
+                self.own_area = Some(area);
+                self.pools[0] = Some(Pool::new(self.layout.blocks));
+            }
+            Err(error) => self.fabric.record_fault(Fault {
+                peer: self.fabric.me(),
+                error,
+            }),
+        }
+    }
+
+    fn send_pending(&mut self) {
+        let mut index = 0;
+        while index < self.connecting.len() {
+            let Pending { peer, kind, layout } = &self.connecting[index];
+            if *kind == 0 {
+                index += 1; // said hello, awaiting welcome
+                continue;
+            }
+            match self
+                .fabric
+                .try_send(*peer, Priority::High, &encode(*kind, layout))
+            {
+                TrySend::Full => index += 1,
+                TrySend::Sent if *kind == HELLO && !F::MAPPED => {
+                    self.connecting[index].kind = 0;
+                    index += 1;
+                }
+                TrySend::Sent => {
+                    self.connecting.swap_remove(index);
+                }
+            }
+        }
+    }
+
+    /// Whether control packets wait to be sent.
+    pub fn control_pending(&self) -> bool {
+        self.connecting.iter().any(|p| p.kind != 0)
+    }
+
+    /// Take in control packets: new senders, answers. True if there were any.
+    pub fn poll_control(&mut self) -> bool {
+        if !self.connecting.is_empty() {
+            self.send_pending();
+        }
+        let mut any = false;
+        loop {
+            let mut got: Option<Control> = None;
+            let fabric = std::rc::Rc::clone(&self.fabric);
+            let polled = fabric.poll_packet(&mut |from, _, packet| {
+                let start = packet
+                    .iter()
+                    .take(8)
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
+                got = Some((from, decode(packet), start));
+            });
+            if !polled {
+                return any;
+            }
+            any = true;
+            let result = match got {
+                Some((from, Some((HELLO, layout)), _)) => self.on_hello(from, layout).map_err(|e| (from, e)),
+                Some((from, Some((WELCOME, layout)), _)) => {
+                    self.on_welcome(from, layout).map_err(|e| (from, e))
+                }
+                Some((peer, _, value)) => Err((
+                    peer,
+                    FabricError::Corrupt {
+                        peer,
+                        what: "a control packet",
+                        value,
+                    },
+                )),
+                None => Ok(()),
+            };
+            if let Err((peer, error)) = result {
+                self.fabric.record_fault(Fault { peer, error });
+            }
+        }
+    }
+
+    fn on_hello(&mut self, from: Peer, layout: Layout) -> Result<(), FabricError> {
+        if self.rx[from.index()].is_some() {
+            return Err(FabricError::Corrupt {
+                peer: from,
+                what: "a first hello",
+                value: u64::from(HELLO),
+            });
+        }
+        let me = self.fabric.me().0;
+        let rx = if F::MAPPED {
+            if layout.queues != self.fabric.size() {
+                let value = u64::from(layout.queues);
+                return Err(FabricError::Corrupt {
+                    peer: from,
+                    what: "the number of queues",
+                    value,
+                });
+            }
+            let area = self
+                .fabric
+                .import(from, SegmentId(AREA), layout.bytes(), Permission::ReadWrite)?;
+            let memory = F::mapped(&area).expect("the fabric maps").clone();
+            Rx::new(memory, layout, layout.queue(me), AckLine::Mapped(layout.ack(me)))
+        } else {
+            let id = SegmentId(AREA_FOR + from.0);
+            let one = Layout { queues: 1, ..layout };
+            let only = Access::Only(vec![(from, Permission::ReadWrite)]);
+            let memory = self.fabric.export(id, one.bytes(), only)?;
+            let bytes = self.fabric.size() as usize * LINE_BYTES;
+            let acks = self
+                .fabric
+                .import(from, SegmentId(ACKS), bytes, Permission::ReadWrite)?;
+            self.connecting.push(Pending {
+                peer: from,
+                kind: WELCOME,
+                layout: one,
+            });
+            self.send_pending();
+            Rx::new(
+                memory,
+                one,
+                one.queue(0),
+                AckLine::Far(acks, me as usize * LINE_BYTES),
+            )
+        };
+        self.rx[from.index()] = Some(Box::new(rx));
+        self.senders.push(from);
+        Ok(())
+    }
+
+    fn on_welcome(&mut self, from: Peer, layout: Layout) -> Result<(), FabricError> {
+        let asked = self.connecting.iter().position(|p| p.peer == from && p.kind == 0);
+        let (Some(asked), false, Some(acks)) = (asked, F::MAPPED, self.own_acks.clone()) else {
+            let value = u64::from(WELCOME);
+            return Err(FabricError::Corrupt {
+                peer: from,
+                what: "no unasked welcome",
+                value,
+            });
+        };
+        if layout
+            != (Layout {
+                queues: 1,
+                ..self.layout
+            })
+        {
+            let value = u64::from(layout.slots);
+            return Err(FabricError::Corrupt {
+                peer: from,
+                what: "the layout asked for",
+                value,
+            });
+        }
+        self.connecting.swap_remove(asked);
+        let id = SegmentId(AREA_FOR + self.fabric.me().0);
+        let area = self
+            .fabric
+            .import(from, id, layout.bytes(), Permission::ReadWrite)?;
+        let home = from.index();
+        self.pools[home] = Some(Pool::new(layout.blocks));
+        let ack = (acks, home * LINE_BYTES);
+        self.tx[from.index()] = Some(Box::new(Tx::new(Outlet::Far(area), layout, 0, ack, home)));
+        Ok(())
+    }
+}

@@ -1,0 +1,591 @@
+//! The postbox protocol: queues of 64-byte postboxes, one line each, and blocks for what is longer.
+//!
+//! Cost class: [`Postboxes::post`] and [`Postboxes::peek`] are *fast path*: no system call, no heap, no lock,
+//! no dynamic call, one shared line written per postbox. Everything in `connect` is *set-up path*.
+//!
+//! The low 32 bits of a postbox's first word are its sequence number, counted from 1 per queue; they are
+//! written last. The rest is the caller's. A postbox is taken when the receiver's count of consumed
+//! postboxes (the ack) passes it; with it the blocks that were posted along are free again.
+
+use crate::area::{DESK_LINES, Layout};
+use crate::pool::Pool;
+use farpost_fabric::{
+    Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, LocalMemory, Peer, Remote, RemoteMemory,
+};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The sender's end of a queue: where its postboxes and blocks go.
+pub(crate) enum Outlet<F: RemoteMemory> {
+    /// My own exported area, which the receiver maps.
+    Own(F::Export),
+    /// An area that the receiver exported for me.
+    Far(F::Import),
+}
+
+/// The receiver's way to acknowledge.
+pub(crate) enum AckLine<F: RemoteMemory> {
+    /// A line of the mapped area.
+    Mapped(usize),
+    /// The sender's ack segment.
+    Far(F::Import, usize),
+}
+
+/// The sending end of a connection.
+pub(crate) struct Tx<F: RemoteMemory> {
+    pub(crate) outlet: Outlet<F>,
+    pub(crate) layout: Layout,
+    pub(crate) queue: usize,
+    /// Postboxes posted so far.
+    pub(crate) head: u32,
+    /// Postboxes known to be consumed.
+    pub(crate) acked: u32,
+    /// Where the receiver counts what it consumed.
+    pub(crate) ack_memory: F::Export,
+    pub(crate) ack_offset: usize,
+    /// Which pool the blocks come from.
+    pub(crate) home: usize,
+    /// Blocks under way: freed when the postbox of that number is consumed.
+    pub(crate) blocks: VecDeque<(u32, u32)>,
+    pub(crate) dead: bool,
+    counted: Traffic,
+}
+
+/// The receiving end of a connection.
+pub(crate) struct Rx<F: RemoteMemory> {
+    pub(crate) memory: F::Export,
+    pub(crate) layout: Layout,
+    pub(crate) queue: usize,
+    /// Postboxes consumed so far.
+    pub(crate) tail: u32,
+    pub(crate) ack: AckLine<F>,
+    /// Consumed but not acknowledged (fabrics where an ack costs a message).
+    pub(crate) owed: u32,
+    pub(crate) dead: bool,
+    counted: Traffic,
+}
+
+/// Traffic not yet added to the fabric's counters.
+#[derive(Default)]
+struct Traffic {
+    postboxes: u64,
+    bytes: u64,
+}
+
+/// All postbox connections of one process.
+pub struct Postboxes<F: Fabric> {
+    pub(crate) fabric: Rc<F>,
+    pub(crate) layout: Layout,
+    pub(crate) tx: Vec<Option<Box<Tx<F>>>>,
+    pub(crate) rx: Vec<Option<Box<Rx<F>>>>,
+    pub(crate) senders: Vec<Peer>,
+    pub(crate) pools: Vec<Option<Pool>>,
+    pub(crate) connecting: Vec<crate::connect::Pending>,
+    pub(crate) own_area: Option<F::Export>,
+    pub(crate) own_acks: Option<F::Export>,
+}
+
+impl<F: Fabric> Tx<F> {
+    pub(crate) fn new(
+        outlet: Outlet<F>,
+        layout: Layout,
+        queue: usize,
+        ack: (F::Export, usize),
+        home: usize,
+    ) -> Self {
+        Tx {
+            outlet,
+            layout,
+            queue,
+            head: 0,
+            acked: 0,
+            ack_memory: ack.0,
+            ack_offset: ack.1,
+            home,
+            blocks: VecDeque::new(),
+            dead: false,
+            counted: Traffic::default(),
+        }
+    }
+
+    #[inline]
+    fn put_line(&self, number: u32, line: &Line) -> Result<(), FabricError> {
+        let slot = (number & (self.layout.slots - 1)) as usize;
+        let offset = self.queue + slot * LINE_BYTES;
+        let mut line = *line;
+        line[0] = line[0] & !0xffff_ffff | u64::from(number.wrapping_add(1));
+        match &self.outlet {
+            Outlet::Own(memory) => {
+                memory.store_line(offset, &line);
+                Ok(())
+            }
+            Outlet::Far(memory) => memory.put_line(offset, &line),
+        }
+    }
+}
+
+impl<F: Fabric> Rx<F> {
+    pub(crate) fn new(memory: F::Export, layout: Layout, queue: usize, ack: AckLine<F>) -> Self {
+        Rx {
+            memory,
+            layout,
+            queue,
+            tail: 0,
+            ack,
+            owed: 0,
+            dead: false,
+            counted: Traffic::default(),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, number: u32) -> usize {
+        self.queue + (number & (self.layout.slots - 1)) as usize * LINE_BYTES
+    }
+
+    fn acknowledge(&mut self) -> Result<(), FabricError> {
+        self.owed = 0;
+        match &self.ack {
+            AckLine::Mapped(offset) => {
+                self.memory.store(*offset, u64::from(self.tail));
+                Ok(())
+            }
+            AckLine::Far(memory, offset) => memory.put_word(*offset, u64::from(self.tail)),
+        }
+    }
+}
+
+impl<F: Fabric> Postboxes<F> {
+    /// No connections yet; they are made at the first message.
+    pub fn new(fabric: Rc<F>, tunables: &crate::RsmTunables) -> Self {
+        let size = fabric.size();
+        let queues = if F::MAPPED { size } else { 1 };
+        Self {
+            layout: Layout::new(tunables, queues),
+            tx: (0..size).map(|_| None).collect(),
+            rx: (0..size).map(|_| None).collect(),
+            senders: Vec::new(),
+            pools: (0..if F::MAPPED { 1 } else { size }).map(|_| None).collect(),
+            connecting: Vec::new(),
+            own_area: None,
+            own_acks: None,
+            fabric,
+        }
+    }
+
+    /// The fabric below.
+    pub fn fabric(&self) -> &Rc<F> {
+        &self.fabric
+    }
+
+    /// Bytes in a block.
+    pub fn block_bytes(&self) -> usize {
+        self.layout.block as usize
+    }
+
+    /// Postboxes in a queue.
+    pub fn slots(&self) -> u32 {
+        self.layout.slots
+    }
+
+    /// Those who have opened a queue to us.
+    #[inline]
+    pub fn senders(&self) -> &[Peer] {
+        &self.senders
+    }
+
+    /// Whether `peer` has opened a queue to us.
+    pub fn has_sender(&self, peer: Peer) -> bool {
+        self.rx[peer.index()].is_some()
+    }
+
+    /// Postboxes that can be posted to `peer` now. 0 while the connection is being made; connects at the
+    /// first call.
+    #[inline]
+    pub fn room(&mut self, peer: Peer) -> u32 {
+        if let Some(tx) = &self.tx[peer.index()] {
+            let used = tx.head.wrapping_sub(tx.acked);
+            if used < tx.layout.slots / 2 {
+                return tx.layout.slots - used;
+            }
+        }
+        self.room_slow(peer)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn room_slow(&mut self, peer: Peer) -> u32 {
+        if self.tx[peer.index()].is_none() {
+            self.connect(peer);
+        }
+        self.refresh(peer);
+        match &self.tx[peer.index()] {
+            Some(tx) if !tx.dead => {
+                let room = tx.layout.slots - tx.head.wrapping_sub(tx.acked);
+                if room == 0 {
+                    self.fabric.count(peer, Counter::Stalls, 1);
+                }
+                room
+            }
+            _ => 0,
+        }
+    }
+
+    /// Read the receiver's ack and take back what it frees.
+    fn refresh(&mut self, peer: Peer) {
+        let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
+            return;
+        };
+        if tx.dead || tx.head == tx.acked {
+            return;
+        }
+        let word = tx.ack_memory.load(tx.ack_offset);
+        let consumed = word as u32;
+        if word >> 32 != 0 || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
+            tx.dead = true;
+            let error = FabricError::Corrupt {
+                peer,
+                what: "an ack",
+                value: word,
+            };
+            self.fabric.record_fault(Fault { peer, error });
+            return;
+        }
+        tx.acked = consumed;
+        while let Some(&(number, block)) = tx.blocks.front() {
+            // The postbox `number` (counted from 0) is consumed when the count exceeds it.
+            if (consumed.wrapping_sub(number) as i32) <= 0 {
+                break;
+            }
+            tx.blocks.pop_front();
+            if let Some(pool) = &mut self.pools[tx.home] {
+                pool.give(block);
+            }
+        }
+    }
+
+    /// Post one postbox. The caller has seen [`room`](Self::room) for it. `bytes` of payload are counted.
+    #[inline]
+    pub fn post(&mut self, peer: Peer, line: &Line, bytes: u64) {
+        let tx = self.tx[peer.index()]
+            .as_deref_mut()
+            .expect("room was asked first");
+        if let Err(error) = tx.put_line(tx.head, line) {
+            tx.dead = true;
+            self.fabric.record_fault(Fault { peer, error });
+            return;
+        }
+        tx.head = tx.head.wrapping_add(1);
+        tx.counted.postboxes += 1;
+        tx.counted.bytes += bytes;
+        self.fabric.wake(peer);
+    }
+
+    /// Post several postboxes that belong together: whoever sees the first sees all (on fabrics that map;
+    /// elsewhere they arrive in any order and the receiver waits for each).
+    pub fn post_run(&mut self, peer: Peer, lines: &[Line], bytes: u64) {
+        let tx = self.tx[peer.index()]
+            .as_deref_mut()
+            .expect("room was asked first");
+        for (index, line) in lines.iter().enumerate().rev() {
+            if let Err(error) = tx.put_line(tx.head.wrapping_add(index as u32), line) {
+                tx.dead = true;
+                self.fabric.record_fault(Fault { peer, error });
+                return;
+            }
+        }
+        tx.head = tx.head.wrapping_add(lines.len() as u32);
+        tx.counted.postboxes += lines.len() as u64;
+        tx.counted.bytes += bytes;
+        self.fabric.wake(peer);
+    }
+
+    /// A free block in the area that `peer` reads, if there is one.
+    pub fn take_block(&mut self, peer: Peer) -> Option<u32> {
+        let home = self.tx[peer.index()].as_deref()?.home;
+        if let Some(block) = self.pools[home].as_mut()?.take() {
+            return Some(block);
+        }
+        for other in 0..self.tx.len() {
+            if self.tx[other]
+                .as_deref()
+                .is_some_and(|tx| tx.home == home && !tx.blocks.is_empty())
+            {
+                self.refresh(Peer(other as u32));
+            }
+        }
+        self.pools[home].as_mut()?.take()
+    }
+
+    /// Write into a block that was taken.
+    pub fn write_block(&mut self, peer: Peer, block: u32, offset: usize, from: &[u8]) {
+        let tx = self.tx[peer.index()]
+            .as_deref_mut()
+            .expect("the block was taken for this peer");
+        assert!(
+            offset + from.len() <= tx.layout.block as usize,
+            "write leaves the block"
+        );
+        let at = tx.layout.pool_block(block) + offset;
+        let result = match &tx.outlet {
+            Outlet::Own(memory) => {
+                memory.write(at, from);
+                Ok(())
+            }
+            Outlet::Far(memory) => memory.put(at, from),
+        };
+        if let Err(error) = result {
+            tx.dead = true;
+            self.fabric.record_fault(Fault { peer, error });
+        }
+    }
+
+    /// Post a postbox that refers to `block`: the block's bytes are there before the postbox is, and the
+    /// block is free again when the postbox is consumed.
+    pub fn post_block(&mut self, peer: Peer, line: &Line, block: u32, bytes: u64) {
+        let tx = self.tx[peer.index()]
+            .as_deref_mut()
+            .expect("room was asked first");
+        if let Outlet::Far(memory) = &tx.outlet
+            && let Err(error) = memory.fence()
+        {
+            tx.dead = true;
+            self.fabric.record_fault(Fault { peer, error });
+            return;
+        }
+        tx.blocks.push_back((tx.head, block));
+        self.post(peer, line, bytes);
+    }
+
+    /// Give back a block that was taken and not posted.
+    pub fn return_block(&mut self, peer: Peer, block: u32) {
+        if let Some(tx) = self.tx[peer.index()].as_deref()
+            && let Some(pool) = &mut self.pools[tx.home]
+        {
+            pool.give(block);
+        }
+    }
+
+    /// Whether everything posted to `peer` has been consumed.
+    pub fn drained(&mut self, peer: Peer) -> bool {
+        self.refresh(peer);
+        self.tx[peer.index()]
+            .as_deref()
+            .is_none_or(|tx| tx.dead || tx.head == tx.acked)
+    }
+
+    /// Whether the queue to `peer` broke: what was or is posted there is lost.
+    pub fn is_dead(&self, peer: Peer) -> bool {
+        self.tx[peer.index()].as_deref().is_some_and(|tx| tx.dead)
+    }
+
+    /// The next postbox from `peer`, if it is there. It stays until [`consume`](Self::consume).
+    #[inline]
+    pub fn peek(&self, peer: Peer) -> Option<Line> {
+        let rx = self.rx[peer.index()].as_deref()?;
+        let offset = rx.slot(rx.tail);
+        if rx.memory.load(offset) as u32 != rx.tail.wrapping_add(1) {
+            return None;
+        }
+        Some(rx.memory.load_line(offset))
+    }
+
+    /// The postbox `ahead` of the next one.
+    #[inline]
+    pub fn peek_ahead(&self, peer: Peer, ahead: u32) -> Option<Line> {
+        let rx = self.rx[peer.index()].as_deref()?;
+        let number = rx.tail.wrapping_add(ahead);
+        let line = rx.memory.load_line(rx.slot(number));
+        (ahead < rx.layout.slots && line[0] as u32 == number.wrapping_add(1)).then_some(line)
+    }
+
+    /// Done with the next `count` postboxes from `peer`, which were seen.
+    #[inline]
+    pub fn consume(&mut self, peer: Peer, count: u32, bytes: u64) {
+        let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+            return;
+        };
+        rx.tail = rx.tail.wrapping_add(count);
+        rx.owed += count;
+        rx.counted.postboxes += u64::from(count);
+        rx.counted.bytes += bytes;
+        if F::MAPPED || rx.owed >= rx.layout.slots / 4 {
+            let result = rx.acknowledge();
+            self.check_ack(peer, result);
+        }
+    }
+
+    #[inline]
+    fn check_ack(&self, peer: Peer, result: Result<(), FabricError>) {
+        if let Err(error) = result {
+            self.fabric.record_fault(Fault { peer, error });
+        }
+    }
+
+    /// Copy out of a block that a postbox from `peer` referred to. The error names the peer when the block
+    /// or the length cannot be right.
+    pub fn read_block(
+        &self,
+        peer: Peer,
+        block: u32,
+        offset: usize,
+        to: &mut [u8],
+    ) -> Result<(), FabricError> {
+        let rx = self.rx[peer.index()].as_deref().ok_or(FabricError::PeerDead {
+            peer,
+            why: "it has opened no queue".into(),
+        })?;
+        if block >= rx.layout.blocks {
+            return Err(FabricError::Corrupt {
+                peer,
+                what: "a block index",
+                value: u64::from(block),
+            });
+        }
+        if offset > rx.layout.block as usize || to.len() > rx.layout.block as usize - offset {
+            return Err(FabricError::Corrupt {
+                peer,
+                what: "a block length",
+                value: to.len() as u64,
+            });
+        }
+        rx.memory.read(rx.layout.pool_block(block) + offset, to);
+        Ok(())
+    }
+
+    /// The sender's queue is beyond trust: record why and stop reading it.
+    #[cold]
+    pub fn condemn(&mut self, peer: Peer, error: FabricError) {
+        if let Some(rx) = self.rx[peer.index()].as_deref_mut() {
+            rx.dead = true;
+        }
+        self.senders.retain(|sender| *sender != peer);
+        self.rx[peer.index()] = None;
+        self.fabric.record_fault(Fault { peer, error });
+    }
+
+    /// Check that the next slot of every queue holds what it may hold: the next postbox, or the one from a
+    /// lap ago. For the slow path: an idle receiver finds garbage that the fast path only fails to match.
+    pub fn audit(&mut self) {
+        for index in (0..self.senders.len()).rev() {
+            let peer = self.senders[index];
+            let Some(rx) = self.rx[peer.index()].as_deref() else {
+                continue;
+            };
+            let found = rx.memory.load(rx.slot(rx.tail)) as u32;
+            let wanted = rx.tail.wrapping_add(1);
+            let before = if rx.tail < rx.layout.slots {
+                0
+            } else {
+                wanted.wrapping_sub(rx.layout.slots)
+            };
+            // Numbers wrap after 2^32 postboxes; then the first lap's zero is a number like any other.
+            if found != wanted && found != before && found != wanted.wrapping_sub(rx.layout.slots) {
+                let value = u64::from(found);
+                self.condemn(
+                    peer,
+                    FabricError::Corrupt {
+                        peer,
+                        what: "a postbox number",
+                        value,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Pay acks that are owed and add to the counters what was counted here: for the idle moment.
+    pub fn settle(&mut self) {
+        for index in 0..self.senders.len() {
+            let peer = self.senders[index];
+            let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+                continue;
+            };
+            if rx.owed > 0 {
+                let result = rx.acknowledge();
+                self.check_ack(peer, result);
+            }
+        }
+        for (index, tx) in self.tx.iter_mut().enumerate() {
+            if let Some(tx) = tx
+                && tx.counted.postboxes > 0
+            {
+                let peer = Peer(index as u32);
+                self.fabric
+                    .count(peer, Counter::Sent, std::mem::take(&mut tx.counted.postboxes));
+                self.fabric
+                    .count(peer, Counter::SentBytes, std::mem::take(&mut tx.counted.bytes));
+            }
+        }
+        for (index, rx) in self.rx.iter_mut().enumerate() {
+            if let Some(rx) = rx
+                && rx.counted.postboxes > 0
+            {
+                let peer = Peer(index as u32);
+                self.fabric
+                    .count(peer, Counter::Received, std::mem::take(&mut rx.counted.postboxes));
+                self.fabric.count(
+                    peer,
+                    Counter::ReceivedBytes,
+                    std::mem::take(&mut rx.counted.bytes),
+                );
+            }
+        }
+    }
+
+    /// My desk: lines in my area that receivers may read and write too. None where the fabric does not map.
+    pub fn my_desk(&mut self) -> Option<Desk<F>> {
+        if !F::MAPPED {
+            return None;
+        }
+        self.ensure_own_area();
+        let memory = self.own_area.clone()?;
+        Some(Desk {
+            memory,
+            offset: self.layout.desk(),
+        })
+    }
+
+    /// The desk of a process that has opened a queue to us.
+    pub fn desk_of(&self, peer: Peer) -> Option<Desk<F>> {
+        if !F::MAPPED {
+            return None;
+        }
+        let rx = self.rx[peer.index()].as_deref()?;
+        Some(Desk {
+            memory: rx.memory.clone(),
+            offset: rx.layout.desk(),
+        })
+    }
+}
+
+/// Lines of an area that owner and receivers both may touch.
+pub struct Desk<F: RemoteMemory> {
+    memory: F::Export,
+    offset: usize,
+}
+
+impl<F: RemoteMemory> Desk<F> {
+    /// Lines on it.
+    pub const LINES: u32 = DESK_LINES as u32;
+
+    fn at(&self, line: u32, word: usize) -> usize {
+        assert!(line < Self::LINES && word < 8);
+        self.offset + line as usize * LINE_BYTES + word * 8
+    }
+
+    /// Load a word of a line.
+    pub fn load(&self, line: u32, word: usize) -> u64 {
+        self.memory.load(self.at(line, word))
+    }
+
+    /// Store a word of a line.
+    pub fn store(&self, line: u32, word: usize, value: u64) {
+        self.memory.store(self.at(line, word), value);
+    }
+
+    /// Add to a word of a line; the value before.
+    pub fn fetch_add(&self, line: u32, word: usize, amount: u64) -> u64 {
+        self.memory.fetch_add(self.at(line, word), amount)
+    }
+}
