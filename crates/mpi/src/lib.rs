@@ -6,11 +6,16 @@
 //! MPI messages) below them.
 #![deny(unsafe_code)]
 
+pub mod attr;
 pub mod buffer;
 pub mod datatype;
+pub mod errhandler;
 pub mod errors;
+pub mod group;
 pub mod handle;
+pub mod info;
 pub mod op;
+pub mod topo;
 
 pub use errors::{Error, ErrorClass, Result};
 

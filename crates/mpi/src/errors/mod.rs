@@ -1,8 +1,14 @@
 //! Error classes and the error value of the MPI layer (MPI-5.0 chapter 9.4).
 
 mod class;
+mod codes;
+#[cfg(test)]
+mod tests;
+mod text;
+mod user;
 
 pub use class::ErrorClass;
+pub use codes::{ErrorCodes, LASTCODE, MAX_ERROR_STRING};
 
 /// Result of an MPI operation.
 pub type Result<T> = core::result::Result<T, Error>;
