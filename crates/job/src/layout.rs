@@ -1,0 +1,140 @@
+//! Where things are in the job memory. Everything follows from the number of ranks, so a process never
+//! follows an offset it read: it computes the layout and compares.
+//!
+//! ```text
+//! 0        header (one page): identity, sizes, placement, the fence
+//! 4096     rank table: 512 bytes per rank (state, processes, abort reason)
+//! aligned  key-value logs: 64 KiB per rank, written by that rank only
+//! aligned  region: 1 MiB + 1 MiB per rank, zero-filled and sparse, left to the fabric
+//! ```
+
+/// First eight bytes of a job memory.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FARPOSTj");
+/// Version of the layout; changes whenever anything in this file does.
+pub const VERSION: u32 = 1;
+/// Most ranks one job memory can hold.
+pub const MAX_RANKS: u32 = 16_384;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 4096;
+/// Bytes of one entry of the rank table.
+pub const RANK_STRIDE: usize = 512;
+/// Bytes of one rank's key-value log, its header included.
+pub const KVS_LOG_LEN: usize = 64 << 10;
+/// Alignment of the key-value logs and of the region: the largest base page in use (64 KiB on arm64).
+const ALIGN: usize = 64 << 10;
+/// Region bytes for the job and again for each rank.
+const REGION_UNIT: usize = 1 << 20;
+
+/// Offsets in the header.
+pub mod header {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 8;
+    pub const HEADER_LEN: usize = 12;
+    pub const TOTAL: usize = 16;
+    pub const NONCE: usize = 24;
+    pub const NONCE_2: usize = 32;
+    pub const SIZE: usize = 40;
+    pub const UID: usize = 44;
+    pub const LAUNCHER: usize = 48;
+    pub const ALLOWED_CORES: usize = 52;
+    pub const BOUND: usize = 56;
+    pub const UNIVERSE: usize = 60;
+    pub const RANK_TABLE: usize = 64;
+    pub const RANK_STRIDE: usize = 72;
+    pub const KVS_LOG_LEN: usize = 76;
+    pub const KVS: usize = 80;
+    pub const REGION: usize = 88;
+    pub const REGION_LEN: usize = 96;
+    pub const CHECKSUM: usize = 104;
+    /// Ranks that have arrived at the current fence; a cache line of its own.
+    pub const FENCE_ARRIVED: usize = 256;
+    /// Fences completed; a cache line of its own, the futex word.
+    pub const FENCE_DONE: usize = 320;
+    /// Ranks that have aborted; waiting ranks look at it.
+    pub const ABORTED: usize = 384;
+}
+
+/// Offsets in an entry of the rank table.
+pub mod rank {
+    pub const STATE: usize = 0;
+    /// The process the launcher started for this rank.
+    pub const PID: usize = 4;
+    /// The process that attached as this rank.
+    pub const OWNER: usize = 8;
+    pub const CODE: usize = 12;
+    pub const APPNUM: usize = 16;
+    pub const MESSAGE_LEN: usize = 20;
+    pub const MESSAGE: usize = 64;
+    /// Longest message, in bytes.
+    pub const MESSAGE_MAX: usize = super::RANK_STRIDE - MESSAGE;
+}
+
+/// The layout of a job memory for a number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Ranks in the job.
+    pub ranks: u32,
+    /// Offset of the rank table.
+    pub rank_table: usize,
+    /// Offset of the key-value logs.
+    pub kvs: usize,
+    /// Offset of the fabric's region: also the length of what this crate maps.
+    pub region: usize,
+    /// Bytes of the region.
+    pub region_len: usize,
+    /// Bytes of the whole memory.
+    pub total: usize,
+}
+
+impl Layout {
+    /// The layout for `ranks` ranks; `None` outside 1 to [`MAX_RANKS`].
+    pub fn for_ranks(ranks: u32) -> Option<Layout> {
+        if ranks == 0 || ranks > MAX_RANKS {
+            return None;
+        }
+        let n = ranks as usize;
+        let kvs = (HEADER_LEN + n * RANK_STRIDE).next_multiple_of(ALIGN);
+        let region = kvs + n * KVS_LOG_LEN;
+        let region_len = REGION_UNIT * (n + 1);
+        Some(Layout {
+            ranks,
+            rank_table: HEADER_LEN,
+            kvs,
+            region,
+            region_len,
+            total: region + region_len,
+        })
+    }
+
+    /// Offset of the entry of `rank` in the rank table.
+    pub fn rank_entry(&self, rank: u32) -> usize {
+        assert!(rank < self.ranks);
+        self.rank_table + rank as usize * RANK_STRIDE
+    }
+
+    /// Offset of the key-value log of `rank`.
+    pub fn kvs_log(&self, rank: u32) -> usize {
+        assert!(rank < self.ranks);
+        self.kvs + rank as usize * KVS_LOG_LEN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_aligned_and_do_not_overlap() {
+        for n in [1, 2, 3, 7, 64, 1000, MAX_RANKS] {
+            let l = Layout::for_ranks(n).unwrap();
+            assert!(l.rank_entry(n - 1) + RANK_STRIDE <= l.kvs);
+            assert_eq!(l.kvs_log(n - 1) + KVS_LOG_LEN, l.region);
+            assert_eq!(l.region % ALIGN, 0);
+            assert_eq!(l.total, l.region + l.region_len);
+            assert_eq!(l.region_len, (1 << 20) * (n as usize + 1));
+        }
+        assert_eq!(Layout::for_ranks(0), None);
+        assert_eq!(Layout::for_ranks(MAX_RANKS + 1), None);
+    }
+}

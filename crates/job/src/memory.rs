@@ -1,0 +1,561 @@
+//! The job memory: one anonymous, sealed memory file that all processes of a job on a host have open.
+
+use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
+use crate::map::Map;
+use crate::{JobError, futex};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
+
+/// How far a rank has come. Written by the launcher (`Started`) and by the rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankState {
+    /// No process yet.
+    Waiting,
+    /// The launcher has started a process, which may or may not be an MPI program.
+    Started,
+    /// The process has called `MPI_Init` (or its like) and not yet finalised.
+    Initialised,
+    /// The process has finalised; it may end whenever and however it likes.
+    Finalised,
+    /// The process asked for the job to be ended.
+    Aborted,
+}
+
+impl RankState {
+    fn from_raw(raw: u32) -> Option<RankState> {
+        use RankState::*;
+        [Waiting, Started, Initialised, Finalised, Aborted]
+            .into_iter()
+            .find(|s| *s as u32 == raw)
+    }
+}
+
+/// What the launcher decided about cores; the fabric derives its spin budget from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Ranks of the job on this host.
+    pub ranks_on_host: u32,
+    /// Cores the ranks may use together (affinity mask and cgroup quota).
+    pub allowed_cores: u32,
+    /// Each rank is bound to cores of its own.
+    pub bound: bool,
+}
+
+/// Number that a person cannot guess and no other job has.
+pub(crate) type Nonce = [u64; 2];
+
+/// What a new job memory says about its job.
+#[derive(Clone, Copy, Debug)]
+pub struct NewJob {
+    /// Ranks, 1 to [`layout::MAX_RANKS`].
+    pub size: u32,
+    /// The launcher's process; 0 for none.
+    pub launcher: u32,
+    /// Cores the ranks may use together.
+    pub allowed_cores: u32,
+    /// Each rank is bound to cores of its own.
+    pub bound: bool,
+}
+
+/// The job memory, created by a launcher or opened by a rank.
+pub struct JobMemory {
+    fd: OwnedFd,
+    map: Map,
+    layout: Layout,
+}
+
+fn random() -> Result<Nonce, JobError> {
+    let mut nonce: Nonce = [0; 2];
+    // SAFETY: the kernel writes at most 16 bytes into the 16 bytes given.
+    let got = unsafe { libc::getrandom(nonce.as_mut_ptr().cast(), 16, 0) };
+    if got == 16 {
+        Ok(nonce)
+    } else {
+        Err(JobError::last("drawing the job's nonce"))
+    }
+}
+
+fn memfd(total: usize) -> Result<OwnedFd, JobError> {
+    /// `MFD_NOEXEC_SEAL`: the memory can never be executed (Linux 6.3; older kernels refuse the flag).
+    const NOEXEC_SEAL: libc::c_uint = 8;
+    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a C string; the call has no other effect than a new descriptor.
+    let mut raw = unsafe { libc::memfd_create(c"farpost-job".as_ptr(), base | NOEXEC_SEAL) };
+    if raw < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        // SAFETY: as above.
+        raw = unsafe { libc::memfd_create(c"farpost-job".as_ptr(), base) };
+    }
+    if raw < 0 {
+        return Err(JobError::last("creating the job memory"));
+    }
+    // SAFETY: a descriptor the kernel just returned, owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: plain system calls on a descriptor we own.
+    if unsafe { libc::ftruncate(raw, total as libc::off_t) } != 0 {
+        return Err(JobError::last(format!("sizing the job memory to {total} bytes")));
+    }
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(raw, libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(JobError::last("sealing the job memory"));
+    }
+    Ok(fd)
+}
+
+/// Fowler-Noll-Vo over the fixed part of the header: finds damage, not malice.
+fn checksum(map: &Map) -> u64 {
+    let mut sum = 0xcbf2_9ce4_8422_2325u64;
+    for byte in map.read(0, header::CHECKSUM) {
+        sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    sum
+}
+
+fn must_be(field: &'static str, found: u64, expected: u64) -> Result<(), JobError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(JobError::Header {
+        field,
+        found: found.to_string(),
+        expected: expected.to_string(),
+    })
+}
+
+fn in_range(field: &'static str, found: u32, min: u32, max: u32) -> Result<(), JobError> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(JobError::Header {
+        field,
+        found: found.to_string(),
+        expected: format!("{min} to {max}"),
+    })
+}
+
+impl JobMemory {
+    /// Make the memory of a new job.
+    pub fn create(job: &NewJob) -> Result<JobMemory, JobError> {
+        let layout = Layout::for_ranks(job.size).ok_or_else(|| {
+            JobError::Memory(format!(
+                "{} ranks; a job has 1 to {} ranks",
+                job.size,
+                layout::MAX_RANKS
+            ))
+        })?;
+        let fd = memfd(layout.total)?;
+        let map = Map::new(fd.as_fd(), layout.region)?;
+        let nonce = random()?;
+        // SAFETY: no arguments, cannot fail.
+        let uid = unsafe { libc::geteuid() };
+        let u32s = [
+            (header::VERSION, VERSION),
+            (header::HEADER_LEN, HEADER_LEN as u32),
+            (header::SIZE, job.size),
+            (header::UID, uid),
+            (header::LAUNCHER, job.launcher),
+            (header::ALLOWED_CORES, job.allowed_cores.max(1)),
+            (header::BOUND, job.bound.into()),
+            (header::UNIVERSE, job.size),
+            (header::RANK_STRIDE, layout::RANK_STRIDE as u32),
+            (header::KVS_LOG_LEN, layout::KVS_LOG_LEN as u32),
+        ];
+        u32s.iter().for_each(|(at, v)| map.u32(*at).store(*v, Relaxed));
+        let u64s = [
+            (header::TOTAL, layout.total as u64),
+            (header::NONCE, nonce[0]),
+            (header::NONCE_2, nonce[1]),
+            (header::RANK_TABLE, layout.rank_table as u64),
+            (header::KVS, layout.kvs as u64),
+            (header::REGION, layout.region as u64),
+            (header::REGION_LEN, layout.region_len as u64),
+            (header::MAGIC, MAGIC),
+        ];
+        u64s.iter().for_each(|(at, v)| map.u64(*at).store(*v, Relaxed));
+        map.u64(header::CHECKSUM).store(checksum(&map), Release);
+        Ok(JobMemory { fd, map, layout })
+    }
+
+    /// Open a job memory another process made. Checks the file (owner, length, seals) before mapping it,
+    /// then every field of the header, then the `nonce` if one is expected.
+    pub(crate) fn open(fd: OwnedFd, nonce: Option<Nonce>) -> Result<JobMemory, JobError> {
+        // SAFETY: stat is plain data, all zeroes is a value of it; the kernel fills it in.
+        let stat = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            if libc::fstat(fd.as_raw_fd(), &mut stat) != 0 {
+                return Err(JobError::last("looking at the job memory"));
+            }
+            stat
+        };
+        // SAFETY: no arguments, cannot fail.
+        let uid = unsafe { libc::geteuid() };
+        if stat.st_uid != uid {
+            return Err(JobError::Memory(format!(
+                "it belongs to user {}, this is user {uid}",
+                stat.st_uid
+            )));
+        }
+        // SAFETY: asks for the seals of a descriptor we own.
+        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+        let needed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        if seals < 0 || seals & needed != needed {
+            return Err(JobError::Memory("it is not a memory file of fixed size".into()));
+        }
+        let len = usize::try_from(stat.st_size).unwrap_or(0);
+        if len < HEADER_LEN {
+            return Err(JobError::Memory(format!(
+                "it is {len} bytes long, shorter than its header"
+            )));
+        }
+        let first = Map::new(fd.as_fd(), HEADER_LEN)?;
+        let layout = validate(&first, len, uid, nonce)?;
+        let map = Map::new(fd.as_fd(), layout.region)?;
+        Ok(JobMemory { fd, map, layout })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The descriptor of the memory file.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Move the descriptor to a number of at least `min`, out of the way of scripts that pick small ones.
+    /// Where the limit on open files forbids it, the number stays.
+    pub fn move_fd_above(&mut self, min: i32) {
+        // SAFETY: duplicates a descriptor we own; the result, if any, is owned by nobody else.
+        let raw = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, min) };
+        if raw >= 0 {
+            // SAFETY: as above.
+            self.fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        }
+    }
+
+    pub(crate) fn map(&self) -> &Map {
+        &self.map
+    }
+
+    pub(crate) fn nonce(&self) -> Nonce {
+        [
+            self.map.u64(header::NONCE).load(Relaxed),
+            self.map.u64(header::NONCE_2).load(Relaxed),
+        ]
+    }
+
+    /// The value of `FARPOST_JOB_ID` for processes of this job: launcher, its descriptor, nonce.
+    pub fn id(&self) -> String {
+        let [a, b] = self.nonce();
+        format!("{}.{}.{a:016x}{b:016x}", self.launcher(), self.fd.as_raw_fd())
+    }
+
+    /// The launcher's process; 0 for none.
+    pub fn launcher(&self) -> u32 {
+        self.map.u32(header::LAUNCHER).load(Relaxed)
+    }
+
+    /// Ranks and cores.
+    pub fn placement(&self) -> Placement {
+        Placement {
+            ranks_on_host: self.layout.ranks,
+            allowed_cores: self.map.u32(header::ALLOWED_CORES).load(Relaxed).max(1),
+            bound: self.map.u32(header::BOUND).load(Relaxed) == 1,
+        }
+    }
+
+    fn entry(&self, of: u32, field: usize) -> usize {
+        self.layout.rank_entry(of) + field
+    }
+
+    /// State of a rank. A value that is none of the states counts as `Started`: the rank spoilt its entry.
+    pub fn state(&self, of: u32) -> RankState {
+        let raw = self.map.u32(self.entry(of, rank::STATE)).load(Acquire);
+        RankState::from_raw(raw).unwrap_or(RankState::Started)
+    }
+
+    /// Set the state of a rank.
+    pub fn set_state(&self, of: u32, state: RankState) {
+        self.map
+            .u32(self.entry(of, rank::STATE))
+            .store(state as u32, Release);
+    }
+
+    /// Launcher: a process has been started for the rank. Keeps the state if the process was quicker.
+    pub fn started(&self, of: u32, pid: u32, appnum: u32) {
+        self.map.u32(self.entry(of, rank::PID)).store(pid, Relaxed);
+        self.map.u32(self.entry(of, rank::APPNUM)).store(appnum, Relaxed);
+        let state = self.map.u32(self.entry(of, rank::STATE));
+        let _ = state.compare_exchange(
+            RankState::Waiting as u32,
+            RankState::Started as u32,
+            AcqRel,
+            Acquire,
+        );
+    }
+
+    /// Launcher: record the application number before the process exists.
+    pub fn set_appnum(&self, of: u32, appnum: u32) {
+        self.map.u32(self.entry(of, rank::APPNUM)).store(appnum, Relaxed);
+    }
+
+    /// Which application of an MPMD job the rank runs.
+    pub fn appnum(&self, of: u32) -> u32 {
+        self.map.u32(self.entry(of, rank::APPNUM)).load(Relaxed)
+    }
+
+    /// The process that is the rank: the one that attached, else the one that was started; 0 for none.
+    pub fn pid(&self, of: u32) -> u32 {
+        match self.map.u32(self.entry(of, rank::OWNER)).load(Acquire) {
+            0 => self.map.u32(self.entry(of, rank::PID)).load(Relaxed),
+            owner => owner,
+        }
+    }
+
+    /// Become a rank; each rank is one process for the life of the job.
+    pub(crate) fn claim(&self, of: u32) -> Result<(), JobError> {
+        let me = std::process::id();
+        match self
+            .map
+            .u32(self.entry(of, rank::OWNER))
+            .compare_exchange(0, me, AcqRel, Acquire)
+        {
+            Ok(_) => Ok(()),
+            Err(owner) if owner == me => Ok(()),
+            Err(owner) => Err(JobError::RankTaken { rank: of, owner }),
+        }
+    }
+
+    /// Record why a rank ends the job.
+    pub fn set_abort(&self, of: u32, code: i32, message: &str) {
+        let mut len = message.len().min(rank::MESSAGE_MAX);
+        while !message.is_char_boundary(len) {
+            len -= 1;
+        }
+        self.map
+            .write(self.entry(of, rank::MESSAGE), &message.as_bytes()[..len]);
+        self.map
+            .u32(self.entry(of, rank::MESSAGE_LEN))
+            .store(len as u32, Relaxed);
+        self.map
+            .u32(self.entry(of, rank::CODE))
+            .store(code as u32, Relaxed);
+        self.set_state(of, RankState::Aborted);
+        self.map.u32(header::ABORTED).fetch_add(1, AcqRel);
+        futex::wake_all(self.map.u32(header::FENCE_DONE));
+    }
+
+    /// Code and message of a rank in state `Aborted`: one line, printable.
+    pub fn abort_reason(&self, of: u32) -> (i32, String) {
+        let code = self.map.u32(self.entry(of, rank::CODE)).load(Relaxed) as i32;
+        let len = self.map.u32(self.entry(of, rank::MESSAGE_LEN)).load(Relaxed) as usize;
+        let bytes = self
+            .map
+            .read(self.entry(of, rank::MESSAGE), len.min(rank::MESSAGE_MAX));
+        let text = String::from_utf8_lossy(&bytes);
+        let line: String = text
+            .trim()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        (code, line)
+    }
+
+    /// Wait until every rank has called this as often as this one.
+    pub(crate) fn fence(&self) -> Result<(), JobError> {
+        let size = self.layout.ranks;
+        let done = self.map.u32(header::FENCE_DONE);
+        let arrived = self.map.u32(header::FENCE_ARRIVED);
+        let round = done.load(Acquire);
+        let before = arrived.fetch_add(1, AcqRel);
+        if before >= size {
+            return Err(JobError::Fence(format!(
+                "{before} ranks have arrived, the job has {size}"
+            )));
+        }
+        if before + 1 == size {
+            arrived.store(0, Relaxed);
+            done.store(round.wrapping_add(1), Release);
+            futex::wake_all(done);
+            return Ok(());
+        }
+        while done.load(Acquire) == round {
+            if self.map.u32(header::ABORTED).load(Acquire) != 0 {
+                return Err(JobError::Fence("another rank aborted the job".into()));
+            }
+            futex::wait(done, round, Duration::from_secs(1));
+        }
+        Ok(())
+    }
+}
+
+/// Check every field of a header; the layout follows from the number of ranks alone.
+fn validate(map: &Map, len: usize, uid: u32, nonce: Option<Nonce>) -> Result<Layout, JobError> {
+    let word = |at| map.u32(at).load(Acquire);
+    let long = |at| map.u64(at).load(Acquire);
+    must_be("magic", long(header::MAGIC), MAGIC)?;
+    must_be("version", word(header::VERSION).into(), VERSION.into())?;
+    must_be(
+        "header length",
+        word(header::HEADER_LEN).into(),
+        HEADER_LEN as u64,
+    )?;
+    let size = word(header::SIZE);
+    in_range("number of ranks", size, 1, layout::MAX_RANKS)?;
+    let expected = Layout::for_ranks(size).expect("just checked");
+    must_be("length of the file", len as u64, expected.total as u64)?;
+    must_be("total length", long(header::TOTAL), expected.total as u64)?;
+    must_be("user", word(header::UID).into(), uid.into())?;
+    must_be(
+        "offset of the rank table",
+        long(header::RANK_TABLE),
+        expected.rank_table as u64,
+    )?;
+    must_be(
+        "length of a rank's entry",
+        word(header::RANK_STRIDE).into(),
+        layout::RANK_STRIDE as u64,
+    )?;
+    must_be(
+        "length of a key-value log",
+        word(header::KVS_LOG_LEN).into(),
+        layout::KVS_LOG_LEN as u64,
+    )?;
+    must_be(
+        "offset of the key-value logs",
+        long(header::KVS),
+        expected.kvs as u64,
+    )?;
+    must_be(
+        "offset of the region",
+        long(header::REGION),
+        expected.region as u64,
+    )?;
+    must_be(
+        "length of the region",
+        long(header::REGION_LEN),
+        expected.region_len as u64,
+    )?;
+    in_range("allowed cores", word(header::ALLOWED_CORES), 1, 1 << 20)?;
+    in_range("bound flag", word(header::BOUND), 0, 1)?;
+    must_be("universe size", word(header::UNIVERSE).into(), size.into())?;
+    in_range("launcher process", word(header::LAUNCHER), 0, 1 << 22)?;
+    must_be("checksum", long(header::CHECKSUM), checksum(map))?;
+    if let Some(nonce) = nonce {
+        must_be("nonce", long(header::NONCE), nonce[0])?;
+        must_be("nonce", long(header::NONCE_2), nonce[1])?;
+    }
+    Ok(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(size: u32) -> JobMemory {
+        JobMemory::create(&NewJob {
+            size,
+            launcher: 7,
+            allowed_cores: 2,
+            bound: false,
+        })
+        .unwrap()
+    }
+
+    fn reopen(m: &JobMemory) -> Result<JobMemory, JobError> {
+        JobMemory::open(m.fd().try_clone_to_owned().unwrap(), Some(m.nonce()))
+    }
+
+    #[test]
+    fn every_bit_of_the_header_is_checked() {
+        let m = memory(3);
+        assert!(reopen(&m).is_ok());
+        let good = m.map.read(0, HEADER_LEN);
+        for bit in 0..(header::CHECKSUM + 8) * 8 {
+            let byte = bit / 8;
+            m.map.write(byte, &[good[byte] ^ 1 << (bit % 8)]);
+            match reopen(&m).map(|_| ()) {
+                Err(JobError::Header { .. }) => {}
+                other => panic!("bit {bit}: {other:?}"),
+            }
+            m.map.write(byte, &good[byte..=byte]);
+        }
+        assert!(reopen(&m).is_ok());
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let fields = [
+            (header::MAGIC, "magic"),
+            (header::VERSION, "version"),
+            (header::SIZE, "number of ranks"),
+            (header::UID, "user"),
+            (header::TOTAL, "total length"),
+            (header::RANK_TABLE, "offset of the rank table"),
+            (header::KVS, "offset of the key-value logs"),
+            (header::REGION, "offset of the region"),
+            (header::REGION_LEN, "length of the region"),
+            (header::ALLOWED_CORES, "allowed cores"),
+            (header::BOUND, "bound flag"),
+            (header::CHECKSUM, "checksum"),
+        ];
+        for (at, name) in fields {
+            let m = memory(2);
+            m.map.write(at, &[0xee, 0xee, 0xee, 0xee]);
+            let text = reopen(&m).map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains(name), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let pipe = std::io::pipe().unwrap().0;
+        assert!(JobMemory::open(pipe.into(), None).is_err());
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(JobMemory::open(null.into(), None).is_err());
+        // SAFETY: a fresh descriptor, owned below.
+        let raw = unsafe { libc::memfd_create(c"unsealed".as_ptr(), libc::MFD_CLOEXEC) };
+        // SAFETY: as above.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        assert!(JobMemory::open(fd, None).is_err());
+    }
+
+    #[test]
+    fn an_abort_reason_is_one_bounded_line() {
+        let m = memory(2);
+        m.set_abort(1, -5, &format!("bad\nthing {}", "é".repeat(400)));
+        assert_eq!(m.state(1), RankState::Aborted);
+        let (code, text) = m.abort_reason(1);
+        assert_eq!(code, -5);
+        assert!(text.starts_with("bad thing é") && text.len() <= rank::MESSAGE_MAX);
+        m.map.u32(m.entry(1, rank::MESSAGE_LEN)).store(u32::MAX, Relaxed);
+        assert!(m.abort_reason(1).1.len() <= 2 * rank::MESSAGE_MAX);
+    }
+
+    #[test]
+    fn a_rank_is_claimed_once() {
+        let m = memory(2);
+        m.claim(0).unwrap();
+        m.claim(0).unwrap();
+        m.map.u32(m.entry(1, rank::OWNER)).store(1, Relaxed);
+        assert!(matches!(
+            m.claim(1),
+            Err(JobError::RankTaken { rank: 1, owner: 1 })
+        ));
+    }
+
+    #[test]
+    fn fences_let_all_through_together() {
+        let m = std::sync::Arc::new(memory(4));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let m = reopen(&m).unwrap();
+                std::thread::spawn(move || (0..200).for_each(|_| m.fence().unwrap()))
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(m.map.u32(header::FENCE_DONE).load(Acquire), 200);
+    }
+}
