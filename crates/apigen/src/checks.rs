@@ -1,0 +1,279 @@
+//! From a parameter's kind: its type in the entry point, its checks, and what the body gets.
+
+use crate::abi::scalar;
+use crate::model::{Api, Dir, Function, Param};
+
+/// How one parameter travels from C to the body.
+pub struct Passage {
+    /// Type in the exported function and in its large-count twin.
+    pub c: [String; 2],
+    /// Type inside, common to both.
+    pub inner: String,
+    /// Expression that widens the exported function's value to `inner`.
+    pub widen: [String; 2],
+    /// Statements before the body; may shadow the name. Ordered by `rank`.
+    pub checks: Vec<(u8, String)>,
+    /// What the body is given.
+    pub argument: String,
+}
+
+/// Class raised for a bad length or count.
+fn count_class(p: &Param) -> &'static str {
+    match p.kind.as_str() {
+        "NUM_DIMS" => "ERR_DIMS",
+        "POLYNUM_BYTES_NNI" | "ALLOC_MEM_NUM_BYTES" | "WINDOW_SIZE" | "WIN_ATTACH_SIZE" => "ERR_SIZE",
+        _ if p.name.contains("count") => "ERR_COUNT",
+        "ARRAY_LENGTH" | "ARRAY_LENGTH_NNI" | "ARRAY_LENGTH_PI" => "ERR_ARG",
+        _ => "ERR_COUNT",
+    }
+}
+
+fn is_count(p: &Param) -> bool {
+    matches!(
+        p.kind.as_str(),
+        "POLYXFER_NUM_ELEM"
+            | "POLYXFER_NUM_ELEM_NNI"
+            | "POLYDTYPE_NUM_ELEM"
+            | "POLYDTYPE_NUM_ELEM_NNI"
+            | "XFER_NUM_ELEM"
+            | "POLYNUM_BYTES_NNI"
+            | "POLYNUM_PARAM_VALUES"
+            | "ARRAY_LENGTH"
+            | "ARRAY_LENGTH_NNI"
+            | "ARRAY_LENGTH_PI"
+            | "NUM_DIMS"
+            | "ALLOC_MEM_NUM_BYTES"
+            | "WINDOW_SIZE"
+            | "WIN_ATTACH_SIZE"
+    )
+}
+
+/// The lookup in `Cx` for handles the body gets resolved.
+fn lookup(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "COMMUNICATOR" => "comm",
+        "GROUP" => "group",
+        "INFO" => "info",
+        "DATATYPE" => "datatype",
+        "OPERATION" => "op",
+        _ => return None,
+    })
+}
+
+/// Counts and types of a two-sided collective matter only at some ranks, or not at all where `MPI_IN_PLACE` is
+/// given: the body checks them when it uses them.
+fn checked_by_body(f: &Function, p: &Param) -> bool {
+    p.at_root
+        || (f.chapter == "coll"
+            && f.has("sendtype")
+            && f.has("recvtype")
+            && matches!(p.name.as_str(), "sendcount" | "recvcount" | "sendtype" | "recvtype"))
+}
+
+/// Does the function move data, so that its datatypes have to be committed?
+fn communicates(f: &Function) -> bool {
+    f.has_kind("BUFFER") && matches!(f.chapter.as_str(), "p2p" | "part" | "coll" | "rma" | "io" | "datatype")
+}
+
+/// The passage of `p`, a parameter of `f`.
+pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
+    let name = &p.name;
+    let base = scalar(api, p.c.trim_end_matches('*'));
+    let base_large = scalar(api, p.c_large.trim_end_matches('*'));
+    let array = p.len.is_some();
+    let by_pointer = array || p.dir != Dir::In;
+    let raw = |pointee: &str| {
+        let star = if p.constant { "*const" } else { "*mut" };
+        format!("{star} {pointee}")
+    };
+    let plain = |ty: String, argument: String, checks: Vec<(u8, String)>| Passage {
+        c: [ty.clone(), ty.clone()],
+        inner: ty,
+        widen: [name.clone(), name.clone()],
+        checks,
+        argument,
+    };
+    let passed = |ty: String| plain(ty, name.clone(), Vec::new());
+
+    match p.kind.as_str() {
+        "BUFFER" => return plain(raw("c_void"), name.clone(), buffer_check(f, p)),
+        "FORTRAN_LOGICAL" | "EXTRA_STATE" | "TOOL_MPI_OBJ" => return passed(raw("c_void")),
+        "ATTRIBUTE_VAL" | "C_BUFFER" if p.dir == Dir::In => return passed(raw("c_void")),
+        "ATTRIBUTE_VAL" | "C_BUFFER" => {
+            let check = format!("let {name} = args::out({name:?}, {name}.cast::<*mut c_void>())?;");
+            return plain("*mut c_void".into(), name.clone(), vec![(4, check)]);
+        }
+        "STRING" if f.chapter == "tools" => return passed(raw("c_char")),
+        "STRING" if p.dir == Dir::In => {
+            let check = format!("let {name} = args::string({name:?}, {name})?;");
+            let checks = if p.at_root { vec![] } else { vec![(4, check)] };
+            return plain("*const c_char".into(), name.clone(), checks);
+        }
+        "STRING" => {
+            let check = format!("let {name} = args::out_string({name:?}, {name})?;");
+            return plain("*mut c_char".into(), name.clone(), vec![(4, check)]);
+        }
+        "STRING_ARRAY" => return passed("*mut *mut c_char".into()),
+        "STRING_2DARRAY" => return passed("*mut *mut *mut c_char".into()),
+        "ARGUMENT_LIST" => return passed("*mut *mut *mut c_char".into()),
+        "ARGUMENT_COUNT" if by_pointer => return passed("*mut c_int".into()),
+        "RANGE_TRIPLET" => {
+            let check = format!("let {name} = args::slice({name:?}, {name}.cast::<[c_int; 3]>(), n as i64)?;");
+            return plain("*mut [c_int; 3]".into(), name.clone(), vec![(4, check)]);
+        }
+        "STATUS" if p.dir == Dir::In => {
+            let check = format!("let {name} = args::status({name:?}, {name})?;");
+            return plain("*const abi::MPI_Status".into(), name.clone(), vec![(4, check)]);
+        }
+        "STATUS" if array => {
+            return plain("*mut abi::MPI_Status".into(), format!("args::Statuses::new({name})"), vec![]);
+        }
+        "STATUS" if p.dir == Dir::Out => {
+            return plain("*mut abi::MPI_Status".into(), format!("args::StatusOut::new({name})"), vec![]);
+        }
+        "WEIGHT" => return passed(raw("c_int")),
+        kind if kind.starts_with("FN_") || kind.ends_with("_FUNCTION") => {
+            let argument = if p.c == p.c_large {
+                name.clone()
+            } else {
+                format!("args::Callback {{ address: {name}, large: large_ }}")
+            };
+            return plain("usize".into(), argument, vec![]);
+        }
+        _ => {}
+    }
+
+    if by_pointer {
+        return pointer(f, p, base, base_large, &raw);
+    }
+    let mut passage = Passage {
+        c: [base.into(), base_large.into()],
+        inner: base_large.into(),
+        widen: [
+            if base == base_large { name.clone() } else { format!("{name} as i64") },
+            name.clone(),
+        ],
+        checks: Vec::new(),
+        argument: name.clone(),
+    };
+    let lazy = checked_by_body(f, p);
+    if let (Some(method), false) = (lookup(&p.kind), lazy) {
+        let rank = if p.kind == "COMMUNICATOR" { 0 } else { 1 };
+        let method = match method {
+            "datatype" if communicates(f) => "committed",
+            other => other,
+        };
+        let check = if p.null {
+            format!("let {name} = cx.{method}_or_null({name:?}, {name})?;")
+        } else {
+            format!("let {name} = cx.{method}({name:?}, {name})?;")
+        };
+        passage.checks.push((rank, check));
+        let by_value = p.null;
+        passage.argument = if by_value { name.clone() } else { format!("&{name}") };
+    } else if is_count(p) && !lazy {
+        let class = count_class(p);
+        let wide = if base_large == "i64" { name.clone() } else { format!("{name} as i64") };
+        passage.checks.push((2, format!("args::non_negative({name:?}, {wide}, ErrorClass::{class})?;")));
+    } else {
+        let comm = f.params.iter().find(|q| q.kind == "COMMUNICATOR" && q.dir == Dir::In).map(|q| &q.name);
+        let check = match (p.kind.as_str(), comm) {
+            ("TAG", _) => Some(format!("args::tag({name:?}, {name})?;")),
+            ("TAG_RECV", _) => Some(format!("args::tag_or_any({name:?}, {name})?;")),
+            ("RANK_DEST", Some(comm)) => Some(format!("args::dest({name:?}, {name}, &{comm})?;")),
+            ("RANK_SOURCE_ANY", Some(comm)) => Some(format!("args::source({name:?}, {name}, &{comm})?;")),
+            ("ROOT", Some(comm)) => Some(format!("args::root({name:?}, {name}, &{comm})?;")),
+            _ => None,
+        };
+        passage.checks.extend(check.map(|c| (3, c)));
+        if p.kind == "LOGICAL" {
+            passage.argument = format!("{name} != 0");
+        }
+    }
+    if p.large_only {
+        passage.argument = format!("large_.then_some({})", passage.argument);
+        passage.checks.clear();
+    }
+    passage
+}
+
+/// Results, values changed in place, and arrays.
+fn pointer(f: &Function, p: &Param, base: &str, base_large: &str, raw: &dyn Fn(&str) -> String) -> Passage {
+    let name = &p.name;
+    let optional = f.chapter == "tools";
+    if base != base_large || p.large_only {
+        // Two widths: an address and which of them.
+        let inner = raw("c_void");
+        let (wrapper, checked) = match (p.len.is_some(), p.dir) {
+            (true, Dir::In) => ("Counts", false),
+            (true, _) => ("OutCounts", false),
+            (false, Dir::Out) => ("OutCount", true),
+            (false, _) => ("InOutCount", true),
+        };
+        let mut argument = format!("args::{wrapper}::new({name:?}, {name}, large_)");
+        let mut checks = Vec::new();
+        if p.large_only {
+            argument = format!("large_.then(|| {argument})");
+        } else if checked {
+            checks.push((4, format!("args::not_null({name:?}, {name}.cast_const())?;")));
+        }
+        return Passage {
+            c: [raw(base), raw(base_large)],
+            inner,
+            widen: [format!("{name}.cast()"), format!("{name}.cast()")],
+            checks,
+            argument,
+        };
+    }
+    let ty = raw(base);
+    let length = p.len.as_deref();
+    let (check, argument) = match (length, p.dir) {
+        (None, Dir::InOut) => {
+            (Some(format!("let {name} = args::inout({name:?}, {name})?;")), name.clone())
+        }
+        (None, _) if optional => (None, format!("args::OutOpt::new({name})")),
+        (None, _) => (Some(format!("let {name} = args::out({name:?}, {name})?;")), name.clone()),
+        (Some("*"), Dir::In) => (None, format!("args::Array::new({name:?}, {name})")),
+        (Some("*"), _) => (None, format!("args::OutArray::new({name:?}, {name})")),
+        (Some(_), _) if p.at_root || optional => (None, name.clone()),
+        (Some(len), Dir::In) => {
+            (Some(format!("let {name} = args::slice({name:?}, {name}, {len} as i64)?;")), name.clone())
+        }
+        (Some(len), Dir::InOut) => {
+            (Some(format!("let {name} = args::slice_mut({name:?}, {name}, {len} as i64)?;")), name.clone())
+        }
+        (Some(len), Dir::Out) => (
+            Some(format!("let {name} = args::out_slice({name:?}, {name}, {len} as i64)?;")),
+            name.clone(),
+        ),
+    };
+    Passage {
+        c: [ty.clone(), ty.clone()],
+        inner: ty,
+        widen: [name.clone(), name.clone()],
+        checks: check.map(|c| (4, c)).into_iter().collect(),
+        argument,
+    }
+}
+
+/// A null address with something to move: only for the buffers whose count and datatype follow directly (or, in
+/// a reduction, belong to both buffers) and are always significant.
+fn buffer_check(f: &Function, p: &Param) -> Vec<(u8, String)> {
+    let at = f.params.iter().position(|q| q.name == p.name).expect("a parameter of this function");
+    let tail: Vec<&Param> = f.params[at + 1..].iter().skip_while(|q| q.kind == "BUFFER").take(2).collect();
+    let pair = |c: &Param, t: &Param| {
+        c.kind.starts_with("POLYXFER_NUM_ELEM")
+            && c.len.is_none()
+            && t.kind == "DATATYPE"
+            && t.len.is_none()
+            && !checked_by_body(f, c)
+    };
+    let rooted = f.chapter == "coll" && f.has("root") && p.name != "buffer";
+    match tail[..] {
+        [count, datatype] if pair(count, datatype) && !rooted && matches!(f.chapter.as_str(), "p2p" | "coll") => {
+            let (name, count, datatype) = (&p.name, &count.name, &datatype.name);
+            vec![(5, format!("args::buffer({name:?}, {name}.cast(), {count}, &{datatype})?;"))]
+        }
+        _ => Vec::new(),
+    }
+}

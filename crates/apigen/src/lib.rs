@@ -1,0 +1,28 @@
+//! The C interface from data. `api/mpi.toml`, `api/kinds.toml` and `api/constants.toml` describe every function
+//! and constant of the MPI-5.0 C ABI once; this crate turns them into the header (`header`), the exported entry
+//! points with their argument checks (`entry`), the constants in Rust (`abi`) and the reference page
+//! (`reference`). Run by `capi`'s build script, and by hand as `farpost-apigen`.
+#![forbid(unsafe_code)]
+
+pub mod abi;
+pub mod bodies;
+pub mod checks;
+pub mod entry;
+pub mod header;
+pub mod model;
+pub mod reference;
+
+pub use bodies::Bodies;
+pub use model::Api;
+
+/// `(name, implemented)` of every exported `MPI_` name, as the source of a Rust constant `FUNCTIONS`.
+/// For programs that list what is there without linking the library.
+pub fn status_source(api: &Api, bodies: &Bodies) -> String {
+    let mut out =
+        String::from("/// Every function of the MPI C ABI with whether this library implements it.\npub static FUNCTIONS: &[(&str, bool)] = &[\n");
+    for (name, function, _) in api.names() {
+        out.push_str(&format!("    ({name:?}, {}),\n", bodies.has(function)));
+    }
+    out.push_str("];\n");
+    out
+}
