@@ -25,17 +25,27 @@ pub fn source(api: &Api) -> String {
                 ty if group.is_enum && ty.starts_with("MPI_T_") => "c_int",
                 _ => "usize",
             };
-            writeln!(out, "/// {}.\npub const {}: {ty} = {};", group.doc, c.name, c.value).expect("writing to a String");
+            writeln!(
+                out,
+                "/// {}.\npub const {}: {ty} = {};",
+                group.doc, c.name, c.value
+            )
+            .expect("writing to a String");
         }
     }
     out.push_str("/// What a completed operation tells; the layout is the ABI's.\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub struct MPI_Status {\n");
     for field in &api.status_fields {
         writeln!(out, "    pub {field}: c_int,").expect("writing to a String");
     }
-    writeln!(out, "    pub MPI_internal: [c_int; {}],\n}}", api.status_internal).expect("writing to a String");
+    writeln!(out, "    pub MPI_internal: [c_int; {}],\n}}", api.status_internal)
+        .expect("writing to a String");
     for callback in &api.callbacks {
         let params: Vec<String> = callback.params.split(", ").map(|p| param(api, p)).collect();
-        let result = if callback.returns == "int" { " -> c_int" } else { "" };
+        let result = if callback.returns == "int" {
+            " -> c_int"
+        } else {
+            ""
+        };
         writeln!(
             out,
             "/// `{}` of the standard.\npub type {} = unsafe extern \"C\" fn({}){result};",
@@ -52,7 +62,10 @@ fn param(api: &Api, c: &str) -> String {
     if c == "..." {
         return c.into();
     }
-    let (stars, ty) = (c.matches('*').count(), c.split([' ', '*']).next().unwrap_or_default());
+    let (stars, ty) = (
+        c.matches('*').count(),
+        c.split([' ', '*']).next().unwrap_or_default(),
+    );
     let mut rust = scalar(api, ty).to_owned();
     for _ in 0..stars {
         rust = format!("*mut {rust}");

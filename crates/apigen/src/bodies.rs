@@ -24,7 +24,11 @@ impl Bodies {
             if path.extension().is_none_or(|e| e != "rs") {
                 continue;
             }
-            let module = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let module = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             for line in fs::read_to_string(&path)?.lines() {
                 if let Some(name) = body_name(line) {
                     found.insert(name.to_owned(), module.clone());
@@ -46,7 +50,10 @@ impl Bodies {
 
     /// Names of bodies that belong to no function of the table.
     pub fn strays<'a>(&'a self, functions: &'a [Function]) -> impl Iterator<Item = &'a str> {
-        self.0.keys().map(String::as_str).filter(|name| !functions.iter().any(|f| f.body() == *name))
+        self.0
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !functions.iter().any(|f| f.body() == *name))
     }
 }
 

@@ -67,12 +67,19 @@ fn checked_by_body(f: &Function, p: &Param) -> bool {
         || (f.chapter == "coll"
             && f.has("sendtype")
             && f.has("recvtype")
-            && matches!(p.name.as_str(), "sendcount" | "recvcount" | "sendtype" | "recvtype"))
+            && matches!(
+                p.name.as_str(),
+                "sendcount" | "recvcount" | "sendtype" | "recvtype"
+            ))
 }
 
 /// Does the function move data, so that its datatypes have to be committed?
 fn communicates(f: &Function) -> bool {
-    f.has_kind("BUFFER") && matches!(f.chapter.as_str(), "p2p" | "part" | "coll" | "rma" | "io" | "datatype")
+    f.has_kind("BUFFER")
+        && matches!(
+            f.chapter.as_str(),
+            "p2p" | "part" | "coll" | "rma" | "io" | "datatype"
+        )
 }
 
 /// The passage of `p`, a parameter of `f`.
@@ -118,7 +125,8 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         "ARGUMENT_LIST" => return passed("*mut *mut *mut c_char".into()),
         "ARGUMENT_COUNT" if by_pointer => return passed("*mut c_int".into()),
         "RANGE_TRIPLET" => {
-            let check = format!("let {name} = args::slice({name:?}, {name}.cast::<[c_int; 3]>(), n as i64)?;");
+            let check =
+                format!("let {name} = args::slice({name:?}, {name}.cast::<[c_int; 3]>(), n as i64)?;");
             return plain("*mut [c_int; 3]".into(), name.clone(), vec![(4, check)]);
         }
         "STATUS" if p.dir == Dir::In => {
@@ -126,10 +134,18 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
             return plain("*const abi::MPI_Status".into(), name.clone(), vec![(4, check)]);
         }
         "STATUS" if array => {
-            return plain("*mut abi::MPI_Status".into(), format!("args::Statuses::new({name})"), vec![]);
+            return plain(
+                "*mut abi::MPI_Status".into(),
+                format!("args::Statuses::new({name})"),
+                vec![],
+            );
         }
         "STATUS" if p.dir == Dir::Out => {
-            return plain("*mut abi::MPI_Status".into(), format!("args::StatusOut::new({name})"), vec![]);
+            return plain(
+                "*mut abi::MPI_Status".into(),
+                format!("args::StatusOut::new({name})"),
+                vec![],
+            );
         }
         "WEIGHT" => return passed(raw("c_int")),
         kind if kind.starts_with("FN_") || kind.ends_with("_FUNCTION") => {
@@ -150,7 +166,11 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         c: [base.into(), base_large.into()],
         inner: base_large.into(),
         widen: [
-            if base == base_large { name.clone() } else { format!("{name} as i64") },
+            if base == base_large {
+                name.clone()
+            } else {
+                format!("{name} as i64")
+            },
             name.clone(),
         ],
         checks: Vec::new(),
@@ -170,13 +190,28 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         };
         passage.checks.push((rank, check));
         let by_value = p.null;
-        passage.argument = if by_value { name.clone() } else { format!("&{name}") };
+        passage.argument = if by_value {
+            name.clone()
+        } else {
+            format!("&{name}")
+        };
     } else if is_count(p) && !lazy {
         let class = count_class(p);
-        let wide = if base_large == "i64" { name.clone() } else { format!("{name} as i64") };
-        passage.checks.push((2, format!("args::non_negative({name:?}, {wide}, ErrorClass::{class})?;")));
+        let wide = if base_large == "i64" {
+            name.clone()
+        } else {
+            format!("{name} as i64")
+        };
+        passage.checks.push((
+            2,
+            format!("args::non_negative({name:?}, {wide}, ErrorClass::{class})?;"),
+        ));
     } else {
-        let comm = f.params.iter().find(|q| q.kind == "COMMUNICATOR" && q.dir == Dir::In).map(|q| &q.name);
+        let comm = f
+            .params
+            .iter()
+            .find(|q| q.kind == "COMMUNICATOR" && q.dir == Dir::In)
+            .map(|q| &q.name);
         let check = match (p.kind.as_str(), comm) {
             ("TAG", _) => Some(format!("args::tag({name:?}, {name})?;")),
             ("TAG_RECV", _) => Some(format!("args::tag_or_any({name:?}, {name})?;")),
@@ -228,22 +263,34 @@ fn pointer(f: &Function, p: &Param, base: &str, base_large: &str, raw: &dyn Fn(&
     let ty = raw(base);
     let length = p.len.as_deref();
     let (check, argument) = match (length, p.dir) {
-        (None, Dir::InOut) => {
-            (Some(format!("let {name} = args::inout({name:?}, {name})?;")), name.clone())
-        }
+        (None, Dir::InOut) => (
+            Some(format!("let {name} = args::inout({name:?}, {name})?;")),
+            name.clone(),
+        ),
         (None, _) if optional => (None, format!("args::OutOpt::new({name})")),
-        (None, _) => (Some(format!("let {name} = args::out({name:?}, {name})?;")), name.clone()),
+        (None, _) => (
+            Some(format!("let {name} = args::out({name:?}, {name})?;")),
+            name.clone(),
+        ),
         (Some("*"), Dir::In) => (None, format!("args::Array::new({name:?}, {name})")),
         (Some("*"), _) => (None, format!("args::OutArray::new({name:?}, {name})")),
         (Some(_), _) if p.at_root || optional => (None, name.clone()),
-        (Some(len), Dir::In) => {
-            (Some(format!("let {name} = args::slice({name:?}, {name}, {len} as i64)?;")), name.clone())
-        }
-        (Some(len), Dir::InOut) => {
-            (Some(format!("let {name} = args::slice_mut({name:?}, {name}, {len} as i64)?;")), name.clone())
-        }
+        (Some(len), Dir::In) => (
+            Some(format!(
+                "let {name} = args::slice({name:?}, {name}, {len} as i64)?;"
+            )),
+            name.clone(),
+        ),
+        (Some(len), Dir::InOut) => (
+            Some(format!(
+                "let {name} = args::slice_mut({name:?}, {name}, {len} as i64)?;"
+            )),
+            name.clone(),
+        ),
         (Some(len), Dir::Out) => (
-            Some(format!("let {name} = args::out_slice({name:?}, {name}, {len} as i64)?;")),
+            Some(format!(
+                "let {name} = args::out_slice({name:?}, {name}, {len} as i64)?;"
+            )),
             name.clone(),
         ),
     };
@@ -259,8 +306,16 @@ fn pointer(f: &Function, p: &Param, base: &str, base_large: &str, raw: &dyn Fn(&
 /// A null address with something to move: only for the buffers whose count and datatype follow directly (or, in
 /// a reduction, belong to both buffers) and are always significant.
 fn buffer_check(f: &Function, p: &Param) -> Vec<(u8, String)> {
-    let at = f.params.iter().position(|q| q.name == p.name).expect("a parameter of this function");
-    let tail: Vec<&Param> = f.params[at + 1..].iter().skip_while(|q| q.kind == "BUFFER").take(2).collect();
+    let at = f
+        .params
+        .iter()
+        .position(|q| q.name == p.name)
+        .expect("a parameter of this function");
+    let tail: Vec<&Param> = f.params[at + 1..]
+        .iter()
+        .skip_while(|q| q.kind == "BUFFER")
+        .take(2)
+        .collect();
     let pair = |c: &Param, t: &Param| {
         c.kind.starts_with("POLYXFER_NUM_ELEM")
             && c.len.is_none()
@@ -270,9 +325,14 @@ fn buffer_check(f: &Function, p: &Param) -> Vec<(u8, String)> {
     };
     let rooted = f.chapter == "coll" && f.has("root") && p.name != "buffer";
     match tail[..] {
-        [count, datatype] if pair(count, datatype) && !rooted && matches!(f.chapter.as_str(), "p2p" | "coll") => {
+        [count, datatype]
+            if pair(count, datatype) && !rooted && matches!(f.chapter.as_str(), "p2p" | "coll") =>
+        {
             let (name, count, datatype) = (&p.name, &count.name, &datatype.name);
-            vec![(5, format!("args::buffer({name:?}, {name}.cast(), {count}, &{datatype})?;"))]
+            vec![(
+                5,
+                format!("args::buffer({name:?}, {name}.cast(), {count}, &{datatype})?;"),
+            )]
         }
         _ => Vec::new(),
     }

@@ -26,10 +26,22 @@ pub fn source(api: &Api, bodies: &Bodies) -> String {
             checked(f, bodies, &passages, &mut out);
         }
         for large in [false, true].into_iter().filter(|large| !large || f.large) {
-            let name = if large { format!("{}_c", f.name) } else { f.name.clone() };
+            let name = if large {
+                format!("{}_c", f.name)
+            } else {
+                f.name.clone()
+            };
             writeln!(names, "    {name:?},").expect("writing to a String");
             for prefix in ["", "P"] {
-                export(api, f, &passages, large, &format!("{prefix}{name}"), number, &mut out);
+                export(
+                    api,
+                    f,
+                    &passages,
+                    large,
+                    &format!("{prefix}{name}"),
+                    number,
+                    &mut out,
+                );
             }
             number += 1;
         }
@@ -43,7 +55,15 @@ fn knows_width(f: &Function, passages: &[Passage]) -> bool {
     f.large && passages.iter().any(|p| p.argument.contains("large_"))
 }
 
-fn export(api: &Api, f: &Function, passages: &[Passage], large: bool, name: &str, number: usize, out: &mut String) {
+fn export(
+    api: &Api,
+    f: &Function,
+    passages: &[Passage],
+    large: bool,
+    name: &str,
+    number: usize,
+    out: &mut String,
+) {
     let at = usize::from(large);
     let mut params = Vec::new();
     let mut args = Vec::new();
@@ -61,7 +81,11 @@ fn export(api: &Api, f: &Function, passages: &[Passage], large: bool, name: &str
         Some(c) => scalar(api, c),
         None => "c_int",
     };
-    let mut lead = if f.returns.is_none() { vec![format!("Fun({number})")] } else { vec![] };
+    let mut lead = if f.returns.is_none() {
+        vec![format!("Fun({number})")]
+    } else {
+        vec![]
+    };
     if knows_width(f, passages) {
         lead.push(large.to_string());
     }
@@ -78,8 +102,12 @@ fn export(api: &Api, f: &Function, passages: &[Passage], large: bool, name: &str
 
 /// A function that returns a value, not an error code: the body takes the C arguments and cannot fail.
 fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String) {
-    let params: Vec<String> =
-        f.params.iter().zip(passages).map(|(p, passage)| format!("{}: {}", p.name, passage.inner)).collect();
+    let params: Vec<String> = f
+        .params
+        .iter()
+        .zip(passages)
+        .map(|(p, passage)| format!("{}: {}", p.name, passage.inner))
+        .collect();
     let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
     let result = scalar(api, f.returns.as_deref().expect("checked by the caller"));
     let body = match bodies.module(f) {
@@ -105,8 +133,13 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
     let inline = if f.hot { "always" } else { "never" };
     let phase = if f.always { "Always" } else { "Active" };
     let on = blamed(f);
-    writeln!(out, "#[inline({inline})]\nunsafe fn in_{}({}) -> c_int {{", f.body(), params.join(", "))
-        .expect("writing to a String");
+    writeln!(
+        out,
+        "#[inline({inline})]\nunsafe fn in_{}({}) -> c_int {{",
+        f.body(),
+        params.join(", ")
+    )
+    .expect("writing to a String");
     match bodies.module(f) {
         None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on})\n}}"),
         Some(module) => {
@@ -138,7 +171,7 @@ fn blamed(f: &Function) -> String {
         match p.dir {
             Dir::In if p.len.is_none() => return format!("On::{variant}({})", p.name),
             Dir::InOut if p.len.is_none() => {
-                return format!("On::{variant}(args::peek({}))", p.name);
+                return format!("On::{variant}(unsafe {{ args::peek({}) }})", p.name);
             }
             _ => {}
         }

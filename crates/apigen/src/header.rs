@@ -76,7 +76,12 @@ fn types(api: &Api, out: &mut String) {
     for field in &api.status_fields {
         writeln!(out, "    int {field};").expect("writing to a String");
     }
-    writeln!(out, "    int MPI_internal[{}];\n}} MPI_Status;", api.status_internal).expect("writing to a String");
+    writeln!(
+        out,
+        "    int MPI_internal[{}];\n}} MPI_Status;",
+        api.status_internal
+    )
+    .expect("writing to a String");
     for group in api.groups.iter().filter(|g| g.is_enum && is_named_enum(g)) {
         let name = &group.values[0].ctype;
         writeln!(out, "\n/* {} */\ntypedef enum {name} {{", group.doc).expect("writing to a String");
@@ -85,7 +90,10 @@ fn types(api: &Api, out: &mut String) {
     }
     out.push_str("\n/* Functions a program gives to the library. */\n");
     for callback in &api.callbacks {
-        let line = format!("typedef {} ({})({});", callback.returns, callback.name, callback.params);
+        let line = format!(
+            "typedef {} ({})({});",
+            callback.returns, callback.name, callback.params
+        );
         wrap(&line, out);
     }
     for (name, of) in &api.aliases {
@@ -101,8 +109,14 @@ fn enumerators(group: &crate::model::Group, out: &mut String) {
     let last = group.values.len() - 1;
     for (at, c) in group.values.iter().enumerate() {
         let comma = if at == last { "" } else { "," };
-        writeln!(out, "    {:<36} = {}{comma}{}", c.name, c.value, deprecated(&c.deprecated))
-            .expect("writing to a String");
+        writeln!(
+            out,
+            "    {:<36} = {}{comma}{}",
+            c.name,
+            c.value,
+            deprecated(&c.deprecated)
+        )
+        .expect("writing to a String");
     }
 }
 
@@ -123,30 +137,55 @@ fn constants(api: &Api, out: &mut String) {
             } else {
                 format!("(({})0x{:x})", c.ctype, c.value)
             };
-            writeln!(out, "#define {:<36} {value}{}", c.name, deprecated(&c.deprecated)).expect("writing to a String");
+            writeln!(out, "#define {:<36} {value}{}", c.name, deprecated(&c.deprecated))
+                .expect("writing to a String");
         }
     }
 }
 
 fn deprecated(since: &Option<String>) -> String {
-    since.as_ref().map(|v| format!(" /* deprecated since {v} */")).unwrap_or_default()
+    since
+        .as_ref()
+        .map(|v| format!(" /* deprecated since {v} */"))
+        .unwrap_or_default()
 }
 
 fn prototypes(api: &Api, prefix: &str, out: &mut String) {
-    let title = if prefix.is_empty() { "" } else { ", names for tools" };
+    let title = if prefix.is_empty() {
+        ""
+    } else {
+        ", names for tools"
+    };
     for (chapter, doc) in CHAPTERS {
         writeln!(out, "\n/* {doc}{title} */").expect("writing to a String");
         for (name, function, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
-            wrap(&format!("{}{}", prototype(prefix, &name, function, large), deprecated(&function.deprecated)), out);
+            wrap(
+                &format!(
+                    "{}{}",
+                    prototype(prefix, &name, function, large),
+                    deprecated(&function.deprecated)
+                ),
+                out,
+            );
         }
     }
 }
 
 /// One C prototype with its semicolon.
 pub fn prototype(prefix: &str, name: &str, function: &Function, large: bool) -> String {
-    let params: Vec<String> = function.params_of(large).map(|p| p.c_declaration(large)).collect();
-    let params = if params.is_empty() { "void".to_owned() } else { params.join(", ") };
-    format!("{} {prefix}{name}({params});", function.returns.as_deref().unwrap_or("int"))
+    let params: Vec<String> = function
+        .params_of(large)
+        .map(|p| p.c_declaration(large))
+        .collect();
+    let params = if params.is_empty() {
+        "void".to_owned()
+    } else {
+        params.join(", ")
+    };
+    format!(
+        "{} {prefix}{name}({params});",
+        function.returns.as_deref().unwrap_or("int")
+    )
 }
 
 /// Writes a declaration, broken after commas.

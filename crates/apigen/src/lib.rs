@@ -18,8 +18,9 @@ pub use model::Api;
 /// `(name, implemented)` of every exported `MPI_` name, as the source of a Rust constant `FUNCTIONS`.
 /// For programs that list what is there without linking the library.
 pub fn status_source(api: &Api, bodies: &Bodies) -> String {
-    let mut out =
-        String::from("/// Every function of the MPI C ABI with whether this library implements it.\npub static FUNCTIONS: &[(&str, bool)] = &[\n");
+    let mut out = String::from(
+        "/// Every function of the MPI C ABI with whether this library implements it.\npub static FUNCTIONS: &[(&str, bool)] = &[\n",
+    );
     for (name, function, _) in api.names() {
         out.push_str(&format!("    ({name:?}, {}),\n", bodies.has(function)));
     }

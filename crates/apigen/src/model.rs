@@ -96,7 +96,10 @@ impl std::error::Error for TableError {}
 
 /// Chapters in the order of the reference, with their titles.
 pub const CHAPTERS: &[(&str, &str)] = &[
-    ("env", "Environment, versions, time and memory (chapters 9 and 20)"),
+    (
+        "env",
+        "Environment, versions, time and memory (chapters 9 and 20)",
+    ),
     ("errors", "Errors and error handlers (chapter 9)"),
     ("p2p", "Point-to-point communication (chapter 3)"),
     ("request", "Requests, completion and status (chapters 3 and 13)"),
@@ -109,7 +112,10 @@ pub const CHAPTERS: &[(&str, &str)] = &[
     ("attr", "Attributes (chapter 7)"),
     ("topo", "Virtual topologies (chapter 8)"),
     ("info", "Info (chapter 10)"),
-    ("process", "Process creation and management, sessions (chapter 11)"),
+    (
+        "process",
+        "Process creation and management, sessions (chapter 11)",
+    ),
     ("rma", "One-sided communication (chapter 12)"),
     ("io", "Files (chapter 14)"),
     ("tools", "Tools (chapter 15)"),
@@ -136,7 +142,8 @@ impl Api {
     /// Names the table or entry that is wrong.
     pub fn parse(functions: &str, kinds: &str, constants: &str) -> Result<Api, TableError> {
         let read = |text: &str, what: &str| {
-            text.parse::<Table>().map_err(|e| TableError(format!("api/{what}: {e}")))
+            text.parse::<Table>()
+                .map_err(|e| TableError(format!("api/{what}: {e}")))
         };
         let kinds = read(kinds, "kinds.toml")?;
         let table = read(functions, "mpi.toml")?;
@@ -145,20 +152,30 @@ impl Api {
         for (name, entry) in &table {
             functions.push(function(name, entry, &kinds)?);
         }
-        let order: BTreeMap<&str, usize> =
-            CHAPTERS.iter().enumerate().map(|(at, (chapter, _))| (*chapter, at)).collect();
-        functions.sort_by(|a, b| {
-            (order[a.chapter.as_str()], &a.name).cmp(&(order[b.chapter.as_str()], &b.name))
-        });
+        let order: BTreeMap<&str, usize> = CHAPTERS
+            .iter()
+            .enumerate()
+            .map(|(at, (chapter, _))| (*chapter, at))
+            .collect();
+        functions
+            .sort_by(|a, b| (order[a.chapter.as_str()], &a.name).cmp(&(order[b.chapter.as_str()], &b.name)));
         let version = |key: &str| {
             let pair = constants["version"][key].as_array().expect("version is a pair");
-            (pair[0].as_integer().unwrap_or(0), pair[1].as_integer().unwrap_or(0))
+            (
+                pair[0].as_integer().unwrap_or(0),
+                pair[1].as_integer().unwrap_or(0),
+            )
         };
         Ok(Api {
             functions,
             groups: list(&constants, "group").map(group).collect::<Result<_, _>>()?,
             handles: list(&constants, "handle")
-                .map(|t| Ok(Handle { name: text(t, "name")?, tag: text(t, "tag")? }))
+                .map(|t| {
+                    Ok(Handle {
+                        name: text(t, "name")?,
+                        tag: text(t, "tag")?,
+                    })
+                })
                 .collect::<Result<_, TableError>>()?,
             callbacks: list(&constants, "callback")
                 .map(|t| {
@@ -220,7 +237,8 @@ impl Param {
     pub fn c_type(&self, large: bool) -> String {
         let base = if large { &self.c_large } else { &self.c };
         let constant = if self.constant { "const " } else { "" };
-        let star = if self.kind == "STATUS" || (!self.pointer && (self.dir != Dir::In || self.len.is_some())) {
+        let star = if self.kind == "STATUS" || (!self.pointer && (self.dir != Dir::In || self.len.is_some()))
+        {
             "*"
         } else {
             ""
@@ -267,7 +285,12 @@ fn flag(value: &Value, key: &str) -> bool {
 fn group(value: &Value) -> Result<Group, TableError> {
     let shared = optional(value, "type");
     let mut values = Vec::new();
-    for v in value.get("values").and_then(Value::as_array).into_iter().flatten() {
+    for v in value
+        .get("values")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         let name = text(v, "name")?;
         let ctype = optional(v, "type").or_else(|| shared.clone());
         values.push(Constant {
@@ -280,13 +303,22 @@ fn group(value: &Value) -> Result<Group, TableError> {
             name,
         });
     }
-    Ok(Group { doc: text(value, "doc")?, is_enum: flag(value, "enum"), values })
+    Ok(Group {
+        doc: text(value, "doc")?,
+        is_enum: flag(value, "enum"),
+        values,
+    })
 }
 
 fn function(name: &str, entry: &Value, kinds: &Table) -> Result<Function, TableError> {
     let wrong = |why: String| TableError(format!("api/mpi.toml: {name}: {why}"));
     let mut params = Vec::new();
-    for p in entry.get("params").and_then(Value::as_array).into_iter().flatten() {
+    for p in entry
+        .get("params")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         let kind = text(p, "kind")?;
         let dir = match p.get("dir").and_then(Value::as_str) {
             None => Dir::In,
@@ -302,8 +334,8 @@ fn function(name: &str, entry: &Value, kinds: &Table) -> Result<Function, TableE
         };
         let c = optional(of_kind, "c").unwrap_or_default();
         let len = optional(p, "len");
-        let implied = dir == Dir::In
-            && (len.is_some() || matches!(kind.as_str(), "BUFFER" | "STRING" | "STATUS"));
+        let implied =
+            dir == Dir::In && (len.is_some() || matches!(kind.as_str(), "BUFFER" | "STRING" | "STATUS"));
         params.push(Param {
             name: text(p, "name")?,
             dir,

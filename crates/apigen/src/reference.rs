@@ -10,7 +10,10 @@ use crate::model::{Api, CHAPTERS};
 pub fn page(api: &Api, bodies: &Bodies) -> String {
     let total = api.names().count();
     let done = api.names().filter(|(_, f, _)| bodies.has(f)).count();
-    let codes = api.names().filter(|(_, f, _)| f.returns.as_deref().is_none_or(|r| r == "int")).count();
+    let codes = api
+        .names()
+        .filter(|(_, f, _)| f.returns.as_deref().is_none_or(|r| r == "int"))
+        .count();
     let mut out = format!(
         "# The MPI functions\n\n\
          Generated from `api/mpi.toml` and the sources; do not edit.\n\n\
@@ -22,12 +25,21 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
         2 * total
     );
     for (chapter, title) in CHAPTERS {
-        write!(out, "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n").expect("writing to a String");
+        write!(out, "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n")
+            .expect("writing to a String");
         for (name, f, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
             let state = if bodies.has(f) { "implemented" } else { "missing" };
-            let old = f.deprecated.as_ref().map(|v| format!(", deprecated since {v}")).unwrap_or_default();
-            writeln!(out, "| `{name}` | {state}{old} | `{}` |", prototype("", &name, f, large))
-                .expect("writing to a String");
+            let old = f
+                .deprecated
+                .as_ref()
+                .map(|v| format!(", deprecated since {v}"))
+                .unwrap_or_default();
+            writeln!(
+                out,
+                "| `{name}` | {state}{old} | `{}` |",
+                prototype("", &name, f, large)
+            )
+            .expect("writing to a String");
         }
     }
     out

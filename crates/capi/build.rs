@@ -1,0 +1,32 @@
+//! Generates the constants, the entry points and `mpi.h` from `api/*.toml`, and names the shared object.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use farpost_apigen::{Api, Bodies, abi, entry, header, status_source};
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    let imp = here.join("src/imp");
+    println!("cargo::rerun-if-changed={}", imp.display());
+    println!("cargo::rerun-if-changed=build.rs");
+    let api = Api::builtin();
+    let bodies = Bodies::scan(&imp).unwrap_or_else(|e| panic!("cannot read {}: {e}", imp.display()));
+    if let Some(stray) = bodies.strays(&api.functions).next() {
+        panic!("{stray} in src/imp is no function of api/mpi.toml");
+    }
+    write(&out, "abi.rs", &abi::source(&api));
+    write(&out, "entry.rs", &entry::source(&api, &bodies));
+    write(&out, "api_status.rs", &status_source(&api, &bodies));
+    write(&out, "mpi.h", &header::header(&api));
+    println!("cargo::rustc-env=FARPOST_MPI_H={}", out.join("mpi.h").display());
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    }
+}
+
+fn write(dir: &Path, name: &str, text: &str) {
+    let path = dir.join(name);
+    fs::write(&path, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", path.display()));
+}

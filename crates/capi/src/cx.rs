@@ -1,0 +1,106 @@
+//! The seam between the generated entry points and the library: entering and leaving, handles to objects, and
+//! the way of an error to the program.
+
+#![allow(dead_code)]
+
+use core::ffi::c_int;
+
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::entry::NAMES;
+
+/// A function of the interface.
+#[derive(Clone, Copy)]
+pub(crate) struct Fun(pub(crate) u16);
+
+impl Fun {
+    /// Its C name.
+    pub(crate) fn name(self) -> &'static str {
+        NAMES[usize::from(self.0)]
+    }
+}
+
+/// When a function may be called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// At any time.
+    Always,
+    /// After MPI_Init (or with a session open) and before MPI_Finalize.
+    Active,
+}
+
+/// Whose error handler hears of an error: the object of this handle, or, when there is none or the handle is
+/// not valid, MPI_COMM_SELF's.
+#[derive(Clone, Copy)]
+pub(crate) enum On {
+    Nothing,
+    Comm(usize),
+    Win(usize),
+    File(usize),
+    Session(usize),
+}
+
+/// The library, entered.
+pub(crate) struct Cx {}
+
+pub(crate) type CommRef = ();
+pub(crate) type GroupRef = ();
+pub(crate) type InfoRef = ();
+pub(crate) type OpRef = ();
+
+/// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
+#[inline(always)]
+pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&Cx) -> Result<()>) -> c_int {
+    let _ = phase;
+    match body(&Cx {}) {
+        Ok(()) => 0,
+        Err(error) => raise(fun, on, &error),
+    }
+}
+
+/// An error on its way to the program: through the error handler, then as a code.
+#[cold]
+#[inline(never)]
+pub(crate) fn raise(fun: Fun, on: On, error: &Error) -> c_int {
+    let (On::Nothing | On::Comm(_) | On::Win(_) | On::File(_) | On::Session(_)) = on;
+    eprintln!("{}: {}", fun.name(), error.message);
+    error.class.0
+}
+
+/// A function without a body.
+#[cold]
+pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On) -> c_int {
+    let message = format!("{} is not implemented in this version of Farpost", fun.name());
+    call(fun, phase, on, |_| {
+        Err(Error::new(ErrorClass::ERR_UNSUPPORTED_OPERATION, message))
+    })
+}
+
+/// Processes a message on `comm` can go to: those of its group, or of the remote group.
+#[inline(always)]
+pub(crate) fn peers(_comm: &CommRef) -> c_int {
+    0
+}
+
+/// Is it an intercommunicator?
+pub(crate) fn is_inter(_comm: &CommRef) -> bool {
+    false
+}
+
+/// What to call `comm` in a message.
+pub(crate) fn comm_name(_comm: &CommRef) -> String {
+    "the communicator".into()
+}
+
+/// May elements of this type lie at absolute addresses, so that a null buffer makes sense?
+pub(crate) fn may_be_absolute(_datatype: &Datatype) -> bool {
+    false
+}
+
+impl Cx {
+    #[allow(dead_code)]
+    pub(crate) fn comm(&self, _argument: &'static str, _handle: usize) -> Result<CommRef> {
+        Ok(())
+    }
+}
