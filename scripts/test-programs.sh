@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Compiles and runs the C and C++ test programs with an installed standard-ABI MPI.
+#
+#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (programs, mpi, badinput, stress) or mpi/p2p_basic
+#
+#   PREFIX     install tree: bin/mpicc (or bin/mpicc_abi), bin/mpiexec, lib/libmpi_abi.so.1
+#   MPIEXEC    launcher, default PREFIX/bin/mpiexec
+#   RANKS      run every program with these numbers of ranks instead of its own list
+#   TIMEOUT    seconds a case may take, default 120 (a program may ask for more)
+#   LOGS       where logs of failures go, default build/test-logs
+#   FARPOST    1 when the tree is Farpost (then what only Farpost promises is checked too); found out by itself
+#
+# A program says in its first lines how it wants to be run:
+#   // ranks: 1 2 4        // timeout: 300        // args: a | b (two cases)        // farpost: only
+# One line a case, a final `N passed, N failed, N skipped`; exit code 1 if anything failed.
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+prefix=$(cd "${PREFIX:?set PREFIX to the install tree to test}" && pwd) || exit 1
+logs=${LOGS:-$here/build/test-logs}
+mpicc=$prefix/bin/mpicc_abi mpicxx=$prefix/bin/mpicxx_abi
+[ -x "$mpicc" ] || mpicc=$prefix/bin/mpicc mpicxx=$prefix/bin/mpicxx
+mpiexec=${MPIEXEC:-$prefix/bin/mpiexec}
+[ -n "${FARPOST:-}" ] || { [ -x "$prefix/bin/farpost" ] && FARPOST=1 || FARPOST=0; }
+export FARPOST PREFIX=$prefix MPIEXEC=$mpiexec LOGS=$logs
+export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+bin=$(mktemp -d "${TMPDIR:-/tmp}/farpost-tests.XXXXXX") || exit 1
+trap 'rm -rf "$bin"' EXIT
+trap 'exit 130' INT TERM
+mkdir -p "$logs"
+
+passed=0 failed=0 skipped=0
+pass() { passed=$((passed + 1)); echo "ok   $1"; }
+skip() { skipped=$((skipped + 1)); echo "skip $1: $2"; }
+flunk() {
+    failed=$((failed + 1))
+    echo "FAIL $1: $2"
+    [ -s "$3" ] && grep -a . "$3" | grep -aE 'FAIL|rror|farpost|mpiexec' | head -6 | cut -c1-300 | sed 's/^/       /'
+}
+
+directive() { sed -n "1,12s|^// *$2: *||p" "$1" | head -1; }
+
+# compile SOURCE OUTPUT [c|c++]
+compile() {
+    local src=$1 out=$2 lang=$3 define=()
+    [ "$FARPOST" = 1 ] && define=(-DFARPOST)
+    if [ "$lang" = c++ ]; then
+        "$mpicxx" -x c++ -std=c++17 -O1 -g -Wall -Wextra ${define[@]+"${define[@]}"} -I"$here/tests/mpi" -o "$out" "$src" -lm -lpthread
+    else
+        "$mpicc" -std=gnu11 -O1 -g -Wall -Wextra ${define[@]+"${define[@]}"} -I"$here/tests/mpi" -o "$out" "$src" -lm -lpthread
+    fi
+}
+
+# one_program NAME SOURCE LANG RANKS
+one_program() {
+    local name=$1 src=$2 lang=$3 ranks=$4 exe log limit n args tag all
+    exe=$bin/$(echo "$name" | tr '/ +' '___')
+    log=$logs/$(echo "$name" | tr '/ +' '___')
+    limit=$(directive "$src" timeout)
+    limit=${limit:-${TIMEOUT:-120}}
+    if [ "$(directive "$src" farpost)" = only ] && [ "$FARPOST" != 1 ]; then
+        skip "$name" "is about Farpost only"
+        return
+    fi
+    if ! compile "$src" "$exe" "$lang" >"$log.log" 2>&1; then
+        flunk "$name" "does not compile with $([ "$lang" = c++ ] && echo "$mpicxx" || echo "$mpicc")" "$log.log"
+        return
+    fi
+    if [ -s "$log.log" ]; then
+        flunk "$name" "compiler warnings" "$log.log"
+    else
+        rm -f "$log.log"
+    fi
+    all=$(directive "$src" args)
+    IFS='|' read -r -a cases <<<"${all:- }"
+    for n in $ranks; do
+        for args in "${cases[@]}"; do
+            args=$(echo $args)
+            tag="$name${args:+ $args} -n $n"
+            # The program's own clock rings first, so that it can name the test that hangs.
+            # shellcheck disable=SC2086
+            CHECK_SECONDS=$((limit - limit / 8)) timeout -k 5 "$limit" "$mpiexec" -n "$n" "$exe" $args </dev/null >"$log-$n.log" 2>&1
+            code=$?
+            if [ $code -eq 0 ] && grep -aq '^SKIP: ' "$log-$n.log"; then
+                skip "$tag" "$(grep -a '^SKIP: ' "$log-$n.log" | head -1 | cut -c7-)"
+                rm -f "$log-$n.log"
+            elif [ $code -eq 0 ]; then
+                pass "$tag"
+                rm -f "$log-$n.log"
+            elif [ $code -ge 124 ] && [ $code -le 137 ] && [ $code -ne 134 ]; then
+                flunk "$tag" "hung, stopped after $limit s (or killed); $log-$n.log" "$log-$n.log"
+            else
+                flunk "$tag" "exit code $code; $log-$n.log" "$log-$n.log"
+            fi
+        done
+    done
+    rm -f "$exe"
+}
+
+# A script is one or many cases of its own; it prints the same lines, and its counts are added up here.
+one_script() {
+    local name=$1 src=$2 log
+    log=$logs/$(echo "$name" | tr / _).log
+    BIN=$bin CC=$mpicc CXX=$mpicxx ROOT=$here timeout -k 5 600 bash "$src" >"$log" 2>&1
+    code=$?
+    grep -aE '^(ok   |skip |FAIL )' "$log"
+    passed=$((passed + $(grep -acE '^ok   ' "$log")))
+    failed=$((failed + $(grep -acE '^FAIL ' "$log")))
+    skipped=$((skipped + $(grep -acE '^skip ' "$log")))
+    if [ $code -ne 0 ] && ! grep -aqE '^FAIL ' "$log"; then flunk "$name" "exit code $code; $log" "$log"; fi
+    [ $code -eq 0 ] && rm -f "$log"
+}
+
+wanted() {
+    [ ${#names[@]} -eq 0 ] && return 0
+    local w
+    for w in "${names[@]}"; do
+        case $1 in "$w" | "$w"/*) return 0 ;; esac
+    done
+    return 1
+}
+
+names=("$@")
+for suite in programs mpi badinput stress; do
+    for src in "$here/tests/$suite"/*.c "$here/tests/$suite"/*.cc "$here/tests/$suite"/*.sh; do
+        [ -f "$src" ] || continue
+        base=$(basename "$src")
+        name=$suite/${base%.*}
+        wanted "$name" || continue
+        case $src in
+        *.sh)
+            one_script "$name" "$src"
+            continue
+            ;;
+        esac
+        ranks=${RANKS:-$(directive "$src" ranks)}
+        lang=c
+        [ "${src##*.}" = cc ] && lang=c++
+        one_program "$name" "$src" "$lang" "${ranks:-1 2 3 4 5 8}"
+        # The programs are also C++: the same source through the other wrapper.
+        [ $suite = programs ] && [ $lang = c ] && one_program "$name c++" "$src" c++ "${RANKS:-1 4}"
+    done
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
