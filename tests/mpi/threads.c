@@ -102,9 +102,11 @@ static void *blocked(void *arg) {
         OK(MPI_Send(&v, 1, MPI_INT, check_rank, 1000, MPI_COMM_WORLD));
     } else {
         MPI_Message m;
-        OK(MPI_Send(&v, 1, MPI_INT, next_of(), 1000 + (int)id, MPI_COMM_WORLD));
+        MPI_Request r;
+        OK(MPI_Isend(&v, 1, MPI_INT, next_of(), 1000 + (int)id, MPI_COMM_WORLD, &r));
         OK(MPI_Mprobe(prev_of(), 1000 + (int)id, MPI_COMM_WORLD, &m, MPI_STATUS_IGNORE));
         OK(MPI_Mrecv(&x, 1, MPI_INT, &m, MPI_STATUS_IGNORE));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
         NEED(x == 17);
     }
     return NULL;
