@@ -117,7 +117,8 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
             return plain("*const c_char".into(), name.clone(), checks);
         }
         "STRING" => {
-            let check = format!("let {name} = args::out_string({name:?}, {name})?;");
+            let or_null = if p.null { "_or_null" } else { "" };
+            let check = format!("let {name} = args::out_string{or_null}({name:?}, {name})?;");
             return plain("*mut c_char".into(), name.clone(), vec![(4, check)]);
         }
         "STRING_ARRAY" => return passed("*mut *mut c_char".into()),

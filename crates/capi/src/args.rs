@@ -297,7 +297,7 @@ impl<T: Copy> OutArray<T> {
     }
 
     /// Whether the program gave no array.
-    pub(crate) fn is_null(self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         self.address.is_null()
     }
 
@@ -346,7 +346,7 @@ impl<'a, T> Array<'a, T> {
     }
 
     /// Whether the program gave no array.
-    pub(crate) fn is_null(self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         self.address.is_null()
     }
 }
@@ -401,7 +401,7 @@ impl Counts<'_> {
     }
 
     /// Whether the program called the large-count twin.
-    pub(crate) fn is_large(self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.large
     }
 }
@@ -551,7 +551,21 @@ pub(crate) unsafe fn out_string(name: &'static str, address: *mut c_char) -> Res
     }
 }
 
+/// A string result that may be null when there is no room to fill.
+pub(crate) unsafe fn out_string_or_null(_: &'static str, address: *mut c_char) -> Result<OutString> {
+    Ok(OutString(address))
+}
+
 impl OutString {
+    /// The `room` bytes there, for bodies that fill them byte by byte.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ARG` for a null address and `room` above zero.
+    pub(crate) fn bytes<'a>(self, name: &'static str, room: usize) -> Result<&'a mut [u8]> {
+        // SAFETY: null or `room` bytes, by the contract of the C function.
+        unsafe { slice_mut(name, self.0.cast::<u8>(), room as i64) }
+    }
+
     /// Stores as much of `text` as `room` bytes hold with the terminator, cut at a character, and returns the
     /// length stored. `room` is what the standard or the program says for this argument.
     pub(crate) fn set(self, text: &str, room: usize) -> c_int {
@@ -595,7 +609,7 @@ impl StatusOut {
 
     /// Whether the program wants no status.
     #[inline(always)]
-    pub(crate) fn is_ignored(self) -> bool {
+    pub(crate) fn is_ignored(&self) -> bool {
         self.0.is_null()
     }
 
@@ -639,7 +653,7 @@ impl Statuses {
     }
 
     /// Whether the program wants no statuses.
-    pub(crate) fn is_ignored(self) -> bool {
+    pub(crate) fn is_ignored(&self) -> bool {
         self.0.is_null()
     }
 

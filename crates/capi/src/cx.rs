@@ -4,11 +4,18 @@
 #![allow(dead_code)]
 
 use core::ffi::c_int;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::OnceLock;
 
 use farpost_mpi::datatype::Datatype;
+use farpost_mpi::group::Group;
+use farpost_mpi::info::Info;
 use farpost_mpi::{Error, ErrorClass, Result};
 
+use crate::abi;
 use crate::entry::NAMES;
+use crate::objects::Objects;
 
 /// A function of the interface.
 #[derive(Clone, Copy)]
@@ -42,18 +49,34 @@ pub(crate) enum On {
 }
 
 /// The library, entered.
-pub(crate) struct Cx {}
+pub(crate) struct Cx {
+    pub(crate) objects: Objects,
+}
 
 pub(crate) type CommRef = ();
-pub(crate) type GroupRef = ();
-pub(crate) type InfoRef = ();
+pub(crate) type GroupRef = Group;
+pub(crate) type InfoRef = Rc<RefCell<Info>>;
 pub(crate) type OpRef = ();
+
+struct Process(Cx);
+
+// SAFETY: reached through `call` only, which lets one thread in at a time.
+unsafe impl Send for Process {}
+// SAFETY: as above.
+unsafe impl Sync for Process {}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
 
 /// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
 #[inline(always)]
 pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&Cx) -> Result<()>) -> c_int {
     let _ = phase;
-    match body(&Cx {}) {
+    let Process(cx) = PROCESS.get_or_init(|| {
+        Process(Cx {
+            objects: Objects::new(),
+        })
+    });
+    match body(cx) {
         Ok(()) => 0,
         Err(error) => raise(fun, on, &error),
     }
@@ -99,8 +122,41 @@ pub(crate) fn may_be_absolute(_datatype: &Datatype) -> bool {
 }
 
 impl Cx {
-    #[allow(dead_code)]
-    pub(crate) fn comm(&self, _argument: &'static str, _handle: usize) -> Result<CommRef> {
-        Ok(())
+    /// The group of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_GROUP`: null, freed or never one.
+    pub(crate) fn group(&self, argument: &'static str, handle: usize) -> Result<GroupRef> {
+        self.objects.group(argument, handle)
+    }
+
+    /// The info object of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INFO`: null, freed or never one.
+    pub(crate) fn info(&self, argument: &'static str, handle: usize) -> Result<InfoRef> {
+        self.objects.info(argument, handle)
+    }
+
+    /// As `info`, `None` for MPI_INFO_NULL.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INFO`: freed or never one.
+    pub(crate) fn info_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<InfoRef>> {
+        if handle == abi::MPI_INFO_NULL {
+            Ok(None)
+        } else {
+            self.info(argument, handle).map(Some)
+        }
+    }
+}
+
+impl Cx {
+    /// The process's number in the job.
+    ///
+    /// # Errors
+    /// When there is no world.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        Ok(0)
     }
 }

@@ -10,3 +10,4 @@ mod args;
 mod cx;
 mod entry;
 mod imp;
+mod objects;

@@ -4,4 +4,7 @@
 //! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. What arguments it gets is documented in `args`.
 
 pub(crate) mod env;
+pub(crate) mod errors;
+pub(crate) mod group;
 pub(crate) mod handles;
+pub(crate) mod info;

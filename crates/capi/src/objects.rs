@@ -1,0 +1,158 @@
+//! Objects that exist without communication, by handle: they may be made before MPI_Init and freed after
+//! MPI_Finalize.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use farpost_mpi::errors::ErrorCodes;
+use farpost_mpi::group::Group;
+use farpost_mpi::handle::{Kind, Table};
+use farpost_mpi::info::Info;
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::abi;
+use crate::cx::InfoRef;
+
+/// The tables. No borrow of one is held while a function of the program's runs.
+pub(crate) struct Objects {
+    /// Sentences behind error codes, and the program's own classes and codes.
+    pub(crate) codes: ErrorCodes,
+    infos: RefCell<Table<InfoRef>>,
+    /// MPI_INFO_ENV; empty until the world says how the program was started.
+    pub(crate) environment: InfoRef,
+    groups: RefCell<Table<Group>>,
+}
+
+impl Objects {
+    pub(crate) fn new() -> Self {
+        Self {
+            codes: ErrorCodes::new(),
+            infos: RefCell::new(Table::new(Kind::Info)),
+            environment: Rc::new(RefCell::new(Info::new().into_read_only())),
+            groups: RefCell::new(Table::new(Kind::Group)),
+        }
+    }
+
+    /// Gives an info object a handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there are too many.
+    pub(crate) fn new_info(&self, info: Info) -> Result<usize> {
+        self.infos.borrow_mut().insert(Rc::new(RefCell::new(info)))
+    }
+
+    /// The info object of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INFO`: null, freed or never one.
+    pub(crate) fn info(&self, argument: &'static str, handle: usize) -> Result<InfoRef> {
+        if handle == abi::MPI_INFO_ENV {
+            return Ok(self.environment.clone());
+        }
+        match self.infos.borrow().get(handle) {
+            Some(info) => Ok(info.clone()),
+            None => Err(no_object(
+                argument,
+                handle,
+                abi::MPI_INFO_NULL,
+                ErrorClass::ERR_INFO,
+            )),
+        }
+    }
+
+    /// `MPI_Info_free`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INFO`: MPI_INFO_ENV, or no info object.
+    pub(crate) fn free_info(&self, handle: usize) -> Result<()> {
+        if handle == abi::MPI_INFO_ENV {
+            return Err(Error::new(
+                ErrorClass::ERR_INFO,
+                "info=MPI_INFO_ENV: a predefined info object cannot be freed",
+            ));
+        }
+        match self.infos.borrow_mut().remove(handle) {
+            Some(_) => Ok(()),
+            None => Err(no_object(
+                "info",
+                handle,
+                abi::MPI_INFO_NULL,
+                ErrorClass::ERR_INFO,
+            )),
+        }
+    }
+
+    /// Gives a group a handle; the empty one has its own.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there are too many.
+    pub(crate) fn new_group(&self, group: Group) -> Result<usize> {
+        if group.is_empty() {
+            Ok(abi::MPI_GROUP_EMPTY)
+        } else {
+            self.groups.borrow_mut().insert(group)
+        }
+    }
+
+    /// The group of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_GROUP`: null, freed or never one.
+    pub(crate) fn group(&self, argument: &'static str, handle: usize) -> Result<Group> {
+        if handle == abi::MPI_GROUP_EMPTY {
+            return Ok(Group::empty());
+        }
+        match self.groups.borrow().get(handle) {
+            Some(group) => Ok(group.clone()),
+            None => Err(no_object(
+                argument,
+                handle,
+                abi::MPI_GROUP_NULL,
+                ErrorClass::ERR_GROUP,
+            )),
+        }
+    }
+
+    /// `MPI_Group_free`. Freeing MPI_GROUP_EMPTY is allowed and does nothing.
+    ///
+    /// # Errors
+    /// `MPI_ERR_GROUP`: no group.
+    pub(crate) fn free_group(&self, handle: usize) -> Result<()> {
+        if handle == abi::MPI_GROUP_EMPTY {
+            return Ok(());
+        }
+        match self.groups.borrow_mut().remove(handle) {
+            Some(_) => Ok(()),
+            None => Err(no_object(
+                "group",
+                handle,
+                abi::MPI_GROUP_NULL,
+                ErrorClass::ERR_GROUP,
+            )),
+        }
+    }
+}
+
+/// The error for a handle that is no live object of its kind. `class` tells which kind.
+#[cold]
+pub(crate) fn no_object(argument: &str, handle: usize, null: usize, class: ErrorClass) -> Error {
+    let (what, name) = match class {
+        ErrorClass::ERR_COMM => ("a communicator", "MPI_COMM_NULL"),
+        ErrorClass::ERR_GROUP => ("a group", "MPI_GROUP_NULL"),
+        ErrorClass::ERR_INFO => ("an info object", "MPI_INFO_NULL"),
+        ErrorClass::ERR_TYPE => ("a datatype", "MPI_DATATYPE_NULL"),
+        ErrorClass::ERR_OP => ("an operation", "MPI_OP_NULL"),
+        ErrorClass::ERR_REQUEST => ("a request", "MPI_REQUEST_NULL"),
+        ErrorClass::ERR_ERRHANDLER => ("an error handler", "MPI_ERRHANDLER_NULL"),
+        ErrorClass::ERR_WIN => ("a window", "MPI_WIN_NULL"),
+        ErrorClass::ERR_FILE => ("a file", "MPI_FILE_NULL"),
+        ErrorClass::ERR_SESSION => ("a session", "MPI_SESSION_NULL"),
+        _ => ("an object", "null"),
+    };
+    let message = if handle == null {
+        format!("{argument}={name}: {what} is needed")
+    } else {
+        format!("{argument}={handle:#x}: not {what}, or already freed")
+    };
+    Error::new(class, message)
+}
