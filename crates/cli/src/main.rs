@@ -1,2 +1,116 @@
-//! `farpost`: the command for people.
-fn main() {}
+//! `farpost`: run jobs, measure, ask what is there, and find out why something is slow.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod bench_args;
+mod doctor;
+mod info;
+mod run;
+mod say;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    name = "farpost",
+    version,
+    about = "MPI on one host: run jobs, measure, diagnose",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start an MPI job: `mpiexec` by another name, with its options
+    #[command(disable_help_flag = true)]
+    Run {
+        /// What mpiexec takes, e.g. -n 4 ./program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
+        arguments: Vec<std::ffi::OsString>,
+    },
+    /// Measure the MPI library: Farpost's, or any libmpi_abi.so.1 that LD_LIBRARY_PATH names
+    #[command(subcommand)]
+    Bench(bench_args::Bench),
+    /// What this installation has: version, features, MPI functions, tunables
+    Info(info::Options),
+    /// Check this host for what makes jobs fast or slow
+    Doctor,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args();
+    if arguments.nth(1).as_deref() == Some(farpost_bench::measure::startup::PROBE) {
+        // Before anything else is touched: this is the program whose start is measured.
+        return match farpost_bench::measure::startup::probe(arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => say::fail(&e.to_string()),
+        };
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return refuse(&e),
+    };
+    match cli.command {
+        Command::Run { arguments } => run::run(arguments),
+        Command::Bench(options) => bench::run(options),
+        Command::Info(options) => info::run(&options),
+        Command::Doctor => doctor::run(),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "farpost", &mut script);
+            say::out(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+/// Help goes to standard output; a mistake is one line on standard error.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return say::out(&error.render().to_string());
+    }
+    let text = error.render().to_string();
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let command = format!("farpost {}", words.join(" "));
+        eprintln!(
+            "farpost: a command is missing; `{} --help` lists them",
+            command.trim()
+        );
+        return ExitCode::from(2);
+    }
+    let useful = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("Usage:") && !l.starts_with("For more information"));
+    let line = useful.collect::<Vec<_>>().join(" ");
+    eprintln!("farpost: {}", line.trim_start_matches("error: "));
+    ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_passes_everything_on() {
+        let cli = Cli::try_parse_from(["farpost", "run", "-n", "2", "--help", "--", "x"]).unwrap();
+        let Command::Run { arguments } = cli.command else {
+            panic!("not run")
+        };
+        assert_eq!(arguments[..3], ["-n", "2", "--help"]);
+    }
+}

@@ -1,0 +1,36 @@
+# Farpost: the commands a person types. `make` alone lists them.
+
+PREFIX ?= build/install
+DESTDIR ?=
+CARGO ?= cargo
+ROUNDS ?=
+
+.PHONY: help build install demo test compare clean
+
+help:
+	@echo "make demo                 build, run a 2-rank NetPIPE ping-pong, write its plot"
+	@echo "make test                 run every test (installs what tests need, if it may)"
+	@echo "make install PREFIX=dir   install a relocatable tree (default: build/install)"
+	@echo "make compare              measure Farpost next to MPICH, Open MPI and Intel MPI"
+	@echo "make clean                remove build products (peers in the cache stay)"
+
+build:
+	$(CARGO) build --release --workspace
+
+install: build
+	scripts/install.sh "$(DESTDIR)$(PREFIX)"
+
+demo:
+	scripts/demo.sh
+
+test:
+	scripts/test-all.sh
+
+# ROUNDS=5 measures longer. scripts/compare.py --help lists the rest.
+compare:
+	$(MAKE) --no-print-directory install PREFIX=build/install
+	python3 scripts/compare.py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS))
+
+clean:
+	$(CARGO) clean
+	rm -rf build/install build/demo

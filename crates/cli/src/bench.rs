@@ -1,0 +1,367 @@
+//! `farpost bench`: from options to points, and from points to a table, JSON and plots.
+
+use crate::bench_args::{Bench, Collectives, Common, PingPong, Ranks, Rate, Sizes, Startup};
+use crate::say;
+use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
+use farpost_bench::measure::{Plan, Point, collectives, pingpong, rate, startup};
+use farpost_bench::progress::Progress;
+use farpost_bench::report::{self, Kind, Provenance, to_json, write_json};
+use farpost_bench::{BenchError, Mpi, Result, abi, launch, sizes};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Run one benchmark; the exit code of a rank is its own.
+pub fn run(options: Bench) -> ExitCode {
+    let result = match options {
+        Bench::Pingpong(o) => ping_pong(&o, false),
+        Bench::Netpipe(o) => ping_pong(&o, true),
+        Bench::Rate(o) => message_rate(&o),
+        Bench::Collectives(o) => collective(&o),
+        Bench::Startup(o) => start(&o),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => say::fail(&e.to_string()),
+    }
+}
+
+fn list(
+    options: &Sizes,
+    min: usize,
+    max: usize,
+    walk: impl Fn(usize, usize) -> Vec<usize>,
+) -> Result<Vec<usize>> {
+    if let Some(text) = &options.sizes {
+        return sizes::parse_list(text);
+    }
+    let bound = |text: &Option<String>, default| text.as_deref().map_or(Ok(default), sizes::parse);
+    let (low, high) = (bound(&options.min, min)?, bound(&options.max, max)?);
+    // A person who names one bound means it: the other one's default gives way.
+    let low = if options.min.is_none() { low.min(high) } else { low };
+    let high = if options.max.is_none() {
+        high.max(low)
+    } else {
+        high
+    };
+    if low > high {
+        return Err(BenchError::Usage(format!(
+            "--min {low} --max {high}: the smallest size is above the largest"
+        )));
+    }
+    Ok(walk(low, high))
+}
+
+/// A benchmark that runs inside a job.
+struct Job<'a> {
+    name: &'static str,
+    title: String,
+    kind: Kind,
+    common: &'a Common,
+    ranks: &'a Ranks,
+    plan: Plan,
+    /// Points it will make.
+    points: usize,
+}
+
+impl Job<'_> {
+    /// Start the job if nobody did; measure in it; let rank 0 report.
+    fn run(
+        mut self,
+        measure: impl FnOnce(&Mpi, &Plan, &mut dyn FnMut(&Point)) -> Result<Vec<Point>>,
+    ) -> Result<()> {
+        // Before anything runs: a mistake in an option is told once, and at once.
+        self.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
+        if !launch::is_launched() {
+            return Err(launch::restart(self.ranks.ranks as usize));
+        }
+        self.plan.trials = self.common.trials.unwrap_or(9) as usize;
+        self.plan.trial_time = f64::from(self.ranks.trial_ms) * 1e-3;
+        let mpi = Mpi::init()?;
+        match self.measured(&mpi, measure) {
+            Ok(()) => mpi.finalize(),
+            Err(e) => {
+                eprintln!("farpost: {e}");
+                mpi.abort(1)
+            }
+        }
+    }
+
+    fn measured(
+        &self,
+        mpi: &Mpi,
+        measure: impl FnOnce(&Mpi, &Plan, &mut dyn FnMut(&Point)) -> Result<Vec<Point>>,
+    ) -> Result<()> {
+        let from = Provenance::of(mpi)?;
+        let progress = Progress::new(mpi.rank(), self.points);
+        let first = mpi.rank() == 0;
+        let mut output = Output::new(self.common, self.kind, first && !progress.is_drawn());
+        output.line(&format!("# {}", self.title));
+        output.line(&format!(
+            "# {} (MPI {}.{}, {})",
+            from.library, from.mpi.0, from.mpi.1, from.file
+        ));
+        output.line(&format!(
+            "# {} ranks on {}; medians of {} trials",
+            from.ranks, from.host, self.plan.trials
+        ));
+        output.line(&self.kind.header());
+        let points = measure(mpi, &self.plan, &mut |p| {
+            output.line(&self.kind.row(p));
+            progress.step(&self.kind.label(p));
+        })?;
+        progress.clear();
+        if !first {
+            return Ok(());
+        }
+        output.flush();
+        let chart = || Chart {
+            title: self.title.clone(),
+            subtitle: format!("{} · {} ranks · {}", from.library, from.ranks, from.host),
+            x_label: "message size (bytes)".into(),
+            x_is_bytes: true,
+            panels: panels(self.kind, &points),
+        };
+        let json = || to_json(self.name, self.kind, &from, &points, &[]);
+        finish(self.common, json, chart)
+    }
+}
+
+/// The table: at once line by line, or, where a progress bar is drawn meanwhile, at the end.
+struct Output {
+    shown: bool,
+    streaming: bool,
+    kept: String,
+}
+
+impl Output {
+    fn new(common: &Common, kind: Kind, streaming: bool) -> Self {
+        let _ = kind;
+        Self {
+            shown: common.json.as_deref() != Some(Path::new("-")),
+            streaming,
+            kept: String::new(),
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if self.shown && self.streaming {
+            say::out(&format!("{line}\n"));
+        } else if self.shown {
+            self.kept.push_str(line);
+            self.kept.push('\n');
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.streaming {
+            say::out(&self.kept);
+        }
+        self.kept.clear();
+    }
+}
+
+fn finish(common: &Common, json: impl FnOnce() -> Value, chart: impl Fn() -> Chart) -> Result<()> {
+    if let Some(file) = &common.json {
+        write_json(file, &json())?;
+        if file != Path::new("-") {
+            eprintln!("wrote {}", file.display());
+        }
+    }
+    for file in &common.plot {
+        chart::write(&chart(), file)?;
+        eprintln!("wrote {}", file.display());
+    }
+    Ok(())
+}
+
+/// A curve through `points`; `value` turns seconds into what is shown. Zero bytes have no place on a log axis.
+fn curve<'p>(
+    name: &str,
+    points: impl Iterator<Item = &'p Point>,
+    value: impl Fn(&Point, f64) -> f64,
+) -> Series {
+    let dots = points.filter(|p| p.bytes > 0).map(|p| {
+        let (a, b) = (value(p, p.time.min), value(p, p.time.max));
+        Dot {
+            x: p.bytes as f64,
+            y: value(p, p.time.median),
+            low: a.min(b),
+            high: a.max(b),
+        }
+    });
+    Series {
+        name: name.to_owned(),
+        points: dots.collect(),
+    }
+}
+
+fn panels(kind: Kind, points: &[Point]) -> Vec<Panel> {
+    let panel = |y_label: &str, series| Panel {
+        y_label: y_label.into(),
+        series,
+    };
+    match kind {
+        Kind::PingPong => vec![
+            panel(
+                "bandwidth (MB/s)",
+                vec![curve("", points.iter(), |p, t| p.megabytes(t))],
+            ),
+            panel("time (µs)", vec![curve("", points.iter(), |_, t| t * 1e6)]),
+        ],
+        Kind::Rate => vec![panel(
+            "messages per second",
+            vec![curve("", points.iter(), |_, t| 1.0 / t)],
+        )],
+        Kind::Collectives => {
+            let all = collectives::Op::ALL.map(collectives::Op::name).into_iter();
+            let series = all.map(|op| curve(op, points.iter().filter(|p| p.op == op), |_, t| t * 1e6));
+            vec![panel(
+                "time of a call (µs)",
+                series.filter(|s| !s.points.is_empty()).collect(),
+            )]
+        }
+        Kind::Startup => vec![panel(
+            "wall time of a job (ms)",
+            vec![curve("", points.iter(), |_, t| t * 1e3)],
+        )],
+    }
+}
+
+fn ping_pong(o: &PingPong, netpipe: bool) -> Result<()> {
+    let sizes = if netpipe {
+        list(&o.sizes, 1, 8 << 20, |low, high| {
+            sizes::netpipe(low, high, o.perturbation as usize)
+        })?
+    } else {
+        list(&o.sizes, 1, 4 << 20, sizes::powers)?
+    };
+    let name = if netpipe { "NetPIPE ping-pong" } else { "Ping-pong" };
+    let way = if o.bidirectional {
+        "both ways at once"
+    } else {
+        "one way"
+    };
+    let points = sizes.len();
+    let plan = Plan {
+        sizes,
+        bidirectional: o.bidirectional,
+        ..Plan::default()
+    };
+    let job = Job {
+        name: if netpipe { "netpipe" } else { "pingpong" },
+        title: format!("{name} between the first and the last rank, {way}"),
+        kind: Kind::PingPong,
+        common: &o.common,
+        ranks: &o.ranks,
+        plan,
+        points,
+    };
+    job.run(|mpi, plan, done| pingpong::run(mpi, plan, done))
+}
+
+fn message_rate(o: &Rate) -> Result<()> {
+    let sizes = list(&o.sizes, 1, 64 << 10, sizes::powers)?;
+    let points = sizes.len();
+    let plan = Plan {
+        sizes,
+        window: o.window as usize,
+        bidirectional: o.bidirectional,
+        ..Plan::default()
+    };
+    let way = if o.bidirectional { "both ways" } else { "one way" };
+    let job = Job {
+        name: "rate",
+        title: format!("Message rate with {} in flight, {way}", o.window),
+        kind: Kind::Rate,
+        common: &o.common,
+        ranks: &o.ranks,
+        plan,
+        points,
+    };
+    job.run(|mpi, plan, done| rate::run(mpi, plan, done))
+}
+
+fn collective(o: &Collectives) -> Result<()> {
+    let sizes = list(&o.sizes, 8, 1 << 20, |low, high| {
+        let all = sizes::powers(low, high).into_iter();
+        all.filter(|s| *s == low || *s == high || s.trailing_zeros() % 2 == 1)
+            .collect()
+    })?;
+    let ops = match &o.op {
+        None => collectives::Op::ALL.to_vec(),
+        Some(text) => text
+            .split(',')
+            .map(|n| collectives::Op::parse(n.trim()))
+            .collect::<Result<_>>()?,
+    };
+    let plan = Plan {
+        sizes,
+        ..Plan::default()
+    };
+    let points = collectives::points(&plan, &ops);
+    let job = Job {
+        name: "collectives",
+        title: "Collectives: time of one call, of the slowest rank".into(),
+        kind: Kind::Collectives,
+        common: &o.common,
+        ranks: &o.ranks,
+        plan,
+        points,
+    };
+    job.run(|mpi, plan, done| collectives::run(mpi, plan, &ops, done))
+}
+
+fn start(o: &Startup) -> Result<()> {
+    o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
+    let launcher = o.launcher.clone().map_or_else(launch::mpiexec, Ok)?;
+    let ranks: Vec<usize> = o.ranks.iter().map(|n| *n as usize).collect();
+    let trials = o.common.trials.unwrap_or(11) as usize;
+    let progress = Progress::new(0, ranks.len());
+    let mut output = Output::new(&o.common, Kind::Startup, !progress.is_drawn());
+    let title = "Start-up: a job that initialises MPI and ends";
+    output.line(&format!("# {title}"));
+    output.line(&format!(
+        "# {} with {}, on {}",
+        launcher.display(),
+        abi::find_library().display(),
+        report::host()
+    ));
+    output.line(&Kind::Startup.header());
+    let points = startup::run(&launcher, &ranks, trials, |p| {
+        output.line(&Kind::Startup.row(p));
+        progress.step(&Kind::Startup.label(p));
+    })?;
+    progress.clear();
+    let most = ranks.iter().copied().max().unwrap_or(1);
+    let idle = startup::idle(&launcher, most)?;
+    output.line(&format!(
+        "# an idle rank of {most} has {} KiB resident, {} KiB of them shared pages of files",
+        idle.resident, idle.files
+    ));
+    output.flush();
+    let from = Provenance {
+        library: abi::LIBRARY.into(),
+        file: abi::find_library().display().to_string(),
+        mpi: (5, 0),
+        ranks: most,
+        host: report::host(),
+    };
+    let memory = json!({ "ranks": most, "resident_kib": idle.resident, "files_kib": idle.files });
+    let extra = [
+        ("idle", memory),
+        ("launcher", json!(launcher.display().to_string())),
+    ];
+    let chart = || Chart {
+        title: title.into(),
+        subtitle: format!("{} · {}", launcher.display(), from.host),
+        x_label: "ranks".into(),
+        x_is_bytes: false,
+        panels: panels(Kind::Startup, &points),
+    };
+    finish(
+        &o.common,
+        || to_json("startup", Kind::Startup, &from, &points, &extra),
+        chart,
+    )
+}

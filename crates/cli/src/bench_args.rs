@@ -1,0 +1,115 @@
+//! What `farpost bench` understands.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub enum Bench {
+    /// Time of a message to and fro, at powers of two
+    Pingpong(PingPong),
+    /// NetPIPE: ping-pong at many sizes and around them, for curves
+    Netpipe(PingPong),
+    /// Messages per second with a window of them in flight
+    Rate(Rate),
+    /// Time of collective operations
+    Collectives(Collectives),
+    /// Wall time of starting and ending a job, and memory of an idle rank
+    Startup(Startup),
+}
+
+/// Options every benchmark has.
+#[derive(Args, Clone)]
+pub struct Common {
+    /// Trials per point; the median counts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub trials: Option<u32>,
+    /// Write the result as JSON to FILE, or to standard output in place of the table for -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a plot to FILE, which ends in .svg or .png; may be given twice
+    #[arg(long, value_name = "FILE")]
+    pub plot: Vec<PathBuf>,
+}
+
+/// Options of benchmarks that run as ranks of a job.
+#[derive(Args, Clone)]
+pub struct Ranks {
+    /// Ranks to start when no launcher started this
+    #[arg(long, short = 'n', value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: u32,
+    /// Milliseconds one trial should take; repetitions adapt to it
+    #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub trial_ms: u32,
+}
+
+/// Options about message sizes.
+#[derive(Args, Clone)]
+pub struct Sizes {
+    /// Exactly these sizes, e.g. 8,64k,1m
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["min", "max"])]
+    pub sizes: Option<String>,
+    /// Smallest size
+    #[arg(long, value_name = "SIZE")]
+    pub min: Option<String>,
+    /// Largest size
+    #[arg(long, value_name = "SIZE")]
+    pub max: Option<String>,
+}
+
+#[derive(Args, Clone)]
+pub struct PingPong {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub ranks: Ranks,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Bytes more and less around each size (netpipe; 0: none)
+    #[arg(long, value_name = "BYTES", default_value = "3", value_parser = clap::value_parser!(u32).range(0..=4096))]
+    pub perturbation: u32,
+    /// Both sides send at once
+    #[arg(long)]
+    pub bidirectional: bool,
+}
+
+#[derive(Args, Clone)]
+pub struct Rate {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub ranks: Ranks,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Messages in flight
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub window: u32,
+    /// Both sides send at once
+    #[arg(long)]
+    pub bidirectional: bool,
+}
+
+#[derive(Args, Clone)]
+pub struct Collectives {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub ranks: Ranks,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Operations, e.g. barrier,allreduce (default: all)
+    #[arg(long, value_name = "LIST")]
+    pub op: Option<String>,
+}
+
+#[derive(Args, Clone)]
+pub struct Startup {
+    #[command(flatten)]
+    pub common: Common,
+    /// Numbers of ranks, e.g. 1,2,8
+    #[arg(long, short = 'n', value_name = "LIST", default_value = "1,2,4,8", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: Vec<u32>,
+    /// The launcher to measure (default: the mpiexec beside this executable)
+    #[arg(long, value_name = "FILE")]
+    pub launcher: Option<PathBuf>,
+}

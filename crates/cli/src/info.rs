@@ -1,0 +1,188 @@
+//! `farpost info`: what this installation has, computed from the code that has it.
+
+use crate::say;
+use clap::Args;
+use farpost_tunables::Tunable;
+use serde_json::json;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+
+#[derive(Args)]
+pub struct Options {
+    /// List implemented and missing MPI functions
+    #[arg(long)]
+    api: bool,
+    /// List every tunable with default, range and reason
+    #[arg(long)]
+    tunables: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Every crate's tunables.
+pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
+    vec![
+        ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
+        ("rsm", farpost_rsm::RsmTunables::TABLE),
+    ]
+}
+
+fn names(implemented: bool) -> Vec<&'static str> {
+    FUNCTIONS
+        .iter()
+        .filter(|(_, done)| *done == implemented)
+        .map(|(name, _)| *name)
+        .collect()
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    let text = if options.json {
+        as_json(options)
+    } else {
+        as_text(options)
+    };
+    say::out(&text)
+}
+
+fn as_text(options: &Options) -> String {
+    let mut t = String::new();
+    let (done, missing) = (names(true), names(false));
+    let everything = !options.api && !options.tunables;
+    if everything {
+        let _ = writeln!(t, "Farpost {}", env!("CARGO_PKG_VERSION"));
+        let _ = writeln!(t, "MPI standard     5.0, standard C ABI 1.0 (libmpi_abi.so.1)");
+        let _ = writeln!(
+            t,
+            "MPI functions    {} of {} implemented (farpost info --api)",
+            done.len(),
+            FUNCTIONS.len()
+        );
+        let _ = writeln!(t, "fabrics          shm (the memory of one host)");
+        let _ = writeln!(
+            t,
+            "job starts       mpiexec, PMI-1 servers (mpiexec.hydra), alone"
+        );
+        let all: usize = tunables().iter().map(|(_, table)| table.len()).sum();
+        let _ = writeln!(t, "tunables         {all} (farpost info --tunables)");
+        let _ = writeln!(
+            t,
+            "library          {}",
+            farpost_bench::abi::find_library().display()
+        );
+        let _ = writeln!(
+            t,
+            "built for        {}-{}",
+            std::env::consts::ARCH,
+            std::env::consts::OS
+        );
+    }
+    if options.api {
+        for (title, list) in [("implemented", &done), ("missing", &missing)] {
+            let _ = writeln!(t, "{title} ({}):", list.len());
+            list.iter().for_each(|name| {
+                let _ = writeln!(t, "  {name}");
+            });
+        }
+    }
+    if options.tunables {
+        for (title, table) in tunables() {
+            let _ = writeln!(t, "{title}:");
+            for x in table {
+                let _ = writeln!(
+                    t,
+                    "  {} = {}  ({} to {} {})",
+                    x.name, x.default, x.min, x.max, x.unit
+                );
+                let _ = writeln!(
+                    t,
+                    "      {}",
+                    x.reason.split_whitespace().collect::<Vec<_>>().join(" ")
+                );
+            }
+        }
+    }
+    t
+}
+
+fn as_json(options: &Options) -> String {
+    let mut v = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "mpi_version": "5.0",
+        "functions": { "implemented": names(true).len(), "missing": names(false).len() },
+        "library": farpost_bench::abi::find_library().display().to_string(),
+    });
+    if options.api {
+        v["functions"] = json!({ "implemented": names(true), "missing": names(false) });
+    }
+    if options.tunables {
+        let all = tunables();
+        let all = all
+            .iter()
+            .flat_map(|(group, table)| table.iter().map(move |x| (group, x)));
+        v["tunables"] = all
+            .map(|(group, x)| {
+                json!({ "group": group, "name": x.name, "default": x.default, "min": x.min, "max": x.max,
+                        "unit": x.unit, "reason": x.reason.trim() })
+            })
+            .collect();
+    }
+    format!("{v:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Names declared in `tunables!` of a source file: a string literal followed by `=` and a default.
+    fn declared(file: &Path, found: &mut Vec<String>) {
+        let text = std::fs::read_to_string(file).unwrap();
+        let Some((_, after)) = text.split_once("tunables! {") else {
+            return;
+        };
+        for line in after.lines().take_while(|l| *l != "}") {
+            if let Some((_, rest)) = line.split_once(": \"FARPOST_")
+                && let Some((name, _)) = rest.split_once("\" = ")
+            {
+                found.push(format!("FARPOST_{name}"));
+            }
+        }
+    }
+
+    fn walk(dir: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                declared(&path, found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_declared_tunable_is_listed_once() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(crates).unwrap().flatten() {
+            if entry.file_name() != "tunables" && entry.path().join("src").is_dir() {
+                walk(&entry.path().join("src"), &mut found);
+            }
+        }
+        let listed: Vec<&str> = tunables()
+            .iter()
+            .flat_map(|(_, t)| t.iter().map(|x| x.name))
+            .collect();
+        found.sort();
+        let mut sorted = listed.clone();
+        sorted.sort_unstable();
+        assert!(!found.is_empty());
+        assert_eq!(
+            found, sorted,
+            "declared with tunables! (left) and listed by farpost info (right)"
+        );
+    }
+}
