@@ -8,8 +8,11 @@ pub struct DistGraph {
     sources: Box<[Rank]>,
     destinations: Box<[Rank]>,
     /// Of the sources, of the destinations; `None` for an unweighted graph.
-    weights: Option<(Box<[i32]>, Box<[i32]>)>,
+    weights: Option<Weights>,
 }
+
+/// Of the sources, of the destinations.
+type Weights = (Box<[i32]>, Box<[i32]>);
 
 /// The edges one process passes to `MPI_Dist_graph_create`: any part of the graph.
 ///
