@@ -2,4 +2,181 @@
 //!
 //! The only place of this crate that touches user memory. The invariant is stated once, at the
 //! constructors; everything else in the crate is safe code on top.
+//!
+//! The *stream* of a buffer is its data without gaps, in typemap order. It can be read or written from any
+//! byte on, so that a protocol moves it in pieces of any size.
 #![allow(unsafe_code)]
+
+use crate::datatype::Datatype;
+use crate::datatype::copy::{Pack, Segments, Unpack};
+use crate::datatype::layout::walk_many;
+
+/// Data to be sent.
+#[derive(Clone, Debug)]
+pub struct SendBuf {
+    ptr: *const u8,
+    count: u64,
+    ty: Datatype,
+}
+
+/// Room for data to be received.
+#[derive(Clone, Debug)]
+pub struct RecvBuf {
+    ptr: *mut u8,
+    count: u64,
+    ty: Datatype,
+}
+
+/// The part of `from..from + len` that lies within `total`.
+#[inline]
+fn clip(from: u64, len: usize, total: u64) -> u64 {
+    total.saturating_sub(from).min(len as u64)
+}
+
+macro_rules! common {
+    () => {
+        /// Bytes of data: `count` times the size of the datatype.
+        #[inline]
+        pub fn bytes(&self) -> u64 {
+            self.count.saturating_mul(self.ty.size())
+        }
+
+        /// Number of elements.
+        #[inline]
+        pub fn count(&self) -> u64 {
+            self.count
+        }
+
+        /// Type of the elements.
+        #[inline]
+        pub fn datatype(&self) -> &Datatype {
+            &self.ty
+        }
+
+        /// The address as a number.
+        #[inline]
+        pub fn address(&self) -> usize {
+            self.ptr as usize
+        }
+
+        /// Address of the first byte of data, when all are one run.
+        #[inline]
+        pub fn contiguous_address(&self) -> Option<usize> {
+            self.ty
+                .is_contiguous()
+                .then(|| (self.ptr as usize).wrapping_add(self.ty.true_lb() as usize))
+        }
+
+        /// Appends to `list` the address and length of at most `max` runs that hold the stream from byte
+        /// `from` on; returns how many bytes they hold.
+        pub fn segments(&self, from: u64, max: usize, list: &mut Vec<(usize, usize)>) -> u64 {
+            let len = clip(from, usize::MAX, self.bytes());
+            let mut sink = Segments::new(self.ptr as usize, max, list);
+            walk_many(self.ty.layout(), self.ty.extent(), from, len, &mut sink);
+            sink.bytes
+        }
+    };
+}
+
+impl SendBuf {
+    /// `count` elements of `ty` at `ptr`.
+    ///
+    /// # Safety
+    /// The bytes the datatype describes are readable, and nobody writes to them, until this value and its
+    /// clones are no longer used: that is, until the operation completes. `ptr` may be null when there is no
+    /// data, and with absolute displacements (`MPI_BOTTOM`).
+    #[inline]
+    pub unsafe fn new(ptr: *const u8, count: u64, ty: Datatype) -> Self {
+        Self { ptr, count, ty }
+    }
+
+    common!();
+
+    /// The address.
+    #[inline]
+    pub fn ptr(&self) -> *const u8 {
+        self.ptr
+    }
+
+    /// The data, when they are one run.
+    #[inline]
+    pub fn contiguous(&self) -> Option<&[u8]> {
+        let len = self.bytes() as usize;
+        if len == 0 {
+            return Some(&[]);
+        }
+        if !self.ty.is_contiguous() {
+            return None;
+        }
+        let start = self.ptr.wrapping_offset(self.ty.true_lb() as isize);
+        // SAFETY: `new`'s caller promised that the described bytes are readable and unchanging; they are one run.
+        Some(unsafe { core::slice::from_raw_parts(start, len) })
+    }
+
+    /// Copies the stream from byte `from` on into `dst`; returns how many bytes there were to copy.
+    #[inline]
+    pub fn pack(&self, from: u64, dst: &mut [u8]) -> usize {
+        let len = clip(from, dst.len(), self.bytes());
+        // SAFETY: `len` bytes fit `dst`, which is exclusive, and `new`'s caller promised the rest.
+        let mut sink = unsafe { Pack::new(self.ptr, dst.as_mut_ptr()) };
+        walk_many(self.ty.layout(), self.ty.extent(), from, len, &mut sink);
+        len as usize
+    }
+}
+
+impl RecvBuf {
+    /// Room for `count` elements of `ty` at `ptr`.
+    ///
+    /// # Safety
+    /// The bytes the datatype describes are writable, and nobody else uses them, until this value and its
+    /// clones are no longer used: that is, until the operation completes. `ptr` as for [`SendBuf::new`].
+    #[inline]
+    pub unsafe fn new(ptr: *mut u8, count: u64, ty: Datatype) -> Self {
+        Self { ptr, count, ty }
+    }
+
+    common!();
+
+    /// The address.
+    #[inline]
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// The room, when it is one run.
+    #[inline]
+    pub fn contiguous_mut(&mut self) -> Option<&mut [u8]> {
+        let len = self.bytes() as usize;
+        if len == 0 {
+            return Some(&mut []);
+        }
+        if !self.ty.is_contiguous() {
+            return None;
+        }
+        let start = self.ptr.wrapping_offset(self.ty.true_lb() as isize);
+        // SAFETY: `new`'s caller promised that the described bytes are ours to write; they are one run, and the
+        // borrow of `self` keeps a second slice away.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, len) })
+    }
+
+    /// Writes `src` to the stream from byte `at` on; returns how many bytes there was room for.
+    #[inline]
+    pub fn unpack(&self, at: u64, src: &[u8]) -> usize {
+        let len = clip(at, src.len(), self.bytes());
+        // SAFETY: `len` bytes are in `src`, and `new`'s caller promised that the described bytes are ours to
+        // write and so not part of `src`.
+        let mut sink = unsafe { Unpack::new(src.as_ptr(), self.ptr) };
+        walk_many(self.ty.layout(), self.ty.extent(), at, len, &mut sink);
+        len as usize
+    }
+
+    /// The same memory as data to be sent: for operations in place.
+    #[inline]
+    pub fn as_send(&self) -> SendBuf {
+        SendBuf {
+            ptr: self.ptr,
+            count: self.count,
+            ty: self.ty.clone(),
+        }
+    }
+}

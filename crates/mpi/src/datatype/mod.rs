@@ -1,20 +1,300 @@
 //! Datatypes (MPI-5.0 chapter 5): constructors, layout, envelope and contents, packing.
+//!
+//! A [`Datatype`] is built by its constructors (`construct`, `array`, `f90`), which check arguments,
+//! compute bounds and compile the layout plan (`layout`). [`Types`] gives it a handle. Building is set-up
+//! path; everything asked per message is a field.
 
+mod array;
+pub mod basic;
+mod construct;
+pub(crate) mod copy;
+mod elements;
+mod envelope;
+mod external;
+mod f90;
+pub(crate) mod layout;
+mod pack;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use array::{
+    DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC, DISTRIBUTE_DFLT_DARG, DISTRIBUTE_NONE, ORDER_C, ORDER_FORTRAN,
+};
+pub use basic::Basic;
+pub use envelope::{Combiner, Contents, EnvelopeCounts, Getter};
+pub use external::{check_datarep, pack_external, pack_external_size, unpack_external};
+pub use f90::{TYPECLASS_COMPLEX, TYPECLASS_INTEGER, TYPECLASS_LOGICAL, TYPECLASS_REAL, match_size};
+pub use pack::{pack, pack_size, unpack};
+pub use types::Types;
+
+use crate::errors::{Error, ErrorClass, Result};
+use envelope::Envelope;
+use layout::Node;
+use shape::{Metrics, Shape};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A datatype. Cheap to clone; immutable but for "committed".
+/// `MPI_DATATYPE_NULL`.
+pub const DATATYPE_NULL: usize = basic::FIRST;
+/// `MPI_UNDEFINED`.
+pub const UNDEFINED: i32 = -32766;
+
+/// A datatype. Cheap to clone; immutable but for "committed", its name, attributes and handle.
 #[derive(Clone)]
 pub struct Datatype(Rc<TypeObject>);
 
 /// What a datatype is.
 pub struct TypeObject {
-    size: u64,
+    metrics: Metrics,
+    contiguous: bool,
+    signature: u8,
+    predefined: bool,
+    committed: Cell<bool>,
+    handle: Cell<usize>,
+    large: Cell<bool>,
+    layout: Node,
+    shape: Rc<Shape>,
+    envelope: Rc<Envelope>,
+    name: RefCell<String>,
+    /// Cached attributes: keyval to value.
+    pub attrs: RefCell<BTreeMap<i32, usize>>,
 }
 
 impl Datatype {
+    /// The predefined datatype with this ABI value, as a new object: its attributes and name are not those of
+    /// the one a program sees, which is in [`Types`].
+    pub fn predefined(abi: usize) -> Option<Datatype> {
+        Basic::from_abi(abi).map(Datatype::from_basic)
+    }
+
+    /// A new object for a predefined datatype.
+    pub fn from_basic(basic: Basic) -> Datatype {
+        let made = Self::build(
+            Shape::of(basic),
+            None,
+            Envelope::plain(Combiner::NAMED, vec![], vec![], vec![]),
+        )
+        .expect("predefined datatypes are small");
+        let mut object = Rc::into_inner(made.0).expect("just built");
+        object.predefined = true;
+        object.committed = Cell::new(true);
+        object.handle = Cell::new(basic.abi());
+        object.name = RefCell::new(basic.info().name.to_string());
+        Datatype(Rc::new(object))
+    }
+
+    /// `MPI_BYTE`, as [`Datatype::predefined`].
+    pub fn byte() -> Datatype {
+        Self::from_basic(Basic::BYTE)
+    }
+
+    /// The object for a checked shape. `bounds` are explicit lower bound and extent.
+    fn build(shape: Shape, bounds: Option<(i64, i64)>, envelope: Envelope) -> Result<Datatype> {
+        let metrics = shape.metrics(bounds)?;
+        let layout = shape.layout();
+        debug_assert_eq!(layout.size, metrics.size);
+        Ok(Datatype(Rc::new(TypeObject {
+            contiguous: layout.size == 0 || layout.is_run() && metrics.extent as u64 == metrics.size,
+            signature: metrics.basic.map_or(0, Basic::signature),
+            metrics,
+            predefined: false,
+            committed: Cell::new(false),
+            handle: Cell::new(DATATYPE_NULL),
+            large: Cell::new(false),
+            layout,
+            shape: Rc::new(shape),
+            envelope: Rc::new(envelope),
+            name: RefCell::new(String::new()),
+            attrs: RefCell::new(BTreeMap::new()),
+        })))
+    }
+
+    /// Another object of the same type: same envelope, name and commitment, no attributes, no handle.
+    pub(crate) fn reopened(&self) -> Datatype {
+        let this = &*self.0;
+        Datatype(Rc::new(TypeObject {
+            metrics: this.metrics.clone(),
+            contiguous: this.contiguous,
+            signature: this.signature,
+            predefined: this.predefined,
+            committed: this.committed.clone(),
+            handle: Cell::new(DATATYPE_NULL),
+            large: this.large.clone(),
+            layout: this.layout.clone(),
+            shape: this.shape.clone(),
+            envelope: this.envelope.clone(),
+            name: this.name.clone(),
+            attrs: RefCell::new(BTreeMap::new()),
+        }))
+    }
+
     /// Bytes of data in one element.
     #[inline]
     pub fn size(&self) -> u64 {
-        self.0.size
+        self.0.metrics.size
     }
+
+    /// Lower bound, bytes.
+    #[inline]
+    pub fn lb(&self) -> i64 {
+        self.0.metrics.lb
+    }
+
+    /// Upper bound, bytes.
+    #[inline]
+    pub fn ub(&self) -> i64 {
+        self.lb().wrapping_add(self.extent())
+    }
+
+    /// Distance from one element to the next, bytes.
+    #[inline]
+    pub fn extent(&self) -> i64 {
+        self.0.metrics.extent
+    }
+
+    /// Where the data really begin, bytes from the buffer address.
+    #[inline]
+    pub fn true_lb(&self) -> i64 {
+        self.0.metrics.true_lb
+    }
+
+    /// Bytes from the first to one past the last byte of data.
+    #[inline]
+    pub fn true_extent(&self) -> i64 {
+        self.0.metrics.true_extent
+    }
+
+    /// Whether any number of elements is one run of bytes that begins at `base + true_lb`.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.0.contiguous
+    }
+
+    /// The one predefined type of all leaves; `None` when there are several or none.
+    #[inline]
+    pub fn basic(&self) -> Option<Basic> {
+        self.0.metrics.basic
+    }
+
+    /// Code for the comparison of sender's and receiver's type: equal or either 0 is a match.
+    #[inline]
+    pub fn sig(&self) -> u8 {
+        self.0.signature
+    }
+
+    /// Basic elements in one element.
+    pub fn elements(&self) -> u64 {
+        self.0.metrics.elements
+    }
+
+    /// The handle value; `MPI_DATATYPE_NULL` before [`Types::insert`].
+    #[inline]
+    pub fn handle(&self) -> usize {
+        self.0.handle.get()
+    }
+
+    /// Whether it is named or another type that the program must not free.
+    #[inline]
+    pub fn is_predefined(&self) -> bool {
+        self.0.predefined
+    }
+
+    /// Whether it may be used in communication.
+    #[inline]
+    pub fn is_committed(&self) -> bool {
+        self.0.committed.get()
+    }
+
+    /// `MPI_Type_commit`. The plan exists since construction.
+    pub fn commit(&self) {
+        self.0.committed.set(true);
+    }
+
+    /// The slot for cached attributes.
+    pub fn object(&self) -> &TypeObject {
+        &self.0
+    }
+
+    /// Whether both are the same object.
+    pub fn same(&self, other: &Datatype) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// `MPI_Type_get_name`.
+    pub fn name(&self) -> String {
+        self.0.name.borrow().clone()
+    }
+
+    /// `MPI_Type_set_name`.
+    pub fn set_name(&self, name: &str) {
+        *self.0.name.borrow_mut() = name.to_string();
+    }
+
+    /// For error messages: the name, or what the type is.
+    pub fn describe(&self) -> String {
+        let name = self.0.name.borrow();
+        if name.is_empty() {
+            format!(
+                "{} datatype of {} bytes",
+                self.0.envelope.combiner.word(),
+                self.size()
+            )
+        } else {
+            name.clone()
+        }
+    }
+
+    /// Marks a type as made by a `_c` constructor, whose contents are large counts.
+    pub fn via_large_count(self) -> Self {
+        self.0.large.set(true);
+        self
+    }
+
+    pub(crate) fn layout(&self) -> &Node {
+        &self.0.layout
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// The predefined value, or pair of them, that reductions work on; looks through `MPI_Type_dup`.
+    pub(crate) fn reducible(&self) -> Option<Reducible> {
+        match self.shape() {
+            Shape::Basic(basic) => Some(Reducible::Value(*basic)),
+            Shape::Pair { value, index, at } => Some(Reducible::Pair {
+                value: *value,
+                index: *index,
+                at: *at,
+            }),
+            Shape::Same(child) if self.combiner() == Combiner::DUP => child.reducible(),
+            _ => None,
+        }
+    }
+}
+
+/// What a predefined reduction sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reducible {
+    Value(Basic),
+    /// Index `at` bytes after the value.
+    Pair {
+        value: Basic,
+        index: Basic,
+        at: u64,
+    },
+}
+
+impl core::fmt::Debug for Datatype {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+#[cold]
+fn error<T>(class: ErrorClass, message: String) -> Result<T> {
+    Err(Error::new(class, message))
 }
