@@ -8,6 +8,7 @@
 
 pub mod attr;
 pub mod buffer;
+pub mod coll;
 pub mod datatype;
 pub mod errhandler;
 pub mod errors;
