@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use farpost_apigen::{Api, Bodies, status_source};
+
 fn main() {
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    std::fs::write(
-        Path::new(&out).join("functions.rs"),
-        "static FUNCTIONS: &[(&str, bool)] = &[];\n",
-    )
-    .expect("OUT_DIR is writable");
+    let bodies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/imp");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={}", bodies.display());
+    let found = Bodies::scan(&bodies).unwrap_or_else(|e| panic!("cannot read {}: {e}", bodies.display()));
+    let list = status_source(&Api::builtin(), &found);
+    std::fs::write(Path::new(&out).join("functions.rs"), list).expect("OUT_DIR is writable");
 }

@@ -52,7 +52,7 @@ pub fn source(api: &Api, bodies: &Bodies) -> String {
 
 /// Needs the internal function to know which twin called?
 fn knows_width(f: &Function, passages: &[Passage]) -> bool {
-    f.large && passages.iter().any(|p| p.argument.contains("large_"))
+    f.large && (f.width || passages.iter().any(|p| p.argument.contains("large_")))
 }
 
 fn export(
@@ -146,11 +146,12 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
             let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
+            let width = if f.width { ", large_" } else { "" };
             let args: String = passages.iter().map(|p| format!(", {}", p.argument)).collect();
             writeln!(
                 out,
                 "    cx::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &Cx| unsafe {{\n{checks}        \
-                 imp::{module}::{}(cx{args})\n    }})\n}}",
+                 imp::{module}::{}(cx{width}{args})\n    }})\n}}",
                 f.body()
             )
         }

@@ -25,6 +25,8 @@ pub struct Function {
     pub name: String,
     pub chapter: String,
     pub large: bool,
+    /// The body wants to know which twin was called.
+    pub width: bool,
     /// C type returned, `None` for an error code.
     pub returns: Option<String>,
     pub always: bool,
@@ -366,6 +368,7 @@ fn function(name: &str, entry: &Value, kinds: &Table) -> Result<Function, TableE
         name: name.to_owned(),
         chapter,
         large: flag(entry, "large"),
+        width: flag(entry, "width"),
         returns: optional(entry, "returns"),
         always: optional(entry, "when").as_deref() == Some("always"),
         hot: flag(entry, "hot"),

@@ -1,0 +1,170 @@
+//! Attribute keys, and the attributes of datatypes (MPI-5.0 section 7.7).
+
+use core::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+use farpost_mpi::Result;
+use farpost_mpi::attr::{CopyFn, DeleteFn, ObjectKind};
+
+use crate::abi::{self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
+use crate::args::{InOut, Out};
+use crate::cx::{Cx, TypeRef};
+
+/// The predefined copy functions have these addresses in the ABI.
+const NULL_FN: usize = abi::MPI_COMM_NULL_COPY_FN;
+const DUP_FN: usize = abi::MPI_COMM_DUP_FN;
+
+/// The program's copy function. Those for communicators, datatypes and windows differ in the handle's type
+/// only, and handles are pointers all.
+fn copy_fn(address: usize, extra_state: *mut c_void) -> CopyFn {
+    match address {
+        NULL_FN => CopyFn::Null,
+        DUP_FN => CopyFn::Dup,
+        _ => {
+            // SAFETY: the program gave a function of this type, by the prototype.
+            let call = unsafe { core::mem::transmute::<usize, MPI_Comm_copy_attr_function>(address) };
+            CopyFn::User(Rc::new(move |handle, keyval, value| {
+                let (mut new, mut flag) = (0usize, 0);
+                // SAFETY: the arguments are what the standard says; the new value is a pointer's worth.
+                let code = unsafe {
+                    call(handle, keyval, extra_state, value as *mut c_void, (&raw mut new).cast(), &mut flag)
+                };
+                if code == abi::MPI_SUCCESS { Ok((flag != 0).then_some(new)) } else { Err(code) }
+            }))
+        }
+    }
+}
+
+fn delete_fn(address: usize, extra_state: *mut c_void) -> DeleteFn {
+    if address == abi::MPI_COMM_NULL_DELETE_FN {
+        return DeleteFn::Null;
+    }
+    // SAFETY: the program gave a function of this type, by the prototype.
+    let call = unsafe { core::mem::transmute::<usize, MPI_Comm_delete_attr_function>(address) };
+    DeleteFn::User(Rc::new(move |handle, keyval, value| {
+        // SAFETY: the arguments are what the standard says.
+        match unsafe { call(handle, keyval, value as *mut c_void, extra_state) } {
+            abi::MPI_SUCCESS => Ok(()),
+            code => Err(code),
+        }
+    }))
+}
+
+fn create(
+    cx: &Cx,
+    kind: ObjectKind,
+    copy: usize,
+    delete: usize,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    let (copy, delete) = (copy_fn(copy, extra_state), delete_fn(delete, extra_state));
+    keyval.set(cx.objects.keyvals.create(kind, copy, delete)?);
+    Ok(())
+}
+
+fn free(cx: &Cx, kind: ObjectKind, keyval: InOut<c_int>) -> Result<()> {
+    cx.objects.keyvals.free(kind, keyval.get())?;
+    keyval.set(abi::MPI_KEYVAL_INVALID);
+    Ok(())
+}
+
+pub(crate) fn mpi_comm_create_keyval(
+    cx: &Cx,
+    copy: usize,
+    delete: usize,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    create(cx, ObjectKind::Comm, copy, delete, keyval, extra_state)
+}
+
+pub(crate) fn mpi_keyval_create(
+    cx: &Cx,
+    copy: usize,
+    delete: usize,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    create(cx, ObjectKind::Comm, copy, delete, keyval, extra_state)
+}
+
+pub(crate) fn mpi_type_create_keyval(
+    cx: &Cx,
+    copy: usize,
+    delete: usize,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    create(cx, ObjectKind::Type, copy, delete, keyval, extra_state)
+}
+
+pub(crate) fn mpi_win_create_keyval(
+    cx: &Cx,
+    copy: usize,
+    delete: usize,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    create(cx, ObjectKind::Win, copy, delete, keyval, extra_state)
+}
+
+pub(crate) fn mpi_comm_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
+    free(cx, ObjectKind::Comm, keyval)
+}
+
+pub(crate) fn mpi_keyval_free(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
+    free(cx, ObjectKind::Comm, keyval)
+}
+
+pub(crate) fn mpi_type_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
+    free(cx, ObjectKind::Type, keyval)
+}
+
+pub(crate) fn mpi_win_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
+    free(cx, ObjectKind::Win, keyval)
+}
+
+pub(crate) fn mpi_type_set_attr(cx: &Cx, datatype: &TypeRef, keyval: c_int, value: *mut c_void) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
+    datatype.attributes().set(datatype.handle(), &keyval, value as usize)
+}
+
+pub(crate) fn mpi_type_get_attr(
+    cx: &Cx,
+    datatype: &TypeRef,
+    keyval: c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
+    let found = datatype.attributes().get(&keyval);
+    if let Some(found) = found {
+        value.set(found as *mut c_void);
+    }
+    flag.set(c_int::from(found.is_some()));
+    Ok(())
+}
+
+pub(crate) fn mpi_type_delete_attr(cx: &Cx, datatype: &TypeRef, keyval: c_int) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
+    datatype.attributes().delete(datatype.handle(), &keyval)
+}
+
+pub(crate) fn mpi_type_dup(cx: &Cx, oldtype: &TypeRef, newtype: Out<usize>) -> Result<()> {
+    let new = oldtype.dup()?;
+    oldtype.attributes().copy_into(oldtype.handle(), new.attributes())?;
+    newtype.set(cx.objects.types.borrow_mut().insert(new)?);
+    Ok(())
+}
+
+pub(crate) fn mpi_type_free(cx: &Cx, datatype: InOut<usize>) -> Result<()> {
+    let handle = datatype.get();
+    let object = cx.datatype("datatype", handle)?;
+    if !object.is_predefined() {
+        object.attributes().delete_all(handle)?;
+    }
+    cx.objects.types.borrow_mut().free(handle)?;
+    datatype.set(abi::MPI_DATATYPE_NULL);
+    Ok(())
+}

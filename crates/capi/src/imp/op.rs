@@ -1,0 +1,50 @@
+//! Reduction operations (MPI-5.0 section 6.9).
+
+use core::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::op::Op;
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::abi::{self, MPI_User_function, MPI_User_function_c};
+use crate::args::{Callback, InOut, Out};
+use crate::cx::{Cx, OpRef};
+
+pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<usize>) -> Result<()> {
+    if user_fn.address == 0 {
+        return Err(Error::new(ErrorClass::ERR_ARG, "user_fn=NULL: a function is needed"));
+    }
+    let made = if user_fn.large {
+        // SAFETY: the program gave a function of this type, by the prototype of MPI_Op_create_c.
+        let call = unsafe { core::mem::transmute::<usize, MPI_User_function_c>(user_fn.address) };
+        let function = move |invec: *const u8, inoutvec: *mut u8, len: u64, datatype: &Datatype| {
+            let (mut len, mut handle) = (len as i64, datatype.handle());
+            // SAFETY: `Op` hands over `len` elements of `datatype` in both vectors.
+            unsafe { call(invec.cast_mut().cast::<c_void>(), inoutvec.cast(), &mut len, &mut handle) }
+        };
+        Op::user(Rc::new(function), commute)
+    } else {
+        // SAFETY: the program gave a function of this type, by the prototype of MPI_Op_create.
+        let call = unsafe { core::mem::transmute::<usize, MPI_User_function>(user_fn.address) };
+        let function = move |invec: *const u8, inoutvec: *mut u8, len: u64, datatype: &Datatype| {
+            let (mut len, mut handle) = (len as c_int, datatype.handle());
+            // SAFETY: `Op` hands over `len` elements of `datatype` in both vectors, at most what an int holds.
+            unsafe { call(invec.cast_mut().cast::<c_void>(), inoutvec.cast(), &mut len, &mut handle) }
+        };
+        Op::user_int(Rc::new(function), commute)
+    };
+    op.set(cx.objects.ops.borrow_mut().insert(made)?);
+    Ok(())
+}
+
+pub(crate) fn mpi_op_free(cx: &Cx, op: InOut<usize>) -> Result<()> {
+    cx.objects.ops.borrow_mut().free(op.get())?;
+    op.set(abi::MPI_OP_NULL);
+    Ok(())
+}
+
+pub(crate) fn mpi_op_commutative(_: &Cx, op: &OpRef, commute: Out<c_int>) -> Result<()> {
+    commute.set(c_int::from(op.is_commutative()));
+    Ok(())
+}
