@@ -16,4 +16,26 @@ impl MPI_Status {
         MPI_ERROR: MPI_SUCCESS,
         MPI_internal: [0; 5],
     };
+
+    /// Bytes the operation moved.
+    pub fn bytes(&self) -> u64 {
+        let [low, high, ..] = self.MPI_internal;
+        u64::from(low as u32) | u64::from(high as u32) << 32
+    }
+
+    /// Notes the bytes the operation moved.
+    pub fn set_bytes(&mut self, bytes: u64) {
+        self.MPI_internal[0] = bytes as c_int;
+        self.MPI_internal[1] = (bytes >> 32) as c_int;
+    }
+
+    /// Whether the operation was cancelled.
+    pub fn cancelled(&self) -> bool {
+        self.MPI_internal[2] != 0
+    }
+
+    /// Notes whether the operation was cancelled.
+    pub fn set_cancelled(&mut self, cancelled: bool) {
+        self.MPI_internal[2] = c_int::from(cancelled);
+    }
 }

@@ -11,11 +11,12 @@ use std::sync::OnceLock;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::group::Group;
 use farpost_mpi::info::Info;
+use farpost_mpi::op::Op;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
 use crate::entry::NAMES;
-use crate::objects::Objects;
+use crate::objects::{Objects, no_object};
 
 /// A function of the interface.
 #[derive(Clone, Copy)]
@@ -56,7 +57,8 @@ pub(crate) struct Cx {
 pub(crate) type CommRef = ();
 pub(crate) type GroupRef = Group;
 pub(crate) type InfoRef = Rc<RefCell<Info>>;
-pub(crate) type OpRef = ();
+pub(crate) type OpRef = Op;
+pub(crate) type TypeRef = Datatype;
 
 struct Process(Cx);
 
@@ -78,23 +80,22 @@ pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&Cx) -> Res
     });
     match body(cx) {
         Ok(()) => 0,
-        Err(error) => raise(fun, on, &error),
+        Err(error) => raise(cx, fun, on, &error),
     }
 }
 
 /// An error on its way to the program: through the error handler, then as a code.
 #[cold]
 #[inline(never)]
-pub(crate) fn raise(fun: Fun, on: On, error: &Error) -> c_int {
+pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
     let (On::Nothing | On::Comm(_) | On::Win(_) | On::File(_) | On::Session(_)) = on;
-    eprintln!("{}: {}", fun.name(), error.message);
-    error.class.0
+    cx.objects.codes.code(fun.name(), error)
 }
 
 /// A function without a body.
 #[cold]
 pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On) -> c_int {
-    let message = format!("{} is not implemented in this version of Farpost", fun.name());
+    let message = "not in this version of Farpost (`farpost info --api` lists what is)";
     call(fun, phase, on, |_| {
         Err(Error::new(ErrorClass::ERR_UNSUPPORTED_OPERATION, message))
     })
@@ -117,11 +118,31 @@ pub(crate) fn comm_name(_comm: &CommRef) -> String {
 }
 
 /// May elements of this type lie at absolute addresses, so that a null buffer makes sense?
-pub(crate) fn may_be_absolute(_datatype: &Datatype) -> bool {
-    false
+pub(crate) fn may_be_absolute(datatype: &Datatype) -> bool {
+    // No program has data in the lowest page.
+    !(0..4096).contains(&datatype.true_lb())
+}
+
+#[cold]
+#[inline(never)]
+fn uncommitted(argument: &str, datatype: &Datatype) -> Error {
+    let message = format!(
+        "{argument}={}: must be committed first (MPI_Type_commit)",
+        datatype.describe()
+    );
+    Error::new(ErrorClass::ERR_TYPE, message)
 }
 
 impl Cx {
+    /// The communicator of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM`: null, freed or never one.
+    #[inline(always)]
+    pub(crate) fn comm(&self, _argument: &'static str, _handle: usize) -> Result<CommRef> {
+        Ok(())
+    }
+
     /// The group of a handle argument.
     ///
     /// # Errors
@@ -136,6 +157,61 @@ impl Cx {
     /// `MPI_ERR_INFO`: null, freed or never one.
     pub(crate) fn info(&self, argument: &'static str, handle: usize) -> Result<InfoRef> {
         self.objects.info(argument, handle)
+    }
+
+    /// The datatype of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE`: null, freed or never one.
+    #[inline(always)]
+    pub(crate) fn datatype(&self, argument: &'static str, handle: usize) -> Result<TypeRef> {
+        match self.objects.types.borrow().get(handle) {
+            Some(datatype) => Ok(datatype.clone()),
+            None => Err(no_object(
+                argument,
+                handle,
+                abi::MPI_DATATYPE_NULL,
+                ErrorClass::ERR_TYPE,
+            )),
+        }
+    }
+
+    /// As `datatype`, `None` for MPI_DATATYPE_NULL.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE`: freed or never one.
+    pub(crate) fn datatype_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<TypeRef>> {
+        if handle == abi::MPI_DATATYPE_NULL {
+            Ok(None)
+        } else {
+            self.datatype(argument, handle).map(Some)
+        }
+    }
+
+    /// As `datatype`, for communication.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE`: null, freed, never one, or not committed.
+    #[inline(always)]
+    pub(crate) fn committed(&self, argument: &'static str, handle: usize) -> Result<TypeRef> {
+        let datatype = self.datatype(argument, handle)?;
+        if datatype.is_committed() {
+            Ok(datatype)
+        } else {
+            Err(uncommitted(argument, &datatype))
+        }
+    }
+
+    /// The reduction operation of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OP`: null, freed or never one.
+    #[inline(always)]
+    pub(crate) fn op(&self, argument: &'static str, handle: usize) -> Result<OpRef> {
+        match self.objects.ops.borrow().get(handle) {
+            Some(op) => Ok(op.clone()),
+            None => Err(no_object(argument, handle, abi::MPI_OP_NULL, ErrorClass::ERR_OP)),
+        }
     }
 
     /// As `info`, `None` for MPI_INFO_NULL.

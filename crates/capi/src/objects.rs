@@ -1,13 +1,20 @@
 //! Objects that exist without communication, by handle: they may be made before MPI_Init and freed after
 //! MPI_Finalize.
 
+// Until every chapter has its bodies.
+#![allow(dead_code)]
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use farpost_mpi::attr::Keyvals;
+use farpost_mpi::datatype::Types;
+use farpost_mpi::errhandler::{ErrorHandler, UserHandler};
 use farpost_mpi::errors::ErrorCodes;
 use farpost_mpi::group::Group;
 use farpost_mpi::handle::{Kind, Table};
 use farpost_mpi::info::Info;
+use farpost_mpi::op::Ops;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
@@ -21,6 +28,10 @@ pub(crate) struct Objects {
     /// MPI_INFO_ENV; empty until the world says how the program was started.
     pub(crate) environment: InfoRef,
     groups: RefCell<Table<Group>>,
+    pub(crate) types: RefCell<Types>,
+    pub(crate) ops: RefCell<Ops>,
+    pub(crate) keyvals: Keyvals,
+    errhandlers: RefCell<Table<Rc<UserHandler>>>,
 }
 
 impl Objects {
@@ -30,6 +41,10 @@ impl Objects {
             infos: RefCell::new(Table::new(Kind::Info)),
             environment: Rc::new(RefCell::new(Info::new().into_read_only())),
             groups: RefCell::new(Table::new(Kind::Group)),
+            types: RefCell::new(Types::new()),
+            ops: RefCell::new(Ops::new()),
+            keyvals: Keyvals::new(),
+            errhandlers: RefCell::new(Table::new(Kind::Errhandler)),
         }
     }
 
@@ -130,6 +145,61 @@ impl Objects {
                 ErrorClass::ERR_GROUP,
             )),
         }
+    }
+
+    /// Gives an error handler of the program's a handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there are too many.
+    pub(crate) fn new_errhandler(&self, handler: Rc<UserHandler>) -> Result<usize> {
+        let handle = self.errhandlers.borrow_mut().insert(handler.clone())?;
+        handler.set_handle(handle);
+        Ok(handle)
+    }
+
+    /// The error handler of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ERRHANDLER`: null, freed or never one.
+    pub(crate) fn errhandler(&self, argument: &'static str, handle: usize) -> Result<ErrorHandler> {
+        if let Some(predefined) = ErrorHandler::predefined(handle) {
+            return Ok(predefined);
+        }
+        match self.errhandlers.borrow().get(handle) {
+            Some(user) => Ok(ErrorHandler::User(user.clone())),
+            None => Err(no_object(
+                argument,
+                handle,
+                abi::MPI_ERRHANDLER_NULL,
+                ErrorClass::ERR_ERRHANDLER,
+            )),
+        }
+    }
+
+    /// The handle of an object's error handler for the program (`MPI_Comm_get_errhandler`), which frees it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when there are too many.
+    pub(crate) fn errhandler_handle(&self, handler: &ErrorHandler) -> Result<usize> {
+        if let ErrorHandler::User(user) = handler
+            && user.retain()
+        {
+            return self.new_errhandler(user.clone());
+        }
+        Ok(handler.handle())
+    }
+
+    /// `MPI_Errhandler_free`. Freeing a predefined one is allowed: MPI_Comm_get_errhandler gave it out.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ERRHANDLER`: no error handler.
+    pub(crate) fn free_errhandler(&self, handle: usize) -> Result<()> {
+        if let ErrorHandler::User(user) = self.errhandler("errhandler", handle)?
+            && user.release()
+        {
+            self.errhandlers.borrow_mut().remove(handle);
+        }
+        Ok(())
     }
 }
 

@@ -27,9 +27,20 @@ fn copy_fn(address: usize, extra_state: *mut c_void) -> CopyFn {
                 let (mut new, mut flag) = (0usize, 0);
                 // SAFETY: the arguments are what the standard says; the new value is a pointer's worth.
                 let code = unsafe {
-                    call(handle, keyval, extra_state, value as *mut c_void, (&raw mut new).cast(), &mut flag)
+                    call(
+                        handle,
+                        keyval,
+                        extra_state,
+                        value as *mut c_void,
+                        (&raw mut new).cast(),
+                        &mut flag,
+                    )
                 };
-                if code == abi::MPI_SUCCESS { Ok((flag != 0).then_some(new)) } else { Err(code) }
+                if code == abi::MPI_SUCCESS {
+                    Ok((flag != 0).then_some(new))
+                } else {
+                    Err(code)
+                }
             }))
         }
     }
@@ -125,9 +136,16 @@ pub(crate) fn mpi_win_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
     free(cx, ObjectKind::Win, keyval)
 }
 
-pub(crate) fn mpi_type_set_attr(cx: &Cx, datatype: &TypeRef, keyval: c_int, value: *mut c_void) -> Result<()> {
+pub(crate) fn mpi_type_set_attr(
+    cx: &Cx,
+    datatype: &TypeRef,
+    keyval: c_int,
+    value: *mut c_void,
+) -> Result<()> {
     let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
-    datatype.attributes().set(datatype.handle(), &keyval, value as usize)
+    datatype
+        .attributes()
+        .set(datatype.handle(), &keyval, value as usize)
 }
 
 pub(crate) fn mpi_type_get_attr(
@@ -153,7 +171,9 @@ pub(crate) fn mpi_type_delete_attr(cx: &Cx, datatype: &TypeRef, keyval: c_int) -
 
 pub(crate) fn mpi_type_dup(cx: &Cx, oldtype: &TypeRef, newtype: Out<usize>) -> Result<()> {
     let new = oldtype.dup()?;
-    oldtype.attributes().copy_into(oldtype.handle(), new.attributes())?;
+    oldtype
+        .attributes()
+        .copy_into(oldtype.handle(), new.attributes())?;
     newtype.set(cx.objects.types.borrow_mut().insert(new)?);
     Ok(())
 }

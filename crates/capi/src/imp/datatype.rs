@@ -11,7 +11,11 @@ use crate::cx::{Cx, TypeRef};
 
 /// Gives a constructor's result to the program.
 fn made(cx: &Cx, datatype: Datatype, large: bool, newtype: Out<usize>) -> Result<()> {
-    let datatype = if large { datatype.via_large_count() } else { datatype };
+    let datatype = if large {
+        datatype.via_large_count()
+    } else {
+        datatype
+    };
     newtype.set(cx.objects.types.borrow_mut().insert(datatype)?);
     Ok(())
 }
@@ -35,7 +39,12 @@ pub(crate) fn mpi_type_vector(
     oldtype: &TypeRef,
     newtype: Out<usize>,
 ) -> Result<()> {
-    made(cx, Datatype::vector(count, blocklength, stride, oldtype)?, large, newtype)
+    made(
+        cx,
+        Datatype::vector(count, blocklength, stride, oldtype)?,
+        large,
+        newtype,
+    )
 }
 
 pub(crate) fn mpi_type_create_hvector(
@@ -47,7 +56,12 @@ pub(crate) fn mpi_type_create_hvector(
     oldtype: &TypeRef,
     newtype: Out<usize>,
 ) -> Result<()> {
-    made(cx, Datatype::hvector(count, blocklength, stride, oldtype)?, large, newtype)
+    made(
+        cx,
+        Datatype::hvector(count, blocklength, stride, oldtype)?,
+        large,
+        newtype,
+    )
 }
 
 pub(crate) fn mpi_type_indexed(
@@ -59,7 +73,10 @@ pub(crate) fn mpi_type_indexed(
     oldtype: &TypeRef,
     newtype: Out<usize>,
 ) -> Result<()> {
-    let (blocks, disps) = (blocklengths.get(count as usize)?, displacements.get(count as usize)?);
+    let (blocks, disps) = (
+        blocklengths.get(count as usize)?,
+        displacements.get(count as usize)?,
+    );
     made(cx, Datatype::indexed(&blocks, &disps, oldtype)?, large, newtype)
 }
 
@@ -73,7 +90,12 @@ pub(crate) fn mpi_type_create_hindexed(
     newtype: Out<usize>,
 ) -> Result<()> {
     let blocks = blocklengths.get(count as usize)?;
-    made(cx, Datatype::hindexed(&blocks, displacements, oldtype)?, large, newtype)
+    made(
+        cx,
+        Datatype::hindexed(&blocks, displacements, oldtype)?,
+        large,
+        newtype,
+    )
 }
 
 pub(crate) fn mpi_type_create_indexed_block(
@@ -86,7 +108,12 @@ pub(crate) fn mpi_type_create_indexed_block(
     newtype: Out<usize>,
 ) -> Result<()> {
     let disps = displacements.get(count as usize)?;
-    made(cx, Datatype::indexed_block(blocklength, &disps, oldtype)?, large, newtype)
+    made(
+        cx,
+        Datatype::indexed_block(blocklength, &disps, oldtype)?,
+        large,
+        newtype,
+    )
 }
 
 pub(crate) fn mpi_type_create_hindexed_block(
@@ -98,7 +125,12 @@ pub(crate) fn mpi_type_create_hindexed_block(
     oldtype: &TypeRef,
     newtype: Out<usize>,
 ) -> Result<()> {
-    made(cx, Datatype::hindexed_block(blocklength, displacements, oldtype)?, large, newtype)
+    made(
+        cx,
+        Datatype::hindexed_block(blocklength, displacements, oldtype)?,
+        large,
+        newtype,
+    )
 }
 
 pub(crate) fn mpi_type_create_struct(
@@ -111,8 +143,16 @@ pub(crate) fn mpi_type_create_struct(
     newtype: Out<usize>,
 ) -> Result<()> {
     let blocks = blocklengths.get(count as usize)?;
-    let types = handles.iter().map(|h| cx.datatype("array_of_types", *h)).collect::<Result<Vec<_>>>()?;
-    made(cx, Datatype::structure(&blocks, displacements, &types)?, large, newtype)
+    let types = handles
+        .iter()
+        .map(|h| cx.datatype("array_of_types", *h))
+        .collect::<Result<Vec<_>>>()?;
+    made(
+        cx,
+        Datatype::structure(&blocks, displacements, &types)?,
+        large,
+        newtype,
+    )
 }
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
@@ -129,7 +169,12 @@ pub(crate) fn mpi_type_create_subarray(
 ) -> Result<()> {
     let n = ndims as usize;
     let (sizes, subsizes, starts) = (sizes.get(n)?, subsizes.get(n)?, starts.get(n)?);
-    made(cx, Datatype::subarray(&sizes, &subsizes, &starts, order, oldtype)?, large, newtype)
+    made(
+        cx,
+        Datatype::subarray(&sizes, &subsizes, &starts, order, oldtype)?,
+        large,
+        newtype,
+    )
 }
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
@@ -189,7 +234,11 @@ pub(crate) fn mpi_type_get_value_index(
     index_type: &TypeRef,
     pair_type: Out<usize>,
 ) -> Result<()> {
-    let pair = cx.objects.types.borrow_mut().value_index(value_type.handle(), index_type.handle())?;
+    let pair = cx
+        .objects
+        .types
+        .borrow_mut()
+        .value_index(value_type.handle(), index_type.handle())?;
     pair_type.set(pair.unwrap_or(abi::MPI_DATATYPE_NULL));
     Ok(())
 }
@@ -215,13 +264,23 @@ pub(crate) fn mpi_type_get_extent(_: &Cx, datatype: &TypeRef, lb: Out<i64>, exte
     Ok(())
 }
 
-pub(crate) fn mpi_type_get_extent_x(_: &Cx, datatype: &TypeRef, lb: Out<i64>, extent: Out<i64>) -> Result<()> {
+pub(crate) fn mpi_type_get_extent_x(
+    _: &Cx,
+    datatype: &TypeRef,
+    lb: Out<i64>,
+    extent: Out<i64>,
+) -> Result<()> {
     lb.set(datatype.lb());
     extent.set(datatype.extent());
     Ok(())
 }
 
-pub(crate) fn mpi_type_get_true_extent(_: &Cx, datatype: &TypeRef, lb: Out<i64>, extent: Out<i64>) -> Result<()> {
+pub(crate) fn mpi_type_get_true_extent(
+    _: &Cx,
+    datatype: &TypeRef,
+    lb: Out<i64>,
+    extent: Out<i64>,
+) -> Result<()> {
     lb.set(datatype.true_lb());
     extent.set(datatype.true_extent());
     Ok(())
@@ -274,7 +333,11 @@ pub(crate) fn mpi_type_get_contents(
     let contents = datatype.contents(getter(max_large_counts.is_some()))?;
     fits("max_integers", max_integers, contents.integers.len())?;
     fits("max_addresses", max_addresses, contents.addresses.len())?;
-    fits("max_large_counts", max_large_counts.unwrap_or(0), contents.large_counts.len())?;
+    fits(
+        "max_large_counts",
+        max_large_counts.unwrap_or(0),
+        contents.large_counts.len(),
+    )?;
     fits("max_datatypes", max_datatypes, contents.datatypes.len())?;
     integers.fill(&contents.integers)?;
     addresses.fill(&contents.addresses)?;
@@ -282,7 +345,11 @@ pub(crate) fn mpi_type_get_contents(
         out.fill(&contents.large_counts)?;
     }
     let mut types = cx.objects.types.borrow_mut();
-    let handles = contents.datatypes.iter().map(|t| types.reopen(t)).collect::<Result<Vec<_>>>()?;
+    let handles = contents
+        .datatypes
+        .iter()
+        .map(|t| types.reopen(t))
+        .collect::<Result<Vec<_>>>()?;
     datatypes.fill(&handles)
 }
 

@@ -2,10 +2,12 @@
 
 use core::ffi::{CStr, c_int};
 
-use farpost_mpi::Result;
+use farpost_mpi::errhandler::{HandlerKind, UserHandler};
 use farpost_mpi::errors::MAX_ERROR_STRING;
+use farpost_mpi::{Error, ErrorClass, Result};
 
-use crate::args::{Out, OutString};
+use crate::abi::{self, MPI_Comm_errhandler_function};
+use crate::args::{InOut, Out, OutString};
 use crate::cx::Cx;
 
 pub(crate) fn mpi_error_class(cx: &Cx, errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
@@ -48,4 +50,45 @@ pub(crate) fn mpi_remove_error_code(cx: &Cx, errorcode: c_int) -> Result<()> {
 
 pub(crate) fn mpi_remove_error_string(cx: &Cx, errorcode: c_int) -> Result<()> {
     cx.objects.codes.remove_string(errorcode)
+}
+
+/// The program's error handler. Those for the kinds of object differ in the handle's type only, and handles are
+/// pointers all; the variadic rest of the standard's prototype is never passed.
+fn create(cx: &Cx, kind: HandlerKind, function: usize, errhandler: Out<usize>) -> Result<()> {
+    if function == 0 {
+        return Err(Error::new(
+            ErrorClass::ERR_ARG,
+            "errhandler function=NULL: a function is needed",
+        ));
+    }
+    // SAFETY: the program gave a function of this type, by the prototype.
+    let call = unsafe { core::mem::transmute::<usize, MPI_Comm_errhandler_function>(function) };
+    let handler = UserHandler::new(kind, move |mut handle, mut code| {
+        // SAFETY: the arguments are what the standard says.
+        unsafe { call(&mut handle, &mut code) }
+    });
+    errhandler.set(cx.objects.new_errhandler(handler)?);
+    Ok(())
+}
+
+pub(crate) fn mpi_comm_create_errhandler(cx: &Cx, function: usize, errhandler: Out<usize>) -> Result<()> {
+    create(cx, HandlerKind::Comm, function, errhandler)
+}
+
+pub(crate) fn mpi_win_create_errhandler(cx: &Cx, function: usize, errhandler: Out<usize>) -> Result<()> {
+    create(cx, HandlerKind::Win, function, errhandler)
+}
+
+pub(crate) fn mpi_file_create_errhandler(cx: &Cx, function: usize, errhandler: Out<usize>) -> Result<()> {
+    create(cx, HandlerKind::File, function, errhandler)
+}
+
+pub(crate) fn mpi_session_create_errhandler(cx: &Cx, function: usize, errhandler: Out<usize>) -> Result<()> {
+    create(cx, HandlerKind::Session, function, errhandler)
+}
+
+pub(crate) fn mpi_errhandler_free(cx: &Cx, errhandler: InOut<usize>) -> Result<()> {
+    cx.objects.free_errhandler(errhandler.get())?;
+    errhandler.set(abi::MPI_ERRHANDLER_NULL);
+    Ok(())
 }

@@ -3,8 +3,32 @@
 //! A body is a `pub(crate) fn mpi_x` at the start of a line; the build script finds it by that, and a function
 //! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. What arguments it gets is documented in `args`.
 
+pub(crate) mod attr;
+pub(crate) mod datatype;
 pub(crate) mod env;
 pub(crate) mod errors;
 pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
+pub(crate) mod op;
+pub(crate) mod pack;
+
+use core::ffi::CStr;
+
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::abi;
+
+/// The name of an object as the program gives it.
+///
+/// # Errors
+/// `MPI_ERR_ARG`: longer than MPI_MAX_OBJECT_NAME.
+pub(crate) fn object_name(argument: &str, name: &CStr) -> Result<String> {
+    let room = abi::MPI_MAX_OBJECT_NAME as usize - 1;
+    let len = name.to_bytes().len();
+    if len > room {
+        let message = format!("{argument} has {len} bytes: names have at most {room}");
+        return Err(Error::new(ErrorClass::ERR_ARG, message));
+    }
+    Ok(name.to_string_lossy().into_owned())
+}

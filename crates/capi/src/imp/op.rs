@@ -13,7 +13,10 @@ use crate::cx::{Cx, OpRef};
 
 pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<usize>) -> Result<()> {
     if user_fn.address == 0 {
-        return Err(Error::new(ErrorClass::ERR_ARG, "user_fn=NULL: a function is needed"));
+        return Err(Error::new(
+            ErrorClass::ERR_ARG,
+            "user_fn=NULL: a function is needed",
+        ));
     }
     let made = if user_fn.large {
         // SAFETY: the program gave a function of this type, by the prototype of MPI_Op_create_c.
@@ -21,7 +24,14 @@ pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<u
         let function = move |invec: *const u8, inoutvec: *mut u8, len: u64, datatype: &Datatype| {
             let (mut len, mut handle) = (len as i64, datatype.handle());
             // SAFETY: `Op` hands over `len` elements of `datatype` in both vectors.
-            unsafe { call(invec.cast_mut().cast::<c_void>(), inoutvec.cast(), &mut len, &mut handle) }
+            unsafe {
+                call(
+                    invec.cast_mut().cast::<c_void>(),
+                    inoutvec.cast(),
+                    &mut len,
+                    &mut handle,
+                )
+            }
         };
         Op::user(Rc::new(function), commute)
     } else {
@@ -30,7 +40,14 @@ pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<u
         let function = move |invec: *const u8, inoutvec: *mut u8, len: u64, datatype: &Datatype| {
             let (mut len, mut handle) = (len as c_int, datatype.handle());
             // SAFETY: `Op` hands over `len` elements of `datatype` in both vectors, at most what an int holds.
-            unsafe { call(invec.cast_mut().cast::<c_void>(), inoutvec.cast(), &mut len, &mut handle) }
+            unsafe {
+                call(
+                    invec.cast_mut().cast::<c_void>(),
+                    inoutvec.cast(),
+                    &mut len,
+                    &mut handle,
+                )
+            }
         };
         Op::user_int(Rc::new(function), commute)
     };

@@ -42,7 +42,10 @@ fn start(position: InOutCount, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
-    Err(Error::new(ErrorClass::ERR_ARG, format!("position={at}: the pack buffer has {size} bytes")))
+    Err(Error::new(
+        ErrorClass::ERR_ARG,
+        format!("position={at}: the pack buffer has {size} bytes"),
+    ))
 }
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
@@ -59,7 +62,10 @@ pub(crate) unsafe fn mpi_pack(
     let mut at = start(position, outsize)?;
     // SAFETY: by the contract of the C function.
     let (data, out) = unsafe {
-        (source("inbuf", inbuf, incount, datatype)?, args::slice_mut("outbuf", outbuf.cast::<u8>(), outsize)?)
+        (
+            source("inbuf", inbuf, incount, datatype)?,
+            args::slice_mut("outbuf", outbuf.cast::<u8>(), outsize)?,
+        )
     };
     datatype::pack(&data, out, &mut at)?;
     position.set(at as i64)
@@ -79,7 +85,10 @@ pub(crate) unsafe fn mpi_unpack(
     let mut at = start(position, insize)?;
     // SAFETY: by the contract of the C function.
     let (packed, data) = unsafe {
-        (args::slice("inbuf", inbuf.cast::<u8>(), insize)?, target("outbuf", outbuf, outcount, datatype)?)
+        (
+            args::slice("inbuf", inbuf.cast::<u8>(), insize)?,
+            target("outbuf", outbuf, outcount, datatype)?,
+        )
     };
     datatype::unpack(packed, &mut at, &data)?;
     position.set(at as i64)
@@ -110,7 +119,10 @@ pub(crate) unsafe fn mpi_pack_external(
     let mut at = external_start(position, outsize)?;
     // SAFETY: by the contract of the C function.
     let (data, out) = unsafe {
-        (source("inbuf", inbuf, incount, datatype)?, args::slice_mut("outbuf", outbuf.cast::<u8>(), outsize)?)
+        (
+            source("inbuf", inbuf, incount, datatype)?,
+            args::slice_mut("outbuf", outbuf.cast::<u8>(), outsize)?,
+        )
     };
     datatype::pack_external(&data, out, &mut at)?;
     position.set(at as i64);
@@ -132,7 +144,10 @@ pub(crate) unsafe fn mpi_unpack_external(
     let mut at = external_start(position, insize)?;
     // SAFETY: by the contract of the C function.
     let (packed, data) = unsafe {
-        (args::slice("inbuf", inbuf.cast::<u8>(), insize)?, target("outbuf", outbuf, outcount, datatype)?)
+        (
+            args::slice("inbuf", inbuf.cast::<u8>(), insize)?,
+            target("outbuf", outbuf, outcount, datatype)?,
+        )
     };
     datatype::unpack_external(packed, &mut at, &data)?;
     position.set(at as i64);
@@ -145,7 +160,10 @@ fn external_start(position: InOut<i64>, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
-    Err(Error::new(ErrorClass::ERR_ARG, format!("position={at}: the pack buffer has {size} bytes")))
+    Err(Error::new(
+        ErrorClass::ERR_ARG,
+        format!("position={at}: the pack buffer has {size} bytes"),
+    ))
 }
 
 pub(crate) fn mpi_pack_external_size(
@@ -161,7 +179,9 @@ pub(crate) fn mpi_pack_external_size(
 }
 
 fn wide(count: Option<u64>) -> i64 {
-    count.and_then(|c| i64::try_from(c).ok()).unwrap_or(abi::MPI_UNDEFINED.into())
+    count
+        .and_then(|c| i64::try_from(c).ok())
+        .unwrap_or(abi::MPI_UNDEFINED.into())
 }
 
 pub(crate) fn mpi_get_count(_: &Cx, status: &MPI_Status, datatype: &TypeRef, count: OutCount) -> Result<()> {
@@ -169,7 +189,12 @@ pub(crate) fn mpi_get_count(_: &Cx, status: &MPI_Status, datatype: &TypeRef, cou
     Ok(())
 }
 
-pub(crate) fn mpi_get_elements(_: &Cx, status: &MPI_Status, datatype: &TypeRef, count: OutCount) -> Result<()> {
+pub(crate) fn mpi_get_elements(
+    _: &Cx,
+    status: &MPI_Status,
+    datatype: &TypeRef,
+    count: OutCount,
+) -> Result<()> {
     count.set_or_undefined(wide(datatype.elements_of(status.bytes())));
     Ok(())
 }
@@ -188,7 +213,10 @@ fn set_elements(status: InOut<MPI_Status>, datatype: &TypeRef, count: i64) -> Re
     let Some(bytes) = datatype.bytes_of_elements(count as u64) else {
         return Err(Error::new(
             ErrorClass::ERR_COUNT,
-            format!("count={count}: so many elements of {} take more than 2^63 bytes", datatype.describe()),
+            format!(
+                "count={count}: so many elements of {} take more than 2^63 bytes",
+                datatype.describe()
+            ),
         ));
     };
     let mut changed = status.get();

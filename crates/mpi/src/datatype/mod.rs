@@ -29,12 +29,12 @@ pub use f90::{TYPECLASS_COMPLEX, TYPECLASS_INTEGER, TYPECLASS_LOGICAL, TYPECLASS
 pub use pack::{pack, pack_size, unpack};
 pub use types::Types;
 
+use crate::attr::AttrSet;
 use crate::errors::{Error, ErrorClass, Result};
 use envelope::Envelope;
 use layout::Node;
 use shape::{Metrics, Shape};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// `MPI_DATATYPE_NULL`.
@@ -59,8 +59,7 @@ pub struct TypeObject {
     shape: Rc<Shape>,
     envelope: Rc<Envelope>,
     name: RefCell<String>,
-    /// Cached attributes: keyval to value.
-    pub attrs: RefCell<BTreeMap<i32, usize>>,
+    attributes: AttrSet,
 }
 
 impl Datatype {
@@ -108,7 +107,7 @@ impl Datatype {
             shape: Rc::new(shape),
             envelope: Rc::new(envelope),
             name: RefCell::new(String::new()),
-            attrs: RefCell::new(BTreeMap::new()),
+            attributes: AttrSet::new(),
         })))
     }
 
@@ -127,7 +126,7 @@ impl Datatype {
             shape: this.shape.clone(),
             envelope: this.envelope.clone(),
             name: this.name.clone(),
-            attrs: RefCell::new(BTreeMap::new()),
+            attributes: AttrSet::new(),
         }))
     }
 
@@ -213,9 +212,9 @@ impl Datatype {
         self.0.committed.set(true);
     }
 
-    /// The slot for cached attributes.
-    pub fn object(&self) -> &TypeObject {
-        &self.0
+    /// The cached attributes.
+    pub fn attributes(&self) -> &AttrSet {
+        &self.0.attributes
     }
 
     /// Whether both are the same object.
