@@ -35,8 +35,12 @@ pub fn pack_external_size(count: i64, datatype: &Datatype) -> Result<i64> {
     )
 }
 
-/// Bytes of one element; never more than the native size allows to overflow, as no type grows in external32.
+/// Bytes of one element. No type grows in external32, so nothing here can overflow that passed the
+/// constructors.
 fn external_size(datatype: &Datatype) -> u64 {
+    if datatype.size() == 0 {
+        return 0;
+    }
     if let Some(basic) = datatype.basic() {
         return datatype.elements() * basic.info().external as u64;
     }

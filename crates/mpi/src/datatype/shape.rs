@@ -140,10 +140,11 @@ impl Tally {
                 ),
             ),
         };
+        let size = fits(self.size, "size")? as u64;
         fits(true_ub, "true upper bound")?;
         fits(lb + extent, "upper bound")?;
         Ok(Metrics {
-            size: fits(self.size, "size")? as u64,
+            size,
             lb: fits(lb, "lower bound")?,
             extent: fits(extent, "extent")?,
             true_lb: fits(true_lb, "true lower bound")?,

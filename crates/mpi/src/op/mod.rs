@@ -2,6 +2,8 @@
 
 mod kernels;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use table::Ops;
 
