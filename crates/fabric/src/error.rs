@@ -27,6 +27,10 @@ pub enum FabricError {
     /// The peer is gone.
     #[error("{peer} is gone ({why})")]
     PeerDead { peer: Peer, why: String },
+    /// A put did not arrive, or not all of it; the peer is alive. What was put since the last fence may be
+    /// there in part: put it again or give up.
+    #[error("a put to {peer} did not arrive ({why})")]
+    PutFailed { peer: Peer, why: String },
     /// Something named a process that the job does not have.
     #[error("{peer} does not exist: the job has {size} processes")]
     NoSuchPeer { peer: Peer, size: u32 },

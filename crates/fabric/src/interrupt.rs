@@ -18,7 +18,7 @@ pub enum Wake {
 /// Ringing and sleeping.
 pub trait Interrupt {
     /// Wake `peer` if it sleeps. To be called after something was made visible to it; cheap when it is
-    /// awake.
+    /// awake. An interrupt does not overtake what its sender put to the same peer before.
     fn wake(&self, peer: Peer);
     /// Sleep until rung, at most `timeout`. `ready` is asked once more after everybody can see that we are
     /// about to sleep, so that nothing that arrived in between is slept over.

@@ -16,8 +16,12 @@
 //! communicators, or of any messaging layer.
 
 mod bulk;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod counters;
 mod error;
+#[cfg(feature = "conformance")]
+pub mod inproc;
 mod interrupt;
 mod memory;
 mod packet;

@@ -7,32 +7,72 @@ use super::{Shm, region};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, Peer, Ticket};
 use std::cell::Cell;
+use std::sync::Mutex;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Unknown,
-    Yes,
+    /// As this process.
+    Yes(libc::pid_t),
     No,
+}
+
+/// An endpoint of this very process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Here {
+    pid: u32,
+    /// Device, inode and offset of the region.
+    region: ((u64, u64), u64),
+    index: u32,
+}
+
+/// The endpoints of this process. A peer that claims to be this process is believed only if it is among
+/// them: otherwise a wrong process id would let a peer's addresses choose what is overwritten here.
+static HERE: Mutex<Vec<Here>> = Mutex::new(Vec::new());
+
+fn here() -> std::sync::MutexGuard<'static, Vec<Here>> {
+    HERE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Probed pairs and the word that peers probe.
 pub struct Bulk {
     reach: Vec<Cell<Reach>>,
     probe: Box<AtomicU64>,
+    me: Here,
 }
 
 impl Bulk {
-    pub fn new(size: u32, enabled: bool) -> Self {
+    pub fn new(index: u32, size: u32, enabled: bool, region: ((u64, u64), u64)) -> Self {
         let start = if enabled { Reach::Unknown } else { Reach::No };
         // Any value that a stranger's memory is unlikely to hold.
         let clock = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
         let value = clock.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40);
+        let me = Here {
+            pid: std::process::id(),
+            region,
+            index,
+        };
+        here().push(me);
         Self {
             reach: vec![Cell::new(start); size as usize],
             probe: Box::new(AtomicU64::new(value)),
+            me,
         }
+    }
+
+    /// The endpoint goes.
+    pub fn withdraw(&self) {
+        let mut here = here();
+        if let Some(at) = here.iter().position(|h| *h == self.me) {
+            here.swap_remove(at);
+        }
+    }
+
+    /// Whether process `pid` can be peer `index` as far as this process knows.
+    fn credible(&self, pid: u32, index: u32) -> bool {
+        pid != self.me.pid || here().contains(&Here { index, ..self.me })
     }
 
     pub fn publish_probe(&self, identity: &region::Identity) {
@@ -74,19 +114,19 @@ unsafe fn copy(pid: i32, d: &Descriptor) -> Result<usize, std::io::Error> {
 impl BulkTransfer for Shm {
     #[inline]
     fn can_transfer(&self, peer: Peer) -> bool {
-        let Some(reach) = self.bulk.reach.get(peer.index()) else {
-            return false;
-        };
-        if reach.get() == Reach::Unknown {
-            reach.set(if self.probe(peer) { Reach::Yes } else { Reach::No });
-        }
-        reach.get() == Reach::Yes
+        matches!(self.reach(peer), Reach::Yes(_))
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
         let peer = descriptor.peer;
         self.check_peer(peer)?;
-        let pid = self.process(peer).identity.pid.load(Ordering::Relaxed) as i32;
+        let Reach::Yes(pid) = self.reach(peer) else {
+            return Err(FabricError::Unsupported {
+                peer,
+                what: "cross-memory attach",
+                why: "FARPOST_SHM_CMA is 0, or the system or the peer does not let us".into(),
+            });
+        };
         let mut rest = *descriptor;
         while rest.len > 0 {
             // SAFETY: the caller vouches for the local range, of which this is a part.
@@ -123,32 +163,43 @@ impl BulkTransfer for Shm {
 }
 
 impl Shm {
-    #[cold]
-    fn probe(&self, peer: Peer) -> bool {
-        let identity = &self.process(peer).identity;
-        let pid = identity.pid.load(Ordering::Acquire) as i32;
-        if pid == 0 {
-            return false;
+    #[inline]
+    fn reach(&self, peer: Peer) -> Reach {
+        let Some(reach) = self.bulk.reach.get(peer.index()) else {
+            return Reach::No;
+        };
+        if reach.get() == Reach::Unknown {
+            reach.set(self.probe(peer));
         }
-        let mut found = 0u64;
+        reach.get()
+    }
+
+    #[cold]
+    fn probe(&self, peer: Peer) -> Reach {
+        let identity = &self.process(peer).identity;
+        let published = identity.pid.load(Ordering::Acquire);
+        if published == 0 {
+            return Reach::Unknown;
+        }
+        let pid = published as libc::pid_t;
+        if pid <= 0 || !self.bulk.credible(published, peer.0) {
+            return Reach::No;
+        }
+        let found = AtomicU64::new(0);
         let d = Descriptor {
             peer,
             direction: Direction::Get,
-            local: (&raw mut found).addr(),
+            local: found.as_ptr().expose_provenance(),
             remote: identity.probe_address.load(Ordering::Relaxed) as usize,
             len: 8,
         };
         let wanted = identity.probe_value.load(Ordering::Relaxed);
         // SAFETY: `found` is eight writable bytes.
-        let moved = unsafe {
-            copy(
-                pid,
-                &Descriptor {
-                    local: (&raw mut found).expose_provenance(),
-                    ..d
-                },
-            )
-        };
-        matches!(moved, Ok(8)) && std::hint::black_box(found) == wanted
+        let moved = unsafe { copy(pid, &d) };
+        if matches!(moved, Ok(8)) && found.load(Ordering::Relaxed) == wanted {
+            Reach::Yes(pid)
+        } else {
+            Reach::No
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Shared memory as this process sees it: mapped anonymous files, touched only by atomics and copies.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::{FabricError, LINE_BYTES, Line, LocalMemory, Permission, Remote};
+use crate::{FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, SegmentId};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -10,6 +10,8 @@ use std::rc::Rc;
 struct Pages {
     base: NonNull<u8>,
     len: usize,
+    /// Whose segment this is and which, for error messages.
+    owner: (Peer, SegmentId),
 }
 
 impl Drop for Pages {
@@ -29,7 +31,7 @@ pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
     writable: bool,
-    _pages: Rc<Pages>,
+    pages: Rc<Pages>,
 }
 
 impl Mapping {
@@ -39,6 +41,17 @@ impl Mapping {
         offset: u64,
         len: usize,
         permission: Permission,
+    ) -> Result<Self, FabricError> {
+        Self::of_segment(file, offset, len, permission, (Peer(u32::MAX), SegmentId(0)))
+    }
+
+    /// Map `len` bytes of a segment's `file`; errors will name its `owner`.
+    pub(super) fn of_segment(
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        permission: Permission,
+        owner: (Peer, SegmentId),
     ) -> Result<Self, FabricError> {
         let writable = permission == Permission::ReadWrite;
         let protection = if writable {
@@ -61,12 +74,12 @@ impl Mapping {
             return Err(FabricError::os("map shared memory"));
         }
         let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
-        let pages = Rc::new(Pages { base, len });
+        let pages = Rc::new(Pages { base, len, owner });
         Ok(Self {
             base,
             len,
             writable,
-            _pages: pages,
+            pages,
         })
     }
 
@@ -79,8 +92,13 @@ impl Mapping {
     /// Part of this view.
     ///
     /// # Panics
-    /// When the part leaves the view.
+    /// When the part leaves the view, or does not start on a line: words and lines of the part are aligned
+    /// because its start is.
     pub fn slice(&self, offset: usize, len: usize) -> Self {
+        assert!(
+            offset.is_multiple_of(LINE_BYTES),
+            "slice at {offset} does not start on a line"
+        );
         assert!(
             offset <= self.len && len <= self.len - offset,
             "slice leaves the mapping"
@@ -91,7 +109,7 @@ impl Mapping {
             base,
             len,
             writable: self.writable,
-            _pages: Rc::clone(&self._pages),
+            pages: Rc::clone(&self.pages),
         }
     }
 
@@ -110,7 +128,7 @@ impl Mapping {
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8));
-        // SAFETY: in range and aligned (the mapping is page aligned, slices are checked here by offset);
+        // SAFETY: in range and aligned (the mapping is page aligned, slices start on lines, `offset` was checked);
         // atomics may be shared with other processes; the borrow keeps the pages mapped.
         unsafe { self.at(offset, 8, 8).cast::<AtomicU64>().as_ref() }
     }
@@ -253,8 +271,8 @@ impl Mapping {
         }
         if !self.writable {
             return Err(FabricError::Denied {
-                peer: crate::Peer(u32::MAX),
-                id: 0,
+                peer: self.pages.owner.0,
+                id: self.pages.owner.1.0,
             });
         }
         Ok(())

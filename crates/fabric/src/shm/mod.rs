@@ -21,7 +21,9 @@ use crate::{
     PacketQueue, Peer, Permission, Priority, Topology, TrySend, Wake,
 };
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 farpost_tunables::tunables! {
@@ -60,6 +62,15 @@ pub const fn region_bytes(size: u32) -> usize {
 /// How many faults are kept until somebody asks.
 const FAULTS_KEPT: usize = 64;
 
+/// Device and inode.
+fn file_identity(file: &OwnedFd) -> Result<(u64, u64), FabricError> {
+    let about = file
+        .try_clone()
+        .and_then(|copy| File::from(copy).metadata())
+        .map_err(|e| FabricError::os_error("inspect shared memory", &e))?;
+    Ok((about.dev(), about.ino()))
+}
+
 /// The shared-memory fabric of one process.
 pub struct Shm {
     region: Mapping,
@@ -88,7 +99,7 @@ impl Shm {
             tunables,
         } = config;
         let needed = region_bytes(size);
-        if index >= size || (len as usize) < needed {
+        if index >= size || len < needed as u64 {
             return Err(FabricError::OutOfRange {
                 offset: region::process_offset(index, size),
                 end: needed,
@@ -98,33 +109,29 @@ impl Shm {
         let region = Mapping::new(file.as_fd(), offset, needed, Permission::ReadWrite)?;
         // SAFETY: the header has only atomic fields.
         let header: &region::Header = unsafe { region.table(0) };
-        for (what, found, wanted) in [
-            (
-                "the region's magic",
-                header.magic.swap(region::MAGIC, Ordering::AcqRel),
-                region::MAGIC,
-            ),
-            (
-                "the region's size",
-                u64::from(header.size.swap(size, Ordering::AcqRel)),
-                u64::from(size),
-            ),
-        ] {
-            if found != 0 && found != wanted {
-                return Err(FabricError::Corrupt {
-                    peer: Peer(0),
-                    what,
-                    value: found,
-                });
-            }
-        }
+        let claim = |found: Result<u64, u64>, wanted: u64, what| match found {
+            Err(found) if found != wanted => Err(FabricError::Corrupt {
+                peer: Peer(0),
+                what,
+                value: found,
+            }),
+            _ => Ok(()),
+        };
+        // The first to attach writes, the others compare.
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let magic = header.magic.compare_exchange(0, region::MAGIC, order.0, order.1);
+        claim(magic, region::MAGIC, "the region's magic")?;
+        let found = header.size.compare_exchange(0, size, order.0, order.1);
+        let found = found.map(u64::from).map_err(u64::from);
+        claim(found, u64::from(size), "the region's number of processes")?;
+        let about = file_identity(&file)?;
         let barrier = if size > cores {
             sleep::Barrier::Sender
         } else {
             sleep::Barrier::Sleeper
         };
         let shm = Self {
-            bulk: bulk::Bulk::new(size, tunables.cma != 0),
+            bulk: bulk::Bulk::new(index, size, tunables.cma != 0, (about, offset)),
             region,
             index,
             size,
@@ -176,15 +183,42 @@ impl Shm {
     }
 }
 
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // SAFETY: a plain call without arguments.
+        let pid = unsafe { libc::getpid() } as u32;
+        let me = self.process(Peer(self.index));
+        // A child that forked off inherits the value, but is not the process.
+        if me.identity.pid.load(Ordering::Relaxed) == pid {
+            self.bulk.withdraw();
+            for entry in &me.segments {
+                entry.id_plus_one.store(0, Ordering::Relaxed);
+            }
+            me.identity.pid.store(region::GONE, Ordering::Release);
+        }
+    }
+}
+
 impl PacketQueue for Shm {
     const ORDERED: bool = true;
 
     fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
-        let sent = self.process(peer).rings[priority as usize].try_send(Peer(self.index), payload);
-        if sent == TrySend::Sent {
-            self.wake(peer);
+        match self.process(peer).rings[priority as usize].try_send(Peer(self.index), payload) {
+            ring::Offered::Sent => {
+                self.wake(peer);
+                TrySend::Sent
+            }
+            ring::Offered::Full => TrySend::Full,
+            ring::Offered::Corrupt { ticket } => {
+                let error = FabricError::Corrupt {
+                    peer,
+                    what: "a packet slot's ticket",
+                    value: ticket,
+                };
+                self.record_fault(Fault { peer, error });
+                TrySend::Full
+            }
         }
-        sent
     }
 
     fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
@@ -203,13 +237,9 @@ impl PacketQueue for Shm {
                     take(from, priority, &buffer[..len]);
                     return true;
                 }
-                ring::Taken::Corrupt { header } => {
+                ring::Taken::Corrupt { header, what, value } => {
                     let peer = Peer((header >> 32) as u32);
-                    let error = FabricError::Corrupt {
-                        peer,
-                        what: "a packet header",
-                        value: header,
-                    };
+                    let error = FabricError::Corrupt { peer, what, value };
                     self.record_fault(Fault { peer, error });
                     return true;
                 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! page 0                 header: magic, processes
-//! page 1 + i * stride    process i: identity, sleep word, published segments, packet rings, counters
+//! page 1 + i * stride    process i: identity, sleep word, published segments, packet rings, counters,
+//!                        access lists
 //! ```
 //! The region is sparse and zeroed; a page costs memory once somebody touches it.
 
@@ -26,7 +27,7 @@ pub struct Header {
 /// Who a process is, on one line that changes once.
 #[repr(C, align(64))]
 pub struct Identity {
-    /// Process id, 0 until attached.
+    /// Process id, 0 until attached, [`GONE`] once detached.
     pub pid: AtomicU32,
     pub uid: AtomicU32,
     /// Address and contents of a word of that process, for probing cross-memory attach.
@@ -51,11 +52,26 @@ pub struct Published {
     pub len: AtomicU64,
     pub device: AtomicU64,
     pub inode: AtomicU64,
-    /// Access: 0 everyone read, 1 everyone read and write, 2 look at the list.
+    /// One of [`access`]; all-zero memory admits nobody.
     pub access: AtomicU32,
 }
 
-/// Everything about one process but its counters, which follow.
+/// Values of [`Published::access`], and of the two bits that a list has for each process.
+pub mod access {
+    pub const NOBODY: u32 = 0;
+    pub const READ: u32 = 1;
+    pub const READ_WRITE: u32 = 2;
+    /// Look at the list.
+    pub const LISTED: u32 = 3;
+}
+
+/// Process id of a process that has left.
+pub const GONE: u32 = u32::MAX;
+
+/// Processes whose two bits share a word of an access list.
+pub const LISTED_PER_WORD: u32 = 32;
+
+/// Everything about one process but its counters and access lists, which follow.
 #[repr(C, align(4096))]
 pub struct Process {
     pub identity: Identity,
@@ -73,7 +89,21 @@ const _: () = assert!(size_of::<Process>().is_multiple_of(PAGE));
 
 /// Bytes from one process to the next when `size` processes exist.
 pub const fn stride(size: u32) -> usize {
-    (size_of::<Process>() + size as usize * size_of::<PeerCounters>()).next_multiple_of(PAGE)
+    (list_in_process(SEGMENTS, size)).next_multiple_of(PAGE)
+}
+
+/// Words of one access list.
+pub const fn list_words(size: u32) -> usize {
+    size.div_ceil(LISTED_PER_WORD) as usize
+}
+
+const fn list_in_process(slot: usize, size: u32) -> usize {
+    size_of::<Process>() + size as usize * size_of::<PeerCounters>() + slot * list_words(size) * 8
+}
+
+/// Offset of the access list of segment `slot` of process `index`.
+pub const fn list_offset(index: u32, slot: usize, size: u32) -> usize {
+    process_offset(index, size) + list_in_process(slot, size)
 }
 
 /// Offset of process `index`.

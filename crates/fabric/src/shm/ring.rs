@@ -6,7 +6,7 @@
 //! model-checked and mapped.
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::{PACKET_BYTES, Peer, TrySend};
+use crate::{PACKET_BYTES, Peer};
 
 /// Slots in a ring: a power of two.
 pub const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
@@ -29,6 +29,17 @@ pub struct Ring {
     slots: [Slot; SLOTS],
 }
 
+/// What became of a packet offered.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It will be taken.
+    Sent,
+    /// No slot is free.
+    Full,
+    /// A ticket that cannot be right; nothing was sent.
+    Corrupt { ticket: u64 },
+}
+
 /// What the consumer found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -36,8 +47,12 @@ pub enum Taken {
     Packet { from: Peer, len: usize },
     /// Nothing.
     Empty,
-    /// A header that cannot be right; the packet is dropped.
-    Corrupt { header: u64 },
+    /// A header or ticket that cannot be right; the packet, if there was one, is dropped.
+    Corrupt {
+        header: u64,
+        what: &'static str,
+        value: u64,
+    },
 }
 
 impl Ring {
@@ -55,7 +70,7 @@ impl Ring {
     }
 
     /// Producer: offer a packet.
-    pub fn try_send(&self, from: Peer, payload: &[u8]) -> TrySend {
+    pub fn try_send(&self, from: Peer, payload: &[u8]) -> Offered {
         assert!(
             payload.len() <= PACKET_BYTES,
             "a packet holds {PACKET_BYTES} bytes"
@@ -66,11 +81,17 @@ impl Ring {
             let slot = &self.slots[index];
             let ticket = slot.ticket.load(Ordering::Acquire).wrapping_add(index as u64);
             let lead = ticket.wrapping_sub(position) as i64;
-            if lead < 0 {
-                return TrySend::Full;
-            }
-            if lead > 0 {
-                position = self.tail.load(Ordering::Relaxed);
+            if lead != 0 {
+                if (-(SLOTS as i64)..0).contains(&lead) {
+                    return Offered::Full;
+                }
+                // A slot is ahead only if the tail moved on since it was loaded, and the ticket just loaded
+                // makes that move visible.
+                let now = self.tail.load(Ordering::Relaxed);
+                if now == position {
+                    return Offered::Corrupt { ticket };
+                }
+                position = now;
                 continue;
             }
             match self.tail.compare_exchange_weak(
@@ -90,40 +111,61 @@ impl Ring {
                     }
                     let full = position.wrapping_add(1).wrapping_sub(index as u64);
                     slot.ticket.store(full, Ordering::Release);
-                    return TrySend::Sent;
+                    return Offered::Sent;
                 }
             }
         }
     }
 
-    /// Consumer (there is one): whether a packet waits at `position`.
+    /// Consumer (there is one): whether there is something to take at `position`.
     #[inline]
     pub fn waiting(&self, position: u64) -> bool {
+        self.ticket(position) != position
+    }
+
+    #[inline]
+    fn ticket(&self, position: u64) -> u64 {
         let index = position as usize % SLOTS;
-        let ticket = self.slots[index]
-            .ticket
-            .load(Ordering::Acquire)
-            .wrapping_add(index as u64);
-        ticket == position.wrapping_add(1)
+        let ticket = &self.slots[index].ticket;
+        ticket.load(Ordering::Acquire).wrapping_add(index as u64)
     }
 
     /// Consumer: take the packet at `*position` into `to`. `size` processes exist.
     pub fn take(&self, position: &mut u64, size: u32, to: &mut [u8; PACKET_BYTES]) -> Taken {
-        if !self.waiting(*position) {
+        let ticket = self.ticket(*position);
+        if ticket == *position {
             return Taken::Empty;
         }
         let index = *position as usize % SLOTS;
         let slot = &self.slots[index];
         let header = slot.header.load(Ordering::Relaxed);
-        for (bytes, word) in to.chunks_mut(8).zip(&slot.payload) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        let next = position.wrapping_add(1);
+        if ticket != next && self.tail.load(Ordering::Relaxed) == *position {
+            // Nobody has taken this slot: free it.
+            let free = position.wrapping_sub(index as u64);
+            slot.ticket.store(free, Ordering::Release);
+        } else {
+            for (bytes, word) in to.chunks_mut(8).zip(&slot.payload) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            }
+            let next_lap = position.wrapping_add(SLOTS as u64).wrapping_sub(index as u64);
+            slot.ticket.store(next_lap, Ordering::Release);
+            *position = next;
         }
-        let next_lap = position.wrapping_add(SLOTS as u64).wrapping_sub(index as u64);
-        slot.ticket.store(next_lap, Ordering::Release);
-        *position = position.wrapping_add(1);
+        if ticket != next {
+            return Taken::Corrupt {
+                header,
+                what: "a packet slot's ticket",
+                value: ticket,
+            };
+        }
         let (from, len) = ((header >> 32) as u32, header as u32 as usize);
         if from >= size || len > PACKET_BYTES {
-            return Taken::Corrupt { header };
+            return Taken::Corrupt {
+                header,
+                what: "a packet header",
+                value: header,
+            };
         }
         Taken::Packet {
             from: Peer(from),
@@ -143,9 +185,9 @@ mod tests {
         let mut buffer = [0; PACKET_BYTES];
         for lap in 0..5u8 {
             for i in 0..SLOTS as u8 {
-                assert_eq!(ring.try_send(Peer(3), &[lap, i, 7]), TrySend::Sent);
+                assert_eq!(ring.try_send(Peer(3), &[lap, i, 7]), Offered::Sent);
             }
-            assert_eq!(ring.try_send(Peer(3), &[0]), TrySend::Full);
+            assert_eq!(ring.try_send(Peer(3), &[0]), Offered::Full);
             for i in 0..SLOTS as u8 {
                 let taken = ring.take(&mut position, 4, &mut buffer);
                 assert_eq!(
@@ -165,18 +207,18 @@ mod tests {
     fn a_stranger_or_a_lying_length_is_refused() {
         let ring = Ring::new();
         let (mut position, mut buffer) = (0, [0; PACKET_BYTES]);
-        assert_eq!(ring.try_send(Peer(9), &[1]), TrySend::Sent);
+        assert_eq!(ring.try_send(Peer(9), &[1]), Offered::Sent);
         assert!(matches!(
             ring.take(&mut position, 4, &mut buffer),
             Taken::Corrupt { .. }
         ));
-        assert_eq!(ring.try_send(Peer(1), &[1]), TrySend::Sent);
+        assert_eq!(ring.try_send(Peer(1), &[1]), Offered::Sent);
         ring.slots[1].header.store(1 << 32 | 113, Ordering::Relaxed);
         assert!(matches!(
             ring.take(&mut position, 4, &mut buffer),
             Taken::Corrupt { .. }
         ));
-        assert_eq!(ring.try_send(Peer(1), &[5]), TrySend::Sent);
+        assert_eq!(ring.try_send(Peer(1), &[5]), Offered::Sent);
         assert_eq!(
             ring.take(&mut position, 4, &mut buffer),
             Taken::Packet {
@@ -200,7 +242,7 @@ mod loom_tests {
             let producers: Vec<_> = (0..2u32)
                 .map(|me| {
                     let ring = Arc::clone(&ring);
-                    thread::spawn(move || ring.try_send(Peer(me), &[me as u8 + 1]) == TrySend::Sent)
+                    thread::spawn(move || ring.try_send(Peer(me), &[me as u8 + 1]) == Offered::Sent)
                 })
                 .collect();
             let (mut position, mut buffer, mut seen) = (0, [0; PACKET_BYTES], 0u32);

@@ -1,14 +1,15 @@
 //! Segments: published in the region's table, passed through `/proc/<pid>/fd`.
 
 use super::mapping::{Mapping, sealed_memory};
-use super::{Shm, region};
-use crate::sync::Ordering;
+use super::{Shm, file_identity, region};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::{Access, FabricError, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 /// The segments this process has published: table slot and file, kept open for importers.
 #[derive(Default)]
@@ -28,31 +29,30 @@ impl RemoteMemory for Shm {
         let slot = table
             .iter()
             .position(|entry| entry.id_plus_one.load(Ordering::Relaxed) == 0)
-            .ok_or(FabricError::Unsupported {
+            .ok_or_else(|| FabricError::Unsupported {
                 peer: Peer(self.index),
                 what: "another published segment",
                 why: format!("the table holds {}", region::SEGMENTS),
             })?;
-        let len = len.next_multiple_of(region::PAGE);
+        let code = self.encode_access(slot, &access)?;
+        let me = Peer(self.index);
+        // Rounding up past the end of the address space leaves a size that the system refuses.
+        let len = len
+            .max(1)
+            .checked_next_multiple_of(region::PAGE)
+            .unwrap_or(usize::MAX);
         let file = sealed_memory(c"farpost-segment", len)?;
-        let mapping = Mapping::new(file.as_fd(), 0, len, Permission::ReadWrite)?;
+        let mapping = Mapping::of_segment(file.as_fd(), 0, len, Permission::ReadWrite, (me, id))?;
         if len as u64 >= self.tunables.huge_from {
             mapping.prefer_huge_pages();
         }
-        let about = File::from(
-            file.try_clone()
-                .map_err(|e| FabricError::os_error("publish a segment", &e))?,
-        )
-        .metadata()
-        .map_err(|e| FabricError::os_error("publish a segment", &e))?;
+        let (device, inode) = file_identity(&file)?;
         let entry = &table[slot];
         entry.fd.store(file.as_raw_fd() as u32, Ordering::Relaxed);
         entry.len.store(len as u64, Ordering::Relaxed);
-        entry.device.store(about.dev(), Ordering::Relaxed);
-        entry.inode.store(about.ino(), Ordering::Relaxed);
-        entry
-            .access
-            .store(encode_access(&access, self.size)?, Ordering::Relaxed);
+        entry.device.store(device, Ordering::Relaxed);
+        entry.inode.store(inode, Ordering::Relaxed);
+        entry.access.store(code, Ordering::Relaxed);
         entry.id_plus_one.store(u64::from(id.0) + 1, Ordering::Release);
         mine.insert(id.0, (slot, file));
         Ok(mapping)
@@ -81,32 +81,57 @@ impl RemoteMemory for Shm {
         permission: Permission,
     ) -> Result<Mapping, FabricError> {
         self.check_peer(peer)?;
-        let process = self.process(peer);
-        let entry = process
-            .segments
-            .iter()
-            .find(|entry| entry.id_plus_one.load(Ordering::Acquire) == u64::from(id.0) + 1)
-            .ok_or(FabricError::NotPublished { peer, id: id.0 })?;
-        if !admits(entry.access.load(Ordering::Relaxed), Peer(self.index), permission) {
-            return Err(FabricError::Denied { peer, id: id.0 });
-        }
-        let published = entry.len.load(Ordering::Relaxed);
-        if len as u64 > published {
-            return Err(FabricError::OutOfRange {
-                offset: 0,
-                end: len,
-                len: published as usize,
+        let pid = self.process(peer).identity.pid.load(Ordering::Acquire);
+        if pid == region::GONE {
+            return Err(FabricError::PeerDead {
+                peer,
+                why: "it has left the job".into(),
             });
         }
-        let pid = process.identity.pid.load(Ordering::Acquire);
-        let fd = entry.fd.load(Ordering::Relaxed);
+        let gone = FabricError::NotPublished { peer, id: id.0 };
+        let Some((slot, seen)) = self.find(peer, id) else {
+            return Err(gone);
+        };
+        let granted = self.granted(peer, slot, seen.access)?;
+        if granted.is_none() || granted == Some(Permission::Read) && permission == Permission::ReadWrite {
+            return Err(FabricError::Denied { peer, id: id.0 });
+        }
+        // What was read belongs together only if the entry was this segment's all the time.
+        fence(Ordering::Acquire);
+        if pid == 0 || self.find(peer, id) != Some((slot, seen)) {
+            return Err(gone);
+        }
         let file = OpenOptions::new()
             .read(true)
             .write(permission == Permission::ReadWrite)
-            .open(format!("/proc/{pid}/fd/{fd}"))
-            .map_err(|e| FabricError::os_error("open a peer's segment", &e))?;
-        self.verify(peer, entry, &file)?;
-        Mapping::new(file.as_fd(), 0, published as usize, permission)
+            // Whatever a wrong descriptor number leads to: do not wait for it, do not let it own us.
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(format!("/proc/{pid}/fd/{}", seen.fd))
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ESRCH) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                    FabricError::PeerDead {
+                        peer,
+                        why: format!("its process {pid} has ended"),
+                    }
+                }
+                // Withdrawn just now.
+                Some(libc::ENOENT) if self.find(peer, id) != Some((slot, seen)) => gone,
+                Some(libc::ENOENT | libc::ENXIO) => FabricError::Corrupt {
+                    peer,
+                    what: "a segment's descriptor",
+                    value: u64::from(seen.fd),
+                },
+                _ => FabricError::os_error("open a peer's segment", &error),
+            })?;
+        verify(peer, &seen, &file)?;
+        if len as u64 > seen.len {
+            return Err(FabricError::OutOfRange {
+                offset: 0,
+                end: len,
+                len: seen.len as usize,
+            });
+        }
+        Mapping::of_segment(file.as_fd(), 0, seen.len as usize, permission, (peer, id))
     }
 
     #[inline]
@@ -115,70 +140,110 @@ impl RemoteMemory for Shm {
     }
 }
 
+/// A table entry as read once. Nothing is read twice: the second time it might be something else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    fd: u32,
+    len: u64,
+    device: u64,
+    inode: u64,
+    access: u32,
+}
+
 impl Shm {
-    /// The file is the one that was published, belongs to this user, and cannot shrink under us.
-    fn verify(&self, peer: Peer, entry: &region::Published, file: &File) -> Result<(), FabricError> {
-        let about = file
-            .metadata()
-            .map_err(|e| FabricError::os_error("inspect a peer's segment", &e))?;
-        // SAFETY: plain calls on a descriptor that is open.
-        let (seals, uid) = unsafe { (libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS), libc::getuid()) };
-        let kept = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        let checks = [
-            (
-                "a segment's device",
-                about.dev(),
-                entry.device.load(Ordering::Relaxed),
-            ),
-            (
-                "a segment's inode",
-                about.ino(),
-                entry.inode.load(Ordering::Relaxed),
-            ),
-            ("a segment's size", about.len(), entry.len.load(Ordering::Relaxed)),
-            ("a segment's owner", u64::from(about.uid()), u64::from(uid)),
-            (
-                "a segment's seals",
-                seals.max(0) as u64 & kept as u64,
-                kept as u64,
-            ),
-        ];
-        for (what, found, wanted) in checks {
-            if found != wanted {
-                return Err(FabricError::Corrupt {
-                    peer,
-                    what,
-                    value: found,
-                });
-            }
+    /// The table entry of a segment.
+    fn find(&self, peer: Peer, id: SegmentId) -> Option<(usize, Seen)> {
+        let table = &self.process(peer).segments;
+        let wanted = u64::from(id.0) + 1;
+        let slot = table
+            .iter()
+            .position(|entry| entry.id_plus_one.load(Ordering::Acquire) == wanted)?;
+        let entry = &table[slot];
+        let seen = Seen {
+            fd: entry.fd.load(Ordering::Relaxed),
+            len: entry.len.load(Ordering::Relaxed),
+            device: entry.device.load(Ordering::Relaxed),
+            inode: entry.inode.load(Ordering::Relaxed),
+            access: entry.access.load(Ordering::Relaxed),
+        };
+        Some((slot, seen))
+    }
+
+    fn list_word(&self, owner: Peer, slot: usize, word: usize) -> &AtomicU64 {
+        let list = region::list_offset(owner.0, slot, self.size);
+        self.region.word(list + 8 * word)
+    }
+
+    /// Write the list of segment `slot`, if there is one, and say what the table's entry must say.
+    fn encode_access(&self, slot: usize, access: &Access) -> Result<u32, FabricError> {
+        let list = match access {
+            Access::Everyone(permission) => return Ok(code(*permission)),
+            Access::Only(list) => list,
+        };
+        let mut words = vec![0u64; region::list_words(self.size)];
+        // From the back, so that of two entries for a peer the first counts, as in `Access::of`.
+        for (peer, permission) in list.iter().rev() {
+            self.check_peer(*peer)?;
+            let shift = peer.0 % region::LISTED_PER_WORD * 2;
+            let word = &mut words[(peer.0 / region::LISTED_PER_WORD) as usize];
+            *word = *word & !(3 << shift) | u64::from(code(*permission)) << shift;
         }
-        Ok(())
+        for (i, word) in words.into_iter().enumerate() {
+            let to = self.list_word(Peer(self.index), slot, i);
+            to.store(word, Ordering::Relaxed);
+        }
+        Ok(region::access::LISTED)
     }
-}
 
-/// A segment's access in one word: 2 bits for everyone, or a bitmap of up to 14 listed peers is not enough
-/// in general, so lists are kept as "one peer" (the common case) or refused.
-fn encode_access(access: &Access, size: u32) -> Result<u32, FabricError> {
-    let bit = |p: Permission| u32::from(p == Permission::ReadWrite);
-    match access {
-        Access::Everyone(permission) => Ok(bit(*permission)),
-        Access::Only(list) => match list.as_slice() {
-            [] => Ok(2),
-            [(peer, permission)] if peer.0 < size.min(1 << 28) => Ok(4 | bit(*permission) | peer.0 << 3),
-            _ => Err(FabricError::Unsupported {
-                peer: list[0].0,
-                what: "an access list of several processes",
-                why: "the region's table has room for one".into(),
+    /// What `peer` lets us do with its segment `slot`.
+    fn granted(&self, peer: Peer, slot: usize, access: u32) -> Result<Option<Permission>, FabricError> {
+        let code = if access == region::access::LISTED {
+            let word = self.list_word(peer, slot, (self.index / region::LISTED_PER_WORD) as usize);
+            let bits = word.load(Ordering::Relaxed) >> (self.index % region::LISTED_PER_WORD * 2);
+            bits as u32 & 3
+        } else {
+            access
+        };
+        match code {
+            region::access::NOBODY => Ok(None),
+            region::access::READ => Ok(Some(Permission::Read)),
+            region::access::READ_WRITE => Ok(Some(Permission::ReadWrite)),
+            other => Err(FabricError::Corrupt {
+                peer,
+                what: "a segment's access",
+                value: u64::from(other),
             }),
-        },
+        }
     }
 }
 
-fn admits(word: u32, me: Peer, wanted: Permission) -> bool {
-    let enough = wanted == Permission::Read || word & 1 == 1;
-    match word & 6 {
-        0 => enough,
-        4 => word >> 3 == me.0 && enough,
-        _ => false,
+fn code(permission: Permission) -> u32 {
+    match permission {
+        Permission::Read => region::access::READ,
+        Permission::ReadWrite => region::access::READ_WRITE,
     }
+}
+
+/// The file is the one that was published, belongs to this user, and cannot shrink under us.
+fn verify(peer: Peer, seen: &Seen, file: &File) -> Result<(), FabricError> {
+    let about = file
+        .metadata()
+        .map_err(|e| FabricError::os_error("inspect a peer's segment", &e))?;
+    // SAFETY: plain calls on a descriptor that is open.
+    let (seals, uid) = unsafe { (libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS), libc::getuid()) };
+    let kept = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    let seals = seals.max(0) as u64 & kept as u64;
+    let checks = [
+        ("a segment's device", about.dev(), seen.device),
+        ("a segment's inode", about.ino(), seen.inode),
+        ("a segment's size", about.len(), seen.len),
+        ("a segment's owner", u64::from(about.uid()), u64::from(uid)),
+        ("a segment's seals", seals, kept as u64),
+    ];
+    for (what, value, wanted) in checks {
+        if value != wanted {
+            return Err(FabricError::Corrupt { peer, what, value });
+        }
+    }
+    Ok(())
 }

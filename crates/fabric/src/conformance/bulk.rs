@@ -1,0 +1,131 @@
+//! Bulk transfer.
+
+use super::{End, Harness, Outcome, pattern};
+use crate::{BulkTransfer, Completion, Descriptor, Direction, Fabric, FabricError, Peer};
+
+const CANNOT: &str = "this fabric cannot transfer between these processes";
+
+/// Run a transfer to its end. `local` is alive meanwhile.
+async fn transfer<F: Fabric>(end: &End<F>, descriptor: Descriptor) -> Result<(), FabricError> {
+    // SAFETY: the callers' buffers outlive this call and are used by nobody else.
+    match unsafe { end.fabric.submit(&descriptor) }? {
+        Completion::Done => Ok(()),
+        Completion::Pending(ticket) => {
+            while !end.fabric.poll_transfer(ticket)? {
+                end.pause().await;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Whether every end can transfer with the next; they agree on the answer.
+async fn all_can<F: Fabric>(end: &End<F>) -> bool {
+    // Only who has attached can be probed.
+    end.barrier().await;
+    let can = end.fabric.can_transfer(end.next());
+    end.post(16 + end.me() as usize, u64::from(can));
+    end.barrier().await;
+    (0..end.fabric.size() as usize).all(|i| end.posted(16 + i) == 1)
+}
+
+/// Bytes go both ways between user memories, of any length and alignment, and nothing around them changes.
+pub fn get_and_put<H: Harness>(harness: &H) -> Outcome {
+    const LEN: usize = 300_000;
+    let skipped = harness.run(2, async |end: &End<H::Fabric>| {
+        let mut memory = pattern(u64::from(end.me()), LEN);
+        let base = memory.as_mut_ptr().expose_provenance();
+        end.post(end.me() as usize, base as u64);
+        if !all_can(end).await {
+            end.skip();
+            return;
+        }
+        if end.me() == 0 {
+            let theirs = end.posted(1) as usize;
+            let mut model = pattern(1, LEN);
+            for (i, len) in [0, 1, 7, 4096, 4097, 100_000].into_iter().enumerate() {
+                let at = 1 + 1000 * i;
+                let mut here = vec![0xEE; len + 2];
+                let local = here.as_mut_ptr().expose_provenance() + 1;
+                let mut d = Descriptor {
+                    peer: Peer(1),
+                    direction: Direction::Get,
+                    local,
+                    remote: theirs + at,
+                    len,
+                };
+                transfer(end, d).await.unwrap();
+                let here = std::hint::black_box(here);
+                assert!(here[1..=len] == model[at..at + len], "get of {len} bytes");
+                assert_eq!((here[0], here[len + 1]), (0xEE, 0xEE));
+                let mut there = pattern(len as u64 + 5, len);
+                (d.direction, d.local) = (Direction::Put, there.as_mut_ptr().expose_provenance());
+                transfer(end, d).await.unwrap();
+                model[at..at + len].copy_from_slice(&there);
+            }
+            end.barrier().await;
+        } else {
+            end.barrier().await;
+            let mut model = pattern(1, LEN);
+            for (i, len) in [0, 1, 7, 4096, 4097, 100_000].into_iter().enumerate() {
+                let at = 1 + 1000 * i;
+                model[at..at + len].copy_from_slice(&pattern(len as u64 + 5, len));
+            }
+            assert!(std::hint::black_box(&memory) == &model);
+        }
+    });
+    Outcome::unless_skipped(skipped, CANNOT)
+}
+
+/// An address that is none of the peer's is an error that names the peer, in either direction.
+pub fn bad_address_is_an_error<H: Harness>(harness: &H) -> Outcome {
+    let skipped = harness.run(2, async |end: &End<H::Fabric>| {
+        if !all_can(end).await {
+            end.skip();
+            return;
+        }
+        let mut here = vec![1; 64];
+        for remote in [0, 4096, usize::MAX - 63, 1 << 63] {
+            for direction in [Direction::Get, Direction::Put] {
+                let d = Descriptor {
+                    peer: end.next(),
+                    direction,
+                    local: here.as_mut_ptr().expose_provenance(),
+                    remote,
+                    len: 64,
+                };
+                let error = transfer(end, d).await.unwrap_err();
+                assert!(
+                    matches!(&error, FabricError::Corrupt { peer, .. } if *peer == end.next()),
+                    "{error}"
+                );
+            }
+        }
+        end.barrier().await;
+    });
+    Outcome::unless_skipped(skipped, CANNOT)
+}
+
+/// Who cannot be reached is said before and at the attempt.
+pub fn impossible_is_refused<H: Harness>(harness: &H) -> Outcome {
+    harness.run(1, async |end: &End<H::Fabric>| {
+        let stranger = Peer(1);
+        assert!(!end.fabric.can_transfer(stranger));
+        let d = Descriptor {
+            peer: stranger,
+            direction: Direction::Get,
+            local: 0,
+            remote: 0,
+            len: 0,
+        };
+        let error = transfer(end, d).await.unwrap_err();
+        assert_eq!(
+            error,
+            FabricError::NoSuchPeer {
+                peer: stranger,
+                size: 1
+            }
+        );
+    });
+    Outcome::Held
+}

@@ -1,0 +1,345 @@
+//! Making endpoints and running roles.
+
+use crate::inproc::{Config, InProc, Network};
+use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
+use std::cell::Cell;
+use std::ops::AsyncFn;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// A case that takes this long hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Words that ends tell each other past the fabric.
+#[derive(Default)]
+#[repr(C)]
+pub struct Board {
+    arrived: AtomicU64,
+    failed: AtomicU64,
+    skipped: AtomicU64,
+    words: [AtomicU64; 32],
+}
+
+/// How ends see the board.
+#[derive(Clone)]
+enum BoardRef {
+    Shared(Arc<Board>),
+    /// Of a process that forked; never unmapped while it runs.
+    Mapped(&'static Board),
+}
+
+impl std::ops::Deref for BoardRef {
+    type Target = Board;
+    fn deref(&self) -> &Board {
+        match self {
+            BoardRef::Shared(board) => board,
+            BoardRef::Mapped(board) => board,
+        }
+    }
+}
+
+/// One end of a case: its endpoint, and the means to keep in step with the others.
+pub struct End<F> {
+    /// The endpoint.
+    pub fabric: F,
+    board: BoardRef,
+    barriers: Cell<u64>,
+    settle: fn(&F),
+    started: Instant,
+}
+
+impl<F: Fabric> End<F> {
+    fn new(fabric: F, board: BoardRef, settle: fn(&F)) -> Self {
+        Self {
+            fabric,
+            board,
+            barriers: Cell::new(0),
+            settle,
+            started: Instant::now(),
+        }
+    }
+
+    /// This end's number.
+    pub fn me(&self) -> u32 {
+        self.fabric.me().0
+    }
+
+    /// The end after this one, around.
+    pub fn next(&self) -> Peer {
+        Peer((self.me() + 1) % self.fabric.size())
+    }
+
+    /// Every end but this one.
+    pub fn others(&self) -> impl Iterator<Item = Peer> + use<F> {
+        let me = self.me();
+        (0..self.fabric.size()).filter(move |&i| i != me).map(Peer)
+    }
+
+    /// Give the others a turn.
+    pub async fn pause(&self) {
+        assert_eq!(self.board.failed.load(Ordering::Relaxed), 0, "another end failed");
+        let mut paused = false;
+        std::future::poll_fn(move |_| {
+            if std::mem::replace(&mut paused, true) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// Pause until `condition` holds.
+    ///
+    /// # Panics
+    /// When it does not within a minute.
+    pub async fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        while !condition() {
+            assert!(
+                self.started.elapsed() < PATIENCE,
+                "end {} waited too long for {what}",
+                self.me()
+            );
+            self.pause().await;
+        }
+    }
+
+    /// Wait for all ends.
+    pub async fn barrier(&self) {
+        self.barriers.set(self.barriers.get() + 1);
+        let all = self.barriers.get() * u64::from(self.fabric.size());
+        self.board.arrived.fetch_add(1, Ordering::AcqRel);
+        self.until("a barrier", || self.board.arrived.load(Ordering::Acquire) >= all)
+            .await;
+    }
+
+    /// Tell the others a word, past the fabric.
+    pub fn post(&self, at: usize, value: u64) {
+        self.board.words[at].store(value, Ordering::Release);
+    }
+
+    /// A word that was told.
+    pub fn posted(&self, at: usize) -> u64 {
+        self.board.words[at].load(Ordering::Acquire)
+    }
+
+    /// Say that this fabric cannot do what the case is about.
+    pub fn skip(&self) {
+        self.board.skipped.store(1, Ordering::Relaxed);
+    }
+
+    /// Let everything that is on its way arrive.
+    pub fn settle(&self) {
+        (self.settle)(&self.fabric);
+    }
+
+    /// Import, waiting until the segment is published.
+    pub async fn import(&self, peer: Peer, id: SegmentId, len: usize) -> F::Import {
+        loop {
+            match self.fabric.import(peer, id, len, Permission::ReadWrite) {
+                Ok(import) => return import,
+                Err(FabricError::NotPublished { .. }) => self.pause().await,
+                Err(error) => panic!("end {} imports {id:?} of {peer}: {error}", self.me()),
+            }
+            assert!(self.started.elapsed() < PATIENCE, "{peer} never published {id:?}");
+        }
+    }
+}
+
+/// Makes the endpoints of a job and runs a role on each.
+pub trait Harness {
+    /// The fabric under test.
+    type Fabric: RemoteMemory + Fabric;
+    /// Whether the ends run in parallel, so that one may sleep until another rings.
+    const PARALLEL: bool;
+    /// Run `role` on `size` ends at the same time and return when all have ended: whether one of them
+    /// [skipped](End::skip).
+    ///
+    /// # Panics
+    /// When one of them does.
+    fn run(&self, size: u32, role: impl AsyncFn(&End<Self::Fabric>) + Sync) -> bool;
+}
+
+/// Run a role to its end in this thread while others run elsewhere.
+fn block_on<F: Fabric>(end: &End<F>, role: &impl AsyncFn(&End<F>)) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let whole = async {
+            role(end).await;
+            end.barrier().await;
+        };
+        let mut future = std::pin::pin!(whole);
+        let mut context = Context::from_waker(Waker::noop());
+        while future.as_mut().poll(&mut context).is_pending() {
+            std::thread::yield_now();
+        }
+    }));
+    if let Err(panic) = outcome {
+        end.board.failed.store(1, Ordering::Relaxed);
+        resume_unwind(panic);
+    }
+}
+
+/// The shared-memory fabric, an endpoint per thread.
+#[derive(Clone, Default)]
+pub struct ShmThreads {
+    /// Cores that the endpoints believe in. 0: one fewer than endpoints.
+    pub cores: u32,
+    /// Tunables of the endpoints.
+    pub tunables: ShmTunables,
+}
+
+fn attach(file: OwnedFd, (index, size): (u32, u32), (cores, tunables): (u32, ShmTunables)) -> Shm {
+    Shm::attach(ShmConfig {
+        file,
+        offset: 0,
+        len: region_bytes(size) as u64,
+        index,
+        size,
+        cores: if cores == 0 {
+            size.saturating_sub(1).max(1)
+        } else {
+            cores
+        },
+        tunables,
+    })
+    .expect("attach to the region")
+}
+
+impl Harness for ShmThreads {
+    type Fabric = Shm;
+    const PARALLEL: bool = true;
+
+    fn run(&self, size: u32, role: impl AsyncFn(&End<Shm>) + Sync) -> bool {
+        let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
+        let board = BoardRef::Shared(Arc::<Board>::default());
+        std::thread::scope(|scope| {
+            for index in 0..size {
+                let file = file.try_clone().expect("a descriptor");
+                let (board, role) = (board.clone(), &role);
+                let mine = (self.cores, self.tunables.clone());
+                scope.spawn(move || {
+                    let end = End::new(attach(file, (index, size), mine), board, |_| ());
+                    block_on(&end, role);
+                });
+            }
+        });
+        board.skipped.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The shared-memory fabric, an endpoint per process. The calling process must have one thread only.
+#[derive(Clone, Default)]
+pub struct ShmProcesses {
+    /// As for [`ShmThreads`].
+    pub cores: u32,
+    /// Tunables of the endpoints.
+    pub tunables: ShmTunables,
+}
+
+impl Harness for ShmProcesses {
+    type Fabric = Shm;
+    const PARALLEL: bool = true;
+
+    fn run(&self, size: u32, role: impl AsyncFn(&End<Shm>) + Sync) -> bool {
+        let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
+        // SAFETY: a fresh anonymous mapping of zeroes, which are a valid `Board`, never unmapped.
+        let board: &'static Board = unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Board>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(at, libc::MAP_FAILED);
+            &*at.cast::<Board>()
+        };
+        let children: Vec<libc::pid_t> = (0..size)
+            .map(|index| {
+                // SAFETY: this process has one thread, so that the child may do anything.
+                let child = unsafe { libc::fork() };
+                assert!(child >= 0, "fork");
+                if child == 0 {
+                    let ran = catch_unwind(AssertUnwindSafe(|| {
+                        let file = file.try_clone().expect("a descriptor");
+                        let mine = (self.cores, self.tunables.clone());
+                        let end =
+                            End::new(attach(file, (index, size), mine), BoardRef::Mapped(board), |_| ());
+                        block_on(&end, &role);
+                    }));
+                    // SAFETY: ends the child without running what belongs to the parent.
+                    unsafe { libc::_exit(i32::from(ran.is_err())) };
+                }
+                child
+            })
+            .collect();
+        let mut failed = Vec::new();
+        for (index, child) in children.into_iter().enumerate() {
+            let mut status = 0;
+            // SAFETY: waits for a child of ours; `status` is writable.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            if waited != child || status != 0 {
+                board.failed.store(1, Ordering::Relaxed);
+                failed.push((index, status));
+            }
+        }
+        assert!(failed.is_empty(), "ends and their wait status: {failed:?}");
+        board.skipped.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The in-process fabric, all endpoints in one thread; a seed decides who runs next and what arrives.
+#[derive(Clone)]
+pub struct InProcHarness {
+    /// Of the schedule and of the network.
+    pub seed: u64,
+    /// What the network is like.
+    pub config: Config,
+}
+
+impl InProcHarness {
+    /// Default configuration.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            config: Config::default(),
+        }
+    }
+}
+
+impl Harness for InProcHarness {
+    type Fabric = InProc;
+    const PARALLEL: bool = false;
+
+    fn run(&self, size: u32, role: impl AsyncFn(&End<InProc>) + Sync) -> bool {
+        let mut schedule = fastrand::Rng::with_seed(self.seed ^ 0x5eed);
+        let board = BoardRef::Shared(Arc::default());
+        let ends: Vec<_> = Network::new(size, self.seed, self.config.clone())
+            .into_iter()
+            .map(|fabric| End::new(fabric, board.clone(), |f| f.network().settle()))
+            .collect();
+        let network = ends[0].fabric.network().clone();
+        let mut running: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+        for end in &ends {
+            running.push(Box::pin(role(end)));
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        while !running.is_empty() {
+            let chosen = schedule.usize(0..running.len());
+            if running[chosen].as_mut().poll(&mut context).is_ready() {
+                drop(running.swap_remove(chosen));
+            }
+            for _ in 0..schedule.u32(0..4) {
+                network.step();
+            }
+        }
+        board.skipped.load(Ordering::Relaxed) != 0
+    }
+}

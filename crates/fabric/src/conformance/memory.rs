@@ -1,0 +1,375 @@
+//! Remote memory, with and without mapping.
+
+use super::{End, Harness, Outcome, pattern};
+use crate::{
+    Access, Fabric, FabricError, LINE_BYTES, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+};
+
+const EVERYONE: Access = Access::Everyone(Permission::ReadWrite);
+
+type Import<H> = <<H as Harness>::Fabric as RemoteMemory>::Import;
+
+/// Bytes put anywhere are there after the fence, for the owner and for a get, and nothing else changes.
+pub fn put_fence_get<H: Harness>(harness: &H) -> Outcome {
+    const LEN: usize = 10_000;
+    harness.run(2, async |end: &End<H::Fabric>| {
+        if end.me() == 0 {
+            let segment = end.fabric.export(SegmentId(3), LEN, EVERYONE).unwrap();
+            assert!(segment.len() >= LEN);
+            let mut model = vec![0; LEN];
+            for round in 0..20 {
+                let (offset, bytes) = piece(round, LEN - 8);
+                model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                end.until("a put", || segment.load(LEN - 8) == round + 1).await;
+                let mut got = vec![0; LEN - 8];
+                segment.read(0, &mut got);
+                assert!(got == model[..LEN - 8], "round {round}");
+                segment.write(0, &[round as u8]);
+                model[0] = round as u8;
+                end.barrier().await;
+            }
+        } else {
+            let import = end.import(Peer(0), SegmentId(3), LEN).await;
+            for round in 0..20 {
+                let (offset, bytes) = piece(round, LEN - 8);
+                import.put(offset, &bytes).unwrap();
+                import.fence().unwrap();
+                let mut got = vec![0; bytes.len()];
+                import.get(offset, &mut got).unwrap();
+                assert!(got == bytes, "round {round}");
+                import.put_word(LEN - 8, round + 1).unwrap();
+                import.fence().unwrap();
+                end.barrier().await;
+                let mut first = [0];
+                import.get(0, &mut first).unwrap();
+                assert_eq!(first[0], round as u8);
+            }
+        }
+    });
+    Outcome::Held
+}
+
+fn piece(round: u64, limit: usize) -> (usize, Vec<u8>) {
+    let mut rng = fastrand::Rng::with_seed(round);
+    // From 1: byte 0 belongs to the owner.
+    let offset = rng.usize(1..limit);
+    let len = rng.usize(0..=(limit - offset).min(2000));
+    (offset, pattern(round, len))
+}
+
+/// What was put before a fence is seen by who sees what was put after.
+pub fn fence_orders<H: Harness>(harness: &H) -> Outcome {
+    const DATA: usize = 64;
+    const LEN: usize = DATA + 512;
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(1), LEN, EVERYONE).unwrap();
+        let theirs = end.import(end.next(), SegmentId(1), LEN).await;
+        for round in 1..=200u64 {
+            if (round + u64::from(end.me())) % 2 == 0 {
+                let bytes = pattern(round, 1 + round as usize % 500);
+                for (i, part) in bytes.chunks(48).enumerate() {
+                    theirs.put(DATA + i * 48, part).unwrap();
+                }
+                theirs.fence().unwrap();
+                theirs.put_word(0, round).unwrap();
+            } else {
+                end.until("the flag", || mine.load(0) == round).await;
+                let mut got = vec![0; 1 + round as usize % 500];
+                mine.read(DATA, &mut got);
+                assert!(got == pattern(round, got.len()), "round {round}");
+            }
+        }
+        theirs.fence().unwrap();
+    });
+    Outcome::Held
+}
+
+/// Who sees the first word of a line sees the rest of it.
+pub fn lines_arrive_whole<H: Harness>(harness: &H) -> Outcome {
+    const LINES: usize = 300;
+    const LEN: usize = LINES * LINE_BYTES;
+    let line = |k: usize| std::array::from_fn(|i| (k as u64 + 1) << 8 | i as u64);
+    harness.run(3, async |end: &End<H::Fabric>| {
+        if end.me() == 0 {
+            let segment = end.fabric.export(SegmentId(0), LEN, EVERYONE).unwrap();
+            for k in 0..LINES {
+                end.until("a line", || segment.load(k * LINE_BYTES) != 0).await;
+                assert_eq!(segment.load_line(k * LINE_BYTES), line(k));
+            }
+        } else {
+            let import = end.import(Peer(0), SegmentId(0), LEN).await;
+            for k in (0..LINES).filter(|k| k % 2 + 1 == end.me() as usize) {
+                import.put_line(k * LINE_BYTES, &line(k)).unwrap();
+                if k % 7 == 0 {
+                    end.pause().await;
+                }
+            }
+            import.fence().unwrap();
+            let last = (0..LINES).rev().find(|k| k % 2 + 1 == end.me() as usize).unwrap();
+            let mut got = [0; LINE_BYTES];
+            import.get(last * LINE_BYTES, &mut got).unwrap();
+            for (bytes, word) in got.chunks_exact(8).zip(line(last)) {
+                assert_eq!(bytes, word.to_ne_bytes());
+            }
+        }
+    });
+    Outcome::Held
+}
+
+/// What leaves the segment is refused with the numbers, and changes nothing.
+pub fn bounds<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(9), 4096, EVERYONE).unwrap();
+        let import = end.import(end.next(), SegmentId(9), 4096).await;
+        let len = Remote::len(&import);
+        assert!(len >= 4096 && len == LocalMemory::len(&mine));
+        let refused = |result: Result<(), FabricError>, offset: usize, end: usize| {
+            assert_eq!(result, Err(FabricError::OutOfRange { offset, end, len }));
+        };
+        refused(import.put(len - 1, &[1, 2]), len - 1, len + 1);
+        refused(import.put(len + 1, &[]), len + 1, len + 1);
+        refused(import.put(usize::MAX, &[1]), usize::MAX, usize::MAX);
+        refused(import.put_word(len, 1), len, len + 8);
+        refused(import.put_line(len, &[1; 8]), len, len + LINE_BYTES);
+        refused(import.get(len - 4, &mut [0; 5]), len - 4, len + 1);
+        refused(
+            import.get(usize::MAX - 7, &mut [0; 100]),
+            usize::MAX - 7,
+            usize::MAX,
+        );
+        import.put(len, &[]).unwrap();
+        import.get(len, &mut []).unwrap();
+        import.fence().unwrap();
+        let mut all = vec![7; len];
+        mine.read(0, &mut all);
+        assert!(all.iter().all(|b| *b == 0));
+        let longer = end
+            .fabric
+            .import(end.next(), SegmentId(9), len + 1, Permission::Read);
+        assert_eq!(
+            longer.err(),
+            Some(FabricError::OutOfRange {
+                offset: 0,
+                end: len + 1,
+                len
+            })
+        );
+        end.barrier().await;
+    });
+    Outcome::Held
+}
+
+fn denied<H: Harness>(result: Result<Import<H>, FabricError>, peer: Peer, id: u32) {
+    assert_eq!(result.err(), Some(FabricError::Denied { peer, id }));
+}
+
+/// Access lists of any shape, and imports that may only read.
+pub fn permissions<H: Harness>(harness: &H) -> Outcome {
+    use Permission::{Read, ReadWrite};
+    const SIZE: u32 = 5;
+    harness.run(SIZE, async |end: &End<H::Fabric>| {
+        let owner = Peer(0);
+        // Segment 1: everyone reads. 2: nobody. 3: 1 reads, 2 and 4 read and write. 4: only 3 writes.
+        let lists = [
+            Access::Everyone(Read),
+            Access::Only(vec![]),
+            Access::Only(vec![(Peer(1), Read), (Peer(2), ReadWrite), (Peer(4), ReadWrite)]),
+            Access::Only(vec![(Peer(3), ReadWrite)]),
+        ];
+        let kept: Vec<_> = if end.me() == 0 {
+            let make = |(i, access): (usize, &Access)| {
+                let segment = end.fabric.export(SegmentId(i as u32 + 1), 256, access.clone());
+                segment.inspect(|s| s.store(8, 77)).unwrap()
+            };
+            lists.iter().enumerate().map(make).collect()
+        } else {
+            Vec::new()
+        };
+        end.barrier().await;
+        if end.me() != 0 {
+            for (i, access) in lists.iter().enumerate() {
+                let id = i as u32 + 1;
+                let ask = |permission| end.fabric.import(owner, SegmentId(id), 256, permission);
+                let mine = access.of(Peer(end.me()));
+                match mine {
+                    None => {
+                        denied::<H>(ask(Read), owner, id);
+                        denied::<H>(ask(ReadWrite), owner, id);
+                    }
+                    Some(granted) => {
+                        let reader = ask(Read).unwrap();
+                        let mut got = [0; 8];
+                        reader.get(8, &mut got).unwrap();
+                        assert_eq!(u64::from_ne_bytes(got), 77);
+                        let refusal = Err(FabricError::Denied { peer: owner, id });
+                        assert_eq!(reader.put(0, &[1]), refusal);
+                        assert_eq!(reader.put_word(0, 1), refusal);
+                        assert_eq!(reader.put_line(0, &[1; 8]), refusal);
+                        if granted == Read {
+                            denied::<H>(ask(ReadWrite), owner, id);
+                        } else {
+                            let writer = ask(ReadWrite).unwrap();
+                            writer.put_word(64 + 8 * end.me() as usize, 5).unwrap();
+                            writer.fence().unwrap();
+                        }
+                    }
+                }
+            }
+        }
+        end.barrier().await;
+        for (segment, access) in kept.iter().zip(&lists) {
+            for peer in 1..SIZE {
+                let writes = access.of(Peer(peer)) == Some(ReadWrite);
+                assert_eq!(segment.load(64 + 8 * peer as usize), if writes { 5 } else { 0 });
+            }
+            assert_eq!((segment.load(0), segment.load(8)), (0, 77));
+        }
+    });
+    Outcome::Held
+}
+
+/// Identifiers: taken, unknown, withdrawn, used again; processes that do not exist.
+pub fn publishing<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let (fabric, peer) = (&end.fabric, end.next());
+        let ask = |id: u32| fabric.import(peer, SegmentId(id), 64, Permission::ReadWrite);
+        let gone = |id| Some(FabricError::NotPublished { peer, id });
+        assert_eq!(ask(5).err(), gone(5));
+        end.barrier().await;
+        let first = fabric.export(SegmentId(5), 64, EVERYONE).unwrap();
+        let again = fabric.export(SegmentId(5), 64, EVERYONE);
+        assert_eq!(again.err(), Some(FabricError::InUse { id: 5 }));
+        // The largest identifier is one like any other.
+        let _largest = fabric.export(SegmentId(u32::MAX), 64, EVERYONE).unwrap();
+        end.barrier().await;
+        assert_eq!(ask(6).err(), gone(6));
+        let old = ask(5).unwrap();
+        ask(u32::MAX).unwrap();
+        end.barrier().await;
+        let me = fabric.me();
+        fabric.unpublish(SegmentId(5)).unwrap();
+        assert_eq!(
+            fabric.unpublish(SegmentId(5)),
+            Err(FabricError::NotPublished { peer: me, id: 5 })
+        );
+        end.barrier().await;
+        assert_eq!(ask(5).err(), gone(5));
+        end.barrier().await;
+        let second = fabric.export(SegmentId(5), 128, EVERYONE).unwrap();
+        end.barrier().await;
+        // Late accesses through the old import do no harm.
+        let _ = old.put_word(0, 1);
+        let _ = old.fence();
+        let new = ask(5).unwrap();
+        new.put_word(8, 2).unwrap();
+        new.fence().unwrap();
+        end.barrier().await;
+        assert_eq!((second.load(0), second.load(8), first.load(8)), (0, 2, 0));
+        let stranger = fabric.import(Peer(2), SegmentId(5), 64, Permission::Read);
+        let error = FabricError::NoSuchPeer {
+            peer: Peer(2),
+            size: 2,
+        };
+        assert_eq!(stranger.err(), Some(error));
+        // Far more segments over time than any table has entries.
+        for round in 0..100 {
+            let segment = fabric.export(SegmentId(1000 + round), 64, EVERYONE).unwrap();
+            assert_eq!(segment.load(0), 0);
+            segment.store(0, u64::MAX);
+            fabric.unpublish(SegmentId(1000 + round)).unwrap();
+        }
+    });
+    Outcome::Held
+}
+
+/// Two processes set up segments for each other at the same time, several each.
+pub fn both_directions_at_once<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let mut pairs = Vec::new();
+        for id in 0..8 {
+            let mine = end.fabric.export(SegmentId(id), 128, EVERYONE).unwrap();
+            end.pause().await;
+            pairs.push((mine, end.import(end.next(), SegmentId(id), 128).await));
+        }
+        for (i, (_, theirs)) in pairs.iter().enumerate() {
+            theirs.put_line(64, &[i as u64 + 1; 8]).unwrap();
+        }
+        for (i, (mine, theirs)) in pairs.iter().enumerate() {
+            end.until("a line", || mine.load(64) != 0).await;
+            assert_eq!(mine.load_line(64), [i as u64 + 1; 8]);
+            theirs.fence().unwrap();
+        }
+    });
+    Outcome::Held
+}
+
+/// Every process writes to every other.
+pub fn everyone_to_everyone<H: Harness>(harness: &H) -> Outcome {
+    const SIZE: u32 = 4;
+    const LEN: usize = SIZE as usize * LINE_BYTES;
+    harness.run(SIZE, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(0), LEN, EVERYONE).unwrap();
+        let slot = end.me() as usize * LINE_BYTES;
+        let mut imports = Vec::new();
+        for peer in end.others() {
+            let import = end.import(peer, SegmentId(0), LEN).await;
+            import.put_line(slot, &[u64::from(end.me() + 1); 8]).unwrap();
+            imports.push(import);
+        }
+        for peer in end.others() {
+            let at = peer.index() * LINE_BYTES;
+            end.until("a line", || mine.load(at) != 0).await;
+            assert_eq!(mine.load_line(at), [u64::from(peer.0 + 1); 8]);
+        }
+        assert_eq!(mine.load_line(slot), [0; 8]);
+        for import in imports {
+            import.fence().unwrap();
+        }
+    });
+    Outcome::Held
+}
+
+/// A process may import what it exported itself.
+pub fn own_segment<H: Harness>(harness: &H) -> Outcome {
+    harness.run(1, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(1), 512, EVERYONE).unwrap();
+        let import = end.import(Peer(0), SegmentId(1), 512).await;
+        let bytes = pattern(1, 500);
+        import.put(3, &bytes).unwrap();
+        import.fence().unwrap();
+        let mut got = vec![0; 500];
+        mine.read(3, &mut got);
+        assert!(got == bytes);
+        let alias = mine.clone();
+        alias.store_line(64, &[4; 8]);
+        assert_eq!(mine.load_line(64), [4; 8]);
+    });
+    Outcome::Held
+}
+
+/// Where the fabric maps, an import is plain memory; where not, it says so.
+pub fn mapped<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(1), 4096, EVERYONE).unwrap();
+        let theirs = end.import(end.next(), SegmentId(1), 4096).await;
+        let plain = <H::Fabric as RemoteMemory>::mapped(&theirs);
+        assert_eq!(plain.is_some(), <H::Fabric as RemoteMemory>::MAPPED);
+        if let Some(plain) = plain {
+            plain.store_line(64, &[u64::from(end.me()) + 1; 8]);
+            plain.write(200, b"plain");
+            plain.store(0, 1);
+            end.until("a store", || mine.load(0) == 1).await;
+            assert_eq!(mine.load_line(64), [u64::from(end.next().0) + 1; 8]);
+            let mut got = [0; 5];
+            mine.read(200, &mut got);
+            assert_eq!(&got, b"plain");
+            mine.store(8, 9);
+            end.until("their store", || plain.load(8) == 9).await;
+        }
+    });
+    if <H::Fabric as RemoteMemory>::MAPPED {
+        Outcome::Held
+    } else {
+        Outcome::Skipped("this fabric does not map")
+    }
+}

@@ -1,0 +1,186 @@
+//! Packet queues.
+
+use super::{End, Harness, Outcome, panics};
+use crate::{Fabric, PACKET_BYTES, PacketQueue, Peer, Priority, TrySend};
+
+const PRIORITIES: [Priority; 2] = [Priority::High, Priority::Low];
+
+/// Payload `number` from `from` to `to`: what it is, and filling of a length that varies.
+fn payload(from: Peer, to: Peer, priority: Priority, number: u32) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(u64::from(number) << 8 | u64::from(from.0) << 4 | u64::from(to.0));
+    let mut bytes = vec![0; 6 + rng.usize(0..=PACKET_BYTES - 6)];
+    rng.fill(&mut bytes);
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    bytes[4] = to.0 as u8;
+    bytes[5] = priority as u8;
+    bytes
+}
+
+/// Every packet arrives once, with its true sender, unchanged, and in order where the fabric says so.
+pub fn once_in_order<H: Harness>(harness: &H) -> Outcome {
+    const SIZE: u32 = 3;
+    const EACH: u32 = 150;
+    harness.run(SIZE, async |end: &End<H::Fabric>| {
+        let me = end.fabric.me();
+        let mut sent = [[0u32; 2]; SIZE as usize];
+        let mut seen = vec![[const { Vec::<u32>::new() }; 2]; SIZE as usize];
+        let whole = |list: &[[Vec<u32>; 2]]| {
+            let full = |p: &Peer| list[p.index()].iter().all(|s| s.len() == EACH as usize);
+            end.others().all(|p| full(&p))
+        };
+        loop {
+            for to in end.others() {
+                for priority in PRIORITIES {
+                    let next = &mut sent[to.index()][priority as usize];
+                    if *next < EACH {
+                        let bytes = payload(me, to, priority, *next);
+                        if end.fabric.try_send(to, priority, &bytes) == TrySend::Sent {
+                            *next += 1;
+                        }
+                    }
+                }
+            }
+            while end.fabric.poll_packet(&mut |from, priority, bytes| {
+                let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+                assert_eq!(bytes, payload(from, me, priority, number));
+                seen[from.index()][priority as usize].push(number);
+            }) {}
+            let all_sent = end.others().all(|p| sent[p.index()] == [EACH; 2]);
+            if all_sent && whole(&seen) {
+                break;
+            }
+            end.pause().await;
+        }
+        end.barrier().await;
+        end.settle();
+        assert!(!end.fabric.poll_packet(&mut |_, _, _| ()), "a packet too many");
+        for from in end.others() {
+            for numbers in &mut seen[from.index()] {
+                if !<H::Fabric as PacketQueue>::ORDERED {
+                    numbers.sort_unstable();
+                }
+                assert!(numbers.iter().copied().eq(0..EACH));
+            }
+        }
+        assert!(seen[me.index()].iter().all(Vec::is_empty));
+    });
+    Outcome::Held
+}
+
+/// A queue that nobody polls says *full* in the end, loses nothing, and takes more once it was polled.
+pub fn full_is_said<H: Harness>(harness: &H) -> Outcome {
+    const MANY: u32 = 100_000;
+    harness.run(2, async |end: &End<H::Fabric>| {
+        if end.me() == 0 {
+            for round in 0..3 {
+                let mut sent = 0u32;
+                let mut refused = 0;
+                // *Full* may be said in passing; a full queue says it every time.
+                while refused < 100 {
+                    let bytes = sent.to_le_bytes();
+                    match end.fabric.try_send(Peer(1), Priority::Low, &bytes) {
+                        TrySend::Sent => (sent, refused) = (sent + 1, 0),
+                        TrySend::Full => refused += 1,
+                    }
+                    assert!(sent < MANY, "the queue has no end");
+                }
+                assert!(sent > 0, "the queue has no room");
+                end.post(round, u64::from(sent));
+                end.barrier().await;
+                end.barrier().await;
+            }
+        } else {
+            for round in 0..3 {
+                end.barrier().await;
+                let sent = end.posted(round) as u32;
+                let mut next = 0u32;
+                end.until("the packets", || {
+                    while end.fabric.poll_packet(&mut |from, priority, bytes| {
+                        assert_eq!((from, priority), (Peer(0), Priority::Low));
+                        let number = u32::from_le_bytes(bytes.try_into().unwrap());
+                        assert!(number == next || !<H::Fabric as PacketQueue>::ORDERED);
+                        next += 1;
+                    }) {}
+                    next == sent
+                })
+                .await;
+                end.barrier().await;
+            }
+        }
+    });
+    Outcome::Held
+}
+
+/// A full low queue holds up no high packet, and a high packet that has arrived comes first.
+pub fn high_passes_low<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        if end.me() == 0 {
+            let mut refused = 0;
+            while refused < 100 {
+                if end.fabric.try_send(Peer(1), Priority::Low, b"low") == TrySend::Full {
+                    refused += 1;
+                }
+            }
+            end.until("room for a high packet", || {
+                end.fabric.try_send(Peer(1), Priority::High, b"high") == TrySend::Sent
+            })
+            .await;
+            end.barrier().await;
+        } else {
+            end.barrier().await;
+            end.settle();
+            let mut order = Vec::new();
+            while end.fabric.poll_packet(&mut |_, priority, bytes| {
+                let name: &[u8] = if priority == Priority::High {
+                    b"high"
+                } else {
+                    b"low"
+                };
+                assert_eq!(bytes, name);
+                order.push(priority);
+            }) {}
+            assert_eq!(order[..2], PRIORITIES);
+            assert!(order[1..].iter().all(|p| *p == Priority::Low));
+        }
+    });
+    Outcome::Held
+}
+
+/// A process may send packets to itself; empty ones and full ones too.
+pub fn to_oneself<H: Harness>(harness: &H) -> Outcome {
+    harness.run(1, async |end: &End<H::Fabric>| {
+        for len in [0, 1, 7, 8, PACKET_BYTES - 1, PACKET_BYTES] {
+            let bytes = vec![len as u8; len];
+            end.until("room", || {
+                end.fabric.try_send(Peer(0), Priority::High, &bytes) == TrySend::Sent
+            })
+            .await;
+            let mut got = None;
+            end.until("my packet", || {
+                end.fabric.poll_packet(&mut |from, _, bytes| {
+                    assert_eq!(from, Peer(0));
+                    got = Some(bytes.to_vec());
+                })
+            })
+            .await;
+            assert_eq!(got, Some(bytes));
+        }
+    });
+    Outcome::Held
+}
+
+/// Payloads that are too long and peers that do not exist are errors of the program.
+pub fn misuse_panics<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let offer = |peer, len| {
+            let bytes = vec![0; len];
+            panics(|| end.fabric.try_send(peer, Priority::Low, &bytes))
+        };
+        let refused = (offer(end.next(), PACKET_BYTES + 1), offer(Peer(2), 1));
+        assert_eq!(refused, (true, true));
+        end.barrier().await;
+        end.settle();
+        assert!(!end.fabric.poll_packet(&mut |_, _, _| ()));
+    });
+    Outcome::Held
+}

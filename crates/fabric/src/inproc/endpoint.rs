@@ -1,0 +1,158 @@
+//! One end of the network.
+
+use super::Network;
+use crate::{
+    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer,
+    Priority, Topology, TrySend, Wake,
+};
+use std::time::Duration;
+
+/// One endpoint. All of one network belong to one thread.
+pub struct InProc {
+    pub(super) network: Network,
+    pub(super) me: Peer,
+    pub(super) size: u32,
+}
+
+impl InProc {
+    pub(super) fn new(network: Network, me: Peer, size: u32) -> Self {
+        Self { network, me, size }
+    }
+
+    /// The network, to step, settle and break it.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    pub(super) fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+        if peer.0 >= self.size {
+            return Err(FabricError::NoSuchPeer {
+                peer,
+                size: self.size,
+            });
+        }
+        Ok(())
+    }
+
+    fn assert_peer(&self, peer: Peer) {
+        assert!(peer.0 < self.size, "{peer} does not exist");
+    }
+}
+
+impl PacketQueue for InProc {
+    const ORDERED: bool = true;
+
+    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+        self.assert_peer(peer);
+        let mut state = self.network.0.borrow_mut();
+        state.try_send(self.me, peer, priority, payload)
+    }
+
+    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
+        // The borrow ends before the closure runs: it may send.
+        let next = self.network.0.borrow_mut().next_packet(self.me);
+        match next {
+            Some((from, priority, bytes)) => {
+                take(from, priority, &bytes);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Interrupt for InProc {
+    fn wake(&self, peer: Peer) {
+        self.assert_peer(peer);
+        self.network.0.borrow_mut().wake(self.me, peer);
+    }
+
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        let state = &self.network.0;
+        state.borrow_mut().set_asleep(self.me, true);
+        let wake = if ready() {
+            Wake::Ready
+        } else {
+            let mut steps = timeout.as_micros();
+            loop {
+                if state.borrow().is_rung(self.me) {
+                    break Wake::Rung;
+                }
+                // Nobody else runs while we sleep: when nothing is on its way, nothing will ring.
+                if steps == 0 || !state.borrow_mut().step() && !state.borrow().is_rung(self.me) {
+                    break Wake::Timeout;
+                }
+                steps -= 1;
+            }
+        };
+        state.borrow_mut().set_asleep(self.me, false);
+        wake
+    }
+}
+
+impl ErrorStatus for InProc {
+    fn record_fault(&self, fault: Fault) {
+        self.network.0.borrow_mut().record_fault(self.me, fault);
+    }
+
+    fn take_faults(&self) -> (Vec<Fault>, u64) {
+        self.network.0.borrow_mut().take_faults(self.me)
+    }
+}
+
+impl Counters for InProc {
+    fn count(&self, peer: Peer, counter: Counter, amount: u64) {
+        self.assert_peer(peer);
+        self.network.0.borrow_mut().count(self.me, peer, counter, amount);
+    }
+
+    fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        self.assert_peer(of);
+        self.assert_peer(peer);
+        self.network.0.borrow().counter(of, peer, counter)
+    }
+}
+
+impl Topology for InProc {
+    fn hosts(&self) -> u32 {
+        self.size
+    }
+
+    fn host_of(&self, peer: Peer) -> u32 {
+        peer.0
+    }
+
+    fn distance(&self, peer: Peer) -> Distance {
+        if peer == self.me {
+            Distance::Same
+        } else {
+            Distance::Far
+        }
+    }
+
+    fn rails(&self, peer: Peer) -> u32 {
+        if peer == self.me {
+            1
+        } else {
+            self.network.0.borrow().config.rails
+        }
+    }
+
+    fn cores_and_processes(&self) -> (u32, u32) {
+        (self.network.0.borrow().config.cores, 1)
+    }
+}
+
+impl Fabric for InProc {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn name(&self) -> &'static str {
+        "inproc"
+    }
+}

@@ -1,0 +1,238 @@
+//! Segments and imports.
+
+use super::state::{ImportId, Published, line_bytes};
+use super::{InProc, Network};
+use crate::{
+    Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Memory of one endpoint. Clones are the same memory.
+#[derive(Clone)]
+pub struct Segment(Rc<RefCell<Box<[u8]>>>);
+
+impl Segment {
+    fn new(len: usize) -> Self {
+        Self(Rc::new(RefCell::new(vec![0; len].into())))
+    }
+
+    /// Bytes from the network.
+    pub(super) fn arrive(&self, offset: usize, bytes: &[u8]) {
+        self.0.borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
+        assert!(
+            offset.is_multiple_of(8 * N),
+            "offset {offset} of {} bytes is not aligned",
+            8 * N
+        );
+        let bytes = self.0.borrow();
+        let mut words = [0; N];
+        for (word, at) in words
+            .iter_mut()
+            .zip(bytes[offset..offset + 8 * N].chunks_exact(8))
+        {
+            *word = u64::from_ne_bytes(at.try_into().expect("eight bytes"));
+        }
+        words
+    }
+}
+
+impl LocalMemory for Segment {
+    fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    fn load(&self, offset: usize) -> u64 {
+        self.words::<1>(offset)[0]
+    }
+
+    fn store(&self, offset: usize, value: u64) {
+        assert!(
+            offset.is_multiple_of(8),
+            "offset {offset} of a word is not aligned"
+        );
+        self.arrive(offset, &value.to_ne_bytes());
+    }
+
+    fn load_line(&self, offset: usize) -> Line {
+        self.words::<8>(offset)
+    }
+
+    fn store_line(&self, offset: usize, line: &Line) {
+        assert!(
+            offset.is_multiple_of(LINE_BYTES),
+            "offset {offset} of a line is not aligned"
+        );
+        self.arrive(offset, &line_bytes(line));
+    }
+
+    fn read(&self, offset: usize, to: &mut [u8]) {
+        to.copy_from_slice(&self.0.borrow()[offset..offset + to.len()]);
+    }
+
+    fn write(&self, offset: usize, from: &[u8]) {
+        self.arrive(offset, from);
+    }
+}
+
+/// A peer's segment, reached through the network.
+#[derive(Clone)]
+pub struct Imported {
+    network: Network,
+    /// Sender, owner and number of this import.
+    route: (Peer, Peer, ImportId),
+    id: SegmentId,
+    permission: Permission,
+    segment: Segment,
+}
+
+impl Imported {
+    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+        let limit = self.segment.len();
+        if offset > limit || len > limit - offset {
+            return Err(FabricError::OutOfRange {
+                offset,
+                end: offset.saturating_add(len),
+                len: limit,
+            });
+        }
+        Ok(())
+    }
+
+    fn send(&self, offset: usize, bytes: &[u8], whole: bool) -> Result<(), FabricError> {
+        self.check(offset, bytes.len())?;
+        if self.permission == Permission::Read {
+            return Err(FabricError::Denied {
+                peer: self.route.1,
+                id: self.id.0,
+            });
+        }
+        let mut state = self.network.0.borrow_mut();
+        state.put(self.route, &self.segment, offset, bytes, whole);
+        state.drift();
+        Ok(())
+    }
+}
+
+impl Remote for Imported {
+    fn len(&self) -> usize {
+        self.segment.len()
+    }
+
+    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        self.send(offset, from, false)
+    }
+
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+        assert!(
+            offset.is_multiple_of(8),
+            "offset {offset} of a word is not aligned"
+        );
+        self.send(offset, &value.to_ne_bytes(), true)
+    }
+
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        assert!(
+            offset.is_multiple_of(LINE_BYTES),
+            "offset {offset} of a line is not aligned"
+        );
+        self.send(offset, &line_bytes(line), true)
+    }
+
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+        self.check(offset, to.len())?;
+        let mut at = 0;
+        while at < to.len() {
+            {
+                let mut state = self.network.0.borrow_mut();
+                state.check_alive(self.route.1)?;
+                state.drift();
+            }
+            // Up to the next multiple of eight, so that words are never torn.
+            let len = (8 - (offset + at) % 8).min(to.len() - at);
+            self.segment.read(offset + at, &mut to[at..at + len]);
+            at += len;
+        }
+        self.network.0.borrow().check_alive(self.route.1)
+    }
+
+    fn fence(&self) -> Result<(), FabricError> {
+        let (_, to, import) = self.route;
+        self.network.0.borrow_mut().fence(to, import)
+    }
+}
+
+impl RemoteMemory for InProc {
+    const MAPPED: bool = false;
+    type Export = Segment;
+    type Import = Imported;
+
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Segment, FabricError> {
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
+        }
+        let mut state = self.network.0.borrow_mut();
+        if state.published.contains_key(&(self.me, id)) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let segment = Segment::new(len);
+        let published = Published {
+            segment: segment.clone(),
+            access,
+        };
+        state.published.insert((self.me, id), published);
+        Ok(segment)
+    }
+
+    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+        let mut state = self.network.0.borrow_mut();
+        let gone = state.published.remove(&(self.me, id));
+        gone.map(|_| ()).ok_or(FabricError::NotPublished {
+            peer: self.me,
+            id: id.0,
+        })
+    }
+
+    fn import(
+        &self,
+        peer: Peer,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<Imported, FabricError> {
+        self.check_peer(peer)?;
+        let mut state = self.network.0.borrow_mut();
+        state.drift();
+        state.check_alive(peer)?;
+        let published = state
+            .published
+            .get(&(peer, id))
+            .ok_or(FabricError::NotPublished { peer, id: id.0 })?;
+        match (published.access.of(self.me), permission) {
+            (Some(Permission::ReadWrite), _) | (Some(Permission::Read), Permission::Read) => {}
+            _ => return Err(FabricError::Denied { peer, id: id.0 }),
+        }
+        let segment = published.segment.clone();
+        if len > segment.len() {
+            return Err(FabricError::OutOfRange {
+                offset: 0,
+                end: len,
+                len: segment.len(),
+            });
+        }
+        Ok(Imported {
+            network: self.network.clone(),
+            route: (self.me, peer, state.new_import()),
+            id,
+            permission,
+            segment,
+        })
+    }
+
+    fn mapped(_import: &Imported) -> Option<&Segment> {
+        None
+    }
+}

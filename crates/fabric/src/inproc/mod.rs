@@ -1,0 +1,132 @@
+//! A fabric inside one thread, without mapping, for tests of everything that is generic over fabrics.
+//!
+//! All endpoints share one [`Network`]. Nothing arrives by itself: puts, packets, interrupts and bulk
+//! transfers are on their way until the network takes [steps](Network::step), and a seed decides how long
+//! each takes and what overtakes what. The same seed, configuration and calls replay the same run exactly.
+//!
+//! | What | How it is made difficult |
+//! |---|---|
+//! | put | cut into pieces of any size, which arrive in any order |
+//! | word, line | arrive whole, but overtake other puts, also older ones to the same address |
+//! | fence | pumps until the puts of that import have arrived, in an order of the seed; reports what failed |
+//! | get | reads word by word while other things arrive; may overtake puts that no fence completed |
+//! | packet | in order per pair and priority, otherwise in any; receivers' queues are short |
+//! | interrupt | late, yet never before what its sender put to the same peer earlier |
+//! | bulk | the copy happens at an arbitrary time between submission and completion |
+//!
+//! Time is virtual: a step is a microsecond to [`Interrupt::sleep`](crate::Interrupt::sleep), and who sleeps
+//! while nothing is on its way oversleeps at once. Faults are injected by [`Config::put_error_every`] and
+//! [`Network::kill`].
+//!
+//! Cost class: none; this is for tests.
+
+mod bulk;
+mod endpoint;
+mod memory;
+mod state;
+
+pub use endpoint::InProc;
+pub use memory::{Imported, Segment};
+
+use crate::{Peer, SegmentId};
+use state::State;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a network is like. The defaults lose nothing.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Packets that a process's queue of one priority holds, on their way included. At least 1.
+    pub queue_packets: usize,
+    /// One packet in so many is refused as *full* although there is room. 0: none.
+    pub full_every: u32,
+    /// Longest delay of anything, in steps.
+    pub longest_delay: u64,
+    /// Largest piece of a put that arrives at once, in bytes. At least 1.
+    pub largest_piece: usize,
+    /// One put in so many is lost in part; the next fence of its import says so. 0: none.
+    pub put_error_every: u32,
+    /// Rails between any two hosts. Each process is a host of its own.
+    pub rails: u32,
+    /// Cores of each host.
+    pub cores: u32,
+    /// Whether bulk transfers work.
+    pub bulk: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            queue_packets: 8,
+            full_every: 16,
+            longest_delay: 12,
+            largest_piece: 48,
+            put_error_every: 0,
+            rails: 1,
+            cores: 1,
+            bulk: true,
+        }
+    }
+}
+
+/// The network between the endpoints of one test. Clones are the same network.
+#[derive(Clone)]
+pub struct Network(Rc<RefCell<State>>);
+
+impl Network {
+    /// A network and its `size` endpoints, in order.
+    ///
+    /// # Panics
+    /// When `size` is 0 or the configuration asks for an empty queue or pieces of no bytes.
+    #[expect(clippy::new_ret_no_self, reason = "each endpoint holds the network")]
+    pub fn new(size: u32, seed: u64, config: Config) -> Vec<InProc> {
+        assert!(size > 0, "a network has at least one endpoint");
+        assert!(
+            config.queue_packets > 0 && config.largest_piece > 0,
+            "queue_packets and largest_piece start at 1"
+        );
+        let network = Network(Rc::new(RefCell::new(State::new(size, seed, config))));
+        (0..size)
+            .map(|index| InProc::new(network.clone(), Peer(index), size))
+            .collect()
+    }
+
+    /// Let one step of time pass: something may arrive. Whether anything is still on its way.
+    pub fn step(&self) -> bool {
+        self.0.borrow_mut().step()
+    }
+
+    /// Let everything arrive.
+    pub fn settle(&self) {
+        while self.step() {}
+    }
+
+    /// Steps so far.
+    pub fn now(&self) -> u64 {
+        self.0.borrow().now
+    }
+
+    /// `peer` dies: what is on its way from and to it is lost, and every operation towards it fails with
+    /// [`PeerDead`](crate::FabricError::PeerDead). Its memory stays where others look at it.
+    pub fn kill(&self, peer: Peer) {
+        self.0.borrow_mut().kill(peer);
+    }
+
+    /// Any segment, to look at and to corrupt from outside.
+    pub fn segment(&self, peer: Peer, id: SegmentId) -> Option<Segment> {
+        let state = self.0.borrow();
+        let found = state.published.get(&(peer, id))?;
+        Some(found.segment.clone())
+    }
+
+    /// Segments that `peer` has published.
+    pub fn published(&self, peer: Peer) -> Vec<SegmentId> {
+        let state = self.0.borrow();
+        state
+            .published
+            .keys()
+            .filter(|(owner, _)| *owner == peer)
+            .map(|(_, id)| *id)
+            .collect()
+    }
+}

@@ -1,0 +1,406 @@
+//! What is on its way, and how it arrives.
+
+use super::Config;
+use super::memory::Segment;
+use crate::{
+    Access, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, Priority, SegmentId, TrySend,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A published segment.
+pub struct Published {
+    pub segment: Segment,
+    pub access: Access,
+}
+
+/// Names an import among all of the network.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ImportId(pub u64);
+
+/// Something on its way.
+struct Event {
+    /// Order of submission.
+    serial: u64,
+    /// Not before that step.
+    due: u64,
+    from: Peer,
+    to: Peer,
+    what: What,
+}
+
+enum What {
+    /// Bytes that arrive together.
+    Piece {
+        import: ImportId,
+        segment: Segment,
+        offset: usize,
+        bytes: Vec<u8>,
+    },
+    /// The oldest packet of that pair and priority.
+    Packet(Priority),
+    Ring,
+    Transfer(u64, Descriptor),
+}
+
+struct Packet {
+    from: Peer,
+    bytes: Vec<u8>,
+}
+
+/// What one endpoint has at the network.
+#[derive(Default)]
+struct Port {
+    dead: bool,
+    asleep: bool,
+    rung: bool,
+    arrived: [VecDeque<Packet>; 2],
+    /// Packets arrived or on their way.
+    occupied: [usize; 2],
+    faults: Vec<Fault>,
+    faults_lost: u64,
+    counters: Vec<[u64; Counter::COUNT]>,
+}
+
+/// How many faults are kept until somebody asks.
+pub const FAULTS_KEPT: usize = 64;
+
+pub struct State {
+    pub now: u64,
+    pub config: Config,
+    pub published: BTreeMap<(Peer, SegmentId), Published>,
+    rng: fastrand::Rng,
+    events: Vec<Event>,
+    serial: u64,
+    imports: u64,
+    ports: Vec<Port>,
+    /// Packets on their way, per sender, receiver and priority.
+    lanes: BTreeMap<(Peer, Peer, Priority), VecDeque<Packet>>,
+    /// Errors that the next fence of an import reports.
+    put_errors: BTreeMap<ImportId, FabricError>,
+    /// Ended transfers that nobody asked about yet.
+    ended: BTreeMap<u64, Result<(), FabricError>>,
+}
+
+impl State {
+    pub fn new(size: u32, seed: u64, config: Config) -> Self {
+        let port = |_| Port {
+            counters: vec![[0; Counter::COUNT]; size as usize],
+            ..Port::default()
+        };
+        Self {
+            now: 0,
+            config,
+            published: BTreeMap::new(),
+            rng: fastrand::Rng::with_seed(seed),
+            events: Vec::new(),
+            serial: 0,
+            imports: 0,
+            ports: (0..size).map(port).collect(),
+            lanes: BTreeMap::new(),
+            put_errors: BTreeMap::new(),
+            ended: BTreeMap::new(),
+        }
+    }
+
+    fn one_in(&mut self, chances: u32) -> bool {
+        chances > 0 && self.rng.u32(0..chances) == 0
+    }
+
+    fn submit(&mut self, from: Peer, to: Peer, what: What) -> u64 {
+        self.serial += 1;
+        let due = self.now + self.rng.u64(0..=self.config.longest_delay);
+        self.events.push(Event {
+            serial: self.serial,
+            due,
+            from,
+            to,
+            what,
+        });
+        self.serial
+    }
+
+    /// One step; whether anything is on its way afterwards.
+    pub fn step(&mut self) -> bool {
+        self.now += 1;
+        let due = self.events.iter().filter(|e| e.due <= self.now).count();
+        if due > 0 {
+            let chosen = self.rng.usize(0..due);
+            let at = (0..self.events.len())
+                .filter(|&i| self.events[i].due <= self.now)
+                .nth(chosen)
+                .expect("counted above");
+            self.deliver(at);
+        }
+        !self.events.is_empty()
+    }
+
+    /// Let a few steps pass, as time does during any call.
+    pub fn drift(&mut self) {
+        for _ in 0..self.rng.u32(0..3) {
+            self.step();
+        }
+    }
+
+    fn deliver(&mut self, at: usize) {
+        if matches!(self.events[at].what, What::Ring) {
+            let (from, to, serial) = (self.events[at].from, self.events[at].to, self.events[at].serial);
+            let earlier: Vec<usize> = (0..self.events.len())
+                .filter(|&i| {
+                    let e = &self.events[i];
+                    e.from == from && e.to == to && e.serial < serial && !matches!(e.what, What::Ring)
+                })
+                .collect();
+            if !earlier.is_empty() {
+                // An interrupt does not overtake: something before it arrives instead.
+                let chosen = earlier[self.rng.usize(0..earlier.len())];
+                return self.deliver(chosen);
+            }
+        }
+        let event = self.events.swap_remove(at);
+        match event.what {
+            What::Piece {
+                segment,
+                offset,
+                bytes,
+                ..
+            } => segment.arrive(offset, &bytes),
+            What::Packet(priority) => {
+                let lane = self
+                    .lanes
+                    .get_mut(&(event.from, event.to, priority))
+                    .expect("a lane per packet");
+                let packet = lane.pop_front().expect("an event per packet");
+                self.ports[event.to.index()].arrived[priority as usize].push_back(packet);
+                self.ring(event.to);
+            }
+            What::Ring => self.ring(event.to),
+            What::Transfer(ticket, descriptor) => {
+                let result = super::bulk::copy(&descriptor);
+                self.ended.insert(ticket, result);
+            }
+        }
+    }
+
+    fn ring(&mut self, peer: Peer) {
+        let port = &mut self.ports[peer.index()];
+        port.rung |= port.asleep;
+    }
+
+    // Puts.
+
+    pub fn new_import(&mut self) -> ImportId {
+        self.imports += 1;
+        ImportId(self.imports)
+    }
+
+    pub fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
+        if self.ports[peer.index()].dead {
+            return Err(FabricError::PeerDead {
+                peer,
+                why: "the test ended it".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Bytes in pieces; `whole` in one.
+    pub fn put(
+        &mut self,
+        (from, to, import): (Peer, Peer, ImportId),
+        segment: &Segment,
+        offset: usize,
+        bytes: &[u8],
+        whole: bool,
+    ) {
+        if self.ports[to.index()].dead || self.ports[from.index()].dead {
+            return;
+        }
+        let lost = self.one_in(self.config.put_error_every);
+        if lost {
+            let error = FabricError::PutFailed {
+                peer: to,
+                why: "the test lost it on the way".into(),
+            };
+            self.put_errors.entry(import).or_insert(error);
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let most = if whole {
+                bytes.len()
+            } else {
+                self.config.largest_piece
+            };
+            let len = if whole { most } else { self.rng.usize(1..=most) }.min(bytes.len() - at);
+            if !(lost && self.rng.bool()) {
+                let what = What::Piece {
+                    import,
+                    segment: segment.clone(),
+                    offset: offset + at,
+                    bytes: bytes[at..at + len].to_vec(),
+                };
+                self.submit(from, to, what);
+            }
+            at += len;
+        }
+    }
+
+    /// Everything put through `import` arrives, among other things.
+    pub fn fence(&mut self, to: Peer, import: ImportId) -> Result<(), FabricError> {
+        let of_import = |e: &Event| matches!(e.what, What::Piece { import: i, .. } if i == import);
+        while self.events.iter().any(of_import) {
+            self.step();
+        }
+        self.drift();
+        self.check_alive(to)?;
+        self.put_errors.remove(&import).map_or(Ok(()), Err)
+    }
+
+    // Packets.
+
+    pub fn try_send(&mut self, from: Peer, to: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+        assert!(
+            payload.len() <= PACKET_BYTES,
+            "a packet holds {PACKET_BYTES} bytes"
+        );
+        self.drift();
+        if let Err(error) = self.check_alive(to) {
+            self.record_fault(from, Fault { peer: to, error });
+            return TrySend::Sent;
+        }
+        let room = self.config.queue_packets;
+        let occupied = &mut self.ports[to.index()].occupied[priority as usize];
+        if *occupied >= room {
+            return TrySend::Full;
+        }
+        *occupied += 1;
+        if self.one_in(self.config.full_every) {
+            self.ports[to.index()].occupied[priority as usize] -= 1;
+            return TrySend::Full;
+        }
+        let packet = Packet {
+            from,
+            bytes: payload.to_vec(),
+        };
+        self.lanes
+            .entry((from, to, priority))
+            .or_default()
+            .push_back(packet);
+        self.submit(from, to, What::Packet(priority));
+        TrySend::Sent
+    }
+
+    /// The next packet that has arrived, high priority first.
+    pub fn next_packet(&mut self, me: Peer) -> Option<(Peer, Priority, Vec<u8>)> {
+        self.drift();
+        let port = &mut self.ports[me.index()];
+        for priority in [Priority::High, Priority::Low] {
+            if let Some(packet) = port.arrived[priority as usize].pop_front() {
+                port.occupied[priority as usize] -= 1;
+                return Some((packet.from, priority, packet.bytes));
+            }
+        }
+        None
+    }
+
+    // Interrupts.
+
+    pub fn wake(&mut self, from: Peer, to: Peer) {
+        if !self.ports[to.index()].dead {
+            self.submit(from, to, What::Ring);
+        }
+    }
+
+    pub fn set_asleep(&mut self, me: Peer, asleep: bool) {
+        let port = &mut self.ports[me.index()];
+        port.asleep = asleep;
+        port.rung = false;
+    }
+
+    pub fn is_rung(&self, me: Peer) -> bool {
+        self.ports[me.index()].rung
+    }
+
+    // Bulk.
+
+    pub fn transfer(&mut self, me: Peer, descriptor: Descriptor) -> Result<u64, FabricError> {
+        self.check_alive(descriptor.peer)?;
+        let ticket = self.serial + 1;
+        let submitted = self.submit(me, descriptor.peer, What::Transfer(ticket, descriptor));
+        debug_assert_eq!(ticket, submitted);
+        Ok(ticket)
+    }
+
+    /// Whether the transfer has ended; lets time pass if not.
+    pub fn transfer_ended(&mut self, ticket: u64) -> Result<bool, FabricError> {
+        self.drift();
+        match self.ended.remove(&ticket) {
+            Some(result) => result.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    // Status.
+
+    pub fn record_fault(&mut self, me: Peer, fault: Fault) {
+        if fault.peer.index() < self.ports.len() {
+            self.count(me, fault.peer, Counter::Faults, 1);
+        }
+        let port = &mut self.ports[me.index()];
+        if port.faults.len() < FAULTS_KEPT {
+            port.faults.push(fault);
+        } else {
+            port.faults_lost += 1;
+        }
+    }
+
+    pub fn take_faults(&mut self, me: Peer) -> (Vec<Fault>, u64) {
+        let port = &mut self.ports[me.index()];
+        (
+            std::mem::take(&mut port.faults),
+            std::mem::take(&mut port.faults_lost),
+        )
+    }
+
+    pub fn count(&mut self, me: Peer, peer: Peer, counter: Counter, amount: u64) {
+        let cell = &mut self.ports[me.index()].counters[peer.index()][counter as usize];
+        *cell = cell.wrapping_add(amount);
+    }
+
+    pub fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        self.ports[of.index()].counters[peer.index()][counter as usize]
+    }
+
+    pub fn kill(&mut self, peer: Peer) {
+        self.ports[peer.index()].dead = true;
+        let why = "the test ended it";
+        for event in std::mem::take(&mut self.events) {
+            if event.from != peer && event.to != peer {
+                self.events.push(event);
+                continue;
+            }
+            match event.what {
+                What::Packet(priority) => {
+                    self.ports[event.to.index()].occupied[priority as usize] -= 1;
+                }
+                What::Transfer(ticket, _) => {
+                    let error = FabricError::PeerDead {
+                        peer,
+                        why: why.into(),
+                    };
+                    self.ended.insert(ticket, Err(error));
+                }
+                What::Piece { .. } | What::Ring => {}
+            }
+        }
+        self.lanes.retain(|(from, to, _), _| *from != peer && *to != peer);
+    }
+}
+
+/// A line as the bytes that travel.
+pub fn line_bytes(line: &Line) -> [u8; crate::LINE_BYTES] {
+    let mut bytes = [0; crate::LINE_BYTES];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}

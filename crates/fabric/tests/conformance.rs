@@ -1,0 +1,74 @@
+//! Every conformance case on every fabric that lives in one process.
+
+use farpost_fabric::conformance::{InProcHarness, ShmThreads, run_all};
+use farpost_fabric::inproc::Config;
+use farpost_fabric::shm::ShmTunables;
+
+#[test]
+fn shm_where_senders_pass_the_barrier() {
+    // Fewer cores than processes.
+    run_all(&ShmThreads::default(), &[]);
+}
+
+#[test]
+fn shm_where_sleepers_pass_the_barrier() {
+    let harness = ShmThreads {
+        cores: 64,
+        ..ShmThreads::default()
+    };
+    run_all(&harness, &[]);
+}
+
+#[test]
+fn shm_without_cross_memory_attach() {
+    let harness = ShmThreads {
+        tunables: ShmTunables {
+            cma: 0,
+            ..ShmTunables::default()
+        },
+        ..ShmThreads::default()
+    };
+    run_all(&harness, &["bulk::get_and_put", "bulk::bad_address_is_an_error"]);
+}
+
+#[test]
+fn inproc_over_many_seeds() {
+    for seed in 0..40 {
+        eprintln!("seed {seed}");
+        run_all(&InProcHarness::new(seed), &["memory::mapped"]);
+    }
+}
+
+#[test]
+fn inproc_at_its_extremes() {
+    let patient = Config {
+        queue_packets: 1,
+        full_every: 2,
+        longest_delay: 400,
+        largest_piece: 1,
+        rails: 4,
+        bulk: false,
+        ..Config::default()
+    };
+    let eager = Config {
+        queue_packets: 1000,
+        full_every: 0,
+        longest_delay: 0,
+        largest_piece: 1 << 20,
+        cores: 8,
+        ..Config::default()
+    };
+    for seed in 0..3 {
+        let harness = |config: &Config| InProcHarness {
+            seed,
+            config: config.clone(),
+        };
+        let skipped = [
+            "memory::mapped",
+            "bulk::get_and_put",
+            "bulk::bad_address_is_an_error",
+        ];
+        run_all(&harness(&patient), &skipped);
+        run_all(&harness(&eager), &["memory::mapped"]);
+    }
+}
