@@ -47,6 +47,12 @@ macro_rules! common {
             self.count
         }
 
+        /// Class of the elements' basic type, for telling mismatches: 0 matches everything.
+        #[inline]
+        pub fn sig(&self) -> u8 {
+            self.ty.sig()
+        }
+
         /// Type of the elements.
         #[inline]
         pub fn datatype(&self) -> &Datatype {

@@ -9,14 +9,19 @@
 pub mod attr;
 pub mod buffer;
 pub mod coll;
+pub mod comm;
 pub mod datatype;
+pub mod device;
+pub mod engine;
 pub mod errhandler;
 pub mod errors;
 pub mod group;
 pub mod handle;
 pub mod info;
 pub mod op;
+pub mod p2p;
 pub mod topo;
+pub mod world;
 
 pub use errors::{Error, ErrorClass, Result};
 

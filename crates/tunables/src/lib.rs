@@ -117,7 +117,7 @@ macro_rules! tunables {
             },)*];
 
             /// Set the tunable called `name`. `Ok(false)`: no tunable of this group has that name.
-            pub fn set(&mut self, name: &str, value: &str) -> Result<bool, $crate::TunableError> {
+            pub fn set(&mut self, name: &str, value: &str) -> ::core::result::Result<bool, $crate::TunableError> {
                 let mut at = 0;
                 $(
                     if name == $name {

@@ -297,3 +297,11 @@ impl core::fmt::Debug for Datatype {
 fn error<T>(class: ErrorClass, message: String) -> Result<T> {
     Err(Error::new(class, message))
 }
+
+/// What a class code of [`Datatype::sig`] stands for, in words: `int of 4 bytes`.
+pub fn class_name(class: u8) -> String {
+    (1..=0xfff)
+        .filter_map(Datatype::predefined)
+        .find(|ty| ty.sig() == class)
+        .map_or_else(|| format!("type class {class}"), |ty| ty.name())
+}

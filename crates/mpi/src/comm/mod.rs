@@ -1,0 +1,85 @@
+//! Communicators (MPI-5.0 chapter 7).
+
+use crate::errhandler::ErrorHandler;
+use crate::group::Group;
+use crate::info::Info;
+use crate::{Rank, attr, topo};
+use farpost_fabric::Peer;
+use std::cell::{Cell, RefCell};
+
+/// Which messages of a communicator a context carries. The lowest bits of a context's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextLane {
+    /// Point-to-point.
+    Messages = 0,
+    /// Collectives; on an intercommunicator those messages that go to the other group.
+    Collective = 1,
+    /// Collectives' messages within the local group of an intercommunicator.
+    Local = 2,
+}
+
+/// The number of contexts that a communicator has: the lanes, rounded up.
+pub const LANE_BITS: u32 = 2;
+
+/// A communicator.
+pub struct Comm {
+    /// ABI handle; 0 until it has one.
+    pub handle: Cell<usize>,
+    /// Number of its first context; unique among the live communicators of the job.
+    pub context: u64,
+    /// My group.
+    pub local: Group,
+    /// The other group of an intercommunicator.
+    pub remote: Option<Group>,
+    /// My rank in the local group.
+    pub rank: Rank,
+    /// The engine's indexes of the contexts, by lane.
+    pub slots: [usize; 3],
+    pub name: RefCell<Vec<u8>>,
+    pub errhandler: RefCell<ErrorHandler>,
+    pub attrs: RefCell<attr::AttrSet>,
+    pub info: RefCell<Info>,
+    pub topology: RefCell<Option<topo::Topology>>,
+    /// Collectives started so far: the tag of the next.
+    pub collectives: Cell<u32>,
+    /// Buffer for buffered sends on this communicator (MPI-4.1).
+    pub buffer: RefCell<Option<crate::world::buffered::Attached>>,
+}
+
+impl Comm {
+    /// Ranks that a message can go to: the group's, or the remote group's.
+    #[inline]
+    pub fn peers(&self) -> u32 {
+        self.remote.as_ref().unwrap_or(&self.local).size()
+    }
+
+    /// The process behind a rank that a message can go to.
+    #[inline]
+    pub fn peer(&self, rank: Rank) -> Option<Peer> {
+        self.remote.as_ref().unwrap_or(&self.local).pid(rank).map(Peer)
+    }
+
+    /// Ranks in the local group.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.local.size()
+    }
+
+    /// Whether it has two groups.
+    pub fn is_inter(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// Number of a context.
+    #[inline]
+    pub fn lane(&self, lane: ContextLane) -> u64 {
+        self.context | lane as u64
+    }
+
+    /// The tag for the next collective: the same at all ranks, since all start the same ones in order.
+    pub fn next_collective(&self) -> i32 {
+        let number = self.collectives.get();
+        self.collectives.set(number.wrapping_add(1));
+        (number & 0x3fff_ffff) as i32
+    }
+}

@@ -1,0 +1,200 @@
+//! What a postbox holds when it carries MPI.
+//!
+//! ```text
+//! word 0   bits 0..32 sequence number (rsm's), 32..40 kind, 40..48 postboxes or pieces, 48..64 bytes inline
+//! word 1   bits 0..32 tag, 32..64 sender's rank in the communicator
+//! word 2   bits 0..48 context, 48..56 type class, 56..64 flags
+//! word 3.. payload, or the fields of the kind (see [`Header`]'s users)
+//! ```
+
+use farpost_fabric::Line;
+
+/// Bytes of payload in the first postbox of a message.
+pub const FIRST_BYTES: usize = 40;
+/// Bytes of payload in each postbox after the first.
+pub const MORE_BYTES: usize = 56;
+/// Most postboxes that an inline message takes.
+pub const MAX_RUN: usize = 8;
+/// Longest message that travels inside postboxes.
+pub const INLINE_MAX: usize = FIRST_BYTES + (MAX_RUN - 1) * MORE_BYTES;
+/// Contexts are 48 bits wide.
+pub const CONTEXT_MASK: u64 = (1 << 48) - 1;
+
+/// A message of at most [`FIRST_BYTES`].
+pub const KIND_SHORT: u8 = 1;
+/// A message in several postboxes.
+pub const KIND_RUN: u8 = 2;
+/// A postbox after the first of a run.
+pub const KIND_MORE: u8 = 3;
+/// A message in blocks. Word 3: total bytes; word 4: block and bytes of the first piece; word 5: request.
+pub const KIND_BLOCK: u8 = 4;
+/// A piece after the first. Word 4: block and bytes.
+pub const KIND_PIECE: u8 = 5;
+/// Request to send. Word 3: total bytes; 4: address or 0; 5: request; 6: desk line + 1, or 0.
+pub const KIND_RTS: u8 = 6;
+/// Clear to send. Word 3: the sender's request; word 4: the receiver's; word 5: bytes wanted.
+pub const KIND_CTS: u8 = 7;
+/// A piece of a long message. Word 3: the receiver's request; 4: block and bytes.
+pub const KIND_DATA: u8 = 8;
+/// A synchronous send was matched, or a long one is over. Word 3: the sender's request.
+pub const KIND_DONE: u8 = 9;
+
+/// The sender waits for the match ([`KIND_DONE`] with the request of word 5, or of word 7 of a short one).
+pub const FLAG_SYNC: u8 = 1;
+
+/// The envelope of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    pub context: u64,
+    pub source: u32,
+    pub tag: i32,
+    pub class: u8,
+    pub flags: u8,
+}
+
+impl Envelope {
+    /// The first three words, for a postbox of `kind` with `count` postboxes or pieces and `inline` bytes.
+    #[inline]
+    pub fn line(&self, kind: u8, count: usize, inline: usize) -> Line {
+        [
+            u64::from(kind) << 32 | (count as u64) << 40 | (inline as u64) << 48,
+            u64::from(self.tag as u32) | u64::from(self.source) << 32,
+            self.context | u64::from(self.class) << 48 | u64::from(self.flags) << 56,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]
+    }
+
+    /// The envelope of a postbox.
+    #[inline]
+    pub fn of(line: &Line) -> Self {
+        Envelope {
+            context: line[2] & CONTEXT_MASK,
+            source: (line[1] >> 32) as u32,
+            tag: line[1] as u32 as i32,
+            class: (line[2] >> 48) as u8,
+            flags: (line[2] >> 56) as u8,
+        }
+    }
+}
+
+/// Kind of a postbox.
+#[inline]
+pub fn kind(line: &Line) -> u8 {
+    (line[0] >> 32) as u8
+}
+
+/// Postboxes or pieces.
+#[inline]
+pub fn count(line: &Line) -> usize {
+    (line[0] >> 40) as u8 as usize
+}
+
+/// Bytes inline.
+#[inline]
+pub fn inline_bytes(line: &Line) -> usize {
+    (line[0] >> 48) as usize
+}
+
+/// Block and bytes in one word.
+#[inline]
+pub fn piece(block: u32, bytes: usize) -> u64 {
+    u64::from(block) | (bytes as u64) << 32
+}
+
+/// Put up to five words of payload behind the envelope.
+#[inline]
+pub fn fill_first(line: &mut Line, from: &[u8]) {
+    fill(&mut line[3..], from);
+}
+
+/// Put up to seven words of payload behind the first word.
+#[inline]
+pub fn fill_more(line: &mut Line, from: &[u8]) {
+    fill(&mut line[1..], from);
+}
+
+#[inline]
+fn fill(words: &mut [u64], from: &[u8]) {
+    let mut chunks = from.chunks_exact(8);
+    let mut at = 0;
+    for chunk in &mut chunks {
+        words[at] = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+        at += 1;
+    }
+    let rest = chunks.remainder();
+    if !rest.is_empty() {
+        let mut whole = [0; 8];
+        whole[..rest.len()].copy_from_slice(rest);
+        words[at] = u64::from_le_bytes(whole);
+    }
+}
+
+/// Payload words as bytes.
+#[inline]
+pub fn bytes_of<const W: usize, const B: usize>(words: &[u64; W]) -> [u8; B] {
+    let mut bytes = [0; B];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// The payload of a first postbox.
+#[inline]
+pub fn first_payload(line: &Line) -> [u8; FIRST_BYTES] {
+    bytes_of::<5, FIRST_BYTES>(line[3..8].try_into().expect("five words"))
+}
+
+/// The payload of a later postbox.
+#[inline]
+pub fn more_payload(line: &Line) -> [u8; MORE_BYTES] {
+    bytes_of::<7, MORE_BYTES>(line[1..8].try_into().expect("seven words"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_survives_its_line_at_the_extremes() {
+        for (context, source, tag, class, flags) in [
+            (0, 0, 0, 0, 0),
+            (CONTEXT_MASK, u32::MAX, i32::MAX, 255, 255),
+            (5 << 40, 7, -1, 1, 128),
+        ] {
+            let envelope = Envelope {
+                context,
+                source,
+                tag,
+                class,
+                flags,
+            };
+            let line = envelope.line(KIND_RUN, MAX_RUN, INLINE_MAX);
+            assert_eq!(Envelope::of(&line), envelope);
+            assert_eq!(
+                (kind(&line), count(&line), inline_bytes(&line)),
+                (KIND_RUN, MAX_RUN, INLINE_MAX)
+            );
+            assert_eq!(line[0] as u32, 0, "the sequence number is not ours");
+        }
+    }
+
+    #[test]
+    fn payload_survives_every_length() {
+        let data: Vec<u8> = (1..=MORE_BYTES as u8).collect();
+        for len in 0..=MORE_BYTES {
+            let mut line = [0; 8];
+            fill_more(&mut line, &data[..len]);
+            assert_eq!(more_payload(&line)[..len], data[..len]);
+            if len <= FIRST_BYTES {
+                let mut line = [0; 8];
+                fill_first(&mut line, &data[..len]);
+                assert_eq!(first_payload(&line)[..len], data[..len]);
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Matching (MPI-5.0 section 3.5): posted receives and unexpected messages of one context.
+//!
+//! Cost class: *queued path*. Messages of one source are matched in the order they arrive, which is the
+//! order they were sent; a stamp decides between a receive that names its source and one that does not.
+
+use crate::Rank;
+use crate::device::wire::Envelope;
+use farpost_fabric::Peer;
+use std::collections::VecDeque;
+
+/// `MPI_ANY_SOURCE`.
+pub const ANY_SOURCE: Rank = -1;
+/// `MPI_ANY_TAG`.
+pub const ANY_TAG: i32 = -2;
+
+/// A receive that waits for its message.
+#[derive(Clone, Copy, Debug)]
+pub struct Posted {
+    pub request: usize,
+    pub tag: i32,
+    stamp: u64,
+}
+
+/// What is held of a message that came before its receive.
+pub enum Held {
+    /// All of it.
+    Data(Box<[u8]>),
+    /// Its sender waits for us to fetch it.
+    Rts {
+        total: u64,
+        address: u64,
+        request: u64,
+        desk: u64,
+    },
+    /// Sent by this process to itself and still in the sender's buffer.
+    Own { request: usize, total: u64 },
+}
+
+/// A message that came before its receive.
+pub struct Unexpected {
+    pub peer: Peer,
+    pub envelope: Envelope,
+    pub held: Held,
+    /// The sender's request to be told of the match, for synchronous sends.
+    pub sync: Option<u64>,
+    stamp: u64,
+}
+
+impl Unexpected {
+    pub fn new(peer: Peer, envelope: Envelope, held: Held, sync: Option<u64>) -> Self {
+        Self {
+            peer,
+            envelope,
+            held,
+            sync,
+            stamp: 0,
+        }
+    }
+
+    /// Bytes of the message.
+    pub fn total(&self) -> u64 {
+        match &self.held {
+            Held::Data(data) => data.len() as u64,
+            Held::Rts { total, .. } | Held::Own { total, .. } => *total,
+        }
+    }
+
+    /// Bytes of memory that holding it takes.
+    pub fn cost(&self) -> u64 {
+        let held = match &self.held {
+            Held::Data(data) => data.len() as u64,
+            _ => 0,
+        };
+        held + size_of::<Self>() as u64
+    }
+}
+
+#[inline]
+fn tag_fits(wanted: i32, tag: i32) -> bool {
+    wanted == tag || wanted == ANY_TAG
+}
+
+/// The two queues of one context.
+#[derive(Default)]
+pub struct Context {
+    /// Posted receives per source, by rank in the communicator.
+    posted: Vec<VecDeque<Posted>>,
+    posted_any: VecDeque<Posted>,
+    posted_count: usize,
+    unexpected: Vec<VecDeque<Unexpected>>,
+    unexpected_count: usize,
+    stamp: u64,
+}
+
+impl Context {
+    /// No receive posted and no message held: whatever comes next from a source is its next message.
+    #[inline]
+    pub fn quiet(&self) -> bool {
+        self.posted_count == 0 && self.unexpected_count == 0
+    }
+
+    /// Whether any message is held.
+    #[inline]
+    pub fn has_unexpected(&self) -> bool {
+        self.unexpected_count != 0
+    }
+
+    /// Whether any receive is posted.
+    pub fn has_posted(&self) -> bool {
+        self.posted_count != 0
+    }
+
+    /// Whether a posted receive could take a message of `source`.
+    pub fn wants(&self, source: u32) -> bool {
+        !self.posted_any.is_empty()
+            || self
+                .posted
+                .get(source as usize)
+                .is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Post a receive.
+    pub fn post(&mut self, source: Rank, tag: i32, request: usize) {
+        self.stamp += 1;
+        let posted = Posted {
+            request,
+            tag,
+            stamp: self.stamp,
+        };
+        self.posted_count += 1;
+        if source == ANY_SOURCE {
+            self.posted_any.push_back(posted);
+        } else {
+            grown(&mut self.posted, source as usize).push_back(posted);
+        }
+    }
+
+    /// The oldest posted receive that takes a message with this envelope.
+    #[inline]
+    pub fn take_posted(&mut self, source: u32, tag: i32) -> Option<usize> {
+        if self.posted_count == 0 {
+            return None;
+        }
+        let named = self.posted.get(source as usize).and_then(|queue| {
+            queue
+                .iter()
+                .position(|p| tag_fits(p.tag, tag))
+                .map(|at| (at, queue[at].stamp))
+        });
+        let any = self
+            .posted_any
+            .iter()
+            .position(|p| tag_fits(p.tag, tag))
+            .map(|at| (at, self.posted_any[at].stamp));
+        let (queue, at) = match (named, any) {
+            (None, None) => return None,
+            (Some((at, stamp)), any) if any.is_none_or(|(_, other)| stamp < other) => {
+                (&mut self.posted[source as usize], at)
+            }
+            (_, Some((at, _))) => (&mut self.posted_any, at),
+            (Some((at, _)), None) => (&mut self.posted[source as usize], at),
+        };
+        self.posted_count -= 1;
+        let taken = if at == 0 {
+            queue.pop_front()
+        } else {
+            queue.remove(at)
+        };
+        taken.map(|p| p.request)
+    }
+
+    /// Take back a posted receive. False: it was matched already.
+    pub fn cancel(&mut self, source: Rank, request: usize) -> bool {
+        let queue = if source == ANY_SOURCE {
+            &mut self.posted_any
+        } else {
+            match self.posted.get_mut(source as usize) {
+                Some(queue) => queue,
+                None => return false,
+            }
+        };
+        match queue.iter().position(|p| p.request == request) {
+            Some(at) => {
+                queue.remove(at);
+                self.posted_count -= 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Hold a message.
+    pub fn hold(&mut self, mut message: Unexpected) {
+        self.stamp += 1;
+        message.stamp = self.stamp;
+        self.unexpected_count += 1;
+        grown(&mut self.unexpected, message.envelope.source as usize).push_back(message);
+    }
+
+    fn find_unexpected(&self, source: Rank, tag: i32) -> Option<(usize, usize)> {
+        if self.unexpected_count == 0 {
+            return None;
+        }
+        let first = |queue: &VecDeque<Unexpected>| queue.iter().position(|u| tag_fits(tag, u.envelope.tag));
+        if source != ANY_SOURCE {
+            let queue = self.unexpected.get(source as usize)?;
+            return first(queue).map(|at| (source as usize, at));
+        }
+        self.unexpected
+            .iter()
+            .enumerate()
+            .filter_map(|(rank, queue)| first(queue).map(|at| (rank, at, queue[at].stamp)))
+            .min_by_key(|(_, _, stamp)| *stamp)
+            .map(|(rank, at, _)| (rank, at))
+    }
+
+    /// The first held message that a receive with these arguments would take.
+    pub fn peek_unexpected(&self, source: Rank, tag: i32) -> Option<&Unexpected> {
+        self.find_unexpected(source, tag)
+            .map(|(rank, at)| &self.unexpected[rank][at])
+    }
+
+    /// Take it.
+    pub fn take_unexpected(&mut self, source: Rank, tag: i32) -> Option<Unexpected> {
+        let (rank, at) = self.find_unexpected(source, tag)?;
+        self.unexpected_count -= 1;
+        let queue = &mut self.unexpected[rank];
+        if at == 0 {
+            queue.pop_front()
+        } else {
+            queue.remove(at)
+        }
+    }
+}
+
+fn grown<T>(queues: &mut Vec<VecDeque<T>>, index: usize) -> &mut VecDeque<T> {
+    if queues.len() <= index {
+        queues.resize_with(index + 1, VecDeque::new);
+    }
+    &mut queues[index]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(source: u32, tag: i32) -> Unexpected {
+        let envelope = Envelope {
+            context: 0,
+            source,
+            tag,
+            class: 0,
+            flags: 0,
+        };
+        Unexpected::new(Peer(source), envelope, Held::Data(Box::new([])), None)
+    }
+
+    #[test]
+    fn receives_match_in_the_order_they_were_posted() {
+        let mut c = Context::default();
+        c.post(ANY_SOURCE, 5, 1);
+        c.post(2, ANY_TAG, 2);
+        c.post(2, 5, 3);
+        assert_eq!(c.take_posted(2, 5), Some(1));
+        assert_eq!(c.take_posted(2, 5), Some(2));
+        assert_eq!(c.take_posted(2, 6), None);
+        assert_eq!(c.take_posted(1, 5), None);
+        assert_eq!(c.take_posted(2, 5), Some(3));
+        assert!(c.quiet());
+        c.post(2, 9, 4);
+        c.post(ANY_SOURCE, 9, 5);
+        assert_eq!(c.take_posted(2, 9), Some(4));
+        assert!(c.cancel(ANY_SOURCE, 5));
+        assert!(!c.cancel(ANY_SOURCE, 5));
+        assert!(c.quiet());
+    }
+
+    #[test]
+    fn messages_match_in_the_order_they_came() {
+        let mut c = Context::default();
+        for (source, tag) in [(3, 1), (1, 2), (3, 2), (1, 1)] {
+            c.hold(message(source, tag));
+        }
+        assert!(c.peek_unexpected(2, ANY_TAG).is_none());
+        let got = c.take_unexpected(ANY_SOURCE, 2).unwrap();
+        assert_eq!((got.envelope.source, got.envelope.tag), (1, 2));
+        let got = c.take_unexpected(ANY_SOURCE, ANY_TAG).unwrap();
+        assert_eq!((got.envelope.source, got.envelope.tag), (3, 1));
+        assert!(c.take_unexpected(1, 2).is_none());
+        assert!(c.take_unexpected(3, 2).is_some());
+        assert!(c.take_unexpected(1, 1).is_some());
+        assert!(c.quiet());
+    }
+}

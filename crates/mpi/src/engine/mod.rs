@@ -1,0 +1,376 @@
+//! The engine: requests, matching and progress over one fabric.
+//!
+//! Cost classes: the short eager paths (`p2p::eager`, `p2p::receive`) are *fast path*; everything that
+//! touches queues here is *queued path*.
+
+pub mod context;
+pub mod request;
+pub mod wait;
+
+use crate::device::wire::{self, Envelope};
+use crate::group::Group;
+use crate::handle::{Kind, Table};
+use crate::{Error, ErrorClass, Result};
+use context::Context;
+use farpost_fabric::{Fabric, FabricError, Fault, Line, Peer};
+use farpost_rsm::Postboxes;
+use request::{Operation, Request, Status};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+farpost_tunables::tunables! {
+    /// Tunables of the message engine.
+    pub struct EngineTunables {
+        /// Messages up to this size are sent at once, through blocks; longer ones wait for their receive and then move in one copy where the system permits.
+        eager_max: "FARPOST_EAGER_MAX" = 16 << 10, 0..=1 << 20, "bytes";
+        /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
+        unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
+        /// Smallest and largest piece that sender and receiver claim when both copy a long message: the smallest.
+        chunk_min: "FARPOST_CHUNK_MIN" = 32 << 10, 4096..=1 << 30, "bytes";
+        /// The largest piece that sender and receiver claim when both copy a long message.
+        chunk_max: "FARPOST_CHUNK_MAX" = 256 << 10, 4096..=1 << 30, "bytes";
+        /// Long messages: 1 lets the sender copy along with the receiver, 0 leaves it to the receiver.
+        both_copy: "FARPOST_BOTH_COPY" = 1, 0..=1, "(0 or 1)";
+        /// Time a waiting process polls before it yields, when every process has a core of its own.
+        spin_us: "FARPOST_SPIN_US" = 50, 0..=1_000_000, "microseconds";
+        /// Times a waiting process yields its core before it sleeps.
+        yields: "FARPOST_YIELDS" = 100, 0..=1_000_000, "yields";
+    }
+}
+
+/// Handle of every send that was complete when it was started. Never in the table, so that starting and
+/// completing such a send costs nothing.
+pub const SENT: usize = ((Kind::Request as usize) << 27) | 0x3f_ffff;
+
+/// What waits to be posted to one peer.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    /// Answers; they may overtake messages.
+    pub control: VecDeque<Line>,
+    /// Messages, in order.
+    pub sends: VecDeque<usize>,
+    /// Long messages that go through blocks.
+    pub streams: VecDeque<usize>,
+}
+
+impl Outgoing {
+    pub fn is_empty(&self) -> bool {
+        self.control.is_empty() && self.sends.is_empty() && self.streams.is_empty()
+    }
+}
+
+/// A context and what the engine keeps about it.
+pub(crate) struct ContextEntry {
+    pub queues: Context,
+    /// Who the ranks are, once the communicator exists here. A faster peer may send before that.
+    pub members: Option<Group>,
+}
+
+/// Requests, matching and progress of one process.
+pub struct Engine<F: Fabric> {
+    pub(crate) post: Postboxes<F>,
+    pub(crate) fabric: Rc<F>,
+    pub(crate) me: Peer,
+    pub(crate) tunables: EngineTunables,
+    pub(crate) requests: Table<Request>,
+    pub(crate) contexts: Vec<ContextEntry>,
+    context_index: HashMap<u64, usize>,
+    last_context: (u64, usize),
+    free_contexts: Vec<usize>,
+    pub(crate) outgoing: Vec<Outgoing>,
+    /// Peers with something in `outgoing`.
+    pub(crate) busy: Vec<Peer>,
+    /// Memory that unexpected messages of each peer take.
+    pub(crate) unexpected_cost: Vec<u64>,
+    /// Sends whose receivers may open a desk line.
+    pub(crate) offered: Vec<usize>,
+    /// Receives that copy from a peer.
+    pub(crate) copying: Vec<usize>,
+    pub(crate) free_desk: Option<Vec<u32>>,
+    /// Requests that completed since anybody looked: lets waiters of many skip a scan.
+    pub(crate) completions: u64,
+    /// Faults that belong to no request.
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl<F: Fabric> Engine<F> {
+    /// An engine on `fabric`.
+    pub fn new(fabric: Rc<F>, rsm: &farpost_rsm::RsmTunables, tunables: EngineTunables) -> Self {
+        let size = fabric.size() as usize;
+        Self {
+            post: Postboxes::new(Rc::clone(&fabric), rsm),
+            me: fabric.me(),
+            fabric,
+            tunables,
+            requests: Table::new(Kind::Request),
+            contexts: Vec::new(),
+            context_index: HashMap::new(),
+            last_context: (u64::MAX, 0),
+            free_contexts: Vec::new(),
+            outgoing: (0..size).map(|_| Outgoing::default()).collect(),
+            busy: Vec::new(),
+            unexpected_cost: vec![0; size],
+            offered: Vec::new(),
+            copying: Vec::new(),
+            free_desk: None,
+            completions: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Index of the context `id`, which is made if it is new.
+    #[inline]
+    pub fn context(&mut self, id: u64) -> usize {
+        if self.last_context.0 == id {
+            return self.last_context.1;
+        }
+        self.context_slow(id)
+    }
+
+    fn context_slow(&mut self, id: u64) -> usize {
+        let index = match self.context_index.get(&id) {
+            Some(index) => *index,
+            None => {
+                let entry = ContextEntry {
+                    queues: Context::default(),
+                    members: None,
+                };
+                let index = match self.free_contexts.pop() {
+                    Some(index) => {
+                        self.contexts[index] = entry;
+                        index
+                    }
+                    None => {
+                        self.contexts.push(entry);
+                        self.contexts.len() - 1
+                    }
+                };
+                self.context_index.insert(id, index);
+                index
+            }
+        };
+        self.last_context = (id, index);
+        index
+    }
+
+    /// Tell the engine who the ranks of context `id` are; its index.
+    pub fn open_context(&mut self, id: u64, members: Group) -> usize {
+        let index = self.context(id);
+        self.contexts[index].members = Some(members);
+        index
+    }
+
+    /// The communicator is gone: forget the context, with the messages nobody received.
+    pub fn close_context(&mut self, id: u64) {
+        if let Some(index) = self.context_index.remove(&id) {
+            self.contexts[index] = ContextEntry {
+                queues: Context::default(),
+                members: None,
+            };
+            self.free_contexts.push(index);
+            self.last_context = (u64::MAX, 0);
+        }
+    }
+
+    /// Mark a request complete; one that was detached goes.
+    pub(crate) fn complete(&mut self, handle: usize, finish: impl FnOnce(&mut Status)) {
+        self.completions += 1;
+        let Some(request) = self.requests.get_mut(handle) else {
+            return;
+        };
+        finish(&mut request.status);
+        request.complete = true;
+        request.operation = Operation::Idle;
+        if request.detached {
+            self.requests.remove(handle);
+        }
+    }
+
+    /// Whether there is something that only calls of ours move along.
+    pub fn has_duties(&self) -> bool {
+        !self.busy.is_empty()
+            || !self.offered.is_empty()
+            || !self.copying.is_empty()
+            || self.post.control_pending()
+    }
+
+    /// Let everything move that can. `eager` takes in messages of senders that have used up their memory
+    /// for unexpected ones, if a posted receive could be waiting for what is behind. True: something moved.
+    pub fn progress(&mut self, eager: bool) -> bool {
+        let mut moved = self.post.poll_control();
+        for index in 0..self.post.senders().len() {
+            let Some(&peer) = self.post.senders().get(index) else {
+                break;
+            };
+            moved |= self.drain(peer, eager);
+        }
+        if !self.busy.is_empty() {
+            moved |= self.push_outgoing();
+        }
+        if !self.offered.is_empty() {
+            moved |= self.serve_offered();
+        }
+        if !self.copying.is_empty() {
+            moved |= self.serve_copying();
+        }
+        moved
+    }
+
+    /// Take in what waits from one peer, but not so much that others starve.
+    pub(crate) fn drain(&mut self, peer: Peer, eager: bool) -> bool {
+        let mut moved = false;
+        for _ in 0..64 {
+            if self.unexpected_cost[peer.index()] > self.tunables.unexpected_bytes
+                && !(eager && self.anybody_wants(peer))
+            {
+                break;
+            }
+            if !self.take_one(peer) {
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// Whether some posted receive could take a message of `peer`: then what its queue holds must be looked
+    /// through, or neither side moves again.
+    fn anybody_wants(&self, peer: Peer) -> bool {
+        if !self.copying.is_empty() || !self.offered.is_empty() {
+            return true;
+        }
+        self.contexts.iter().any(|entry| {
+            entry.queues.has_posted()
+                && match &entry.members {
+                    Some(members) => members
+                        .rank_of(peer.0)
+                        .is_some_and(|rank| entry.queues.wants(rank as u32)),
+                    None => false,
+                }
+        }) || self
+            .requests
+            .iter()
+            .any(|(_, request)| matches!(&request.operation, Operation::Send(send) if send.peer == peer))
+    }
+
+    /// A peer broke the protocol: its queue is closed, everything that waits for it fails.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn condemn(&mut self, peer: Peer, what: &'static str, value: u64) {
+        self.post
+            .condemn(peer, FabricError::Corrupt { peer, what, value });
+        self.fail_peer(peer);
+    }
+
+    /// Fail what waits for `peer`.
+    #[cold]
+    pub(crate) fn fail_peer(&mut self, peer: Peer) {
+        let (faults, _) = self.fabric.take_faults();
+        let why = faults.iter().rev().find(|fault| fault.peer == peer).map_or_else(
+            || format!("{peer} cannot be reached"),
+            |fault| fault.error.to_string(),
+        );
+        self.faults.extend(faults);
+        let hit: Vec<usize> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| !request.complete && self.waits_for(request, peer))
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in hit {
+            self.detach_from_queues(handle);
+            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.clone());
+            self.complete(handle, |status| status.error = Some(error));
+        }
+        self.outgoing[peer.index()] = Outgoing::default();
+        self.busy.retain(|busy| *busy != peer);
+    }
+
+    fn waits_for(&self, request: &Request, peer: Peer) -> bool {
+        match &request.operation {
+            Operation::Send(send) => send.peer == peer,
+            Operation::Recv(recv) => match recv.state {
+                request::RecvState::Posted => {
+                    recv.source >= 0
+                        && self.contexts[recv.context]
+                            .members
+                            .as_ref()
+                            .and_then(|members| members.pid(recv.source))
+                            == Some(peer.0)
+                }
+                request::RecvState::Streaming { peer: from, .. }
+                | request::RecvState::Copying { peer: from, .. } => from == peer,
+            },
+            Operation::Idle => false,
+        }
+    }
+
+    /// Take a request out of every list that names it.
+    fn detach_from_queues(&mut self, handle: usize) {
+        self.offered.retain(|h| *h != handle);
+        self.copying.retain(|h| *h != handle);
+        if let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        {
+            let (context, source) = (recv.context, recv.source);
+            self.contexts[context].queues.cancel(source, handle);
+        }
+    }
+
+    /// Faults that no request reported, to be told at the next opportunity.
+    pub fn take_faults(&mut self) -> Vec<Fault> {
+        let (faults, _) = self.fabric.take_faults();
+        self.faults.extend(faults);
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Idle moment: pay owed acks, publish counters, look for garbage in the queues.
+    pub(crate) fn idle(&mut self) {
+        self.post.settle();
+        let before = self.post.senders().len();
+        self.post.audit();
+        if self.post.senders().len() != before {
+            for peer in 0..self.outgoing.len() as u32 {
+                if !self.post.has_sender(Peer(peer)) {
+                    self.fail_peer_if_faulted(Peer(peer));
+                }
+            }
+        }
+    }
+
+    fn fail_peer_if_faulted(&mut self, peer: Peer) {
+        let (faults, _) = self.fabric.take_faults();
+        let hit = faults.iter().any(|fault| fault.peer == peer);
+        for fault in faults {
+            self.fabric.record_fault(fault);
+        }
+        if hit {
+            self.fail_peer(peer);
+        }
+    }
+
+    /// The envelope of a message from `source` in `context`.
+    #[inline]
+    pub(crate) fn envelope(context: u64, source: u32, tag: i32, class: u8, flags: u8) -> Envelope {
+        debug_assert!(context <= wire::CONTEXT_MASK);
+        Envelope {
+            context,
+            source,
+            tag,
+            class,
+            flags,
+        }
+    }
+
+    /// The request behind a handle.
+    pub fn request(&self, handle: usize) -> Result<&Request> {
+        self.requests.get(handle).ok_or_else(|| {
+            Error::new(
+                ErrorClass::ERR_REQUEST,
+                format!("request={handle:#x}: not a live request"),
+            )
+        })
+    }
+}

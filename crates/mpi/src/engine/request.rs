@@ -1,0 +1,151 @@
+//! Requests: operations under way.
+
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::{Error, Rank};
+use farpost_fabric::Peer;
+
+/// What a completed operation says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Rank in the communicator; `MPI_PROC_NULL` or `MPI_ANY_SOURCE` where the standard says so.
+    pub source: Rank,
+    pub tag: i32,
+    /// Bytes received.
+    pub bytes: u64,
+    pub cancelled: bool,
+    /// The error of a failed operation.
+    pub error: Option<Error>,
+}
+
+impl Status {
+    /// The empty status (MPI-5.0 section 3.7.3).
+    pub const EMPTY: Status = Status {
+        source: -1,
+        tag: -2,
+        bytes: 0,
+        cancelled: false,
+        error: None,
+    };
+    /// The status of a receive from `MPI_PROC_NULL`.
+    pub const PROC_NULL: Status = Status {
+        source: -3,
+        tag: -2,
+        bytes: 0,
+        cancelled: false,
+        error: None,
+    };
+}
+
+/// What a send sends.
+pub enum Payload {
+    /// The user's buffer.
+    User(SendBuf),
+    /// A copy of our own (buffered mode).
+    Owned(Box<[u8]>),
+}
+
+impl Payload {
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Payload::User(buf) => buf.bytes(),
+            Payload::Owned(data) => data.len() as u64,
+        }
+    }
+
+    /// The bytes where they lie in one run.
+    pub fn contiguous(&self) -> Option<&[u8]> {
+        match self {
+            Payload::User(buf) => buf.contiguous(),
+            Payload::Owned(data) => Some(data),
+        }
+    }
+
+    /// Copy packed bytes from position `from`.
+    pub fn pack(&self, from: u64, to: &mut [u8]) -> usize {
+        match self {
+            Payload::User(buf) => buf.pack(from, to),
+            Payload::Owned(data) => {
+                let rest = &data[(from as usize).min(data.len())..];
+                let n = rest.len().min(to.len());
+                to[..n].copy_from_slice(&rest[..n]);
+                n
+            }
+        }
+    }
+
+    pub fn class(&self) -> u8 {
+        match self {
+            Payload::User(buf) => buf.sig(),
+            Payload::Owned(_) => 0,
+        }
+    }
+}
+
+/// A send under way.
+pub struct Send {
+    pub peer: Peer,
+    pub payload: Payload,
+    pub envelope: crate::device::wire::Envelope,
+    pub state: SendState,
+}
+
+/// How far a send is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendState {
+    /// Waits for room in the queue.
+    Queued,
+    /// All bytes are on their way; waits for the match.
+    Matched,
+    /// The request to send is out; the receiver may open the desk line.
+    Offered { desk: Option<u32> },
+    /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
+    Streaming { remote: u64, sent: u64, wanted: u64 },
+}
+
+/// A receive under way.
+pub struct Recv {
+    pub buf: RecvBuf,
+    pub context: usize,
+    pub source: Rank,
+    pub tag: i32,
+    pub state: RecvState,
+}
+
+/// How far a receive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecvState {
+    /// Not matched.
+    Posted,
+    /// Bytes come through blocks.
+    Streaming { peer: Peer, at: u64, wanted: u64 },
+    /// Both sides copy; waits for the sender's last chunk.
+    Copying { peer: Peer, desk: u32, chunks: u64 },
+}
+
+/// The operation behind a request.
+pub enum Operation {
+    Send(Send),
+    Recv(Recv),
+    /// Complete, or completed by somebody else (collectives, generalized requests, inactive ones).
+    Idle,
+}
+
+/// An operation under way, or complete and not yet asked for.
+pub struct Request {
+    pub operation: Operation,
+    pub complete: bool,
+    /// Freed by the user before it completed, or never given to one: goes when it completes.
+    pub detached: bool,
+    pub status: Status,
+}
+
+impl Request {
+    pub fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            complete: false,
+            detached: false,
+            status: Status::EMPTY,
+        }
+    }
+}

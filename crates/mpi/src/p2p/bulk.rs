@@ -1,0 +1,118 @@
+//! One-copy transfers between a message buffer and a peer's memory.
+#![allow(unsafe_code)]
+
+use crate::buffer::RecvBuf;
+use crate::engine::request::Payload;
+use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer};
+
+/// Submit and wait.
+///
+/// # Safety
+/// As for [`farpost_fabric::BulkTransfer::submit`].
+unsafe fn run<F: Fabric>(fabric: &F, descriptor: &Descriptor) -> Result<(), FabricError> {
+    // SAFETY: the caller vouches for the local range.
+    match unsafe { fabric.submit(descriptor) }? {
+        Completion::Done => Ok(()),
+        Completion::Pending(ticket) => {
+            while !fabric.poll_transfer(ticket)? {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        }
+    }
+}
+
+impl RecvBuf {
+    /// Fill `len` bytes at `at` of a buffer that is one run from `remote` in `peer`.
+    pub(crate) fn fill_part_from_peer<F: Fabric>(
+        &self,
+        fabric: &F,
+        peer: Peer,
+        remote: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<(), FabricError> {
+        let mut buf = self.clone();
+        let Some(whole) = buf.contiguous_mut() else {
+            return Err(FabricError::Unsupported {
+                peer,
+                what: "one copy",
+                why: "the buffer has gaps".into(),
+            });
+        };
+        let part = &mut whole[at as usize..(at + len) as usize];
+        let local = part.as_mut_ptr().expose_provenance();
+        let remote = remote as usize;
+        let descriptor = Descriptor {
+            peer,
+            direction: Direction::Get,
+            local,
+            remote,
+            len: part.len(),
+        };
+        // SAFETY: `part` is writable memory of ours that nobody else uses until this returns.
+        unsafe { run(fabric, &descriptor) }
+    }
+
+    /// Fill the first `len` packed bytes of any buffer from `remote` in `peer`.
+    pub(crate) fn fill_from_peer<F: Fabric>(
+        &self,
+        fabric: &F,
+        peer: Peer,
+        remote: u64,
+        len: u64,
+    ) -> Result<(), FabricError> {
+        if self.contiguous_address().is_some() {
+            return self.fill_part_from_peer(fabric, peer, remote, 0, len);
+        }
+        let mut packed = vec![0u8; len.min(64 << 10) as usize];
+        let mut at = 0;
+        while at < len {
+            let n = (packed.len() as u64).min(len - at) as usize;
+            let descriptor = Descriptor {
+                peer,
+                direction: Direction::Get,
+                local: packed.as_mut_ptr().expose_provenance(),
+                remote: (remote + at) as usize,
+                len: n,
+            };
+            // SAFETY: `packed` is ours and long enough.
+            unsafe { run(fabric, &descriptor) }?;
+            self.unpack(at, &packed[..n]);
+            at += n as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Payload {
+    /// Copy `len` bytes at `at` of a payload that is one run to `remote` in `peer`.
+    pub(crate) fn copy_to_peer<F: Fabric>(
+        &self,
+        fabric: &F,
+        peer: Peer,
+        direction: Direction,
+        at: u64,
+        len: u64,
+        remote: u64,
+    ) -> Result<(), FabricError> {
+        let Some(whole) = self.contiguous() else {
+            return Err(FabricError::Unsupported {
+                peer,
+                what: "one copy",
+                why: "the buffer has gaps".into(),
+            });
+        };
+        let part = &whole[at as usize..(at + len) as usize];
+        let local = part.as_ptr().expose_provenance();
+        let descriptor = Descriptor {
+            peer,
+            direction,
+            local,
+            remote: remote as usize,
+            len: part.len(),
+        };
+        // SAFETY: `part` is readable memory of ours that stays as it is until this returns.
+        unsafe { run(fabric, &descriptor) }
+    }
+}

@@ -1,0 +1,337 @@
+//! Sending: at once where the message is short and there is room, else queued, else by rendezvous.
+
+use crate::buffer::SendBuf;
+use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, INLINE_MAX, MORE_BYTES};
+use crate::engine::Engine;
+use crate::engine::request::{Operation, Payload, Request, Send, SendState, Status};
+use crate::{Error, ErrorClass, Result};
+use farpost_fabric::{Fabric, Peer};
+
+/// Send modes (MPI-5.0 section 3.4). Ready sends are standard ones; buffered ones are standard sends of a
+/// copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Standard,
+    Synchronous,
+}
+
+/// Bytes of a synchronous message that fit beside its request in one postbox.
+const SYNC_BYTES: usize = FIRST_BYTES - 8;
+
+impl<F: Fabric> Engine<F> {
+    /// Try to send a short message from contiguous memory without a request. False: take the long way.
+    #[inline]
+    pub fn try_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        if data.len() > INLINE_MAX || peer == self.me || !self.outgoing[peer.index()].is_empty() {
+            return false;
+        }
+        if data.len() <= FIRST_BYTES {
+            if self.post.room(peer) == 0 {
+                return false;
+            }
+            let mut line = envelope.line(wire::KIND_SHORT, 1, data.len());
+            wire::fill_first(&mut line, data);
+            self.post.post(peer, &line, data.len() as u64);
+            return true;
+        }
+        self.try_run(peer, envelope, data)
+    }
+
+    fn try_run(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        let count = 1 + (data.len() - FIRST_BYTES).div_ceil(MORE_BYTES);
+        if (self.post.room(peer) as usize) < count {
+            return false;
+        }
+        let mut lines = [[0; 8]; wire::MAX_RUN];
+        lines[0] = envelope.line(wire::KIND_RUN, count, data.len());
+        wire::fill_first(&mut lines[0], &data[..FIRST_BYTES]);
+        for (line, part) in lines[1..].iter_mut().zip(data[FIRST_BYTES..].chunks(MORE_BYTES)) {
+            line[0] = u64::from(wire::KIND_MORE) << 32;
+            wire::fill_more(line, part);
+        }
+        self.post.post_run(peer, &lines[..count], data.len() as u64);
+        true
+    }
+
+    /// Start a send. `None`: it is complete.
+    pub fn isend(
+        &mut self,
+        peer: Peer,
+        envelope: Envelope,
+        payload: Payload,
+        mode: Mode,
+    ) -> Result<Option<usize>> {
+        if peer == self.me {
+            return self.send_to_self(envelope, payload, mode);
+        }
+        if mode == Mode::Standard
+            && self.outgoing[peer.index()].is_empty()
+            && self.post_eager(peer, &envelope, &payload, 0)
+        {
+            return Ok(None);
+        }
+        if self.post.is_dead(peer) {
+            return Err(Error::new(
+                ErrorClass::ERR_PROC_ABORTED,
+                format!("{peer} cannot be reached any more"),
+            ));
+        }
+        let mut envelope = envelope;
+        if mode == Mode::Synchronous {
+            envelope.flags |= FLAG_SYNC;
+        }
+        let send = Send {
+            peer,
+            payload,
+            envelope,
+            state: SendState::Queued,
+        };
+        let handle = self.requests.insert(Request::new(Operation::Send(send)))?;
+        let outgoing = &mut self.outgoing[peer.index()];
+        let first = outgoing.is_empty();
+        outgoing.sends.push_back(handle);
+        if first {
+            self.busy.push(peer);
+        }
+        self.push_sends(peer);
+        self.retire_if_empty(peer);
+        Ok(Some(handle))
+    }
+
+    /// As [`isend`](Self::isend) for a user's buffer, with the quick way tried first.
+    #[inline]
+    pub fn isend_user(
+        &mut self,
+        peer: Peer,
+        envelope: Envelope,
+        buf: &SendBuf,
+        mode: Mode,
+    ) -> Result<Option<usize>> {
+        if mode == Mode::Standard
+            && let Some(data) = buf.contiguous()
+            && self.try_short(peer, &envelope, data)
+        {
+            return Ok(None);
+        }
+        self.isend(peer, envelope, Payload::User(buf.clone()), mode)
+    }
+
+    /// Post a whole message if it is short enough and there is room; `request` is told of the match if it
+    /// is synchronous.
+    fn post_eager(&mut self, peer: Peer, envelope: &Envelope, payload: &Payload, request: u64) -> bool {
+        let total = payload.bytes() as usize;
+        let sync = envelope.flags & FLAG_SYNC != 0;
+        let inline = if sync { SYNC_BYTES } else { INLINE_MAX };
+        if total <= inline {
+            let mut packed = [0; INLINE_MAX];
+            let data = match payload.contiguous() {
+                Some(data) => data,
+                None => {
+                    let n = payload.pack(0, &mut packed[..total]);
+                    debug_assert_eq!(n, total);
+                    &packed[..total]
+                }
+            };
+            if total > FIRST_BYTES {
+                return self.try_run(peer, envelope, data);
+            }
+            if self.post.room(peer) == 0 {
+                return false;
+            }
+            let mut line = envelope.line(wire::KIND_SHORT, 1, total);
+            wire::fill_first(&mut line, data);
+            if sync {
+                line[7] = request;
+            }
+            self.post.post(peer, &line, total as u64);
+            return true;
+        }
+        total as u64 <= self.tunables.eager_max && self.post_blocks(peer, envelope, payload, request)
+    }
+
+    /// Post a message through blocks, all or nothing.
+    fn post_blocks(&mut self, peer: Peer, envelope: &Envelope, payload: &Payload, request: u64) -> bool {
+        let total = payload.bytes() as usize;
+        let block_bytes = self.post.block_bytes();
+        let pieces = total.div_ceil(block_bytes);
+        if pieces > 255 || (self.post.room(peer) as usize) < pieces {
+            return false;
+        }
+        let mut blocks = [0; 255];
+        for taken in 0..pieces {
+            match self.post.take_block(peer) {
+                Some(block) => blocks[taken] = block,
+                None => {
+                    for block in &blocks[..taken] {
+                        self.post.return_block(peer, *block);
+                    }
+                    return false;
+                }
+            }
+        }
+        let mut at = 0;
+        for (index, block) in blocks[..pieces].iter().enumerate() {
+            let len = block_bytes.min(total - at);
+            self.fill_block(peer, *block, payload, at as u64, len);
+            let line = if index == 0 {
+                let mut line = envelope.line(wire::KIND_BLOCK, pieces, 0);
+                line[3] = total as u64;
+                line[4] = wire::piece(*block, len);
+                line[5] = request;
+                line
+            } else {
+                let mut line = [0; 8];
+                line[0] = u64::from(wire::KIND_PIECE) << 32;
+                line[4] = wire::piece(*block, len);
+                line
+            };
+            self.post.post_block(peer, &line, *block, len as u64);
+            at += len;
+        }
+        true
+    }
+
+    /// Copy `len` packed bytes from position `at` into a block.
+    pub(crate) fn fill_block(&mut self, peer: Peer, block: u32, payload: &Payload, at: u64, len: usize) {
+        if let Some(data) = payload.contiguous() {
+            self.post
+                .write_block(peer, block, 0, &data[at as usize..at as usize + len]);
+            return;
+        }
+        let mut packed = [0; 4096];
+        let mut done = 0;
+        while done < len {
+            let want = packed.len().min(len - done);
+            let n = payload.pack(at + done as u64, &mut packed[..want]);
+            assert!(n > 0, "a payload gave fewer bytes than it said");
+            self.post.write_block(peer, block, done, &packed[..n]);
+            done += n;
+        }
+    }
+
+    /// Post queued messages to `peer`, in order, while there is room.
+    pub(crate) fn push_sends(&mut self, peer: Peer) -> bool {
+        let mut moved = false;
+        while let Some(&handle) = self.outgoing[peer.index()].sends.front() {
+            // The request is taken out for the moment, so that the engine can be used with it.
+            let Some(request) = self.requests.get_mut(handle) else {
+                self.outgoing[peer.index()].sends.pop_front();
+                continue;
+            };
+            let Operation::Send(mut send) = std::mem::replace(&mut request.operation, Operation::Idle) else {
+                self.outgoing[peer.index()].sends.pop_front();
+                continue;
+            };
+            let sync = send.envelope.flags & FLAG_SYNC != 0;
+            let total = send.payload.bytes();
+            let eager = total <= self.tunables.eager_max || total <= SYNC_BYTES as u64;
+            let posted = if eager {
+                self.post_eager(peer, &send.envelope, &send.payload, handle as u64)
+            } else {
+                self.post_rts(peer, &mut send, handle)
+            };
+            if !posted {
+                let request = self.requests.get_mut(handle).expect("still there");
+                request.operation = Operation::Send(send);
+                break;
+            }
+            moved = true;
+            self.outgoing[peer.index()].sends.pop_front();
+            if eager && !sync {
+                self.complete(handle, |_| {});
+            } else {
+                if eager {
+                    send.state = SendState::Matched;
+                }
+                let request = self.requests.get_mut(handle).expect("still there");
+                request.operation = Operation::Send(send);
+            }
+        }
+        moved
+    }
+
+    /// Move along everything that waits for room.
+    pub(crate) fn push_outgoing(&mut self) -> bool {
+        let mut moved = false;
+        for index in (0..self.busy.len()).rev() {
+            let peer = self.busy[index];
+            while let Some(line) = self.outgoing[peer.index()].control.front() {
+                if self.post.room(peer) == 0 {
+                    break;
+                }
+                self.post.post(peer, line, 0);
+                self.outgoing[peer.index()].control.pop_front();
+                moved = true;
+            }
+            if self.outgoing[peer.index()].control.is_empty() {
+                moved |= self.push_sends(peer);
+                moved |= self.push_streams(peer);
+            }
+            if self.post.is_dead(peer) {
+                self.fail_peer(peer);
+            } else {
+                self.retire_if_empty(peer);
+            }
+        }
+        moved
+    }
+
+    pub(crate) fn retire_if_empty(&mut self, peer: Peer) {
+        if self.outgoing[peer.index()].is_empty() {
+            self.busy.retain(|busy| *busy != peer);
+        }
+    }
+
+    /// Send an answer, now or as soon as there is room.
+    pub(crate) fn answer(&mut self, peer: Peer, line: Line8) {
+        if self.outgoing[peer.index()].control.is_empty() && self.post.room(peer) > 0 {
+            self.post.post(peer, &line, 0);
+            return;
+        }
+        if self.outgoing[peer.index()].is_empty() {
+            self.busy.push(peer);
+        }
+        self.outgoing[peer.index()].control.push_back(line);
+    }
+
+    /// Tell the sender of a synchronous or long message that it is over.
+    pub(crate) fn answer_done(&mut self, peer: Peer, request: u64) {
+        let mut line = [0; 8];
+        line[0] = u64::from(wire::KIND_DONE) << 32;
+        line[3] = request;
+        self.answer(peer, line);
+    }
+
+    /// The receiver says that a send of ours is over.
+    pub(crate) fn on_done(&mut self, peer: Peer, line: &Line8) -> bool {
+        let handle = line[3] as usize;
+        match self.requests.get(handle) {
+            Some(Request {
+                operation: Operation::Send(send),
+                complete: false,
+                ..
+            }) if send.peer == peer && send.state != SendState::Queued => {
+                if let SendState::Offered { desk: Some(desk) } = send.state {
+                    self.give_desk(desk);
+                }
+                self.offered.retain(|h| *h != handle);
+                self.complete(handle, |_| {});
+                true
+            }
+            _ => {
+                self.condemn(peer, "the request of a send", line[3]);
+                false
+            }
+        }
+    }
+
+    /// Take the result of a complete request and free it.
+    pub fn reap(&mut self, handle: usize) -> Option<Status> {
+        if self.requests.get(handle).is_some_and(|request| request.complete) {
+            return self.requests.remove(handle).map(|request| request.status);
+        }
+        None
+    }
+}
+
+use farpost_fabric::Line as Line8;

@@ -1,0 +1,12 @@
+//! Point-to-point communication (MPI-5.0 chapter 3): one protocol event per file.
+
+mod bulk;
+mod eager;
+mod own;
+mod probe;
+mod receive;
+mod rendezvous;
+mod stream;
+
+pub use eager::Mode;
+pub use probe::Matched;

@@ -1,0 +1,87 @@
+//! Messages of a process to itself: they never see the fabric.
+
+use super::eager::Mode;
+use super::receive::fit;
+use crate::Result;
+use crate::device::wire::Envelope;
+use crate::engine::Engine;
+use crate::engine::context::Held;
+use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use farpost_fabric::Fabric;
+
+/// Messages up to this size are copied when nobody receives them yet.
+const COPIED_MAX: u64 = 16 << 10;
+
+impl<F: Fabric> Engine<F> {
+    /// Start a send to this process.
+    pub(crate) fn send_to_self(
+        &mut self,
+        envelope: Envelope,
+        payload: Payload,
+        mode: Mode,
+    ) -> Result<Option<usize>> {
+        let context = self.context(envelope.context);
+        if let Some(handle) = self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            self.copy_own(handle, &payload, &envelope);
+            return Ok(None);
+        }
+        let total = payload.bytes();
+        if mode == Mode::Standard && total <= COPIED_MAX {
+            let mut data = vec![0; total as usize].into_boxed_slice();
+            payload.pack(0, &mut data);
+            self.hold(self.me, context, envelope, Held::Data(data), None);
+            return Ok(None);
+        }
+        let send = Send {
+            peer: self.me,
+            payload,
+            envelope,
+            state: SendState::Matched,
+        };
+        let request = self.requests.insert(Request::new(Operation::Send(send)))?;
+        self.hold(self.me, context, envelope, Held::Own { request, total }, None);
+        Ok(Some(request))
+    }
+
+    /// A receive meets a message that is still in its sender's buffer: ours.
+    pub(crate) fn deliver_own(&mut self, handle: usize, sender: usize, envelope: &Envelope) {
+        let Some(request) = self.requests.get_mut(sender) else {
+            return;
+        };
+        let Operation::Send(send) = std::mem::replace(&mut request.operation, Operation::Idle) else {
+            return;
+        };
+        self.copy_own(handle, &send.payload, envelope);
+        self.complete(sender, |_| {});
+    }
+
+    fn copy_own(&mut self, handle: usize, payload: &Payload, envelope: &Envelope) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return;
+        };
+        let (wanted, error) = fit(&recv.buf, payload.class(), payload.bytes());
+        match payload.contiguous() {
+            Some(data) => {
+                recv.buf.unpack(0, &data[..wanted as usize]);
+            }
+            None => {
+                let mut packed = [0; 4096];
+                let mut at = 0;
+                while at < wanted {
+                    let want = (packed.len() as u64).min(wanted - at) as usize;
+                    let n = payload.pack(at, &mut packed[..want]);
+                    recv.buf.unpack(at, &packed[..n]);
+                    at += n as u64;
+                }
+            }
+        }
+        self.finish_recv(handle, envelope, wanted, error);
+    }
+}

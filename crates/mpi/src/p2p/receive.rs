@@ -1,0 +1,433 @@
+//! Receiving: what arrives meets a posted receive or is held.
+
+use crate::buffer::RecvBuf;
+use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};
+use crate::engine::Engine;
+use crate::engine::context::{Held, Unexpected};
+use crate::engine::request::{Operation, Recv, RecvState, Request, Status};
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::{Fabric, Line, Peer};
+
+/// Check types and sizes of a message against its receive. The bytes to deliver, and the error if any.
+pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) {
+    let mine = buf.sig();
+    if class != 0 && mine != 0 && class != mine && total > 0 {
+        let error = Error::new(
+            ErrorClass::ERR_TYPE,
+            format!(
+                "datatype: the message was sent as {}, the receive says {}",
+                crate::datatype::class_name(class),
+                crate::datatype::class_name(mine)
+            ),
+        );
+        return (0, Some(error));
+    }
+    let capacity = buf.bytes();
+    if total > capacity {
+        let error = Error::new(
+            ErrorClass::ERR_TRUNCATE,
+            format!(
+                "count={}: the message has {total} bytes, the buffer holds {capacity}",
+                buf.count()
+            ),
+        );
+        return (capacity, Some(error));
+    }
+    (total, None)
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Receive the next message of `peer` straight into `to` if it is a short one with this envelope, there
+    /// is nothing else it could match, and it fits. The fast path of a blocking receive.
+    #[inline]
+    pub fn try_receive_short(
+        &mut self,
+        context: usize,
+        context_id: u64,
+        peer: Peer,
+        tag: i32,
+        buf: &RecvBuf,
+    ) -> Option<Status> {
+        if !self.contexts[context].queues.quiet() {
+            return None;
+        }
+        let line = self.post.peek(peer)?;
+        let envelope = Envelope::of(&line);
+        let len = wire::inline_bytes(&line);
+        let mine = buf.sig();
+        if wire::kind(&line) != wire::KIND_SHORT
+            || envelope.context != context_id
+            || (envelope.tag != tag && tag != crate::engine::context::ANY_TAG)
+            || envelope.flags != 0
+            || len > FIRST_BYTES
+            || len as u64 > buf.bytes()
+            || (envelope.class != mine && envelope.class != 0 && mine != 0)
+        {
+            return None;
+        }
+        buf.unpack(0, &wire::first_payload(&line)[..len]);
+        self.post.consume(peer, 1, len as u64);
+        Some(Status {
+            source: envelope.source as Rank,
+            tag: envelope.tag,
+            bytes: len as u64,
+            cancelled: false,
+            error: None,
+        })
+    }
+
+    /// Start a receive.
+    pub fn irecv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+        let recv = Recv {
+            buf,
+            context,
+            source,
+            tag,
+            state: RecvState::Posted,
+        };
+        let handle = self.requests.insert(Request::new(Operation::Recv(recv)))?;
+        if self.contexts[context].queues.has_unexpected()
+            && let Some(message) = self.contexts[context].queues.take_unexpected(source, tag)
+        {
+            self.deliver_held(handle, message);
+        } else {
+            self.contexts[context].queues.post(source, tag, handle);
+        }
+        Ok(handle)
+    }
+
+    /// Take in the next message from `peer`. False: none is there, or not all of it.
+    pub(crate) fn take_one(&mut self, peer: Peer) -> bool {
+        let Some(line) = self.post.peek(peer) else {
+            return false;
+        };
+        match wire::kind(&line) {
+            wire::KIND_SHORT => self.on_short(peer, &line),
+            wire::KIND_RUN => self.on_run(peer, &line),
+            wire::KIND_BLOCK => self.on_blocks(peer, &line),
+            wire::KIND_RTS => self.on_rts(peer, &line),
+            wire::KIND_CTS => self.on_cts(peer, &line),
+            wire::KIND_DATA => self.on_data(peer, &line),
+            wire::KIND_DONE => {
+                self.post.consume(peer, 1, 0);
+                self.on_done(peer, &line)
+            }
+            kind => {
+                self.condemn(peer, "the kind of a postbox", u64::from(kind));
+                false
+            }
+        }
+    }
+
+    /// The context of an envelope, if the envelope can be right.
+    fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
+        let context = self.context(envelope.context);
+        let source = envelope.source;
+        let right = match &self.contexts[context].members {
+            Some(members) => members.pid(source as Rank) == Some(peer.0),
+            None => source < self.fabric.size(),
+        };
+        if !right {
+            self.condemn(peer, "the sender's rank", u64::from(source));
+            return None;
+        }
+        Some(context)
+    }
+
+    /// Deliver or hold a message whose bytes are at hand.
+    fn arrive(&mut self, peer: Peer, context: usize, envelope: Envelope, data: &[u8], sync: Option<u64>) {
+        match self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            Some(handle) => {
+                self.deliver_bytes(handle, &envelope, data);
+                if let Some(request) = sync {
+                    self.answer_done(peer, request);
+                }
+            }
+            None => self.hold(peer, context, envelope, Held::Data(data.into()), sync),
+        }
+    }
+
+    pub(crate) fn hold(
+        &mut self,
+        peer: Peer,
+        context: usize,
+        envelope: Envelope,
+        held: Held,
+        sync: Option<u64>,
+    ) {
+        let message = Unexpected::new(peer, envelope, held, sync);
+        self.unexpected_cost[peer.index()] += message.cost();
+        self.contexts[context].queues.hold(message);
+        self.completions += 1;
+    }
+
+    fn on_short(&mut self, peer: Peer, line: &Line) -> bool {
+        let len = wire::inline_bytes(line);
+        if len > FIRST_BYTES {
+            self.condemn(peer, "the length of a short message", len as u64);
+            return false;
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        let sync = (envelope.flags & FLAG_SYNC != 0).then_some(line[7]);
+        self.post.consume(peer, 1, len as u64);
+        self.arrive(peer, context, envelope, &wire::first_payload(line)[..len], sync);
+        true
+    }
+
+    fn on_run(&mut self, peer: Peer, line: &Line) -> bool {
+        let (count, len) = (wire::count(line), wire::inline_bytes(line));
+        if !(2..=wire::MAX_RUN).contains(&count)
+            || len <= FIRST_BYTES
+            || len > FIRST_BYTES + (count - 1) * MORE_BYTES
+        {
+            self.condemn(peer, "the length of a run", len as u64);
+            return false;
+        }
+        let mut data = [0; FIRST_BYTES + (wire::MAX_RUN - 1) * MORE_BYTES];
+        data[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
+        for index in 1..count {
+            let Some(more) = self.post.peek_ahead(peer, index as u32) else {
+                return false;
+            };
+            if wire::kind(&more) != wire::KIND_MORE {
+                self.condemn(
+                    peer,
+                    "the kind of a postbox in a run",
+                    u64::from(wire::kind(&more)),
+                );
+                return false;
+            }
+            let at = FIRST_BYTES + (index - 1) * MORE_BYTES;
+            data[at..at + MORE_BYTES].copy_from_slice(&wire::more_payload(&more));
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        self.post.consume(peer, count as u32, len as u64);
+        self.arrive(peer, context, envelope, &data[..len], None);
+        true
+    }
+
+    fn on_blocks(&mut self, peer: Peer, line: &Line) -> bool {
+        let (pieces, total) = (wire::count(line), line[3]);
+        if pieces == 0 || pieces as u32 > self.post.slots() || total > 1 << 30 {
+            self.condemn(peer, "the number of pieces", pieces as u64);
+            return false;
+        }
+        // All pieces must be there; nothing is taken before.
+        let mut list = [(0u32, 0usize); 255];
+        let mut sum = 0;
+        for (index, entry) in list[..pieces].iter_mut().enumerate() {
+            let word = if index == 0 {
+                line[4]
+            } else {
+                let Some(more) = self.post.peek_ahead(peer, index as u32) else {
+                    return false;
+                };
+                if wire::kind(&more) != wire::KIND_PIECE {
+                    self.condemn(peer, "the kind of a piece", u64::from(wire::kind(&more)));
+                    return false;
+                }
+                more[4]
+            };
+            *entry = (word as u32, (word >> 32) as usize);
+            sum += word >> 32;
+        }
+        if sum != total {
+            self.condemn(peer, "the length of a message in blocks", total);
+            return false;
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        let sync = (envelope.flags & FLAG_SYNC != 0).then_some(line[5]);
+        let list = &list[..pieces];
+        match self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            Some(handle) => {
+                if !self.deliver_pieces(peer, handle, &envelope, total, list) {
+                    return false;
+                }
+                self.post.consume(peer, pieces as u32, total);
+                if let Some(request) = sync {
+                    self.answer_done(peer, request);
+                }
+            }
+            None => {
+                let mut data = vec![0; total as usize].into_boxed_slice();
+                let mut at = 0;
+                for (block, len) in list {
+                    if let Err(error) = self.post.read_block(peer, *block, 0, &mut data[at..at + len]) {
+                        self.post.condemn(peer, error);
+                        self.fail_peer(peer);
+                        return false;
+                    }
+                    at += len;
+                }
+                self.post.consume(peer, pieces as u32, total);
+                self.hold(peer, context, envelope, Held::Data(data), sync);
+            }
+        }
+        true
+    }
+
+    /// Copy the pieces of a message into the buffer of the receive `handle` and complete it.
+    fn deliver_pieces(
+        &mut self,
+        peer: Peer,
+        handle: usize,
+        envelope: &Envelope,
+        total: u64,
+        list: &[(u32, usize)],
+    ) -> bool {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return true;
+        };
+        let mut buf = recv.buf.clone();
+        let (mut wanted, error) = fit(&buf, envelope.class, total);
+        let bytes = wanted;
+        let mut at = 0;
+        for (block, len) in list {
+            let n = (*len as u64).min(wanted) as usize;
+            if let Err(error) = self.read_piece(peer, *block, n, &mut buf, at) {
+                self.post.condemn(peer, error.clone());
+                let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
+                self.complete(handle, |status| status.error = Some(error));
+                self.fail_peer(peer);
+                return false;
+            }
+            at += n as u64;
+            wanted -= n as u64;
+        }
+        self.finish_recv(handle, envelope, bytes, error);
+        true
+    }
+
+    /// Copy `len` bytes of a block to position `at` of a receive buffer.
+    pub(crate) fn read_piece(
+        &self,
+        peer: Peer,
+        block: u32,
+        len: usize,
+        buf: &mut RecvBuf,
+        at: u64,
+    ) -> std::result::Result<(), farpost_fabric::FabricError> {
+        if let Some(whole) = buf.contiguous_mut() {
+            return self
+                .post
+                .read_block(peer, block, 0, &mut whole[at as usize..at as usize + len]);
+        }
+        let mut packed = [0; 4096];
+        let mut done = 0;
+        while done < len {
+            let n = packed.len().min(len - done);
+            self.post.read_block(peer, block, done, &mut packed[..n])?;
+            buf.unpack(at + done as u64, &packed[..n]);
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Complete a receive.
+    pub(crate) fn finish_recv(
+        &mut self,
+        handle: usize,
+        envelope: &Envelope,
+        bytes: u64,
+        error: Option<Error>,
+    ) {
+        let (source, tag) = (envelope.source as Rank, envelope.tag);
+        self.complete(handle, |status| {
+            *status = Status {
+                source,
+                tag,
+                bytes,
+                cancelled: false,
+                error,
+            };
+        });
+    }
+
+    /// Copy a message at hand into the buffer of the receive `handle`, and complete it.
+    fn deliver_bytes(&mut self, handle: usize, envelope: &Envelope, data: &[u8]) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return;
+        };
+        let (bytes, error) = fit(&recv.buf, envelope.class, data.len() as u64);
+        recv.buf.unpack(0, &data[..bytes as usize]);
+        self.finish_recv(handle, envelope, bytes, error);
+    }
+
+    /// Give a held message to the receive `handle`.
+    pub(crate) fn deliver_held(&mut self, handle: usize, message: Unexpected) {
+        let cost = message.cost();
+        let held = &mut self.unexpected_cost[message.peer.index()];
+        *held = held.saturating_sub(cost);
+        let Unexpected {
+            peer,
+            envelope,
+            held,
+            sync,
+            ..
+        } = message;
+        match held {
+            Held::Data(data) => {
+                self.deliver_bytes(handle, &envelope, &data);
+                if let Some(request) = sync {
+                    self.release_sender(peer, request);
+                }
+            }
+            Held::Rts {
+                total,
+                address,
+                request,
+                desk,
+            } => {
+                self.fetch(handle, peer, &envelope, total, address, request, desk);
+            }
+            Held::Own { request, .. } => self.deliver_own(handle, request, &envelope),
+        }
+    }
+
+    /// Tell the sender of a synchronous message of its match, wherever it is.
+    fn release_sender(&mut self, peer: Peer, request: u64) {
+        if peer == self.me {
+            self.complete(request as usize, |_| {});
+        } else {
+            self.answer_done(peer, request);
+        }
+    }
+
+    /// Cancel a receive that has not been matched (MPI-5.0 section 3.8.4). Sends cannot be cancelled.
+    pub fn cancel(&mut self, handle: usize) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return;
+        };
+        let (context, source) = (recv.context, recv.source);
+        if recv.state == RecvState::Posted && self.contexts[context].queues.cancel(source, handle) {
+            self.complete(handle, |status| status.cancelled = true);
+        }
+    }
+}

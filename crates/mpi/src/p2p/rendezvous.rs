@@ -1,0 +1,347 @@
+//! Long messages in one copy. The sender offers its buffer's address; the receiver, once matched, opens the
+//! offer on the sender's desk, and then both sides claim chunks and copy until none is left.
+//!
+//! Words of a desk line: 0 chunks claimed, 1 chunks copied, 2 address at the receiver, 3 bytes, 4 bytes per
+//! chunk, 5 open, 6 closed (the receiver has finished looking), 7 an error was met.
+
+use super::receive::fit;
+use crate::device::wire::{self, Envelope};
+use crate::engine::Engine;
+use crate::engine::context::Held;
+use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
+use crate::{Error, ErrorClass};
+use farpost_fabric::{Direction, Fabric, Line, Peer};
+use farpost_rsm::postbox::Desk;
+
+const CLAIMED: usize = 0;
+const COPIED: usize = 1;
+const ADDRESS: usize = 2;
+const BYTES: usize = 3;
+const CHUNK: usize = 4;
+const OPEN: usize = 5;
+const CLOSED: usize = 6;
+const FAILED: usize = 7;
+
+/// Chunks that one call copies before it looks after the rest of the world.
+const CHUNKS_A_CALL: u32 = 8;
+
+impl<F: Fabric> Engine<F> {
+    fn take_desk(&mut self) -> Option<u32> {
+        if self.tunables.both_copy == 0 {
+            return None;
+        }
+        if self.free_desk.is_none() {
+            self.post.my_desk()?;
+            self.free_desk = Some((0..Desk::<F>::LINES).rev().collect());
+        }
+        let line = self.free_desk.as_mut()?.pop()?;
+        let desk = self.post.my_desk()?;
+        for word in 0..8 {
+            desk.store(line, word, 0);
+        }
+        Some(line)
+    }
+
+    pub(crate) fn give_desk(&mut self, line: u32) {
+        if let Some(free) = &mut self.free_desk {
+            free.push(line);
+        }
+    }
+
+    /// Sender: offer a long message. False: no room for the offer yet.
+    pub(crate) fn post_rts(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
+        if self.post.room(peer) == 0 {
+            return false;
+        }
+        let address = send
+            .payload
+            .contiguous()
+            .map_or(0, |data| data.as_ptr().addr() as u64);
+        let desk = if address != 0 && self.fabric.can_transfer(peer) {
+            self.take_desk()
+        } else {
+            None
+        };
+        let mut line = send.envelope.line(wire::KIND_RTS, 1, 0);
+        line[3] = send.payload.bytes();
+        line[4] = address;
+        line[5] = handle as u64;
+        line[6] = desk.map_or(0, |desk| u64::from(desk) + 1);
+        send.state = SendState::Offered { desk };
+        self.post.post(peer, &line, 0);
+        if desk.is_some() {
+            self.offered.push(handle);
+        }
+        true
+    }
+
+    /// Receiver: an offer.
+    pub(crate) fn on_rts(&mut self, peer: Peer, line: &Line) -> bool {
+        let envelope = Envelope::of(line);
+        let (total, address, request, desk) = (line[3], line[4], line[5], line[6]);
+        if total > 1 << 60 || desk > u64::from(Desk::<F>::LINES) {
+            self.condemn(peer, "the length of a long message", total);
+            return false;
+        }
+        let context = self.context(envelope.context);
+        let right = match &self.contexts[context].members {
+            Some(members) => members.pid(envelope.source as i32) == Some(peer.0),
+            None => envelope.source < self.fabric.size(),
+        };
+        if !right {
+            self.condemn(peer, "the sender's rank", u64::from(envelope.source));
+            return false;
+        }
+        self.post.consume(peer, 1, 0);
+        match self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            Some(handle) => self.fetch(handle, peer, &envelope, total, address, request, desk),
+            None => {
+                let held = Held::Rts {
+                    total,
+                    address,
+                    request,
+                    desk,
+                };
+                self.hold(peer, context, envelope, held, None);
+            }
+        }
+        true
+    }
+
+    /// Receiver: the receive `handle` takes a message that was offered.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn fetch(
+        &mut self,
+        handle: usize,
+        peer: Peer,
+        envelope: &Envelope,
+        total: u64,
+        address: u64,
+        sender: u64,
+        desk: u64,
+    ) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            status,
+            ..
+        }) = self.requests.get_mut(handle)
+        else {
+            return;
+        };
+        let (wanted, error) = fit(&recv.buf, envelope.class, total);
+        status.source = envelope.source as i32;
+        status.tag = envelope.tag;
+        status.bytes = wanted;
+        status.error = error;
+        if wanted == 0 {
+            self.answer_done(peer, sender);
+            self.complete(handle, |_| {});
+            return;
+        }
+        let local = recv.buf.contiguous_address();
+        if address == 0 || !self.fabric.can_transfer(peer) {
+            self.ask(handle, peer, sender, wanted);
+            return;
+        }
+        match (local, desk.checked_sub(1), self.post.desk_of(peer)) {
+            (Some(local), Some(desk_line), Some(desk)) => {
+                let chunk = self.chunk_bytes(wanted);
+                desk.store(desk_line as u32, ADDRESS, local as u64);
+                desk.store(desk_line as u32, BYTES, wanted);
+                desk.store(desk_line as u32, CHUNK, chunk);
+                // The source address goes along, so that the receiver need not remember it.
+                desk.store(desk_line as u32, OPEN, address);
+                self.fabric.wake(peer);
+                let chunks = wanted.div_ceil(chunk);
+                if let Some(Request {
+                    operation: Operation::Recv(recv),
+                    ..
+                }) = self.requests.get_mut(handle)
+                {
+                    recv.state = RecvState::Copying {
+                        peer,
+                        desk: desk_line as u32,
+                        chunks,
+                    };
+                }
+                self.copying.push(handle);
+                self.serve_copying();
+            }
+            _ => {
+                let result = self.fetch_alone(handle, peer, address, wanted);
+                self.answer_done(peer, sender);
+                self.complete(handle, |status| {
+                    status.error = status.error.take().or(result.err())
+                });
+            }
+        }
+    }
+
+    /// Chunks small enough that both sides get some, large enough to be worth a system call.
+    fn chunk_bytes(&self, wanted: u64) -> u64 {
+        let low = self.tunables.chunk_min.min(self.tunables.chunk_max);
+        (wanted / 8)
+            .clamp(low, self.tunables.chunk_max)
+            .next_multiple_of(4096)
+    }
+
+    /// Receiver, with a buffer that is not one run or no desk: copy everything.
+    fn fetch_alone(&mut self, handle: usize, peer: Peer, address: u64, wanted: u64) -> Result<(), Error> {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return Ok(());
+        };
+        let moved = recv.buf.fill_from_peer(&*self.fabric, peer, address, wanted);
+        moved.map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
+    }
+
+    /// Receiver: copy chunks of what is being fetched.
+    pub(crate) fn serve_copying(&mut self) -> bool {
+        let mut moved = false;
+        for index in (0..self.copying.len()).rev() {
+            let handle = self.copying[index];
+            let Some(Request {
+                operation: Operation::Recv(recv),
+                ..
+            }) = self.requests.get(handle)
+            else {
+                self.copying.swap_remove(index);
+                continue;
+            };
+            let RecvState::Copying {
+                peer,
+                desk: line,
+                chunks,
+            } = recv.state
+            else {
+                continue;
+            };
+            let Some(desk) = self.post.desk_of(peer) else {
+                continue;
+            };
+            let wanted = self
+                .requests
+                .get(handle)
+                .map_or(0, |request| request.status.bytes);
+            let chunk = self.chunk_bytes(wanted);
+            let address = desk.load(line, OPEN);
+            let mut failed = None;
+            for _ in 0..CHUNKS_A_CALL {
+                let claimed = desk.fetch_add(line, CLAIMED, 1);
+                if claimed >= chunks {
+                    break;
+                }
+                let at = claimed * chunk;
+                let len = chunk.min(wanted - at);
+                let from = address.wrapping_add(at);
+                if let Err(error) = recv.buf.fill_part_from_peer(&*self.fabric, peer, from, at, len) {
+                    failed = Some(error);
+                }
+                desk.fetch_add(line, COPIED, 1);
+                moved = true;
+            }
+            if let Some(error) = failed {
+                desk.store(line, FAILED, 1);
+                let error = Error::new(ErrorClass::ERR_OTHER, error.to_string());
+                if let Some(request) = self.requests.get_mut(handle) {
+                    request.status.error.get_or_insert(error);
+                }
+            }
+            if desk.load(line, COPIED) >= chunks {
+                if desk.load(line, FAILED) != 0
+                    && let Some(request) = self.requests.get_mut(handle)
+                {
+                    request.status.error.get_or_insert_with(|| {
+                        let text = format!("{peer} could not copy its part of the message");
+                        Error::new(ErrorClass::ERR_OTHER, text)
+                    });
+                }
+                desk.store(line, CLOSED, 1);
+                self.fabric.wake(peer);
+                self.copying.swap_remove(index);
+                self.complete(handle, |_| {});
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Sender: help the receivers that have opened an offer.
+    pub(crate) fn serve_offered(&mut self) -> bool {
+        let Some(desk) = self.post.my_desk() else {
+            return false;
+        };
+        let mut moved = false;
+        for index in (0..self.offered.len()).rev() {
+            let Some(&handle) = self.offered.get(index) else {
+                continue;
+            };
+            let Some(Request {
+                operation: Operation::Send(send),
+                ..
+            }) = self.requests.get(handle)
+            else {
+                self.offered.swap_remove(index);
+                continue;
+            };
+            let SendState::Offered { desk: Some(line) } = send.state else {
+                continue;
+            };
+            if desk.load(line, OPEN) == 0 {
+                continue;
+            }
+            let peer = send.peer;
+            let (remote, bytes, chunk) = (
+                desk.load(line, ADDRESS),
+                desk.load(line, BYTES),
+                desk.load(line, CHUNK),
+            );
+            if bytes > send.payload.bytes() || chunk == 0 {
+                self.condemn(peer, "the length of an opened offer", bytes);
+                return true;
+            }
+            let chunks = bytes.div_ceil(chunk);
+            if desk.load(line, CLOSED) == 0 && desk.load(line, CLAIMED) < chunks {
+                for _ in 0..CHUNKS_A_CALL {
+                    let claimed = desk.fetch_add(line, CLAIMED, 1);
+                    if claimed >= chunks {
+                        break;
+                    }
+                    let at = claimed * chunk;
+                    let len = chunk.min(bytes - at);
+                    let Some(Request {
+                        operation: Operation::Send(send),
+                        ..
+                    }) = self.requests.get(handle)
+                    else {
+                        break;
+                    };
+                    let to = remote.wrapping_add(at);
+                    if send
+                        .payload
+                        .copy_to_peer(&*self.fabric, peer, Direction::Put, at, len, to)
+                        .is_err()
+                    {
+                        desk.store(line, FAILED, 1);
+                    }
+                    desk.fetch_add(line, COPIED, 1);
+                    moved = true;
+                }
+                self.fabric.wake(peer);
+            }
+            if desk.load(line, CLOSED) != 0 {
+                self.offered.swap_remove(index);
+                self.give_desk(line);
+                self.complete(handle, |_| {});
+                moved = true;
+            }
+        }
+        moved
+    }
+}

@@ -1,0 +1,136 @@
+//! Buffered sends (MPI-5.0 section 3.6): accounted against the buffer that the user attached; the bytes
+//! themselves wait in memory of ours.
+
+use super::World;
+use super::p2p::PROC_NULL;
+use crate::buffer::SendBuf;
+use crate::comm::Comm;
+use crate::engine::SENT;
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::Fabric;
+use std::cell::RefCell;
+
+/// `MPI_BSEND_OVERHEAD`.
+pub const BSEND_OVERHEAD: u64 = 512;
+
+/// An attached buffer.
+pub struct Attached {
+    /// Address and size as given.
+    pub address: usize,
+    pub size: u64,
+    /// MPI_BUFFER_AUTOMATIC: no limit.
+    pub automatic: bool,
+    /// Sends under way: request and what they take.
+    pending: Vec<(usize, u64)>,
+}
+
+impl Attached {
+    /// A buffer of `size` bytes at `address`.
+    pub fn new(address: usize, size: u64, automatic: bool) -> Self {
+        Self {
+            address,
+            size,
+            automatic,
+            pending: Vec::new(),
+        }
+    }
+}
+
+impl<F: Fabric> World<F> {
+    fn reclaim(&self, slot: &RefCell<Option<Attached>>) {
+        if let Some(attached) = slot.borrow_mut().as_mut() {
+            let mut engine = self.engine.borrow_mut();
+            attached
+                .pending
+                .retain(|(handle, _)| engine.reap(*handle).is_none());
+        }
+    }
+
+    /// The buffer that sends on `comm` use: its own, or the process's.
+    fn slot<'a>(&'a self, comm: &'a Comm) -> &'a RefCell<Option<Attached>> {
+        if comm.buffer.borrow().is_some() {
+            &comm.buffer
+        } else {
+            &self.buffer
+        }
+    }
+
+    /// Send a copy, accounted against the attached buffer.
+    pub fn bsend(&self, comm: &Comm, buf: &SendBuf, dest: Rank, tag: i32) -> Result<()> {
+        if dest == PROC_NULL {
+            return Ok(());
+        }
+        let slot = self.slot(comm);
+        self.reclaim(slot);
+        let bytes = buf.bytes();
+        let needed = bytes + BSEND_OVERHEAD;
+        let (used, size, automatic) = match &*slot.borrow() {
+            Some(a) => (a.pending.iter().map(|(_, n)| n).sum::<u64>(), a.size, a.automatic),
+            None => (0, 0, false),
+        };
+        if !automatic && used + needed > size {
+            // What was sent may have been taken since.
+            self.progress(true);
+            self.reclaim(slot);
+            let used: u64 = slot
+                .borrow()
+                .as_ref()
+                .map_or(0, |a| a.pending.iter().map(|(_, n)| n).sum());
+            if used + needed > size {
+                let text = format!(
+                    "buffer: the message needs {needed} bytes with MPI_BSEND_OVERHEAD, {} of the {size} attached are free",
+                    size - used.min(size)
+                );
+                return Err(Error::new(ErrorClass::ERR_BUFFER, text));
+            }
+        }
+        let mut data = vec![0; bytes as usize].into_boxed_slice();
+        buf.pack(0, &mut data);
+        let handle = self.isend_owned(comm, data, dest, tag)?;
+        if handle != SENT
+            && let Some(attached) = slot.borrow_mut().as_mut()
+        {
+            attached.pending.push((handle, needed));
+        }
+        Ok(())
+    }
+
+    /// As [`bsend`](Self::bsend); complete at once.
+    pub fn ibsend(&self, comm: &Comm, buf: &SendBuf, dest: Rank, tag: i32) -> Result<usize> {
+        self.bsend(comm, buf, dest, tag).map(|()| SENT)
+    }
+
+    /// The process's buffer.
+    pub fn process_buffer(&self) -> &RefCell<Option<Attached>> {
+        &self.buffer
+    }
+
+    /// Attach a buffer to a slot: the process's or a communicator's.
+    pub fn attach_buffer(&self, slot: &RefCell<Option<Attached>>, buffer: Attached) -> Result<()> {
+        if slot.borrow().is_some() {
+            return Err(Error::new(
+                ErrorClass::ERR_BUFFER,
+                "buffer: one is attached already; detach it first",
+            ));
+        }
+        *slot.borrow_mut() = Some(buffer);
+        Ok(())
+    }
+
+    /// Wait until all buffered messages of a slot are on their way.
+    pub fn flush_buffer(&self, slot: &RefCell<Option<Attached>>) -> Result<()> {
+        self.wait_until(|| {
+            self.reclaim(slot);
+            Ok(slot
+                .borrow()
+                .as_ref()
+                .is_none_or(|attached| attached.pending.is_empty()))
+        })
+    }
+
+    /// Flush and take the buffer back.
+    pub fn detach_buffer(&self, slot: &RefCell<Option<Attached>>) -> Result<Option<Attached>> {
+        self.flush_buffer(slot)?;
+        Ok(slot.borrow_mut().take())
+    }
+}

@@ -1,0 +1,178 @@
+//! Running collectives' schedules over the engine.
+
+use super::World;
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::coll::{Lane, Plan, Schedule, Site, Transport};
+use crate::comm::{Comm, ContextLane};
+use crate::engine::request::{Operation, Payload, Request};
+use crate::engine::{Engine, SENT};
+use crate::p2p::Mode;
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::{Fabric, Peer};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A collective under way.
+pub struct CollectiveRequest<F: Fabric> {
+    comm: Rc<Comm>,
+    handle: usize,
+    schedule: RefCell<Schedule<usize>>,
+    fabric: std::marker::PhantomData<F>,
+}
+
+/// A communicator's collective context as a transport.
+pub struct Via<'a, F: Fabric> {
+    pub world: &'a World<F>,
+    pub comm: &'a Comm,
+}
+
+impl<F: Fabric> Via<'_, F> {
+    /// Context, its engine index, and the process behind a rank.
+    fn route(&self, lane: Lane, rank: Rank) -> Result<(u64, usize, Peer)> {
+        let comm = self.comm;
+        let (context, slot, group) = match (&comm.remote, lane) {
+            (Some(remote), Lane::Remote) => (ContextLane::Collective, 1, remote),
+            (Some(_), Lane::Local) => (ContextLane::Local, 2, &comm.local),
+            (None, _) => (ContextLane::Collective, 1, &comm.local),
+        };
+        let peer = group.pid(rank).ok_or_else(|| {
+            Error::new(
+                ErrorClass::ERR_INTERN,
+                format!("a collective addresses rank {rank}, which is not there"),
+            )
+        })?;
+        Ok((comm.lane(context), comm.slots[slot], Peer(peer)))
+    }
+}
+
+impl<F: Fabric> Transport for Via<'_, F> {
+    type Req = usize;
+
+    fn rank(&self) -> usize {
+        self.comm.rank as usize
+    }
+
+    fn size(&self) -> usize {
+        self.comm.size() as usize
+    }
+
+    fn remote_size(&self) -> usize {
+        self.comm
+            .remote
+            .as_ref()
+            .map_or(0, |remote| remote.size() as usize)
+    }
+
+    fn isend(&self, lane: Lane, buf: SendBuf, dest: Rank, tag: i32) -> Result<usize> {
+        let (context, _, peer) = self.route(lane, dest)?;
+        let envelope = Engine::<F>::envelope(context, self.comm.rank as u32, tag, buf.sig(), 0);
+        let mut engine = self.world.engine.borrow_mut();
+        if let Some(data) = buf.contiguous()
+            && engine.try_short(peer, &envelope, data)
+        {
+            return Ok(SENT);
+        }
+        Ok(engine
+            .isend(peer, envelope, Payload::User(buf), Mode::Standard)?
+            .unwrap_or(SENT))
+    }
+
+    fn irecv(&self, lane: Lane, buf: RecvBuf, src: Rank, tag: i32) -> Result<usize> {
+        let (_, slot, _) = self.route(lane, src)?;
+        self.world.engine.borrow_mut().irecv(slot, buf, src, tag)
+    }
+
+    fn test(&self, req: &mut usize) -> Result<bool> {
+        if *req == SENT {
+            return Ok(true);
+        }
+        match self.world.engine.borrow_mut().reap(*req) {
+            Some(status) => status.error.map_or(Ok(true), Err),
+            None => Ok(false),
+        }
+    }
+
+    fn cancel(&self, req: usize) {
+        if req != SENT {
+            let mut engine = self.world.engine.borrow_mut();
+            engine.cancel(req);
+            engine.reap(req);
+        }
+    }
+}
+
+impl<F: Fabric> World<F> {
+    /// Where plans for collectives on `comm` are built.
+    pub fn site<'a>(&'a self, comm: &Comm) -> Site<'a> {
+        Site::of(&Via { world: self, comm }, &self.tuning, &self.pool)
+    }
+
+    /// Run a collective to its end.
+    pub fn run_collective(&self, comm: &Comm, plan: Plan) -> Result<()> {
+        let mut schedule = Schedule::new(plan, comm.next_collective());
+        let via = Via { world: self, comm };
+        if schedule.advance(&via)? {
+            return Ok(());
+        }
+        self.wait_until(|| schedule.advance(&via))
+    }
+
+    /// Start a collective; its request.
+    pub fn start_collective(&self, comm: &Rc<Comm>, plan: Plan) -> Result<usize> {
+        let handle = self
+            .engine
+            .borrow_mut()
+            .requests
+            .insert(Request::new(Operation::Idle))?;
+        let running = Rc::new(CollectiveRequest {
+            comm: Rc::clone(comm),
+            handle,
+            schedule: RefCell::new(Schedule::new(plan, comm.next_collective())),
+            fabric: std::marker::PhantomData,
+        });
+        self.extras
+            .borrow_mut()
+            .insert(handle, super::Extra::Collective(Rc::clone(&running)));
+        if !self.advance_collective(&running) {
+            self.active.borrow_mut().push(running);
+        }
+        Ok(handle)
+    }
+
+    /// True: it is over.
+    fn advance_collective(&self, running: &CollectiveRequest<F>) -> bool {
+        // A user's operation that makes progress comes back here while its own collective is being
+        // advanced: then that one is left alone.
+        let Ok(mut schedule) = running.schedule.try_borrow_mut() else {
+            return false;
+        };
+        let result = schedule.advance(&Via {
+            world: self,
+            comm: &running.comm,
+        });
+        let error = match result {
+            Ok(false) => return false,
+            Ok(true) => None,
+            Err(error) => Some(error),
+        };
+        drop(schedule);
+        self.engine
+            .borrow_mut()
+            .complete(running.handle, |status| status.error = error);
+        true
+    }
+
+    pub(super) fn advance_collectives(&self) -> bool {
+        let list: Vec<_> = self.active.borrow().clone();
+        let mut moved = false;
+        for running in &list {
+            if self.advance_collective(running) {
+                self.active
+                    .borrow_mut()
+                    .retain(|other| !Rc::ptr_eq(other, running));
+                moved = true;
+            }
+        }
+        moved
+    }
+}

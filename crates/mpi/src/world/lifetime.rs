@@ -1,0 +1,116 @@
+//! Making and unmaking communicators, once their groups and context are agreed on.
+
+use super::World;
+use crate::comm::{Comm, ContextLane, LANE_BITS};
+use crate::engine::Engine;
+use crate::errhandler::ErrorHandler;
+use crate::group::Group;
+use crate::info::Info;
+use crate::{Rank, Result};
+use farpost_fabric::Fabric;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Bits of a context number that count what one leader has handed out.
+const COUNT_BITS: u32 = 30;
+
+/// The first context of the `count`th communicator that process `leader` leads.
+pub(super) fn context_number(leader: u32, count: u64) -> u64 {
+    (u64::from(leader) << COUNT_BITS | count & ((1 << COUNT_BITS) - 1)) << LANE_BITS
+}
+
+pub(super) fn make_comm<F: Fabric>(
+    engine: &mut Engine<F>,
+    context: u64,
+    local: Group,
+    remote: Option<Group>,
+    rank: Rank,
+    handle: usize,
+    name: &[u8],
+) -> Comm {
+    let others = remote.clone().unwrap_or_else(|| local.clone());
+    let slots = [
+        engine.open_context(context | ContextLane::Messages as u64, others.clone()),
+        engine.open_context(context | ContextLane::Collective as u64, others),
+        engine.open_context(context | ContextLane::Local as u64, local.clone()),
+    ];
+    Comm {
+        handle: Cell::new(handle),
+        context,
+        local,
+        remote,
+        rank,
+        slots,
+        name: RefCell::new(name.to_vec()),
+        errhandler: RefCell::new(ErrorHandler::AreFatal),
+        attrs: RefCell::default(),
+        info: RefCell::new(Info::new()),
+        topology: RefCell::new(None),
+        collectives: Cell::new(0),
+        buffer: RefCell::new(None),
+    }
+}
+
+impl<F: Fabric> World<F> {
+    /// A context number for a communicator that this process leads: unique in the job. The leader tells the
+    /// others.
+    pub fn new_context(&self) -> u64 {
+        let count = self.next_context.get();
+        self.next_context.set(count + 1);
+        context_number(self.pid(), count)
+    }
+
+    /// Make a communicator of agreed groups and context, and give it a handle. `rank` is mine in `local`.
+    pub fn add_comm(
+        &self,
+        context: u64,
+        local: Group,
+        remote: Option<Group>,
+        rank: Rank,
+    ) -> Result<Rc<Comm>> {
+        let comm = make_comm(
+            &mut self.engine.borrow_mut(),
+            context,
+            local,
+            remote,
+            rank,
+            0,
+            b"",
+        );
+        let comm = Rc::new(comm);
+        let handle = self.comms.borrow_mut().insert(Rc::clone(&comm))?;
+        comm.handle.set(handle);
+        Ok(comm)
+    }
+
+    /// Drop a communicator's handle and, when nothing is under way on it, its contexts. Attributes have been
+    /// deleted by the caller.
+    pub fn remove_comm(&self, comm: &Comm) {
+        self.comms.borrow_mut().remove(comm.handle.get());
+        self.closing.borrow_mut().push(comm.context);
+        let mut engine = self.engine.borrow_mut();
+        self.closing.borrow_mut().retain(|context| {
+            let lanes = [ContextLane::Messages, ContextLane::Collective, ContextLane::Local];
+            let quiet = lanes.iter().all(|lane| {
+                let index = engine.context(context | *lane as u64);
+                !engine.contexts[index].queues.has_posted()
+            });
+            if quiet {
+                for lane in lanes {
+                    engine.close_context(context | lane as u64);
+                }
+            }
+            !quiet
+        });
+    }
+
+    /// Handles of the communicators that live, beside the predefined ones.
+    pub fn comm_handles(&self) -> Vec<usize> {
+        self.comms.borrow().iter().map(|(handle, _)| handle).collect()
+    }
+
+    /// Wait until everything sent has been taken, so that the memory below may go: for MPI_Finalize.
+    pub fn quiesce(&self) -> Result<()> {
+        self.wait_until(|| Ok(!self.engine.borrow().has_duties()))
+    }
+}

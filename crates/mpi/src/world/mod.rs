@@ -1,0 +1,210 @@
+//! A world: everything one process knows of a job, as a value. No globals, so that a test can hold many.
+//!
+//! All methods take `&self`. No borrow is held across a user's callback, so callbacks may call back.
+
+pub mod buffered;
+mod collective;
+mod lifetime;
+mod p2p;
+mod requests;
+
+pub use collective::CollectiveRequest;
+pub use requests::{Extra, Generalized, PersistentSpec, Special};
+
+use crate::coll::{Pool, Tuning};
+use crate::comm::Comm;
+use crate::engine::wait::{Backoff, Pause, WaitPolicy};
+use crate::engine::{Engine, EngineTunables};
+use crate::handle::{Kind, Table};
+use crate::{Result, p2p::Matched};
+use farpost_fabric::Fabric;
+use farpost_rsm::RsmTunables;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Handle of `MPI_COMM_WORLD`.
+pub const COMM_WORLD: usize = 0x101;
+/// Handle of `MPI_COMM_SELF`.
+pub const COMM_SELF: usize = 0x102;
+
+/// Longest sleep of a process that others will ring.
+const LONG_SLEEP: Duration = Duration::from_millis(100);
+/// Longest sleep of a process that waits for room in a queue, which nobody rings for.
+const SHORT_SLEEP: Duration = Duration::from_millis(1);
+
+/// What a world is made with.
+#[derive(Clone, Debug, Default)]
+pub struct WorldConfig {
+    pub rsm: RsmTunables,
+    pub engine: EngineTunables,
+    pub tuning: Tuning,
+}
+
+/// Everything one process knows of a job.
+pub struct World<F: Fabric> {
+    pub(crate) fabric: Rc<F>,
+    pub(crate) engine: RefCell<Engine<F>>,
+    pub(crate) policy: WaitPolicy,
+    pub tuning: Tuning,
+    pub(crate) pool: Pool,
+    comms: RefCell<Table<Rc<Comm>>>,
+    comm_world: Rc<Comm>,
+    comm_self: Rc<Comm>,
+    pub(crate) messages: RefCell<Table<Matched>>,
+    /// What requests are that the engine does not run by itself.
+    pub(crate) extras: RefCell<HashMap<usize, Extra<F>>>,
+    /// Nonblocking collectives under way.
+    pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,
+    pub(crate) buffer: RefCell<Option<buffered::Attached>>,
+    next_context: Cell<u64>,
+    closing: RefCell<Vec<u64>>,
+    /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
+    relax: Cell<Option<fn(Pause) -> bool>>,
+}
+
+impl<F: Fabric> World<F> {
+    /// A world on `fabric`, with MPI_COMM_WORLD and MPI_COMM_SELF.
+    pub fn new(fabric: F, config: WorldConfig) -> Self {
+        let fabric = Rc::new(fabric);
+        let (cores, processes) = fabric.cores_and_processes();
+        let policy = WaitPolicy::new(&config.engine, cores, processes);
+        let mut engine = Engine::new(Rc::clone(&fabric), &config.rsm, config.engine);
+        let (me, size) = (fabric.me().0, fabric.size());
+        let everyone = crate::group::Group::all(size);
+        let alone = crate::group::Group::from_pids(&[me]);
+        let comm_world = lifetime::make_comm(
+            &mut engine,
+            0,
+            everyone,
+            None,
+            me as i32,
+            COMM_WORLD,
+            b"MPI_COMM_WORLD",
+        );
+        // Context numbers are made of who leads the group and how many it has led; number 1 of everybody is
+        // its own MPI_COMM_SELF.
+        let own = lifetime::context_number(me, 1);
+        let comm_self = lifetime::make_comm(&mut engine, own, alone, None, 0, COMM_SELF, b"MPI_COMM_SELF");
+        Self {
+            fabric,
+            engine: RefCell::new(engine),
+            policy,
+            pool: Pool::new(config.tuning.pool as usize),
+            tuning: config.tuning,
+            comms: RefCell::new(Table::new(Kind::Comm)),
+            comm_world: Rc::new(comm_world),
+            comm_self: Rc::new(comm_self),
+            messages: RefCell::new(Table::new(Kind::Message)),
+            extras: RefCell::default(),
+            active: RefCell::default(),
+            buffer: RefCell::new(None),
+            next_context: Cell::new(2),
+            closing: RefCell::default(),
+            relax: Cell::new(None),
+        }
+    }
+
+    /// The fabric below.
+    pub fn fabric(&self) -> &F {
+        &self.fabric
+    }
+
+    /// My number in the job.
+    pub fn pid(&self) -> u32 {
+        self.fabric.me().0
+    }
+
+    /// Processes in the job.
+    pub fn size(&self) -> u32 {
+        self.fabric.size()
+    }
+
+    /// Let `relax` decide what happens while a wait makes no headway: a program with several threads
+    /// lets another one in.
+    pub fn set_relax(&self, relax: Option<fn(Pause) -> bool>) {
+        self.relax.set(relax);
+    }
+
+    /// Let everything move that can. True: something moved.
+    pub fn progress(&self, eager: bool) -> bool {
+        let moved = self.engine.borrow_mut().progress(eager);
+        if self.active.borrow().is_empty() {
+            return moved;
+        }
+        self.advance_collectives() | moved
+    }
+
+    /// Make progress until `done` says so.
+    pub fn wait_until(&self, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+        let mut backoff = Backoff::new(&self.policy);
+        let mut eager = false;
+        loop {
+            if done()? {
+                return Ok(());
+            }
+            if self.progress(eager) {
+                backoff.reset();
+                eager = false;
+                continue;
+            }
+            // Nothing came on a first look: from now on a message that waits behind others counts.
+            eager = true;
+            let pause = backoff.next();
+            if let Some(relax) = self.relax.get()
+                && relax(pause)
+            {
+                continue;
+            }
+            match pause {
+                Pause::Spin => std::hint::spin_loop(),
+                Pause::Yield => std::thread::yield_now(),
+                Pause::Sleep => self.sleep(),
+            }
+        }
+    }
+
+    fn sleep(&self) {
+        let mut engine = self.engine.borrow_mut();
+        engine.idle();
+        let mut limit = if engine.busy.is_empty() && !engine.post.control_pending() {
+            LONG_SLEEP
+        } else {
+            SHORT_SLEEP
+        };
+        if self.relax.get().is_some() {
+            limit = limit.min(Duration::from_millis(10));
+        }
+        let fabric = Rc::clone(&self.fabric);
+        fabric.sleep(limit, &mut || engine.progress(true));
+    }
+
+    /// The communicator behind a handle.
+    #[inline]
+    pub fn comm(&self, handle: usize) -> Option<Rc<Comm>> {
+        if handle == COMM_WORLD {
+            return Some(Rc::clone(&self.comm_world));
+        }
+        if handle == COMM_SELF {
+            return Some(Rc::clone(&self.comm_self));
+        }
+        self.comms.borrow().get(handle).cloned()
+    }
+
+    /// MPI_COMM_WORLD.
+    pub fn comm_world(&self) -> &Rc<Comm> {
+        &self.comm_world
+    }
+
+    /// MPI_COMM_SELF.
+    pub fn comm_self(&self) -> &Rc<Comm> {
+        &self.comm_self
+    }
+
+    /// Faults of the fabric that no request reported, as sentences.
+    pub fn take_faults(&self) -> Vec<String> {
+        let faults = self.engine.borrow_mut().take_faults();
+        faults.into_iter().map(|fault| fault.error.to_string()).collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! Point-to-point calls on a communicator.
+
+use super::World;
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::comm::{Comm, ContextLane};
+use crate::engine::request::{Payload, Request, Status};
+use crate::engine::{Engine, SENT};
+use crate::p2p::Mode;
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::{Fabric, Peer};
+
+/// `MPI_PROC_NULL`.
+pub const PROC_NULL: Rank = -3;
+/// Polls of a blocking receive's own queue before it looks after anything else.
+const QUICK_POLLS: u32 = 64;
+
+fn no_rank(name: &str, rank: Rank, comm: &Comm) -> Error {
+    let most = i64::from(comm.peers()) - 1;
+    Error::new(
+        ErrorClass::ERR_RANK,
+        format!("{name}={rank}: the communicator has ranks 0 to {most}"),
+    )
+}
+
+impl<F: Fabric> World<F> {
+    #[inline]
+    fn dest(&self, comm: &Comm, dest: Rank) -> Result<Peer> {
+        comm.peer(dest).ok_or_else(|| no_rank("dest", dest, comm))
+    }
+
+    /// Start a send; the handle may be [`SENT`].
+    #[inline]
+    pub fn isend(&self, comm: &Comm, buf: &SendBuf, dest: Rank, tag: i32, mode: Mode) -> Result<usize> {
+        if dest == PROC_NULL {
+            return Ok(SENT);
+        }
+        let peer = self.dest(comm, dest)?;
+        let context = comm.lane(ContextLane::Messages);
+        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, buf.sig(), 0);
+        let started = self.engine.borrow_mut().isend_user(peer, envelope, buf, mode)?;
+        Ok(started.unwrap_or(SENT))
+    }
+
+    /// Send and wait.
+    #[inline]
+    pub fn send(&self, comm: &Comm, buf: &SendBuf, dest: Rank, tag: i32, mode: Mode) -> Result<()> {
+        match self.isend(comm, buf, dest, tag, mode)? {
+            SENT => Ok(()),
+            handle => self
+                .wait(handle)
+                .and_then(|status| status.error.map_or(Ok(()), Err)),
+        }
+    }
+
+    /// Start a receive.
+    #[inline]
+    pub fn irecv(&self, comm: &Comm, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+        let mut engine = self.engine.borrow_mut();
+        if source == PROC_NULL {
+            return completed(&mut engine, Status::PROC_NULL);
+        }
+        engine.irecv(comm.slots[0], buf, source, tag)
+    }
+
+    /// Receive and wait. An error of the message itself is in the status.
+    #[inline]
+    pub fn recv(&self, comm: &Comm, buf: RecvBuf, source: Rank, tag: i32) -> Result<Status> {
+        if source >= 0 {
+            let peer = comm.peer(source).ok_or_else(|| no_rank("source", source, comm))?;
+            if peer != self.fabric.me() {
+                let context = comm.lane(ContextLane::Messages);
+                let mut engine = self.engine.borrow_mut();
+                for _ in 0..QUICK_POLLS {
+                    if let Some(status) = engine.try_receive_short(comm.slots[0], context, peer, tag, &buf) {
+                        return Ok(status);
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+        } else if source == PROC_NULL {
+            return Ok(Status::PROC_NULL);
+        }
+        let handle = self.irecv(comm, buf, source, tag)?;
+        self.wait(handle)
+    }
+
+    /// The status of the message that a receive would take now, if one is there.
+    pub fn iprobe(&self, comm: &Comm, source: Rank, tag: i32) -> Result<Option<Status>> {
+        if source == PROC_NULL {
+            return Ok(Some(Status::PROC_NULL));
+        }
+        for eager in [false, true] {
+            if let Some(status) = self.engine.borrow_mut().probe(comm.slots[0], source, tag) {
+                return Ok(Some(status));
+            }
+            self.progress(eager);
+        }
+        Ok(self.engine.borrow_mut().probe(comm.slots[0], source, tag))
+    }
+
+    /// Wait for a message and look at it.
+    pub fn probe(&self, comm: &Comm, source: Rank, tag: i32) -> Result<Status> {
+        let mut found = None;
+        self.wait_until(|| {
+            // A probe posts nothing, so what it waits for must be looked for behind held messages here.
+            found = match source {
+                PROC_NULL => Some(Status::PROC_NULL),
+                _ => self.engine.borrow_mut().probe(comm.slots[0], source, tag),
+            };
+            if found.is_none() {
+                self.look_for(comm, source);
+            }
+            Ok(found.is_some())
+        })?;
+        found.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, "a probe ended without a message"))
+    }
+
+    /// Take in what `source` (or anybody) has sent, however much is held of it already.
+    fn look_for(&self, comm: &Comm, source: Rank) {
+        let mut engine = self.engine.borrow_mut();
+        match comm.peer(source) {
+            Some(peer) if source >= 0 => {
+                engine.take_one(peer);
+            }
+            _ => {
+                for index in 0..engine.post.senders().len() {
+                    let Some(&peer) = engine.post.senders().get(index) else {
+                        break;
+                    };
+                    engine.take_one(peer);
+                }
+            }
+        }
+    }
+
+    /// Take the message that a receive would take now: its handle and status. `Ok(None)`: none is there.
+    /// The handle of a message from MPI_PROC_NULL is `MPI_MESSAGE_NO_PROC`.
+    pub fn improbe(&self, comm: &Comm, source: Rank, tag: i32) -> Result<Option<(usize, Status)>> {
+        if source == PROC_NULL {
+            return Ok(Some((MESSAGE_NO_PROC, Status::PROC_NULL)));
+        }
+        if self.iprobe(comm, source, tag)?.is_none() {
+            return Ok(None);
+        }
+        let taken = self.engine.borrow_mut().take_matched(comm.slots[0], source, tag);
+        match taken {
+            Some((matched, status)) => Ok(Some((self.messages.borrow_mut().insert(matched)?, status))),
+            None => Ok(None),
+        }
+    }
+
+    /// Wait for a message and take it.
+    pub fn mprobe(&self, comm: &Comm, source: Rank, tag: i32) -> Result<(usize, Status)> {
+        loop {
+            self.probe(comm, source, tag)?;
+            if let Some(taken) = self.improbe(comm, source, tag)? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Receive a message that was taken by a probe.
+    pub fn imrecv(&self, message: usize, buf: RecvBuf) -> Result<usize> {
+        if message == MESSAGE_NO_PROC {
+            return completed(&mut self.engine.borrow_mut(), Status::PROC_NULL);
+        }
+        let matched = self.messages.borrow_mut().remove(message).ok_or_else(|| {
+            Error::new(
+                ErrorClass::ERR_REQUEST,
+                format!("message={message:#x}: not a live message handle"),
+            )
+        })?;
+        self.engine.borrow_mut().irecv_matched(matched, buf)
+    }
+
+    /// Whether a message handle is live.
+    pub fn is_message(&self, message: usize) -> bool {
+        message == MESSAGE_NO_PROC || self.messages.borrow().get(message).is_some()
+    }
+
+    /// Send a copy of our own.
+    pub(crate) fn isend_owned(&self, comm: &Comm, data: Box<[u8]>, dest: Rank, tag: i32) -> Result<usize> {
+        let peer = self.dest(comm, dest)?;
+        let context = comm.lane(ContextLane::Messages);
+        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, 0, 0);
+        let payload = Payload::Owned(data);
+        let started = self
+            .engine
+            .borrow_mut()
+            .isend(peer, envelope, payload, Mode::Standard)?;
+        Ok(started.unwrap_or(SENT))
+    }
+}
+
+/// `MPI_MESSAGE_NO_PROC`.
+pub const MESSAGE_NO_PROC: usize = 0x129;
+
+/// A request that is complete from the start.
+pub(crate) fn completed<F: Fabric>(engine: &mut Engine<F>, status: Status) -> Result<usize> {
+    let mut request = Request::new(crate::engine::request::Operation::Idle);
+    request.complete = true;
+    request.status = status;
+    engine.requests.insert(request)
+}

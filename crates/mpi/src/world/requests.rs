@@ -1,0 +1,415 @@
+//! Completing requests (MPI-5.0 section 3.7), persistent and generalized ones among them.
+
+use super::World;
+use super::collective::CollectiveRequest;
+use super::p2p::completed;
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::coll::Plan;
+use crate::comm::Comm;
+use crate::engine::SENT;
+use crate::engine::request::{Operation, Status};
+use crate::p2p::Mode;
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::Fabric;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a request is beyond a message.
+pub enum Extra<F: Fabric> {
+    /// A collective under way.
+    Collective(Rc<CollectiveRequest<F>>),
+    /// A persistent operation: what it does when started, and the request of the running one.
+    Persistent {
+        spec: Rc<PersistentSpec>,
+        running: Option<usize>,
+    },
+    /// The user's own operation.
+    Generalized(Rc<Generalized>),
+}
+
+/// The kind of a request, for callers that treat kinds differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    Message,
+    Collective,
+    Persistent { active: bool },
+    Generalized,
+}
+
+/// What a persistent request does each time it is started.
+pub enum PersistentSpec {
+    Send {
+        comm: Rc<Comm>,
+        buf: SendBuf,
+        dest: Rank,
+        tag: i32,
+        mode: Mode,
+    },
+    BufferedSend {
+        comm: Rc<Comm>,
+        buf: SendBuf,
+        dest: Rank,
+        tag: i32,
+    },
+    Recv {
+        comm: Rc<Comm>,
+        buf: RecvBuf,
+        source: Rank,
+        tag: i32,
+    },
+    /// A collective: makes the plan anew at each start.
+    Collective {
+        comm: Rc<Comm>,
+        plan: Box<dyn Fn() -> Result<Plan>>,
+    },
+}
+
+/// Callbacks of a generalized request (MPI-5.0 section 13.2). They return MPI error codes.
+pub struct Generalized {
+    /// Fill in the status.
+    pub query: Box<dyn Fn(&mut Status) -> i32>,
+    pub free: Box<dyn Fn() -> i32>,
+    /// Argument: whether the request is complete.
+    pub cancel: Box<dyn Fn(bool) -> i32>,
+    /// Filled at completion by the user's query function, for MPI_Request_get_status.
+    pub code: RefCell<i32>,
+}
+
+fn not_live(handle: usize) -> Error {
+    Error::new(
+        ErrorClass::ERR_REQUEST,
+        format!("request={handle:#x}: not a live request (freed, or never one)"),
+    )
+}
+
+impl<F: Fabric> World<F> {
+    /// Whether a handle is a live request.
+    #[inline]
+    pub fn is_request(&self, handle: usize) -> bool {
+        handle == SENT || self.engine.borrow().requests.get(handle).is_some()
+    }
+
+    /// What kind of request it is.
+    pub fn request_kind(&self, handle: usize) -> Special {
+        match self.extras.borrow().get(&handle) {
+            None => Special::Message,
+            Some(Extra::Collective(_)) => Special::Collective,
+            Some(Extra::Persistent { running, .. }) => Special::Persistent {
+                active: running.is_some(),
+            },
+            Some(Extra::Generalized(_)) => Special::Generalized,
+        }
+    }
+
+    /// Whether a request is complete (or inactive). Makes no progress.
+    #[inline]
+    pub fn is_complete(&self, handle: usize) -> Result<bool> {
+        if handle == SENT {
+            return Ok(true);
+        }
+        let complete = self
+            .engine
+            .borrow()
+            .requests
+            .get(handle)
+            .map(|request| request.complete);
+        match complete {
+            Some(complete) if self.extras.borrow().is_empty() => Ok(complete),
+            Some(complete) => match self.extras.borrow().get(&handle) {
+                Some(Extra::Persistent {
+                    running: Some(running),
+                    ..
+                }) if *running != SENT => Ok(self
+                    .engine
+                    .borrow()
+                    .requests
+                    .get(*running)
+                    .is_none_or(|request| request.complete)),
+                _ => Ok(complete),
+            },
+            None => Err(not_live(handle)),
+        }
+    }
+
+    /// Whether a request is active: neither null nor an inactive persistent one.
+    pub fn is_active(&self, handle: usize) -> bool {
+        !matches!(self.request_kind(handle), Special::Persistent { active: false })
+    }
+
+    /// Take the result of a complete request. The request goes, unless it is persistent, which becomes
+    /// inactive. True with the status: the handle is to be set to null.
+    pub fn finish(&self, handle: usize) -> Result<(Status, bool)> {
+        if handle == SENT {
+            return Ok((Status::EMPTY, true));
+        }
+        let extra = if self.extras.borrow().is_empty() {
+            None
+        } else {
+            let mut extras = self.extras.borrow_mut();
+            match extras.get_mut(&handle) {
+                Some(Extra::Persistent { running, .. }) => {
+                    let running = running.take();
+                    drop(extras);
+                    return Ok((self.finish_running(running), false));
+                }
+                Some(_) => extras.remove(&handle),
+                None => None,
+            }
+        };
+        let mut status = self
+            .engine
+            .borrow_mut()
+            .reap(handle)
+            .ok_or_else(|| not_live(handle))?;
+        if let Some(Extra::Generalized(generalized)) = extra {
+            let code = (generalized.query)(&mut status);
+            let code = if code == 0 { (generalized.free)() } else { code };
+            if code != 0 {
+                let text = format!("a generalized request's callback returned error code {code}");
+                status.error = Some(Error::new(ErrorClass(code), text));
+            }
+        }
+        Ok((status, true))
+    }
+
+    fn finish_running(&self, running: Option<usize>) -> Status {
+        match running {
+            None | Some(SENT) => Status::EMPTY,
+            Some(running) => {
+                self.extras.borrow_mut().remove(&running);
+                self.engine.borrow_mut().reap(running).unwrap_or(Status::EMPTY)
+            }
+        }
+    }
+
+    /// Wait for one request.
+    #[inline]
+    pub fn wait(&self, handle: usize) -> Result<Status> {
+        self.wait_finish(handle).map(|(status, _)| status)
+    }
+
+    /// As [`wait`](Self::wait), with whether the handle is to be set to null.
+    #[inline]
+    pub fn wait_finish(&self, handle: usize) -> Result<(Status, bool)> {
+        if !self.is_complete(handle)? {
+            self.wait_until(|| self.is_complete(handle))?;
+        }
+        self.finish(handle)
+    }
+
+    /// Whether a request is complete, after making progress if it was not.
+    pub fn test(&self, handle: usize) -> Result<bool> {
+        for eager in [false, true] {
+            if self.is_complete(handle)? {
+                return Ok(true);
+            }
+            self.progress(eager);
+        }
+        self.is_complete(handle)
+    }
+
+    /// The status of a complete request, which stays.
+    pub fn peek_status(&self, handle: usize) -> Result<Status> {
+        if handle == SENT {
+            return Ok(Status::EMPTY);
+        }
+        let running = match self.extras.borrow().get(&handle) {
+            Some(Extra::Persistent {
+                running: None | Some(SENT),
+                ..
+            }) => return Ok(Status::EMPTY),
+            Some(Extra::Persistent {
+                running: Some(running),
+                ..
+            }) => *running,
+            Some(Extra::Generalized(generalized)) => {
+                let generalized = Rc::clone(generalized);
+                let mut status = Status::EMPTY;
+                (generalized.query)(&mut status);
+                return Ok(status);
+            }
+            _ => handle,
+        };
+        let engine = self.engine.borrow();
+        engine
+            .requests
+            .get(running)
+            .map(|request| request.status.clone())
+            .ok_or_else(|| not_live(handle))
+    }
+
+    /// Free a request (MPI_Request_free): it goes when it completes.
+    pub fn free_request(&self, handle: usize) -> Result<()> {
+        if handle == SENT {
+            return Ok(());
+        }
+        if self.engine.borrow().requests.get(handle).is_none() {
+            return Err(not_live(handle));
+        }
+        let extra = self.extras.borrow_mut().remove(&handle);
+        match extra {
+            Some(Extra::Persistent { running, .. }) => {
+                self.engine.borrow_mut().requests.remove(handle);
+                match running {
+                    Some(running) if running != SENT => self.free_request(running),
+                    _ => Ok(()),
+                }
+            }
+            Some(Extra::Generalized(generalized)) => {
+                let complete = self.is_complete(handle)?;
+                if complete {
+                    self.engine.borrow_mut().reap(handle);
+                    (generalized.free)();
+                } else {
+                    // Its free function runs when the user completes it.
+                    self.extras
+                        .borrow_mut()
+                        .insert(handle, Extra::Generalized(generalized));
+                    self.detach(handle);
+                }
+                Ok(())
+            }
+            // A collective goes on by itself: it is in the list of active ones.
+            _ => {
+                self.detach(handle);
+                Ok(())
+            }
+        }
+    }
+
+    fn detach(&self, handle: usize) {
+        let mut engine = self.engine.borrow_mut();
+        let complete = engine
+            .requests
+            .get(handle)
+            .is_some_and(|request| request.complete);
+        if complete {
+            engine.requests.remove(handle);
+        } else if let Some(request) = engine.requests.get_mut(handle) {
+            request.detached = true;
+        }
+    }
+
+    /// Cancel: receives that are not matched, and generalized requests as their owner wishes.
+    pub fn cancel(&self, handle: usize) -> Result<()> {
+        if handle == SENT {
+            return Ok(());
+        }
+        let target = match self.extras.borrow().get(&handle) {
+            Some(Extra::Persistent {
+                running: Some(running),
+                ..
+            }) => *running,
+            Some(Extra::Persistent { running: None, .. }) | Some(Extra::Collective(_)) => {
+                let text =
+                    format!("request={handle:#x}: only active point-to-point requests can be cancelled");
+                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+            }
+            Some(Extra::Generalized(generalized)) => {
+                let generalized = Rc::clone(generalized);
+                let complete = self
+                    .engine
+                    .borrow()
+                    .requests
+                    .get(handle)
+                    .is_some_and(|r| r.complete);
+                return match (generalized.cancel)(complete) {
+                    0 => Ok(()),
+                    code => Err(Error::new(
+                        ErrorClass(code),
+                        "a generalized request's cancel callback failed",
+                    )),
+                };
+            }
+            None => handle,
+        };
+        self.engine.borrow_mut().cancel(target);
+        Ok(())
+    }
+
+    /// Make a persistent request, inactive.
+    pub fn persistent(&self, spec: PersistentSpec) -> Result<usize> {
+        let handle = completed(&mut self.engine.borrow_mut(), Status::EMPTY)?;
+        self.extras.borrow_mut().insert(
+            handle,
+            Extra::Persistent {
+                spec: Rc::new(spec),
+                running: None,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// Start a persistent request.
+    pub fn start(&self, handle: usize) -> Result<()> {
+        let spec = match self.extras.borrow().get(&handle) {
+            Some(Extra::Persistent { spec, running: None }) => Rc::clone(spec),
+            Some(Extra::Persistent { .. }) => {
+                let text = format!("request={handle:#x}: already started and not yet completed");
+                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+            }
+            _ => {
+                let text = format!("request={handle:#x}: not a persistent request");
+                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+            }
+        };
+        let inner = match &*spec {
+            PersistentSpec::Send {
+                comm,
+                buf,
+                dest,
+                tag,
+                mode,
+            } => self.isend(comm, buf, *dest, *tag, *mode)?,
+            PersistentSpec::BufferedSend { comm, buf, dest, tag } => self.ibsend(comm, buf, *dest, *tag)?,
+            PersistentSpec::Recv {
+                comm,
+                buf,
+                source,
+                tag,
+            } => self.irecv(comm, buf.clone(), *source, *tag)?,
+            PersistentSpec::Collective { comm, plan } => self.start_collective(comm, plan()?)?,
+        };
+        if let Some(Extra::Persistent { running, .. }) = self.extras.borrow_mut().get_mut(&handle) {
+            *running = Some(inner);
+        }
+        Ok(())
+    }
+
+    /// Make a generalized request.
+    pub fn generalized(&self, callbacks: Generalized) -> Result<usize> {
+        let mut engine = self.engine.borrow_mut();
+        let handle = engine
+            .requests
+            .insert(crate::engine::request::Request::new(Operation::Idle))?;
+        self.extras
+            .borrow_mut()
+            .insert(handle, Extra::Generalized(Rc::new(callbacks)));
+        Ok(handle)
+    }
+
+    /// The user's operation is over (MPI_Grequest_complete).
+    pub fn complete_generalized(&self, handle: usize) -> Result<()> {
+        let generalized = match self.extras.borrow().get(&handle) {
+            Some(Extra::Generalized(generalized)) => Rc::clone(generalized),
+            _ => {
+                let text = format!("request={handle:#x}: not a generalized request");
+                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+            }
+        };
+        let detached = {
+            let mut engine = self.engine.borrow_mut();
+            let detached = engine
+                .requests
+                .get(handle)
+                .is_some_and(|request| request.detached);
+            engine.complete(handle, |_| {});
+            detached
+        };
+        if detached {
+            self.extras.borrow_mut().remove(&handle);
+            (generalized.free)();
+        }
+        Ok(())
+    }
+}
