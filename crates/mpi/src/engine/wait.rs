@@ -66,7 +66,7 @@ impl<'a> Backoff<'a> {
     }
 
     /// Nothing moved: what next?
-    pub fn next(&mut self) -> Pause {
+    pub fn pause(&mut self) -> Pause {
         if !self.policy.spin.is_zero() && self.yields == 0 {
             self.polls += 1;
             // The clock is read once in a while: it costs as much as a poll.
@@ -100,7 +100,7 @@ mod tests {
         };
         let policy = WaitPolicy::new(&tunables, 2, 8);
         let mut backoff = Backoff::new(&policy);
-        let first: Vec<Pause> = (0..5).map(|_| backoff.next()).collect();
+        let first: Vec<Pause> = (0..5).map(|_| backoff.pause()).collect();
         assert_eq!(
             first,
             [
@@ -112,6 +112,6 @@ mod tests {
             ]
         );
         backoff.reset();
-        assert_eq!(backoff.next(), Pause::Yield);
+        assert_eq!(backoff.pause(), Pause::Yield);
     }
 }

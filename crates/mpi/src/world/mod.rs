@@ -34,6 +34,9 @@ const LONG_SLEEP: Duration = Duration::from_millis(100);
 /// Longest sleep of a process that waits for room in a queue, which nobody rings for.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
+/// What a wait calls while it makes no headway, with what would be done next. True: it let time pass.
+pub type Relax = fn(Pause) -> bool;
+
 /// What a world is made with.
 #[derive(Clone, Debug, Default)]
 pub struct WorldConfig {
@@ -61,7 +64,7 @@ pub struct World<F: Fabric> {
     next_context: Cell<u64>,
     closing: RefCell<Vec<u64>>,
     /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
-    relax: Cell<Option<fn(Pause) -> bool>>,
+    relax: Cell<Option<Relax>>,
 }
 
 impl<F: Fabric> World<F> {
@@ -123,7 +126,7 @@ impl<F: Fabric> World<F> {
 
     /// Let `relax` decide what happens while a wait makes no headway: a program with several threads
     /// lets another one in.
-    pub fn set_relax(&self, relax: Option<fn(Pause) -> bool>) {
+    pub fn set_relax(&self, relax: Option<Relax>) {
         self.relax.set(relax);
     }
 
@@ -151,7 +154,7 @@ impl<F: Fabric> World<F> {
             }
             // Nothing came on a first look: from now on a message that waits behind others counts.
             eager = true;
-            let pause = backoff.next();
+            let pause = backoff.pause();
             if let Some(relax) = self.relax.get()
                 && relax(pause)
             {
