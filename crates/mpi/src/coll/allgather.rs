@@ -101,10 +101,8 @@ fn intra(b: &mut Builder, tuning: &Tuning, send: Option<&Block>, recv: &Blocks) 
         0 => 2,
         forced => forced,
     };
-    if p == 1 || algorithm != 1 {
-        if let Some(send) = send {
-            b.copy(send, &recv.get(b.rank), &[]);
-        }
+    if let Some(send) = send.filter(|_| p == 1 || algorithm != 1) {
+        b.copy(send, &recv.get(b.rank), &[]);
     }
     let mine = send.cloned().unwrap_or_else(|| recv.get(b.rank));
     match algorithm {

@@ -60,7 +60,7 @@ pub(super) fn tree(rank: usize, size: usize) -> (Option<usize>, Vec<usize>) {
     while mask < size && rank & mask == 0 {
         mask <<= 1;
     }
-    let parent = (rank > 0).then(|| rank & !mask);
+    let parent = (rank > 0).then_some(rank & !mask);
     let mut children = Vec::new();
     mask >>= 1;
     while mask > 0 {

@@ -96,18 +96,18 @@ pub(super) fn reduce_parts(b: &mut Builder, tuning: &Tuning, args: &Parts<'_>) {
     if !wants(me) {
         return;
     }
+    let in_place = args.mine.same_place(args.all);
     let mut flows: Vec<Flow> = (0..p).map(|_| Flow::new(CHUNKS_AHEAD)).collect();
-    for c in 0..most {
-        for k in 1..p {
-            let from = (me + k) % p;
-            if c < chunks_of(from) {
-                let (first, n) = piece(from, c);
-                let [room, order] = flows[from].next();
-                // Reducing in place, the result overwrites what I sent to be reduced.
-                let deps = [room, order, last_recv[from].issued(), sent[from][c].done()];
-                let step = b.recv(&args.all.part(first, n), from, &deps);
-                flows[from].push(step);
-            }
+    for k in 1..p {
+        let from = (me + k) % p;
+        for (c, given) in sent[from].iter().enumerate().take(chunks_of(from)) {
+            let (first, n) = piece(from, c);
+            let [room, order] = flows[from].next();
+            // Reducing in place, the result overwrites what I sent to be reduced.
+            let given = if in_place { *given } else { Step::NONE };
+            let deps = [room, order, last_recv[from].issued(), given.done()];
+            let step = b.recv(&args.all.part(first, n), from, &deps);
+            flows[from].push(step);
         }
     }
 }

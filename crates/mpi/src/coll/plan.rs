@@ -184,10 +184,13 @@ impl Builder {
 
     /// A step left out: what waits for it waits for what it would have waited for.
     fn nothing(&mut self, after: &[After]) -> Step {
-        if after.is_empty() {
-            Step::NONE
-        } else {
+        let waits = after
+            .iter()
+            .any(|a| !matches!(*a, After::Done(Step::NONE) | After::Issued(Step::NONE)));
+        if waits {
             self.add(Action::Join, after)
+        } else {
+            Step::NONE
         }
     }
 
