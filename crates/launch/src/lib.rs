@@ -1,1 +1,236 @@
-//! Farpost launch.
+//! `mpiexec`: place, start, watch, forward, report, clean up. Knows nothing of MPI's meaning, only of processes
+//! and of the job memory through which ranks say how far they are.
+//!
+//! Two processes do the work. The *front* process is what the user started; the *guardian* is its child, in a
+//! process group of its own, and the parent of the ranks. Each ends everything below it should the other die, so
+//! that `kill -9` of either leaves nothing behind. There are no files, no sockets, no shell, no name resolution.
+
+mod cores;
+mod descendants;
+mod environment;
+mod front;
+mod guardian;
+mod help;
+mod hosts;
+mod options;
+mod output;
+mod program;
+mod report;
+mod spawn;
+mod sys;
+mod words;
+
+use guardian::{Plan, PreparedApp};
+use options::{Options, Request};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub use guardian::TIMEOUT_CODE;
+
+/// Why a job was not started: one line, and the exit code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong and what is allowed.
+    pub text: String,
+    /// mpiexec's exit code.
+    pub code: i32,
+}
+
+impl Refusal {
+    /// The command line is wrong.
+    fn usage(text: impl Into<String>) -> Refusal {
+        Refusal {
+            text: text.into(),
+            code: 2,
+        }
+    }
+
+    /// The system does not let us.
+    fn system(text: impl Into<String>) -> Refusal {
+        Refusal {
+            text: text.into(),
+            code: 1,
+        }
+    }
+}
+
+/// Run `mpiexec` with these arguments (the program's own name not among them).
+///
+/// Must be called while the process has one thread: it forks.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let code = run(args.into_iter().collect()).unwrap_or_else(|refusal| {
+        eprintln!("mpiexec: {}", refusal.text.replace('\n', " "));
+        refusal.code
+    });
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+fn run(args: Vec<OsString>) -> Result<i32, Refusal> {
+    match options::parse(args, &|name| std::env::var_os(name))? {
+        Request::Help => {
+            // Whoever closes the pipe has read enough.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), help::TEXT.as_bytes());
+            Ok(0)
+        }
+        Request::Version => {
+            let line = format!("mpiexec (Farpost) {}\n", env!("CARGO_PKG_VERSION"));
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
+            Ok(0)
+        }
+        Request::Run(options) => start(*options),
+    }
+}
+
+fn start(options: Options) -> Result<i32, Refusal> {
+    // An outer job's memory is no business of this job's ranks.
+    if let Some(fd) = std::env::var(farpost_job::JOB_FD)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        && fd > 2
+    {
+        sys::close_on_exec(fd);
+    }
+    for warning in &options.warnings {
+        eprintln!("mpiexec: {warning}");
+    }
+    let app_of: Vec<u32> = options
+        .apps
+        .iter()
+        .enumerate()
+        .flat_map(|(i, app)| std::iter::repeat_n(i as u32, app.ranks.unwrap_or(1) as usize))
+        .collect();
+    let size = app_of.len() as u32;
+    let apps = options
+        .apps
+        .iter()
+        .map(|app| prepare(app, &options))
+        .collect::<Result<Vec<_>, _>>()?;
+    let host = farpost_job::host_name();
+    let binding = bind(&options, size, &host);
+    let mut memory = farpost_job::JobMemory::create(&farpost_job::NewJob {
+        size,
+        launcher: std::process::id(),
+        allowed_cores: farpost_job::allowed_cores(),
+        bound: binding.exclusive,
+    })
+    .map_err(|e| Refusal::system(e.to_string()))?;
+    // Out of the way of scripts that open files by small numbers.
+    memory.move_fd_above(200);
+    let (pump, stdin) = front::inputs(options.stdin, size)
+        .map_err(|e| Refusal::system(format!("cannot make the pipes for standard input: {e}")))?;
+    // What was ignored when we were started (by nohup, or a shell's '&') stays so, for us and for the ranks.
+    let ours = [libc::SIGTTIN, libc::SIGTTOU];
+    let default_signals: Vec<i32> = front::FORWARDED
+        .iter()
+        .chain(&ours)
+        .copied()
+        .filter(|s| !sys::is_ignored(*s))
+        .chain([libc::SIGPIPE])
+        .collect();
+    let mask = sys::block(&[]);
+    let plan = Plan {
+        options,
+        apps,
+        app_of,
+        memory,
+        cpus: binding.cpus,
+        host,
+        stdin,
+        mask,
+        default_signals,
+    };
+    Ok(front::run(plan, pump))
+}
+
+fn prepare(app: &options::App, options: &Options) -> Result<PreparedApp, Refusal> {
+    let variables = environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
+    let path = variables
+        .get(OsStr::new("PATH"))
+        .cloned()
+        .or_else(|| std::env::var_os("PATH"));
+    let file = program::find(app, path.as_deref())?;
+    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| Refusal::usage("a zero byte in an argument"));
+    let mut args = vec![c(&app.program)?];
+    for arg in &app.args {
+        args.push(c(arg)?);
+    }
+    let mut shell_args = vec![c"sh".to_owned(), file.clone()];
+    shell_args.extend_from_slice(&args[1..]);
+    let variables = variables.iter().map(|(n, v)| environment::c_pair(n, v)).collect();
+    let directory = app.directory.as_ref().map(|d| c(d.as_os_str())).transpose()?;
+    Ok(PreparedApp {
+        file,
+        args: spawn::Strings::new(args),
+        shell_args: spawn::Strings::new(shell_args),
+        variables,
+        directory,
+    })
+}
+
+fn bind(options: &Options, size: u32, host: &str) -> cores::Binding {
+    let (bind, map) = match (options.bind, options.use_hwthreads) {
+        (cores::Bind::Core, true) => (cores::Bind::HwThread, options.map),
+        (bind, _) => (bind, options.map),
+    };
+    let unbound = bind == cores::Bind::None;
+    let allowed = if unbound && !options.report_bindings {
+        Vec::new()
+    } else {
+        cores::allowed()
+    };
+    let cpus = if unbound {
+        Vec::new()
+    } else {
+        cores::topology(&allowed)
+    };
+    let binding = cores::assign(size as usize, bind, map, options.cores_per_rank as usize, &cpus);
+    if options.report_bindings {
+        for (rank, cpus) in binding.cpus.iter().enumerate() {
+            if cpus.is_empty() {
+                let all = cores::show_list(&allowed);
+                eprintln!("mpiexec: rank {rank} on host {host} is not bound (processors {all})");
+            } else {
+                eprintln!(
+                    "mpiexec: rank {rank} on host {host} is bound to processors {}",
+                    cores::show_list(cpus)
+                );
+            }
+        }
+    }
+    binding
+}
+
+/// The kernel's form of a list of processors; `None` for an empty one.
+fn cpu_set(cpus: &[usize]) -> Option<libc::cpu_set_t> {
+    if cpus.is_empty() {
+        return None;
+    }
+    // SAFETY: zeroes are an empty set; CPU_SET checks the index against the size of the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter()
+            .filter(|c| **c < libc::CPU_SETSIZE as usize)
+            .for_each(|c| libc::CPU_SET(*c, &mut set));
+        Some(set)
+    }
+}
+
+/// A file name with `%r` replaced by the rank, `%h` by the host, `%%` by `%`.
+fn expand_pattern(pattern: &OsStr, rank: u32, host: &str) -> PathBuf {
+    let mut name = Vec::new();
+    let mut bytes = pattern.as_bytes().iter().copied();
+    while let Some(b) = bytes.next() {
+        match b {
+            b'%' => match bytes.next() {
+                Some(b'r') => name.extend(rank.to_string().bytes()),
+                Some(b'h') => name.extend(host.bytes()),
+                Some(b'%') | None => name.push(b'%'),
+                Some(other) => name.extend([b'%', other]),
+            },
+            b => name.push(b),
+        }
+    }
+    OsString::from_vec(name).into()
+}

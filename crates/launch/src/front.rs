@@ -1,0 +1,257 @@
+//! The front process: what the user started. It makes the guardian, forwards signals and what is typed to it, and
+//! cleans up should the guardian die.
+
+use crate::guardian::{self, KILL_NOW, Plan};
+use crate::options::Stdin;
+use crate::{descendants, report, sys};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Signals forwarded to the ranks.
+pub const FORWARDED: &[i32] = &[
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+
+/// Copies what comes in on standard input to pipes. Used at terminals, which only a process in the foreground
+/// may read, and to give every rank a copy.
+pub struct Pump {
+    /// Writing ends, and how much of the buffer each has taken.
+    pub targets: Vec<(OwnedFd, usize)>,
+    buffer: Vec<u8>,
+    /// A regular file is always ready.
+    terminal: bool,
+}
+
+/// Who reads what: the pump, if one is needed, and each rank's reading end.
+pub fn inputs(stdin: Stdin, ranks: u32) -> std::io::Result<(Option<Pump>, Vec<Option<OwnedFd>>)> {
+    let terminal = sys::is_terminal(0);
+    let mut readers: Vec<Option<OwnedFd>> = (0..ranks).map(|_| None).collect();
+    let mut targets = Vec::new();
+    for rank in 0..ranks {
+        let wanted = match stdin {
+            Stdin::All => true,
+            Stdin::Rank(r) => r == rank && terminal,
+            Stdin::Nobody => false,
+        };
+        if wanted {
+            let (reader, writer) = sys::pipe()?;
+            sys::set_nonblocking(&writer)?;
+            readers[rank as usize] = Some(reader);
+            targets.push((writer, 0));
+        }
+    }
+    let pump = (!targets.is_empty()).then_some(Pump {
+        targets,
+        buffer: Vec::new(),
+        terminal,
+    });
+    Ok((pump, readers))
+}
+
+impl Pump {
+    /// Everything read so far has been passed on.
+    fn wants_input(&self) -> bool {
+        self.targets.iter().all(|t| t.1 == self.buffer.len())
+    }
+
+    fn pass_on(&mut self) {
+        let buffer = &self.buffer;
+        self.targets.retain_mut(|(fd, done)| {
+            while *done < buffer.len() {
+                match sys::write(fd.as_raw_fd(), &buffer[*done..]) {
+                    Ok(n) => *done += n,
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(_) => return false, // the rank has closed its input
+                }
+            }
+            true
+        });
+    }
+
+    fn fill(&mut self) {
+        self.buffer.resize(64 << 10, 0);
+        match sys::read(0, &mut self.buffer) {
+            Ok(n) if n > 0 => {
+                self.buffer.truncate(n);
+                self.targets.iter_mut().for_each(|t| t.1 = 0);
+                self.pass_on();
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                self.buffer.clear();
+                self.targets.iter_mut().for_each(|t| t.1 = 0);
+            }
+            // The end, or nothing readable: the ranks see the end.
+            _ => self.targets.clear(),
+        }
+    }
+}
+
+/// Run the job and return mpiexec's exit code.
+pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
+    sys::adopt_orphans();
+    let Ok((control, commands)) = sys::pipe() else {
+        eprintln!("mpiexec: cannot make a pipe: {}", std::io::Error::last_os_error());
+        return 1;
+    };
+    let watched: Vec<i32> = plan
+        .default_signals
+        .iter()
+        .copied()
+        .filter(|s| FORWARDED.contains(s))
+        .collect();
+    let mut handled = watched;
+    handled.push(libc::SIGCHLD);
+    sys::block(&handled);
+    let signals = match sys::signal_fd(&handled) {
+        Ok(fd) => fd,
+        Err(e) => {
+            eprintln!("mpiexec: cannot watch signals: {e}");
+            return 1;
+        }
+    };
+    // SAFETY: this program has no other threads that could hold a lock; the child runs the guardian and exits.
+    let guardian = match unsafe { libc::fork() } {
+        -1 => {
+            eprintln!(
+                "mpiexec: cannot start its guardian: {}",
+                std::io::Error::last_os_error()
+            );
+            return 1;
+        }
+        0 => {
+            drop((commands, signals, pump));
+            let code = guardian::run(&plan, &control);
+            std::process::exit(code);
+        }
+        pid => pid,
+    };
+    drop(control);
+    let verbose = plan.options.verbose;
+    // Held until the end: ranks whose descriptor was closed on the way find the job memory here.
+    let _memory = plan.memory;
+    drop(plan.stdin);
+    sys::ignore(libc::SIGPIPE);
+    if verbose {
+        eprintln!("mpiexec: process {} watches the ranks", guardian);
+    }
+    watch(guardian, &commands, &signals, &mut pump)
+}
+
+fn watch(guardian: i32, commands: &OwnedFd, signals: &OwnedFd, pump: &mut Option<Pump>) -> i32 {
+    let mut endings = 0;
+    let mut kill_guardian_at: Option<Instant> = None;
+    loop {
+        let timeout = wait_for_something(signals, pump, kill_guardian_at);
+        while let Some(signal) = sys::next_signal(signals) {
+            let mut byte = signal as u8;
+            match signal {
+                libc::SIGCHLD => {
+                    if let Some(code) = guardian_ended(guardian) {
+                        return code;
+                    }
+                    continue;
+                }
+                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                    endings += 1;
+                    if endings > 1 {
+                        byte = KILL_NOW;
+                        kill_guardian_at.get_or_insert(Instant::now() + Duration::from_secs(2));
+                    }
+                }
+                _ => {}
+            }
+            let _ = sys::write(commands.as_raw_fd(), &[byte]);
+            if signal == libc::SIGTSTP {
+                // Stop as well, so that the shell takes over; SIGCONT will be forwarded.
+                sys::kill(std::process::id() as i32, libc::SIGSTOP);
+            }
+        }
+        if timeout && kill_guardian_at.is_some_and(|at| at <= Instant::now()) {
+            // It is stuck, perhaps writing to somebody who does not read.
+            sys::kill(guardian, libc::SIGKILL);
+            kill_guardian_at = None;
+        }
+    }
+}
+
+/// Wait for a signal, moving input meanwhile. `true`: a deadline may have passed.
+fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Option<Instant>) -> bool {
+    if pump.as_ref().is_some_and(|p| p.targets.is_empty()) {
+        *pump = None;
+    }
+    let mut fds = vec![libc::pollfd {
+        fd: signals.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    let mut timeout = deadline.map_or(-1, |at| {
+        at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
+    });
+    let mut reading = false;
+    if let Some(pump) = pump {
+        if pump.wants_input() {
+            reading = !pump.terminal || sys::in_foreground(0);
+            if reading {
+                fds.push(libc::pollfd {
+                    fd: 0,
+                    events: libc::POLLIN,
+                    revents: 0,
+                });
+            } else {
+                timeout = if timeout < 0 { 300 } else { timeout.min(300) };
+            }
+        } else {
+            let behind = pump.targets.iter().filter(|t| t.1 < pump.buffer.len());
+            fds.extend(behind.map(|t| libc::pollfd {
+                fd: t.0.as_raw_fd(),
+                events: libc::POLLOUT,
+                revents: 0,
+            }));
+        }
+        // Ranks that have closed their input show as errors without being asked for.
+    }
+    sys::poll(&mut fds, timeout);
+    if let Some(pump) = pump
+        && fds[1..].iter().any(|f| f.revents != 0)
+    {
+        if reading {
+            pump.fill();
+        } else {
+            pump.pass_on();
+        }
+    }
+    deadline.is_some()
+}
+
+/// Has the guardian ended? Then everything else has to, and this is mpiexec's exit code.
+fn guardian_ended(guardian: i32) -> Option<i32> {
+    let mut code = None;
+    let mut take = |pid: i32, status: i32| {
+        if pid == guardian {
+            code = Some(if libc::WIFSIGNALED(status) {
+                let signal = libc::WTERMSIG(status);
+                eprintln!(
+                    "mpiexec: its guardian process was killed by {}; ended all ranks",
+                    report::signal_name(signal)
+                );
+                128 + signal
+            } else {
+                libc::WEXITSTATUS(status)
+            });
+        }
+    };
+    while let sys::Waited::Child(pid, status) = sys::wait_any() {
+        take(pid, status);
+    }
+    if code.is_some() {
+        descendants::kill_all(|_, _| {});
+    }
+    code
+}

@@ -1,0 +1,640 @@
+//! The guardian: starts the ranks, brings their output, watches them, and sees to it that none of them or of what
+//! they started outlives the job. It is a process of its own, in a group of its own, so that whatever kills the
+//! front process leaves it to clean up, and the other way round.
+
+use crate::descendants;
+use crate::options::{Files, Options};
+use crate::output::{Sink, Stream};
+use crate::report::{End, Failure, judge, signal_name};
+use crate::spawn::{self, REPORT_LEN, Start, Strings};
+use crate::sys::{self, Epoll, Waited};
+use farpost_job::{JobMemory, RankState};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// From asking the ranks to end to killing them.
+const GRACE: Duration = Duration::from_millis(500);
+/// mpiexec's exit code when `--timeout` ended the job.
+pub const TIMEOUT_CODE: i32 = 124;
+/// On the control pipe: kill everything now. Other bytes are signals to forward.
+pub const KILL_NOW: u8 = 0xff;
+
+const CONTROL: u64 = 0;
+const CHILDREN: u64 = 1;
+const SINKS: u64 = 2;
+const STREAMS: u64 = 16;
+
+/// A program of the job, ready to be started.
+pub struct PreparedApp {
+    pub file: CString,
+    pub args: Strings,
+    pub shell_args: Strings,
+    /// Variables that are the same for all its ranks.
+    pub variables: Vec<CString>,
+    pub directory: Option<CString>,
+}
+
+/// Everything the guardian needs; prepared by the front process.
+pub struct Plan {
+    pub options: Options,
+    pub apps: Vec<PreparedApp>,
+    /// For each rank, which app.
+    pub app_of: Vec<u32>,
+    pub memory: JobMemory,
+    /// For each rank, the hardware threads it is bound to; empty: all.
+    pub cpus: Vec<Vec<usize>>,
+    pub host: String,
+    /// Standard input of each rank; `None`: mpiexec's own.
+    pub stdin: Vec<Option<OwnedFd>>,
+    /// Signals blocked when mpiexec was started.
+    pub mask: libc::sigset_t,
+    /// Signals that are to have their default effect in the ranks.
+    pub default_signals: Vec<i32>,
+}
+
+struct Rank {
+    pid: i32,
+    end: Option<End>,
+}
+
+struct Guardian<'a> {
+    plan: &'a Plan,
+    epoll: Epoll,
+    sinks: Vec<Sink>,
+    sink_watched: Vec<bool>,
+    /// Index of the sink for mpiexec's own messages.
+    messages: usize,
+    streams: Vec<Option<Stream>>,
+    stream_paused: Vec<bool>,
+    ranks: Vec<Rank>,
+    by_pid: HashMap<i32, u32>,
+    errors: OwnedFd,
+    start_errors: HashMap<u32, (String, i32)>,
+    first: Option<Failure>,
+    /// When to kill what has not ended by then.
+    kill_at: Option<Instant>,
+    killed: bool,
+    timeout_at: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+/// Run the job; the result is mpiexec's exit code. `control` brings signals from the front process, and ends
+/// when that dies.
+pub fn run(plan: &Plan, control: &OwnedFd) -> i32 {
+    sys::set_name(c"farpost-guard");
+    sys::adopt_orphans();
+    // SAFETY: takes integers. Out of the group that a shell or a terminal sends signals to.
+    unsafe { libc::setpgid(0, 0) };
+    for signal in crate::front::FORWARDED
+        .iter()
+        .chain(&[libc::SIGTTIN, libc::SIGTTOU, libc::SIGPIPE])
+    {
+        if *signal != libc::SIGCONT {
+            sys::ignore(*signal);
+        }
+    }
+    sys::set_mask(&sys::signal_set(&[libc::SIGCHLD]));
+    match Guardian::new(plan, control) {
+        Ok((mut guardian, errors, children)) => {
+            let code = guardian.job(errors, control, &children);
+            guardian.clean_up(control);
+            code
+        }
+        Err(e) => {
+            eprintln!("mpiexec: cannot watch the ranks: {e}");
+            1
+        }
+    }
+}
+
+impl<'a> Guardian<'a> {
+    fn new(plan: &'a Plan, control: &OwnedFd) -> std::io::Result<(Self, OwnedFd, OwnedFd)> {
+        let (errors, errors_in) = sys::pipe()?;
+        sys::set_nonblocking(&errors)?;
+        let mut sinks = vec![Sink::new(1)];
+        let same = |a: libc::stat, b: libc::stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
+        if !matches!((sys::stat(1), sys::stat(2)), (Ok(a), Ok(b)) if same(a, b)) {
+            sinks.push(Sink::new(2));
+        }
+        let epoll = Epoll::new()?;
+        let children = sys::signal_fd(&[libc::SIGCHLD])?;
+        epoll.add(control.as_fd(), libc::EPOLLIN, CONTROL)?;
+        epoll.add(children.as_fd(), libc::EPOLLIN, CHILDREN)?;
+        let guardian = Guardian {
+            plan,
+            epoll,
+            sink_watched: vec![false; sinks.len()],
+            messages: sinks.len() - 1,
+            sinks,
+            streams: Vec::new(),
+            stream_paused: Vec::new(),
+            ranks: Vec::with_capacity(plan.app_of.len()),
+            by_pid: HashMap::new(),
+            errors,
+            start_errors: HashMap::new(),
+            first: None,
+            kill_at: None,
+            killed: false,
+            timeout_at: plan.options.timeout.map(|t| Instant::now() + t),
+            buffer: vec![0; 64 << 10],
+        };
+        Ok((guardian, errors_in, children))
+    }
+
+    fn say(&mut self, text: &str) {
+        self.sinks[self.messages].say(&format!("mpiexec: {text}"));
+    }
+
+    fn job(&mut self, errors: OwnedFd, control: &OwnedFd, children: &OwnedFd) -> i32 {
+        self.start_all(errors);
+        let mut ready = Vec::new();
+        while self.ranks.iter().any(|r| r.end.is_none()) {
+            self.watch_sinks();
+            self.epoll.wait(self.next_deadline(), &mut ready);
+            for (token, events) in ready.drain(..) {
+                match token {
+                    CONTROL => {
+                        if !self.control(control) {
+                            // The front process is gone; nobody is left to report to.
+                            descendants::kill_all(|_, _| {});
+                            return 1;
+                        }
+                    }
+                    CHILDREN => {
+                        while sys::next_signal(children).is_some() {}
+                        self.reap();
+                    }
+                    sink if sink < STREAMS => self.sinks[(sink - SINKS) as usize].flush(),
+                    stream => self.read((stream - STREAMS) as usize, events),
+                }
+            }
+            self.deadlines();
+        }
+        self.first.as_ref().map_or(0, |f| f.code)
+    }
+
+    fn start_all(&mut self, errors: OwnedFd) {
+        let plan = self.plan;
+        let file_limit = sys::raise_file_limit();
+        let null = File::open("/dev/null").ok();
+        let size = plan.app_of.len() as u32;
+        let job_fd = plan.memory.fd().as_raw_fd();
+        let job_id = plan.memory.id();
+        let mut files: HashMap<PathBuf, OwnedFd> = HashMap::new();
+        for rank in 0..size {
+            let number = plan.app_of[rank as usize];
+            let app = &plan.apps[number as usize];
+            plan.memory.set_appnum(rank, number);
+            let mut variables = app.variables.clone();
+            for (name, value) in crate::environment::for_rank(rank, size, job_fd, &job_id) {
+                variables.push(crate::environment::c_pair(name.as_ref(), value.as_ref()));
+            }
+            let mut writers: Vec<OwnedFd> = Vec::new();
+            let stdio = match self.outputs(rank, &mut files, &mut writers) {
+                Ok([out, err]) => {
+                    let input = plan.stdin[rank as usize].as_ref().map(AsRawFd::as_raw_fd);
+                    let input = input
+                        .or((!self.reads_directly(rank))
+                            .then_some(null.as_ref().map_or(0, |n| n.as_raw_fd())));
+                    [input, out, err]
+                }
+                Err(text) => return self.cannot_start(rank, size, text),
+            };
+            let cpus = crate::cpu_set(&plan.cpus[rank as usize]);
+            let env = Strings::new(variables);
+            let started = spawn::start(&Start {
+                rank,
+                file: &app.file,
+                args: &app.args,
+                shell_args: &app.shell_args,
+                env: &env,
+                directory: app.directory.as_deref(),
+                stdio,
+                job_fd,
+                cpus: cpus.as_ref(),
+                errors: errors.as_raw_fd(),
+                default_signals: &plan.default_signals,
+                mask: &plan.mask,
+                file_limit: file_limit.as_ref(),
+            });
+            match started {
+                Ok(pid) => {
+                    plan.memory.started(rank, pid as u32, number);
+                    self.by_pid.insert(pid, rank);
+                    self.ranks.push(Rank { pid, end: None });
+                    if plan.options.verbose {
+                        let file = app.file.to_string_lossy().into_owned();
+                        self.say(&format!(
+                            "rank {rank} on host {} is process {pid}: {file}",
+                            plan.host
+                        ));
+                    }
+                }
+                Err(e) => return self.cannot_start(rank, size, format!("could not start a process: {e}")),
+            }
+        }
+    }
+
+    /// Rank `rank` reads mpiexec's own standard input.
+    fn reads_directly(&self, rank: u32) -> bool {
+        matches!(self.plan.options.stdin, crate::options::Stdin::Rank(r) if r == rank)
+            && self.plan.stdin[rank as usize].is_none()
+    }
+
+    fn cannot_start(&mut self, rank: u32, size: u32, text: String) {
+        for _ in self.ranks.len()..size as usize {
+            self.ranks.push(Rank {
+                pid: 0,
+                end: Some(End::Exit(0)),
+            });
+        }
+        self.fail(Failure {
+            rank,
+            what: text,
+            code: 1,
+            ends_job: true,
+            weight: 0,
+        });
+    }
+
+    /// Where descriptors 1 and 2 of a rank go; `None`: mpiexec's own. Reading ends become streams, writing ends
+    /// are left in `writers` until the process is started.
+    fn outputs(
+        &mut self,
+        rank: u32,
+        files: &mut HashMap<PathBuf, OwnedFd>,
+        writers: &mut Vec<OwnedFd>,
+    ) -> Result<[Option<RawFd>; 2], String> {
+        let options = &self.plan.options;
+        let mut targets = [None, None];
+        match &options.files {
+            Some(Files::Directory(directory)) => {
+                let directory = directory.join(format!("rank.{rank}"));
+                std::fs::create_dir_all(&directory)
+                    .map_err(|e| format!("could not make directory {}: {e}", directory.display()))?;
+                targets = [Some(directory.join("stdout")), Some(directory.join("stderr"))];
+            }
+            Some(Files::Patterns(out, err)) => {
+                let name = |p: &std::ffi::OsString| crate::expand_pattern(p, rank, &self.plan.host);
+                targets = [out.as_ref().map(name), err.as_ref().map(name)];
+            }
+            None => {}
+        }
+        // A job of one writes where mpiexec would: no copy, and a terminal stays one.
+        let direct = self.plan.app_of.len() == 1 && options.marks.none();
+        let mut fds = [None, None];
+        for (i, target) in targets.into_iter().enumerate() {
+            if i == 1 && options.merge {
+                fds[1] = Some(fds[0].unwrap_or(1));
+                continue;
+            }
+            if let Some(path) = target {
+                if !files.contains_key(&path) {
+                    let file = OpenOptions::new()
+                        .create(true)
+                        .write(true)
+                        .truncate(true)
+                        .open(&path)
+                        .and_then(|_| OpenOptions::new().append(true).open(&path));
+                    let file = file.map_err(|e| format!("could not open {}: {e}", path.display()))?;
+                    files.insert(path.clone(), file.into());
+                }
+                fds[i] = Some(files[&path].as_raw_fd());
+            } else if !direct {
+                let (reader, writer) = sys::pipe().map_err(|e| format!("could not make a pipe: {e}"))?;
+                let watched = sys::set_nonblocking(&reader).and_then(|()| {
+                    self.epoll
+                        .add(reader.as_fd(), libc::EPOLLIN, STREAMS + self.streams.len() as u64)
+                });
+                watched.map_err(|e| format!("could not watch its output: {e}"))?;
+                let sink = if i == 0 { 0 } else { self.messages };
+                let name = ["stdout", "stderr"][i];
+                self.streams.push(Some(Stream::new(reader, rank, sink, name)));
+                self.stream_paused.push(false);
+                fds[i] = Some(writer.as_raw_fd());
+                writers.push(writer);
+            }
+        }
+        Ok(fds)
+    }
+
+    /// What the front process wants. `false`: it is gone.
+    fn control(&mut self, control: &OwnedFd) -> bool {
+        let mut bytes = [0; 64];
+        match sys::read(control.as_raw_fd(), &mut bytes) {
+            Ok(0) => return false,
+            Ok(n) => {
+                for byte in &bytes[..n] {
+                    match *byte {
+                        KILL_NOW => self.kill_all(),
+                        signal => self.signal_ranks(i32::from(signal)),
+                    }
+                }
+            }
+            Err(_) => {}
+        }
+        true
+    }
+
+    fn signal_ranks(&self, signal: i32) {
+        for rank in self.ranks.iter().filter(|r| r.end.is_none()) {
+            // The rank may have left the group it was given.
+            if !sys::kill(-rank.pid, signal) {
+                sys::kill(rank.pid, signal);
+            }
+        }
+    }
+
+    /// Ask the ranks to end; kill them a little later.
+    fn end_ranks(&mut self) {
+        if self.kill_at.is_none() {
+            self.signal_ranks(libc::SIGTERM);
+            self.signal_ranks(libc::SIGCONT);
+            self.kill_at = Some(Instant::now() + GRACE);
+        }
+    }
+
+    fn kill_all(&mut self) {
+        self.signal_ranks(libc::SIGKILL);
+        for pid in descendants::list() {
+            sys::kill(pid, libc::SIGKILL);
+        }
+        self.killed = true;
+        self.kill_at = None;
+    }
+
+    fn reap(&mut self) {
+        let mut failures = Vec::new();
+        while let Waited::Child(pid, status) = sys::wait_any() {
+            let Some(rank) = self.by_pid.remove(&pid) else {
+                continue;
+            };
+            let end = if libc::WIFSIGNALED(status) {
+                End::Signal(libc::WTERMSIG(status))
+            } else {
+                End::Exit(libc::WEXITSTATUS(status))
+            };
+            self.ranks[rank as usize].end = Some(end);
+            if self.plan.options.verbose {
+                let how = match end {
+                    End::Exit(code) => format!("exited with code {code}"),
+                    End::Signal(signal) => format!("was killed by {}", signal_name(signal)),
+                };
+                self.say(&format!("rank {rank} {how}"));
+            }
+            if self.first.as_ref().is_none_or(|f| !f.ends_job) {
+                failures.extend(self.judge(rank, end));
+            }
+        }
+        // A rank that has aborted but not ended yet is the cause of what others do about it.
+        if !failures.is_empty() {
+            let memory = &self.plan.memory;
+            let aborting = (0..self.ranks.len() as u32)
+                .filter(|r| self.ranks[*r as usize].end.is_none() && memory.state(*r) == RankState::Aborted);
+            failures.extend(
+                aborting
+                    .filter_map(|r| judge(r, End::Exit(1), RankState::Aborted, || memory.abort_reason(r))),
+            );
+            failures.sort_by_key(|f: &Failure| f.weight);
+            let first = failures.swap_remove(0);
+            self.fail(first);
+        }
+    }
+
+    fn judge(&mut self, rank: u32, end: End) -> Option<Failure> {
+        if end == End::Exit(127) {
+            let mut report = [0; REPORT_LEN];
+            while let Ok(REPORT_LEN) = sys::read(self.errors.as_raw_fd(), &mut report) {
+                let (rank, what, code) = spawn::read_report(&report);
+                self.start_errors.insert(rank, (what, code));
+            }
+            if let Some((what, code)) = self.start_errors.remove(&rank) {
+                return Some(Failure {
+                    rank,
+                    what,
+                    code,
+                    ends_job: true,
+                    weight: 0,
+                });
+            }
+        }
+        let memory = &self.plan.memory;
+        judge(rank, end, memory.state(rank), || memory.abort_reason(rank))
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        // What the rank has said comes before what is said about it.
+        for id in 0..self.streams.len() {
+            if self.streams[id].as_ref().is_some_and(|s| s.rank == failure.rank) {
+                self.drain(id, 1 << 20);
+            }
+        }
+        let others = self.ranks.iter().filter(|r| r.end.is_none()).count();
+        let end = if failure.ends_job && others > 0 {
+            "; ending the others"
+        } else {
+            ""
+        };
+        if !self.plan.options.quiet {
+            self.say(&format!(
+                "rank {} on host {} {}{end}",
+                failure.rank, self.plan.host, failure.what
+            ));
+        }
+        let ends_job = failure.ends_job;
+        // The first failure decides, unless it was one that lets the job go on.
+        if self.first.is_none() {
+            self.first = Some(failure);
+        } else if let Some(first) = &mut self.first {
+            first.ends_job |= ends_job;
+        }
+        if ends_job {
+            self.end_ranks();
+        }
+    }
+
+    fn next_deadline(&self) -> i32 {
+        let partial = self
+            .streams
+            .iter()
+            .flatten()
+            .filter_map(|s| s.due(&self.sinks[s.sink]));
+        let next = partial.chain(self.kill_at).chain(self.timeout_at).min();
+        next.map_or(-1, |at| {
+            at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
+        })
+    }
+
+    fn deadlines(&mut self) {
+        let now = Instant::now();
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_all();
+        }
+        if self.timeout_at.is_some_and(|at| at <= now) {
+            self.timeout_at = None;
+            let limit = self.plan.options.timeout.unwrap_or_default();
+            self.say(&format!(
+                "the job did not end within {} s (--timeout); ending it",
+                limit.as_secs_f64()
+            ));
+            if self.first.is_none() {
+                let what = String::new();
+                self.first = Some(Failure {
+                    rank: 0,
+                    what,
+                    code: TIMEOUT_CODE,
+                    ends_job: true,
+                    weight: 0,
+                });
+            }
+            self.end_ranks();
+        }
+        for id in 0..self.streams.len() {
+            let Some(stream) = &mut self.streams[id] else {
+                continue;
+            };
+            let sink = &mut self.sinks[stream.sink];
+            if stream.due(sink).is_some_and(|at| at <= now) {
+                stream.finish(id, sink, self.plan.options.marks);
+            }
+        }
+    }
+
+    /// Read once from a stream.
+    fn read(&mut self, id: usize, _events: u32) {
+        if let Some(Some(_)) = self.streams.get(id) {
+            self.drain(id, 1);
+        }
+    }
+
+    /// Read from a stream until it is empty, ends, or gave `limit` bytes.
+    fn drain(&mut self, id: usize, limit: usize) {
+        let mut taken = 0;
+        while taken < limit {
+            let Some(stream) = &mut self.streams[id] else {
+                return;
+            };
+            let sink = &mut self.sinks[stream.sink];
+            match sys::read(stream.fd.as_raw_fd(), &mut self.buffer) {
+                Ok(0) => {
+                    stream.finish(id, sink, self.plan.options.marks);
+                    self.streams[id] = None;
+                }
+                Ok(n) => {
+                    stream.take(id, sink, self.plan.options.marks, &self.buffer[..n]);
+                    taken += n;
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Watch what waits to be written, pause streams whose sink is full, close those whose sink is gone.
+    fn watch_sinks(&mut self) {
+        for i in 0..self.sinks.len() {
+            let sink = &mut self.sinks[i];
+            if let Some(error) = sink.broken.take() {
+                // From now on the ranks find nobody reading either.
+                for stream in &mut self.streams {
+                    if stream.as_ref().is_some_and(|s| s.sink == i) {
+                        *stream = None;
+                    }
+                }
+                if error.raw_os_error() != Some(libc::EPIPE) && i != self.messages {
+                    self.say(&format!("cannot write output: {error}"));
+                }
+                continue;
+            }
+            let (waiting, full, watched) = (sink.is_waiting(), sink.is_full(), sink.watched());
+            if waiting != self.sink_watched[i] {
+                // SAFETY: the sink keeps the descriptor open, longer than this call.
+                let fd = unsafe { BorrowedFd::borrow_raw(watched) };
+                if waiting {
+                    let _ = self.epoll.add(fd, libc::EPOLLOUT, SINKS + i as u64);
+                } else {
+                    self.epoll.remove(fd);
+                }
+                self.sink_watched[i] = waiting;
+            }
+            for (id, stream) in self.streams.iter().enumerate() {
+                let Some(stream) = stream.as_ref().filter(|s| s.sink == i) else {
+                    continue;
+                };
+                if full != self.stream_paused[id] {
+                    if full {
+                        self.epoll.remove(stream.fd.as_fd());
+                    } else {
+                        let _ = self
+                            .epoll
+                            .add(stream.fd.as_fd(), libc::EPOLLIN, STREAMS + id as u64);
+                    }
+                    self.stream_paused[id] = full;
+                }
+            }
+        }
+    }
+
+    /// After the last rank has ended: end what they left behind, pass on the last output.
+    fn clean_up(&mut self, control: &OwnedFd) {
+        descendants::kill_all(|_, _| {});
+        for id in 0..self.streams.len() {
+            loop {
+                self.drain(id, 1);
+                let Some((fd, sink)) = self.streams[id].as_ref().map(|s| (s.fd.as_raw_fd(), s.sink)) else {
+                    break;
+                };
+                if self.sinks[sink].is_full() && !self.settle(control) {
+                    return;
+                }
+                let mut fds = [libc::pollfd {
+                    fd,
+                    events: libc::POLLIN,
+                    revents: 0,
+                }];
+                sys::poll(&mut fds, 0);
+                if fds[0].revents == 0 {
+                    break;
+                }
+            }
+            if let Some(mut stream) = self.streams[id].take() {
+                stream.finish(id, &mut self.sinks[stream.sink], self.plan.options.marks);
+            }
+        }
+        self.settle(control);
+    }
+
+    /// Wait until all that is queued is written. `false`: the user does not want to wait, or is gone.
+    fn settle(&mut self, control: &OwnedFd) -> bool {
+        while let Some(sink) = self.sinks.iter_mut().find(|s| s.is_waiting()) {
+            let mut fds = [
+                libc::pollfd {
+                    fd: sink.watched(),
+                    events: libc::POLLOUT,
+                    revents: 0,
+                },
+                libc::pollfd {
+                    fd: control.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                },
+            ];
+            sys::poll(&mut fds, -1);
+            if fds[1].revents != 0 {
+                let mut bytes = [0; 64];
+                let n = sys::read(control.as_raw_fd(), &mut bytes).unwrap_or(0);
+                if n == 0 || bytes[..n].contains(&KILL_NOW) {
+                    return false;
+                }
+            }
+            if fds[0].revents != 0 {
+                sink.flush();
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,48 @@
+//! The text of `mpiexec --help`.
+
+pub const TEXT: &str = "\
+usage: mpiexec [options] PROGRAM [arguments] [: [options] PROGRAM [arguments] ...]
+
+Starts the ranks of a job on this host and stays until they have ended. Options may be written as for MPICH's or
+Open MPI's launchers, with one dash or two, with '=' or a space before the value.
+
+What to run
+  -n N, -np N, -c N        ranks that run the next program (default 1)
+  :                        separates programs of one job
+  -configfile FILE         programs from a file, one per line, # begins a comment
+  -wdir DIR, -wd, --chdir  where the program runs
+  -path DIRS               where to look for the program before PATH
+  -host NAMES, -H          accepted for this host; likewise -hostfile FILE, -f, -machinefile
+  -ppn N, -npernode N      ranks per host, if -n is not given
+
+Environment
+  -env NAME VALUE          set for the next program; -genv for all programs
+  -x NAME[=VALUE]          export or set, for all programs
+  -envall, -envnone, -envlist A,B   what the next program sees of mpiexec's environment; -genv... for all
+
+Cores
+  --bind-to WHAT           none (default), core, hwthread, socket, numa
+  --map-by WHAT            slot, core, hwthread, socket, numa, node, with :PE=N for N cores a rank; ppr:N:node
+  --use-hwthread-cpus      hardware threads count as cores
+  --report-bindings        say which rank is bound where
+
+Input and output
+  -stdin RANK|all|none     who reads mpiexec's standard input (default 0)
+  -l, -prepend-rank        begin lines with [rank]
+  --tag-output             begin lines with [job,rank]<stream>
+  --timestamp-output       begin lines with the time
+  --merge-stderr-to-stdout one stream
+  --output-filename DIR    write DIR/rank.N/stdout and DIR/rank.N/stderr instead
+  -outfile-pattern NAME    write to files, %r stands for the rank, %h for the host; -errfile-pattern likewise
+
+Other
+  --timeout S              end the job after S seconds, exit code 124 (also MPIEXEC_TIMEOUT=S)
+  -v, -q                   say what is done; do not say how ranks failed
+  --version, --help
+  --oversubscribe, --allow-run-as-root, --rank-by, ...   accepted, not needed
+  --mca NAME VALUE         accepted, without effect
+
+The exit code is that of the first rank that failed: its own, the code given to MPI_Abort, or 128 + the signal that
+killed it. When a rank fails, the others are ended. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and
+SIGCONT are passed on to the ranks; a second Ctrl-C kills them.
+";

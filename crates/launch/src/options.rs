@@ -1,0 +1,691 @@
+//! The command line of `mpiexec`: options in Hydra's and Open MPI's spellings, with one dash or two, values
+//! after a space or `=`. Everything is refused or understood here; nothing is guessed later.
+
+use crate::cores::{Bind, Map};
+use crate::environment::{Base, Rules};
+use crate::{Refusal, hosts, words};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One program of a job: what stands between two `:`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct App {
+    /// Ranks that run it.
+    pub ranks: Option<u32>,
+    /// The program, as given.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its environment, beyond what the job says.
+    pub rules: Rules,
+    /// Where it runs; where mpiexec runs if not given.
+    pub directory: Option<PathBuf>,
+    /// Where to look for the program before `PATH`.
+    pub path: Option<OsString>,
+}
+
+/// Who gets what comes in on mpiexec's standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// One rank; the others read nothing.
+    Rank(u32),
+    /// Every rank gets a copy.
+    All,
+    /// Nobody.
+    Nobody,
+}
+
+/// Where the ranks' output goes instead of mpiexec's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// `DIR/rank.N/stdout` and `DIR/rank.N/stderr`.
+    Directory(PathBuf),
+    /// File names with `%r` for the rank; either may be absent.
+    Patterns(Option<OsString>, Option<OsString>),
+}
+
+/// How lines are marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// `[rank] `
+    pub rank: bool,
+    /// `[job,rank]<stream>: `
+    pub tag: bool,
+    /// The time.
+    pub time: bool,
+}
+
+impl Marks {
+    /// Lines are passed on as they are.
+    pub fn none(&self) -> bool {
+        !(self.rank || self.tag || self.time)
+    }
+}
+
+/// A whole command line, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The programs, at least one.
+    pub apps: Vec<App>,
+    /// Environment for all programs.
+    pub rules: Rules,
+    /// What each rank is bound to.
+    pub bind: Bind,
+    /// Which cores come first.
+    pub map: Map,
+    /// Cores per rank when bound.
+    pub cores_per_rank: u32,
+    /// Hardware threads count as cores.
+    pub use_hwthreads: bool,
+    /// Say what is bound where.
+    pub report_bindings: bool,
+    /// How lines are marked.
+    pub marks: Marks,
+    /// Standard error goes where standard output goes.
+    pub merge: bool,
+    /// Output to files.
+    pub files: Option<Files>,
+    /// End the job after this time.
+    pub timeout: Option<Duration>,
+    /// Who reads standard input.
+    pub stdin: Stdin,
+    /// Say what is done.
+    pub verbose: bool,
+    /// Do not say how ranks failed.
+    pub quiet: bool,
+    /// Things to tell the user that are no errors, a line each.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            apps: Vec::new(),
+            rules: Rules::default(),
+            bind: Bind::None,
+            map: Map::Core,
+            cores_per_rank: 1,
+            use_hwthreads: false,
+            report_bindings: false,
+            marks: Marks::default(),
+            merge: false,
+            files: None,
+            timeout: None,
+            stdin: Stdin::Rank(0),
+            verbose: false,
+            quiet: false,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// What a command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Run a job.
+    Run(Box<Options>),
+    /// Print the help.
+    Help,
+    /// Print the version.
+    Version,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Ranks,
+    PerNode,
+    ConfigFile,
+    Host,
+    HostFile,
+    Directory,
+    Env,
+    Genv,
+    EnvBase(Base2, bool),
+    Export,
+    Path,
+    BindTo,
+    MapBy,
+    CoresPerRank,
+    HwThreads,
+    ReportBindings,
+    Tag,
+    Time,
+    PrependRank,
+    Output,
+    OutputFilename,
+    OutFile,
+    ErrFile,
+    Merge,
+    Timeout,
+    Stdin,
+    Verbose,
+    Quiet,
+    Help,
+    Version,
+    /// Accepted, and true or pointless here; takes this many values.
+    Ignored(usize),
+    /// Accepted with a warning; takes this many values.
+    NoEffect(usize),
+    Mca,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Base2 {
+    All,
+    None,
+    List,
+}
+
+/// All options: names without dashes, and what they mean. Values are taken as the meaning needs them.
+const TABLE: &[(&[&str], Key)] = &[
+    (&["n", "np", "c"], Key::Ranks),
+    (&["ppn", "perhost", "npernode", "N"], Key::PerNode),
+    (&["configfile", "app"], Key::ConfigFile),
+    (&["host", "hosts", "H"], Key::Host),
+    (&["hostfile", "f", "machinefile", "machine"], Key::HostFile),
+    (&["wdir", "wd", "chdir"], Key::Directory),
+    (&["env"], Key::Env),
+    (&["genv"], Key::Genv),
+    (&["envall"], Key::EnvBase(Base2::All, false)),
+    (&["envnone"], Key::EnvBase(Base2::None, false)),
+    (&["envlist"], Key::EnvBase(Base2::List, false)),
+    (&["genvall"], Key::EnvBase(Base2::All, true)),
+    (&["genvnone"], Key::EnvBase(Base2::None, true)),
+    (&["genvlist"], Key::EnvBase(Base2::List, true)),
+    (&["x"], Key::Export),
+    (&["path"], Key::Path),
+    (&["bind-to", "binding"], Key::BindTo),
+    (&["map-by"], Key::MapBy),
+    (&["cpus-per-rank", "cpus-per-proc"], Key::CoresPerRank),
+    (&["use-hwthread-cpus"], Key::HwThreads),
+    (&["report-bindings"], Key::ReportBindings),
+    (&["tag-output"], Key::Tag),
+    (&["timestamp-output"], Key::Time),
+    (&["l", "prepend-rank"], Key::PrependRank),
+    (&["output"], Key::Output),
+    (&["output-filename"], Key::OutputFilename),
+    (&["outfile-pattern", "outfile"], Key::OutFile),
+    (&["errfile-pattern", "errfile"], Key::ErrFile),
+    (&["merge-stderr-to-stdout"], Key::Merge),
+    (&["timeout"], Key::Timeout),
+    (&["stdin", "s"], Key::Stdin),
+    (&["v", "verbose", "d", "debug"], Key::Verbose),
+    (&["q", "quiet"], Key::Quiet),
+    (&["h", "help"], Key::Help),
+    (&["V", "version", "info"], Key::Version),
+    (&["mca", "gmca", "omca", "gomca", "prtemca", "pmixmca"], Key::Mca),
+    (
+        &[
+            "oversubscribe",
+            "nooversubscribe",
+            "no-oversubscribe",
+            "allow-run-as-root",
+            "bynode",
+            "byslot",
+            "localonly",
+            "enable-recovery",
+            "disable-hostname-propagation",
+            "print-all-exitcodes",
+            "nolocal",
+            "novm",
+            "tag",
+            "do-not-launch",
+            "display-map",
+            "display-allocation",
+            "disable-x",
+            "enable-x",
+            "prepend-timestamp",
+        ],
+        Key::Ignored(0),
+    ),
+    (
+        &["rank-by", "stream-buffering", "personality", "localhost", "usize"],
+        Key::Ignored(1),
+    ),
+    (&["display", "runtime-options"], Key::Ignored(1)),
+    (
+        &[
+            "launcher",
+            "launcher-exec",
+            "rmk",
+            "iface",
+            "prefix",
+            "cpu-set",
+            "cpu-list",
+            "with-ft",
+            "order-nodes",
+            "topolib",
+        ],
+        Key::NoEffect(1),
+    ),
+    (&["disable-auto-cleanup", "preload-binary"], Key::NoEffect(0)),
+];
+
+fn refusal(text: impl Into<String>) -> Refusal {
+    Refusal::usage(text)
+}
+
+fn shown(text: &OsStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+/// The arguments of one app that are not read yet.
+struct Args {
+    rest: VecDeque<OsString>,
+    /// The option being read, as written, and its `=value` if it had one.
+    option: String,
+    attached: Option<OsString>,
+}
+
+impl Args {
+    fn value(&mut self, what: &str) -> Result<OsString, Refusal> {
+        let value = self.attached.take().or_else(|| self.rest.pop_front());
+        value.ok_or_else(|| refusal(format!("{} needs a value: {what}", self.option)))
+    }
+
+    fn text(&mut self, what: &str) -> Result<String, Refusal> {
+        let value = self.value(what)?;
+        value
+            .into_string()
+            .map_err(|v| refusal(format!("{} {}: {what}", self.option, shown(&v))))
+    }
+
+    fn number(&mut self, what: &str, min: u32, max: u32) -> Result<u32, Refusal> {
+        let text = self.text(what)?;
+        match text.trim().parse::<u32>() {
+            Ok(n) if (min..=max).contains(&n) => Ok(n),
+            _ => Err(refusal(format!(
+                "{} {text}: {what} must be a number from {min} to {max}",
+                self.option
+            ))),
+        }
+    }
+
+    fn list(&mut self, what: &str) -> Result<Vec<OsString>, Refusal> {
+        let value = self.value(what)?;
+        Ok(value
+            .as_bytes()
+            .split(|b| *b == b',')
+            .filter(|n| !n.is_empty())
+            .map(|n| OsStr::from_bytes(n).to_owned())
+            .collect())
+    }
+
+    /// `NAME VALUE` or `NAME=VALUE`.
+    fn pair(&mut self) -> Result<(OsString, OsString), Refusal> {
+        let first = self.value("NAME VALUE")?;
+        let (name, value) = match split_pair(&first) {
+            Some(pair) => pair,
+            None => {
+                let value = self.value("NAME VALUE; the value is missing")?;
+                (first, value)
+            }
+        };
+        check_name(&self.option, &name)?;
+        Ok((name, value))
+    }
+}
+
+fn split_pair(text: &OsStr) -> Option<(OsString, OsString)> {
+    let at = text.as_bytes().iter().position(|b| *b == b'=')?;
+    let (name, value) = (&text.as_bytes()[..at], &text.as_bytes()[at + 1..]);
+    Some((
+        OsStr::from_bytes(name).to_owned(),
+        OsStr::from_bytes(value).to_owned(),
+    ))
+}
+
+fn check_name(option: &str, name: &OsStr) -> Result<(), Refusal> {
+    if name.is_empty() {
+        return Err(refusal(format!("{option}: the name of a variable is empty")));
+    }
+    Ok(())
+}
+
+/// Find an option by its text with dashes. `-n4` is read as `-n 4`.
+fn look_up(text: &[u8]) -> Option<(Key, Option<OsString>)> {
+    let name = text.strip_prefix(b"--").or_else(|| text.strip_prefix(b"-"))?;
+    let (name, value) = match name.iter().position(|b| *b == b'=') {
+        Some(at) => (&name[..at], Some(OsString::from_vec(name[at + 1..].to_vec()))),
+        None => (name, None),
+    };
+    let find = |name: &[u8]| {
+        TABLE
+            .iter()
+            .find(|(names, _)| names.iter().any(|n| n.as_bytes() == name))
+            .map(|t| t.1)
+    };
+    if let Some(key) = find(name) {
+        return Some((key, value));
+    }
+    let digits = name.iter().position(u8::is_ascii_digit)?;
+    let all_digits = name[digits..].iter().all(u8::is_ascii_digit);
+    match find(&name[..digits]) {
+        Some(key @ Key::Ranks) if all_digits && value.is_none() => {
+            Some((key, Some(OsString::from_vec(name[digits..].to_vec()))))
+        }
+        _ => None,
+    }
+}
+
+/// Understand a command line (without the program's own name). `env` looks up a variable.
+///
+/// # Errors
+/// One line that says which argument is wrong and what is allowed.
+pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Result<Request, Refusal> {
+    let mut parser = Parser {
+        options: Options::default(),
+        per_node: None,
+        from_file: false,
+    };
+    if let Some(text) = env("MPIEXEC_TIMEOUT") {
+        parser.options.timeout = Some(seconds("MPIEXEC_TIMEOUT", &shown(&text))?);
+    }
+    if let Some(request) = parser.line(args, true)? {
+        return Ok(request);
+    }
+    let mut options = parser.options;
+    if options.apps.is_empty() {
+        return Err(refusal(
+            "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)",
+        ));
+    }
+    let default = parser.per_node.unwrap_or(1);
+    options
+        .apps
+        .iter_mut()
+        .for_each(|a| a.ranks = a.ranks.or(Some(default)));
+    let total: u64 = options.apps.iter().map(|a| u64::from(a.ranks.unwrap_or(0))).sum();
+    let max = farpost_job::layout::MAX_RANKS;
+    if total > max.into() {
+        return Err(refusal(format!(
+            "{total} ranks in all; a job has 1 to {max} ranks"
+        )));
+    }
+    if let Stdin::Rank(rank) = options.stdin
+        && u64::from(rank) >= total
+    {
+        return Err(refusal(format!(
+            "-stdin {rank}: the job has ranks 0 to {}",
+            total - 1
+        )));
+    }
+    Ok(Request::Run(Box::new(options)))
+}
+
+fn seconds(option: &str, text: &str) -> Result<Duration, Refusal> {
+    match text.trim().parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= 1e9 => Ok(Duration::from_secs_f64(s)),
+        _ => Err(refusal(format!(
+            "{option} {text}: must be a number of seconds above 0"
+        ))),
+    }
+}
+
+struct Parser {
+    options: Options,
+    per_node: Option<u32>,
+    from_file: bool,
+}
+
+impl Parser {
+    /// Read the apps of one line: the command line, or a line of a configuration file.
+    fn line(&mut self, args: Vec<OsString>, command_line: bool) -> Result<Option<Request>, Refusal> {
+        let parts: Vec<Vec<OsString>> = args.split(|a| a == ":").map(<[OsString]>::to_vec).collect();
+        let many = parts.len() > 1;
+        for part in parts {
+            if part.is_empty() && many {
+                return Err(refusal("nothing on one side of ':'; each side needs a program"));
+            }
+            if let Some(request) = self.app(part, many || !command_line)? {
+                return Ok(Some(request));
+            }
+        }
+        Ok(None)
+    }
+
+    fn app(&mut self, args: Vec<OsString>, program_needed: bool) -> Result<Option<Request>, Refusal> {
+        let mut app = App::default();
+        let mut args = Args {
+            rest: args.into(),
+            option: String::new(),
+            attached: None,
+        };
+        let mut files_before = self.options.apps.len();
+        while let Some(first) = args.rest.pop_front() {
+            let text = first.as_bytes();
+            if text.len() < 2 || text[0] != b'-' || text == b"--" {
+                app.program = if text == b"--" {
+                    args.value("the program")?
+                } else {
+                    first
+                };
+                app.args = std::mem::take(&mut args.rest).into();
+                break;
+            }
+            let Some((key, attached)) = look_up(text) else {
+                return Err(refusal(format!(
+                    "unknown option {}; --help lists the options",
+                    shown(&first)
+                )));
+            };
+            args.option =
+                String::from_utf8_lossy(text.split(|b| *b == b'=').next().unwrap_or(text)).into_owned();
+            args.attached = attached;
+            if let Some(request) = self.option(key, &mut app, &mut args)? {
+                return Ok(Some(request));
+            }
+            if args.attached.is_some() {
+                return Err(refusal(format!("{}: takes no value", args.option)));
+            }
+            if self.options.apps.len() != files_before && key == Key::ConfigFile {
+                files_before = usize::MAX;
+            }
+        }
+        if !app.program.is_empty() {
+            self.options.apps.push(app);
+        } else if files_before != usize::MAX && (program_needed || app.ranks.is_some()) {
+            return Err(refusal(
+                "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)",
+            ));
+        }
+        Ok(None)
+    }
+
+    fn option(&mut self, key: Key, app: &mut App, args: &mut Args) -> Result<Option<Request>, Refusal> {
+        let o = &mut self.options;
+        match key {
+            Key::Ranks => {
+                app.ranks = Some(args.number("the number of ranks", 1, farpost_job::layout::MAX_RANKS)?);
+            }
+            Key::PerNode => {
+                self.per_node = Some(args.number("ranks per host", 1, farpost_job::layout::MAX_RANKS)?)
+            }
+            Key::ConfigFile => return self.config_file(args),
+            Key::Host => {
+                for host in args.list("names of hosts")? {
+                    hosts::check(&shown(&host))?;
+                }
+            }
+            Key::HostFile => hosts::check_file(&args.value("a file with names of hosts")?)?,
+            Key::Directory => app.directory = Some(args.value("a directory")?.into()),
+            Key::Env => app.rules.set.push(args.pair()?),
+            Key::Genv => o.rules.set.push(args.pair()?),
+            Key::Export => {
+                let value = args.value("NAME or NAME=VALUE")?;
+                match split_pair(&value) {
+                    Some(pair) => {
+                        check_name(&args.option, &pair.0)?;
+                        o.rules.set.push(pair);
+                    }
+                    None => o.rules.export.push(value),
+                }
+            }
+            Key::EnvBase(base, global) => {
+                let base = match base {
+                    Base2::All => Base::All,
+                    Base2::None => Base::Nothing,
+                    Base2::List => Base::List(args.list("names of variables, separated by commas")?),
+                };
+                let rules = if global { &mut o.rules } else { &mut app.rules };
+                rules.base = Some(base);
+            }
+            Key::Path => app.path = Some(args.value("directories, separated by ':'")?),
+            Key::BindTo => {
+                let text = args.text(Bind::ALLOWED)?;
+                (o.bind, o.cores_per_rank) = Bind::parse(&text, o.cores_per_rank).ok_or_else(|| {
+                    refusal(format!(
+                        "{} {text}: must be one of {}",
+                        args.option,
+                        Bind::ALLOWED
+                    ))
+                })?;
+            }
+            Key::MapBy => {
+                let text = args.text(Map::ALLOWED)?;
+                let parsed = Map::parse(&text).ok_or_else(|| {
+                    refusal(format!("{} {text}: must be one of {}", args.option, Map::ALLOWED))
+                })?;
+                o.map = parsed.map;
+                o.cores_per_rank = parsed.cores_per_rank.unwrap_or(o.cores_per_rank);
+                self.per_node = parsed.per_node.or(self.per_node);
+            }
+            Key::CoresPerRank => o.cores_per_rank = args.number("cores per rank", 1, 4096)?,
+            Key::HwThreads => o.use_hwthreads = true,
+            Key::ReportBindings => o.report_bindings = true,
+            Key::Tag => o.marks.tag = true,
+            Key::Time => o.marks.time = true,
+            Key::PrependRank => o.marks.rank = true,
+            Key::Output => {
+                const ALLOWED: &str = "a list of tag, rank, timestamp, merge, file=DIR, dir=DIR";
+                for word in args.list(ALLOWED)? {
+                    match word.as_bytes() {
+                        b"tag" | b"tag-detailed" => o.marks.tag = true,
+                        b"rank" => o.marks.rank = true,
+                        b"timestamp" => o.marks.time = true,
+                        b"merge" => o.merge = true,
+                        b => match split_pair(OsStr::from_bytes(b)) {
+                            Some((n, v))
+                                if (n == "file" || n == "dir" || n == "directory") && !v.is_empty() =>
+                            {
+                                o.files = Some(Files::Directory(v.into()));
+                            }
+                            _ => {
+                                return Err(refusal(format!(
+                                    "{} {}: must be {ALLOWED}",
+                                    args.option,
+                                    shown(&word)
+                                )));
+                            }
+                        },
+                    }
+                }
+            }
+            Key::OutputFilename => o.files = Some(Files::Directory(args.value("a directory")?.into())),
+            Key::OutFile | Key::ErrFile => {
+                let pattern = args.value("a file name, %r stands for the rank")?;
+                let (mut out, mut err) = match o.files.take() {
+                    Some(Files::Patterns(out, err)) => (out, err),
+                    _ => (None, None),
+                };
+                *(if key == Key::OutFile { &mut out } else { &mut err }) = Some(pattern);
+                o.files = Some(Files::Patterns(out, err));
+            }
+            Key::Merge => o.merge = true,
+            Key::Timeout => {
+                let text = args.text("seconds")?;
+                o.timeout = Some(seconds(&args.option, &text)?);
+            }
+            Key::Stdin => {
+                const ALLOWED: &str = "a rank, all or none";
+                let text = args.text(ALLOWED)?;
+                o.stdin = match text.as_str() {
+                    "all" => Stdin::All,
+                    "none" => Stdin::Nobody,
+                    rank => Stdin::Rank(
+                        rank.parse()
+                            .map_err(|_| refusal(format!("{} {rank}: must be {ALLOWED}", args.option)))?,
+                    ),
+                };
+            }
+            Key::Verbose => o.verbose = true,
+            Key::Quiet => o.quiet = true,
+            Key::Help => return Ok(Some(Request::Help)),
+            Key::Version => return Ok(Some(Request::Version)),
+            Key::Ignored(values) | Key::NoEffect(values) => {
+                for _ in 0..values {
+                    args.value("one value")?;
+                }
+                if matches!(key, Key::NoEffect(_)) {
+                    o.warnings.push(format!("{} has no effect here", args.option));
+                }
+            }
+            Key::Mca => {
+                let name = args.text("NAME VALUE")?;
+                args.value("NAME VALUE; the value is missing")?;
+                let harmless = [
+                    "warn",
+                    "oversubscribe",
+                    "help_aggregate",
+                    "single_copy",
+                    "verbose",
+                ];
+                if !harmless.iter().any(|h| name.contains(h)) && !o.warnings.iter().any(|w| w.contains("mca"))
+                {
+                    o.warnings.push(format!(
+                        "{} {name}: parameters of Open MPI have no effect here",
+                        args.option
+                    ));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn config_file(&mut self, args: &mut Args) -> Result<Option<Request>, Refusal> {
+        let name = args.value("a file with one program per line")?;
+        if self.from_file {
+            return Err(refusal(format!(
+                "{} {}: a configuration file cannot name another",
+                args.option,
+                shown(&name)
+            )));
+        }
+        let text = std::fs::read(&name).map_err(|e| {
+            refusal(format!(
+                "{} {}: cannot read the file: {e}",
+                args.option,
+                shown(&name)
+            ))
+        })?;
+        self.from_file = true;
+        for (number, line) in text.split(|b| *b == b'\n').enumerate() {
+            let at = |e: Refusal| Refusal {
+                text: format!("{} line {}: {}", shown(&name), number + 1, e.text),
+                ..e
+            };
+            let words = words::split(line).map_err(|e| at(refusal(e)))?;
+            if !words.is_empty()
+                && let Some(request) = self.line(words, false).map_err(at)?
+            {
+                return Ok(Some(request));
+            }
+        }
+        self.from_file = false;
+        if self.options.apps.is_empty() {
+            return Err(refusal(format!(
+                "{} {}: the file names no program",
+                args.option,
+                shown(&name)
+            )));
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+#[path = "options_tests.rs"]
+mod tests;

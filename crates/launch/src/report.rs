@@ -1,0 +1,128 @@
+//! What is said about ranks that failed, and the exit code that follows.
+
+use farpost_job::RankState;
+
+/// How a rank's process ended, as `waitpid` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It exited with this code.
+    Exit(i32),
+    /// A signal killed it.
+    Signal(i32),
+}
+
+/// A rank that did not end as it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub rank: u32,
+    /// What happened, as the end of a sentence about the rank.
+    pub what: String,
+    /// mpiexec's exit code.
+    pub code: i32,
+    /// The other ranks must be ended.
+    pub ends_job: bool,
+    /// Of several failures seen together, the one of least weight is the cause.
+    pub weight: u8,
+}
+
+/// Judge the end of a rank. `None`: all is well.
+pub fn judge(
+    rank: u32,
+    end: End,
+    state: RankState,
+    abort: impl FnOnce() -> (i32, String),
+) -> Option<Failure> {
+    let failure = |what: String, code, ends_job, weight| {
+        Some(Failure {
+            rank,
+            what,
+            code,
+            ends_job,
+            weight,
+        })
+    };
+    match (end, state) {
+        (_, RankState::Aborted) => {
+            let (code, message) = abort();
+            let reason = if message.is_empty() {
+                String::new()
+            } else {
+                format!(": {message}")
+            };
+            failure(
+                format!("aborted with code {code}{reason}"),
+                farpost_job::exit_status(code),
+                true,
+                1,
+            )
+        }
+        (End::Signal(signal), _) => failure(
+            format!("killed by {}", signal_name(signal)),
+            128 + signal,
+            true,
+            0,
+        ),
+        (End::Exit(0), RankState::Initialised) => {
+            failure("exited with code 0 without MPI_Finalize".into(), 1, true, 2)
+        }
+        (End::Exit(0), _) => None,
+        (End::Exit(code), RankState::Initialised) => failure(
+            format!("exited with code {code} without MPI_Finalize"),
+            code,
+            true,
+            2,
+        ),
+        // It has taken leave of the others: they may finish what they do.
+        (End::Exit(code), RankState::Finalised) => {
+            failure(format!("exited with code {code}"), code, false, 3)
+        }
+        (End::Exit(code), _) => failure(format!("exited with code {code}"), code, true, 2),
+    }
+}
+
+/// A signal as people know it.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL, illegal instruction",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT, aborted",
+        libc::SIGBUS => "SIGBUS, bus error",
+        libc::SIGFPE => "SIGFPE, arithmetic error",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV, segmentation fault",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE, broken pipe",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU, processor time limit",
+        libc::SIGXFSZ => "SIGXFSZ, file size limit",
+        libc::SIGSYS => "SIGSYS, bad system call",
+        _ => return format!("signal {signal}"),
+    };
+    format!("signal {signal} ({name})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_judged() {
+        let j = |end, state| judge(3, end, state, || (0x100, "reason".into()));
+        assert_eq!(j(End::Exit(0), RankState::Started), None);
+        assert_eq!(j(End::Exit(0), RankState::Finalised), None);
+        let f = j(End::Signal(11), RankState::Initialised).unwrap();
+        assert_eq!((f.code, f.ends_job), (139, true));
+        assert_eq!(f.what, "killed by signal 11 (SIGSEGV, segmentation fault)");
+        assert_eq!(j(End::Exit(0), RankState::Initialised).unwrap().code, 1);
+        assert_eq!(j(End::Exit(4), RankState::Initialised).unwrap().code, 4);
+        let f = j(End::Exit(4), RankState::Finalised).unwrap();
+        assert_eq!((f.code, f.ends_job), (4, false));
+        let f = j(End::Exit(1), RankState::Aborted).unwrap();
+        assert_eq!((f.code, f.what.as_str()), (1, "aborted with code 256: reason"));
+    }
+}
