@@ -14,12 +14,19 @@ fn main() {
             ..ShmTunables::default()
         },
     };
+    // Yama or a sandbox may forbid brothers to read each other.
+    let forbidden = with(0, 1).run(2, async |end| {
+        end.barrier().await;
+        if !end.fabric.can_transfer(end.next()) {
+            end.skip();
+        }
+        end.barrier().await;
+    });
+    let bulk = ["bulk::get_and_put", "bulk::bad_address_is_an_error"];
+    let skipped: &[&str] = if forbidden { &bulk } else { &[] };
     // More processes than cores, or not: the sender or the sleeper passes the barrier.
-    run_all(&with(0, 1), &[]);
-    run_all(&with(64, 1), &[]);
-    run_all(
-        &with(0, 0),
-        &["bulk::get_and_put", "bulk::bad_address_is_an_error"],
-    );
+    run_all(&with(0, 1), skipped);
+    run_all(&with(64, 1), skipped);
+    run_all(&with(0, 0), &bulk);
     println!("an endpoint per process: all cases hold");
 }
