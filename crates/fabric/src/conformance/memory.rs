@@ -343,6 +343,8 @@ pub fn own_segment<H: Harness>(harness: &H) -> Outcome {
         let alias = mine.clone();
         alias.store_line(64, &[4; 8]);
         assert_eq!(mine.load_line(64), [4; 8]);
+        assert_eq!((mine.fetch_add(72, 5), alias.load(72), mine.load(64)), (4, 9, 4));
+        assert_eq!((alias.fetch_add(72, u64::MAX), mine.load(72)), (9, 8));
     });
     Outcome::Held
 }

@@ -57,6 +57,12 @@ impl LocalMemory for Segment {
         self.arrive(offset, &value.to_ne_bytes());
     }
 
+    fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
+        let before = self.load(offset);
+        self.store(offset, before.wrapping_add(amount));
+        before
+    }
+
     fn load_line(&self, offset: usize) -> Line {
         self.words::<8>(offset)
     }
