@@ -63,6 +63,49 @@ unsafe fn copy_blocks(
     }
 }
 
+/// Copies one run. Short ones without a call.
+///
+/// # Safety
+/// `len` bytes are valid on both sides, which do not overlap.
+#[inline(always)]
+unsafe fn copy_run(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: every access below stays within `len` bytes, which the caller vouches for. Two words that
+    // overlap cover any length between one and two words; both are read before either is written.
+    unsafe {
+        match len {
+            8..=16 => {
+                let (head, tail) = (src.cast::<u64>(), src.add(len - 8).cast::<u64>());
+                let (head, tail) = (head.read_unaligned(), tail.read_unaligned());
+                dst.cast::<u64>().write_unaligned(head);
+                dst.add(len - 8).cast::<u64>().write_unaligned(tail);
+            }
+            4..8 => {
+                let (head, tail) = (src.cast::<u32>(), src.add(len - 4).cast::<u32>());
+                let (head, tail) = (head.read_unaligned(), tail.read_unaligned());
+                dst.cast::<u32>().write_unaligned(head);
+                dst.add(len - 4).cast::<u32>().write_unaligned(tail);
+            }
+            _ => ptr::copy_nonoverlapping(src, dst, len),
+        }
+    }
+}
+
+/// Calls `$copy(disp, length)` for each displacement, with the usual lengths as constants so that the copy
+/// becomes moves.
+macro_rules! by_length {
+    ($disps:expr, $block:expr, $copy:expr) => {{
+        let mut copy = $copy;
+        match $block {
+            4 => $disps.iter().for_each(|disp| copy(*disp as isize, 4)),
+            8 => $disps.iter().for_each(|disp| copy(*disp as isize, 8)),
+            16 => $disps.iter().for_each(|disp| copy(*disp as isize, 16)),
+            block => $disps
+                .iter()
+                .for_each(|disp| copy(*disp as isize, block as usize)),
+        }
+    }};
+}
+
 /// User memory to stream.
 pub(crate) struct Pack {
     src: *const u8,
@@ -85,7 +128,7 @@ impl Sink for Pack {
         // SAFETY: promised at `new`: the walk stays inside both sides.
         unsafe {
             if count == 1 {
-                ptr::copy_nonoverlapping(src, self.dst, block as usize);
+                copy_run(src, self.dst, block as usize);
             } else {
                 copy_blocks(
                     src,
@@ -104,19 +147,24 @@ impl Sink for Pack {
     #[inline]
     fn scattered(&mut self, base: i64, disps: &[i64], block: u64) -> bool {
         let src = self.src.wrapping_offset(base as isize);
-        for disp in disps {
+        let mut dst = self.dst;
+        by_length!(disps, block, |disp: isize, len: usize| {
             // SAFETY: promised at `new`: the walk stays inside both sides.
-            unsafe {
-                copy_blocks(
-                    src.wrapping_offset(*disp as isize),
-                    0,
-                    self.dst,
-                    0,
-                    block as usize,
-                    1,
-                )
-            };
-            self.dst = self.dst.wrapping_add(block as usize);
+            unsafe { copy_run(src.wrapping_offset(disp), dst, len) };
+            dst = dst.wrapping_add(len);
+        });
+        self.dst = dst;
+        true
+    }
+
+    #[inline]
+    fn ragged(&mut self, base: i64, disps: &[i64], starts: &[u64]) -> bool {
+        let src = self.src.wrapping_offset(base as isize);
+        for (disp, ends) in disps.iter().zip(starts.windows(2)) {
+            let len = (ends[1] - ends[0]) as usize;
+            // SAFETY: promised at `new`: the walk stays inside both sides.
+            unsafe { copy_run(src.wrapping_offset(*disp as isize), self.dst, len) };
+            self.dst = self.dst.wrapping_add(len);
         }
         true
     }
@@ -143,7 +191,7 @@ impl Sink for Unpack {
         // SAFETY: promised at `new`: the walk stays inside both sides.
         unsafe {
             if count == 1 {
-                ptr::copy_nonoverlapping(self.src, dst, block as usize);
+                copy_run(self.src, dst, block as usize);
             } else {
                 copy_blocks(
                     self.src,
@@ -162,19 +210,24 @@ impl Sink for Unpack {
     #[inline]
     fn scattered(&mut self, base: i64, disps: &[i64], block: u64) -> bool {
         let dst = self.dst.wrapping_offset(base as isize);
-        for disp in disps {
+        let mut src = self.src;
+        by_length!(disps, block, |disp: isize, len: usize| {
             // SAFETY: promised at `new`: the walk stays inside both sides.
-            unsafe {
-                copy_blocks(
-                    self.src,
-                    0,
-                    dst.wrapping_offset(*disp as isize),
-                    0,
-                    block as usize,
-                    1,
-                )
-            };
-            self.src = self.src.wrapping_add(block as usize);
+            unsafe { copy_run(src, dst.wrapping_offset(disp), len) };
+            src = src.wrapping_add(len);
+        });
+        self.src = src;
+        true
+    }
+
+    #[inline]
+    fn ragged(&mut self, base: i64, disps: &[i64], starts: &[u64]) -> bool {
+        let dst = self.dst.wrapping_offset(base as isize);
+        for (disp, ends) in disps.iter().zip(starts.windows(2)) {
+            let len = (ends[1] - ends[0]) as usize;
+            // SAFETY: promised at `new`: the walk stays inside both sides.
+            unsafe { copy_run(self.src, dst.wrapping_offset(*disp as isize), len) };
+            self.src = self.src.wrapping_add(len);
         }
         true
     }

@@ -47,6 +47,16 @@ pub(crate) trait Sink {
             .iter()
             .all(|disp| self.blocks(base.wrapping_add(*disp), 0, block, 1))
     }
+
+    /// Runs at `base + disps[i]` of `starts[i + 1] - starts[i]` bytes.
+    #[inline]
+    fn ragged(&mut self, base: i64, disps: &[i64], starts: &[u64]) -> bool {
+        let lengths = starts.windows(2).map(|pair| pair[1] - pair[0]);
+        disps
+            .iter()
+            .zip(lengths)
+            .all(|(disp, len)| self.blocks(base.wrapping_add(*disp), 0, len, 1))
+    }
 }
 
 impl Node {
@@ -294,9 +304,37 @@ fn looped<S: Sink>(base: i64, stride: i64, body: &Node, from: u64, len: u64, sin
         sink,
         |sink, index, skip, piece| walk(body, at(base, index, stride), skip, piece, sink),
         |sink, index, count| {
-            (index..index + count).all(|index| walk(body, at(base, index, stride), 0, body.size, sink))
+            let mut places = (index..index + count).map(|index| at(base, index, stride));
+            // Arrays of structures with gaps, the usual case, without a walk for each.
+            let (first, disps) = (body.off, body_list(body));
+            match disps {
+                Some((disps, Lengths::Same(block))) => {
+                    places.all(|base| sink.scattered(base.wrapping_add(first), disps, block))
+                }
+                Some((disps, Lengths::Starts(starts))) => {
+                    places.all(|base| sink.ragged(base.wrapping_add(first), disps, starts))
+                }
+                None => places.all(|base| walk(body, base, 0, body.size, sink)),
+            }
         },
     )
+}
+
+enum Lengths<'a> {
+    Same(u64),
+    Starts(&'a [u64]),
+}
+
+/// The runs of a node that is a plain list of them.
+#[inline]
+fn body_list(node: &Node) -> Option<(&[i64], Lengths<'_>)> {
+    match &node.kind {
+        Kind::Scatter { disps, body } if body.is_run() && body.off == 0 => {
+            Some((disps, Lengths::Same(body.size)))
+        }
+        Kind::Ragged { disps, starts } => Some((disps, Lengths::Starts(starts))),
+        _ => None,
+    }
 }
 
 /// Hands bytes `from..from+len` of the stream of `node` to `sink`.
@@ -327,6 +365,7 @@ pub(crate) fn walk<S: Sink>(node: &Node, base: i64, from: u64, len: u64, sink: &
                 },
             )
         }
+        Kind::Ragged { disps, starts } if len == node.size => sink.ragged(base, disps, starts),
         Kind::Ragged { disps, starts } => listed(starts, from, len, |index, skip, piece| {
             let off = base.wrapping_add(disps[index]).wrapping_add(skip as i64);
             sink.blocks(off, 0, piece, 1)
