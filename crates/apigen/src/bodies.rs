@@ -13,7 +13,8 @@ pub struct Bodies(BTreeMap<String, String>);
 
 impl Bodies {
     /// Reads every `*.rs` directly in `dir` and takes each `pub(crate) fn mpi_...` (or `unsafe fn`) as a body
-    /// that lives in the module named like the file.
+    /// that lives in the module named like the file, and so the names after `three_ways!(`, the macro that makes
+    /// the blocking, nonblocking and persistent form of a collective.
     ///
     /// # Errors
     /// When the directory or a file in it cannot be read.
@@ -30,7 +31,7 @@ impl Bodies {
                 .to_string_lossy()
                 .into_owned();
             for line in fs::read_to_string(&path)?.lines() {
-                if let Some(name) = body_name(line) {
+                for name in body_name(line).into_iter().chain(three_ways(line)) {
                     found.insert(name.to_owned(), module.clone());
                 }
             }
@@ -64,9 +65,21 @@ fn body_name(line: &str) -> Option<&str> {
     rest[..end].starts_with("mpi_").then_some(&rest[..end])
 }
 
+fn three_ways(line: &str) -> impl Iterator<Item = &str> {
+    let rest = line.strip_prefix("three_ways!(").unwrap_or("");
+    rest.split(&[',', ' ', ';']).take_while(|word| !word.contains('(')).filter(|word| word.starts_with("mpi_"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::body_name;
+    use super::{body_name, three_ways};
+
+    #[test]
+    fn finds_the_forms_of_a_collective() {
+        let found: Vec<_> = three_ways("three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buf: Ptr));").collect();
+        assert_eq!(found, ["mpi_bcast", "mpi_ibcast", "mpi_bcast_init"]);
+        assert_eq!(three_ways("macro_rules! three_ways {").count(), 0);
+    }
 
     #[test]
     fn finds_bodies_and_nothing_else() {

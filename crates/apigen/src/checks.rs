@@ -190,7 +190,9 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
             format!("let {name} = cx.{method}({name:?}, {name})?;")
         };
         passage.checks.push((rank, check));
-        let by_value = p.null;
+        // Buffers own their datatype: no second reference is taken on the way to one.
+        let moved = p.kind == "DATATYPE" && f.has_kind("BUFFER") && matches!(f.chapter.as_str(), "p2p" | "coll");
+        let by_value = p.null || moved;
         passage.argument = if by_value {
             name.clone()
         } else {
