@@ -67,7 +67,9 @@ fn body_name(line: &str) -> Option<&str> {
 
 fn three_ways(line: &str) -> impl Iterator<Item = &str> {
     let rest = line.strip_prefix("three_ways!(").unwrap_or("");
-    rest.split(&[',', ' ', ';']).take_while(|word| !word.contains('(')).filter(|word| word.starts_with("mpi_"))
+    rest.split(&[',', ' ', ';'])
+        .take_while(|word| !word.contains('('))
+        .filter(|word| word.starts_with("mpi_"))
 }
 
 #[cfg(test)]
@@ -76,7 +78,8 @@ mod tests {
 
     #[test]
     fn finds_the_forms_of_a_collective() {
-        let found: Vec<_> = three_ways("three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buf: Ptr));").collect();
+        let found: Vec<_> =
+            three_ways("three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buf: Ptr));").collect();
         assert_eq!(found, ["mpi_bcast", "mpi_ibcast", "mpi_bcast_init"]);
         assert_eq!(three_ways("macro_rules! three_ways {").count(), 0);
     }

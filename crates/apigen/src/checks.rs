@@ -191,7 +191,8 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         };
         passage.checks.push((rank, check));
         // Buffers own their datatype: no second reference is taken on the way to one.
-        let moved = p.kind == "DATATYPE" && f.has_kind("BUFFER") && matches!(f.chapter.as_str(), "p2p" | "coll");
+        let moved =
+            p.kind == "DATATYPE" && f.has_kind("BUFFER") && matches!(f.chapter.as_str(), "p2p" | "coll");
         let by_value = p.null || moved;
         passage.argument = if by_value {
             name.clone()

@@ -150,7 +150,7 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
             let args: String = passages.iter().map(|p| format!(", {}", p.argument)).collect();
             writeln!(
                 out,
-                "    cx::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &Cx| unsafe {{\n{checks}        \
+                "    cx::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                  imp::{module}::{}(cx{width}{args})\n    }})\n}}",
                 f.body()
             )

@@ -4,10 +4,11 @@
 #![allow(dead_code)]
 
 use core::ffi::c_int;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
+use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::group::Group;
 use farpost_mpi::info::Info;
@@ -52,9 +53,13 @@ pub(crate) enum On {
 /// The library, entered.
 pub(crate) struct Cx {
     pub(crate) objects: Objects,
+    /// The job, from MPI_Init on.
+    pub(crate) world: OnceCell<World>,
 }
 
-pub(crate) type CommRef = ();
+/// The world of a process: on the memory of one host.
+pub(crate) type World = farpost_mpi::world::World<farpost_fabric::shm::Shm>;
+pub(crate) type CommRef = Rc<Comm>;
 pub(crate) type GroupRef = Group;
 pub(crate) type InfoRef = Rc<RefCell<Info>>;
 pub(crate) type OpRef = Op;
@@ -71,11 +76,12 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 
 /// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
 #[inline(always)]
-pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&Cx) -> Result<()>) -> c_int {
+pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
     let _ = phase;
     let Process(cx) = PROCESS.get_or_init(|| {
         Process(Cx {
             objects: Objects::new(),
+            world: OnceCell::new(),
         })
     });
     match body(cx) {
@@ -103,18 +109,23 @@ pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On) -> c_int {
 
 /// Processes a message on `comm` can go to: those of its group, or of the remote group.
 #[inline(always)]
-pub(crate) fn peers(_comm: &CommRef) -> c_int {
-    0
+pub(crate) fn peers(comm: &CommRef) -> c_int {
+    comm.peers() as c_int
 }
 
 /// Is it an intercommunicator?
-pub(crate) fn is_inter(_comm: &CommRef) -> bool {
-    false
+pub(crate) fn is_inter(comm: &CommRef) -> bool {
+    comm.is_inter()
 }
 
 /// What to call `comm` in a message.
-pub(crate) fn comm_name(_comm: &CommRef) -> String {
-    "the communicator".into()
+pub(crate) fn comm_name(comm: &CommRef) -> String {
+    let name = comm.name.borrow();
+    if name.is_empty() {
+        "the communicator".into()
+    } else {
+        String::from_utf8_lossy(&name).into_owned()
+    }
 }
 
 /// May elements of this type lie at absolute addresses, so that a null buffer makes sense?
@@ -139,8 +150,28 @@ impl Cx {
     /// # Errors
     /// `MPI_ERR_COMM`: null, freed or never one.
     #[inline(always)]
-    pub(crate) fn comm(&self, _argument: &'static str, _handle: usize) -> Result<CommRef> {
-        Ok(())
+    pub(crate) fn comm(&self, argument: &'static str, handle: usize) -> Result<CommRef> {
+        match self.world().comm(handle) {
+            Some(comm) => Ok(comm),
+            None => Err(no_object(
+                argument,
+                handle,
+                abi::MPI_COMM_NULL,
+                ErrorClass::ERR_COMM,
+            )),
+        }
+    }
+
+    /// As `comm`, `None` for MPI_COMM_NULL.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM`: freed or never one.
+    pub(crate) fn comm_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<CommRef>> {
+        if handle == abi::MPI_COMM_NULL {
+            Ok(None)
+        } else {
+            self.comm(argument, handle).map(Some)
+        }
     }
 
     /// The group of a handle argument.
@@ -233,6 +264,21 @@ impl Cx {
     /// # Errors
     /// When there is no world.
     pub(crate) fn pid(&self) -> Result<u32> {
-        Ok(0)
+        Ok(self.world().pid())
     }
+
+    /// The job. There is one in every function of phase `Active`.
+    #[inline(always)]
+    pub(crate) fn world(&self) -> &World {
+        match self.world.get() {
+            Some(world) => world,
+            None => no_world(),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn no_world() -> ! {
+    panic!("a function that needs MPI_Init was let in before it")
 }

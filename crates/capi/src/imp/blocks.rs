@@ -28,10 +28,13 @@ pub(crate) fn role(comm: &CommRef, root: c_int) -> Result<Role> {
     Ok(Role { root, at_root, other })
 }
 
-
 /// Names of a side's arguments: buffer, count, datatype.
 fn names(side: &'static str) -> [&'static str; 3] {
-    if side == "send" { ["sendbuf", "sendcount", "sendtype"] } else { ["recvbuf", "recvcount", "recvtype"] }
+    if side == "send" {
+        ["sendbuf", "sendcount", "sendtype"]
+    } else {
+        ["recvbuf", "recvcount", "recvtype"]
+    }
 }
 
 /// Is it MPI_IN_PLACE?
@@ -100,7 +103,12 @@ pub(crate) unsafe fn each(
     let (counts, displs) = (counts.counts(ranks)?, displs.get(ranks)?);
     let datatype = cx.committed(typed, datatype)?;
     not_in_place(buffer, address)?;
-    args::buffer(buffer, address, counts.iter().copied().max().unwrap_or(0), &datatype)?;
+    args::buffer(
+        buffer,
+        address,
+        counts.iter().copied().max().unwrap_or(0),
+        &datatype,
+    )?;
     // SAFETY: the caller's promise.
     let base = unsafe { whole(address, 0, datatype) };
     Ok(Blocks::v(&base, counts.into_iter().map(|c| c as u64), displs))
@@ -125,11 +133,20 @@ pub(crate) unsafe fn each_w(
     let [buffer, _, typed] = names(side);
     let counts = counts.counts(ranks)?;
     not_in_place(buffer, address)?;
-    let blocks = counts.iter().zip(displs).zip(datatypes.get(ranks)?).map(|((count, displ), handle)| {
-        let datatype = cx.committed(typed, *handle)?;
-        args::buffer(buffer, address.wrapping_byte_offset(*displ as isize), *count, &datatype)?;
-        // SAFETY: the caller's promise.
-        Ok(unsafe { whole(address, *count, datatype) }.moved(*displ))
-    });
+    let blocks = counts
+        .iter()
+        .zip(displs)
+        .zip(datatypes.get(ranks)?)
+        .map(|((count, displ), handle)| {
+            let datatype = cx.committed(typed, *handle)?;
+            args::buffer(
+                buffer,
+                address.wrapping_byte_offset(*displ as isize),
+                *count,
+                &datatype,
+            )?;
+            // SAFETY: the caller's promise.
+            Ok(unsafe { whole(address, *count, datatype) }.moved(*displ))
+        });
     Ok(Blocks::Each(blocks.collect::<Result<_>>()?))
 }

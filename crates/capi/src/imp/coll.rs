@@ -54,10 +54,19 @@ unsafe fn gather(
                 () if role.other => Some(block(cx, "send", sendbuf, sendcount, sendtype)?),
                 () => Some(Block::none()),
             },
-            if role.at_root { block(cx, "recv", recvbuf, recvcount, recvtype)? } else { Block::none() },
+            if role.at_root {
+                block(cx, "recv", recvbuf, recvcount, recvtype)?
+            } else {
+                Block::none()
+            },
         )
     };
-    maker!(cx, comm, |site| coll::gather(site, send.clone(), recv.clone(), role.root))
+    maker!(cx, comm, |site| coll::gather(
+        site,
+        send.clone(),
+        recv.clone(),
+        role.root
+    ))
 }
 
 three_ways!(mpi_gather, mpi_igather, mpi_gather_init, gather(
@@ -86,13 +95,26 @@ unsafe fn gatherv(
                 () => Some(Block::none()),
             },
             if role.at_root {
-                each(cx, "recv", recvbuf, recvcounts, displs, recvtype, comm.peers() as usize)?
+                each(
+                    cx,
+                    "recv",
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    comm.peers() as usize,
+                )?
             } else {
                 Blocks::Each(Vec::new())
             },
         )
     };
-    maker!(cx, comm, |site| coll::gatherv(site, send.clone(), recv.clone(), role.root))
+    maker!(cx, comm, |site| coll::gatherv(
+        site,
+        send.clone(),
+        recv.clone(),
+        role.root
+    ))
 }
 
 three_ways!(mpi_gatherv, mpi_igatherv, mpi_gatherv_init, gatherv(
@@ -115,7 +137,11 @@ unsafe fn scatter(
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
-            if role.at_root { block(cx, "send", sendbuf, sendcount, sendtype)? } else { Block::none() },
+            if role.at_root {
+                block(cx, "send", sendbuf, sendcount, sendtype)?
+            } else {
+                Block::none()
+            },
             match () {
                 () if role.at_root && in_place(recvbuf) => None,
                 () if role.other => Some(block(cx, "recv", recvbuf, recvcount, recvtype)?),
@@ -123,7 +149,12 @@ unsafe fn scatter(
             },
         )
     };
-    maker!(cx, comm, |site| coll::scatter(site, send.clone(), recv.clone(), role.root))
+    maker!(cx, comm, |site| coll::scatter(
+        site,
+        send.clone(),
+        recv.clone(),
+        role.root
+    ))
 }
 
 three_ways!(mpi_scatter, mpi_iscatter, mpi_scatter_init, scatter(
@@ -147,7 +178,15 @@ unsafe fn scatterv(
     let (send, recv) = unsafe {
         (
             if role.at_root {
-                each(cx, "send", sendbuf, sendcounts, displs, sendtype, comm.peers() as usize)?
+                each(
+                    cx,
+                    "send",
+                    sendbuf,
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    comm.peers() as usize,
+                )?
             } else {
                 Blocks::Each(Vec::new())
             },
@@ -158,7 +197,12 @@ unsafe fn scatterv(
             },
         )
     };
-    maker!(cx, comm, |site| coll::scatterv(site, send.clone(), recv.clone(), role.root))
+    maker!(cx, comm, |site| coll::scatterv(
+        site,
+        send.clone(),
+        recv.clone(),
+        role.root
+    ))
 }
 
 three_ways!(mpi_scatterv, mpi_iscatterv, mpi_scatterv_init, scatterv(
@@ -179,7 +223,11 @@ unsafe fn allgather(
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
-            if in_place(sendbuf) { None } else { Some(block(cx, "send", sendbuf, sendcount, sendtype)?) },
+            if in_place(sendbuf) {
+                None
+            } else {
+                Some(block(cx, "send", sendbuf, sendcount, sendtype)?)
+            },
             block(cx, "recv", recvbuf, recvcount, recvtype)?,
         )
     };
@@ -204,11 +252,27 @@ unsafe fn allgatherv(
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
-            if in_place(sendbuf) { None } else { Some(block(cx, "send", sendbuf, sendcount, sendtype)?) },
-            each(cx, "recv", recvbuf, recvcounts, displs, recvtype, comm.peers() as usize)?,
+            if in_place(sendbuf) {
+                None
+            } else {
+                Some(block(cx, "send", sendbuf, sendcount, sendtype)?)
+            },
+            each(
+                cx,
+                "recv",
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm.peers() as usize,
+            )?,
         )
     };
-    maker!(cx, comm, |site| coll::allgatherv(site, send.clone(), recv.clone()))
+    maker!(cx, comm, |site| coll::allgatherv(
+        site,
+        send.clone(),
+        recv.clone()
+    ))
 }
 
 three_ways!(mpi_allgatherv, mpi_iallgatherv, mpi_allgatherv_init, allgatherv(
@@ -229,7 +293,11 @@ unsafe fn alltoall(
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
-            if in_place(sendbuf) { None } else { Some(block(cx, "send", sendbuf, sendcount, sendtype)?) },
+            if in_place(sendbuf) {
+                None
+            } else {
+                Some(block(cx, "send", sendbuf, sendcount, sendtype)?)
+            },
             block(cx, "recv", recvbuf, recvcount, recvtype)?,
         )
     };
@@ -291,9 +359,25 @@ unsafe fn alltoallw(
             if in_place(sendbuf) {
                 None
             } else {
-                Some(each_w(cx, "send", sendbuf, sendcounts, &sdispls.get(ranks)?, sendtypes, ranks)?)
+                Some(each_w(
+                    cx,
+                    "send",
+                    sendbuf,
+                    sendcounts,
+                    &sdispls.get(ranks)?,
+                    sendtypes,
+                    ranks,
+                )?)
             },
-            each_w(cx, "recv", recvbuf, recvcounts, &rdispls.get(ranks)?, recvtypes, ranks)?,
+            each_w(
+                cx,
+                "recv",
+                recvbuf,
+                recvcounts,
+                &rdispls.get(ranks)?,
+                recvtypes,
+                ranks,
+            )?,
         )
     };
     maker!(cx, comm, |site| coll::alltoallv(site, send.clone(), recv.clone()))

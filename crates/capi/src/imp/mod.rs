@@ -4,14 +4,19 @@
 //! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. What arguments it gets is documented in `args`.
 
 pub(crate) mod attr;
+mod blocks;
+pub(crate) mod coll;
 pub(crate) mod datatype;
 pub(crate) mod env;
 pub(crate) mod errors;
+mod forms;
 pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
+pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod pack;
+pub(crate) mod reduce;
 
 use core::ffi::CStr;
 

@@ -12,7 +12,10 @@ use crate::cx::{CommRef, Cx};
 fn neighbors(comm: &CommRef) -> Result<Neighbors> {
     let topology = comm.topology.borrow();
     let Some(topology) = &*topology else {
-        return Err(Error::new(ErrorClass::ERR_TOPOLOGY, "comm has no topology, so no neighbours"));
+        return Err(Error::new(
+            ErrorClass::ERR_TOPOLOGY,
+            "comm has no topology, so no neighbours",
+        ));
     };
     let around = topology.neighbors(comm.rank)?;
     Ok(match topology {
@@ -35,9 +38,17 @@ unsafe fn allgather(
     let around = neighbors(comm)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
-        (block(cx, "send", sendbuf, sendcount, sendtype)?, block(cx, "recv", recvbuf, recvcount, recvtype)?)
+        (
+            block(cx, "send", sendbuf, sendcount, sendtype)?,
+            block(cx, "recv", recvbuf, recvcount, recvtype)?,
+        )
     };
-    maker!(cx, comm, |site| coll::neighbor_allgather(site, &around, send.clone(), Blocks::Even(recv.clone())))
+    maker!(cx, comm, |site| coll::neighbor_allgather(
+        site,
+        &around,
+        send.clone(),
+        Blocks::Even(recv.clone())
+    ))
 }
 
 three_ways!(mpi_neighbor_allgather, mpi_ineighbor_allgather, mpi_neighbor_allgather_init, allgather(
@@ -60,10 +71,23 @@ unsafe fn allgatherv(
     let (send, recv) = unsafe {
         (
             block(cx, "send", sendbuf, sendcount, sendtype)?,
-            each(cx, "recv", recvbuf, recvcounts, displs, recvtype, around.indegree())?,
+            each(
+                cx,
+                "recv",
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                around.indegree(),
+            )?,
         )
     };
-    maker!(cx, comm, |site| coll::neighbor_allgather(site, &around, send.clone(), recv.clone()))
+    maker!(cx, comm, |site| coll::neighbor_allgather(
+        site,
+        &around,
+        send.clone(),
+        recv.clone()
+    ))
 }
 
 three_ways!(mpi_neighbor_allgatherv, mpi_ineighbor_allgatherv, mpi_neighbor_allgatherv_init, allgatherv(
@@ -84,10 +108,18 @@ unsafe fn alltoall(
     let around = neighbors(comm)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
-        (block(cx, "send", sendbuf, sendcount, sendtype)?, block(cx, "recv", recvbuf, recvcount, recvtype)?)
+        (
+            block(cx, "send", sendbuf, sendcount, sendtype)?,
+            block(cx, "recv", recvbuf, recvcount, recvtype)?,
+        )
     };
     maker!(cx, comm, |site| {
-        coll::neighbor_alltoall(site, &around, Blocks::Even(send.clone()), Blocks::Even(recv.clone()))
+        coll::neighbor_alltoall(
+            site,
+            &around,
+            Blocks::Even(send.clone()),
+            Blocks::Even(recv.clone()),
+        )
     })
 }
 
@@ -111,11 +143,32 @@ unsafe fn alltoallv(
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
-            each(cx, "send", sendbuf, sendcounts, sdispls, sendtype, around.outdegree())?,
-            each(cx, "recv", recvbuf, recvcounts, rdispls, recvtype, around.indegree())?,
+            each(
+                cx,
+                "send",
+                sendbuf,
+                sendcounts,
+                sdispls,
+                sendtype,
+                around.outdegree(),
+            )?,
+            each(
+                cx,
+                "recv",
+                recvbuf,
+                recvcounts,
+                rdispls,
+                recvtype,
+                around.indegree(),
+            )?,
         )
     };
-    maker!(cx, comm, |site| coll::neighbor_alltoall(site, &around, send.clone(), recv.clone()))
+    maker!(cx, comm, |site| coll::neighbor_alltoall(
+        site,
+        &around,
+        send.clone(),
+        recv.clone()
+    ))
 }
 
 three_ways!(mpi_neighbor_alltoallv, mpi_ineighbor_alltoallv, mpi_neighbor_alltoallv_init, alltoallv(
@@ -141,10 +194,23 @@ unsafe fn alltoallw(
     let (send, recv) = unsafe {
         (
             each_w(cx, "send", sendbuf, sendcounts, sdispls.get(to)?, sendtypes, to)?,
-            each_w(cx, "recv", recvbuf, recvcounts, rdispls.get(from)?, recvtypes, from)?,
+            each_w(
+                cx,
+                "recv",
+                recvbuf,
+                recvcounts,
+                rdispls.get(from)?,
+                recvtypes,
+                from,
+            )?,
         )
     };
-    maker!(cx, comm, |site| coll::neighbor_alltoall(site, &around, send.clone(), recv.clone()))
+    maker!(cx, comm, |site| coll::neighbor_alltoall(
+        site,
+        &around,
+        send.clone(),
+        recv.clone()
+    ))
 }
 
 three_ways!(mpi_neighbor_alltoallw, mpi_ineighbor_alltoallw, mpi_neighbor_alltoallw_init, alltoallw(

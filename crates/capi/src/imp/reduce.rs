@@ -63,7 +63,13 @@ unsafe fn reduce(
         )
     };
     let op = op.clone();
-    maker!(cx, comm, |site| coll::reduce(site, send.clone(), recv.clone(), &op, role.root))
+    maker!(cx, comm, |site| coll::reduce(
+        site,
+        send.clone(),
+        recv.clone(),
+        &op,
+        role.root
+    ))
 }
 
 three_ways!(mpi_reduce, mpi_ireduce, mpi_reduce_init, reduce(
@@ -81,9 +87,19 @@ unsafe fn allreduce(
     op.valid_for(&datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { (operand(sendbuf, count, &datatype), whole(recvbuf, count, datatype)) };
+    let (send, recv) = unsafe {
+        (
+            operand(sendbuf, count, &datatype),
+            whole(recvbuf, count, datatype),
+        )
+    };
     let op = op.clone();
-    maker!(cx, comm, |site| coll::allreduce(site, send.clone(), recv.clone(), &op))
+    maker!(cx, comm, |site| coll::allreduce(
+        site,
+        send.clone(),
+        recv.clone(),
+        &op
+    ))
 }
 
 three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
@@ -101,7 +117,12 @@ unsafe fn scan(
     op.valid_for(&datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { (operand(sendbuf, count, &datatype), whole(recvbuf, count, datatype)) };
+    let (send, recv) = unsafe {
+        (
+            operand(sendbuf, count, &datatype),
+            whole(recvbuf, count, datatype),
+        )
+    };
     let op = op.clone();
     maker!(cx, comm, |site| coll::scan(site, send.clone(), recv.clone(), &op))
 }
@@ -121,9 +142,19 @@ unsafe fn exscan(
     op.valid_for(&datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { (operand(sendbuf, count, &datatype), whole(recvbuf, count, datatype)) };
+    let (send, recv) = unsafe {
+        (
+            operand(sendbuf, count, &datatype),
+            whole(recvbuf, count, datatype),
+        )
+    };
     let op = op.clone();
-    maker!(cx, comm, |site| coll::exscan(site, send.clone(), recv.clone(), &op))
+    maker!(cx, comm, |site| coll::exscan(
+        site,
+        send.clone(),
+        recv.clone(),
+        &op
+    ))
 }
 
 three_ways!(mpi_exscan, mpi_iexscan, mpi_exscan_init, exscan(
@@ -142,9 +173,19 @@ unsafe fn reduce_scatter_block(
     not_in_place("recvbuf", recvbuf)?;
     let total = recvcount.saturating_mul(i64::from(comm.size()));
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, recvcount, datatype)) };
+    let (send, recv) = unsafe {
+        (
+            operand(sendbuf, total, &datatype),
+            whole(recvbuf, recvcount, datatype),
+        )
+    };
     let op = op.clone();
-    maker!(cx, comm, |site| coll::reduce_scatter_block(site, send.clone(), recv.clone(), &op))
+    maker!(cx, comm, |site| coll::reduce_scatter_block(
+        site,
+        send.clone(),
+        recv.clone(),
+        &op
+    ))
 }
 
 three_ways!(mpi_reduce_scatter_block, mpi_ireduce_scatter_block, mpi_reduce_scatter_block_init, reduce_scatter_block(
@@ -167,7 +208,13 @@ unsafe fn reduce_scatter(
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, mine, datatype)) };
     let (op, counts): (_, Vec<u64>) = (op.clone(), counts.iter().map(|c| *c as u64).collect());
-    maker!(cx, comm, |site| coll::reduce_scatter(site, send.clone(), recv.clone(), &counts, &op))
+    maker!(cx, comm, |site| coll::reduce_scatter(
+        site,
+        send.clone(),
+        recv.clone(),
+        &counts,
+        &op
+    ))
 }
 
 three_ways!(mpi_reduce_scatter, mpi_ireduce_scatter, mpi_reduce_scatter_init, reduce_scatter(
