@@ -57,6 +57,6 @@ sed -e "s|@VERSION@|$version|g" wrappers/farpost.pc.in >"$work/pc"
 put "$work/pc" lib/pkgconfig/farpost.pc 644
 alias_pc mpi_abi "the standard C ABI"
 alias_pc mpi "the name some build systems ask for"
-alias_pc mpi-c "the name Debian's alternatives use"
+for name in mpi-c mpi-cxx; do alias_pc $name "the name CMake and Debian's alternatives use"; done
 
 echo "installed Farpost $version in $prefix"

@@ -19,6 +19,7 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Rate(o) => message_rate(&o),
         Bench::Collectives(o) => collective(&o),
         Bench::Startup(o) => start(&o),
+        Bench::Plot(o) => crate::bench_plot::plot(&o),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -95,7 +96,7 @@ impl Job<'_> {
         let from = Provenance::of(mpi)?;
         let progress = Progress::new(mpi.rank(), self.points);
         let first = mpi.rank() == 0;
-        let mut output = Output::new(self.common, self.kind, first && !progress.is_drawn());
+        let mut output = Output::new(self.common, first && !progress.is_drawn());
         output.line(&format!("# {}", self.title));
         output.line(&format!(
             "# {} (MPI {}.{}, {})",
@@ -135,8 +136,7 @@ struct Output {
 }
 
 impl Output {
-    fn new(common: &Common, kind: Kind, streaming: bool) -> Self {
-        let _ = kind;
+    fn new(common: &Common, streaming: bool) -> Self {
         Self {
             shown: common.json.as_deref() != Some(Path::new("-")),
             streaming,
@@ -318,7 +318,7 @@ fn start(o: &Startup) -> Result<()> {
     let ranks: Vec<usize> = o.ranks.iter().map(|n| *n as usize).collect();
     let trials = o.common.trials.unwrap_or(11) as usize;
     let progress = Progress::new(0, ranks.len());
-    let mut output = Output::new(&o.common, Kind::Startup, !progress.is_drawn());
+    let mut output = Output::new(&o.common, !progress.is_drawn());
     let title = "Start-up: a job that initialises MPI and ends";
     output.line(&format!("# {title}"));
     output.line(&format!(

@@ -15,6 +15,8 @@ pub enum Bench {
     Collectives(Collectives),
     /// Wall time of starting and ending a job, and memory of an idle rank
     Startup(Startup),
+    /// Draw the JSON results of several ping-pong, NetPIPE or rate runs into one plot
+    Plot(Plot),
 }
 
 /// Options every benchmark has.
@@ -112,4 +114,14 @@ pub struct Startup {
     /// The launcher to measure (default: the mpiexec beside this executable)
     #[arg(long, value_name = "FILE")]
     pub launcher: Option<PathBuf>,
+}
+
+#[derive(Args, Clone)]
+pub struct Plot {
+    /// Results written with --json, of one kind
+    #[arg(required = true)]
+    pub results: Vec<PathBuf>,
+    /// The plot to write, ending in .svg or .png; may be given twice
+    #[arg(long, short, value_name = "FILE", required = true)]
+    pub out: Vec<PathBuf>,
 }

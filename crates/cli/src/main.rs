@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_args;
+mod bench_plot;
 mod doctor;
 mod info;
 mod run;

@@ -1,0 +1,137 @@
+//! `farpost bench plot`: the results of several runs in one chart.
+
+use crate::bench_args::Plot;
+use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
+use farpost_bench::{BenchError, Result};
+use serde_json::Value;
+use std::path::Path;
+
+/// What is drawn of a kind of result: titles of the axes, and how a time in microseconds becomes a value.
+type Axis = (&'static str, fn(f64, f64) -> f64);
+
+const PING_PONG: [Axis; 2] = [
+    ("bandwidth (MB/s)", |bytes, us| bytes / us),
+    ("time (µs)", |_, us| us),
+];
+const RATE: [Axis; 1] = [("messages per second", |_, us| 1e6 / us)];
+
+/// Read every result and write the chart.
+pub fn plot(o: &Plot) -> Result<()> {
+    o.out.iter().try_for_each(|f| chart::check_name(f))?;
+    let results = o
+        .results
+        .iter()
+        .map(|f| read(f))
+        .collect::<Result<Vec<Value>>>()?;
+    let kind = |v: &Value| v["benchmark"].as_str().unwrap_or("?").to_owned();
+    let first = kind(&results[0]);
+    if let Some((file, other)) = o.results.iter().zip(&results).find(|(_, v)| kind(v) != first) {
+        let other = kind(other);
+        return Err(BenchError::Usage(format!(
+            "{}: holds {other}, and the first file {first}",
+            file.display()
+        )));
+    }
+    let (title, axes): (&str, &[Axis]) = match first.as_str() {
+        "pingpong" => ("Ping-pong between two ranks, one way", &PING_PONG),
+        "netpipe" => ("NetPIPE ping-pong between two ranks, one way", &PING_PONG),
+        "rate" => ("Message rate", &RATE),
+        other => {
+            return Err(BenchError::Usage(format!(
+                "{other}: only pingpong, netpipe and rate can be drawn together"
+            )));
+        }
+    };
+    let panels = axes.iter().map(|(label, value)| Panel {
+        y_label: (*label).into(),
+        series: results.iter().map(|v| series(v, value)).collect(),
+    });
+    let chart = Chart {
+        title: title.into(),
+        subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
+        x_label: "message size (bytes)".into(),
+        x_is_bytes: true,
+        panels: panels.collect(),
+    };
+    for file in &o.out {
+        chart::write(&chart, file)?;
+        eprintln!("wrote {}", file.display());
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Value> {
+    let what = || format!("reading {}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|cause| BenchError::Io { what: what(), cause })?;
+    serde_json::from_str(&text).map_err(|e| {
+        BenchError::Usage(format!(
+            "{}: not a result written with --json: {e}",
+            file.display()
+        ))
+    })
+}
+
+fn series(result: &Value, value: &fn(f64, f64) -> f64) -> Series {
+    let number = |p: &Value, name: &str| p[name].as_f64().filter(|x| *x > 0.0);
+    let points = result["points"].as_array().into_iter().flatten().filter_map(|p| {
+        let x = number(p, "bytes")?;
+        let y = value(x, number(p, "median_us")?);
+        let ends = (value(x, number(p, "min_us")?), value(x, number(p, "max_us")?));
+        Some(Dot {
+            x,
+            y,
+            low: ends.0.min(ends.1),
+            high: ends.0.max(ends.1),
+        })
+    });
+    Series {
+        name: result["library"].as_str().unwrap_or_default().to_owned(),
+        points: points.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn points_without_times_are_left_out_and_ranges_are_ordered() {
+        let v = json!({ "library": "L", "points": [
+            { "bytes": 0, "median_us": 1.0, "min_us": 1.0, "max_us": 1.0 },
+            { "bytes": 100, "median_us": 2.0, "min_us": 1.0, "max_us": 4.0 },
+            { "bytes": 200 },
+        ]});
+        let s = series(&v, &PING_PONG[0].1);
+        assert_eq!((s.name.as_str(), s.points.len()), ("L", 1));
+        assert_eq!(
+            (s.points[0].y, s.points[0].low, s.points[0].high),
+            (50.0, 25.0, 100.0)
+        );
+    }
+
+    #[test]
+    fn results_of_two_kinds_are_refused_by_name() {
+        let dir = std::env::temp_dir().join(format!("farpost-plot-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let files = [("a.json", "pingpong"), ("b.json", "rate")].map(|(name, kind)| {
+            std::fs::write(
+                dir.join(name),
+                json!({ "benchmark": kind, "points": [] }).to_string(),
+            )
+            .unwrap();
+            dir.join(name)
+        });
+        let err = plot(&Plot {
+            results: files.to_vec(),
+            out: vec![dir.join("x.svg")],
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(
+            err.contains("b.json: holds rate, and the first file pingpong"),
+            "{err}"
+        );
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
+# summary. Exit code 1 if anything failed.
+#
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit install programs wrappers mpi4py loom)
+#
+# As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv); else
+# it says what is missing, and what cannot run for it counts as a failure.
+set -u
+cd "$(dirname "$0")/.."
+root=$PWD
+logs=$root/build/test-logs
+prefix=$root/build/install
+mkdir -p "$logs"
+cargo=${CARGO:-cargo}
+steps=${*:-format clippy unit install programs wrappers mpi4py loom}
+started=$SECONDS
+summary=()
+failed=0
+
+# A step's name, its command; its output goes to the terminal and to a log.
+step() {
+    local name=$1 began=$SECONDS
+    shift
+    case " $steps " in *" $name "*) ;; *) return 0 ;; esac
+    echo
+    echo "== $name: $*"
+    "$@" 2>&1 | tee "$logs/$name.log"
+    local code=${PIPESTATUS[0]}
+    if [ $code = 0 ]; then
+        summary+=("ok    $name ($((SECONDS - began)) s)")
+    else
+        summary+=("FAIL  $name ($((SECONDS - began)) s), exit code $code, log in build/test-logs/$name.log")
+        failed=1
+    fi
+    return 0
+}
+
+# --- what tests need ---------------------------------------------------------------------------------------------
+wanted=() # of: command package
+need() { command -v "$1" >/dev/null 2>&1 || wanted+=("$2"); }
+need cc gcc
+need c++ g++
+need make make
+need cmake cmake
+need pkg-config pkg-config
+need python3 python3
+if command -v python3 >/dev/null 2>&1; then
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted+=(python3-venv)
+    python3 -c 'import sysconfig, os, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
+        wanted+=(python3-dev)
+else
+    wanted+=(python3-venv python3-dev)
+fi
+if [ ${#wanted[@]} -gt 0 ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "== installing what tests need: ${wanted[*]}"
+        {
+            apt-get update -q
+            DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${wanted[@]}"
+        } >"$logs/apt.log" 2>&1 || echo "make test: apt-get could not install ${wanted[*]}; see build/test-logs/apt.log" >&2
+    else
+        echo "make test: missing: ${wanted[*]}; what needs them will fail (on Debian or Ubuntu: sudo apt-get install ${wanted[*]})" >&2
+    fi
+fi
+for component in rustfmt clippy; do
+    if ! "$cargo" "${component/rustfmt/fmt}" --version >/dev/null 2>&1 && command -v rustup >/dev/null 2>&1; then
+        rustup component add "$component" >>"$logs/rustup.log" 2>&1 || echo "make test: rustup could not add $component" >&2
+    fi
+done
+
+# --- the steps ---------------------------------------------------------------------------------------------------
+# A script that another part of the project brings; its absence is a failure, not a quiet gap.
+script() {
+    local name=$1
+    shift
+    [ -x "scripts/$name" ] || { echo "scripts/$name is missing"; return 1; }
+    PREFIX=$prefix "scripts/$name" "$@"
+}
+loom() {
+    local crate found=0
+    for crate in farpost-fabric farpost-rsm; do
+        if grep -rqs 'cfg(loom)\|cfg(all(test, loom))\|cfg(any(.*loom' "crates/${crate#farpost-}"; then
+            found=1
+            RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom \
+                timeout 900 "$cargo" test --release -p "$crate" loom || return 1
+        fi
+    done
+    [ $found = 1 ] || { echo "no loom models found"; return 1; }
+}
+
+step format "$cargo" fmt --all --check
+step clippy "$cargo" clippy --workspace --all-targets -- -D warnings
+step unit timeout 1800 "$cargo" test --workspace
+step install "${MAKE:-make}" --no-print-directory install PREFIX="$prefix"
+step wrappers script check-wrappers.sh
+step programs script test-programs.sh
+step mpi4py script test-mpi4py.sh
+step loom loom
+
+echo
+echo "== Summary ($((SECONDS - started)) s)"
+printf '%s\n' "${summary[@]}"
+if [ $failed = 0 ]; then
+    echo "all passed"
+else
+    echo "FAILED"
+fi
+exit $failed
