@@ -35,10 +35,12 @@ fn clip(from: u64, len: usize, total: u64) -> u64 {
 
 macro_rules! common {
     () => {
-        /// Bytes of data: `count` times the size of the datatype.
+        /// Bytes of data: `count` times the size of the datatype, at most 2^63-1.
         #[inline]
         pub fn bytes(&self) -> u64 {
-            self.count.saturating_mul(self.ty.size())
+            self.count
+                .saturating_mul(self.ty.size())
+                .min(i64::MAX as u64)
         }
 
         /// Number of elements.

@@ -250,6 +250,6 @@ fn dimension(
     internal(Shape::Struct {
         blocks: [(full > 0) as u64, (rest > 0) as u64].into(),
         disps: [at(first), at(first.saturating_add(full.saturating_mul(round)))].into(),
-        children: [blocks, tail].into(),
+        children: vec![blocks, tail],
     })
 }

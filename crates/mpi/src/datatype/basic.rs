@@ -200,6 +200,8 @@ pub const TABLE: &[Info] = &[
     plain(0x2eb, "MPI_COMPLEX32", 32, 16, ComplexF128, Complex),
 ];
 
+static FACTS: &[Info] = TABLE;
+
 /// First ABI value of a datatype (`MPI_DATATYPE_NULL`).
 pub const FIRST: usize = 0x200;
 /// One past the last ABI value of a predefined datatype.
@@ -248,10 +250,16 @@ impl Basic {
         (0..TABLE.len() as u8).map(Basic)
     }
 
+    /// Place in [`TABLE`].
+    #[inline]
+    pub(super) fn number(self) -> usize {
+        self.0 as usize
+    }
+
     /// The facts.
     #[inline]
     pub fn info(self) -> &'static Info {
-        &TABLE[self.0 as usize]
+        &FACTS[self.0 as usize]
     }
 
     /// Handle value.

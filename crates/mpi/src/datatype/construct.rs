@@ -173,7 +173,7 @@ impl Datatype {
         let shape = Shape::Struct {
             blocks: lengths_arg(blocklengths)?,
             disps: displacements.into(),
-            children: types.into(),
+            children: types.to_vec(),
         };
         let integers = counted(&[blocklengths]);
         let envelope = Envelope::plain(Combiner::STRUCT, integers, displacements.to_vec(), types.to_vec());

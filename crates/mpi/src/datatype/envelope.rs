@@ -56,7 +56,7 @@ pub(super) struct Envelope {
     pub combiner: Combiner,
     integers: Vec<i64>,
     addresses: Vec<i64>,
-    types: Vec<Datatype>,
+    pub(super) types: Vec<Datatype>,
 }
 
 impl Envelope {

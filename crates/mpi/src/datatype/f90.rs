@@ -4,10 +4,8 @@ use super::basic::{Basic, Class};
 use super::envelope::{Combiner, Envelope};
 use super::shape::Shape;
 use super::types::Types;
-use super::{Datatype, UNDEFINED, error};
+use super::{DATATYPE_NULL, Datatype, UNDEFINED, error};
 use crate::errors::{ErrorClass, Result};
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 /// `MPIX_TYPECLASS_LOGICAL`, an extension.
 pub const TYPECLASS_LOGICAL: i32 = 191;
@@ -132,12 +130,8 @@ impl Types {
         }
         let integers = arguments.iter().map(|value| *value as i64).collect();
         let envelope = Envelope::plain(combiner, integers, vec![], vec![]);
-        let made = Datatype::build(Shape::of(basic), None, envelope)?;
-        let mut object = Rc::into_inner(made.0).expect("just built");
-        object.predefined = true;
-        object.committed = Cell::new(true);
-        object.name = RefCell::new(String::new());
-        let handle = self.insert(Datatype(Rc::new(object)))?;
+        let made = Datatype::build_predefined(Shape::of(basic), envelope, "", DATATYPE_NULL)?;
+        let handle = self.insert(made)?;
         self.f90.insert(key, handle);
         Ok(handle)
     }

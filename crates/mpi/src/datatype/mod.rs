@@ -34,7 +34,8 @@ use crate::errors::{Error, ErrorClass, Result};
 use envelope::Envelope;
 use layout::Node;
 use shape::{Metrics, Shape};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 /// `MPI_DATATYPE_NULL`.
@@ -63,31 +64,51 @@ pub struct TypeObject {
 }
 
 impl Datatype {
-    /// The predefined datatype with this ABI value, as a new object: its attributes and name are not those of
-    /// the one a program sees, which is in [`Types`].
+    /// The predefined datatype with this ABI value, for the library's own use: attributes and name that a
+    /// program sets are on the object in [`Types`].
+    #[inline]
     pub fn predefined(abi: usize) -> Option<Datatype> {
         Basic::from_abi(abi).map(Datatype::from_basic)
     }
 
-    /// A new object for a predefined datatype.
+    /// As [`Datatype::predefined`]. The object is kept by the thread and never dropped: threads end at times
+    /// of their own, while the counts of references are guarded by the lock of the library.
+    #[inline]
     pub fn from_basic(basic: Basic) -> Datatype {
-        let made = Self::build(
-            Shape::of(basic),
-            None,
-            Envelope::plain(Combiner::NAMED, vec![], vec![], vec![]),
-        )
-        .expect("predefined datatypes are small");
-        let mut object = Rc::into_inner(made.0).expect("just built");
-        object.predefined = true;
-        object.committed = Cell::new(true);
-        object.handle = Cell::new(basic.abi());
-        object.name = RefCell::new(basic.info().name.to_string());
-        Datatype(Rc::new(object))
+        thread_local! {
+            static KEPT: ManuallyDrop<[OnceCell<Datatype>; basic::TABLE.len()]> =
+                const { ManuallyDrop::new([const { OnceCell::new() }; basic::TABLE.len()]) };
+        }
+        KEPT.with(|kept| {
+            kept[basic.number()]
+                .get_or_init(|| Self::new_basic(basic))
+                .clone()
+        })
+    }
+
+    /// A new object for a predefined datatype.
+    fn new_basic(basic: Basic) -> Datatype {
+        let envelope = Envelope::plain(Combiner::NAMED, vec![], vec![], vec![]);
+        let name = basic.info().name;
+        Self::build_predefined(Shape::of(basic), envelope, name, basic.abi())
+            .expect("predefined datatypes are small")
     }
 
     /// `MPI_BYTE`, as [`Datatype::predefined`].
+    #[inline]
     pub fn byte() -> Datatype {
         Self::from_basic(Basic::BYTE)
+    }
+
+    /// A committed type that the program cannot free.
+    fn build_predefined(shape: Shape, envelope: Envelope, name: &str, handle: usize) -> Result<Datatype> {
+        let mut made = Self::build(shape, None, envelope)?;
+        let object = Rc::get_mut(&mut made.0).expect("just built");
+        object.predefined = true;
+        object.committed = Cell::new(true);
+        object.handle = Cell::new(handle);
+        object.name = RefCell::new(name.to_string());
+        Ok(made)
     }
 
     /// The object for a checked shape. `bounds` are explicit lower bound and extent.
@@ -271,6 +292,38 @@ impl Datatype {
             }),
             Shape::Same(child) if self.combiner() == Combiner::DUP => child.reducible(),
             _ => None,
+        }
+    }
+}
+
+/// Chains of types of any length are dropped without recursion.
+impl Drop for TypeObject {
+    fn drop(&mut self) {
+        let mut orphans = Vec::new();
+        self.give_up_children(&mut orphans);
+        while let Some(child) = orphans.pop() {
+            if let Some(mut object) = Rc::into_inner(child.0) {
+                object.give_up_children(&mut orphans);
+            }
+        }
+    }
+}
+
+impl TypeObject {
+    /// Moves the child types out, when nobody else shares the lists they are in.
+    fn give_up_children(&mut self, to: &mut Vec<Datatype>) {
+        if let Some(shape) = Rc::get_mut(&mut self.shape) {
+            match std::mem::replace(shape, Shape::Basic(Basic::BYTE)) {
+                Shape::Basic(_) | Shape::Pair { .. } => {}
+                Shape::Repeat { child, .. }
+                | Shape::Blocks { child, .. }
+                | Shape::Indexed { child, .. }
+                | Shape::Same(child) => to.push(child),
+                Shape::Struct { children, .. } => to.extend(children),
+            }
+        }
+        if let Some(envelope) = Rc::get_mut(&mut self.envelope) {
+            to.append(&mut envelope.types);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) enum Shape {
     Struct {
         blocks: Rc<[u64]>,
         disps: Rc<[i64]>,
-        children: Rc<[Datatype]>,
+        children: Vec<Datatype>,
     },
     /// The child's typemap, with bounds of its own or not.
     Same(Datatype),

@@ -24,7 +24,9 @@ impl Types {
     /// The predefined ones.
     pub fn new() -> Self {
         Self {
-            named: (FIRST..LAST).map(Datatype::predefined).collect(),
+            named: (FIRST..LAST)
+                .map(|abi| Basic::from_abi(abi).map(Datatype::new_basic))
+                .collect(),
             table: Table::new(Kind::Datatype),
             f90: BTreeMap::new(),
         }
