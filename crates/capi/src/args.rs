@@ -636,9 +636,12 @@ impl StatusOut {
         }
     }
 
-    /// The address, for bodies that fill it piecewise.
-    pub(crate) fn address(self) -> *mut MPI_Status {
-        self.0
+    /// Stores `MPI_ERROR` only.
+    pub(crate) fn set_error(self, code: c_int) {
+        if !self.0.is_null() {
+            // SAFETY: not null, and the caller of the C function gave room for a status.
+            unsafe { (*self.0).MPI_ERROR = code }
+        }
     }
 }
 

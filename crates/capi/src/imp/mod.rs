@@ -5,18 +5,23 @@
 
 pub(crate) mod attr;
 mod blocks;
+pub(crate) mod bsend;
 pub(crate) mod coll;
 pub(crate) mod datatype;
 pub(crate) mod env;
 pub(crate) mod errors;
 mod forms;
+pub(crate) mod grequest;
 pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
 pub(crate) mod neighbor;
 pub(crate) mod op;
+pub(crate) mod p2p;
 pub(crate) mod pack;
 pub(crate) mod reduce;
+pub(crate) mod request;
+pub(crate) mod status;
 
 use core::ffi::CStr;
 

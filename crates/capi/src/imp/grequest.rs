@@ -1,0 +1,61 @@
+//! Generalized requests (MPI-5.0 section 13.2).
+
+use core::ffi::{c_int, c_void};
+use std::cell::RefCell;
+
+use farpost_mpi::Result;
+use farpost_mpi::engine::request::Status;
+use farpost_mpi::world::Generalized;
+
+use super::request::to_abi;
+use crate::abi::{MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function};
+use crate::args::Out;
+use crate::cx::Cx;
+
+pub(crate) unsafe fn mpi_grequest_start(
+    cx: &Cx,
+    query_fn: usize,
+    free_fn: usize,
+    cancel_fn: usize,
+    extra_state: *mut c_void,
+    request: Out<usize>,
+) -> Result<()> {
+    for (name, function) in [
+        ("query_fn", query_fn),
+        ("free_fn", free_fn),
+        ("cancel_fn", cancel_fn),
+    ] {
+        crate::args::not_null(name, function as *const c_void)?;
+    }
+    // SAFETY: the program gave functions of these types, by the prototype.
+    let (query, free, cancel) = unsafe {
+        (
+            core::mem::transmute::<usize, MPI_Grequest_query_function>(query_fn),
+            core::mem::transmute::<usize, MPI_Grequest_free_function>(free_fn),
+            core::mem::transmute::<usize, MPI_Grequest_cancel_function>(cancel_fn),
+        )
+    };
+    let callbacks = Generalized {
+        query: Box::new(move |status: &mut Status| {
+            let mut seen = to_abi(status);
+            // SAFETY: the arguments are what the standard says.
+            let code = unsafe { query(extra_state, &mut seen) };
+            status.source = seen.MPI_SOURCE;
+            status.tag = seen.MPI_TAG;
+            status.bytes = seen.bytes();
+            status.cancelled = seen.cancelled();
+            code
+        }),
+        // SAFETY: the arguments are what the standard says.
+        free: Box::new(move || unsafe { free(extra_state) }),
+        // SAFETY: the arguments are what the standard says.
+        cancel: Box::new(move |complete| unsafe { cancel(extra_state, c_int::from(complete)) }),
+        code: RefCell::new(0),
+    };
+    request.set(cx.world().generalized(callbacks)?);
+    Ok(())
+}
+
+pub(crate) fn mpi_grequest_complete(cx: &Cx, request: usize) -> Result<()> {
+    cx.world().complete_generalized(request)
+}

@@ -1,0 +1,485 @@
+//! Completing operations (MPI-5.0 sections 3.7, 3.8, 3.9), and what a status says.
+
+use core::ffi::c_int;
+
+use farpost_mpi::engine::request::Status;
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::abi::{self, MPI_Status};
+use crate::args::{InOut, Out, OutArray, StatusOut, Statuses};
+use crate::cx::Cx;
+use crate::objects::no_object;
+
+/// A status as C sees it; its error is the caller's to tell.
+#[inline(always)]
+pub(crate) fn to_abi(status: &Status) -> MPI_Status {
+    let mut out = MPI_Status {
+        MPI_SOURCE: status.source,
+        MPI_TAG: status.tag,
+        MPI_ERROR: abi::MPI_SUCCESS,
+        MPI_internal: [0; 5],
+    };
+    out.set_bytes(status.bytes);
+    out.set_cancelled(status.cancelled);
+    out
+}
+
+/// The status of the one operation a function completes, and its error as the function's.
+#[inline(always)]
+pub(crate) fn deliver(status: Status, out: StatusOut) -> Result<()> {
+    out.set(&to_abi(&status));
+    match status.error {
+        None => Ok(()),
+        Some(error) => Err(error),
+    }
+}
+
+fn check(cx: &Cx, name: &str, handle: usize) -> Result<()> {
+    if handle == abi::MPI_REQUEST_NULL || cx.world().is_request(handle) {
+        return Ok(());
+    }
+    Err(no_object(
+        name,
+        handle,
+        abi::MPI_REQUEST_NULL,
+        ErrorClass::ERR_REQUEST,
+    ))
+}
+
+fn check_all(cx: &Cx, requests: &[usize]) -> Result<()> {
+    for (at, handle) in requests.iter().enumerate() {
+        check(cx, "array_of_requests", *handle).map_err(|error| {
+            let rest = error
+                .message
+                .strip_prefix("array_of_requests")
+                .unwrap_or(&error.message);
+            Error::new(error.class, format!("array_of_requests[{at}]{rest}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether there is anything to wait for: neither null nor an inactive persistent request.
+fn is_active(cx: &Cx, handle: usize) -> bool {
+    handle != abi::MPI_REQUEST_NULL && cx.world().is_active(handle)
+}
+
+/// Takes the result of a complete request; the handle becomes null unless it is persistent.
+#[inline(always)]
+fn take(cx: &Cx, request: &mut usize) -> Result<Status> {
+    let (status, gone) = cx.world().finish(*request)?;
+    if gone {
+        *request = abi::MPI_REQUEST_NULL;
+    }
+    Ok(status)
+}
+
+#[inline(always)]
+pub(crate) fn mpi_wait(cx: &Cx, request: InOut<usize>, status: StatusOut) -> Result<()> {
+    let handle = request.get();
+    if handle == abi::MPI_REQUEST_NULL {
+        status.set(&MPI_Status::EMPTY);
+        return Ok(());
+    }
+    let (done, gone) = cx.world().wait_finish(handle)?;
+    if gone {
+        request.set(abi::MPI_REQUEST_NULL);
+    }
+    deliver(done, status)
+}
+
+#[inline(always)]
+pub(crate) fn mpi_test(cx: &Cx, request: InOut<usize>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+    let mut handle = request.get();
+    if handle == abi::MPI_REQUEST_NULL {
+        flag.set(1);
+        status.set(&MPI_Status::EMPTY);
+        return Ok(());
+    }
+    let done = cx.world().test(handle)?;
+    flag.set(c_int::from(done));
+    if !done {
+        return Ok(());
+    }
+    let done = take(cx, &mut handle)?;
+    request.set(handle);
+    deliver(done, status)
+}
+
+/// The results of complete requests: statuses in order, and MPI_ERR_IN_STATUS when one of them is an error.
+struct Several<'a> {
+    cx: &'a Cx,
+    statuses: Statuses,
+    failed: Option<Error>,
+    filled: usize,
+}
+
+impl<'a> Several<'a> {
+    fn new(cx: &'a Cx, statuses: Statuses) -> Self {
+        Self {
+            cx,
+            statuses,
+            failed: None,
+            filled: 0,
+        }
+    }
+
+    /// The next status.
+    fn put(&mut self, status: Status) {
+        let mut out = to_abi(&status);
+        if let Some(error) = status.error {
+            if self.failed.is_none() {
+                // Earlier ones are without an error: now that counts, and the program may look.
+                for at in 0..self.filled {
+                    self.statuses.at(at).set_error(abi::MPI_SUCCESS);
+                }
+            }
+            out.MPI_ERROR = self.cx.objects.codes.code("", &error);
+            self.failed = Some(error);
+        }
+        let place = self.statuses.at(self.filled);
+        if self.failed.is_some() {
+            place.set_with_error(&out)
+        } else {
+            place.set(&out)
+        }
+        self.filled += 1;
+    }
+
+    fn finish(self) -> Result<()> {
+        match self.failed {
+            None => Ok(()),
+            // Without statuses the sentence is all there is.
+            Some(error) => Err(Error::new(ErrorClass::ERR_IN_STATUS, error.message)),
+        }
+    }
+}
+
+fn take_all(cx: &Cx, requests: &mut [usize], statuses: Statuses) -> Result<()> {
+    let mut several = Several::new(cx, statuses);
+    for request in requests {
+        let status = if *request == abi::MPI_REQUEST_NULL {
+            Status::EMPTY
+        } else {
+            take(cx, request)?
+        };
+        several.put(status);
+    }
+    several.finish()
+}
+
+pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], statuses: Statuses) -> Result<()> {
+    check_all(cx, requests)?;
+    let world = cx.world();
+    let mut left = 0;
+    // Requests complete in any order, but all have to: one at a time, those behind complete meanwhile.
+    let mut done = || {
+        while let Some(handle) = requests.get(left) {
+            if *handle != abi::MPI_REQUEST_NULL && !world.is_complete(*handle)? {
+                return Ok(false);
+            }
+            left += 1;
+        }
+        Ok(true)
+    };
+    if !done()? {
+        world.wait_until(done)?;
+    }
+    take_all(cx, requests, statuses)
+}
+
+pub(crate) fn mpi_testall(
+    cx: &Cx,
+    _count: c_int,
+    requests: &mut [usize],
+    flag: Out<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    let done = all_complete(cx, requests)?;
+    flag.set(c_int::from(done));
+    if done {
+        take_all(cx, requests, statuses)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether all are complete, after making progress if they were not.
+fn all_complete(cx: &Cx, requests: &[usize]) -> Result<bool> {
+    for handle in requests {
+        if *handle != abi::MPI_REQUEST_NULL && !cx.world().test(*handle)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The first complete one of the active requests.
+fn first_complete(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
+    for (at, handle) in requests.iter().enumerate() {
+        if is_active(cx, *handle) && cx.world().is_complete(*handle)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// As `first_complete`, after making progress if there was none.
+fn first_tested(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
+    for eager in [false, true] {
+        if let Some(at) = first_complete(cx, requests)? {
+            return Ok(Some(at));
+        }
+        cx.world().progress(eager);
+    }
+    first_complete(cx, requests)
+}
+
+pub(crate) fn mpi_waitany(
+    cx: &Cx,
+    _count: c_int,
+    requests: &mut [usize],
+    indx: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+        indx.set(abi::MPI_UNDEFINED);
+        status.set(&MPI_Status::EMPTY);
+        return Ok(());
+    }
+    let mut found = first_complete(cx, requests)?;
+    if found.is_none() {
+        cx.world().wait_until(|| {
+            found = first_complete(cx, requests)?;
+            Ok(found.is_some())
+        })?;
+    }
+    let at = found.unwrap_or(0);
+    indx.set(at as c_int);
+    deliver(take(cx, &mut requests[at])?, status)
+}
+
+pub(crate) fn mpi_testany(
+    cx: &Cx,
+    _count: c_int,
+    requests: &mut [usize],
+    indx: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+        indx.set(abi::MPI_UNDEFINED);
+        flag.set(1);
+        status.set(&MPI_Status::EMPTY);
+        return Ok(());
+    }
+    match first_tested(cx, requests)? {
+        Some(at) => {
+            indx.set(at as c_int);
+            flag.set(1);
+            deliver(take(cx, &mut requests[at])?, status)
+        }
+        None => {
+            indx.set(abi::MPI_UNDEFINED);
+            flag.set(0);
+            Ok(())
+        }
+    }
+}
+
+/// Takes every complete one of the active requests.
+fn take_some(
+    cx: &Cx,
+    requests: &mut [usize],
+    outcount: Out<c_int>,
+    indices: OutArray<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    let mut several = Several::new(cx, statuses);
+    let mut list = Vec::new();
+    for (at, request) in requests.iter_mut().enumerate() {
+        if is_active(cx, *request) && cx.world().is_complete(*request)? {
+            several.put(take(cx, request)?);
+            list.push(at as c_int);
+        }
+    }
+    outcount.set(list.len() as c_int);
+    indices.fill(&list)?;
+    several.finish()
+}
+
+pub(crate) fn mpi_waitsome(
+    cx: &Cx,
+    _incount: c_int,
+    requests: &mut [usize],
+    outcount: Out<c_int>,
+    indices: OutArray<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+        outcount.set(abi::MPI_UNDEFINED);
+        return Ok(());
+    }
+    if first_complete(cx, requests)?.is_none() {
+        cx.world()
+            .wait_until(|| Ok(first_complete(cx, requests)?.is_some()))?;
+    }
+    take_some(cx, requests, outcount, indices, statuses)
+}
+
+pub(crate) fn mpi_testsome(
+    cx: &Cx,
+    _incount: c_int,
+    requests: &mut [usize],
+    outcount: Out<c_int>,
+    indices: OutArray<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+        outcount.set(abi::MPI_UNDEFINED);
+        return Ok(());
+    }
+    first_tested(cx, requests)?;
+    take_some(cx, requests, outcount, indices, statuses)
+}
+
+/// The status of a complete request, which stays.
+fn peek(cx: &Cx, handle: usize) -> Result<Status> {
+    if handle == abi::MPI_REQUEST_NULL {
+        Ok(Status::EMPTY)
+    } else {
+        cx.world().peek_status(handle)
+    }
+}
+
+pub(crate) fn mpi_request_get_status(
+    cx: &Cx,
+    request: usize,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    check(cx, "request", request)?;
+    let done = all_complete(cx, &[request])?;
+    flag.set(c_int::from(done));
+    if done {
+        deliver(peek(cx, request)?, status)
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn mpi_request_get_status_all(
+    cx: &Cx,
+    _count: c_int,
+    requests: &[usize],
+    flag: Out<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    let done = all_complete(cx, requests)?;
+    flag.set(c_int::from(done));
+    if !done {
+        return Ok(());
+    }
+    let mut several = Several::new(cx, statuses);
+    for handle in requests {
+        several.put(peek(cx, *handle)?);
+    }
+    several.finish()
+}
+
+pub(crate) fn mpi_request_get_status_any(
+    cx: &Cx,
+    _count: c_int,
+    requests: &[usize],
+    indx: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+        indx.set(abi::MPI_UNDEFINED);
+        flag.set(1);
+        status.set(&MPI_Status::EMPTY);
+        return Ok(());
+    }
+    match first_tested(cx, requests)? {
+        Some(at) => {
+            indx.set(at as c_int);
+            flag.set(1);
+            deliver(peek(cx, requests[at])?, status)
+        }
+        None => {
+            indx.set(abi::MPI_UNDEFINED);
+            flag.set(0);
+            Ok(())
+        }
+    }
+}
+
+pub(crate) fn mpi_request_get_status_some(
+    cx: &Cx,
+    _incount: c_int,
+    requests: &[usize],
+    outcount: Out<c_int>,
+    indices: OutArray<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    check_all(cx, requests)?;
+    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+        outcount.set(abi::MPI_UNDEFINED);
+        return Ok(());
+    }
+    first_tested(cx, requests)?;
+    let mut several = Several::new(cx, statuses);
+    let mut list = Vec::new();
+    for (at, handle) in requests.iter().enumerate() {
+        if is_active(cx, *handle) && cx.world().is_complete(*handle)? {
+            several.put(peek(cx, *handle)?);
+            list.push(at as c_int);
+        }
+    }
+    outcount.set(list.len() as c_int);
+    indices.fill(&list)?;
+    several.finish()
+}
+
+/// A request that has to be one.
+fn live(cx: &Cx, handle: usize) -> Result<usize> {
+    check(cx, "request", handle)?;
+    if handle == abi::MPI_REQUEST_NULL {
+        return Err(no_object(
+            "request",
+            handle,
+            abi::MPI_REQUEST_NULL,
+            ErrorClass::ERR_REQUEST,
+        ));
+    }
+    Ok(handle)
+}
+
+pub(crate) fn mpi_request_free(cx: &Cx, request: InOut<usize>) -> Result<()> {
+    cx.world().free_request(live(cx, request.get())?)?;
+    request.set(abi::MPI_REQUEST_NULL);
+    Ok(())
+}
+
+pub(crate) fn mpi_cancel(cx: &Cx, request: InOut<usize>) -> Result<()> {
+    cx.world().cancel(live(cx, request.get())?)
+}
+
+pub(crate) fn mpi_start(cx: &Cx, request: InOut<usize>) -> Result<()> {
+    cx.world().start(live(cx, request.get())?)
+}
+
+pub(crate) fn mpi_startall(cx: &Cx, _count: c_int, requests: &mut [usize]) -> Result<()> {
+    for handle in requests {
+        cx.world().start(live(cx, *handle)?)?;
+    }
+    Ok(())
+}
