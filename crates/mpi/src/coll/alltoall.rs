@@ -98,32 +98,38 @@ fn indexed(b: &mut Builder, send: &Block, recv: &Block) {
     }
     // Block i of `moving` is on its way to the rank i further on.
     let moving = b.temp_bytes(bytes * p as u64);
-    let slot = |of: &Block, i: usize| of.part(i as u64 * bytes, bytes);
-    for i in 0..p {
-        b.copy(&send.nth((me + i) % p), &slot(&moving, i), &[]);
-    }
+    let slots = |of: &Block, i: usize, n: usize| of.part(i as u64 * bytes, n as u64 * bytes);
+    b.copy(&send.nths(me, p - me), &slots(&moving, 0, p - me), &[]);
+    b.copy(&send.nths(0, me), &slots(&moving, p - me, me), &[]);
     b.round();
     let most = p.div_ceil(2) as u64 * bytes;
     let (out, inn) = (b.temp_bytes(most), b.temp_bytes(most));
     let mut distance = 1;
     while distance < p {
-        let going: Vec<usize> = (0..p).filter(|i| i & distance != 0).collect();
-        for (j, &i) in going.iter().enumerate() {
-            b.copy(&slot(&moving, i), &slot(&out, j), &[]);
+        // (first, number) of the blocks that go in this step: runs of `distance`, the last one may be shorter.
+        let runs: Vec<(usize, usize)> = (distance..p)
+            .step_by(2 * distance)
+            .map(|i| (i, distance.min(p - i)))
+            .collect();
+        let mut n = 0;
+        for &(i, len) in &runs {
+            b.copy(&slots(&moving, i, len), &slots(&out, n, len), &[]);
+            n += len;
         }
         b.round();
-        let n = going.len() as u64 * bytes;
-        b.recv(&inn.with_count(n), (me + p - distance) % p, &[]);
-        b.send(&out.with_count(n), (me + distance) % p, &[]);
+        b.recv(&slots(&inn, 0, n), (me + p - distance) % p, &[]);
+        b.send(&slots(&out, 0, n), (me + distance) % p, &[]);
         b.round();
-        for (j, &i) in going.iter().enumerate() {
-            b.copy(&slot(&inn, j), &slot(&moving, i), &[]);
+        n = 0;
+        for &(i, len) in &runs {
+            b.copy(&slots(&inn, n, len), &slots(&moving, i, len), &[]);
+            n += len;
         }
         b.round();
         distance *= 2;
     }
     // Block i has come i ranks: from the rank i before me.
     for i in 0..p {
-        b.copy(&slot(&moving, i), &recv.nth((me + p - i) % p), &[]);
+        b.copy(&slots(&moving, i, 1), &recv.nth((me + p - i) % p), &[]);
     }
 }

@@ -42,7 +42,8 @@ const CHUNKS_AHEAD: usize = 4;
 pub(super) fn reduce_parts(b: &mut Builder, tuning: &Tuning, args: &Parts<'_>) {
     let (me, p) = (b.rank, b.size);
     let size = args.mine.datatype().size().max(1);
-    let chunk = (tuning.chunk / size).max(1);
+    let largest = args.parts.iter().map(|part| part.1).max().unwrap_or(0);
+    let chunk = (tuning.piece(largest * size) / size).max(1);
     let chunks_of = |rank: usize| args.parts[rank].1.div_ceil(chunk) as usize;
     let piece = |rank: usize, c: usize| {
         let (first, count) = args.parts[rank];

@@ -84,10 +84,15 @@ pub struct Plan {
     pub(crate) nodes: Vec<Node>,
     pub(crate) edges: Vec<u32>,
     pub(crate) op: Option<Op>,
-    _temps: Vec<Temp>,
+    temps: Vec<Temp>,
 }
 
 impl Plan {
+    /// Never give the temporaries back: somebody may still write to them.
+    pub(crate) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.temps));
+    }
+
     /// Number of steps.
     pub fn steps(&self) -> usize {
         self.nodes.len()
@@ -311,7 +316,7 @@ impl Builder {
             nodes,
             edges: self.edges.iter().map(|e| e.1).collect(),
             op: self.op,
-            _temps: self.temps,
+            temps: self.temps,
         }
     }
 }

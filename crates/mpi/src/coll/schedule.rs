@@ -197,3 +197,12 @@ impl<R> Schedule<R> {
         }
     }
 }
+
+impl<R> Drop for Schedule<R> {
+    fn drop(&mut self) {
+        // Given up without being cancelled: messages under way may still use the temporaries.
+        if !self.active.is_empty() {
+            self.plan.leak();
+        }
+    }
+}

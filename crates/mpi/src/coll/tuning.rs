@@ -46,11 +46,21 @@ farpost_tunables::tunables! {
         scan: "FARPOST_COLL_SCAN" = 0, 0..=2, "algorithm";
         /// Largest MPI_Scan and MPI_Exscan done by distance doubling.
         scan_doubling_max: "FARPOST_COLL_SCAN_DOUBLING_MAX" = 32 << 10, 0..=1 << 40, "bytes";
-        /// Piece in which long messages are received and reduced, so that one overlaps the other in the cache.
+        /// Smallest piece in which long messages are received and reduced, so that one overlaps the other in the cache.
         chunk: "FARPOST_COLL_CHUNK" = 128 << 10, 16..=1 << 30, "bytes";
         /// Most messages one collective has under way in each direction.
         window: "FARPOST_COLL_WINDOW" = 32, 1..=1 << 16, "messages";
         /// Memory for temporaries kept between collectives, per rank.
         pool: "FARPOST_COLL_POOL" = 8 << 20, 0..=1 << 40, "bytes";
+    }
+}
+
+/// Most pieces a message is cut into: past this many, larger pieces hide the copy as well, and plans stay short.
+const MOST_PIECES: u64 = 1024;
+
+impl Tuning {
+    /// Bytes per piece of a message of `bytes`.
+    pub(super) fn piece(&self, bytes: u64) -> u64 {
+        self.chunk.max(bytes.div_ceil(MOST_PIECES))
     }
 }
