@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::datatype::Datatype;
-use crate::datatype::copy::{Pack, Segments, Unpack};
+use crate::datatype::copy::{Pack, Segments, Unpack, copy_run};
 use crate::datatype::layout::walk_many;
 
 /// Data to be sent.
@@ -125,6 +125,13 @@ impl SendBuf {
     #[inline]
     pub fn pack(&self, from: u64, dst: &mut [u8]) -> usize {
         let len = clip(from, dst.len(), self.bytes());
+        if self.ty.is_contiguous() {
+            let offset = (self.ty.true_lb() as isize).wrapping_add(from as isize);
+            // SAFETY: `from..from + len` lies within the one run that `new`'s caller promised is readable;
+            // `dst` is exclusive and has room.
+            unsafe { copy_run(self.ptr.wrapping_offset(offset), dst.as_mut_ptr(), len as usize) };
+            return len as usize;
+        }
         // SAFETY: `len` bytes fit `dst`, which is exclusive, and `new`'s caller promised the rest.
         let mut sink = unsafe { Pack::new(self.ptr, dst.as_mut_ptr()) };
         walk_many(self.ty.layout(), self.ty.extent(), from, len, &mut sink);
@@ -171,6 +178,13 @@ impl RecvBuf {
     #[inline]
     pub fn unpack(&self, at: u64, src: &[u8]) -> usize {
         let len = clip(at, src.len(), self.bytes());
+        if self.ty.is_contiguous() {
+            let offset = (self.ty.true_lb() as isize).wrapping_add(at as isize);
+            // SAFETY: `at..at + len` lies within the one run that `new`'s caller promised is ours to write,
+            // and so not part of `src`.
+            unsafe { copy_run(src.as_ptr(), self.ptr.wrapping_offset(offset), len as usize) };
+            return len as usize;
+        }
         // SAFETY: `len` bytes are in `src`, and `new`'s caller promised that the described bytes are ours to
         // write and so not part of `src`.
         let mut sink = unsafe { Unpack::new(src.as_ptr(), self.ptr) };

@@ -68,7 +68,7 @@ unsafe fn copy_blocks(
 /// # Safety
 /// `len` bytes are valid on both sides, which do not overlap.
 #[inline(always)]
-unsafe fn copy_run(src: *const u8, dst: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_run(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: every access below stays within `len` bytes, which the caller vouches for. Two words that
     // overlap cover any length between one and two words; both are read before either is written.
     unsafe {

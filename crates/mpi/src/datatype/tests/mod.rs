@@ -227,6 +227,13 @@ fn room(map: &Map, count: u64) -> (Vec<u8>, usize) {
     (vec![0; (high - low + 1) as usize], -low as usize)
 }
 
+/// Whether a byte belongs to two entries.
+fn overlaps(map: &Map, count: u64) -> bool {
+    let mut offsets = map.stream(count);
+    offsets.sort_unstable();
+    offsets.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -330,11 +337,27 @@ proptest! {
     }
 
     #[test]
-    fn external32_comes_back((ty, map) in any_type(), count in 0u64..4) {
+    fn external32_comes_back((ty, map) in any_type(), count in 0u64..4, seed in any::<u64>()) {
         let (mut memory, zero) = room(&map, count);
-        // Small positive values fit the narrower types, and are no NaN in any format.
-        for offset in map.stream(count) {
-            memory[(zero as i64 + offset) as usize] = 0;
+        let mut random = seed | 1;
+        let mut place = zero as i64;
+        for _ in 0..count {
+            for (disp, basic) in &map.entries {
+                let start = (place + disp) as usize;
+                let info = basic.info();
+                let bytes = &mut memory[start..start + info.size as usize];
+                // The narrower types get values that fit; long doubles, where not every pattern is a number, zero.
+                let keep = match info.repr {
+                    basic::Repr::F80 | basic::Repr::ComplexF80 => 0,
+                    _ => info.external as usize - (info.external < info.size) as usize,
+                };
+                bytes.fill(0);
+                for byte in &mut bytes[..keep] {
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
+                    *byte = (random >> 33) as u8;
+                }
+            }
+            place += map.extent();
         }
         // SAFETY: the memory holds every offset of the typemap and outlives the buffer.
         let send = unsafe { SendBuf::new(memory.as_ptr().add(zero), count, ty.clone()) };
@@ -343,17 +366,19 @@ proptest! {
         prop_assert_eq!(size as u64, naive * count);
         let mut packed = vec![0xaa; size as usize + 3];
         let mut position = 3;
-        pack_external(&send, &mut packed, &mut position).unwrap();
+        let done = pack_external(&send, &mut packed, &mut position);
+        if overlaps(&map, count) {
+            // Values written over each other need not be numbers that fit.
+            return Ok(());
+        }
+        done.unwrap();
         prop_assert_eq!(position as i64, size + 3);
-        prop_assert!(packed[3..].iter().all(|byte| *byte == 0));
-        let mut target = vec![1u8; memory.len()];
+        let mut target = vec![0u8; memory.len()];
         // SAFETY: as above.
         let receive = unsafe { RecvBuf::new(target.as_mut_ptr().add(zero), count, ty) };
         position = 3;
         unpack_external(&packed, &mut position, &receive).unwrap();
-        for offset in map.stream(count) {
-            prop_assert_eq!(target[(zero as i64 + offset) as usize], 0);
-        }
+        prop_assert_eq!(target, memory);
     }
 
     #[test]
