@@ -22,6 +22,7 @@ pub(crate) mod pack;
 pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod status;
+pub(crate) mod topo;
 
 use core::ffi::CStr;
 
