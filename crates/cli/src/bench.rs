@@ -3,7 +3,7 @@
 use crate::bench_args::{Bench, Collectives, Common, PingPong, Ranks, Rate, Sizes, Startup};
 use crate::say;
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
-use farpost_bench::measure::{Plan, Point, collectives, pingpong, rate, startup};
+use farpost_bench::measure::{Plan, Point, collectives, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
 use farpost_bench::report::{self, Kind, Provenance, to_json, write_json};
 use farpost_bench::{BenchError, Mpi, Result, abi, launch, sizes};
@@ -82,7 +82,7 @@ impl Job<'_> {
         match self.measured(&mpi, measure) {
             Ok(()) => mpi.finalize(),
             Err(e) => {
-                eprintln!("farpost: {e}");
+                say::error(&e.to_string());
                 mpi.abort(1)
             }
         }
@@ -107,6 +107,7 @@ impl Job<'_> {
             from.ranks, from.host, self.plan.trials
         ));
         output.line(&self.kind.header());
+        warm_up(mpi)?;
         let points = measure(mpi, &self.plan, &mut |p| {
             output.line(&self.kind.row(p));
             progress.step(&self.kind.label(p));

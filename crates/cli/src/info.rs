@@ -27,6 +27,8 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     vec![
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
+        ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
+        ("mpi: collectives", farpost_mpi::coll::Tuning::TABLE),
     ]
 }
 

@@ -93,7 +93,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|l| !l.is_empty() && !l.starts_with("Usage:") && !l.starts_with("For more information"));
     let line = useful.collect::<Vec<_>>().join(" ");
-    eprintln!("farpost: {}", line.trim_start_matches("error: "));
+    say::error(line.trim_start_matches("error: "));
     ExitCode::from(2)
 }
 

@@ -1,17 +1,9 @@
-//! `farpost run`: the launcher beside this executable, in this process.
+//! `farpost run`: the launcher, in this process.
 
-use crate::say;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-/// Become `mpiexec` with `arguments`.
+/// Be `mpiexec` with `arguments`. Nothing has started a thread yet, as the launcher requires.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    match farpost_bench::launch::mpiexec() {
-        Ok(mpiexec) => {
-            let cause = std::process::Command::new(&mpiexec).args(arguments).exec();
-            say::fail(&format!("cannot run {}: {cause}", mpiexec.display()))
-        }
-        Err(e) => say::fail(&e.to_string()),
-    }
+    farpost_launch::main_with(arguments)
 }

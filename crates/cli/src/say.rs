@@ -15,6 +15,13 @@ pub fn out(text: &str) -> ExitCode {
 
 /// One line on standard error, and the exit code to return.
 pub fn fail(message: &str) -> ExitCode {
-    eprintln!("farpost: {message}");
+    error(message);
     ExitCode::FAILURE
+}
+
+/// One line on standard error, in one piece: ranks share it.
+pub fn error(message: &str) {
+    let line = format!("farpost: {message}\n");
+    // Nobody is left to tell if this fails.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
