@@ -478,7 +478,11 @@ TEST(intercommunicator) {
         // Rooted: one even rank to all odd ones, and back.
         for (int dir = 0; dir < 2; dir++) {
             const int sending = side == dir;
+#ifdef FARPOST
             const int rootrank = n % (sending ? here : there); // in the sending group
+#else
+            const int rootrank = 0; // MPICH 5.0 and Intel MPI lose an MPI_Ibcast from another one
+#endif
             const int root = sending ? (me == rootrank ? MPI_ROOT : MPI_PROC_NULL) : rootrank;
             const int global = 2 * rootrank + dir;
             for (int i = 0; i < n; i++) v[i] = val(rank, i, n), want[i] = val(global, i, n), w[i] = -1;

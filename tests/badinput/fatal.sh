@@ -1,0 +1,57 @@
+# The default error handler, MPI_Abort, calls before MPI_Init and after MPI_Finalize, dying ranks, bad variables. Run by
+# scripts/test-programs.sh, which sets PREFIX, MPIEXEC, CC, BIN, LOGS, ROOT, FARPOST.
+set -u
+exe=$BIN/fatal
+"$CC" -O1 -g -Wall -o "$exe" "$ROOT/tests/badinput/cases/fatal.c" || exit 1
+out=$BIN/fatal.out err=$BIN/fatal.err
+
+# expect NAME CODE PATTERN LINES CASE [env...]: exit code (a number, or nonzero), stderr contains PATTERN, and in Farpost's
+# case no more than LINES lines on stderr; nobody gets past the mistake.
+expect() {
+    local name=$1 code=$2 pattern=$3 lines=$4 what=$5 got bad=
+    shift 5
+    env "$@" timeout -k 5 30 "$MPIEXEC" -n 2 "$exe" "$what" </dev/null >"$out" 2>"$err"
+    got=$?
+    [ $got -ne 124 ] && [ $got -ne 137 ] || bad="hung"
+    case $code in
+    nonzero) [ $got -ne 0 ] || bad="$bad exit code 0" ;;
+    *) [ $got -eq "$code" ] || bad="$bad exit code $got, not $code" ;;
+    esac
+    if [ "$FARPOST" = 1 ]; then
+        grep -aqE "$pattern" "$err" || bad="$bad; stderr does not match '$pattern'"
+        [ "$(grep -ac . "$err")" -le "$lines" ] || bad="$bad; $(grep -ac . "$err") lines on stderr"
+        ! grep -aq panicked "$err" || bad="$bad; a Rust panic shows"
+    fi
+    ! grep -aq 'still here' "$out" || bad="$bad; went on after the mistake"
+    if [ -z "$bad" ]; then
+        echo "ok   badinput/fatal $name"
+    else
+        echo "FAIL badinput/fatal $name: $bad"
+        sed 's/^/       /' "$err" | head -8 | cut -c1-200
+    fi
+}
+
+expect 'bad rank, default handler' nonzero 'MPI_Send.*dest.*99' 3 bad-rank
+expect 'truncation, default handler' nonzero 'MPI_Sendrecv|runcat' 4 truncate
+expect 'MPI_Abort passes its code' 42 '42' 3 abort
+expect 'a call before MPI_Init' nonzero 'MPI_Comm_rank.*MPI_Init' 4 before-init
+expect 'a send before MPI_Init' nonzero 'MPI_Send.*MPI_Init' 4 send-before-init
+expect 'MPI_Init twice' nonzero 'MPI_Init' 4 init-twice
+expect 'MPI_Finalize twice' nonzero 'MPI_Finalize' 4 finalize-twice
+expect 'a call after MPI_Finalize' nonzero 'MPI_Barrier.*MPI_Finalize' 4 after-finalize
+expect 'exit code of a rank' 7 '' 2 exit-code
+expect 'a rank dies of a signal' "$([ "$FARPOST" = 1 ] && echo 139 || echo nonzero)" 'rank 1.*(SIGSEGV|signal 11|egmentation)' 2 segfault
+if [ "$FARPOST" = 1 ]; then
+    expect 'a rank exits without MPI_Finalize' nonzero 'rank 0.*MPI_Finalize' 2 no-finalize
+    # Every tunable: refused by name, with what is allowed, whatever is wrong with the value.
+    tunables=$("$PREFIX/bin/farpost" info --tunables | grep -oE 'FARPOST_[A-Z0-9_]+' | sort -u)
+    [ -n "$tunables" ] || echo "FAIL badinput/fatal tunables: farpost info --tunables shows none"
+    for t in $tunables; do
+        expect "$t=banana" nonzero "$t" 4 none "$t=banana"
+    done
+    expect "number out of range" nonzero 'FARPOST_RSM_SLOTS' 4 none FARPOST_RSM_SLOTS=99999999999
+    expect "unknown variable" nonzero 'FARPOST_NO_SUCH_THING' 4 none FARPOST_NO_SUCH_THING=1
+    # Also alone, without a launcher.
+    FARPOST_RSM_SLOTS=banana timeout 20 "$exe" none >"$out" 2>"$err"
+    if [ $? -ne 0 ] && grep -q FARPOST_RSM_SLOTS "$err"; then echo "ok   badinput/fatal bad variable alone"; else echo "FAIL badinput/fatal bad variable alone: not refused"; fi
+fi
