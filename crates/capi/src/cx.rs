@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Datatype;
+use farpost_mpi::errhandler::Outcome;
 use farpost_mpi::group::Group;
 use farpost_mpi::info::Info;
 use farpost_mpi::op::Op;
@@ -17,7 +18,9 @@ use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
 use crate::entry::NAMES;
+use crate::lock;
 use crate::objects::{Objects, no_object};
+use crate::process::{self, Life, Stage};
 
 /// A function of the interface.
 #[derive(Clone, Copy)]
@@ -55,6 +58,8 @@ pub(crate) struct Cx {
     pub(crate) objects: Objects,
     /// The job, from MPI_Init on.
     pub(crate) world: OnceCell<World>,
+    /// Where the process is in its life.
+    pub(crate) life: Life,
 }
 
 /// The world of a process: on the memory of one host.
@@ -74,28 +79,85 @@ unsafe impl Sync for Process {}
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
+/// The library.
 #[inline(always)]
-pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
-    let _ = phase;
+fn process() -> &'static Cx {
     let Process(cx) = PROCESS.get_or_init(|| {
         Process(Cx {
             objects: Objects::new(),
             world: OnceCell::new(),
+            life: Life::new(),
         })
     });
+    cx
+}
+
+/// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
+#[inline(always)]
+pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
+    let _inside = lock::enter();
+    let cx = process();
+    if phase == Phase::Active && cx.life.stage.get() != Stage::Active {
+        return raise(cx, fun, On::Nothing, &wrong_time(cx));
+    }
     match body(cx) {
         Ok(()) => 0,
         Err(error) => raise(cx, fun, on, &error),
     }
 }
 
+#[cold]
+#[inline(never)]
+fn wrong_time(cx: &Cx) -> Error {
+    let message = match cx.life.stage.get() {
+        Stage::After => "called after MPI_Finalize: nothing can be communicated any more",
+        _ => "called before MPI_Init (or MPI_Init_thread)",
+    };
+    Error::new(ErrorClass::ERR_OTHER, message)
+}
+
 /// An error on its way to the program: through the error handler, then as a code.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
-    let (On::Nothing | On::Comm(_) | On::Win(_) | On::File(_) | On::Session(_)) = on;
-    cx.objects.codes.code(fun.name(), error)
+    let code = cx.objects.codes.code(fun.name(), error);
+    if cx.life.stage.get() != Stage::Active {
+        // Before and after there is no object that could have a handler: errors are fatal, as by default
+        // (MPI-5.0 section 9.3), but for the functions that report on errors themselves.
+        fatal(
+            cx,
+            fun,
+            error,
+            "errors outside MPI_Init and MPI_Finalize are fatal",
+        );
+    }
+    let world = cx.world();
+    let comm = match on {
+        On::Comm(handle) => world.comm(handle),
+        On::Nothing | On::Win(_) | On::File(_) | On::Session(_) => None,
+    };
+    let comm = comm.unwrap_or_else(|| world.comm_self().clone());
+    let handler = comm.errhandler.borrow().clone();
+    match handler.raise(comm.handle.get(), code) {
+        Outcome::Return(code) => code,
+        Outcome::AbortJob(_) | Outcome::AbortObject(_) => {
+            let name = comm_name(&comm);
+            fatal(
+                cx,
+                fun,
+                error,
+                &format!("errors on {name} are fatal (MPI_ERRORS_ARE_FATAL)"),
+            )
+        }
+    }
+}
+
+/// Say what happened and end the job.
+#[cold]
+fn fatal(cx: &Cx, fun: Fun, error: &Error, why: &str) -> ! {
+    let class = error.class.name().unwrap_or("an error class of the program");
+    let message = format!("{}: {} ({class}); {why}", fun.name(), error.message);
+    process::abort(cx, error.class.0.clamp(1, 255), &message)
 }
 
 /// A function without a body.

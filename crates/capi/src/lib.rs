@@ -10,4 +10,6 @@ mod args;
 mod cx;
 mod entry;
 mod imp;
+mod lock;
 mod objects;
+mod process;

@@ -15,6 +15,7 @@ pub(crate) mod grequest;
 pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
+pub(crate) mod init;
 pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;

@@ -37,7 +37,7 @@ pub struct Comm {
     pub slots: [usize; 3],
     pub name: RefCell<Vec<u8>>,
     pub errhandler: RefCell<ErrorHandler>,
-    pub attrs: RefCell<attr::AttrSet>,
+    pub attrs: attr::AttrSet,
     pub info: RefCell<Info>,
     pub topology: RefCell<Option<topo::Topology>>,
     /// Collectives started so far: the tag of the next.

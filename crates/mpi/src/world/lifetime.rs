@@ -7,7 +7,7 @@ use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::{Rank, Result};
-use farpost_fabric::Fabric;
+use farpost_fabric::{Fabric, Peer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -43,7 +43,7 @@ pub(super) fn make_comm<F: Fabric>(
         slots,
         name: RefCell::new(name.to_vec()),
         errhandler: RefCell::new(ErrorHandler::AreFatal),
-        attrs: RefCell::default(),
+        attrs: Default::default(),
         info: RefCell::new(Info::new()),
         topology: RefCell::new(None),
         collectives: Cell::new(0),
@@ -109,7 +109,18 @@ impl<F: Fabric> World<F> {
         self.comms.borrow().iter().map(|(handle, _)| handle).collect()
     }
 
-    /// Wait until everything sent has been taken, so that the memory below may go: for MPI_Finalize.
+    /// Wait until every peer has taken what was posted to it, or is `gone`: after this our memory may go.
+    pub fn drain_to_peers(&self, gone: impl Fn(u32) -> bool) -> Result<()> {
+        self.unrung.set(true);
+        let result = self.wait_until(|| {
+            let mut engine = self.engine.borrow_mut();
+            Ok((0..self.size()).all(|peer| engine.post.drained(Peer(peer)) || gone(peer)))
+        });
+        self.unrung.set(false);
+        result
+    }
+
+    /// Wait until everything started is on its way, so that the memory below may go: for MPI_Finalize.
     pub fn quiesce(&self) -> Result<()> {
         self.wait_until(|| Ok(!self.engine.borrow().has_duties()))
     }

@@ -63,6 +63,8 @@ pub struct World<F: Fabric> {
     pub(crate) buffer: RefCell<Option<buffered::Attached>>,
     next_context: Cell<u64>,
     closing: RefCell<Vec<u64>>,
+    /// What is waited for comes without anybody ringing.
+    unrung: Cell<bool>,
     /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
     relax: Cell<Option<Relax>>,
 }
@@ -105,6 +107,7 @@ impl<F: Fabric> World<F> {
             buffer: RefCell::new(None),
             next_context: Cell::new(2),
             closing: RefCell::default(),
+            unrung: Cell::new(false),
             relax: Cell::new(None),
         }
     }
@@ -171,7 +174,7 @@ impl<F: Fabric> World<F> {
     fn sleep(&self) {
         let mut engine = self.engine.borrow_mut();
         engine.idle();
-        let mut limit = if engine.busy.is_empty() && !engine.post.control_pending() {
+        let mut limit = if engine.busy.is_empty() && !engine.post.control_pending() && !self.unrung.get() {
             LONG_SLEEP
         } else {
             SHORT_SLEEP

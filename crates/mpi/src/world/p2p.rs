@@ -178,6 +178,16 @@ impl<F: Fabric> World<F> {
         message == MESSAGE_NO_PROC || self.messages.borrow().get(message).is_some()
     }
 
+    /// Start a send of a copy: the buffer may change at once.
+    pub fn isend_copy(&self, comm: &Comm, buf: &SendBuf, dest: Rank, tag: i32) -> Result<usize> {
+        if dest == PROC_NULL {
+            return Ok(SENT);
+        }
+        let mut data = vec![0; buf.bytes() as usize].into_boxed_slice();
+        buf.pack(0, &mut data);
+        self.isend_owned(comm, data, dest, tag)
+    }
+
     /// Send a copy of our own.
     pub(crate) fn isend_owned(&self, comm: &Comm, data: Box<[u8]>, dest: Rank, tag: i32) -> Result<usize> {
         let peer = self.dest(comm, dest)?;

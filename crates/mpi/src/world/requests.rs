@@ -25,6 +25,8 @@ pub enum Extra<F: Fabric> {
     },
     /// The user's own operation.
     Generalized(Rc<Generalized>),
+    /// Two operations that complete as one (MPI_Isendrecv); the first one's status counts.
+    Joined(usize, usize),
 }
 
 /// The kind of a request, for callers that treat kinds differently.
@@ -98,6 +100,7 @@ impl<F: Fabric> World<F> {
                 active: running.is_some(),
             },
             Some(Extra::Generalized(_)) => Special::Generalized,
+            Some(Extra::Joined(..)) => Special::Message,
         }
     }
 
@@ -116,6 +119,13 @@ impl<F: Fabric> World<F> {
         match complete {
             Some(complete) if self.extras.borrow().is_empty() => Ok(complete),
             Some(complete) => match self.extras.borrow().get(&handle) {
+                Some(Extra::Joined(first, second)) => {
+                    let (first, second) = (*first, *second);
+                    let engine = self.engine.borrow();
+                    let over =
+                        |h: usize| h == SENT || engine.requests.get(h).is_none_or(|request| request.complete);
+                    Ok(over(first) && over(second))
+                }
                 Some(Extra::Persistent {
                     running: Some(running),
                     ..
@@ -156,6 +166,15 @@ impl<F: Fabric> World<F> {
                 None => None,
             }
         };
+        if let Some(Extra::Joined(first, second)) = extra {
+            let mut engine = self.engine.borrow_mut();
+            engine.requests.remove(handle);
+            let mut status = engine.reap(first).unwrap_or(Status::EMPTY);
+            if let Some(second) = engine.reap(second) {
+                status.error = status.error.or(second.error);
+            }
+            return Ok((status, true));
+        }
         let mut status = self
             .engine
             .borrow_mut()
@@ -228,6 +247,7 @@ impl<F: Fabric> World<F> {
                 (generalized.query)(&mut status);
                 return Ok(status);
             }
+            Some(Extra::Joined(first, _)) => *first,
             _ => handle,
         };
         let engine = self.engine.borrow();
@@ -268,6 +288,11 @@ impl<F: Fabric> World<F> {
                     self.detach(handle);
                 }
                 Ok(())
+            }
+            Some(Extra::Joined(first, second)) => {
+                self.engine.borrow_mut().requests.remove(handle);
+                self.free_request(first)?;
+                self.free_request(second)
             }
             // A collective goes on by itself: it is in the list of active ones.
             _ => {
@@ -321,6 +346,7 @@ impl<F: Fabric> World<F> {
                     )),
                 };
             }
+            Some(Extra::Joined(first, _)) => *first,
             None => handle,
         };
         self.engine.borrow_mut().cancel(target);
@@ -374,6 +400,18 @@ impl<F: Fabric> World<F> {
             *running = Some(inner);
         }
         Ok(())
+    }
+
+    /// Make one request of two.
+    pub fn join(&self, first: usize, second: usize) -> Result<usize> {
+        let mut engine = self.engine.borrow_mut();
+        let handle = engine
+            .requests
+            .insert(crate::engine::request::Request::new(Operation::Idle))?;
+        self.extras
+            .borrow_mut()
+            .insert(handle, Extra::Joined(first, second));
+        Ok(handle)
     }
 
     /// Make a generalized request.

@@ -1,0 +1,184 @@
+//! The process's life in the job: initialisation, finalisation, abort.
+
+use core::ffi::c_int;
+use std::cell::{Cell, OnceCell};
+
+use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes};
+use farpost_job::{Job, RankState};
+use farpost_mpi::attr::{CommAttributes, CommKey};
+use farpost_mpi::world::WorldConfig;
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::abi;
+use crate::cx::{Cx, World};
+use crate::lock;
+
+/// Where the process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Before,
+    Active,
+    After,
+}
+
+/// What the process knows of itself.
+pub(crate) struct Life {
+    pub(crate) stage: Cell<Stage>,
+    pub(crate) job: OnceCell<Job>,
+    pub(crate) provided: Cell<c_int>,
+    main_thread: Cell<Option<std::thread::ThreadId>>,
+    /// Values of the predefined attributes; C gets their addresses.
+    pub(crate) attributes: OnceCell<Box<CommAttributes>>,
+}
+
+impl Life {
+    pub(crate) const fn new() -> Self {
+        Self {
+            stage: Cell::new(Stage::Before),
+            job: OnceCell::new(),
+            provided: Cell::new(abi::MPI_THREAD_SINGLE),
+            main_thread: Cell::new(None),
+            attributes: OnceCell::new(),
+        }
+    }
+
+    /// Whether this is the thread that initialised.
+    pub(crate) fn is_main_thread(&self) -> bool {
+        self.main_thread.get() == Some(std::thread::current().id())
+    }
+}
+
+/// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers'.
+const OTHER_VARIABLES: &[&str] = &["FARPOST_CC", "FARPOST_CXX", "FARPOST_LIBRARY"];
+
+/// All tunables, from the environment.
+struct Settings {
+    shm: ShmTunables,
+    world: WorldConfig,
+}
+
+fn settings() -> std::result::Result<Settings, String> {
+    let mut shm = ShmTunables::default();
+    let mut world = WorldConfig::default();
+    for (name, value) in std::env::vars_os() {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
+            continue;
+        };
+        if !name.starts_with("FARPOST_")
+            || farpost_job::VARIABLES.contains(&name)
+            || OTHER_VARIABLES.contains(&name)
+        {
+            continue;
+        }
+        let known = shm.set(name, value).map_err(|e| e.to_string())?
+            || world.rsm.set(name, value).map_err(|e| e.to_string())?
+            || world.engine.set(name, value).map_err(|e| e.to_string())?
+            || world.tuning.set(name, value).map_err(|e| e.to_string())?;
+        if !known {
+            return Err(format!(
+                "{name}: no such setting; `farpost info --tunables` lists them"
+            ));
+        }
+    }
+    Ok(Settings { shm, world })
+}
+
+fn failed(what: &str, why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorClass::ERR_OTHER, format!("{what}: {why}"))
+}
+
+/// `MPI_Init` and `MPI_Init_thread`.
+pub(crate) fn initialise(cx: &Cx, required: c_int) -> Result<()> {
+    match cx.life.stage.get() {
+        Stage::Before => {}
+        Stage::Active => {
+            return Err(Error::new(
+                ErrorClass::ERR_OTHER,
+                "called twice: MPI is initialised already",
+            ));
+        }
+        Stage::After => {
+            return Err(Error::new(
+                ErrorClass::ERR_OTHER,
+                "called after MPI_Finalize: MPI cannot start again",
+            ));
+        }
+    }
+    let settings = settings().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
+    let job =
+        Job::attach(&|name: &str| std::env::var(name).ok()).map_err(|e| failed("joining the job", e))?;
+    let memory = job.host_memory();
+    if memory.region_len < region_bytes(memory.local_count) as u64 {
+        return Err(failed(
+            "joining the job",
+            "the job's memory is too small for its ranks",
+        ));
+    }
+    let placement = job.placement();
+    let file = memory
+        .fd
+        .try_clone_to_owned()
+        .map_err(|e| failed("joining the job", e))?;
+    let shm = Shm::attach(ShmConfig {
+        file,
+        offset: memory.region_offset,
+        len: memory.region_len,
+        index: memory.local_index,
+        size: memory.local_count,
+        cores: placement.allowed_cores,
+        tunables: settings.shm,
+    })
+    .map_err(|e| failed("attaching to the job's memory", e))?;
+    let world = World::new(shm, settings.world);
+    let attributes = Box::new(CommAttributes::default());
+    attributes.set(CommKey::TagUb, Some(crate::args::TAG_UB));
+    attributes.set(CommKey::Io, Some(abi::MPI_ANY_SOURCE));
+    attributes.set(CommKey::Host, Some(abi::MPI_PROC_NULL));
+    attributes.set(CommKey::WtimeIsGlobal, Some(1));
+    attributes.set(CommKey::Appnum, Some(job.appnum() as c_int));
+    attributes.set(CommKey::LastUsedCode, Some(cx.objects.codes.last_used()));
+    attributes.set(CommKey::UniverseSize, Some(job.universe_size() as c_int));
+    let provided = required.clamp(abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_MULTIPLE);
+    if provided == abi::MPI_THREAD_MULTIPLE {
+        world.set_relax(Some(lock::relax));
+    }
+    let _ = cx.life.attributes.set(attributes);
+    let _ = cx.world.set(world);
+    job.set_state(RankState::Initialised);
+    let _ = cx.life.job.set(job);
+    cx.life.provided.set(provided);
+    cx.life.main_thread.set(Some(std::thread::current().id()));
+    cx.life.stage.set(Stage::Active);
+    Ok(())
+}
+
+/// `MPI_Finalize`: everybody's messages are delivered, then the job goes on without us.
+pub(crate) fn finalise(cx: &Cx) -> Result<()> {
+    let world = cx.world();
+    let own = world.comm_self();
+    own.attrs.delete_all(own.handle.get())?;
+    world.flush_buffer(world.process_buffer())?;
+    world.quiesce()?;
+    let plan = farpost_mpi::coll::barrier(&world.site(world.comm_world()))?;
+    world.run_collective(world.comm_world(), plan)?;
+    let job = cx.life.job.get();
+    world.drain_to_peers(|peer| {
+        job.is_some_and(|job| matches!(job.state(peer), RankState::Finalised | RankState::Aborted))
+    })?;
+    cx.life.stage.set(Stage::After);
+    if let Some(job) = job {
+        job.set_state(RankState::Finalised);
+    }
+    Ok(())
+}
+
+/// End the whole job.
+pub(crate) fn abort(cx: &Cx, code: c_int, message: &str) -> ! {
+    match cx.life.job.get() {
+        Some(job) => job.abort(code, message),
+        None => {
+            eprintln!("farpost: {message}");
+            std::process::exit(farpost_job::exit_status(code))
+        }
+    }
+}
