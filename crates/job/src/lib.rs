@@ -18,6 +18,7 @@ mod map;
 mod memory;
 mod peer_fd;
 mod pmi1;
+mod stdio;
 
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState};
@@ -141,6 +142,7 @@ impl Job {
         }
         memory.claim(rank)?;
         allow_attach(memory.launcher());
+        stdio::buffer_by_line();
         Ok(Job {
             memory,
             rank,
@@ -215,6 +217,7 @@ impl Job {
         memory.started(rank, std::process::id(), appnum);
         // SAFETY: no arguments, cannot fail.
         allow_attach(unsafe { libc::getppid() } as u32);
+        stdio::buffer_by_line();
         let job = Job {
             memory,
             rank,

@@ -4,15 +4,15 @@
 
 use crate::descendants;
 use crate::options::{Files, Options};
-use crate::output::{Sink, Stream};
+use crate::plumbing::Plumbing;
 use crate::report::{End, Failure, judge, signal_name};
 use crate::spawn::{self, REPORT_LEN, Start, Strings};
-use crate::sys::{self, Epoll, Waited};
+use crate::sys::{self, Waited};
 use farpost_job::{JobMemory, RankState};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,6 @@ pub const KILL_NOW: u8 = 0xff;
 
 const CONTROL: u64 = 0;
 const CHILDREN: u64 = 1;
-const SINKS: u64 = 2;
-const STREAMS: u64 = 16;
 
 /// A program of the job, ready to be started.
 pub struct PreparedApp {
@@ -63,13 +61,7 @@ struct Rank {
 
 struct Guardian<'a> {
     plan: &'a Plan,
-    epoll: Epoll,
-    sinks: Vec<Sink>,
-    sink_watched: Vec<bool>,
-    /// Index of the sink for mpiexec's own messages.
-    messages: usize,
-    streams: Vec<Option<Stream>>,
-    stream_paused: Vec<bool>,
+    io: Plumbing,
     ranks: Vec<Rank>,
     by_pid: HashMap<i32, u32>,
     errors: OwnedFd,
@@ -79,7 +71,6 @@ struct Guardian<'a> {
     kill_at: Option<Instant>,
     killed: bool,
     timeout_at: Option<Instant>,
-    buffer: Vec<u8>,
 }
 
 /// Run the job; the result is mpiexec's exit code. `control` brings signals from the front process, and ends
@@ -101,7 +92,8 @@ pub fn run(plan: &Plan, control: &OwnedFd) -> i32 {
     match Guardian::new(plan, control) {
         Ok((mut guardian, errors, children)) => {
             let code = guardian.job(errors, control, &children);
-            guardian.clean_up(control);
+            descendants::kill_all(|_, _| {});
+            guardian.io.finish(control);
             code
         }
         Err(e) => {
@@ -115,23 +107,13 @@ impl<'a> Guardian<'a> {
     fn new(plan: &'a Plan, control: &OwnedFd) -> std::io::Result<(Self, OwnedFd, OwnedFd)> {
         let (errors, errors_in) = sys::pipe()?;
         sys::set_nonblocking(&errors)?;
-        let mut sinks = vec![Sink::new(1)];
-        let same = |a: libc::stat, b: libc::stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
-        if !matches!((sys::stat(1), sys::stat(2)), (Ok(a), Ok(b)) if same(a, b)) {
-            sinks.push(Sink::new(2));
-        }
-        let epoll = Epoll::new()?;
+        let io = Plumbing::new(plan.options.marks)?;
         let children = sys::signal_fd(&[libc::SIGCHLD])?;
-        epoll.add(control.as_fd(), libc::EPOLLIN, CONTROL)?;
-        epoll.add(children.as_fd(), libc::EPOLLIN, CHILDREN)?;
+        io.epoll.add(control.as_fd(), libc::EPOLLIN, CONTROL)?;
+        io.epoll.add(children.as_fd(), libc::EPOLLIN, CHILDREN)?;
         let guardian = Guardian {
             plan,
-            epoll,
-            sink_watched: vec![false; sinks.len()],
-            messages: sinks.len() - 1,
-            sinks,
-            streams: Vec::new(),
-            stream_paused: Vec::new(),
+            io,
             ranks: Vec::with_capacity(plan.app_of.len()),
             by_pid: HashMap::new(),
             errors,
@@ -140,22 +122,21 @@ impl<'a> Guardian<'a> {
             kill_at: None,
             killed: false,
             timeout_at: plan.options.timeout.map(|t| Instant::now() + t),
-            buffer: vec![0; 64 << 10],
         };
         Ok((guardian, errors_in, children))
     }
 
     fn say(&mut self, text: &str) {
-        self.sinks[self.messages].say(&format!("mpiexec: {text}"));
+        self.io.say(text);
     }
 
     fn job(&mut self, errors: OwnedFd, control: &OwnedFd, children: &OwnedFd) -> i32 {
         self.start_all(errors);
         let mut ready = Vec::new();
         while self.ranks.iter().any(|r| r.end.is_none()) {
-            self.watch_sinks();
-            self.epoll.wait(self.next_deadline(), &mut ready);
-            for (token, events) in ready.drain(..) {
+            self.io.watch_sinks();
+            self.io.epoll.wait(self.next_deadline(), &mut ready);
+            for token in ready.drain(..) {
                 match token {
                     CONTROL => {
                         if !self.control(control) {
@@ -168,8 +149,7 @@ impl<'a> Guardian<'a> {
                         while sys::next_signal(children).is_some() {}
                         self.reap();
                     }
-                    sink if sink < STREAMS => self.sinks[(sink - SINKS) as usize].flush(),
-                    stream => self.read((stream - STREAMS) as usize, events),
+                    other => self.io.ready(other),
                 }
             }
             self.deadlines();
@@ -305,16 +285,10 @@ impl<'a> Guardian<'a> {
                 }
                 fds[i] = Some(files[&path].as_raw_fd());
             } else if !direct {
-                let (reader, writer) = sys::pipe().map_err(|e| format!("could not make a pipe: {e}"))?;
-                let watched = sys::set_nonblocking(&reader).and_then(|()| {
-                    self.epoll
-                        .add(reader.as_fd(), libc::EPOLLIN, STREAMS + self.streams.len() as u64)
-                });
-                watched.map_err(|e| format!("could not watch its output: {e}"))?;
-                let sink = if i == 0 { 0 } else { self.messages };
-                let name = ["stdout", "stderr"][i];
-                self.streams.push(Some(Stream::new(reader, rank, sink, name)));
-                self.stream_paused.push(false);
+                let writer = self
+                    .io
+                    .open(rank, i)
+                    .map_err(|e| format!("could not make a pipe for its output: {e}"))?;
                 fds[i] = Some(writer.as_raw_fd());
                 writers.push(writer);
             }
@@ -428,11 +402,7 @@ impl<'a> Guardian<'a> {
 
     fn fail(&mut self, failure: Failure) {
         // What the rank has said comes before what is said about it.
-        for id in 0..self.streams.len() {
-            if self.streams[id].as_ref().is_some_and(|s| s.rank == failure.rank) {
-                self.drain(id, 1 << 20);
-            }
-        }
+        self.io.drain_rank(failure.rank);
         let others = self.ranks.iter().filter(|r| r.end.is_none()).count();
         let end = if failure.ends_job && others > 0 {
             "; ending the others"
@@ -458,12 +428,13 @@ impl<'a> Guardian<'a> {
     }
 
     fn next_deadline(&self) -> i32 {
-        let partial = self
-            .streams
-            .iter()
-            .flatten()
-            .filter_map(|s| s.due(&self.sinks[s.sink]));
-        let next = partial.chain(self.kill_at).chain(self.timeout_at).min();
+        let next = self
+            .io
+            .next_deadline()
+            .into_iter()
+            .chain(self.kill_at)
+            .chain(self.timeout_at)
+            .min();
         next.map_or(-1, |at| {
             at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
         })
@@ -493,148 +464,6 @@ impl<'a> Guardian<'a> {
             }
             self.end_ranks();
         }
-        for id in 0..self.streams.len() {
-            let Some(stream) = &mut self.streams[id] else {
-                continue;
-            };
-            let sink = &mut self.sinks[stream.sink];
-            if stream.due(sink).is_some_and(|at| at <= now) {
-                stream.finish(id, sink, self.plan.options.marks);
-            }
-        }
-    }
-
-    /// Read once from a stream.
-    fn read(&mut self, id: usize, _events: u32) {
-        if let Some(Some(_)) = self.streams.get(id) {
-            self.drain(id, 1);
-        }
-    }
-
-    /// Read from a stream until it is empty, ends, or gave `limit` bytes.
-    fn drain(&mut self, id: usize, limit: usize) {
-        let mut taken = 0;
-        while taken < limit {
-            let Some(stream) = &mut self.streams[id] else {
-                return;
-            };
-            let sink = &mut self.sinks[stream.sink];
-            match sys::read(stream.fd.as_raw_fd(), &mut self.buffer) {
-                Ok(0) => {
-                    stream.finish(id, sink, self.plan.options.marks);
-                    self.streams[id] = None;
-                }
-                Ok(n) => {
-                    stream.take(id, sink, self.plan.options.marks, &self.buffer[..n]);
-                    taken += n;
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Watch what waits to be written, pause streams whose sink is full, close those whose sink is gone.
-    fn watch_sinks(&mut self) {
-        for i in 0..self.sinks.len() {
-            let sink = &mut self.sinks[i];
-            if let Some(error) = sink.broken.take() {
-                // From now on the ranks find nobody reading either.
-                for stream in &mut self.streams {
-                    if stream.as_ref().is_some_and(|s| s.sink == i) {
-                        *stream = None;
-                    }
-                }
-                if error.raw_os_error() != Some(libc::EPIPE) && i != self.messages {
-                    self.say(&format!("cannot write output: {error}"));
-                }
-                continue;
-            }
-            let (waiting, full, watched) = (sink.is_waiting(), sink.is_full(), sink.watched());
-            if waiting != self.sink_watched[i] {
-                // SAFETY: the sink keeps the descriptor open, longer than this call.
-                let fd = unsafe { BorrowedFd::borrow_raw(watched) };
-                if waiting {
-                    let _ = self.epoll.add(fd, libc::EPOLLOUT, SINKS + i as u64);
-                } else {
-                    self.epoll.remove(fd);
-                }
-                self.sink_watched[i] = waiting;
-            }
-            for (id, stream) in self.streams.iter().enumerate() {
-                let Some(stream) = stream.as_ref().filter(|s| s.sink == i) else {
-                    continue;
-                };
-                if full != self.stream_paused[id] {
-                    if full {
-                        self.epoll.remove(stream.fd.as_fd());
-                    } else {
-                        let _ = self
-                            .epoll
-                            .add(stream.fd.as_fd(), libc::EPOLLIN, STREAMS + id as u64);
-                    }
-                    self.stream_paused[id] = full;
-                }
-            }
-        }
-    }
-
-    /// After the last rank has ended: end what they left behind, pass on the last output.
-    fn clean_up(&mut self, control: &OwnedFd) {
-        descendants::kill_all(|_, _| {});
-        for id in 0..self.streams.len() {
-            loop {
-                self.drain(id, 1);
-                let Some((fd, sink)) = self.streams[id].as_ref().map(|s| (s.fd.as_raw_fd(), s.sink)) else {
-                    break;
-                };
-                if self.sinks[sink].is_full() && !self.settle(control) {
-                    return;
-                }
-                let mut fds = [libc::pollfd {
-                    fd,
-                    events: libc::POLLIN,
-                    revents: 0,
-                }];
-                sys::poll(&mut fds, 0);
-                if fds[0].revents == 0 {
-                    break;
-                }
-            }
-            if let Some(mut stream) = self.streams[id].take() {
-                stream.finish(id, &mut self.sinks[stream.sink], self.plan.options.marks);
-            }
-        }
-        self.settle(control);
-    }
-
-    /// Wait until all that is queued is written. `false`: the user does not want to wait, or is gone.
-    fn settle(&mut self, control: &OwnedFd) -> bool {
-        while let Some(sink) = self.sinks.iter_mut().find(|s| s.is_waiting()) {
-            let mut fds = [
-                libc::pollfd {
-                    fd: sink.watched(),
-                    events: libc::POLLOUT,
-                    revents: 0,
-                },
-                libc::pollfd {
-                    fd: control.as_raw_fd(),
-                    events: libc::POLLIN,
-                    revents: 0,
-                },
-            ];
-            sys::poll(&mut fds, -1);
-            if fds[1].revents != 0 {
-                let mut bytes = [0; 64];
-                let n = sys::read(control.as_raw_fd(), &mut bytes).unwrap_or(0);
-                if n == 0 || bytes[..n].contains(&KILL_NOW) {
-                    return false;
-                }
-            }
-            if fds[0].revents != 0 {
-                sink.flush();
-            }
-        }
-        true
+        self.io.show_partial_lines(now);
     }
 }

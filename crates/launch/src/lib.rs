@@ -12,8 +12,10 @@ mod front;
 mod guardian;
 mod help;
 mod hosts;
+mod option_names;
 mod options;
 mod output;
+mod plumbing;
 mod program;
 mod report;
 mod spawn;
@@ -105,7 +107,7 @@ fn start(options: Options) -> Result<i32, Refusal> {
     let apps = options
         .apps
         .iter()
-        .map(|app| prepare(app, &options))
+        .map(|app| prepare(app, &options, size))
         .collect::<Result<Vec<_>, _>>()?;
     let host = farpost_job::host_name();
     let binding = bind(&options, size, &host);
@@ -144,8 +146,14 @@ fn start(options: Options) -> Result<i32, Refusal> {
     Ok(front::run(plan, pump))
 }
 
-fn prepare(app: &options::App, options: &Options) -> Result<PreparedApp, Refusal> {
-    let variables = environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
+fn prepare(app: &options::App, options: &Options, size: u32) -> Result<PreparedApp, Refusal> {
+    let mut variables = environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
+    if size > 1 || !options.marks.none() {
+        // C programs write line by line as ranks; Python, whose own buffer holds output back, is asked to.
+        variables
+            .entry("PYTHONUNBUFFERED".into())
+            .or_insert_with(|| "1".into());
+    }
     let path = variables
         .get(OsStr::new("PATH"))
         .cloned()

@@ -254,13 +254,13 @@ impl Epoll {
         };
     }
 
-    /// Tokens and events of what is ready.
-    pub fn wait(&self, timeout_ms: i32, ready: &mut Vec<(u64, u32)>) {
+    /// Tokens of what is ready.
+    pub fn wait(&self, timeout_ms: i32, ready: &mut Vec<u64>) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         // SAFETY: the kernel writes at most 64 events.
         let n = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), 64, timeout_ms) };
         ready.clear();
-        ready.extend(events[..n.max(0) as usize].iter().map(|e| (e.u64, e.events)));
+        ready.extend(events[..n.max(0) as usize].iter().map(|e| e.u64));
     }
 }
 

@@ -38,6 +38,14 @@ fn acts_as_a_rank() {
             assert!(error.to_string().contains("abort"), "{error}");
             sleep();
         }
+        "print" => {
+            // SAFETY: C strings without conversions.
+            unsafe {
+                libc::printf(c"a line\n".as_ptr());
+                libc::printf(c"part".as_ptr());
+                libc::kill(libc::getpid(), libc::SIGKILL);
+            }
+        }
         "leave" if last => std::process::exit(0),
         "leave" => sleep(),
         "finalised" => {
@@ -146,4 +154,11 @@ fn after_finalize_ranks_may_take_their_time() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn what_c_programs_print_arrives_line_by_line() {
+    let ran = play("print", &["-n", "2"]);
+    assert_eq!(ran.code, 137);
+    assert!(ran.out.lines().any(|l| l.ends_with("a line")), "{}", ran.out);
 }

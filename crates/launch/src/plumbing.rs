@@ -1,0 +1,233 @@
+//! The plumbing between the ranks' pipes and mpiexec's own output: which pipe is watched when, who waits for whom.
+
+use crate::guardian::KILL_NOW;
+use crate::options::Marks;
+use crate::output::{Sink, Stream};
+use crate::sys::{self, Epoll};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// Tokens of sinks; smaller ones are the guardian's.
+const SINKS: u64 = 2;
+/// Tokens of streams.
+const STREAMS: u64 = 16;
+
+/// All streams, and where they go.
+pub struct Plumbing {
+    pub epoll: Epoll,
+    marks: Marks,
+    sinks: Vec<Sink>,
+    sink_watched: Vec<bool>,
+    /// Index of the sink for mpiexec's own messages.
+    messages: usize,
+    streams: Vec<Option<Stream>>,
+    stream_paused: Vec<bool>,
+    buffer: Vec<u8>,
+}
+
+impl Plumbing {
+    pub fn new(marks: Marks) -> std::io::Result<Plumbing> {
+        let mut sinks = vec![Sink::new(1)];
+        let same = |a: libc::stat, b: libc::stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
+        if !matches!((sys::stat(1), sys::stat(2)), (Ok(a), Ok(b)) if same(a, b)) {
+            sinks.push(Sink::new(2));
+        }
+        Ok(Plumbing {
+            epoll: Epoll::new()?,
+            marks,
+            sink_watched: vec![false; sinks.len()],
+            messages: sinks.len() - 1,
+            sinks,
+            streams: Vec::new(),
+            stream_paused: Vec::new(),
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    /// A line of mpiexec's own.
+    pub fn say(&mut self, text: &str) {
+        self.sinks[self.messages].say(&format!("mpiexec: {text}"));
+    }
+
+    /// Make a pipe for a rank's standard output (`which` 0) or error (1); its writing end is returned.
+    pub fn open(&mut self, rank: u32, which: usize) -> std::io::Result<OwnedFd> {
+        let (reader, writer) = sys::pipe()?;
+        sys::set_nonblocking(&reader)?;
+        self.epoll
+            .add(reader.as_fd(), libc::EPOLLIN, STREAMS + self.streams.len() as u64)?;
+        let sink = if which == 0 { 0 } else { self.messages };
+        self.streams
+            .push(Some(Stream::new(reader, rank, sink, ["stdout", "stderr"][which])));
+        self.stream_paused.push(false);
+        Ok(writer)
+    }
+
+    /// Something happened to a sink or a stream.
+    pub fn ready(&mut self, token: u64) {
+        if token >= STREAMS {
+            let id = (token - STREAMS) as usize;
+            if id < self.streams.len() {
+                self.drain(id, 1);
+            }
+        } else if let Some(sink) = self.sinks.get_mut((token - SINKS) as usize) {
+            sink.flush();
+        }
+    }
+
+    /// Take in what a rank has said so far, within reason.
+    pub fn drain_rank(&mut self, rank: u32) {
+        for id in 0..self.streams.len() {
+            if self.streams[id].as_ref().is_some_and(|s| s.rank == rank) {
+                self.drain(id, 1 << 20);
+            }
+        }
+    }
+
+    /// When an incomplete line is to be shown.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.streams
+            .iter()
+            .flatten()
+            .filter_map(|s| s.due(&self.sinks[s.sink]))
+            .min()
+    }
+
+    /// Show incomplete lines that have waited long enough.
+    pub fn show_partial_lines(&mut self, now: Instant) {
+        for id in 0..self.streams.len() {
+            let Some(stream) = &mut self.streams[id] else {
+                continue;
+            };
+            let sink = &mut self.sinks[stream.sink];
+            if stream.due(sink).is_some_and(|at| at <= now) {
+                stream.finish(id, sink, self.marks);
+            }
+        }
+    }
+
+    /// Read from a stream until it is empty, ends, or gave `limit` bytes.
+    fn drain(&mut self, id: usize, limit: usize) {
+        let mut taken = 0;
+        while taken < limit {
+            let Some(stream) = &mut self.streams[id] else {
+                return;
+            };
+            let sink = &mut self.sinks[stream.sink];
+            match sys::read(stream.fd.as_raw_fd(), &mut self.buffer) {
+                Ok(0) => {
+                    stream.finish(id, sink, self.marks);
+                    self.streams[id] = None;
+                }
+                Ok(n) => {
+                    stream.take(id, sink, self.marks, &self.buffer[..n]);
+                    taken += n;
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Watch what waits to be written, pause streams whose sink is full, close those whose sink is gone.
+    pub fn watch_sinks(&mut self) {
+        for i in 0..self.sinks.len() {
+            let sink = &mut self.sinks[i];
+            if let Some(error) = sink.broken.take() {
+                // From now on the ranks find nobody reading either.
+                for stream in &mut self.streams {
+                    if stream.as_ref().is_some_and(|s| s.sink == i) {
+                        *stream = None;
+                    }
+                }
+                if error.raw_os_error() != Some(libc::EPIPE) && i != self.messages {
+                    self.say(&format!("cannot write output: {error}"));
+                }
+                continue;
+            }
+            let (waiting, full, watched) = (sink.is_waiting(), sink.is_full(), sink.watched());
+            if waiting != self.sink_watched[i] {
+                // SAFETY: the sink keeps the descriptor open, longer than this call.
+                let fd = unsafe { BorrowedFd::borrow_raw(watched) };
+                if waiting {
+                    let _ = self.epoll.add(fd, libc::EPOLLOUT, SINKS + i as u64);
+                } else {
+                    self.epoll.remove(fd);
+                }
+                self.sink_watched[i] = waiting;
+            }
+            for (id, stream) in self.streams.iter().enumerate() {
+                let Some(stream) = stream.as_ref().filter(|s| s.sink == i) else {
+                    continue;
+                };
+                if full != self.stream_paused[id] {
+                    if full {
+                        self.epoll.remove(stream.fd.as_fd());
+                    } else {
+                        let _ = self
+                            .epoll
+                            .add(stream.fd.as_fd(), libc::EPOLLIN, STREAMS + id as u64);
+                    }
+                    self.stream_paused[id] = full;
+                }
+            }
+        }
+    }
+
+    /// After all processes have ended: pass on the last output. `control` tells when the user does not want to wait.
+    pub fn finish(&mut self, control: &OwnedFd) {
+        for id in 0..self.streams.len() {
+            loop {
+                self.drain(id, 1);
+                let Some((fd, sink)) = self.streams[id].as_ref().map(|s| (s.fd.as_raw_fd(), s.sink)) else {
+                    break;
+                };
+                if self.sinks[sink].is_full() && !self.settle(control) {
+                    return;
+                }
+                let mut fds = [libc::pollfd {
+                    fd,
+                    events: libc::POLLIN,
+                    revents: 0,
+                }];
+                sys::poll(&mut fds, 0);
+                if fds[0].revents == 0 {
+                    break;
+                }
+            }
+            if let Some(mut stream) = self.streams[id].take() {
+                stream.finish(id, &mut self.sinks[stream.sink], self.marks);
+            }
+        }
+        self.settle(control);
+    }
+
+    /// Wait until all that is queued is written. `false`: the user does not want to wait, or is gone.
+    fn settle(&mut self, control: &OwnedFd) -> bool {
+        while let Some(sink) = self.sinks.iter_mut().find(|s| s.is_waiting()) {
+            let mut fds = [
+                libc::pollfd {
+                    fd: sink.watched(),
+                    events: libc::POLLOUT,
+                    revents: 0,
+                },
+                libc::pollfd {
+                    fd: control.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                },
+            ];
+            sys::poll(&mut fds, -1);
+            if fds[1].revents != 0 {
+                let mut bytes = [0; 64];
+                let n = sys::read(control.as_raw_fd(), &mut bytes).unwrap_or(0);
+                if n == 0 || bytes[..n].contains(&KILL_NOW) {
+                    return false;
+                }
+            }
+            if fds[0].revents != 0 {
+                sink.flush();
+            }
+        }
+        true
+    }
+}
