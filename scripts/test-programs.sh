@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles and runs the C and C++ test programs with an installed standard-ABI MPI.
 #
-#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (programs, mpi, badinput, stress) or mpi/p2p_basic
+#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (examples, programs, mpi, badinput, stress) or mpi/p2p_order
 #
 #   PREFIX     install tree: bin/mpicc (or bin/mpicc_abi), bin/mpiexec, lib/libmpi_abi.so.1
 #   MPIEXEC    launcher, default PREFIX/bin/mpiexec
@@ -128,8 +128,10 @@ only_ranks() {
 }
 
 names=("$@")
-for suite in programs mpi badinput stress; do
-    for src in "$here/tests/$suite"/*.c "$here/tests/$suite"/*.cc "$here/tests/$suite"/*.sh; do
+for suite in examples programs mpi badinput stress; do
+    dir=$here/tests/$suite
+    [ $suite = examples ] && dir=$here/examples
+    for src in "$dir"/*.c "$dir"/*.cc "$dir"/*.sh; do
         [ -f "$src" ] || continue
         base=$(basename "$src")
         name=$suite/${base%.*}
