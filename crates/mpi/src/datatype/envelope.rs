@@ -170,11 +170,9 @@ impl Datatype {
                 let rest = all[..3].iter().chain(&all[3 + dims..]).copied().collect();
                 (rest, all[3..3 + dims].to_vec())
             }
-            Combiner::DUP
-            | Combiner::F90_REAL
-            | Combiner::F90_COMPLEX
-            | Combiner::F90_INTEGER
-            | Combiner::VALUE_INDEX => (all.clone(), vec![]),
+            Combiner::DUP | Combiner::F90_REAL | Combiner::F90_COMPLEX | Combiner::F90_INTEGER => {
+                (all.clone(), vec![])
+            }
             _ => (vec![], all.iter().chain(&envelope.addresses).copied().collect()),
         };
         Ok(Contents {

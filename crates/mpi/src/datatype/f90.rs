@@ -1,6 +1,6 @@
 //! Datatypes by precision and size (MPI-5.0 section 19.1.9) and by value and index (section 6.9.4).
 
-use super::basic::{Basic, Class};
+use super::basic::Basic;
 use super::envelope::{Combiner, Envelope};
 use super::shape::Shape;
 use super::types::Types;
@@ -137,41 +137,19 @@ impl Types {
     }
 
     /// `MPI_Type_get_value_index`: the type of pairs for `MPI_MINLOC` and `MPI_MAXLOC`; `None` is
-    /// `MPI_DATATYPE_NULL`: no pair of these types is supported. Pairs without a name are new objects,
-    /// committed, and may be freed.
+    /// `MPI_DATATYPE_NULL`: there is no pair of these types. The pairs are the named ones: MPI would own any
+    /// other, and programs are seen to free what has no name.
     ///
     /// # Errors
     /// `MPI_ERR_TYPE` for an invalid handle.
-    pub fn value_index(&mut self, value: usize, index: usize) -> Result<Option<usize>> {
-        let (value, index) = (self.lookup(value)?.clone(), self.lookup(index)?.clone());
-        let (Shape::Basic(v), Shape::Basic(i)) = (value.shape(), index.shape()) else {
+    pub fn value_index(&self, value: usize, index: usize) -> Result<Option<usize>> {
+        let (value, index) = (self.lookup(value)?, self.lookup(index)?);
+        let (Shape::Basic(value), Shape::Basic(index)) = (value.shape(), index.shape()) else {
             return Ok(None);
         };
-        let named = Basic::all().find(|pair| pair.info().pair == Some((v.info().abi, i.info().abi)));
-        if let Some(named) = named {
-            return Ok(Some(named.abi()));
-        }
-        let is_integer = |basic: &Basic| {
-            matches!(
-                basic.info().class,
-                Class::CInteger | Class::FortranInteger | Class::MultiLanguage
-            )
-        };
-        let index_bytes = i.size();
-        if !is_integer(i)
-            || !matches!(index_bytes, 4 | 8)
-            || !(is_integer(v) || v.info().class == Class::Floating)
-        {
-            return Ok(None);
-        }
-        let envelope = Envelope::plain(
-            Combiner::VALUE_INDEX,
-            vec![],
-            vec![],
-            vec![value.clone(), index.clone()],
-        );
-        let made = Datatype::build(Shape::pair(*v, *i), None, envelope)?;
-        made.commit();
-        self.insert(made).map(Some)
+        let wanted = Some((value.info().abi, index.info().abi));
+        Ok(Basic::all()
+            .find(|pair| pair.info().pair == wanted)
+            .map(Basic::abi))
     }
 }

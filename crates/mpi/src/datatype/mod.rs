@@ -47,15 +47,16 @@ pub const UNDEFINED: i32 = -32766;
 #[derive(Clone)]
 pub struct Datatype(Rc<TypeObject>);
 
-/// What a datatype is.
+/// What a datatype is. In this order: what every message asks for comes first.
+#[repr(C)]
 pub struct TypeObject {
-    metrics: Metrics,
     contiguous: bool,
     signature: u8,
-    predefined: bool,
     committed: Cell<bool>,
-    handle: Cell<usize>,
+    predefined: bool,
     large: Cell<bool>,
+    metrics: Metrics,
+    handle: Cell<usize>,
     layout: Node,
     shape: Rc<Shape>,
     envelope: Rc<Envelope>,

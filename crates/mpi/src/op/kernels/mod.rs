@@ -303,37 +303,19 @@ fn pair<V: Less, I: Less>(op: Predefined, at: u64, extent: i64) -> Option<Kernel
     }
 }
 
-fn with_index<I: Less>(op: Predefined, value: Repr, at: u64, extent: i64) -> Option<Kernel> {
-    match value {
-        Repr::Int(1) => pair::<i8, I>(op, at, extent),
-        Repr::Int(2) => pair::<i16, I>(op, at, extent),
-        Repr::Int(4) => pair::<i32, I>(op, at, extent),
-        Repr::Int(8) => pair::<i64, I>(op, at, extent),
-        Repr::Int(16) => pair::<i128, I>(op, at, extent),
-        Repr::Uint(1) => pair::<u8, I>(op, at, extent),
-        Repr::Uint(2) => pair::<u16, I>(op, at, extent),
-        Repr::Uint(4) => pair::<u32, I>(op, at, extent),
-        Repr::Uint(8) => pair::<u64, I>(op, at, extent),
-        Repr::F16 => pair::<F16, I>(op, at, extent),
-        Repr::F32 => pair::<f32, I>(op, at, extent),
-        Repr::F64 => pair::<f64, I>(op, at, extent),
-        Repr::F80 => pair::<X87, I>(op, at, extent),
-        Repr::F128 => pair::<Quad, I>(op, at, extent),
-        _ => None,
-    }
-}
-
-/// The loop for a pair, `at` bytes from value to index.
+/// The loop for a pair, `at` bytes from value to index. Only the named pairs exist.
 pub(super) fn of_pair(op: Predefined, value: Basic, index: Basic, at: u64, extent: i64) -> Option<Kernel> {
-    let value = value.info().repr;
-    match index.info().repr {
-        Repr::Int(4) => with_index::<i32>(op, value, at, extent),
-        Repr::Int(8) => with_index::<i64>(op, value, at, extent),
-        Repr::Uint(4) => with_index::<u32>(op, value, at, extent),
-        Repr::Uint(8) => with_index::<u64>(op, value, at, extent),
+    match (value.info().repr, index.info().repr) {
+        (Repr::Int(2), Repr::Int(4)) => pair::<i16, i32>(op, at, extent),
+        (Repr::Int(4), Repr::Int(4)) => pair::<i32, i32>(op, at, extent),
+        (Repr::Int(8), Repr::Int(4)) => pair::<i64, i32>(op, at, extent),
+        (Repr::F32, Repr::Int(4)) => pair::<f32, i32>(op, at, extent),
+        (Repr::F64, Repr::Int(4)) => pair::<f64, i32>(op, at, extent),
+        (Repr::F80, Repr::Int(4)) => pair::<X87, i32>(op, at, extent),
+        (Repr::F128, Repr::Int(4)) => pair::<Quad, i32>(op, at, extent),
         // The Fortran pairs keep the index in the type of the value.
-        Repr::F32 if value == Repr::F32 => pair::<f32, f32>(op, at, extent),
-        Repr::F64 if value == Repr::F64 => pair::<f64, f64>(op, at, extent),
+        (Repr::F32, Repr::F32) => pair::<f32, f32>(op, at, extent),
+        (Repr::F64, Repr::F64) => pair::<f64, f64>(op, at, extent),
         _ => None,
     }
 }
