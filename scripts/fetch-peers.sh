@@ -4,11 +4,11 @@
 #   scripts/fetch-peers.sh [mpich|openmpi|impi-rt]...      default: all three
 #
 # Each lands in build/cache/peers/NAME with its own bin/, lib/ and include/; the path is printed, one line a
-# peer, `NAME PATH`. A peer already there in the pinned version is not fetched again. FARPOST_CACHE_DIR, if set,
+# peer, `NAME PATH`. A peer already there in the pinned version is not fetched again. TEST_CACHE, if set,
 # takes the place of build/cache. Exit code 1 when a peer could not be fetched (the others still are).
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
-cache=${FARPOST_CACHE_DIR:-$here/build/cache}
+cache=${TEST_CACHE:-$here/build/cache}
 python=${PYTHON:-python3}
 
 version_of() {

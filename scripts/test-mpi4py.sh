@@ -9,11 +9,11 @@
 #   TIMEOUT   seconds for one module, default 120
 #   SKIP      list of what is left out, default tests/mpi4py/skip.txt
 #
-# The virtual environment and the downloaded package stay in build/cache (or FARPOST_CACHE_DIR). One line a case, logs
+# The virtual environment and the downloaded package stay in build/cache (or TEST_CACHE). One line a case, logs
 # of failures in build/test-logs/mpi4py, a final `N passed, N failed, N skipped`; exit code 1 if anything failed.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
-cache=${FARPOST_CACHE_DIR:-$here/build/cache}
+cache=${TEST_CACHE:-$here/build/cache}
 logs=${LOGS:-$here/build/test-logs}/mpi4py
 skip=${SKIP:-$here/tests/mpi4py/skip.txt}
 ranks=${RANKS:-1 2 3 5}
