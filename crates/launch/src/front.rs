@@ -251,7 +251,7 @@ fn guardian_ended(guardian: i32) -> Option<i32> {
         take(pid, status);
     }
     if code.is_some() {
-        descendants::kill_all(|_, _| {});
+        descendants::kill_all();
     }
     code
 }

@@ -92,9 +92,13 @@ pub fn run(plan: &Plan, control: &OwnedFd) -> i32 {
     match Guardian::new(plan, control) {
         Ok((mut guardian, errors, children)) => {
             let code = guardian.job(errors, control, &children);
-            descendants::kill_all(|_, _| {});
-            guardian.io.finish(control);
-            code
+            descendants::kill_all();
+            // A job whose output is lost has not succeeded.
+            if guardian.io.finish(control) {
+                code
+            } else {
+                code.max(1)
+            }
         }
         Err(e) => {
             eprintln!("mpiexec: cannot watch the ranks: {e}");
@@ -141,7 +145,7 @@ impl<'a> Guardian<'a> {
                     CONTROL => {
                         if !self.control(control) {
                             // The front process is gone; nobody is left to report to.
-                            descendants::kill_all(|_, _| {});
+                            descendants::kill_all();
                             return 1;
                         }
                     }
@@ -409,7 +413,8 @@ impl<'a> Guardian<'a> {
         } else {
             ""
         };
-        if !self.plan.options.quiet {
+        // Of failures that let the job go on, one is told.
+        if !self.plan.options.quiet && (failure.ends_job || self.first.is_none()) {
             self.say(&format!(
                 "rank {} on host {} {}{end}",
                 failure.rank, self.plan.host, failure.what
@@ -428,6 +433,7 @@ impl<'a> Guardian<'a> {
     }
 
     fn next_deadline(&self) -> i32 {
+        let ending = self.first.as_ref().is_some_and(|f| f.ends_job);
         let next = self
             .io
             .next_deadline()
@@ -445,23 +451,22 @@ impl<'a> Guardian<'a> {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_all();
         }
-        if self.timeout_at.is_some_and(|at| at <= now) {
+        let ending = self.first.as_ref().is_some_and(|f| f.ends_job);
+        if !ending && self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
             let limit = self.plan.options.timeout.unwrap_or_default();
             self.say(&format!(
                 "the job did not end within {} s (--timeout); ending it",
                 limit.as_secs_f64()
             ));
-            if self.first.is_none() {
-                let what = String::new();
-                self.first = Some(Failure {
-                    rank: 0,
-                    what,
-                    code: TIMEOUT_CODE,
-                    ends_job: true,
-                    weight: 0,
-                });
-            }
+            let what = String::new();
+            self.first = Some(Failure {
+                rank: 0,
+                what,
+                code: TIMEOUT_CODE,
+                ends_job: true,
+                weight: 0,
+            });
             self.end_ranks();
         }
         self.io.show_partial_lines(now);

@@ -23,6 +23,8 @@ pub struct Plumbing {
     streams: Vec<Option<Stream>>,
     stream_paused: Vec<bool>,
     buffer: Vec<u8>,
+    /// Output was lost, and not because nobody wanted it.
+    lost: bool,
 }
 
 impl Plumbing {
@@ -41,6 +43,7 @@ impl Plumbing {
             streams: Vec::new(),
             stream_paused: Vec::new(),
             buffer: vec![0; 64 << 10],
+            lost: false,
         })
     }
 
@@ -139,7 +142,8 @@ impl Plumbing {
                         *stream = None;
                     }
                 }
-                if error.raw_os_error() != Some(libc::EPIPE) && i != self.messages {
+                if error.raw_os_error() != Some(libc::EPIPE) && !self.lost {
+                    self.lost = true;
                     self.say(&format!("cannot write output: {error}"));
                 }
                 continue;
@@ -173,8 +177,8 @@ impl Plumbing {
         }
     }
 
-    /// After all processes have ended: pass on the last output. `control` tells when the user does not want to wait.
-    pub fn finish(&mut self, control: &OwnedFd) {
+    /// After all processes have ended: pass on the last output. `false`: some is lost. `control` tells when the user does not want to wait.
+    pub fn finish(&mut self, control: &OwnedFd) -> bool {
         for id in 0..self.streams.len() {
             loop {
                 self.drain(id, 1);
@@ -182,7 +186,7 @@ impl Plumbing {
                     break;
                 };
                 if self.sinks[sink].is_full() && !self.settle(control) {
-                    return;
+                    return !self.lost;
                 }
                 let mut fds = [libc::pollfd {
                     fd,
@@ -199,6 +203,8 @@ impl Plumbing {
             }
         }
         self.settle(control);
+        self.watch_sinks();
+        !self.lost
     }
 
     /// Wait until all that is queued is written. `false`: the user does not want to wait, or is gone.

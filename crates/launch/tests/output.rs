@@ -155,3 +155,13 @@ fn a_slow_reader_gets_everything_and_does_not_stop_signals() {
     let mut child = child;
     assert!(!child.wait().unwrap().success());
 }
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    for n in ["1", "2"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ran = done(mpiexec(&["-n", n, "echo", "x"]).stdout(full).output().unwrap());
+        assert_ne!(ran.code, 0, "-n {n}");
+        assert!(ran.err.contains("space left"), "-n {n}: {}", ran.err);
+    }
+}
