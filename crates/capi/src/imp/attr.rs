@@ -4,11 +4,11 @@ use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use farpost_mpi::Result;
-use farpost_mpi::attr::{CopyFn, DeleteFn, ObjectKind};
+use farpost_mpi::attr::{CommKey, CopyFn, DeleteFn, ObjectKind};
 
 use crate::abi::{self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
 use crate::args::{InOut, Out};
-use crate::cx::{Cx, TypeRef};
+use crate::cx::{CommRef, Cx, TypeRef};
 
 /// The predefined copy functions have these addresses in the ABI.
 const NULL_FN: usize = abi::MPI_COMM_NULL_COPY_FN;
@@ -187,4 +187,61 @@ pub(crate) fn mpi_type_free(cx: &Cx, datatype: InOut<usize>) -> Result<()> {
     cx.objects.types.borrow_mut().free(handle)?;
     datatype.set(abi::MPI_DATATYPE_NULL);
     Ok(())
+}
+
+pub(crate) fn mpi_comm_set_attr(cx: &Cx, comm: &CommRef, keyval: c_int, value: *mut c_void) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
+    comm.attrs.set(comm.handle.get(), &keyval, value as usize)
+}
+
+/// The value of a predefined key is the address of an int, that of another what the program stored.
+pub(crate) fn mpi_comm_get_attr(
+    cx: &Cx,
+    comm: &CommRef,
+    keyval: c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let found = match CommKey::of(keyval) {
+        Some(CommKey::LastUsedCode) => {
+            cx.attributes()
+                .set(CommKey::LastUsedCode, Some(cx.objects.codes.last_used()));
+            cx.attributes()
+                .cell(CommKey::LastUsedCode)
+                .map(|cell| cell.as_ptr().cast())
+        }
+        Some(key) => cx.attributes().cell(key).map(|cell| cell.as_ptr().cast()),
+        None => {
+            let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
+            comm.attrs.get(&keyval).map(|found| found as *mut c_void)
+        }
+    };
+    if let Some(found) = found {
+        value.set(found);
+    }
+    flag.set(c_int::from(found.is_some()));
+    Ok(())
+}
+
+pub(crate) fn mpi_comm_delete_attr(cx: &Cx, comm: &CommRef, keyval: c_int) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
+    comm.attrs.delete(comm.handle.get(), &keyval)
+}
+
+pub(crate) fn mpi_attr_put(cx: &Cx, comm: &CommRef, keyval: c_int, value: *mut c_void) -> Result<()> {
+    mpi_comm_set_attr(cx, comm, keyval, value)
+}
+
+pub(crate) fn mpi_attr_get(
+    cx: &Cx,
+    comm: &CommRef,
+    keyval: c_int,
+    value: Out<*mut c_void>,
+    flag: Out<c_int>,
+) -> Result<()> {
+    mpi_comm_get_attr(cx, comm, keyval, value, flag)
+}
+
+pub(crate) fn mpi_attr_delete(cx: &Cx, comm: &CommRef, keyval: c_int) -> Result<()> {
+    mpi_comm_delete_attr(cx, comm, keyval)
 }

@@ -8,7 +8,7 @@ use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi::{self, MPI_Comm_errhandler_function};
 use crate::args::{InOut, Out, OutString};
-use crate::cx::Cx;
+use crate::cx::{CommRef, Cx};
 
 pub(crate) fn mpi_error_class(cx: &Cx, errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
     errorclass.set(cx.objects.codes.class_of(errorcode)?.0);
@@ -90,5 +90,17 @@ pub(crate) fn mpi_session_create_errhandler(cx: &Cx, function: usize, errhandler
 pub(crate) fn mpi_errhandler_free(cx: &Cx, errhandler: InOut<usize>) -> Result<()> {
     cx.objects.free_errhandler(errhandler.get())?;
     errhandler.set(abi::MPI_ERRHANDLER_NULL);
+    Ok(())
+}
+
+pub(crate) fn mpi_comm_set_errhandler(cx: &Cx, comm: &CommRef, errhandler: usize) -> Result<()> {
+    let handler = cx.objects.errhandler("errhandler", errhandler)?;
+    handler.check_kind(HandlerKind::Comm)?;
+    *comm.errhandler.borrow_mut() = handler;
+    Ok(())
+}
+
+pub(crate) fn mpi_comm_get_errhandler(cx: &Cx, comm: &CommRef, errhandler: Out<usize>) -> Result<()> {
+    errhandler.set(cx.objects.errhandler_handle(&comm.errhandler.borrow())?);
     Ok(())
 }
