@@ -20,7 +20,6 @@ fn main() {
     write(&out, "entry.rs", &entry::source(&api, &bodies));
     write(&out, "api_status.rs", &status_source(&api, &bodies));
     write(&out, "mpi.h", &header::header(&api));
-    println!("cargo::rustc-env=FARPOST_MPI_H={}", out.join("mpi.h").display());
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     }

@@ -177,5 +177,8 @@ fn blamed(f: &Function) -> String {
             _ => {}
         }
     }
+    if f.chapter == "request" && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
+        return "On::Request".into();
+    }
     "On::Nothing".into()
 }

@@ -8,6 +8,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
+use farpost_mpi::attr::CommAttributes;
 use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::errhandler::Outcome;
@@ -51,6 +52,8 @@ pub(crate) enum On {
     Win(usize),
     File(usize),
     Session(usize),
+    /// A request: its communicator's.
+    Request,
 }
 
 /// The library, entered.
@@ -134,14 +137,21 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
     let world = cx.world();
     let comm = match on {
         On::Comm(handle) => world.comm(handle),
+        // A request does not say whose it is; almost always it is of this one or of one made from it.
+        On::Request => Some(world.comm_world().clone()),
         On::Nothing | On::Win(_) | On::File(_) | On::Session(_) => None,
     };
     let comm = comm.unwrap_or_else(|| world.comm_self().clone());
+    handle(cx, fun, &comm, code, error)
+}
+
+/// Runs the error handler of `comm`.
+pub(crate) fn handle(cx: &Cx, fun: Fun, comm: &CommRef, code: c_int, error: &Error) -> c_int {
     let handler = comm.errhandler.borrow().clone();
     match handler.raise(comm.handle.get(), code) {
         Outcome::Return(code) => code,
         Outcome::AbortJob(_) | Outcome::AbortObject(_) => {
-            let name = comm_name(&comm);
+            let name = comm_name(comm);
             fatal(
                 cx,
                 fun,
@@ -327,6 +337,14 @@ impl Cx {
     /// When there is no world.
     pub(crate) fn pid(&self) -> Result<u32> {
         Ok(self.world().pid())
+    }
+
+    /// The predefined attributes of communicators.
+    pub(crate) fn attributes(&self) -> &CommAttributes {
+        self.life
+            .attributes
+            .get()
+            .map_or_else(|| no_world(), |attributes| attributes)
     }
 
     /// The job. There is one in every function of phase `Active`.

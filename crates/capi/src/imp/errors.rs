@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_int};
 
-use farpost_mpi::errhandler::{HandlerKind, UserHandler};
+use farpost_mpi::errhandler::{HandlerKind, Outcome, UserHandler};
 use farpost_mpi::errors::MAX_ERROR_STRING;
 use farpost_mpi::{Error, ErrorClass, Result};
 
@@ -103,4 +103,20 @@ pub(crate) fn mpi_comm_set_errhandler(cx: &Cx, comm: &CommRef, errhandler: usize
 pub(crate) fn mpi_comm_get_errhandler(cx: &Cx, comm: &CommRef, errhandler: Out<usize>) -> Result<()> {
     errhandler.set(cx.objects.errhandler_handle(&comm.errhandler.borrow())?);
     Ok(())
+}
+
+pub(crate) fn mpi_comm_call_errhandler(cx: &Cx, comm: &CommRef, errorcode: c_int) -> Result<()> {
+    let text = cx.objects.codes.string(errorcode)?;
+    let handler = comm.errhandler.borrow().clone();
+    match handler.raise(comm.handle.get(), errorcode) {
+        Outcome::Return(_) => Ok(()),
+        Outcome::AbortJob(code) | Outcome::AbortObject(code) => {
+            let name = crate::cx::comm_name(comm);
+            crate::process::abort(
+                cx,
+                code,
+                &format!("MPI_Comm_call_errhandler({name}, {errorcode}): {text}"),
+            )
+        }
+    }
 }

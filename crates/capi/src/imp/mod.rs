@@ -7,6 +7,7 @@ pub(crate) mod attr;
 mod blocks;
 pub(crate) mod bsend;
 pub(crate) mod coll;
+pub(crate) mod comm_query;
 pub(crate) mod datatype;
 pub(crate) mod env;
 pub(crate) mod errors;
