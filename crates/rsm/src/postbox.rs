@@ -150,7 +150,11 @@ impl<F: Fabric> Rx<F> {
                 self.memory.store(*offset, u64::from(self.tail));
                 Ok(())
             }
-            AckLine::Far(memory, offset) => memory.put_word(*offset, u64::from(self.tail)),
+            AckLine::Far(memory, offset) => {
+                // Puts may overtake each other: an older count must not arrive after this one.
+                memory.fence()?;
+                memory.put_word(*offset, u64::from(self.tail))
+            }
         }
     }
 }

@@ -8,13 +8,14 @@ use std::ops::AsyncFn;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// A case that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Words that ends tell each other past the fabric.
 #[derive(Default)]
@@ -47,7 +48,7 @@ impl std::ops::Deref for BoardRef {
 /// One end of a case: its endpoint, and the means to keep in step with the others.
 pub struct End<F> {
     /// The endpoint.
-    pub fabric: F,
+    pub fabric: Rc<F>,
     board: BoardRef,
     barriers: Cell<u64>,
     settle: fn(&F),
@@ -57,7 +58,7 @@ pub struct End<F> {
 impl<F: Fabric> End<F> {
     fn new(fabric: F, board: BoardRef, settle: fn(&F)) -> Self {
         Self {
-            fabric,
+            fabric: Rc::new(fabric),
             board,
             barriers: Cell::new(0),
             settle,
