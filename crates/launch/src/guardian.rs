@@ -433,7 +433,6 @@ impl<'a> Guardian<'a> {
     }
 
     fn next_deadline(&self) -> i32 {
-        let ending = self.first.as_ref().is_some_and(|f| f.ends_job);
         let next = self
             .io
             .next_deadline()
@@ -441,9 +440,13 @@ impl<'a> Guardian<'a> {
             .chain(self.kill_at)
             .chain(self.timeout_at)
             .min();
-        next.map_or(-1, |at| {
-            at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
-        })
+        // A day is long enough to wait at once.
+        let millis = |at: Instant| {
+            at.saturating_duration_since(Instant::now())
+                .as_millis()
+                .min(86_400_000)
+        };
+        next.map_or(-1, |at| millis(at) as i32 + 1)
     }
 
     fn deadlines(&mut self) {
@@ -451,8 +454,11 @@ impl<'a> Guardian<'a> {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_all();
         }
-        let ending = self.first.as_ref().is_some_and(|f| f.ends_job);
-        if !ending && self.timeout_at.is_some_and(|at| at <= now) {
+        if self.first.as_ref().is_some_and(|f| f.ends_job) {
+            // The job is ending already.
+            self.timeout_at = None;
+        }
+        if self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
             let limit = self.plan.options.timeout.unwrap_or_default();
             self.say(&format!(
