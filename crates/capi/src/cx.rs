@@ -341,10 +341,10 @@ impl Cx {
 
     /// The predefined attributes of communicators.
     pub(crate) fn attributes(&self) -> &CommAttributes {
-        self.life
-            .attributes
-            .get()
-            .map_or_else(|| no_world(), |attributes| attributes)
+        match self.life.attributes.get() {
+            Some(attributes) => attributes,
+            None => no_world(),
+        }
     }
 
     /// The job. There is one in every function of phase `Active`.

@@ -32,6 +32,10 @@ pub(crate) struct Objects {
     pub(crate) ops: RefCell<Ops>,
     pub(crate) keyvals: Keyvals,
     errhandlers: RefCell<Table<Rc<UserHandler>>>,
+    /// What MPI_Abi_set_fortran_info was told.
+    pub(crate) fortran_info: RefCell<Option<Info>>,
+    /// The bytes of .TRUE. and .FALSE., once MPI_Abi_set_fortran_booleans was told.
+    pub(crate) fortran_booleans: RefCell<Option<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Objects {
@@ -45,6 +49,8 @@ impl Objects {
             ops: RefCell::new(Ops::new()),
             keyvals: Keyvals::new(),
             errhandlers: RefCell::new(Table::new(Kind::Errhandler)),
+            fortran_info: RefCell::new(None),
+            fortran_booleans: RefCell::new(None),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Environment: versions, addresses (MPI-5.0 chapters 9 and 20).
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
-use farpost_mpi::Result;
+use farpost_mpi::info::Info;
+use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
-use crate::args::{Out, OutString};
-use crate::cx::Cx;
+use crate::args::{self, Out, OutString};
+use crate::cx::{Cx, InfoRef};
 
 pub(crate) fn mpi_get_version(_: &Cx, version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
     version.set(abi::MPI_VERSION);
@@ -39,5 +40,99 @@ pub(crate) fn mpi_aint_diff(addr1: i64, addr2: i64) -> i64 {
 }
 
 pub(crate) fn mpi_pcontrol(_: &Cx, _level: c_int) -> Result<()> {
+    Ok(())
+}
+
+/// Sizes of the types whose size the ABI leaves open.
+pub(crate) fn mpi_abi_get_info(cx: &Cx, info: Out<usize>) -> Result<()> {
+    let mut sizes = Info::new();
+    for (key, bytes) in [
+        ("mpi_aint_size", size_of::<isize>()),
+        ("mpi_count_size", size_of::<i64>()),
+        ("mpi_offset_size", size_of::<i64>()),
+    ] {
+        sizes.set(key.as_bytes(), bytes.to_string().as_bytes())?;
+    }
+    info.set(cx.objects.new_info(sizes)?);
+    Ok(())
+}
+
+/// Nothing is known of a Fortran compiler until somebody says so.
+pub(crate) fn mpi_abi_get_fortran_info(cx: &Cx, info: Out<usize>) -> Result<()> {
+    let known = cx.objects.fortran_info.borrow().as_ref().map(Info::dup);
+    info.set(match known {
+        Some(known) => cx.objects.new_info(known)?,
+        None => abi::MPI_INFO_NULL,
+    });
+    Ok(())
+}
+
+fn set_twice(what: &str) -> Error {
+    Error::new(
+        ErrorClass::ERR_ABI,
+        format!("{what}: set before, and can be set once only"),
+    )
+}
+
+pub(crate) fn mpi_abi_set_fortran_info(cx: &Cx, info: Option<InfoRef>) -> Result<()> {
+    let mut known = cx.objects.fortran_info.borrow_mut();
+    if known.is_some() {
+        return Err(set_twice("info"));
+    }
+    *known = info.map(|info| info.borrow().dup());
+    Ok(())
+}
+
+/// Bytes of a Fortran LOGICAL, which compilers have in these sizes.
+fn logical_bytes(size: c_int) -> Result<usize> {
+    match size {
+        1 | 2 | 4 | 8 | 16 => Ok(size as usize),
+        _ => Err(Error::new(
+            ErrorClass::ERR_ARG,
+            format!("logical_size={size}: a LOGICAL has 1, 2, 4, 8 or 16 bytes"),
+        )),
+    }
+}
+
+pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
+    cx: &Cx,
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+) -> Result<()> {
+    let bytes = logical_bytes(logical_size)? as i64;
+    // SAFETY: each has `logical_size` bytes, by the contract of the C function.
+    let (on, off) = unsafe {
+        (
+            args::slice("logical_true", logical_true.cast::<u8>(), bytes)?,
+            args::slice("logical_false", logical_false.cast::<u8>(), bytes)?,
+        )
+    };
+    let mut known = cx.objects.fortran_booleans.borrow_mut();
+    if known.is_some() {
+        return Err(set_twice("the Fortran booleans"));
+    }
+    *known = Some((on.to_vec(), off.to_vec()));
+    Ok(())
+}
+
+pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
+    cx: &Cx,
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+    is_set: Out<c_int>,
+) -> Result<()> {
+    let bytes = logical_bytes(logical_size)?;
+    let known = cx.objects.fortran_booleans.borrow();
+    let known = known.as_ref().filter(|(on, _)| on.len() == bytes);
+    if let Some((on, off)) = known {
+        // SAFETY: each has room for `logical_size` bytes, by the contract of the C function.
+        unsafe {
+            args::slice_mut("logical_true", logical_true.cast::<u8>(), bytes as i64)?.copy_from_slice(on);
+            args::slice_mut("logical_false", logical_false.cast::<u8>(), bytes as i64)?.copy_from_slice(off);
+        }
+    }
+    is_set.set(c_int::from(known.is_some()));
     Ok(())
 }

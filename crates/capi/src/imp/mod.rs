@@ -17,6 +17,7 @@ pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
 pub(crate) mod init;
+pub(crate) mod memory;
 pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;

@@ -487,3 +487,61 @@ pub(crate) unsafe fn mpi_recv_init(
     })?);
     Ok(())
 }
+
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) unsafe fn mpi_isendrecv(
+    cx: &Cx,
+    sendbuf: Ptr,
+    sendcount: i64,
+    sendtype: TypeRef,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: PtrMut,
+    recvcount: i64,
+    recvtype: TypeRef,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommRef,
+    request: Out<usize>,
+) -> Result<()> {
+    // SAFETY: the module's contract.
+    let (send, recv) = unsafe {
+        (
+            outgoing(sendbuf, sendcount, sendtype),
+            incoming(recvbuf, recvcount, recvtype),
+        )
+    };
+    let world = cx.world();
+    let receiving = world.irecv(comm, recv, source, recvtag)?;
+    let sending = world.isend(comm, &send, dest, sendtag, Mode::Standard)?;
+    request.set(world.join(receiving, sending)?);
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) unsafe fn mpi_isendrecv_replace(
+    cx: &Cx,
+    buf: PtrMut,
+    count: i64,
+    datatype: TypeRef,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommRef,
+    request: Out<usize>,
+) -> Result<()> {
+    // SAFETY: the module's contract.
+    let (send, recv) = unsafe {
+        (
+            outgoing(buf.cast_const(), count, datatype.clone()),
+            incoming(buf, count, datatype),
+        )
+    };
+    let world = cx.world();
+    // A copy goes out, so that what comes in may overwrite it; it is taken before anything can come in.
+    let sending = world.isend_copy(comm, &send, dest, sendtag)?;
+    let receiving = world.irecv(comm, recv, source, recvtag)?;
+    request.set(world.join(receiving, sending)?);
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Memory for the program (MPI-5.0 section 9.2).
+
+use core::ffi::c_void;
+
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::args::Out;
+use crate::cx::{Cx, InfoRef};
+
+/// Alignment of what is handed out: a cache line, which suits every type and keeps blocks apart.
+const ALIGNMENT: usize = 64;
+
+pub(crate) fn mpi_alloc_mem(
+    _: &Cx,
+    size: i64,
+    info: Option<InfoRef>,
+    baseptr: Out<*mut c_void>,
+) -> Result<()> {
+    let alignment = match &info {
+        Some(info) => wanted_alignment(info)?,
+        None => ALIGNMENT,
+    };
+    let mut address = core::ptr::null_mut();
+    // SAFETY: `address` takes the result; the alignment is a power of two and a multiple of a pointer's size.
+    let failed = unsafe { libc::posix_memalign(&mut address, alignment, (size as usize).max(1)) } != 0;
+    if failed {
+        let message = format!("size={size}: the system has not that many bytes for this process");
+        return Err(Error::new(ErrorClass::ERR_NO_MEM, message));
+    }
+    baseptr.set(address);
+    Ok(())
+}
+
+/// The info key `mpi_minimum_memory_alignment`, where it asks for more than is usual.
+fn wanted_alignment(info: &InfoRef) -> Result<usize> {
+    const KEY: &str = "mpi_minimum_memory_alignment";
+    let info = info.borrow();
+    let Some(text) = info.get_str(KEY) else {
+        return Ok(ALIGNMENT);
+    };
+    match text.trim().parse::<usize>() {
+        Ok(bytes) if bytes.is_power_of_two() && bytes <= 1 << 30 => Ok(bytes.max(ALIGNMENT)),
+        _ => Err(Error::new(
+            ErrorClass::ERR_INFO_VALUE,
+            format!("info key {KEY}={text}: powers of two up to 2^30 are allowed"),
+        )),
+    }
+}
+
+pub(crate) unsafe fn mpi_free_mem(_: &Cx, base: *mut c_void) -> Result<()> {
+    // SAFETY: null or from MPI_Alloc_mem and freed once, by the contract of the C function.
+    unsafe { libc::free(base) };
+    Ok(())
+}
