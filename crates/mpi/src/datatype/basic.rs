@@ -277,8 +277,8 @@ impl Basic {
         let info = self.info();
         let log2 = info.size.trailing_zeros() as u8;
         let kind = match info.class {
-            // One-byte integers and characters are exchanged freely by real programs.
-            Character if info.size == 1 => 1,
+            // Programs carry raw memory as characters; Python does by default.
+            Character | CInteger | FortranInteger if info.size == 1 => return 0,
             CInteger | FortranInteger | MultiLanguage => 1,
             Floating => 2 + (info.repr == F128) as u8,
             Complex => 4 + (info.repr == ComplexF128) as u8,

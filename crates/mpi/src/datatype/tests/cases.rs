@@ -354,3 +354,18 @@ fn long_chains_are_dropped_without_recursion() {
     }
     assert_eq!(chain.size(), 4);
 }
+
+#[test]
+fn signatures_tell_kinds_and_sizes_apart() {
+    let sig = |abi| Datatype::predefined(abi).unwrap().sig();
+    // int is INTEGER is unsigned; long is int64_t is MPI_Aint.
+    assert!(sig(0x209) == sig(0x219) && sig(0x209) == sig(0x20d) && sig(0x209) != 0);
+    assert!(sig(0x20a) == sig(0x258) && sig(0x20a) == sig(0x201) && sig(0x20a) != sig(0x209));
+    assert!(sig(0x210) != sig(0x209) && sig(0x214) != sig(0x20a) && sig(0x214) != sig(0x212));
+    assert!(sig(0x210) == sig(0x21a) && sig(0x220) != sig(0x2e2));
+    for raw in [0x207, 0x243, 0x245, 0x247, 0x21e, 0x240, 0x229] {
+        assert_eq!(sig(raw), 0, "{raw:#x}");
+    }
+    let column = Datatype::vector(3, 1, 2, &int()).unwrap();
+    assert_eq!(column.sig(), sig(0x209));
+}
