@@ -4,6 +4,7 @@ PREFIX ?= build/install
 DESTDIR ?=
 CARGO ?= cargo
 ROUNDS ?=
+export CARGO
 
 .PHONY: help build install demo test compare clean
 

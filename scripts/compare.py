@@ -300,12 +300,28 @@ def update_readme(lines, note):
     print(f"updated {path}")
 
 
+def python_with_pip():
+    """This Python if it has pip, else one of an environment made for it (Debian's python3 has no pip of its own)."""
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
+        return sys.executable
+    cache = os.environ.get("FARPOST_CACHE_DIR") or os.path.join(ROOT, "build", "cache")
+    venv = os.path.join(cache, "pip-venv")
+    python = os.path.join(venv, "bin", "python")
+    if not os.path.exists(python):
+        done = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True, check=False)
+        if done.returncode != 0:
+            shutil.rmtree(venv, ignore_errors=True)
+            raise SystemExit("compare: python3 has neither pip nor venv: on Debian or Ubuntu, apt-get install python3-venv")
+    return python
+
+
 def fetch_peers(wanted):
     """Directories of the peers that could be fetched, by name."""
     if not wanted:
         return {}
     script = os.path.join(ROOT, "scripts", "fetch-peers.sh")
-    done = subprocess.run([script, *wanted], stdout=subprocess.PIPE, text=True, check=False)
+    env = dict(os.environ, PYTHON=python_with_pip())
+    done = subprocess.run([script, *wanted], stdout=subprocess.PIPE, text=True, check=False, env=env)
     peers = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     for name in wanted:
         if name not in peers:

@@ -47,10 +47,11 @@ need pkg-config pkg-config
 need python3 python3
 if command -v python3 >/dev/null 2>&1; then
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted+=(python3-venv)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
     python3 -c 'import sysconfig, os, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
         wanted+=(python3-dev)
 else
-    wanted+=(python3-venv python3-dev)
+    wanted+=(python3-venv python3-pip python3-dev)
 fi
 if [ ${#wanted[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
