@@ -131,6 +131,12 @@ fn membarrier() -> Finding {
 }
 
 fn cross_memory() -> Finding {
+    if let Err(e) = farpost_fabric::shm::cross_memory_available() {
+        let told = format!(
+            "process_vm_readv: {e}; very long messages take two copies; allow it in the container's seccomp profile"
+        );
+        return finding(Verdict::Slow, "cross-memory attach", told);
+    }
     let scope = read("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_else(|| "0".into());
     match scope.as_str() {
         "0" => finding(

@@ -6,12 +6,14 @@
 //! grants to the same user only; the importer checks owner, size, inode and seals.
 
 mod bulk;
+mod host;
 mod mapping;
 mod region;
 mod ring;
 mod segments;
 mod sleep;
 
+pub use host::cross_memory_available;
 pub use mapping::{Mapping, sealed_memory};
 pub use sleep::{futex_wait, futex_wake};
 
