@@ -304,7 +304,7 @@ def python_with_pip():
     """This Python if it has pip, else one of an environment made for it (Debian's python3 has no pip of its own)."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
         return sys.executable
-    cache = os.environ.get("FARPOST_CACHE_DIR") or os.path.join(ROOT, "build", "cache")
+    cache = os.environ.get("TEST_CACHE") or os.path.join(ROOT, "build", "cache")
     venv = os.path.join(cache, "pip-venv")
     python = os.path.join(venv, "bin", "python")
     if not os.path.exists(python):

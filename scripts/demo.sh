@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 prefix=$PWD/build/install
-out=${FARPOST_DEMO_DIR:-build/demo}
+out=${DEMO_DIR:-build/demo}
 
 missing() { echo "make demo: $1" >&2; exit 1; }
 command -v "${CARGO:-cargo}" >/dev/null 2>&1 || missing "cargo is not in PATH: install Rust 1.88 or later (rustup.rs)"
