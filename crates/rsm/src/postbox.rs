@@ -108,6 +108,13 @@ impl<F: Fabric> Tx<F> {
         }
     }
 
+    /// The queue broke. It looks full from now on, so that the fast path of `room` needs no check.
+    #[cold]
+    fn die(&mut self) {
+        self.dead = true;
+        self.head = self.acked.wrapping_add(self.layout.slots);
+    }
+
     #[inline]
     fn put_line(&self, number: u32, line: &Line) -> Result<(), FabricError> {
         let slot = (number & (self.layout.slots - 1)) as usize;
@@ -246,7 +253,7 @@ impl<F: Fabric> Postboxes<F> {
         let word = tx.ack_memory.load(tx.ack_offset);
         let consumed = word as u32;
         if word >> 32 != 0 || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
-            tx.dead = true;
+            tx.die();
             let error = FabricError::Corrupt {
                 peer,
                 what: "an ack",
@@ -275,7 +282,7 @@ impl<F: Fabric> Postboxes<F> {
             .as_deref_mut()
             .expect("room was asked first");
         if let Err(error) = tx.put_line(tx.head, line) {
-            tx.dead = true;
+            tx.die();
             self.fabric.record_fault(Fault { peer, error });
             return;
         }
@@ -293,7 +300,7 @@ impl<F: Fabric> Postboxes<F> {
             .expect("room was asked first");
         for (index, line) in lines.iter().enumerate().rev() {
             if let Err(error) = tx.put_line(tx.head.wrapping_add(index as u32), line) {
-                tx.dead = true;
+                tx.die();
                 self.fabric.record_fault(Fault { peer, error });
                 return;
             }
@@ -339,7 +346,7 @@ impl<F: Fabric> Postboxes<F> {
             Outlet::Far(memory) => memory.put(at, from),
         };
         if let Err(error) = result {
-            tx.dead = true;
+            tx.die();
             self.fabric.record_fault(Fault { peer, error });
         }
     }
@@ -353,7 +360,7 @@ impl<F: Fabric> Postboxes<F> {
         if let Outlet::Far(memory) = &tx.outlet
             && let Err(error) = memory.fence()
         {
-            tx.dead = true;
+            tx.die();
             self.fabric.record_fault(Fault { peer, error });
             return;
         }

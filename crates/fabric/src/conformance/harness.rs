@@ -212,6 +212,16 @@ fn attach(file: OwnedFd, (index, size): (u32, u32), (cores, tunables): (u32, Shm
     .expect("attach to the region")
 }
 
+/// The endpoints of a job on the shared-memory fabric, all of this thread: for tests that step them.
+pub fn shm_ends(size: u32, tunables: &ShmTunables) -> Vec<Shm> {
+    let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
+    let one = |index| {
+        let file = file.try_clone().expect("a descriptor");
+        attach(file, (index, size), (0, tunables.clone()))
+    };
+    (0..size).map(one).collect()
+}
+
 impl Harness for ShmThreads {
     type Fabric = Shm;
     const PARALLEL: bool = true;

@@ -18,7 +18,7 @@ mod memory;
 mod packets;
 mod status;
 
-pub use harness::{Board, End, Harness, InProcHarness, ShmProcesses, ShmThreads};
+pub use harness::{Board, End, Harness, InProcHarness, ShmProcesses, ShmThreads, shm_ends};
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

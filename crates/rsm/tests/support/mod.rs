@@ -197,6 +197,7 @@ impl<F: Fabric> Talk<F> {
         self.push();
         self.pull();
         self.boxes.settle();
+        self.boxes.audit();
     }
 }
 
