@@ -47,6 +47,7 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block
         return;
     }
     let algorithm = match tuning.allreduce {
+        0 if p == 2 && bytes <= tuning.pair_whole_max => 1,
         0 if bytes <= tuning.allreduce_doubling_max || send.count() < p as u64 => 1,
         0 if !b.commutes() || p <= tuning.direct_ranks_max as usize => 2,
         0 if p.is_power_of_two() => 3,

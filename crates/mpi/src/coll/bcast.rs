@@ -153,7 +153,7 @@ fn unpack(b: &mut Builder, run: &Block, buf: &Block, root: usize) {
 fn chain(b: &mut Builder, tuning: &Tuning, buf: &Block, root: usize) {
     let p = b.size;
     let me = (b.rank + p - root) % p;
-    let pieces = buf.bytes().div_ceil(tuning.piece(buf.bytes())) as usize;
+    let pieces = buf.bytes().div_ceil(tuning.link(buf.bytes())) as usize;
     let flat = buf.as_bytes();
     let mut incoming = Flow::new(tuning.window as usize);
     let mut outgoing = Flow::new(tuning.window as usize);

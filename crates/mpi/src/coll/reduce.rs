@@ -71,6 +71,7 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block
         return;
     }
     let algorithm = match tuning.reduce {
+        0 if p == 2 && bytes <= tuning.pair_whole_max => 1,
         0 if bytes <= tuning.reduce_tree_max || send.count() < p as u64 => 1,
         0 if p <= tuning.direct_ranks_max as usize => 2,
         0 => 1,

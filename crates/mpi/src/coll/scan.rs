@@ -106,7 +106,7 @@ fn doubling(b: &mut Builder, acc: &Block, me: usize, n: usize, base: usize) {
 
 /// (first element, elements) of the pieces of a chain, the same at all ranks.
 fn pieces(tuning: &Tuning, of: &Block) -> Vec<(u64, u64)> {
-    let chunk = (tuning.piece(of.bytes()) / of.datatype().size().max(1)).max(1);
+    let chunk = (tuning.link(of.bytes()) / of.datatype().size().max(1)).max(1);
     let n = of.count().div_ceil(chunk) as usize;
     (0..n).map(|i| part_of(of.count(), n, i)).collect()
 }

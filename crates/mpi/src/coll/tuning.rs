@@ -14,7 +14,10 @@ farpost_tunables::tunables! {
         /// allgather, 3 Rabenseifner, 4 ring. 3 and 4 fall back to 2 when the operation does not commute.
         allreduce: "FARPOST_COLL_ALLREDUCE" = 0, 0..=4, "algorithm";
         /// Largest MPI_Allreduce done by recursive doubling, which has the fewest steps but sends everything in each.
-        allreduce_doubling_max: "FARPOST_COLL_ALLREDUCE_DOUBLING_MAX" = 8 << 10, 0..=1 << 40, "bytes";
+        allreduce_doubling_max: "FARPOST_COLL_ALLREDUCE_DOUBLING_MAX" = 16 << 10, 0..=1 << 40, "bytes";
+        /// Largest vector that two ranks reduce whole in MPI_Allreduce and MPI_Reduce: halving it receives no
+        /// fewer bytes and takes two exchanges, so it pays only when the vector leaves the cache.
+        pair_whole_max: "FARPOST_COLL_PAIR_WHOLE_MAX" = 512 << 10, 0..=1 << 40, "bytes";
         /// Algorithm of MPI_Reduce: 0 chooses by size, 1 binomial tree, 2 direct reduce-scatter and gather.
         reduce: "FARPOST_COLL_REDUCE" = 0, 0..=2, "algorithm";
         /// Largest MPI_Reduce done along a binomial tree.
@@ -46,8 +49,10 @@ farpost_tunables::tunables! {
         scan: "FARPOST_COLL_SCAN" = 0, 0..=2, "algorithm";
         /// Largest MPI_Scan and MPI_Exscan done by distance doubling.
         scan_doubling_max: "FARPOST_COLL_SCAN_DOUBLING_MAX" = 32 << 10, 0..=1 << 40, "bytes";
-        /// Smallest piece in which long messages are received and reduced, so that one overlaps the other in the cache.
-        chunk: "FARPOST_COLL_CHUNK" = 128 << 10, 16..=1 << 30, "bytes";
+        /// Smallest piece in which long vectors are received and reduced, so that they are still in the cache then.
+        chunk: "FARPOST_COLL_CHUNK" = 512 << 10, 16..=1 << 30, "bytes";
+        /// Smallest piece passed along a chain of ranks, all of which work on different pieces at the same time.
+        pipeline: "FARPOST_COLL_PIPELINE" = 128 << 10, 16..=1 << 30, "bytes";
         /// Most messages one collective has under way in each direction.
         window: "FARPOST_COLL_WINDOW" = 32, 1..=1 << 16, "messages";
         /// Memory for temporaries kept between collectives, per rank.
@@ -59,8 +64,13 @@ farpost_tunables::tunables! {
 const MOST_PIECES: u64 = 1024;
 
 impl Tuning {
-    /// Bytes per piece of a message of `bytes`.
+    /// Bytes per piece of a vector of `bytes` that is reduced.
     pub(super) fn piece(&self, bytes: u64) -> u64 {
         self.chunk.max(bytes.div_ceil(MOST_PIECES))
+    }
+
+    /// Bytes per piece of a message of `bytes` that goes along a chain.
+    pub(super) fn link(&self, bytes: u64) -> u64 {
+        self.pipeline.max(bytes.div_ceil(MOST_PIECES))
     }
 }

@@ -24,6 +24,7 @@ fn tight(seed: u64) -> Tuning {
     let mut rng = Rng::new(seed);
     Tuning {
         chunk: [16, 40, 64, 1 << 20][rng.below(4)],
+        pipeline: [16, 40, 64, 1 << 20][rng.below(4)],
         window: [1, 2, 5, 32][rng.below(4)],
         ..Tuning::default()
     }
