@@ -34,7 +34,12 @@ skip() { skipped=$((skipped + 1)); echo "skip $1: $2"; }
 flunk() {
     failed=$((failed + 1))
     echo "FAIL $1: $2"
-    [ -s "$3" ] && grep -a . "$3" | grep -aE 'FAIL|rror|farpost|mpiexec' | head -6 | cut -c1-300 | sed 's/^/       /'
+[ -s "$3" ] || return 0
+    local missing
+    missing=$(grep -aoE 'MPI_[A-Za-z_]+: not in this version' "$3" | sed 's/:.*//' | sort -u | tr '\n' ' ')
+    [ -z "$missing" ] || echo "       not there yet: $missing"
+    grep -aE 'FAIL|rror|farpost|mpiexec' "$3" | grep -avE 'not in this version|not a communicator, or already freed' |
+        sed 's/rank [0-9]* of [0-9]*: //' | awk '!seen[$0]++' | head -6 | cut -c1-300 | sed 's/^/       /'
 }
 
 directive() { sed -n "1,12s|^// *$2: *||p" "$1" | head -1; }

@@ -1,5 +1,5 @@
 # What is left when things go wrong: a killed rank, a killed mpiexec, an interrupt. Run by scripts/test-programs.sh.
-set -u
+set -um # with job control, so that a background mpiexec does not ignore SIGINT
 [ "$FARPOST" = 1 ] || { echo "skip stress/cleanup: what is left behind is promised by Farpost only"; exit 0; }
 exe=$BIN/hang
 "$CC" -O1 -Wall -o "$exe" "$ROOT/tests/stress/cases/hang.c" || exit 1
