@@ -11,6 +11,7 @@
 //!
 //! Cost class: set-up path for building (linear in ranks), queued path for running.
 
+mod agree;
 mod allgather;
 mod allreduce;
 mod alltoall;
@@ -30,6 +31,7 @@ mod schedule;
 mod tests;
 mod tuning;
 
+pub(crate) use agree::agree;
 pub use allgather::{allgather, allgatherv};
 pub use allreduce::allreduce;
 pub use alltoall::{alltoall, alltoallv};

@@ -1,4 +1,19 @@
-//! Communicators (MPI-5.0 chapter 7).
+//! Communicators (MPI-5.0 chapter 7): what they are, and one file per family of functions that make them.
+//!
+//! Cost class: looking at one is fast path, making one set-up path. A new communicator is numbered by one of
+//! its members (rank 0; of an intercommunicator rank 0 of the group whose rank 0 has the lower process number),
+//! who tells the others; nobody outside of it takes part in that.
+
+mod create;
+mod dup;
+mod free;
+mod inter;
+mod split;
+mod talk;
+mod topology;
+
+pub(crate) use dup::Pending;
+pub use split::SplitType;
 
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
@@ -16,6 +31,14 @@ pub enum ContextLane {
     Collective = 1,
     /// Collectives' messages within the local group of an intercommunicator.
     Local = 2,
+    /// Messages that make communicators of some of the members, or with members of another one: outside the
+    /// order of collectives, told apart by the program's tag.
+    Making = 3,
+}
+
+impl ContextLane {
+    /// Every lane.
+    pub const ALL: [Self; 4] = [Self::Messages, Self::Collective, Self::Local, Self::Making];
 }
 
 /// The number of contexts that a communicator has: the lanes, rounded up.

@@ -128,6 +128,15 @@ impl<F: Fabric> World<F> {
         })
     }
 
+    /// Let the messages of a slot go on by themselves and forget the buffer.
+    pub(crate) fn forget_buffer(&self, slot: &RefCell<Option<Attached>>) {
+        let pending = slot.take().map(|attached| attached.pending);
+        for (request, _) in pending.into_iter().flatten() {
+            // It may be over and gone.
+            let _ = self.free_request(request);
+        }
+    }
+
     /// Flush and take the buffer back.
     pub fn detach_buffer(&self, slot: &RefCell<Option<Attached>>) -> Result<Option<Attached>> {
         self.flush_buffer(slot)?;

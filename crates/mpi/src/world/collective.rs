@@ -3,7 +3,7 @@
 use super::World;
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::coll::{Lane, Plan, Schedule, Site, Transport};
-use crate::comm::{Comm, ContextLane};
+use crate::comm::{Comm, ContextLane, Pending};
 use crate::engine::request::{Operation, Payload, Request};
 use crate::engine::{Engine, SENT};
 use crate::p2p::Mode;
@@ -14,9 +14,11 @@ use std::rc::Rc;
 
 /// A collective under way.
 pub struct CollectiveRequest<F: Fabric> {
-    comm: Rc<Comm>,
+    pub(crate) comm: Rc<Comm>,
     handle: usize,
     schedule: RefCell<Schedule<usize>>,
+    /// The communicator to make when it is over.
+    making: RefCell<Option<Pending>>,
     fabric: std::marker::PhantomData<F>,
 }
 
@@ -119,6 +121,16 @@ impl<F: Fabric> World<F> {
 
     /// Start a collective; its request.
     pub fn start_collective(&self, comm: &Rc<Comm>, plan: Plan) -> Result<usize> {
+        self.start_making(comm, plan, None)
+    }
+
+    /// As [`start_collective`](Self::start_collective), and then make a communicator.
+    pub(crate) fn start_making(
+        &self,
+        comm: &Rc<Comm>,
+        plan: Plan,
+        making: Option<Pending>,
+    ) -> Result<usize> {
         let handle = self
             .engine
             .borrow_mut()
@@ -128,6 +140,7 @@ impl<F: Fabric> World<F> {
             comm: Rc::clone(comm),
             handle,
             schedule: RefCell::new(Schedule::new(plan, comm.next_collective())),
+            making: RefCell::new(making),
             fabric: std::marker::PhantomData,
         });
         self.extras
@@ -150,12 +163,14 @@ impl<F: Fabric> World<F> {
             world: self,
             comm: &running.comm,
         });
-        let error = match result {
+        let result = match result {
             Ok(false) => return false,
-            Ok(true) => None,
-            Err(error) => Some(error),
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
         };
         drop(schedule);
+        let making = running.making.take();
+        let error = making.map_or(result.clone(), |m| m.finish(self, result)).err();
         self.engine
             .borrow_mut()
             .complete(running.handle, |status| status.error = error);

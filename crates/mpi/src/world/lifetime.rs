@@ -68,45 +68,66 @@ impl<F: Fabric> World<F> {
         remote: Option<Group>,
         rank: Rank,
     ) -> Result<Rc<Comm>> {
-        let comm = make_comm(
-            &mut self.engine.borrow_mut(),
-            context,
-            local,
-            remote,
-            rank,
-            0,
-            b"",
-        );
-        let comm = Rc::new(comm);
-        let handle = self.comms.borrow_mut().insert(Rc::clone(&comm))?;
-        comm.handle.set(handle);
-        Ok(comm)
+        let handle = self.reserve_comm()?;
+        Ok(self.fill_comm(handle, context, local, remote, rank))
+    }
+
+    /// A handle that is no communicator's until [`fill_comm`](Self::fill_comm).
+    pub fn reserve_comm(&self) -> Result<usize> {
+        self.comms.borrow_mut().insert(None)
+    }
+
+    /// Make the communicator of a reserved handle.
+    pub fn fill_comm(
+        &self,
+        handle: usize,
+        context: u64,
+        local: Group,
+        remote: Option<Group>,
+        rank: Rank,
+    ) -> Rc<Comm> {
+        let engine = &mut self.engine.borrow_mut();
+        let comm = Rc::new(make_comm(engine, context, local, remote, rank, handle, b""));
+        if let Some(place) = self.comms.borrow_mut().get_mut(handle) {
+            *place = Some(Rc::clone(&comm));
+        }
+        comm
+    }
+
+    /// Drop a handle that was only reserved.
+    pub fn unreserve_comm(&self, handle: usize) {
+        self.comms.borrow_mut().remove(handle);
     }
 
     /// Drop a communicator's handle and, when nothing is under way on it, its contexts. Attributes have been
     /// deleted by the caller.
-    pub fn remove_comm(&self, comm: &Comm) {
+    pub fn remove_comm(&self, comm: &Rc<Comm>) {
         self.comms.borrow_mut().remove(comm.handle.get());
-        self.closing.borrow_mut().push(comm.context);
+        let mut closing = self.closing.borrow_mut();
         let mut engine = self.engine.borrow_mut();
-        self.closing.borrow_mut().retain(|context| {
-            let lanes = [ContextLane::Messages, ContextLane::Collective, ContextLane::Local];
-            let quiet = lanes.iter().all(|lane| {
-                let index = engine.context(context | *lane as u64);
-                !engine.contexts[index].queues.has_posted()
-            });
+        // Whoever has a reference may still post receives: collectives under way, inactive persistent
+        // requests. This one is looked at again with the next.
+        closing.retain(|comm| {
+            let quiet = Rc::strong_count(comm) == 1
+                && comm
+                    .slots
+                    .iter()
+                    .all(|slot| !engine.contexts[*slot].queues.has_posted());
             if quiet {
-                for lane in lanes {
-                    engine.close_context(context | lane as u64);
+                for lane in ContextLane::ALL {
+                    engine.close_context(comm.lane(lane));
                 }
             }
             !quiet
         });
+        closing.push(Rc::clone(comm));
     }
 
     /// Handles of the communicators that live, beside the predefined ones.
     pub fn comm_handles(&self) -> Vec<usize> {
-        self.comms.borrow().iter().map(|(handle, _)| handle).collect()
+        let comms = self.comms.borrow();
+        let live = comms.iter().filter(|(_, comm)| comm.is_some());
+        live.map(|(handle, _)| handle).collect()
     }
 
     /// Wait until every peer has taken what was posted to it, or is `gone`: after this our memory may go.

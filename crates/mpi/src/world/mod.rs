@@ -9,6 +9,7 @@ mod p2p;
 mod requests;
 
 pub use collective::CollectiveRequest;
+pub(crate) use collective::Via;
 pub use requests::{Extra, Generalized, PersistentSpec, Special};
 
 use crate::coll::{Pool, Tuning};
@@ -52,7 +53,8 @@ pub struct World<F: Fabric> {
     pub(crate) policy: WaitPolicy,
     pub tuning: Tuning,
     pub(crate) pool: Pool,
-    comms: RefCell<Table<Rc<Comm>>>,
+    /// `None` while a communicator is being agreed on (MPI_Comm_idup).
+    comms: RefCell<Table<Option<Rc<Comm>>>>,
     comm_world: Rc<Comm>,
     comm_self: Rc<Comm>,
     pub(crate) messages: RefCell<Table<Matched>>,
@@ -62,7 +64,8 @@ pub struct World<F: Fabric> {
     pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,
     pub(crate) buffer: RefCell<Option<buffered::Attached>>,
     next_context: Cell<u64>,
-    closing: RefCell<Vec<u64>>,
+    /// Freed communicators whose contexts are still in use.
+    closing: RefCell<Vec<Rc<Comm>>>,
     /// What is waited for comes without anybody ringing.
     unrung: Cell<bool>,
     /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
@@ -195,7 +198,7 @@ impl<F: Fabric> World<F> {
         if handle == COMM_SELF {
             return Some(Rc::clone(&self.comm_self));
         }
-        self.comms.borrow().get(handle).cloned()
+        self.comms.borrow().get(handle)?.clone()
     }
 
     /// MPI_COMM_WORLD.

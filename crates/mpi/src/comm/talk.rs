@@ -1,0 +1,297 @@
+//! The numbers that ranks tell each other while they make communicators.
+//!
+//! The only place here that hands memory to the engine. It is always [`Words`], and the invariant of every
+//! `unsafe` block is theirs: they stay where they are, kept by whoever waits for the messages, until these are
+//! over.
+#![allow(unsafe_code)]
+
+use super::{Comm, ContextLane};
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::coll::{self, Block, Lane, Plan, Root, Schedule, Site, Transport};
+use crate::datatype::Datatype;
+use crate::engine::request::Payload;
+use crate::engine::{Engine, SENT};
+use crate::group::Group;
+use crate::p2p::Mode;
+use crate::world::{Via, World};
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::{Fabric, Peer};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const WORD: usize = size_of::<i64>();
+
+/// Numbers in memory that messages fill or are read from.
+pub(super) struct Words(Box<[Cell<i64>]>);
+
+impl Words {
+    fn new(values: impl IntoIterator<Item = i64>) -> Self {
+        Self(values.into_iter().map(Cell::new).collect())
+    }
+
+    fn zeros(len: usize) -> Self {
+        Self::new(core::iter::repeat_n(0, len))
+    }
+
+    /// The values now.
+    pub(super) fn values(&self) -> Vec<i64> {
+        self.0.iter().map(Cell::get).collect()
+    }
+
+    fn address(&self) -> *mut u8 {
+        self.0.as_ptr().cast_mut().cast()
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.0.len() * WORD) as u64
+    }
+
+    /// All of them as the buffer of a collective; cut into `parts`, the first part.
+    fn block(&self, parts: usize) -> Block {
+        // SAFETY: see the top of the file.
+        unsafe { Block::new(self.address(), self.bytes() / parts.max(1) as u64, Datatype::byte()) }
+    }
+
+    fn send_buf(&self) -> SendBuf {
+        // SAFETY: see the top of the file.
+        unsafe { SendBuf::new(self.address(), self.bytes(), Datatype::byte()) }
+    }
+
+    fn recv_buf(&self) -> RecvBuf {
+        // SAFETY: see the top of the file.
+        unsafe { RecvBuf::new(self.address(), self.bytes(), Datatype::byte()) }
+    }
+}
+
+/// Some members of a communicator, as the ranks of a transport.
+struct Among<'a, F: Fabric> {
+    via: Via<'a, F>,
+    group: &'a Group,
+    context: u64,
+    slot: usize,
+}
+
+impl<F: Fabric> Among<'_, F> {
+    fn peer(&self, rank: Rank) -> Result<Peer> {
+        let pid = self.group.pid(rank).map(Peer);
+        pid.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, format!("rank {rank} is not in the group")))
+    }
+}
+
+impl<F: Fabric> Transport for Among<'_, F> {
+    type Req = usize;
+
+    fn rank(&self) -> usize {
+        self.group.rank_of(self.via.world.pid()).unwrap_or(0) as usize
+    }
+
+    fn size(&self) -> usize {
+        self.group.size() as usize
+    }
+
+    fn remote_size(&self) -> usize {
+        0
+    }
+
+    fn isend(&self, _: Lane, buf: SendBuf, dest: Rank, tag: i32) -> Result<usize> {
+        let peer = self.peer(dest)?;
+        let envelope = Engine::<F>::envelope(self.context, self.via.comm.rank as u32, tag, buf.sig(), 0);
+        let mut engine = self.via.world.engine.borrow_mut();
+        let started = engine.isend(peer, envelope, Payload::User(buf), Mode::Standard)?;
+        Ok(started.unwrap_or(SENT))
+    }
+
+    fn irecv(&self, _: Lane, buf: RecvBuf, src: Rank, tag: i32) -> Result<usize> {
+        let peer = self.peer(src)?;
+        // Messages carry the sender's rank in the communicator.
+        let source = self.via.comm.local.rank_of(peer.0);
+        let source =
+            source.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, format!("{peer} is not in comm")))?;
+        self.via
+            .world
+            .engine
+            .borrow_mut()
+            .irecv(self.slot, buf, source, tag)
+    }
+
+    fn test(&self, req: &mut usize) -> Result<bool> {
+        self.via.test(req)
+    }
+
+    fn cancel(&self, req: usize) {
+        self.via.cancel(req);
+    }
+}
+
+/// The tag of messages of lane [`ContextLane::Making`]: the program's, moved to where none of the special
+/// values are.
+fn making_tag(tag: i32) -> i32 {
+    i32::MIN | (tag & 0x3fff_ffff)
+}
+
+impl<F: Fabric> World<F> {
+    /// The shape of my own group, also of an intercommunicator.
+    fn local_site(&self, comm: &Comm) -> Site<'_> {
+        Site {
+            remote_size: 0,
+            ..self.site(comm)
+        }
+    }
+
+    fn run_over<T: Transport<Req = usize>>(&self, over: &T, plan: Plan, tag: i32) -> Result<()> {
+        let mut schedule = Schedule::new(plan, tag);
+        self.wait_until(|| schedule.advance(over))
+    }
+
+    /// Everybody's words in my group, in rank order. All bring the same number of them.
+    pub(super) fn gather_local(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
+        let ranks = comm.size() as usize;
+        let (send, all) = (Words::new(mine.iter().copied()), Words::zeros(mine.len() * ranks));
+        let plan = coll::allgather(&self.local_site(comm), Some(send.block(1)), all.block(ranks))?;
+        self.run_collective(comm, plan)?;
+        Ok(all.values())
+    }
+
+    /// Everybody's words in my group, in rank order, any number from each: `lengths` of them.
+    pub(super) fn gather_uneven(&self, comm: &Comm, mine: &[i64], lengths: &[i64]) -> Result<Vec<i64>> {
+        let total = lengths.iter().sum::<i64>() as usize;
+        let (send, all) = (Words::new(mine.iter().copied()), Words::zeros(total));
+        let mut at = 0;
+        let starts = lengths.iter().map(|len| {
+            at += len;
+            (at - len) * WORD as i64
+        });
+        let starts: Vec<i64> = starts.collect();
+        let counts = lengths.iter().map(|len| *len as u64 * WORD as u64);
+        let blocks = coll::Blocks::v(&all.block(1), counts, starts);
+        let plan = coll::allgatherv(&self.local_site(comm), Some(send.block(1)), blocks)?;
+        self.run_collective(comm, plan)?;
+        Ok(all.values())
+    }
+
+    /// Everybody's words in the other group of an intercommunicator, in rank order.
+    pub(super) fn gather_remote(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
+        let ranks = comm.peers() as usize;
+        let (send, all) = (Words::new(mine.iter().copied()), Words::zeros(mine.len() * ranks));
+        let plan = coll::allgather(&self.site(comm), Some(send.block(1)), all.block(ranks))?;
+        self.run_collective(comm, plan)?;
+        Ok(all.values())
+    }
+
+    /// The words of rank `root` of my group.
+    pub(super) fn from_root(&self, comm: &Comm, words: &[i64], root: Rank) -> Result<Vec<i64>> {
+        let words = Words::new(words.iter().copied());
+        let root = Root::Rank(root as usize);
+        let plan = coll::bcast(&self.local_site(comm), words.block(1), root)?;
+        self.run_collective(comm, plan)?;
+        Ok(words.values())
+    }
+
+    /// The words of the rank 0 that leads both groups ([`Comm::leads`]).
+    pub(super) fn from_leader(&self, comm: &Comm, words: &[i64]) -> Result<Vec<i64>> {
+        let words = Words::new(words.iter().copied());
+        let plan = coll::agree(&self.site(comm), words.block(1), comm.leads());
+        self.run_collective(comm, plan)?;
+        Ok(words.values())
+    }
+
+    /// As [`from_leader`](Self::from_leader), to be run by somebody else, who keeps the words until it is
+    /// over.
+    pub(super) fn from_leader_later(&self, comm: &Comm, words: &[i64]) -> (Plan, Rc<Words>) {
+        let words = Rc::new(Words::new(words.iter().copied()));
+        let plan = coll::agree(&self.site(comm), words.block(1), comm.leads());
+        (plan, words)
+    }
+
+    /// The words of the other group's rank 0, on an intercommunicator.
+    pub(super) fn from_other_root(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
+        let (mine, theirs) = (Words::new(mine.iter().copied()), Words::zeros(mine.len()));
+        let sending = if comm.rank == 0 { Root::Me } else { Root::Idle };
+        // The lower group speaks first.
+        for speaking in [comm.leads(), !comm.leads()] {
+            let (words, root) = if speaking {
+                (&mine, sending)
+            } else {
+                (&theirs, Root::Rank(0))
+            };
+            let plan = coll::bcast(&self.site(comm), words.block(1), root)?;
+            self.run_collective(comm, plan)?;
+        }
+        Ok(theirs.values())
+    }
+
+    /// The words of the first of `group`, some members of `comm`, told to all of it. Takes part in the order of
+    /// collectives (`tag: None`: all members of `comm` call, those outside `group` to keep count), or in that
+    /// of calls with the same tag.
+    pub(super) fn from_first(
+        &self,
+        comm: &Comm,
+        group: &Group,
+        tag: Option<i32>,
+        words: &[i64],
+    ) -> Result<Vec<i64>> {
+        let (context, slot, tag) = match tag {
+            None => (
+                comm.lane(ContextLane::Collective),
+                comm.slots[1],
+                comm.next_collective(),
+            ),
+            Some(tag) => {
+                let (context, slot) = self.making_lane(comm);
+                (context, slot, making_tag(tag))
+            }
+        };
+        if !group.contains(self.pid()) {
+            return Ok(Vec::new());
+        }
+        let words = Words::new(words.iter().copied());
+        let via = Via { world: self, comm };
+        let among = Among {
+            via,
+            group,
+            context,
+            slot,
+        };
+        let site = Site::of(&among, &self.tuning, &self.pool);
+        let plan = coll::agree(&site, words.block(1), true);
+        self.run_over(&among, plan, tag)?;
+        Ok(words.values())
+    }
+
+    /// The lane's number and the engine's index of it.
+    fn making_lane(&self, comm: &Comm) -> (u64, usize) {
+        let context = comm.lane(ContextLane::Making);
+        let others = comm.remote.as_ref().unwrap_or(&comm.local).clone();
+        (context, self.engine.borrow_mut().open_context(context, others))
+    }
+
+    /// My words to `other`, a rank that messages on `comm` go to, and `expected` words from there.
+    pub(super) fn swap(
+        &self,
+        comm: &Comm,
+        other: Rank,
+        tag: i32,
+        mine: &[i64],
+        expected: usize,
+    ) -> Result<Vec<i64>> {
+        let (mine, theirs) = (Words::new(mine.iter().copied()), Words::zeros(expected));
+        let (context, slot) = self.making_lane(comm);
+        let tag = making_tag(tag);
+        let peer = comm
+            .peer(other)
+            .ok_or_else(|| Error::new(ErrorClass::ERR_RANK, format!("rank {other} is not in comm")))?;
+        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, 0, 0);
+        let requests = {
+            let mut engine = self.engine.borrow_mut();
+            let receive = engine.irecv(slot, theirs.recv_buf(), other, tag)?;
+            let payload = Payload::User(mine.send_buf());
+            let send = engine.isend(peer, envelope, payload, Mode::Standard)?;
+            [send.unwrap_or(SENT), receive]
+        };
+        let mut failed = None;
+        for request in requests {
+            failed = failed.or(self.wait(request)?.error);
+        }
+        failed.map_or_else(|| Ok(theirs.values()), Err)
+    }
+}
