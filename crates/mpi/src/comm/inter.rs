@@ -47,7 +47,8 @@ impl<F: Fabric> World<F> {
         let pids = self.from_root(local, &pids, local_leader)?;
         let remote = self.group_of(&pids)?;
         if let Some(pid) = remote.iter().find(|pid| local.local.contains(*pid)) {
-            let text = format!("peer_comm: process {pid} of the job is in both groups, which must be disjoint");
+            let text =
+                format!("peer_comm: process {pid} of the job is in both groups, which must be disjoint");
             return Err(Error::new(ErrorClass::ERR_COMM, text));
         }
         let low = local.local.pid(0) < remote.pid(0);
@@ -73,13 +74,7 @@ impl<F: Fabric> World<F> {
             return Err(Error::new(ErrorClass::ERR_RANK, text));
         }
         let ours = self.new_context() as i64;
-        let head = self.swap(
-            peer,
-            remote_leader,
-            tag,
-            &[i64::from(local.size()), ours],
-            2,
-        )?;
+        let head = self.swap(peer, remote_leader, tag, &[i64::from(local.size()), ours], 2)?;
         let size = usize::try_from(head[0])
             .ok()
             .filter(|size| (1..=self.size() as usize).contains(size));
@@ -105,7 +100,8 @@ impl<F: Fabric> World<F> {
             match place {
                 Some(seen) if !*seen => *seen = true,
                 _ => {
-                    let text = format!("the other leader names process {pid}, which is not there or named twice");
+                    let text =
+                        format!("the other leader names process {pid}, which is not there or named twice");
                     return Err(Error::new(ErrorClass::ERR_INTERN, text));
                 }
             }

@@ -182,7 +182,10 @@ fn check(near: &[i64], far: &[i64]) -> Result<()> {
             return Err(Error::new(ErrorClass::ERR_ARG, text));
         }
     }
-    let mut kinds = near.chunks_exact(WORDS).chain(far.chunks_exact(WORDS)).map(|w| w[3]);
+    let mut kinds = near
+        .chunks_exact(WORDS)
+        .chain(far.chunks_exact(WORDS))
+        .map(|w| w[3]);
     let first = kinds.clone().find(|kind| *kind != 0);
     if let Some(other) = kinds.find(|kind| *kind != 0 && Some(*kind) != first) {
         let text = format!(

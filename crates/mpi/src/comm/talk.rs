@@ -49,7 +49,13 @@ impl Words {
     /// All of them as the buffer of a collective; cut into `parts`, the first part.
     fn block(&self, parts: usize) -> Block {
         // SAFETY: see the top of the file.
-        unsafe { Block::new(self.address(), self.bytes() / parts.max(1) as u64, Datatype::byte()) }
+        unsafe {
+            Block::new(
+                self.address(),
+                self.bytes() / parts.max(1) as u64,
+                Datatype::byte(),
+            )
+        }
     }
 
     fn send_buf(&self) -> SendBuf {

@@ -61,11 +61,7 @@ impl<F: Fabric> World<F> {
     ///
     /// # Errors
     /// `MPI_ERR_COMM`: an intercommunicator. `MPI_ERR_ARG`: another rank's arguments are wrong.
-    pub fn dist_graph_create_adjacent(
-        &self,
-        comm: &Rc<Comm>,
-        graph: Result<DistGraph>,
-    ) -> Result<Rc<Comm>> {
+    pub fn dist_graph_create_adjacent(&self, comm: &Rc<Comm>, graph: Result<DistGraph>) -> Result<Rc<Comm>> {
         comm.need_intra("comm_old")?;
         let mine = [i64::from(graph.is_err()), self.new_context() as i64];
         let all = self.gather_local(comm, &mine)?;
@@ -104,7 +100,8 @@ impl<F: Fabric> World<F> {
         let mut kinds = each.clone().filter(|w| w[2] > 0).map(|w| w[3] != 0);
         let is_weighted = kinds.next().unwrap_or(weighted);
         if kinds.any(|kind| kind != is_weighted) {
-            let text = "weights: some ranks gave weights and others MPI_UNWEIGHTED; it must be the same at all";
+            let text =
+                "weights: some ranks gave weights and others MPI_UNWEIGHTED; it must be the same at all";
             return Err(Error::new(ErrorClass::ERR_ARG, text));
         }
         let unsaid = each.clone().all(|w| w[2] == 0) && each.any(|w| w[3] != 0);

@@ -125,12 +125,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// As [`start_collective`](Self::start_collective), and then make a communicator.
-    pub(crate) fn start_making(
-        &self,
-        comm: &Rc<Comm>,
-        plan: Plan,
-        making: Option<Pending>,
-    ) -> Result<usize> {
+    pub(crate) fn start_making(&self, comm: &Rc<Comm>, plan: Plan, making: Option<Pending>) -> Result<usize> {
         let handle = self
             .engine
             .borrow_mut()
