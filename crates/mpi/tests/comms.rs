@@ -98,7 +98,7 @@ fn a_nonblocking_duplicate_is_there_when_its_request_is_complete() {
             .create(ObjectKind::Comm, CopyFn::Dup, DeleteFn::Null)
             .unwrap();
         let key = keyvals.find(ObjectKind::Comm, id).unwrap();
-        comm.attrs.borrow().set(comm.handle.get(), &key, 55).unwrap();
+        comm.attrs.set(comm.handle.get(), &key, 55).unwrap();
         let mut hints = Info::new();
         hints.set(b"mpi_assert_exact_length", b"true").unwrap();
         hints.set(b"color", b"blue").unwrap();
@@ -106,11 +106,11 @@ fn a_nonblocking_duplicate_is_there_when_its_request_is_complete() {
             .map(|_| world.comm_idup(comm, Some(&hints)).unwrap())
             .collect();
         // What is set later is not copied.
-        comm.attrs.borrow().set(comm.handle.get(), &key, 56).unwrap();
+        comm.attrs.set(comm.handle.get(), &key, 56).unwrap();
         for (handle, request) in started.into_iter().rev() {
             assert_eq!(world.wait(request).unwrap().error, None);
             let new = world.comm(handle).expect("a communicator");
-            assert_eq!(new.attrs.borrow().get(&key), Some(55));
+            assert_eq!(new.attrs.get(&key), Some(55));
             assert_eq!(new.info.borrow().nkeys(), 1);
             check(world, &new);
             world.comm_free(&new).unwrap();
@@ -138,8 +138,8 @@ fn a_failing_copy_callback_leaves_nothing_behind() {
         ));
         let id = keyvals.create(ObjectKind::Comm, bad, DeleteFn::Null).unwrap();
         let bad = keyvals.find(ObjectKind::Comm, id).unwrap();
-        comm.attrs.borrow().set(handle, &good, 1).unwrap();
-        comm.attrs.borrow().set(handle, &bad, 2).unwrap();
+        comm.attrs.set(handle, &good, 1).unwrap();
+        comm.attrs.set(handle, &bad, 2).unwrap();
         let live = world.comm_handles().len();
         if me == 1 {
             assert_eq!(class(world.comm_dup(&comm, None)), ErrorClass(5));

@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_int};
 
-use farpost_mpi::group::Comparison;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
@@ -50,21 +49,7 @@ pub(crate) fn mpi_comm_remote_group(cx: &Cx, comm: &CommRef, group: Out<usize>) 
 }
 
 pub(crate) fn mpi_comm_compare(_: &Cx, comm1: &CommRef, comm2: &CommRef, result: Out<c_int>) -> Result<()> {
-    let answer = if comm1.handle.get() == comm2.handle.get() {
-        Comparison::Ident
-    } else {
-        let remote = match (&comm1.remote, &comm2.remote) {
-            (None, None) => Comparison::Ident,
-            (Some(one), Some(two)) => one.compare(two),
-            _ => Comparison::Unequal,
-        };
-        match (comm1.local.compare(&comm2.local), remote) {
-            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
-            (Comparison::Ident, Comparison::Ident) => Comparison::Congruent,
-            _ => Comparison::Similar,
-        }
-    };
-    result.set(answer as c_int);
+    result.set(comm1.compare(comm2) as c_int);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod attr;
 mod blocks;
 pub(crate) mod bsend;
 pub(crate) mod coll;
+pub(crate) mod comm;
 pub(crate) mod comm_query;
 pub(crate) mod datatype;
 pub(crate) mod env;
@@ -26,6 +27,7 @@ pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod topo;
+pub(crate) mod topo_create;
 
 use core::ffi::CStr;
 

@@ -111,6 +111,13 @@ impl AttrSet {
         Ok(())
     }
 
+    /// Makes the attributes of `other` its own, in place of those it had; runs no callbacks.
+    pub fn take_over(&self, other: AttrSet) {
+        let before = self.list.replace(other.list.into_inner());
+        self.next.set(other.next.get());
+        drop(before);
+    }
+
     fn find(&self, keyval: &Keyval) -> Option<Attribute> {
         let list = self.list.borrow();
         list.iter().find(|a| a.keyval.id() == keyval.id()).cloned()

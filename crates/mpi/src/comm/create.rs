@@ -35,7 +35,7 @@ impl<F: Fabric> World<F> {
             return self.create_inter(comm, group);
         }
         need_subset(comm, group)?;
-        let words = self.from_first(comm, group, None, &[self.new_context() as i64])?;
+        let words = self.hear_first(comm, group, None, &[self.new_context() as i64])?;
         match words[..] {
             [] => Ok(None),
             [number, ..] => self.make(comm, number, group.clone(), None).map(Some),
@@ -50,7 +50,7 @@ impl<F: Fabric> World<F> {
     pub fn comm_create_group(&self, comm: &Rc<Comm>, group: &Group, tag: i32) -> Result<Option<Rc<Comm>>> {
         comm.need_intra("comm")?;
         need_subset(comm, group)?;
-        let words = self.from_first(comm, group, Some(tag), &[self.new_context() as i64])?;
+        let words = self.hear_first(comm, group, Some(tag), &[self.new_context() as i64])?;
         match words[..] {
             [] => Ok(None),
             [number, ..] => self.make(comm, number, group.clone(), None).map(Some),

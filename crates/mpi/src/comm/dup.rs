@@ -27,7 +27,7 @@ impl Pending {
         let (local, remote) = (parent.local.clone(), parent.remote.clone());
         let new = world.fill_comm(self.handle, number, local, remote, parent.rank);
         new.inherit(parent);
-        new.attrs.replace(self.attrs);
+        new.attrs.take_over(self.attrs);
         new.info.replace(self.info);
         let topology = parent.topology.borrow().clone();
         new.topology.replace(topology);
@@ -41,15 +41,12 @@ impl<F: Fabric> World<F> {
     /// # Errors
     /// What a copy callback returned; the duplicate is freed then, with its attributes.
     pub fn comm_dup(&self, comm: &Rc<Comm>, info: Option<&Info>) -> Result<Rc<Comm>> {
-        let words = self.from_leader(comm, &[self.new_context() as i64])?;
+        let words = self.hear_leader(comm, &[self.new_context() as i64])?;
         let number = self.checked_context(&words)?;
         let new = self.add_comm(number, comm.local.clone(), comm.remote.clone(), comm.rank)?;
         new.inherit(comm);
         // After the messages, so that an error here keeps nobody waiting.
-        let copied = comm
-            .attrs
-            .borrow()
-            .copy_into(comm.handle.get(), &new.attrs.borrow());
+        let copied = comm.attrs.copy_into(comm.handle.get(), &new.attrs);
         if let Err(error) = copied {
             self.give_up(&new);
             return Err(error);
@@ -68,10 +65,10 @@ impl<F: Fabric> World<F> {
     /// # Errors
     /// What a copy callback returned. The other ranks' duplicates complete all the same.
     pub fn comm_idup(&self, comm: &Rc<Comm>, info: Option<&Info>) -> Result<(usize, usize)> {
-        let (plan, words) = self.from_leader_later(comm, &[self.new_context() as i64]);
+        let (plan, words) = self.hear_leader_later(comm, &[self.new_context() as i64]);
         let handle = self.reserve_comm()?;
         let attrs = AttrSet::new();
-        let copied = comm.attrs.borrow().copy_into(comm.handle.get(), &attrs);
+        let copied = comm.attrs.copy_into(comm.handle.get(), &attrs);
         let hints = info.map(Comm::hints).unwrap_or_default();
         let pending = Pending {
             parent: Rc::clone(comm),
@@ -112,7 +109,7 @@ impl<F: Fabric> World<F> {
     /// Free a communicator that nobody has seen yet.
     pub(super) fn give_up(&self, new: &Rc<Comm>) {
         // An attribute whose delete callback fails too is forgotten: there is no object left to keep it.
-        let _ = new.attrs.borrow().delete_all(new.handle.get());
+        let _ = new.attrs.delete_all(new.handle.get());
         self.remove_comm(new);
     }
 }

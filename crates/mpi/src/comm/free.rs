@@ -119,7 +119,7 @@ impl<F: Fabric> World<F> {
     /// stays.
     pub fn comm_free(&self, comm: &Rc<Comm>) -> Result<()> {
         not_predefined(comm)?;
-        comm.attrs.borrow().delete_all(comm.handle.get())?;
+        comm.attrs.delete_all(comm.handle.get())?;
         // Copies of what was sent buffered are ours and go out by themselves.
         self.forget_buffer(&comm.buffer);
         self.remove_comm(comm);

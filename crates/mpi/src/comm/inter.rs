@@ -34,7 +34,7 @@ impl<F: Fabric> World<F> {
             Some(Err(error)) => [i64::from(error.class.0), 0, 0, 0],
             None => [0; 4],
         };
-        let head = self.from_root(local, &head, local_leader)?;
+        let head = self.hear_root(local, &head, local_leader)?;
         let mut pids = match met {
             Some(met) => met?.pids,
             None => Vec::new(),
@@ -44,7 +44,7 @@ impl<F: Fabric> World<F> {
             return Err(Error::new(ErrorClass(head[0] as i32), text));
         }
         pids.resize(head[1] as usize, 0);
-        let pids = self.from_root(local, &pids, local_leader)?;
+        let pids = self.hear_root(local, &pids, local_leader)?;
         let remote = self.group_of(&pids)?;
         if let Some(pid) = remote.iter().find(|pid| local.local.contains(*pid)) {
             let text =
@@ -118,8 +118,8 @@ impl<F: Fabric> World<F> {
     pub fn intercomm_merge(&self, comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
         comm.need_inter("intercomm")?;
         let mine = [i64::from(high), self.new_context() as i64];
-        let ours = self.from_root(comm, &mine, 0)?;
-        let theirs = self.from_other_root(comm, &ours)?;
+        let ours = self.hear_root(comm, &mine, 0)?;
+        let theirs = self.hear_other_root(comm, &ours)?;
         let we_first = match (ours[0], theirs[0]) {
             (0, 1) => true,
             (1, 0) => false,

@@ -13,7 +13,7 @@ mod talk;
 mod topology;
 
 pub(crate) use dup::Pending;
-pub use split::SplitType;
+pub use split::{RESOURCE_KEY, SHARED_MEMORY, SplitType};
 
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;

@@ -185,7 +185,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// The words of rank `root` of my group.
-    pub(super) fn from_root(&self, comm: &Comm, words: &[i64], root: Rank) -> Result<Vec<i64>> {
+    pub(super) fn hear_root(&self, comm: &Comm, words: &[i64], root: Rank) -> Result<Vec<i64>> {
         let words = Words::new(words.iter().copied());
         let root = Root::Rank(root as usize);
         let plan = coll::bcast(&self.local_site(comm), words.block(1), root)?;
@@ -194,23 +194,23 @@ impl<F: Fabric> World<F> {
     }
 
     /// The words of the rank 0 that leads both groups ([`Comm::leads`]).
-    pub(super) fn from_leader(&self, comm: &Comm, words: &[i64]) -> Result<Vec<i64>> {
+    pub(super) fn hear_leader(&self, comm: &Comm, words: &[i64]) -> Result<Vec<i64>> {
         let words = Words::new(words.iter().copied());
         let plan = coll::agree(&self.site(comm), words.block(1), comm.leads());
         self.run_collective(comm, plan)?;
         Ok(words.values())
     }
 
-    /// As [`from_leader`](Self::from_leader), to be run by somebody else, who keeps the words until it is
+    /// As [`hear_leader`](Self::hear_leader), to be run by somebody else, who keeps the words until it is
     /// over.
-    pub(super) fn from_leader_later(&self, comm: &Comm, words: &[i64]) -> (Plan, Rc<Words>) {
+    pub(super) fn hear_leader_later(&self, comm: &Comm, words: &[i64]) -> (Plan, Rc<Words>) {
         let words = Rc::new(Words::new(words.iter().copied()));
         let plan = coll::agree(&self.site(comm), words.block(1), comm.leads());
         (plan, words)
     }
 
     /// The words of the other group's rank 0, on an intercommunicator.
-    pub(super) fn from_other_root(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
+    pub(super) fn hear_other_root(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
         let (mine, theirs) = (Words::new(mine.iter().copied()), Words::zeros(mine.len()));
         let sending = if comm.rank == 0 { Root::Me } else { Root::Idle };
         // The lower group speaks first.
@@ -229,7 +229,7 @@ impl<F: Fabric> World<F> {
     /// The words of the first of `group`, some members of `comm`, told to all of it. Takes part in the order of
     /// collectives (`tag: None`: all members of `comm` call, those outside `group` to keep count), or in that
     /// of calls with the same tag.
-    pub(super) fn from_first(
+    pub(super) fn hear_first(
         &self,
         comm: &Comm,
         group: &Group,
