@@ -109,6 +109,12 @@ pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&'static Cx
     }
 }
 
+/// Enters the library for a function that cannot fail.
+pub(crate) fn inside<T>(body: impl FnOnce(&'static Cx) -> T) -> T {
+    let _inside = lock::enter();
+    body(process())
+}
+
 #[cold]
 #[inline(never)]
 fn wrong_time(cx: &Cx) -> Error {

@@ -134,6 +134,21 @@ impl Objects {
         }
     }
 
+    /// The group that the program knows as this integer.
+    pub(crate) fn group_from_int(&self, int: i32) -> Option<usize> {
+        self.groups.borrow().from_int(int)
+    }
+
+    /// The info object that the program knows as this integer.
+    pub(crate) fn info_from_int(&self, int: i32) -> Option<usize> {
+        self.infos.borrow().from_int(int)
+    }
+
+    /// The error handler that the program knows as this integer.
+    pub(crate) fn errhandler_from_int(&self, int: i32) -> Option<usize> {
+        self.errhandlers.borrow().from_int(int)
+    }
+
     /// `MPI_Group_free`. Freeing MPI_GROUP_EMPTY is allowed and does nothing.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 
 pub mod buffered;
 mod collective;
+mod integers;
 mod lifetime;
 mod p2p;
 mod requests;
