@@ -91,8 +91,8 @@ one_program() {
             elif [ $code -eq 0 ]; then
                 pass "$tag"
                 rm -f "$log-$n.log"
-            elif [ $code -ge 124 ] && [ $code -le 137 ] && [ $code -ne 134 ]; then
-                flunk "$tag" "hung, stopped after $limit s (or killed); $log-$n.log" "$log-$n.log"
+            elif [ $code -eq 124 ] || grep -aq 'no end in sight' "$log-$n.log"; then
+                flunk "$tag" "hung, stopped after $limit s; $log-$n.log" "$log-$n.log"
             else
                 flunk "$tag" "exit code $code; $log-$n.log" "$log-$n.log"
             fi
