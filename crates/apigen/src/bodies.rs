@@ -17,7 +17,7 @@ impl Bodies {
     /// the blocking, nonblocking and persistent form of a collective.
     ///
     /// # Errors
-    /// When the directory or a file in it cannot be read.
+    /// When the directory or a file in it cannot be read, or a function has two bodies.
     pub fn scan(dir: &Path) -> io::Result<Bodies> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(dir)? {
@@ -32,7 +32,10 @@ impl Bodies {
                 .into_owned();
             for line in fs::read_to_string(&path)?.lines() {
                 for name in body_name(line).into_iter().chain(three_ways(line)) {
-                    found.insert(name.to_owned(), module.clone());
+                    if let Some(other) = found.insert(name.to_owned(), module.clone()) {
+                        let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                    }
                 }
             }
         }

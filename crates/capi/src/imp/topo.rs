@@ -3,7 +3,6 @@
 use core::ffi::c_int;
 use std::cell::Ref;
 
-use farpost_mpi::info::Info;
 use farpost_mpi::topo::{self, Cart, DistGraph, Graph, Topology};
 use farpost_mpi::{Error, ErrorClass, Result};
 
@@ -255,10 +254,4 @@ pub(crate) unsafe fn mpi_dist_graph_neighbors(
         )?;
         weights("destweights", destweights, graph.dest_weights(), maxoutdegree)
     }
-}
-
-/// Nothing is known of the hardware that split types could name.
-pub(crate) fn mpi_get_hw_resource_info(cx: &Cx, hw_info: Out<usize>) -> Result<()> {
-    hw_info.set(cx.objects.new_info(Info::new())?);
-    Ok(())
 }
