@@ -50,7 +50,7 @@ farpost_tunables::tunables! {
         /// Largest MPI_Scan and MPI_Exscan done by distance doubling.
         scan_doubling_max: "FARPOST_COLL_SCAN_DOUBLING_MAX" = 32 << 10, 0..=1 << 40, "bytes";
         /// Smallest piece in which long vectors are received and reduced, so that they are still in the cache then.
-        chunk: "FARPOST_COLL_CHUNK" = 512 << 10, 16..=1 << 30, "bytes";
+        chunk: "FARPOST_COLL_CHUNK" = 256 << 10, 16..=1 << 30, "bytes";
         /// Smallest piece passed along a chain of ranks, all of which work on different pieces at the same time.
         pipeline: "FARPOST_COLL_PIPELINE" = 128 << 10, 16..=1 << 30, "bytes";
         /// Most messages one collective has under way in each direction.
