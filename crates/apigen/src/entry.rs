@@ -8,6 +8,9 @@ use crate::bodies::Bodies;
 use crate::checks::{Passage, passage};
 use crate::model::{Api, Dir, Function};
 
+/// Functions with a lane of their own for the commonest case (capi's `fast`), tried before the checks.
+const FAST: &[&str] = &["MPI_Send", "MPI_Recv", "MPI_Isend", "MPI_Irecv"];
+
 /// Source of the module of entry points, and of `NAMES`, which turns the number of a function into its name.
 pub fn source(api: &Api, bodies: &Bodies) -> String {
     let mut out = String::new();
@@ -140,6 +143,13 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
         params.join(", ")
     )
     .expect("writing to a String");
+    if FAST.contains(&f.name.as_str()) {
+        let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
+        let lane = f.name["MPI_".len()..].to_lowercase();
+        let args = args.join(", ");
+        writeln!(out, "    if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}")
+            .expect("writing to a String");
+    }
     match bodies.module(f) {
         None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on})\n}}"),
         Some(module) => {

@@ -9,6 +9,7 @@ pub mod api_status;
 mod args;
 mod cx;
 mod entry;
+mod fast;
 mod imp;
 mod lock;
 mod objects;

@@ -11,6 +11,7 @@ use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
 use crate::cx::{Cx, World};
+use crate::fast;
 use crate::lock;
 
 /// Where the process is in its life.
@@ -88,7 +89,7 @@ fn failed(what: &str, why: impl std::fmt::Display) -> Error {
 }
 
 /// `MPI_Init` and `MPI_Init_thread`.
-pub(crate) fn initialise(cx: &Cx, required: c_int) -> Result<()> {
+pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     match cx.life.stage.get() {
         Stage::Before => {}
         Stage::Active => {
@@ -149,6 +150,7 @@ pub(crate) fn initialise(cx: &Cx, required: c_int) -> Result<()> {
     cx.life.provided.set(provided);
     cx.life.main_thread.set(Some(std::thread::current().id()));
     cx.life.stage.set(Stage::Active);
+    fast::open(cx.world());
     Ok(())
 }
 
@@ -165,6 +167,7 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     world.drain_to_peers(|peer| {
         job.is_some_and(|job| matches!(job.state(peer), RankState::Finalised | RankState::Aborted))
     })?;
+    fast::close();
     cx.life.stage.set(Stage::After);
     if let Some(job) = job {
         job.set_state(RankState::Finalised);

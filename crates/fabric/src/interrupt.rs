@@ -17,6 +17,12 @@ pub enum Wake {
 
 /// Ringing and sleeping.
 pub trait Interrupt {
+    /// What is needed to ring one peer, looked up once.
+    type Bell;
+    /// The bell of `peer`.
+    fn bell(&self, peer: Peer) -> Self::Bell;
+    /// As [`wake`](Interrupt::wake), by the peer's bell: for the fast path.
+    fn wake_by(&self, bell: &Self::Bell);
     /// Wake `peer` if it sleeps. To be called after something was made visible to it; cheap when it is
     /// awake. An interrupt does not overtake what its sender put to the same peer before.
     fn wake(&self, peer: Peer);

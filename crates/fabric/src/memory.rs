@@ -46,6 +46,11 @@ impl Access {
 /// leaves the segment panics, since offsets are computed here; values that come from a peer are checked by
 /// the protocol before they become offsets.
 pub trait LocalMemory {
+    /// A queue of lines in this memory.
+    type Lines: Lines;
+    /// The `count` lines (a power of two) from `offset` on as a queue, checked here once and not at every
+    /// access.
+    fn lines(&self, offset: usize, count: u32) -> Self::Lines;
     /// Bytes.
     fn len(&self) -> usize;
     /// Whether the segment has no bytes at all.
@@ -66,6 +71,53 @@ pub trait LocalMemory {
     fn read(&self, offset: usize, to: &mut [u8]);
     /// Copy in.
     fn write(&self, offset: usize, from: &[u8]);
+}
+
+/// Lines used as a queue, by running number: line `number` lies at `number` modulo their count.
+pub trait Lines {
+    /// The first word of a line; what its writer wrote before it is visible after.
+    fn first(&self, number: u32) -> u64;
+    /// A whole line, its first word loaded first.
+    fn line(&self, number: u32) -> Line;
+    /// Store the first `words` words of a line (1 to 8), the first one last.
+    fn put(&self, number: u32, line: &Line, words: usize);
+}
+
+/// [`Lines`] of a memory that has no better way.
+#[derive(Clone)]
+pub struct PlainLines<M> {
+    memory: M,
+    offset: usize,
+    mask: u32,
+}
+
+impl<M: LocalMemory> PlainLines<M> {
+    /// The `count` lines (a power of two) from `offset` on.
+    ///
+    /// # Panics
+    /// When they leave the memory.
+    pub fn new(memory: M, offset: usize, count: u32) -> Self {
+        assert!(count.is_power_of_two() && offset + count as usize * LINE_BYTES <= memory.len());
+        Self { memory, offset, mask: count - 1 }
+    }
+
+    fn at(&self, number: u32) -> usize {
+        self.offset + (number & self.mask) as usize * LINE_BYTES
+    }
+}
+
+impl<M: LocalMemory> Lines for PlainLines<M> {
+    fn first(&self, number: u32) -> u64 {
+        self.memory.load(self.at(number))
+    }
+
+    fn line(&self, number: u32) -> Line {
+        self.memory.load_line(self.at(number))
+    }
+
+    fn put(&self, number: u32, line: &Line, _words: usize) {
+        self.memory.store_line(self.at(number), line);
+    }
 }
 
 /// A peer's segment as imported.

@@ -8,7 +8,7 @@ use crate::area::Layout;
 use crate::pool::Pool;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, Priority, SegmentId, TrySend,
+    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, SegmentId, TrySend,
 };
 
 /// Segment ids: the range that RSMAPI sets aside for Sun MPI (0x400000 to 0x4fffff).
@@ -73,7 +73,10 @@ impl<F: Fabric> Postboxes<F> {
             let Some(area) = self.own_area.clone() else { return };
             let index = peer.0;
             let ack = (area.clone(), self.layout.ack(index));
-            let tx = Tx::new(Outlet::Own(area), self.layout, self.layout.queue(index), ack, 0);
+            let queue = self.layout.queue(index);
+            let lines = area.lines(queue, self.layout.slots);
+            let bell = self.fabric.bell(peer);
+            let tx = Tx::new(bell, Outlet::Own(area, lines), self.layout, queue, ack, 0);
             self.tx[peer.index()] = Some(Box::new(tx));
         } else if self.own_acks.is_none() {
             let bytes = self.fabric.size() as usize * LINE_BYTES;
@@ -266,7 +269,7 @@ impl<F: Fabric> Postboxes<F> {
         let home = from.index();
         self.pools[home] = Some(Pool::new(layout.blocks));
         let ack = (acks, home * LINE_BYTES);
-        self.tx[from.index()] = Some(Box::new(Tx::new(Outlet::Far(area), layout, 0, ack, home)));
+        self.tx[from.index()] = Some(Box::new(Tx::new(self.fabric.bell(from), Outlet::Far(area), layout, 0, ack, home)));
         Ok(())
     }
 }

@@ -10,15 +10,15 @@
 use crate::area::{DESK_LINES, Layout};
 use crate::pool::Pool;
 use farpost_fabric::{
-    Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, LocalMemory, Peer, Remote, RemoteMemory,
+    Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote, RemoteMemory,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The sender's end of a queue: where its postboxes and blocks go.
 pub(crate) enum Outlet<F: RemoteMemory> {
-    /// My own exported area, which the receiver maps.
-    Own(F::Export),
+    /// My own exported area, which the receiver maps, and the queue in it.
+    Own(F::Export, <F::Export as LocalMemory>::Lines),
     /// An area that the receiver exported for me.
     Far(F::Import),
 }
@@ -32,8 +32,9 @@ pub(crate) enum AckLine<F: RemoteMemory> {
 }
 
 /// The sending end of a connection.
-pub(crate) struct Tx<F: RemoteMemory> {
+pub(crate) struct Tx<F: Fabric> {
     pub(crate) outlet: Outlet<F>,
+    bell: F::Bell,
     pub(crate) layout: Layout,
     pub(crate) queue: usize,
     /// Postboxes posted so far.
@@ -54,8 +55,8 @@ pub(crate) struct Tx<F: RemoteMemory> {
 /// The receiving end of a connection.
 pub(crate) struct Rx<F: RemoteMemory> {
     pub(crate) memory: F::Export,
+    lines: <F::Export as LocalMemory>::Lines,
     pub(crate) layout: Layout,
-    pub(crate) queue: usize,
     /// Postboxes consumed so far.
     pub(crate) tail: u32,
     pub(crate) ack: AckLine<F>,
@@ -87,6 +88,7 @@ pub struct Postboxes<F: Fabric> {
 
 impl<F: Fabric> Tx<F> {
     pub(crate) fn new(
+        bell: F::Bell,
         outlet: Outlet<F>,
         layout: Layout,
         queue: usize,
@@ -95,6 +97,7 @@ impl<F: Fabric> Tx<F> {
     ) -> Self {
         Tx {
             outlet,
+            bell,
             layout,
             queue,
             head: 0,
@@ -115,18 +118,19 @@ impl<F: Fabric> Tx<F> {
         self.head = self.acked.wrapping_add(self.layout.slots);
     }
 
-    #[inline]
-    fn put_line(&self, number: u32, line: &Line) -> Result<(), FabricError> {
-        let slot = (number & (self.layout.slots - 1)) as usize;
-        let offset = self.queue + slot * LINE_BYTES;
-        let mut line = *line;
+    /// `words` of the line count.
+    #[inline(always)]
+    fn put_line(&self, number: u32, line: &mut Line, words: usize) -> Result<(), FabricError> {
         line[0] = line[0] & !0xffff_ffff | u64::from(number.wrapping_add(1));
         match &self.outlet {
-            Outlet::Own(memory) => {
-                memory.store_line(offset, &line);
+            Outlet::Own(_, lines) => {
+                lines.put(number, line, words);
                 Ok(())
             }
-            Outlet::Far(memory) => memory.put_line(offset, &line),
+            Outlet::Far(memory) => {
+                let slot = (number & (self.layout.slots - 1)) as usize;
+                memory.put_line(self.queue + slot * LINE_BYTES, line)
+            }
         }
     }
 }
@@ -134,20 +138,15 @@ impl<F: Fabric> Tx<F> {
 impl<F: Fabric> Rx<F> {
     pub(crate) fn new(memory: F::Export, layout: Layout, queue: usize, ack: AckLine<F>) -> Self {
         Rx {
+            lines: memory.lines(queue, layout.slots),
             memory,
             layout,
-            queue,
             tail: 0,
             ack,
             owed: 0,
             dead: false,
             counted: Traffic::default(),
         }
-    }
-
-    #[inline]
-    fn slot(&self, number: u32) -> usize {
-        self.queue + (number & (self.layout.slots - 1)) as usize * LINE_BYTES
     }
 
     fn acknowledge(&mut self) -> Result<(), FabricError> {
@@ -212,7 +211,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// Postboxes that can be posted to `peer` now. 0 while the connection is being made; connects at the
     /// first call.
-    #[inline]
+    #[inline(always)]
     pub fn room(&mut self, peer: Peer) -> u32 {
         if let Some(tx) = &self.tx[peer.index()] {
             let used = tx.head.wrapping_sub(tx.acked);
@@ -278,10 +277,16 @@ impl<F: Fabric> Postboxes<F> {
     /// Post one postbox. The caller has seen [`room`](Self::room) for it. `bytes` of payload are counted.
     #[inline]
     pub fn post(&mut self, peer: Peer, line: &Line, bytes: u64) {
+        self.post_words(peer, &mut { *line }, 8, bytes);
+    }
+
+    /// As [`post`](Self::post); only the first `words` words of the line count.
+    #[inline(always)]
+    pub fn post_words(&mut self, peer: Peer, line: &mut Line, words: usize, bytes: u64) {
         let tx = self.tx[peer.index()]
             .as_deref_mut()
             .expect("room was asked first");
-        if let Err(error) = tx.put_line(tx.head, line) {
+        if let Err(error) = tx.put_line(tx.head, line, words) {
             tx.die();
             self.fabric.record_fault(Fault { peer, error });
             return;
@@ -289,7 +294,7 @@ impl<F: Fabric> Postboxes<F> {
         tx.head = tx.head.wrapping_add(1);
         tx.counted.postboxes += 1;
         tx.counted.bytes += bytes;
-        self.fabric.wake(peer);
+        self.fabric.wake_by(&tx.bell);
     }
 
     /// Post several postboxes that belong together: whoever sees the first sees all (on fabrics that map;
@@ -299,7 +304,7 @@ impl<F: Fabric> Postboxes<F> {
             .as_deref_mut()
             .expect("room was asked first");
         for (index, line) in lines.iter().enumerate().rev() {
-            if let Err(error) = tx.put_line(tx.head.wrapping_add(index as u32), line) {
+            if let Err(error) = tx.put_line(tx.head.wrapping_add(index as u32), &mut { *line }, 8) {
                 tx.die();
                 self.fabric.record_fault(Fault { peer, error });
                 return;
@@ -308,7 +313,7 @@ impl<F: Fabric> Postboxes<F> {
         tx.head = tx.head.wrapping_add(lines.len() as u32);
         tx.counted.postboxes += lines.len() as u64;
         tx.counted.bytes += bytes;
-        self.fabric.wake(peer);
+        self.fabric.wake_by(&tx.bell);
     }
 
     /// A free block in the area that `peer` reads, if there is one.
@@ -339,7 +344,7 @@ impl<F: Fabric> Postboxes<F> {
         );
         let at = tx.layout.pool_block(block) + offset;
         let result = match &tx.outlet {
-            Outlet::Own(memory) => {
+            Outlet::Own(memory, _) => {
                 memory.write(at, from);
                 Ok(())
             }
@@ -391,14 +396,13 @@ impl<F: Fabric> Postboxes<F> {
     }
 
     /// The next postbox from `peer`, if it is there. It stays until [`consume`](Self::consume).
-    #[inline]
+    #[inline(always)]
     pub fn peek(&self, peer: Peer) -> Option<Line> {
         let rx = self.rx[peer.index()].as_deref()?;
-        let offset = rx.slot(rx.tail);
-        if rx.memory.load(offset) as u32 != rx.tail.wrapping_add(1) {
+        if rx.lines.first(rx.tail) as u32 != rx.tail.wrapping_add(1) {
             return None;
         }
-        Some(rx.memory.load_line(offset))
+        Some(rx.lines.line(rx.tail))
     }
 
     /// The postbox `ahead` of the next one.
@@ -406,12 +410,12 @@ impl<F: Fabric> Postboxes<F> {
     pub fn peek_ahead(&self, peer: Peer, ahead: u32) -> Option<Line> {
         let rx = self.rx[peer.index()].as_deref()?;
         let number = rx.tail.wrapping_add(ahead);
-        let line = rx.memory.load_line(rx.slot(number));
+        let line = rx.lines.line(number);
         (ahead < rx.layout.slots && line[0] as u32 == number.wrapping_add(1)).then_some(line)
     }
 
     /// Done with the next `count` postboxes from `peer`, which were seen.
-    #[inline]
+    #[inline(always)]
     pub fn consume(&mut self, peer: Peer, count: u32, bytes: u64) {
         let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
             return;
@@ -483,7 +487,7 @@ impl<F: Fabric> Postboxes<F> {
             let Some(rx) = self.rx[peer.index()].as_deref() else {
                 continue;
             };
-            let found = rx.memory.load(rx.slot(rx.tail)) as u32;
+            let found = rx.lines.first(rx.tail) as u32;
             let wanted = rx.tail.wrapping_add(1);
             let before = if rx.tail < rx.layout.slots {
                 0

@@ -10,12 +10,12 @@ use crate::cx::{CommRef, Cx};
 use crate::lock;
 use crate::process::{self, Stage};
 
-pub(crate) fn mpi_init(cx: &Cx, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
+pub(crate) fn mpi_init(cx: &'static Cx, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
     process::initialise(cx, abi::MPI_THREAD_SINGLE)
 }
 
 pub(crate) fn mpi_init_thread(
-    cx: &Cx,
+    cx: &'static Cx,
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
     required: c_int,

@@ -62,6 +62,17 @@ impl PacketQueue for InProc {
 }
 
 impl Interrupt for InProc {
+    type Bell = Peer;
+
+    fn bell(&self, peer: Peer) -> Peer {
+        self.assert_peer(peer);
+        peer
+    }
+
+    fn wake_by(&self, bell: &Peer) {
+        self.wake(*bell);
+    }
+
     fn wake(&self, peer: Peer) {
         self.assert_peer(peer);
         self.network.0.borrow_mut().wake(self.me, peer);

@@ -41,6 +41,12 @@ impl Segment {
 }
 
 impl LocalMemory for Segment {
+    type Lines = crate::PlainLines<Segment>;
+
+    fn lines(&self, offset: usize, count: u32) -> Self::Lines {
+        crate::PlainLines::new(self.clone(), offset, count)
+    }
+
     fn len(&self) -> usize {
         self.0.borrow().len()
     }

@@ -1,7 +1,7 @@
 //! Shared memory as this process sees it: mapped anonymous files, touched only by atomics and copies.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::{FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, SegmentId};
+use crate::{FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, SegmentId};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -155,7 +155,84 @@ impl Mapping {
     }
 }
 
+/// A 32-bit word of shared memory, found once.
+pub struct Word32 {
+    at: NonNull<AtomicU32>,
+    _pages: Rc<Pages>,
+}
+
+impl Word32 {
+    /// The word.
+    #[inline]
+    pub fn get(&self) -> &AtomicU32 {
+        // SAFETY: `at` was in range and aligned when this was made (`Mapping::keep_word32`), and the pages are
+        // mapped for as long as `self` lives.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl Mapping {
+    /// The 32-bit word at `offset`, to be kept.
+    pub fn keep_word32(&self, offset: usize) -> Word32 {
+        Word32 { at: NonNull::from(self.word32(offset)), _pages: Rc::clone(&self.pages) }
+    }
+}
+
+/// A queue of lines in shared memory.
+///
+/// Invariant: `mask + 1` lines from `base` on are in the mapped range, which lives as long as `_pages`.
+#[derive(Clone)]
+pub struct MappedLines {
+    base: NonNull<[AtomicU64; 8]>,
+    mask: u32,
+    _pages: Rc<Pages>,
+}
+
+impl MappedLines {
+    #[inline(always)]
+    fn at(&self, number: u32) -> &[AtomicU64; 8] {
+        // SAFETY: the masked number is below the count that was checked at construction; the line consists
+        // of atomics; the borrow of `self` keeps the pages mapped.
+        unsafe { self.base.add((number & self.mask) as usize).as_ref() }
+    }
+}
+
+impl Lines for MappedLines {
+    #[inline(always)]
+    fn first(&self, number: u32) -> u64 {
+        self.at(number)[0].load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn line(&self, number: u32) -> Line {
+        let words = self.at(number);
+        let mut line = [words[0].load(Ordering::Acquire); 8];
+        for (to, from) in line.iter_mut().zip(words).skip(1) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        line
+    }
+
+    #[inline(always)]
+    fn put(&self, number: u32, line: &Line, words: usize) {
+        let to = self.at(number);
+        for (to, from) in to.iter().zip(line).take(words).skip(1) {
+            to.store(*from, Ordering::Relaxed);
+        }
+        to[0].store(line[0], Ordering::Release);
+    }
+}
+
 impl LocalMemory for Mapping {
+    type Lines = MappedLines;
+
+    fn lines(&self, offset: usize, count: u32) -> MappedLines {
+        assert!(count.is_power_of_two());
+        let base = self.at(offset, count as usize * LINE_BYTES, LINE_BYTES).cast::<[AtomicU64; 8]>();
+        assert!(base.is_aligned());
+        MappedLines { base, mask: count - 1, _pages: Rc::clone(&self.pages) }
+    }
+
     #[inline]
     fn len(&self) -> usize {
         self.len

@@ -253,6 +253,19 @@ impl PacketQueue for Shm {
 }
 
 impl Interrupt for Shm {
+    type Bell = mapping::Word32;
+
+    fn bell(&self, peer: Peer) -> mapping::Word32 {
+        assert!(peer.0 < self.size, "{peer} does not exist");
+        let asleep = std::mem::offset_of!(region::Process, sleep);
+        self.region.keep_word32(region::process_offset(peer.0, self.size) + asleep)
+    }
+
+    #[inline(always)]
+    fn wake_by(&self, bell: &mapping::Word32) {
+        self.sleeper.wake(bell.get());
+    }
+
     #[inline]
     fn wake(&self, peer: Peer) {
         self.sleeper.wake(&self.process(peer).sleep.asleep);

@@ -9,6 +9,8 @@
 
 use farpost_fabric::Line;
 
+/// Words before the payload of the first postbox.
+pub const FIRST_WORD: usize = 3;
 /// Bytes of payload in the first postbox of a message.
 pub const FIRST_BYTES: usize = 40;
 /// Bytes of payload in each postbox after the first.
@@ -119,6 +121,10 @@ pub fn fill_more(line: &mut Line, from: &[u8]) {
 
 #[inline]
 fn fill(words: &mut [u64], from: &[u8]) {
+    if let Ok(eight) = from.try_into() {
+        words[0] = u64::from_le_bytes(eight);
+        return;
+    }
     let mut chunks = from.chunks_exact(8);
     let mut at = 0;
     for chunk in &mut chunks {
@@ -147,6 +153,18 @@ pub fn bytes_of<const W: usize, const B: usize>(words: &[u64; W]) -> [u8; B] {
 #[inline]
 pub fn first_payload(line: &Line) -> [u8; FIRST_BYTES] {
     bytes_of::<5, FIRST_BYTES>(line[3..8].try_into().expect("five words"))
+}
+
+/// Copy the first bytes of the payload of a first postbox.
+#[inline(always)]
+pub fn copy_first(line: &Line, to: &mut [u8]) {
+    if let Ok(eight) = <&mut [u8; 8]>::try_from(&mut *to) {
+        *eight = line[FIRST_WORD].to_le_bytes();
+        return;
+    }
+    for (bytes, word) in to.chunks_mut(8).zip(&line[FIRST_WORD..]) {
+        bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+    }
 }
 
 /// The payload of a later postbox.

@@ -80,6 +80,8 @@ pub struct Engine<F: Fabric> {
     pub(crate) outgoing: Vec<Outgoing>,
     /// Peers with something in `outgoing`.
     pub(crate) busy: Vec<Peer>,
+    /// For each peer, whether it is in `busy`.
+    pub(crate) is_busy: Vec<bool>,
     /// Memory that unexpected messages of each peer take.
     pub(crate) unexpected_cost: Vec<u64>,
     /// Sends whose receivers may open a desk line.
@@ -109,6 +111,7 @@ impl<F: Fabric> Engine<F> {
             free_contexts: Vec::new(),
             outgoing: (0..size).map(|_| Outgoing::default()).collect(),
             busy: Vec::new(),
+            is_busy: vec![false; size],
             unexpected_cost: vec![0; size],
             offered: Vec::new(),
             copying: Vec::new(),
@@ -283,7 +286,7 @@ impl<F: Fabric> Engine<F> {
             self.complete(handle, |status| status.error = Some(error));
         }
         self.outgoing[peer.index()] = Outgoing::default();
-        self.busy.retain(|busy| *busy != peer);
+        self.retire_if_empty(peer);
     }
 
     fn waits_for(&self, request: &Request, peer: Peer) -> bool {
@@ -302,6 +305,21 @@ impl<F: Fabric> Engine<F> {
                 | request::RecvState::Copying { peer: from, .. } => from == peer,
             },
             Operation::Idle => false,
+        }
+    }
+
+    /// Something is about to wait for room at `peer`.
+    pub(crate) fn engage(&mut self, peer: Peer) {
+        if !std::mem::replace(&mut self.is_busy[peer.index()], true) {
+            self.busy.push(peer);
+        }
+    }
+
+    /// Forget a peer for which nothing waits any more.
+    pub(crate) fn retire_if_empty(&mut self, peer: Peer) {
+        if self.is_busy[peer.index()] && self.outgoing[peer.index()].is_empty() {
+            self.is_busy[peer.index()] = false;
+            self.busy.retain(|busy| *busy != peer);
         }
     }
 

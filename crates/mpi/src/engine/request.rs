@@ -124,7 +124,7 @@ pub enum RecvState {
 
 /// The operation behind a request.
 pub enum Operation {
-    Send(Send),
+    Send(Box<Send>),
     Recv(Recv),
     /// Complete, or completed by somebody else (collectives, generalized requests, inactive ones).
     Idle,

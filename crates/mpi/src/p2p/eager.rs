@@ -5,7 +5,7 @@ use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, INLINE_MAX, MO
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Payload, Request, Send, SendState, Status};
 use crate::{Error, ErrorClass, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 
 /// Send modes (MPI-5.0 section 3.4). Ready sends are standard ones; buffered ones are standard sends of a
 /// copy.
@@ -20,9 +20,9 @@ const SYNC_BYTES: usize = FIRST_BYTES - 8;
 
 impl<F: Fabric> Engine<F> {
     /// Try to send a short message from contiguous memory without a request. False: take the long way.
-    #[inline]
+    #[inline(always)]
     pub fn try_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() > INLINE_MAX || peer == self.me || !self.outgoing[peer.index()].is_empty() {
+        if data.len() > INLINE_MAX || peer == self.me || self.is_busy[peer.index()] {
             return false;
         }
         if data.len() <= FIRST_BYTES {
@@ -31,7 +31,8 @@ impl<F: Fabric> Engine<F> {
             }
             let mut line = envelope.line(wire::KIND_SHORT, 1, data.len());
             wire::fill_first(&mut line, data);
-            self.post.post(peer, &line, data.len() as u64);
+            let words = wire::FIRST_WORD + data.len().div_ceil(8);
+            self.post.post_words(peer, &mut line, words, data.len() as u64);
             return true;
         }
         self.try_run(peer, envelope, data)
@@ -65,7 +66,7 @@ impl<F: Fabric> Engine<F> {
             return self.send_to_self(envelope, payload, mode);
         }
         if mode == Mode::Standard
-            && self.outgoing[peer.index()].is_empty()
+            && !self.is_busy[peer.index()]
             && self.post_eager(peer, &envelope, &payload, 0)
         {
             return Ok(None);
@@ -86,13 +87,9 @@ impl<F: Fabric> Engine<F> {
             envelope,
             state: SendState::Queued,
         };
-        let handle = self.requests.insert(Request::new(Operation::Send(send)))?;
-        let outgoing = &mut self.outgoing[peer.index()];
-        let first = outgoing.is_empty();
-        outgoing.sends.push_back(handle);
-        if first {
-            self.busy.push(peer);
-        }
+        let handle = self.requests.insert(Request::new(Operation::Send(Box::new(send))))?;
+        self.engage(peer);
+        self.outgoing[peer.index()].sends.push_back(handle);
         self.push_sends(peer);
         self.retire_if_empty(peer);
         Ok(Some(handle))
@@ -276,21 +273,13 @@ impl<F: Fabric> Engine<F> {
         moved
     }
 
-    pub(crate) fn retire_if_empty(&mut self, peer: Peer) {
-        if self.outgoing[peer.index()].is_empty() {
-            self.busy.retain(|busy| *busy != peer);
-        }
-    }
-
     /// Send an answer, now or as soon as there is room.
-    pub(crate) fn answer(&mut self, peer: Peer, line: Line8) {
+    pub(crate) fn answer(&mut self, peer: Peer, line: Line) {
         if self.outgoing[peer.index()].control.is_empty() && self.post.room(peer) > 0 {
             self.post.post(peer, &line, 0);
             return;
         }
-        if self.outgoing[peer.index()].is_empty() {
-            self.busy.push(peer);
-        }
+        self.engage(peer);
         self.outgoing[peer.index()].control.push_back(line);
     }
 
@@ -303,7 +292,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// The receiver says that a send of ours is over.
-    pub(crate) fn on_done(&mut self, peer: Peer, line: &Line8) -> bool {
+    pub(crate) fn on_done(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
         match self.requests.get(handle) {
             Some(Request {
@@ -333,5 +322,3 @@ impl<F: Fabric> Engine<F> {
         None
     }
 }
-
-use farpost_fabric::Line as Line8;

@@ -10,3 +10,4 @@ mod stream;
 
 pub use eager::Mode;
 pub use probe::Matched;
+pub use receive::Short;

@@ -36,44 +36,49 @@ pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) 
     (total, None)
 }
 
+/// What the fast path of a receive found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// The message; it is in the buffer.
+    Got { source: Rank, tag: i32, len: usize },
+    /// Nothing has come.
+    Nothing,
+    /// Something that has to be looked at more closely.
+    Other,
+}
+
 impl<F: Fabric> Engine<F> {
-    /// Receive the next message of `peer` straight into `to` if it is a short one with this envelope, there
-    /// is nothing else it could match, and it fits. The fast path of a blocking receive.
-    #[inline]
-    pub fn try_receive_short(
+    /// Look whether the next message of `peer` is a short one that a receive with these arguments takes and
+    /// nothing else can, and if so copy it into `to`. The fast path of receives.
+    #[inline(always)]
+    pub fn receive_short(
         &mut self,
         context: usize,
         context_id: u64,
         peer: Peer,
         tag: i32,
-        buf: &RecvBuf,
-    ) -> Option<Status> {
+        class: u8,
+        to: &mut [u8],
+    ) -> Short {
         if !self.contexts[context].queues.quiet() {
-            return None;
+            return Short::Other;
         }
-        let line = self.post.peek(peer)?;
+        let Some(line) = self.post.peek(peer) else { return Short::Nothing };
         let envelope = Envelope::of(&line);
         let len = wire::inline_bytes(&line);
-        let mine = buf.sig();
         if wire::kind(&line) != wire::KIND_SHORT
             || envelope.context != context_id
             || (envelope.tag != tag && tag != crate::engine::context::ANY_TAG)
             || envelope.flags != 0
             || len > FIRST_BYTES
-            || len as u64 > buf.bytes()
-            || (envelope.class != mine && envelope.class != 0 && mine != 0)
+            || len > to.len()
+            || (envelope.class != class && envelope.class != 0 && class != 0)
         {
-            return None;
+            return Short::Other;
         }
-        buf.unpack(0, &wire::first_payload(&line)[..len]);
+        wire::copy_first(&line, &mut to[..len]);
         self.post.consume(peer, 1, len as u64);
-        Some(Status {
-            source: envelope.source as Rank,
-            tag: envelope.tag,
-            bytes: len as u64,
-            cancelled: false,
-            error: None,
-        })
+        Short::Got { source: envelope.source as Rank, tag: envelope.tag, len }
     }
 
     /// Start a receive.

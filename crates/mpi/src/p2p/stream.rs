@@ -55,9 +55,7 @@ impl<F: Fabric> Engine<F> {
             self.give_desk(desk);
         }
         self.offered.retain(|h| *h != handle);
-        if self.outgoing[peer.index()].is_empty() {
-            self.busy.push(peer);
-        }
+        self.engage(peer);
         self.outgoing[peer.index()].streams.push_back(handle);
         self.push_streams(peer);
         self.retire_if_empty(peer);

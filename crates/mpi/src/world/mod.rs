@@ -52,6 +52,8 @@ pub struct World<F: Fabric> {
     pub(crate) fabric: Rc<F>,
     pub(crate) engine: RefCell<Engine<F>>,
     pub(crate) policy: WaitPolicy,
+    /// Polls of a blocking receive's own queue before it looks after anything else.
+    pub(crate) quick_polls: u32,
     pub tuning: Tuning,
     pub(crate) pool: Pool,
     /// `None` while a communicator is being agreed on (MPI_Comm_idup).
@@ -99,6 +101,7 @@ impl<F: Fabric> World<F> {
         Self {
             fabric,
             engine: RefCell::new(engine),
+            quick_polls: if processes <= cores { 2000 } else { 2 },
             policy,
             pool: Pool::new(config.tuning.pool as usize),
             tuning: config.tuning,

@@ -5,15 +5,12 @@ use crate::buffer::{RecvBuf, SendBuf};
 use crate::comm::{Comm, ContextLane};
 use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Engine, SENT};
-use crate::p2p::Mode;
+use crate::p2p::{Mode, Short};
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{Fabric, Peer};
 
 /// `MPI_PROC_NULL`.
 pub const PROC_NULL: Rank = -3;
-/// Polls of a blocking receive's own queue before it looks after anything else.
-const QUICK_POLLS: u32 = 64;
-
 fn no_rank(name: &str, rank: Rank, comm: &Comm) -> Error {
     let most = i64::from(comm.peers()) - 1;
     Error::new(
@@ -64,24 +61,93 @@ impl<F: Fabric> World<F> {
 
     /// Receive and wait. An error of the message itself is in the status.
     #[inline]
-    pub fn recv(&self, comm: &Comm, buf: RecvBuf, source: Rank, tag: i32) -> Result<Status> {
-        if source >= 0 {
-            let peer = comm.peer(source).ok_or_else(|| no_rank("source", source, comm))?;
-            if peer != self.fabric.me() {
-                let context = comm.lane(ContextLane::Messages);
-                let mut engine = self.engine.borrow_mut();
-                for _ in 0..QUICK_POLLS {
-                    if let Some(status) = engine.try_receive_short(comm.slots[0], context, peer, tag, &buf) {
-                        return Ok(status);
-                    }
-                    std::hint::spin_loop();
-                }
-            }
-        } else if source == PROC_NULL {
+    pub fn recv(&self, comm: &Comm, mut buf: RecvBuf, source: Rank, tag: i32) -> Result<Status> {
+        if source == PROC_NULL {
             return Ok(Status::PROC_NULL);
+        }
+        if source >= 0 {
+            if comm.peer(source).is_none() {
+                return Err(no_rank("source", source, comm));
+            }
+            let class = buf.sig();
+            if let Some(to) = buf.contiguous_mut()
+                && let Some((source, tag, len)) = self.receive_short(comm, source, tag, class, to)
+            {
+                return Ok(Status { source, tag, bytes: len as u64, cancelled: false, error: None });
+            }
         }
         let handle = self.irecv(comm, buf, source, tag)?;
         self.wait(handle)
+    }
+
+    /// Send a short message at once, if nothing stands in the way. False: take the long way.
+    #[inline(always)]
+    pub fn send_short(&self, comm: &Comm, data: &[u8], class: u8, dest: Rank, tag: i32) -> bool {
+        let Some(peer) = comm.peer(dest) else { return false };
+        let context = comm.lane(ContextLane::Messages);
+        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, class, 0);
+        self.engine.borrow_mut().try_short(peer, &envelope, data)
+    }
+
+    /// Receive a short message from one source into plain memory, if one comes soon and nothing else is to
+    /// be done meanwhile. Its source, tag and bytes. `None`: take the long way.
+    #[inline(always)]
+    pub fn receive_short(
+        &self,
+        comm: &Comm,
+        source: Rank,
+        tag: i32,
+        class: u8,
+        to: &mut [u8],
+    ) -> Option<(Rank, i32, usize)> {
+        let peer = comm.peer(source)?;
+        let context = comm.lane(ContextLane::Messages);
+        let mut engine = self.engine.borrow_mut();
+        let mut polls = if engine.has_duties() { 1 } else { self.quick_polls };
+        loop {
+            match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
+                Short::Got { source, tag, len } => return Some((source, tag, len)),
+                Short::Other => return None,
+                Short::Nothing => {}
+            }
+            polls -= 1;
+            if polls == 0 || !self.active.borrow().is_empty() {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Start a receive of a short message into plain memory that is complete at once because the message is
+    /// there. `None`: take the long way.
+    #[inline(always)]
+    pub fn received_already(
+        &self,
+        comm: &Comm,
+        source: Rank,
+        tag: i32,
+        class: u8,
+        to: &mut [u8],
+    ) -> Option<usize> {
+        let peer = comm.peer(source)?;
+        let context = comm.lane(ContextLane::Messages);
+        let mut engine = self.engine.borrow_mut();
+        match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
+            Short::Got { source, tag, len } => {
+                let status = Status { source, tag, bytes: len as u64, cancelled: false, error: None };
+                completed(&mut engine, status).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// Use the communicator behind a handle without taking a share of it.
+    #[inline(always)]
+    pub fn with_comm<R>(&self, handle: usize, use_it: impl FnOnce(&Comm) -> R) -> Option<R> {
+        if handle == super::COMM_WORLD {
+            return Some(use_it(self.comm_world()));
+        }
+        self.comms.borrow().get(handle).map(|comm| use_it(comm))
     }
 
     /// The status of the message that a receive would take now, if one is there.

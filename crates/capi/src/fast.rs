@@ -1,0 +1,183 @@
+//! The fast lanes of the four functions that programs call for every message: short messages of predefined
+//! types, when nothing is wrong and nothing else is to be done. Everything else, errors included, takes the
+//! long way through the checks: a lane only ever says "done" or "not here".
+//!
+//! Cost class: fast path. No lock (but at MPI_THREAD_MULTIPLE with several threads), no shared ownership taken,
+//! no allocation.
+
+use core::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::device::wire::{FIRST_BYTES, INLINE_MAX};
+use farpost_mpi::engine::SENT;
+
+use crate::abi::MPI_Status;
+use crate::cx::World;
+use crate::lock;
+
+/// Handles of predefined datatypes are this, and the 255 that follow.
+const FIRST_TYPE: usize = 0x200;
+
+/// What the lanes need, between MPI_Init and MPI_Finalize.
+struct Lanes {
+    world: &'static World,
+    /// Size (0: not here) and class of the predefined types that are one run of bytes.
+    types: [(u8, u8); 256],
+}
+
+static LANES: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Open the lanes: MPI is initialised.
+pub(crate) fn open(world: &'static World) {
+    let mut types = [(0, 0); 256];
+    for (offset, entry) in types.iter_mut().enumerate() {
+        if let Some(ty) = Datatype::predefined(FIRST_TYPE + offset)
+            && ty.is_contiguous()
+            && ty.true_lb() == 0
+        {
+            *entry = (ty.size() as u8, ty.sig());
+        }
+    }
+    // Never freed: another thread may be looking at it when MPI ends.
+    LANES.store(Box::leak(Box::new(Lanes { world, types })), Ordering::Release);
+}
+
+/// Close the lanes: MPI is finalised.
+pub(crate) fn close() {
+    LANES.store(core::ptr::null_mut(), Ordering::Release);
+}
+
+#[inline(always)]
+fn lanes() -> Option<&'static Lanes> {
+    // SAFETY: null, or what `open` leaked.
+    unsafe { LANES.load(Ordering::Acquire).as_ref() }
+}
+
+impl Lanes {
+    /// Bytes and class of `count` elements, if they are a short run.
+    #[inline(always)]
+    fn bytes(&self, count: i64, datatype: usize, most: usize) -> Option<(usize, u8)> {
+        let (size, class) = *self.types.get(datatype.wrapping_sub(FIRST_TYPE))?;
+        // A negative count is a huge one here.
+        let len = (count as u64).saturating_mul(u64::from(size));
+        (size != 0 && len <= most as u64).then_some((len as usize, class))
+    }
+}
+
+/// `MPI_Send`, and `MPI_Isend` whose request is then [`SENT`]. True: done.
+///
+/// # Safety
+/// As for MPI_Send.
+#[inline(always)]
+pub(crate) unsafe fn send(
+    buf: *const c_void,
+    count: i64,
+    datatype: usize,
+    dest: c_int,
+    tag: c_int,
+    comm: usize,
+) -> bool {
+    let _inside = lock::enter();
+    let Some(lanes) = lanes() else { return false };
+    let Some((len, class)) = lanes.bytes(count, datatype, INLINE_MAX) else { return false };
+    if tag < 0 || buf.is_null() {
+        return false;
+    }
+    // SAFETY: the program's buffer has `len` bytes, which nobody changes during the call.
+    let data = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), len) };
+    lanes.world.with_comm(comm, |comm| lanes.world.send_short(comm, data, class, dest, tag)) == Some(true)
+}
+
+/// `MPI_Isend`. True: done.
+///
+/// # Safety
+/// As for MPI_Isend.
+#[inline(always)]
+pub(crate) unsafe fn isend(
+    buf: *const c_void,
+    count: i64,
+    datatype: usize,
+    dest: c_int,
+    tag: c_int,
+    comm: usize,
+    request: *mut usize,
+) -> bool {
+    // SAFETY: the caller's promise.
+    if request.is_null() || !unsafe { send(buf, count, datatype, dest, tag, comm) } {
+        return false;
+    }
+    // SAFETY: not null; the program gave room for a request.
+    unsafe { request.write(SENT) };
+    true
+}
+
+/// `MPI_Recv`. True: done.
+///
+/// # Safety
+/// As for MPI_Recv.
+#[inline(always)]
+pub(crate) unsafe fn recv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: usize,
+    source: c_int,
+    tag: c_int,
+    comm: usize,
+    status: *mut MPI_Status,
+) -> bool {
+    let _inside = lock::enter();
+    let Some(lanes) = lanes() else { return false };
+    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else { return false };
+    if tag < -2 || tag == -1 || source < 0 || buf.is_null() {
+        return false;
+    }
+    // SAFETY: the program's buffer has `len` bytes, which are ours during the call. Short messages fill at
+    // most a postbox, so the slice need not be longer.
+    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len.min(FIRST_BYTES)) };
+    let got = lanes.world.with_comm(comm, |comm| lanes.world.receive_short(comm, source, tag, class, to));
+    let Some(Some((source, tag, len))) = got else { return false };
+    if !status.is_null() {
+        // SAFETY: not MPI_STATUS_IGNORE, so the program gave room for a status.
+        unsafe {
+            (*status).MPI_SOURCE = source;
+            (*status).MPI_TAG = tag;
+            (*status).MPI_internal = [len as c_int, 0, 0, 0, 0];
+        }
+    }
+    true
+}
+
+/// `MPI_Irecv`, of a message that is there. True: done.
+///
+/// # Safety
+/// As for MPI_Irecv.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn irecv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: usize,
+    source: c_int,
+    tag: c_int,
+    comm: usize,
+    request: *mut usize,
+) -> bool {
+    let _inside = lock::enter();
+    let Some(lanes) = lanes() else { return false };
+    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else { return false };
+    if tag < -2 || tag == -1 || source < 0 || buf.is_null() || request.is_null() {
+        return false;
+    }
+    // SAFETY: as for `recv`.
+    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len.min(FIRST_BYTES)) };
+    let got = lanes.world.with_comm(comm, |comm| lanes.world.received_already(comm, source, tag, class, to));
+    match got {
+        Some(Some(handle)) => {
+            // SAFETY: not null; the program gave room for a request.
+            unsafe { request.write(handle) };
+            true
+        }
+        _ => false,
+    }
+}
