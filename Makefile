@@ -4,6 +4,7 @@ PREFIX ?= build/install
 DESTDIR ?=
 CARGO ?= cargo
 ROUNDS ?=
+ARGS ?=
 export CARGO
 
 .PHONY: help build install demo test compare clean
@@ -27,10 +28,10 @@ demo:
 test:
 	scripts/test-all.sh
 
-# ROUNDS=5 measures longer. scripts/compare.py --help lists the rest.
+# ROUNDS=9 measures longer; ARGS=--update-readme writes the table into the README; scripts/compare.py --help lists the rest.
 compare:
 	$(MAKE) --no-print-directory install PREFIX=build/install
-	python3 scripts/compare.py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS))
+	python3 scripts/compare.py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 clean:
 	$(CARGO) clean

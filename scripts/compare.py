@@ -284,6 +284,12 @@ def host():
     return f"{model}, {cores} cores, Linux {platform.release()}"
 
 
+def busy():
+    """A sentence about what else runs here, if anything does."""
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    return "" if load < 0.5 else f" The host was busy before (load {load:.1f} on {cores} cores): numbers are off."
+
+
 def update_readme(lines, note):
     """Replace what is between the markers in README.md."""
     path = os.path.join(ROOT, "README.md")
@@ -402,6 +408,9 @@ def main():
             lib.version = version_of(lib)
         samples = {lib.key: {} for lib in libs}
         complaints = []
+        disturbed = busy()
+        if disturbed:
+            print(f"compare:{disturbed}", file=sys.stderr)
 
         def complain(text):
             if text not in complaints:
@@ -418,7 +427,7 @@ def main():
         day = datetime.date.today().isoformat()
         note = (
             f"Medians of {args.rounds} interleaved rounds of `make compare` on {day}: {host()}. Of several settings of a "
-            "library its best counts, row by row (scripts/compare.py lists them)."
+            "library its best counts, row by row (scripts/compare.py lists them)." + disturbed
         )
 
     settled = {lib.key: settle(samples[lib.key], ROWS) for lib in libs}
