@@ -6,6 +6,7 @@
 //! process of the job pass a barrier, and a sender needs none. Where more processes than cores share the
 //! host, sleeping is frequent and a sender's own barrier is the cheaper one.
 
+use super::flag;
 use crate::Wake;
 use crate::sync::{AtomicU32, Ordering, fence};
 use std::time::Duration;
@@ -56,7 +57,7 @@ impl Sleeper {
             // the rest.
             Barrier::Sleeper => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),
         }
-        if flag.load(Ordering::Relaxed) != 0 {
+        if flag::is_raised(flag) {
             Self::ring(flag);
         }
     }
@@ -64,15 +65,14 @@ impl Sleeper {
     /// Wake the owner of `flag` whether or not it seems asleep.
     #[cold]
     pub fn ring(flag: &AtomicU32) {
-        if flag.swap(0, Ordering::SeqCst) != 0 {
+        if flag::claim(flag) {
             futex_wake(flag);
         }
     }
 
     /// Sleeper's half: sleep on `flag` until rung, at most `timeout`.
     pub fn sleep(&self, flag: &AtomicU32, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
-        flag.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        flag::raise(flag);
         let mut timeout = timeout;
         if self.barrier == Barrier::Sleeper
             && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
@@ -80,11 +80,11 @@ impl Sleeper {
             timeout = timeout.min(BLIND_SLEEP);
         }
         if ready() {
-            flag.store(0, Ordering::Relaxed);
+            flag::lower(flag);
             return Wake::Ready;
         }
-        let rung = futex_wait(flag, 1, timeout);
-        flag.store(0, Ordering::Relaxed);
+        let rung = futex_wait(flag, flag::UP, timeout);
+        flag::lower(flag);
         if rung { Wake::Rung } else { Wake::Timeout }
     }
 }

@@ -1,0 +1,152 @@
+//! The flag of a sleeper: the half of sleeping and waking that is memory only, so that it can be
+//! model-checked.
+//!
+//! The sleeper raises its flag, passes a barrier, and looks once more for what it waits for; the sender makes
+//! its message visible, passes a barrier, and looks at the flag. One of the two sees the other.
+
+use crate::sync::{AtomicU32, Ordering, fence};
+
+/// A flag that is up, and what a sleeper's futex waits on.
+pub const UP: u32 = 1;
+
+/// Sleeper: from here on senders see that a wake-up is needed. What arrived before must be looked for after
+/// this.
+#[inline]
+pub fn raise(flag: &AtomicU32) {
+    flag.store(UP, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+}
+
+/// Sleeper: awake.
+#[inline]
+pub fn lower(flag: &AtomicU32) {
+    flag.store(0, Ordering::Relaxed);
+}
+
+/// Sender, after its message and a barrier: whether the owner of the flag is to be woken.
+#[inline]
+pub fn is_raised(flag: &AtomicU32) -> bool {
+    flag.load(Ordering::Relaxed) != 0
+}
+
+/// Sender: whether it falls to us to wake the owner. The flag is down afterwards, so that the owner does not
+/// fall asleep after all.
+#[inline]
+pub fn claim(flag: &AtomicU32) -> bool {
+    flag.swap(0, Ordering::SeqCst) != 0
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::{Arc, Condvar, Mutex};
+    use loom::thread;
+
+    /// What the kernel's futex does: compare and sleep as one, wake all.
+    struct Futex {
+        queue: Mutex<()>,
+        woken: Condvar,
+    }
+
+    impl Futex {
+        fn wait(&self, word: &AtomicU32, expected: u32) {
+            let queue = self.queue.lock().unwrap();
+            if word.load(Ordering::SeqCst) == expected {
+                drop(self.woken.wait(queue).unwrap());
+            }
+        }
+
+        fn wake(&self) {
+            let queue = self.queue.lock().unwrap();
+            self.woken.notify_all();
+            drop(queue);
+        }
+    }
+
+    struct Shared {
+        flag: AtomicU32,
+        messages: AtomicU32,
+        futex: Futex,
+    }
+
+    fn shared() -> Arc<Shared> {
+        Arc::new(Shared {
+            flag: AtomicU32::new(0),
+            messages: AtomicU32::new(0),
+            futex: Futex {
+                queue: Mutex::new(()),
+                woken: Condvar::new(),
+            },
+        })
+    }
+
+    /// A message and a wake-up; `barrier` is what stands between them.
+    fn send(s: &Shared, barrier: impl Fn()) {
+        s.messages.fetch_add(1, Ordering::Release);
+        barrier();
+        if is_raised(&s.flag) && claim(&s.flag) {
+            s.futex.wake();
+        }
+    }
+
+    /// Sleep until `wanted` messages are there. A lost wake-up is a deadlock, which loom reports.
+    fn receive(s: &Shared, wanted: u32) {
+        while s.messages.load(Ordering::Acquire) < wanted {
+            raise(&s.flag);
+            if s.messages.load(Ordering::Acquire) < wanted {
+                s.futex.wait(&s.flag, UP);
+            }
+            lower(&s.flag);
+        }
+    }
+
+    #[test]
+    fn loom_no_wake_is_lost() {
+        loom::model(|| {
+            let s = shared();
+            let sender = thread::spawn({
+                let s = Arc::clone(&s);
+                move || send(&s, || fence(Ordering::SeqCst))
+            });
+            receive(&s, 1);
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_no_wake_of_two_senders_is_lost() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(|| {
+            let s = shared();
+            let senders = [0, 1].map(|_| {
+                let s = Arc::clone(&s);
+                thread::spawn(move || send(&s, || fence(Ordering::SeqCst)))
+            });
+            receive(&s, 2);
+            for sender in senders {
+                sender.join().unwrap();
+            }
+        });
+    }
+
+    /// The model is able to find a lost wake-up: this is what happens without the sender's barrier.
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn loom_without_the_barrier_a_wake_is_lost() {
+        loom::model(|| {
+            let s = shared();
+            let sender = thread::spawn({
+                let s = Arc::clone(&s);
+                move || {
+                    s.messages.store(1, Ordering::Release);
+                    if is_raised(&s.flag) && claim(&s.flag) {
+                        s.futex.wake();
+                    }
+                }
+            });
+            receive(&s, 1);
+            sender.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Model-check the shared queues and flags: every interleaving, up to two preemptions, of small cases.
+# Takes a few minutes at most; each model is bounded, and the whole is too where `timeout` exists.
+set -eu
+cd "$(dirname "$0")/.."
+RUSTFLAGS="${RUSTFLAGS:-} --cfg loom"
+CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"
+LOOM_MAX_PREEMPTIONS=2
+export RUSTFLAGS CARGO_TARGET_DIR LOOM_MAX_PREEMPTIONS
+# The models run for seconds, optimised or not; compiling is what takes time.
+export CARGO_PROFILE_DEV_DEBUG=0
+if command -v timeout >/dev/null 2>&1; then
+    within="timeout 600"
+else
+    within=""
+fi
+$within cargo test -p farpost-fabric --lib loom_
+if [ -f crates/rsm/tests/loom.rs ]; then
+    $within cargo test -p farpost-rsm --test loom
+fi
