@@ -258,7 +258,8 @@ impl Param {
         if self.kind == "RANGE_TRIPLET" {
             return format!("{constant}{base} {}[][3]", self.name);
         }
-        if self.len.is_some() && !self.pointer {
+        // Compilers warn of an array at the address that MPI_UNWEIGHTED is.
+        if self.len.is_some() && !self.pointer && self.kind != "WEIGHT" {
             return format!("{constant}{base} {}[]", self.name);
         }
         let full = self.c_type(large);

@@ -166,6 +166,11 @@ impl<F: Fabric> Engine<F> {
     /// The communicator is gone: forget the context, with the messages nobody received.
     pub fn close_context(&mut self, id: u64) {
         if let Some(index) = self.context_index.remove(&id) {
+            let queues = &mut self.contexts[index].queues;
+            while let Some(message) = queues.take_unexpected(context::ANY_SOURCE, context::ANY_TAG) {
+                let held = &mut self.unexpected_cost[message.peer.index()];
+                *held = held.saturating_sub(message.cost());
+            }
             self.contexts[index] = ContextEntry {
                 queues: Context::default(),
                 members: None,
