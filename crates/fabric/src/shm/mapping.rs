@@ -205,21 +205,26 @@ impl Lines for MappedLines {
 
     #[inline(always)]
     fn line(&self, number: u32) -> Line {
-        let words = self.at(number);
-        let mut line = [words[0].load(Ordering::Acquire); 8];
-        for (to, from) in line.iter_mut().zip(words).skip(1) {
-            *to = from.load(Ordering::Relaxed);
-        }
-        line
+        // Written out: a loop over atomics is not unrolled, and this is the fast path of every receive.
+        let [a, b, c, d, e, f, g, h] = self.at(number);
+        let first = a.load(Ordering::Acquire);
+        let next = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        [first, next(b), next(c), next(d), next(e), next(f), next(g), next(h)]
     }
 
     #[inline(always)]
     fn put(&self, number: u32, line: &Line, words: usize) {
-        let to = self.at(number);
-        for (to, from) in to.iter().zip(line).take(words).skip(1) {
-            to.store(*from, Ordering::Relaxed);
+        let [a, b, c, d, e, f, g, h] = self.at(number);
+        b.store(line[1], Ordering::Relaxed);
+        c.store(line[2], Ordering::Relaxed);
+        d.store(line[3], Ordering::Relaxed);
+        if words > 4 {
+            e.store(line[4], Ordering::Relaxed);
+            f.store(line[5], Ordering::Relaxed);
+            g.store(line[6], Ordering::Relaxed);
+            h.store(line[7], Ordering::Relaxed);
         }
-        to[0].store(line[0], Ordering::Release);
+        a.store(line[0], Ordering::Release);
     }
 }
 

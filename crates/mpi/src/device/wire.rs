@@ -119,23 +119,20 @@ pub fn fill_more(line: &mut Line, from: &[u8]) {
     fill(&mut line[1..], from);
 }
 
-#[inline]
+#[inline(always)]
 fn fill(words: &mut [u64], from: &[u8]) {
     if let Ok(eight) = from.try_into() {
         words[0] = u64::from_le_bytes(eight);
-        return;
+    } else {
+        fill_any(words, from);
     }
-    let mut chunks = from.chunks_exact(8);
-    let mut at = 0;
-    for chunk in &mut chunks {
-        words[at] = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        at += 1;
-    }
-    let rest = chunks.remainder();
-    if !rest.is_empty() {
-        let mut whole = [0; 8];
-        whole[..rest.len()].copy_from_slice(rest);
-        words[at] = u64::from_le_bytes(whole);
+}
+
+fn fill_any(words: &mut [u64], from: &[u8]) {
+    let mut whole = [0; MORE_BYTES];
+    whole[..from.len()].copy_from_slice(from);
+    for (word, bytes) in words.iter_mut().zip(whole.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     }
 }
 
