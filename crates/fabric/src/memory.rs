@@ -98,7 +98,11 @@ impl<M: LocalMemory> PlainLines<M> {
     /// When they leave the memory.
     pub fn new(memory: M, offset: usize, count: u32) -> Self {
         assert!(count.is_power_of_two() && offset + count as usize * LINE_BYTES <= memory.len());
-        Self { memory, offset, mask: count - 1 }
+        Self {
+            memory,
+            offset,
+            mask: count - 1,
+        }
     }
 
     fn at(&self, number: u32) -> usize {

@@ -8,7 +8,8 @@ use crate::area::Layout;
 use crate::pool::Pool;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, SegmentId, TrySend,
+    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, SegmentId,
+    TrySend,
 };
 
 /// Segment ids: the range that RSMAPI sets aside for Sun MPI (0x400000 to 0x4fffff).
@@ -269,7 +270,14 @@ impl<F: Fabric> Postboxes<F> {
         let home = from.index();
         self.pools[home] = Some(Pool::new(layout.blocks));
         let ack = (acks, home * LINE_BYTES);
-        self.tx[from.index()] = Some(Box::new(Tx::new(self.fabric.bell(from), Outlet::Far(area), layout, 0, ack, home)));
+        self.tx[from.index()] = Some(Box::new(Tx::new(
+            self.fabric.bell(from),
+            Outlet::Far(area),
+            layout,
+            0,
+            ack,
+            home,
+        )));
         Ok(())
     }
 }

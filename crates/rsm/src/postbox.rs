@@ -479,9 +479,29 @@ impl<F: Fabric> Postboxes<F> {
         self.fabric.record_fault(Fault { peer, error });
     }
 
+    /// Where puts may be lost, find out about those whose acks are missing.
+    fn audit_outlets(&mut self) {
+        if F::MAPPED {
+            return;
+        }
+        for index in 0..self.tx.len() {
+            if let Some(tx) = self.tx[index].as_deref_mut()
+                && !tx.dead
+                && tx.head != tx.acked
+                && let Outlet::Far(memory) = &tx.outlet
+                && let Err(error) = memory.fence()
+            {
+                tx.die();
+                let peer = Peer(index as u32);
+                self.fabric.record_fault(Fault { peer, error });
+            }
+        }
+    }
+
     /// Check that the next slot of every queue holds what it may hold: the next postbox, or the one from a
     /// lap ago. For the slow path: an idle receiver finds garbage that the fast path only fails to match.
     pub fn audit(&mut self) {
+        self.audit_outlets();
         for index in (0..self.senders.len()).rev() {
             let peer = self.senders[index];
             let Some(rx) = self.rx[peer.index()].as_deref() else {

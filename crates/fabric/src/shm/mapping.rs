@@ -174,7 +174,10 @@ impl Word32 {
 impl Mapping {
     /// The 32-bit word at `offset`, to be kept.
     pub fn keep_word32(&self, offset: usize) -> Word32 {
-        Word32 { at: NonNull::from(self.word32(offset)), _pages: Rc::clone(&self.pages) }
+        Word32 {
+            at: NonNull::from(self.word32(offset)),
+            _pages: Rc::clone(&self.pages),
+        }
     }
 }
 
@@ -209,7 +212,16 @@ impl Lines for MappedLines {
         let [a, b, c, d, e, f, g, h] = self.at(number);
         let first = a.load(Ordering::Acquire);
         let next = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        [first, next(b), next(c), next(d), next(e), next(f), next(g), next(h)]
+        [
+            first,
+            next(b),
+            next(c),
+            next(d),
+            next(e),
+            next(f),
+            next(g),
+            next(h),
+        ]
     }
 
     #[inline(always)]
@@ -233,9 +245,15 @@ impl LocalMemory for Mapping {
 
     fn lines(&self, offset: usize, count: u32) -> MappedLines {
         assert!(count.is_power_of_two());
-        let base = self.at(offset, count as usize * LINE_BYTES, LINE_BYTES).cast::<[AtomicU64; 8]>();
+        let base = self
+            .at(offset, count as usize * LINE_BYTES, LINE_BYTES)
+            .cast::<[AtomicU64; 8]>();
         assert!(base.is_aligned());
-        MappedLines { base, mask: count - 1, _pages: Rc::clone(&self.pages) }
+        MappedLines {
+            base,
+            mask: count - 1,
+            _pages: Rc::clone(&self.pages),
+        }
     }
 
     #[inline]

@@ -13,6 +13,8 @@ mod region;
 mod ring;
 mod segments;
 mod sleep;
+#[cfg(test)]
+mod tests;
 
 pub use host::cross_memory_available;
 pub use mapping::{Mapping, sealed_memory};
@@ -259,7 +261,8 @@ impl Interrupt for Shm {
     fn bell(&self, peer: Peer) -> mapping::Word32 {
         assert!(peer.0 < self.size, "{peer} does not exist");
         let asleep = std::mem::offset_of!(region::Process, sleep);
-        self.region.keep_word32(region::process_offset(peer.0, self.size) + asleep)
+        self.region
+            .keep_word32(region::process_offset(peer.0, self.size) + asleep)
     }
 
     #[inline(always)]

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
 
 /// The segments this process has published: table slot and file, kept open for importers.
 #[derive(Default)]
@@ -108,12 +107,10 @@ impl RemoteMemory for Shm {
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(format!("/proc/{pid}/fd/{}", seen.fd))
             .map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOENT | libc::ESRCH) if !Path::new(&format!("/proc/{pid}")).exists() => {
-                    FabricError::PeerDead {
-                        peer,
-                        why: format!("its process {pid} has ended"),
-                    }
-                }
+                Some(libc::ENOENT | libc::ESRCH) if has_ended(pid) => FabricError::PeerDead {
+                    peer,
+                    why: format!("its process {pid} has ended"),
+                },
                 // Withdrawn just now.
                 Some(libc::ENOENT) if self.find(peer, id) != Some((slot, seen)) => gone,
                 Some(libc::ENOENT | libc::ENXIO) => FabricError::Corrupt {
@@ -222,6 +219,16 @@ fn code(permission: Permission) -> u32 {
         Permission::Read => region::access::READ,
         Permission::ReadWrite => region::access::READ_WRITE,
     }
+}
+
+/// Whether a process is gone, or dead and not yet waited for.
+fn has_ended(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    // The state follows the name, which is in parentheses and may contain any.
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    state.starts_with(['Z', 'X'])
 }
 
 /// The file is the one that was published, belongs to this user, and cannot shrink under us.
