@@ -77,11 +77,7 @@ fn lost_puts_are_reported_and_nothing_wrong_is_delivered() {
             assert!(*bytes == expected, "seed {seed}, message {number}");
         }
         let reported = ends.iter().any(|end| !end.take_faults().0.is_empty());
-        assert_eq!(
-            received.len() < 40,
-            reported && received.len() < 40,
-            "seed {seed}: silence"
-        );
+        assert!(received.len() == 40 || reported, "seed {seed}: silence");
         losses += u32::from(reported);
     }
     assert!(losses > 10);

@@ -4,8 +4,8 @@
 
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
-    FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, Priority, Remote,
-    RemoteMemory, SegmentId, Ticket, Topology, TrySend, Wake,
+    FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, PlainLines, Priority,
+    Remote, RemoteMemory, SegmentId, Ticket, Topology, TrySend, Wake,
 };
 use farpost_rsm::{Layout, Postboxes, RsmTunables};
 use loom::cell::UnsafeCell;
@@ -55,6 +55,11 @@ impl Memory {
 }
 
 impl LocalMemory for Memory {
+    // Reads and writes lines by `load_line` and `store_line` below.
+    type Lines = PlainLines<Memory>;
+    fn lines(&self, offset: usize, count: u32) -> PlainLines<Memory> {
+        PlainLines::new(self.clone(), offset, count)
+    }
     fn len(&self) -> usize {
         self.0.len
     }
@@ -183,6 +188,9 @@ impl BulkTransfer for Modelled {
 }
 
 impl Interrupt for Modelled {
+    type Bell = ();
+    fn bell(&self, _: Peer) {}
+    fn wake_by(&self, _: &()) {}
     fn wake(&self, _: Peer) {}
     fn sleep(&self, _: Duration, _: &mut dyn FnMut() -> bool) -> Wake {
         Wake::Timeout

@@ -60,6 +60,7 @@ pub fn no_wake_is_lost<H: Harness>(harness: &H) -> Outcome {
         let access = Access::Everyone(Permission::ReadWrite);
         let mine = end.fabric.export(SegmentId(1), 64, access).unwrap();
         let theirs = end.import(end.next(), SegmentId(1), 64).await;
+        let bell = end.fabric.bell(end.next());
         let mut rng = fastrand::Rng::with_seed(u64::from(end.me()));
         for round in 1..=rounds {
             if end.me() == 1 {
@@ -70,7 +71,11 @@ pub fn no_wake_is_lost<H: Harness>(harness: &H) -> Outcome {
                 std::hint::spin_loop();
             }
             theirs.put_word(0, round).unwrap();
-            end.fabric.wake(end.next());
+            if round % 2 == 0 {
+                end.fabric.wake(end.next());
+            } else {
+                end.fabric.wake_by(&bell);
+            }
             if end.me() == 0 {
                 sleep_until::<H>(end, "a flag", || mine.load(0) >= round).await;
             }

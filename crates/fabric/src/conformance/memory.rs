@@ -1,8 +1,9 @@
 //! Remote memory, with and without mapping.
 
-use super::{End, Harness, Outcome, pattern};
+use super::{End, Harness, Outcome, panics, pattern};
 use crate::{
-    Access, Fabric, FabricError, LINE_BYTES, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+    Access, Fabric, FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote,
+    RemoteMemory, SegmentId,
 };
 
 const EVERYONE: Access = Access::Everyone(Permission::ReadWrite);
@@ -345,6 +346,34 @@ pub fn own_segment<H: Harness>(harness: &H) -> Outcome {
         assert_eq!(mine.load_line(64), [4; 8]);
         assert_eq!((mine.fetch_add(72, 5), alias.load(72), mine.load(64)), (4, 9, 4));
         assert_eq!((alias.fetch_add(72, u64::MAX), mine.load(72)), (9, 8));
+    });
+    Outcome::Held
+}
+
+/// Lines of own memory as a queue: by running number, around and around, whole or their first words only.
+pub fn lines_as_a_queue<H: Harness>(harness: &H) -> Outcome {
+    harness.run(1, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(1), 4096, EVERYONE).unwrap();
+        let lines = mine.lines(2 * LINE_BYTES, 4);
+        for number in (0..50).chain(u32::MAX - 5..=u32::MAX) {
+            let slot = (2 + number as usize % 4) * LINE_BYTES;
+            let line: Line = std::array::from_fn(|i| u64::from(number) << 8 | i as u64);
+            let words = number as usize % 8 + 1;
+            lines.put(number, &line, words);
+            assert_eq!(lines.first(number), line[0]);
+            assert_eq!(lines.line(number)[..words], line[..words]);
+            assert_eq!(mine.load_line(slot)[..words], line[..words]);
+        }
+        assert_eq!(
+            (mine.load_line(LINE_BYTES), mine.load_line(6 * LINE_BYTES)),
+            ([0; 8], [0; 8])
+        );
+        mine.store_line(3 * LINE_BYTES, &[8; 8]);
+        assert_eq!((lines.first(1), lines.line(5)), (8, [8; 8]));
+        let len = LocalMemory::len(&mine);
+        for (offset, count) in [(0, 3), (len, 1), (len - LINE_BYTES, 2), (0, 1 << 31), (0, 0)] {
+            assert!(panics(|| mine.lines(offset, count)), "{count} lines at {offset}");
+        }
     });
     Outcome::Held
 }

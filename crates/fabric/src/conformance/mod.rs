@@ -55,6 +55,7 @@ cases! {
     memory::both_directions_at_once,
     memory::everyone_to_everyone,
     memory::own_segment,
+    memory::lines_as_a_queue,
     memory::mapped,
     packets::once_in_order,
     packets::full_is_said,
