@@ -147,8 +147,11 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
         let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
         let lane = f.name["MPI_".len()..].to_lowercase();
         let args = args.join(", ");
-        writeln!(out, "    if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}")
-            .expect("writing to a String");
+        writeln!(
+            out,
+            "    if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}"
+        )
+        .expect("writing to a String");
     }
     match bodies.module(f) {
         None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on})\n}}"),

@@ -80,13 +80,18 @@ pub(crate) unsafe fn send(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype, INLINE_MAX) else { return false };
+    let Some((len, class)) = lanes.bytes(count, datatype, INLINE_MAX) else {
+        return false;
+    };
     if tag < 0 || buf.is_null() {
         return false;
     }
     // SAFETY: the program's buffer has `len` bytes, which nobody changes during the call.
     let data = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), len) };
-    lanes.world.with_comm(comm, |comm| lanes.world.send_short(comm, data, class, dest, tag)) == Some(true)
+    lanes
+        .world
+        .with_comm(comm, |comm| lanes.world.send_short(comm, data, class, dest, tag))
+        == Some(true)
 }
 
 /// `MPI_Isend`. True: done.
@@ -128,15 +133,21 @@ pub(crate) unsafe fn recv(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else { return false };
+    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else {
+        return false;
+    };
     if tag < -2 || tag == -1 || source < 0 || buf.is_null() {
         return false;
     }
     // SAFETY: the program's buffer has `len` bytes, which are ours during the call. Short messages fill at
     // most a postbox, so the slice need not be longer.
     let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len.min(FIRST_BYTES)) };
-    let got = lanes.world.with_comm(comm, |comm| lanes.world.receive_short(comm, source, tag, class, to));
-    let Some(Some((source, tag, len))) = got else { return false };
+    let got = lanes.world.with_comm(comm, |comm| {
+        lanes.world.receive_short(comm, source, tag, class, to)
+    });
+    let Some(Some((source, tag, len))) = got else {
+        return false;
+    };
     if !status.is_null() {
         // SAFETY: not MPI_STATUS_IGNORE, so the program gave room for a status.
         unsafe {
@@ -165,13 +176,17 @@ pub(crate) unsafe fn irecv(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else { return false };
+    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else {
+        return false;
+    };
     if tag < -2 || tag == -1 || source < 0 || buf.is_null() || request.is_null() {
         return false;
     }
     // SAFETY: as for `recv`.
     let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len.min(FIRST_BYTES)) };
-    let got = lanes.world.with_comm(comm, |comm| lanes.world.received_already(comm, source, tag, class, to));
+    let got = lanes.world.with_comm(comm, |comm| {
+        lanes.world.received_already(comm, source, tag, class, to)
+    });
     match got {
         Some(Some(handle)) => {
             // SAFETY: not null; the program gave room for a request.

@@ -43,7 +43,8 @@ pub use counters::{Counter, Counters};
 pub use error::{ErrorStatus, FabricError, Fault};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
-    Access, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory, SegmentId,
+    Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
+    SegmentId,
 };
 pub use packet::{PACKET_BYTES, PacketQueue, Priority, TrySend};
 pub use topology::{Distance, Topology};

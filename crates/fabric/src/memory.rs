@@ -5,6 +5,9 @@ use crate::{FabricError, Peer};
 /// Bytes in a cache line, the unit that [`Remote::put_line`] delivers whole.
 pub const LINE_BYTES: usize = 64;
 
+/// Bytes of [`RemoteMemory::common`] memory per process.
+pub const COMMON_BYTES: usize = 8192;
+
 /// One cache line.
 pub type Line = [u64; 8];
 
@@ -169,6 +172,11 @@ pub trait RemoteMemory {
         len: usize,
         permission: Permission,
     ) -> Result<Self::Import, FabricError>;
+    /// A little memory of `peer`'s, [`COMMON_BYTES`], zeroed at the start, that every process of its host sees
+    /// from the start without any import; `peer` writes it, others read. None where the fabric has no such thing.
+    fn common(&self, _peer: Peer) -> Option<Self::Export> {
+        None
+    }
     /// Plain access to an imported segment where the fabric is load/store.
     fn mapped(import: &Self::Import) -> Option<&Self::Export>;
 }

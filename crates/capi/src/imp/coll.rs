@@ -7,6 +7,7 @@ use farpost_mpi::Result;
 use farpost_mpi::coll::{self, Block, Blocks};
 
 use super::blocks::{block, each, each_w, in_place, role, whole};
+use super::board;
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
 use crate::args::{Array, Counts};
 use crate::cx::{CommRef, Cx, TypeRef};
@@ -15,7 +16,13 @@ unsafe fn barrier(cx: &'static Cx, comm: &CommRef) -> Result<Maker> {
     maker!(cx, comm, |site| coll::barrier(site))
 }
 
-three_ways!(mpi_barrier, mpi_ibarrier, mpi_barrier_init, barrier());
+three_ways!(
+    mpi_barrier,
+    mpi_ibarrier,
+    mpi_barrier_init,
+    barrier(),
+    |cx, comm| board::barrier(cx, comm)?
+);
 
 unsafe fn bcast(
     cx: &'static Cx,
@@ -31,7 +38,9 @@ unsafe fn bcast(
     maker!(cx, comm, |site| coll::bcast(site, buffer.clone(), root))
 }
 
-three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buffer: PtrMut, count: i64, datatype: TypeRef, root: c_int));
+three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buffer: PtrMut, count: i64, datatype: TypeRef, root: c_int),
+    // SAFETY: the buffer is there for the call.
+    |cx, comm| unsafe { board::bcast(cx, comm, buffer, count, &datatype, root) }?);
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
 unsafe fn gather(

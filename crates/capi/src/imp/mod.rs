@@ -5,6 +5,7 @@
 
 pub(crate) mod attr;
 mod blocks;
+mod board;
 pub(crate) mod bsend;
 pub(crate) mod coll;
 pub(crate) mod comm;

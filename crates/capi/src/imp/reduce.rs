@@ -6,6 +6,7 @@ use farpost_mpi::coll::{self, Block};
 use farpost_mpi::{Error, ErrorClass, Result, op};
 
 use super::blocks::{in_place, role, whole};
+use super::board;
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
 use crate::args::Counts;
 use crate::cx::{CommRef, Cx, OpRef, TypeRef};
@@ -103,7 +104,9 @@ unsafe fn allreduce(
 }
 
 three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
-    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef));
+    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
+    // SAFETY: the buffers are there for the call.
+    |cx, comm| unsafe { board::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op) }?);
 
 unsafe fn scan(
     cx: &'static Cx,

@@ -78,7 +78,12 @@ pub struct Process {
     pub sleep: Sleep,
     pub segments: [Published; SEGMENTS],
     pub rings: [Ring; 2],
+    pub common: Common,
 }
+
+/// What [`RemoteMemory::common`](crate::RemoteMemory::common) gives out.
+#[repr(C, align(4096))]
+pub struct Common(pub [AtomicU64; crate::COMMON_BYTES / 8]);
 
 /// Counters of one process about one peer, one line.
 #[repr(C, align(64))]

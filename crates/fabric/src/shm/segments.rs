@@ -131,6 +131,12 @@ impl RemoteMemory for Shm {
         Mapping::of_segment(file.as_fd(), 0, seen.len as usize, permission, (peer, id))
     }
 
+    fn common(&self, peer: Peer) -> Option<Mapping> {
+        self.check_peer(peer).ok()?;
+        let at = region::process_offset(peer.0, self.size) + std::mem::offset_of!(region::Process, common);
+        Some(self.region.slice(at, crate::COMMON_BYTES))
+    }
+
     #[inline]
     fn mapped(import: &Mapping) -> Option<&Mapping> {
         Some(import)

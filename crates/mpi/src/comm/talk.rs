@@ -150,7 +150,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// Everybody's words in my group, in rank order. All bring the same number of them.
-    pub(super) fn gather_local(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
+    pub(crate) fn gather_local(&self, comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
         let ranks = comm.size() as usize;
         let (send, all) = (Words::new(mine.iter().copied()), Words::zeros(mine.len() * ranks));
         let plan = coll::allgather(&self.local_site(comm), Some(send.block(1)), all.block(ranks))?;

@@ -87,7 +87,9 @@ impl<F: Fabric> Engine<F> {
             envelope,
             state: SendState::Queued,
         };
-        let handle = self.requests.insert(Request::new(Operation::Send(Box::new(send))))?;
+        let handle = self
+            .requests
+            .insert(Request::new(Operation::Send(Box::new(send))))?;
         self.engage(peer);
         self.outgoing[peer.index()].sends.push_back(handle);
         self.push_sends(peer);

@@ -41,7 +41,9 @@ impl<F: Fabric> Engine<F> {
             envelope,
             state: SendState::Matched,
         };
-        let request = self.requests.insert(Request::new(Operation::Send(Box::new(send))))?;
+        let request = self
+            .requests
+            .insert(Request::new(Operation::Send(Box::new(send))))?;
         self.hold(self.me, context, envelope, Held::Own { request, total }, None);
         Ok(Some(request))
     }

@@ -63,7 +63,9 @@ impl<F: Fabric> Engine<F> {
         if !self.contexts[context].queues.quiet() {
             return Short::Other;
         }
-        let Some(line) = self.post.peek(peer) else { return Short::Nothing };
+        let Some(line) = self.post.peek(peer) else {
+            return Short::Nothing;
+        };
         let envelope = Envelope::of(&line);
         let len = wire::inline_bytes(&line);
         if wire::kind(&line) != wire::KIND_SHORT
@@ -78,7 +80,11 @@ impl<F: Fabric> Engine<F> {
         }
         wire::copy_first(&line, &mut to[..len]);
         self.post.consume(peer, 1, len as u64);
-        Short::Got { source: envelope.source as Rank, tag: envelope.tag, len }
+        Short::Got {
+            source: envelope.source as Rank,
+            tag: envelope.tag,
+            len,
+        }
     }
 
     /// Start a receive.

@@ -102,6 +102,7 @@ impl<F: Fabric> World<F> {
     /// Drop a communicator's handle and, when nothing is under way on it, its contexts. Attributes have been
     /// deleted by the caller.
     pub fn remove_comm(&self, comm: &Rc<Comm>) {
+        self.drop_board(comm);
         self.comms.borrow_mut().remove(comm.handle.get());
         let mut closing = self.closing.borrow_mut();
         let mut engine = self.engine.borrow_mut();

@@ -2,6 +2,7 @@
 //!
 //! All methods take `&self`. No borrow is held across a user's callback, so callbacks may call back.
 
+pub mod board;
 pub mod buffered;
 mod collective;
 mod integers;
@@ -69,6 +70,7 @@ pub struct World<F: Fabric> {
     next_context: Cell<u64>,
     /// Freed communicators whose contexts are still in use.
     closing: RefCell<Vec<Rc<Comm>>>,
+    boards: board::Boards<F>,
     /// What is waited for comes without anybody ringing.
     unrung: Cell<bool>,
     /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
@@ -114,6 +116,7 @@ impl<F: Fabric> World<F> {
             buffer: RefCell::new(None),
             next_context: Cell::new(2),
             closing: RefCell::default(),
+            boards: board::Boards::default(),
             unrung: Cell::new(false),
             relax: Cell::new(None),
         }

@@ -73,7 +73,13 @@ impl<F: Fabric> World<F> {
             if let Some(to) = buf.contiguous_mut()
                 && let Some((source, tag, len)) = self.receive_short(comm, source, tag, class, to)
             {
-                return Ok(Status { source, tag, bytes: len as u64, cancelled: false, error: None });
+                return Ok(Status {
+                    source,
+                    tag,
+                    bytes: len as u64,
+                    cancelled: false,
+                    error: None,
+                });
             }
         }
         let handle = self.irecv(comm, buf, source, tag)?;
@@ -134,7 +140,13 @@ impl<F: Fabric> World<F> {
         let mut engine = self.engine.borrow_mut();
         match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
             Short::Got { source, tag, len } => {
-                let status = Status { source, tag, bytes: len as u64, cancelled: false, error: None };
+                let status = Status {
+                    source,
+                    tag,
+                    bytes: len as u64,
+                    cancelled: false,
+                    error: None,
+                };
                 completed(&mut engine, status).ok()
             }
             _ => None,

@@ -1,0 +1,269 @@
+//! Small collectives on shared memory: every rank shows its few bytes on a line of its own and reads the lines
+//! of the others. One step for any number of ranks, where a tree of messages takes log(ranks) and, with more
+//! ranks than cores, as many turns of the scheduler.
+//!
+//! A communicator has two lines at each rank, used in turn. A line of step *n* is written over in step *n* + 2,
+//! which a rank reaches only when every other has shown its line of step *n* + 1, and so has read step *n*.
+//! For that, every rank shows a line in every step, also when it has nothing to say.
+//!
+//! Cost class: fast path when everybody is there; one line written, and one read per other rank.
+
+use super::World;
+use crate::comm::Comm;
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::{COMMON_BYTES, Fabric, LINE_BYTES, Line, Lines, LocalMemory, Peer};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Words that a rank can show.
+pub const WORDS: usize = 7;
+/// Bytes that a rank can show.
+pub const BYTES: usize = WORDS * 8;
+/// Communicators that can have a board at a time.
+const SLOTS: u32 = (COMMON_BYTES / LINE_BYTES / 2) as u32;
+/// More ranks than this read too many lines.
+const MOST_RANKS: u32 = 128;
+/// What a rank without a free slot says.
+const NONE: u32 = u32::MAX;
+
+/// Whether a communicator has a board.
+#[derive(Default)]
+pub enum Stand<F: Fabric> {
+    /// Nobody has asked.
+    #[default]
+    Unknown,
+    /// It cannot have one.
+    Impossible,
+    /// It has.
+    Ready(Rc<Board<F>>),
+}
+
+/// The lines of one communicator.
+pub struct Board<F: Fabric> {
+    /// Steps done.
+    step: Cell<u32>,
+    rank: usize,
+    slot: u32,
+    /// By rank: the lines, and the number of the first of the two.
+    ranks: Vec<(<F::Export as LocalMemory>::Lines, u32)>,
+    /// Of the others.
+    bells: Vec<F::Bell>,
+}
+
+/// The free slots of a process, and the boards of its communicators by context.
+pub(super) struct Boards<F: Fabric> {
+    free: RefCell<Option<Vec<u32>>>,
+    stands: RefCell<std::collections::HashMap<u64, Stand<F>>>,
+    /// Boards of communicators that went, whose slots others may still be reading.
+    left: RefCell<Vec<Rc<Board<F>>>>,
+    /// The board of MPI_COMM_WORLD, which has slot 0 everywhere.
+    world: RefCell<Option<Rc<Board<F>>>>,
+}
+
+impl<F: Fabric> Default for Boards<F> {
+    fn default() -> Self {
+        Self {
+            free: RefCell::default(),
+            stands: RefCell::default(),
+            left: RefCell::default(),
+            world: RefCell::default(),
+        }
+    }
+}
+
+impl<F: Fabric> Boards<F> {
+    fn take_slot(&self) -> u32 {
+        let mut free = self.free.borrow_mut();
+        let free = free.get_or_insert_with(|| (1..SLOTS).rev().collect());
+        if free.is_empty() {
+            self.left.borrow_mut().retain(|board| {
+                let over = board.everybody_left();
+                if over {
+                    free.push(board.slot);
+                }
+                !over
+            });
+        }
+        free.pop().unwrap_or(NONE)
+    }
+
+    fn give_slot(&self, slot: u32) {
+        if slot != NONE
+            && let Some(free) = &mut *self.free.borrow_mut()
+        {
+            free.push(slot);
+        }
+    }
+}
+
+impl<F: Fabric> World<F> {
+    fn build_board(&self, comm: &Comm, slots: &[u32]) -> Option<Board<F>> {
+        let mut ranks = Vec::with_capacity(slots.len());
+        let mut bells = Vec::with_capacity(slots.len());
+        for (rank, slot) in slots.iter().enumerate() {
+            let peer = Peer(comm.local.pid(rank as Rank)?);
+            if *slot >= SLOTS {
+                return None;
+            }
+            let memory = self.fabric.common(peer)?;
+            ranks.push((memory.lines(0, SLOTS * 2), slot * 2));
+            if peer != self.fabric.me() {
+                bells.push(self.fabric.bell(peer));
+            }
+        }
+        let rank = comm.rank as usize;
+        Some(Board {
+            step: Cell::new(0),
+            rank,
+            slot: slots[rank],
+            ranks,
+            bells,
+        })
+    }
+
+    /// The board of a communicator, made at the first call, which is collective.
+    fn board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
+        if comm.context == 0
+            && let Some(board) = &*self.boards.world.borrow()
+        {
+            return Ok(Some(Rc::clone(board)));
+        }
+        match self.boards.stands.borrow().get(&comm.context) {
+            Some(Stand::Ready(board)) => return Ok(Some(Rc::clone(board))),
+            Some(Stand::Impossible) => return Ok(None),
+            Some(Stand::Unknown) | None => {}
+        }
+        self.make_board(comm)
+    }
+
+    #[cold]
+    fn make_board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
+        let size = comm.size();
+        if comm.is_inter() || size > MOST_RANKS || size < 2 || self.fabric.common(self.fabric.me()).is_none()
+        {
+            self.boards
+                .stands
+                .borrow_mut()
+                .insert(comm.context, Stand::Impossible);
+            return Ok(None);
+        }
+        if comm.context == 0 {
+            let board = self.build_board(comm, &vec![0; size as usize]).map(Rc::new);
+            match &board {
+                Some(board) => *self.boards.world.borrow_mut() = Some(Rc::clone(board)),
+                None => {
+                    self.boards.stands.borrow_mut().insert(0, Stand::Impossible);
+                }
+            }
+            return Ok(board);
+        }
+        // Everybody says which slot is free there; the slot's lines are clean before anybody knows of it.
+        let mine = self.boards.take_slot();
+        if mine != NONE
+            && let Some(memory) = self.fabric.common(self.fabric.me())
+        {
+            let lines = memory.lines(0, SLOTS * 2);
+            lines.put(mine * 2, &[0; 8], 8);
+            lines.put(mine * 2 + 1, &[0; 8], 8);
+        }
+        let slots = self.gather_local(comm, &[i64::from(mine)])?;
+        let slots: Vec<u32> = slots.into_iter().map(|slot| slot as u32).collect();
+        let board = self.build_board(comm, &slots).map(Rc::new);
+        if board.is_none() {
+            self.boards.give_slot(mine);
+        }
+        let stand = board.clone().map_or(Stand::Impossible, Stand::Ready);
+        self.boards.stands.borrow_mut().insert(comm.context, stand);
+        Ok(board)
+    }
+
+    /// The communicator goes. Its slot is used again when nobody can still be reading the last line.
+    pub(super) fn drop_board(&self, comm: &Comm) {
+        if let Some(Stand::Ready(board)) = self.boards.stands.borrow_mut().remove(&comm.context) {
+            board.show(&[0; WORDS], WORDS);
+            self.boards.left.borrow_mut().push(board);
+        }
+    }
+
+    /// Show `mine` to all ranks of `comm` and see what they show, in the order of their ranks. `Ok(false)`: the
+    /// communicator has no board (nowhere), and nothing was done.
+    #[inline]
+    pub fn show_all(
+        &self,
+        comm: &Comm,
+        mine: &[u64; WORDS],
+        words: usize,
+        mut see: impl FnMut(usize, &[u64; WORDS]) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(board) = self.board(comm)? else {
+            return Ok(false);
+        };
+        let step = board.show(mine, words);
+        for bell in &board.bells {
+            self.fabric.wake_by(bell);
+        }
+        for (rank, (lines, first)) in board.ranks.iter().enumerate() {
+            if rank == board.rank {
+                see(rank, mine)?;
+                continue;
+            }
+            let number = first + (step & 1);
+            self.wait_line(lines, number, step)?;
+            let [_, shown @ ..] = lines.line(number);
+            see(rank, &shown)?;
+        }
+        Ok(true)
+    }
+
+    /// Wait until the line shows `step`.
+    #[inline]
+    fn wait_line(&self, lines: &<F::Export as LocalMemory>::Lines, number: u32, step: u32) -> Result<()> {
+        for _ in 0..self.quick_polls {
+            let found = lines.first(number) as u32;
+            if found == step {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        self.wait_until(|| {
+            let found = lines.first(number) as u32;
+            // Before this step's line there is the one of two steps ago, or none yet.
+            if found != step && found != step.wrapping_sub(2) && found != 0 {
+                let text = format!("a rank shows step {found:#x} of a collective where {step:#x} comes next");
+                return Err(Error::new(ErrorClass::ERR_INTERN, text));
+            }
+            Ok(found == step)
+        })
+    }
+}
+
+impl<F: Fabric> Board<F> {
+    /// Whether every rank has shown the line of leaving, which this one shows already: then all have read
+    /// everything before. A rank whose slot has been taken into use again has left too.
+    fn everybody_left(&self) -> bool {
+        let last = self.step.get();
+        self.ranks.iter().enumerate().all(|(rank, (lines, first))| {
+            rank == self.rank || {
+                let found = lines.first(first + (last & 1)) as u32;
+                found != 0 && found != last.wrapping_sub(2)
+            }
+        })
+    }
+
+    /// Show words; the number of the step.
+    #[inline]
+    fn show(&self, mine: &[u64; WORDS], words: usize) -> u32 {
+        // Zero is "nothing yet", so it is left out when the count wraps (the parity goes on).
+        let mut step = self.step.get().wrapping_add(1);
+        if step == 0 {
+            step = 2;
+        }
+        self.step.set(step);
+        let mut line: Line = [0; 8];
+        line[0] = u64::from(step);
+        line[1..].copy_from_slice(mine);
+        let (lines, first) = &self.ranks[self.rank];
+        lines.put(first + (step & 1), &line, words + 1);
+        step
+    }
+}
