@@ -2,7 +2,7 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit install programs wrappers mpi4py loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit install wrappers programs abi-cross mpi4py loom)
 #
 # As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv); else
 # it says what is missing, and what cannot run for it counts as a failure.
@@ -13,7 +13,11 @@ logs=$root/build/test-logs
 prefix=$root/build/install
 mkdir -p "$logs"
 cargo=${CARGO:-cargo}
-steps=${*:-format clippy unit install programs wrappers mpi4py loom}
+known="format clippy unit install wrappers programs abi-cross mpi4py loom"
+steps=${*:-$known}
+for name in $steps; do
+    case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
+done
 started=$SECONDS
 summary=()
 failed=0
@@ -78,26 +82,15 @@ script() {
     [ -x "scripts/$name" ] || { echo "scripts/$name is missing"; return 1; }
     PREFIX=$prefix "scripts/$name" "$@"
 }
-loom() {
-    local crate found=0
-    for crate in farpost-fabric farpost-rsm; do
-        if grep -rqs 'cfg(loom)\|cfg(all(test, loom))\|cfg(any(.*loom' "crates/${crate#farpost-}"; then
-            found=1
-            RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom \
-                timeout 900 "$cargo" test --release -p "$crate" loom || return 1
-        fi
-    done
-    [ $found = 1 ] || { echo "no loom models found"; return 1; }
-}
-
 step format "$cargo" fmt --all --check
 step clippy "$cargo" clippy --workspace --all-targets -- -D warnings
 step unit timeout 1800 "$cargo" test --workspace
 step install "${MAKE:-make}" --no-print-directory install PREFIX="$prefix"
 step wrappers script check-wrappers.sh
 step programs script test-programs.sh
+step abi-cross script test-abi-cross.sh
 step mpi4py script test-mpi4py.sh
-step loom loom
+step loom script test-loom.sh
 
 echo
 echo "== Summary ($((SECONDS - started)) s)"
