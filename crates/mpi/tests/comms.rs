@@ -107,11 +107,16 @@ fn a_nonblocking_duplicate_is_there_when_its_request_is_complete() {
             .collect();
         // What is set later is not copied.
         comm.attrs.set(comm.handle.get(), &key, 56).unwrap();
+        // It may be named while it is not there yet.
+        for (handle, _) in &started {
+            world.comm(*handle).unwrap().name.replace(b"early".to_vec());
+        }
         for (handle, request) in started.into_iter().rev() {
             assert_eq!(world.wait(request).unwrap().error, None);
             let new = world.comm(handle).expect("a communicator");
             assert_eq!(new.attrs.get(&key), Some(55));
             assert_eq!(new.info.borrow().nkeys(), 1);
+            assert_eq!(*new.name.borrow(), b"early");
             check(world, &new);
             world.comm_free(&new).unwrap();
         }
@@ -291,6 +296,48 @@ fn members_make_a_communicator_while_others_do_not_know() {
             world.wait(note).unwrap();
             assert_eq!(got, *b"x");
         }
+    });
+}
+
+#[test]
+fn groups_alone_are_enough() {
+    each(|world| {
+        let all = Group::all(world.size());
+        let new = world
+            .comm_create_from_group(&all, b"org.example.all")
+            .unwrap()
+            .unwrap();
+        check(world, &new);
+        let empty = world.comm_create_from_group(&Group::empty(), b"").unwrap();
+        assert!(empty.is_none());
+        let size = world.size() as i32;
+        if size == 1 {
+            return;
+        }
+        let mut sides: Vec<Group> = (0..2)
+            .map(|side| {
+                let members: Vec<u32> = (0..world.size()).filter(|pid| pid % 2 == side).collect();
+                Group::from_pids(&members)
+            })
+            .collect();
+        if world.pid() % 2 == 1 {
+            sides.reverse();
+        }
+        let last = |side: usize| sides[side].size() as i32 - 1;
+        for (near, far) in [(0, 0), (last(0), last(1))] {
+            let inter = world
+                .intercomm_create_from_groups(&sides[0], near, &sides[1], far, b"two")
+                .unwrap();
+            check(world, &inter);
+        }
+        let made = |near: &Group, far: &Group, leader| {
+            class(world.intercomm_create_from_groups(near, leader, far, 0, b"bad"))
+        };
+        assert_eq!(made(&sides[1], &sides[0], 0), ErrorClass::ERR_GROUP);
+        assert_eq!(made(&sides[0], &all, 0), ErrorClass::ERR_GROUP);
+        assert_eq!(made(&sides[0], &sides[1], size), ErrorClass::ERR_RANK);
+        let wrong = world.comm_create_from_group(&sides[1], b"bad");
+        assert_eq!(class(wrong), ErrorClass::ERR_GROUP);
     });
 }
 

@@ -1,10 +1,11 @@
 //! Making and freeing communicators (MPI-5.0 sections 7.4.2 to 7.4.4, 7.6.2, 11.10.4).
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use std::rc::Rc;
 
 use farpost_mpi::Result;
 use farpost_mpi::comm::{Comm, RESOURCE_KEY, SHARED_MEMORY, SplitType};
+use farpost_mpi::errhandler::{ErrorHandler, HandlerKind};
 
 use crate::abi;
 use crate::args::{InOut, Out};
@@ -134,6 +135,56 @@ pub(crate) fn mpi_intercomm_create(
 ) -> Result<()> {
     let world = cx.world();
     let new = world.intercomm_create(local_comm, local_leader, peer_comm.as_ref(), remote_leader, tag)?;
+    put(newintercomm, Some(new));
+    Ok(())
+}
+
+/// The error handler of a new communicator.
+fn handler(cx: &Cx, errhandler: usize) -> Result<ErrorHandler> {
+    let handler = cx.objects.errhandler("errhandler", errhandler)?;
+    handler.check_kind(HandlerKind::Comm)?;
+    Ok(handler)
+}
+
+pub(crate) fn mpi_comm_create_from_group(
+    cx: &Cx,
+    group: &GroupRef,
+    stringtag: &CStr,
+    _info: Option<InfoRef>,
+    errhandler: usize,
+    newcomm: Out<usize>,
+) -> Result<()> {
+    let handler = handler(cx, errhandler)?;
+    let new = cx.world().comm_create_from_group(group, stringtag.to_bytes())?;
+    if let Some(new) = &new {
+        new.errhandler.replace(handler);
+    }
+    put(newcomm, new);
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) fn mpi_intercomm_create_from_groups(
+    cx: &Cx,
+    local_group: &GroupRef,
+    local_leader: c_int,
+    remote_group: &GroupRef,
+    remote_leader: c_int,
+    stringtag: &CStr,
+    _info: Option<InfoRef>,
+    errhandler: usize,
+    newintercomm: Out<usize>,
+) -> Result<()> {
+    let handler = handler(cx, errhandler)?;
+    let tag = stringtag.to_bytes();
+    let new = cx.world().intercomm_create_from_groups(
+        local_group,
+        local_leader,
+        remote_group,
+        remote_leader,
+        tag,
+    )?;
+    new.errhandler.replace(handler);
     put(newintercomm, Some(new));
     Ok(())
 }

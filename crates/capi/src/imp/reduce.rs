@@ -40,7 +40,9 @@ unsafe fn reduce(
     root: c_int,
 ) -> Result<Maker> {
     let role = role(comm, root)?;
-    op.valid_for(&datatype)?;
+    if role.at_root || role.other {
+        op.valid_for(&datatype)?;
+    }
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (

@@ -111,9 +111,9 @@ impl AttrSet {
         Ok(())
     }
 
-    /// Makes the attributes of `other` its own, in place of those it had; runs no callbacks.
-    pub fn take_over(&self, other: AttrSet) {
-        let before = self.list.replace(other.list.into_inner());
+    /// Makes the attributes of `other` its own, which has none then; runs no callbacks.
+    pub fn take_over(&self, other: &AttrSet) {
+        let before = self.list.replace(other.list.take());
         self.next.set(other.next.get());
         drop(before);
     }

@@ -80,22 +80,15 @@ fn intra(b: &mut Builder, tuning: &Tuning, mine: &Block, recv: &Block, in_place:
         forced => forced,
     };
     if algorithm == 1 {
-        // In place the vector itself is as good as a temporary: its contents are given up.
-        let whole = if in_place {
-            mine.clone()
-        } else {
-            b.temp(mine.count(), mine.datatype())
-        };
+        let whole = b.temp(mine.count(), mine.datatype());
         allreduce::doubling(b, mine, &whole);
         b.round();
-        if first > 0 || !in_place {
-            copy_down(b, &whole.part(first, count), recv, in_place);
-        }
+        b.copy(&whole.part(first, count), recv, &[]);
         return;
     }
-    // In place my part is reduced where it lies, then moved to the front.
+    // In place nothing but the first block of the vector changes: programs look.
     let out = if in_place {
-        mine.part(first, count)
+        b.temp(count, mine.datatype())
     } else {
         recv.clone()
     };
@@ -107,22 +100,10 @@ fn intra(b: &mut Builder, tuning: &Tuning, mine: &Block, recv: &Block, in_place:
         results: Results::Stay,
     };
     reduce_parts(b, tuning, &args);
-    if in_place && first > 0 {
+    if in_place {
         b.round();
-        copy_down(b, &out, recv, true);
+        b.copy(&out, recv, &[]);
     }
-}
-
-/// Copy to the front of the same vector: the two may overlap, so that not any order of bytes will do.
-fn copy_down(b: &mut Builder, from: &Block, to: &Block, same_vector: bool) {
-    if !same_vector || from.as_bytes().is_some() {
-        b.copy(from, to, &[]);
-        return;
-    }
-    let packed = b.temp_bytes(from.bytes());
-    b.copy(from, &packed, &[]);
-    b.round();
-    b.copy(&packed, to, &[]);
 }
 
 /// Each group reduces its vector to its rank 0, these two exchange the results, and scatter what came.

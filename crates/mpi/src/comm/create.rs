@@ -1,6 +1,7 @@
 //! Communicators of groups (MPI-5.0 section 7.4.2).
 
 use super::Comm;
+use super::talk::MakingTag;
 use crate::group::Group;
 use crate::world::World;
 use crate::{Error, ErrorClass, Result};
@@ -50,11 +51,41 @@ impl<F: Fabric> World<F> {
     pub fn comm_create_group(&self, comm: &Rc<Comm>, group: &Group, tag: i32) -> Result<Option<Rc<Comm>>> {
         comm.need_intra("comm")?;
         need_subset(comm, group)?;
-        let words = self.hear_first(comm, group, Some(tag), &[self.new_context() as i64])?;
+        let words = self.hear_first(
+            comm,
+            group,
+            Some(MakingTag::number(tag)),
+            &[self.new_context() as i64],
+        )?;
         match words[..] {
             [] => Ok(None),
             [number, ..] => self.make(comm, number, group.clone(), None).map(Some),
         }
+    }
+
+    /// `MPI_Comm_create_from_group`: collective over `group`, told apart by `tag`. `None` is `MPI_COMM_NULL`: of the
+    /// empty group.
+    ///
+    /// # Errors
+    /// `MPI_ERR_GROUP`: this process is not in it.
+    pub fn comm_create_from_group(&self, group: &Group, tag: &[u8]) -> Result<Option<Rc<Comm>>> {
+        if group.is_empty() {
+            return Ok(None);
+        }
+        self.need_me("group", group)?;
+        let world = self.comm_world();
+        let words = [self.new_context() as i64];
+        let words = self.hear_first(world, group, Some(MakingTag::string(tag)), &words)?;
+        self.make(world, words[0], group.clone(), None).map(Some)
+    }
+
+    /// A group argument that must have this process in it.
+    pub(super) fn need_me(&self, argument: &str, group: &Group) -> Result<()> {
+        if group.contains(self.pid()) {
+            return Ok(());
+        }
+        let text = format!("{argument}: the calling process is not in it");
+        Err(Error::new(ErrorClass::ERR_GROUP, text))
     }
 
     fn create_inter(&self, comm: &Rc<Comm>, group: &Group) -> Result<Option<Rc<Comm>>> {

@@ -2,7 +2,6 @@
 
 use super::Comm;
 use super::talk::Words;
-use crate::attr::AttrSet;
 use crate::info::Info;
 use crate::world::World;
 use crate::{Error, ErrorClass, Result};
@@ -11,26 +10,20 @@ use std::rc::Rc;
 
 /// A duplicate that is being agreed on.
 pub(crate) struct Pending {
-    parent: Rc<Comm>,
-    handle: usize,
+    /// It has a number of this process's own until then: the program may name it, but not use it. `None` when
+    /// this rank gave up.
+    new: Option<Rc<Comm>>,
     words: Rc<Words>,
-    attrs: AttrSet,
-    info: Info,
 }
 
 impl Pending {
-    /// The number is agreed on (or that failed): make the communicator.
+    /// The number is agreed on (or that failed).
     pub(crate) fn finish<F: Fabric>(self, world: &World<F>, agreed: Result<()>) -> Result<()> {
-        let number = agreed.and_then(|()| world.checked_context(&self.words.values()));
-        let number = number.inspect_err(|_| world.unreserve_comm(self.handle))?;
-        let parent = &self.parent;
-        let (local, remote) = (parent.local.clone(), parent.remote.clone());
-        let new = world.fill_comm(self.handle, number, local, remote, parent.rank);
-        new.inherit(parent);
-        new.attrs.take_over(self.attrs);
-        new.info.replace(self.info);
-        let topology = parent.topology.borrow().clone();
-        new.topology.replace(topology);
+        agreed?;
+        let number = world.checked_context(&self.words.values())?;
+        if let Some(new) = &self.new {
+            world.renumber_comm(new, number);
+        }
         Ok(())
     }
 }
@@ -42,10 +35,36 @@ impl<F: Fabric> World<F> {
     /// What a copy callback returned; the duplicate is freed then, with its attributes.
     pub fn comm_dup(&self, comm: &Rc<Comm>, info: Option<&Info>) -> Result<Rc<Comm>> {
         let words = self.hear_leader(comm, &[self.new_context() as i64])?;
+        // The program's copy callbacks come after the messages, so that an error of theirs keeps nobody waiting.
         let number = self.checked_context(&words)?;
+        self.twin(comm, number, info)
+    }
+
+    /// `MPI_Comm_idup` and `MPI_Comm_idup_with_info`: the communicator, which is not to be used until the request
+    /// completes, and the request. Attributes are copied now.
+    ///
+    /// # Errors
+    /// What a copy callback returned. The other ranks' duplicates complete all the same.
+    pub fn comm_idup(&self, comm: &Rc<Comm>, info: Option<&Info>) -> Result<(usize, usize)> {
+        let number = self.new_context();
+        let (plan, words) = self.hear_leader_later(comm, &[number as i64]);
+        let made = self.twin(comm, number, info);
+        let new = made.as_ref().ok().cloned();
+        // Also without one: the others wait for this rank's part.
+        let request = self.start_making(comm, plan, Some(Pending { new, words }))?;
+        match made {
+            Ok(new) => Ok((new.handle.get(), request)),
+            Err(error) => {
+                self.free_request(request)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A communicator like `comm`, numbered `number`.
+    fn twin(&self, comm: &Rc<Comm>, number: u64, info: Option<&Info>) -> Result<Rc<Comm>> {
         let new = self.add_comm(number, comm.local.clone(), comm.remote.clone(), comm.rank)?;
         new.inherit(comm);
-        // After the messages, so that an error here keeps nobody waiting.
         let copied = comm.attrs.copy_into(comm.handle.get(), &new.attrs);
         if let Err(error) = copied {
             self.give_up(&new);
@@ -57,41 +76,6 @@ impl<F: Fabric> World<F> {
         let topology = comm.topology.borrow().clone();
         new.topology.replace(topology);
         Ok(new)
-    }
-
-    /// `MPI_Comm_idup` and `MPI_Comm_idup_with_info`: the handle, which is no communicator's until the
-    /// request completes, and the request. Attributes are copied now.
-    ///
-    /// # Errors
-    /// What a copy callback returned. The other ranks' duplicates complete all the same.
-    pub fn comm_idup(&self, comm: &Rc<Comm>, info: Option<&Info>) -> Result<(usize, usize)> {
-        let (plan, words) = self.hear_leader_later(comm, &[self.new_context() as i64]);
-        let handle = self.reserve_comm()?;
-        let attrs = AttrSet::new();
-        let copied = comm.attrs.copy_into(comm.handle.get(), &attrs);
-        let hints = info.map(Comm::hints).unwrap_or_default();
-        let pending = Pending {
-            parent: Rc::clone(comm),
-            handle,
-            words,
-            attrs: if copied.is_ok() {
-                attrs
-            } else {
-                let _ = attrs.delete_all(handle);
-                AttrSet::new()
-            },
-            info: hints,
-        };
-        let request = self.start_making(comm, plan, Some(pending))?;
-        match copied {
-            Ok(()) => Ok((handle, request)),
-            Err(error) => {
-                // The others wait for this rank's part. What becomes of it nobody will see: a number and a
-                // handle.
-                self.free_request(request)?;
-                Err(error)
-            }
-        }
     }
 
     /// A context number that somebody told.

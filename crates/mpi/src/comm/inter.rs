@@ -1,6 +1,7 @@
 //! Making intercommunicators, and one group of their two (MPI-5.0 section 7.6).
 
 use super::Comm;
+use super::talk::MakingTag;
 use crate::group::Group;
 use crate::world::World;
 use crate::{Error, ErrorClass, Rank, Result};
@@ -56,6 +57,51 @@ impl<F: Fabric> World<F> {
         self.make(local, number, local.local.clone(), Some(remote))
     }
 
+    /// `MPI_Intercomm_create_from_groups`: collective over both groups, told apart by `tag`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_GROUP`: this process is not in `local`, or a process is in both groups. `MPI_ERR_RANK`: a leader
+    /// that is not there.
+    pub fn intercomm_create_from_groups(
+        &self,
+        local: &Group,
+        local_leader: Rank,
+        remote: &Group,
+        remote_leader: Rank,
+        tag: &[u8],
+    ) -> Result<Rc<Comm>> {
+        self.need_me("local_group", local)?;
+        if let Some(rank) = remote.iter().position(|pid| local.contains(pid)) {
+            let text = format!("remote_group: its rank {rank} is also in local_group; they must be disjoint");
+            return Err(Error::new(ErrorClass::ERR_GROUP, text));
+        }
+        let leader = |argument: &str, rank: Rank, group: &Group| {
+            group.pid(rank).ok_or_else(|| {
+                let text = format!("{argument}={rank}: the group has {}", group.ranks_sentence());
+                Error::new(ErrorClass::ERR_RANK, text)
+            })
+        };
+        let near = leader("local_leader", local_leader, local)?;
+        let far = leader("remote_leader", remote_leader, remote)?;
+        let world = self.comm_world();
+        let tag = MakingTag::string(tag);
+        let mut numbers = vec![self.new_context() as i64, 0];
+        if near == self.pid() {
+            // Ranks of MPI_COMM_WORLD are process numbers.
+            numbers[1] = self.swap(world, far as Rank, tag, &numbers[..1], 1)?[0];
+        }
+        let mut leader_first = local.to_pids();
+        leader_first.rotate_left(local_leader as usize);
+        let numbers = self.hear_first(world, &Group::from_pids(&leader_first), Some(tag), &numbers)?;
+        let low = local.pid(0) < remote.pid(0);
+        self.make(
+            world,
+            numbers[usize::from(!low)],
+            local.clone(),
+            Some(remote.clone()),
+        )
+    }
+
     /// What the leaders tell each other.
     fn meet(&self, local: &Comm, peer: Option<&Rc<Comm>>, remote_leader: Rank, tag: i32) -> Result<Met> {
         let peer = peer.ok_or_else(|| {
@@ -73,6 +119,7 @@ impl<F: Fabric> World<F> {
             };
             return Err(Error::new(ErrorClass::ERR_RANK, text));
         }
+        let tag = MakingTag::number(tag);
         let ours = self.new_context() as i64;
         let head = self.swap(peer, remote_leader, tag, &[i64::from(local.size()), ours], 2)?;
         let size = usize::try_from(head[0])

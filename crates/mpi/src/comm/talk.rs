@@ -129,10 +129,27 @@ impl<F: Fabric> Transport for Among<'_, F> {
     }
 }
 
-/// The tag of messages of lane [`ContextLane::Making`]: the program's, moved to where none of the special
-/// values are.
-fn making_tag(tag: i32) -> i32 {
-    i32::MIN | (tag & 0x3fff_ffff)
+/// The tag of a message of lane [`ContextLane::Making`].
+#[derive(Clone, Copy)]
+pub(super) struct MakingTag(i32);
+
+impl MakingTag {
+    const MASK: i32 = 0x3fff_ffff;
+
+    /// For the program's tag: below all special values.
+    pub(super) fn number(tag: i32) -> Self {
+        Self(i32::MIN | (tag & Self::MASK))
+    }
+
+    /// For the program's string: above them. Different strings may meet in one tag; then calls that overlap in
+    /// time must come in the same order at all processes that are in both.
+    pub(super) fn string(tag: &[u8]) -> Self {
+        // FNV-1a.
+        let hash = tag.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        Self((hash ^ hash >> 32) as i32 & Self::MASK)
+    }
 }
 
 impl<F: Fabric> World<F> {
@@ -233,7 +250,7 @@ impl<F: Fabric> World<F> {
         &self,
         comm: &Comm,
         group: &Group,
-        tag: Option<i32>,
+        tag: Option<MakingTag>,
         words: &[i64],
     ) -> Result<Vec<i64>> {
         let (context, slot, tag) = match tag {
@@ -244,7 +261,7 @@ impl<F: Fabric> World<F> {
             ),
             Some(tag) => {
                 let (context, slot) = self.making_lane(comm);
-                (context, slot, making_tag(tag))
+                (context, slot, tag.0)
             }
         };
         if !group.contains(self.pid()) {
@@ -276,13 +293,13 @@ impl<F: Fabric> World<F> {
         &self,
         comm: &Comm,
         other: Rank,
-        tag: i32,
+        tag: MakingTag,
         mine: &[i64],
         expected: usize,
     ) -> Result<Vec<i64>> {
         let (mine, theirs) = (Words::new(mine.iter().copied()), Words::zeros(expected));
         let (context, slot) = self.making_lane(comm);
-        let tag = making_tag(tag);
+        let tag = tag.0;
         let peer = comm
             .peer(other)
             .ok_or_else(|| Error::new(ErrorClass::ERR_RANK, format!("rank {other} is not in comm")))?;

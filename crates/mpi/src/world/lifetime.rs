@@ -68,35 +68,35 @@ impl<F: Fabric> World<F> {
         remote: Option<Group>,
         rank: Rank,
     ) -> Result<Rc<Comm>> {
-        let handle = self.reserve_comm()?;
-        Ok(self.fill_comm(handle, context, local, remote, rank))
-    }
-
-    /// A handle that is no communicator's until [`fill_comm`](Self::fill_comm).
-    pub fn reserve_comm(&self) -> Result<usize> {
-        self.comms.borrow_mut().insert(None)
-    }
-
-    /// Make the communicator of a reserved handle.
-    pub fn fill_comm(
-        &self,
-        handle: usize,
-        context: u64,
-        local: Group,
-        remote: Option<Group>,
-        rank: Rank,
-    ) -> Rc<Comm> {
         let engine = &mut self.engine.borrow_mut();
-        let comm = Rc::new(make_comm(engine, context, local, remote, rank, handle, b""));
-        if let Some(place) = self.comms.borrow_mut().get_mut(handle) {
-            *place = Some(Rc::clone(&comm));
-        }
-        comm
+        let comm = Rc::new(make_comm(engine, context, local, remote, rank, 0, b""));
+        let handle = self.comms.borrow_mut().insert(Rc::clone(&comm))?;
+        comm.handle.set(handle);
+        Ok(comm)
     }
 
-    /// Drop a handle that was only reserved.
-    pub fn unreserve_comm(&self, handle: usize) {
-        self.comms.borrow_mut().remove(handle);
+    /// The same communicator with another context. What the program has set meanwhile goes along; there are
+    /// no messages on it yet.
+    pub(crate) fn renumber_comm(&self, comm: &Rc<Comm>, context: u64) {
+        if comm.context == context {
+            return;
+        }
+        let handle = comm.handle.get();
+        let new = {
+            let engine = &mut self.engine.borrow_mut();
+            let (local, remote) = (comm.local.clone(), comm.remote.clone());
+            make_comm(engine, context, local, remote, comm.rank, handle, b"")
+        };
+        new.name.replace(comm.name.take());
+        new.errhandler.replace(comm.errhandler.borrow().clone());
+        new.attrs.take_over(&comm.attrs);
+        new.info.replace(comm.info.take());
+        new.topology.replace(comm.topology.take());
+        new.buffer.replace(comm.buffer.take());
+        if let Some(place) = self.comms.borrow_mut().get_mut(handle) {
+            *place = Rc::new(new);
+        }
+        self.close(comm);
     }
 
     /// Drop a communicator's handle and, when nothing is under way on it, its contexts. Attributes have been
@@ -104,6 +104,10 @@ impl<F: Fabric> World<F> {
     pub fn remove_comm(&self, comm: &Rc<Comm>) {
         self.drop_board(comm);
         self.comms.borrow_mut().remove(comm.handle.get());
+        self.close(comm);
+    }
+
+    fn close(&self, comm: &Rc<Comm>) {
         let mut closing = self.closing.borrow_mut();
         let mut engine = self.engine.borrow_mut();
         // Whoever has a reference may still post receives: collectives under way, inactive persistent
@@ -126,9 +130,7 @@ impl<F: Fabric> World<F> {
 
     /// Handles of the communicators that live, beside the predefined ones.
     pub fn comm_handles(&self) -> Vec<usize> {
-        let comms = self.comms.borrow();
-        let live = comms.iter().filter(|(_, comm)| comm.is_some());
-        live.map(|(handle, _)| handle).collect()
+        self.comms.borrow().iter().map(|(handle, _)| handle).collect()
     }
 
     /// Wait until every peer has taken what was posted to it, or is `gone`: after this our memory may go.

@@ -57,8 +57,7 @@ pub struct World<F: Fabric> {
     pub(crate) quick_polls: u32,
     pub tuning: Tuning,
     pub(crate) pool: Pool,
-    /// `None` while a communicator is being agreed on (MPI_Comm_idup).
-    comms: RefCell<Table<Option<Rc<Comm>>>>,
+    comms: RefCell<Table<Rc<Comm>>>,
     comm_world: Rc<Comm>,
     comm_self: Rc<Comm>,
     pub(crate) messages: RefCell<Table<Matched>>,
@@ -205,7 +204,7 @@ impl<F: Fabric> World<F> {
         if handle == COMM_SELF {
             return Some(Rc::clone(&self.comm_self));
         }
-        self.comms.borrow().get(handle)?.clone()
+        self.comms.borrow().get(handle).cloned()
     }
 
     /// MPI_COMM_WORLD.

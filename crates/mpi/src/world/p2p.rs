@@ -159,7 +159,7 @@ impl<F: Fabric> World<F> {
         if handle == super::COMM_WORLD {
             return Some(use_it(self.comm_world()));
         }
-        self.comms.borrow().get(handle)?.as_deref().map(use_it)
+        self.comms.borrow().get(handle).map(|comm| use_it(comm))
     }
 
     /// The status of the message that a receive would take now, if one is there.

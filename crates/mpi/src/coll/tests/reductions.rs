@@ -226,6 +226,18 @@ fn reduce_scatter_gives_each_rank_its_part() {
                         let expected = s.case.expect(0, 0..s.p, at + i);
                         assert_eq!(mems[r][1].get(i), expected, "rank {r} of {}, {:?}", s.p, s.case);
                     }
+                    if s.in_place {
+                        // The rest of the vector stays.
+                        for i in counts[r] as usize..total {
+                            assert_eq!(
+                                mems[r][1].get(i),
+                                value(0, r, i),
+                                "rank {r} of {}, {:?}",
+                                s.p,
+                                s.case
+                            );
+                        }
+                    }
                     at += counts[r] as usize;
                 }
             },
