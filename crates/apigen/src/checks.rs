@@ -333,9 +333,14 @@ fn buffer_check(f: &Function, p: &Param) -> Vec<(u8, String)> {
             if pair(count, datatype) && !rooted && matches!(f.chapter.as_str(), "p2p" | "coll") =>
         {
             let (name, count, datatype) = (&p.name, &count.name, &datatype.name);
+            let check = if f.chapter == "coll" && name == "sendbuf" {
+                "buffer_or_in_place"
+            } else {
+                "buffer"
+            };
             vec![(
                 5,
-                format!("args::buffer({name:?}, {name}.cast(), {count}, &{datatype})?;"),
+                format!("args::{check}({name:?}, {name}.cast(), {count}, &{datatype})?;"),
             )]
         }
         _ => Vec::new(),

@@ -141,26 +141,45 @@ fn unusual_root(name: &str, value: c_int, comm: &CommRef) -> Result<()> {
 /// (`MPI_BOTTOM`), and for those that touch no byte.
 #[inline(always)]
 pub(crate) fn buffer(name: &str, address: *const c_void, count: i64, datatype: &Datatype) -> Result<()> {
-    if address.is_null() && count > 0 {
-        null_buffer(name, count, datatype)
+    // One comparison for null and for the constants that are no addresses.
+    if (address as usize) <= abi::MPI_BUFFER_AUTOMATIC && count > 0 {
+        no_buffer(name, address as usize, count, datatype)
     } else {
         Ok(())
     }
 }
 
+/// As `buffer`, where MPI_IN_PLACE is allowed.
+#[inline(always)]
+pub(crate) fn buffer_or_in_place(
+    name: &str,
+    address: *const c_void,
+    count: i64,
+    datatype: &Datatype,
+) -> Result<()> {
+    if address as usize == abi::MPI_IN_PLACE {
+        Ok(())
+    } else {
+        buffer(name, address, count, datatype)
+    }
+}
+
 #[cold]
 #[inline(never)]
-fn null_buffer(name: &str, count: i64, datatype: &Datatype) -> Result<()> {
+fn no_buffer(name: &str, address: usize, count: i64, datatype: &Datatype) -> Result<()> {
     if datatype.size() == 0 || cx::may_be_absolute(datatype) {
         return Ok(());
     }
-    Err(bad(
-        ErrorClass::ERR_BUFFER,
-        format!(
-            "{name}=NULL: {count} elements of {} bytes need memory",
-            datatype.size()
-        ),
-    ))
+    let given = match address {
+        abi::MPI_IN_PLACE => "MPI_IN_PLACE: not allowed here;",
+        abi::MPI_BUFFER_AUTOMATIC => "MPI_BUFFER_AUTOMATIC: not a message buffer;",
+        _ => "NULL:",
+    };
+    let message = format!(
+        "{name}={given} {count} elements of {} bytes need memory",
+        datatype.size()
+    );
+    Err(bad(ErrorClass::ERR_BUFFER, message))
 }
 
 /// Where a result goes. Copyable and never read, so two results may share memory as C allows.

@@ -26,15 +26,16 @@ pub(crate) fn mpi_comm_test_inter(_: &Cx, comm: &CommRef, flag: Out<c_int>) -> R
 }
 
 #[cold]
-fn intra() -> Error {
+fn intra(comm: &CommRef) -> Error {
+    let name = crate::cx::comm_name(comm);
     Error::new(
         ErrorClass::ERR_COMM,
-        "comm is an intracommunicator: it has no remote group",
+        format!("comm={name}: an intracommunicator has no remote group"),
     )
 }
 
 pub(crate) fn mpi_comm_remote_size(_: &Cx, comm: &CommRef, size: Out<c_int>) -> Result<()> {
-    size.set(comm.remote.as_ref().ok_or_else(intra)?.size() as c_int);
+    size.set(comm.remote.as_ref().ok_or_else(|| intra(comm))?.size() as c_int);
     Ok(())
 }
 
@@ -44,7 +45,10 @@ pub(crate) fn mpi_comm_group(cx: &Cx, comm: &CommRef, group: Out<usize>) -> Resu
 }
 
 pub(crate) fn mpi_comm_remote_group(cx: &Cx, comm: &CommRef, group: Out<usize>) -> Result<()> {
-    group.set(cx.objects.new_group(comm.remote.clone().ok_or_else(intra)?)?);
+    group.set(
+        cx.objects
+            .new_group(comm.remote.clone().ok_or_else(|| intra(comm))?)?,
+    );
     Ok(())
 }
 

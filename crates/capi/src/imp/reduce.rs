@@ -3,7 +3,8 @@
 use core::ffi::c_int;
 
 use farpost_mpi::coll::{self, Block};
-use farpost_mpi::{Error, ErrorClass, Result, op};
+use farpost_mpi::op::{self, Predefined};
+use farpost_mpi::{Error, ErrorClass, Result};
 
 use super::blocks::{in_place, role, whole};
 use super::board;
@@ -18,6 +19,15 @@ use crate::cx::{CommRef, Cx, OpRef, TypeRef};
 unsafe fn operand(address: Ptr, count: i64, datatype: &TypeRef) -> Option<Block> {
     // SAFETY: the caller's promise.
     (!in_place(address)).then(|| unsafe { whole(address, count, datatype.clone()) })
+}
+
+/// Whether `op` reduces elements of `datatype`. MPI_REPLACE and MPI_NO_OP are for one-sided communication.
+fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
+    if let Some(op @ (Predefined::Replace | Predefined::NoOp)) = op.as_predefined() {
+        let message = format!("op={}: for MPI_Accumulate and its kin only", op.name());
+        return Err(Error::new(ErrorClass::ERR_OP, message));
+    }
+    op.valid_for(datatype)
 }
 
 fn not_in_place(buffer: &str, address: Ptr) -> Result<()> {
@@ -41,7 +51,7 @@ unsafe fn reduce(
 ) -> Result<Maker> {
     let role = role(comm, root)?;
     if role.at_root || role.other {
-        op.valid_for(&datatype)?;
+        reducible(op, &datatype)?;
     }
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
@@ -87,7 +97,7 @@ unsafe fn allreduce(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    op.valid_for(&datatype)?;
+    reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
@@ -119,7 +129,7 @@ unsafe fn scan(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    op.valid_for(&datatype)?;
+    reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
@@ -144,7 +154,7 @@ unsafe fn exscan(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    op.valid_for(&datatype)?;
+    reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
@@ -174,7 +184,7 @@ unsafe fn reduce_scatter_block(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    op.valid_for(&datatype)?;
+    reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     let total = recvcount.saturating_mul(i64::from(comm.size()));
     // SAFETY: the caller's promise.
@@ -205,7 +215,7 @@ unsafe fn reduce_scatter(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    op.valid_for(&datatype)?;
+    reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     let counts = recvcounts.counts(comm.size() as usize)?;
     let total = counts.iter().fold(0i64, |sum, c| sum.saturating_add(*c));
@@ -233,7 +243,7 @@ pub(crate) unsafe fn mpi_reduce_local(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<()> {
-    op.valid_for(&datatype)?;
+    reducible(op, &datatype)?;
     not_in_place("inbuf", inbuf)?;
     not_in_place("inoutbuf", inoutbuf)?;
     // SAFETY: both buffers hold `count` elements, by the contract of the C function.
