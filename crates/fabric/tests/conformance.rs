@@ -1,4 +1,5 @@
 //! Every conformance case on every fabric that lives in one process.
+#![cfg(not(loom))]
 
 use farpost_fabric::conformance::{InProcHarness, ShmThreads, run_all};
 use farpost_fabric::inproc::Config;

@@ -1,4 +1,5 @@
 //! What is particular to the in-process fabric: it replays, it really does reorder, and it breaks on demand.
+#![cfg(not(loom))]
 
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{

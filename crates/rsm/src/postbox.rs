@@ -193,6 +193,12 @@ impl<F: Fabric> Postboxes<F> {
         self.layout.block as usize
     }
 
+    /// Bytes in blocks that can be posted to one peer at once, sooner or later, whatever is under way and
+    /// whatever acks are owed.
+    pub fn bytes_at_once(&self) -> u64 {
+        u64::from(self.layout.slots.min(self.layout.blocks) / 2) * u64::from(self.layout.block)
+    }
+
     /// Postboxes in a queue.
     pub fn slots(&self) -> u32 {
         self.layout.slots
@@ -424,7 +430,8 @@ impl<F: Fabric> Postboxes<F> {
         rx.owed += count;
         rx.counted.postboxes += u64::from(count);
         rx.counted.bytes += bytes;
-        if F::MAPPED || rx.owed >= rx.layout.slots / 4 {
+        // An ack frees postboxes and blocks: neither may run out while acks are owed.
+        if F::MAPPED || rx.owed >= rx.layout.slots.min(rx.layout.blocks) / 4 {
             let result = rx.acknowledge();
             self.check_ack(peer, result);
         }

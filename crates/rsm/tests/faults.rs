@@ -1,4 +1,5 @@
 //! Postboxes on a fabric that loses puts, and towards a process that dies.
+#![cfg(not(loom))]
 
 mod support;
 

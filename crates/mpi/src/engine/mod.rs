@@ -97,10 +97,13 @@ pub struct Engine<F: Fabric> {
 
 impl<F: Fabric> Engine<F> {
     /// An engine on `fabric`.
-    pub fn new(fabric: Rc<F>, rsm: &farpost_rsm::RsmTunables, tunables: EngineTunables) -> Self {
+    pub fn new(fabric: Rc<F>, rsm: &farpost_rsm::RsmTunables, mut tunables: EngineTunables) -> Self {
         let size = fabric.size() as usize;
+        let post = Postboxes::new(Rc::clone(&fabric), rsm);
+        // An eager message is posted whole or not at all: it must fit.
+        tunables.eager_max = tunables.eager_max.min(post.bytes_at_once());
         Self {
-            post: Postboxes::new(Rc::clone(&fabric), rsm),
+            post,
             me: fabric.me(),
             fabric,
             tunables,

@@ -1,0 +1,255 @@
+//! Worlds on a fabric without mapping, in one thread: every byte goes through put, get and fence, and a seed
+//! delays and reorders what is on its way. The protocols cannot lean on shared memory here.
+
+use farpost_fabric::inproc::{Config, InProc, Network};
+use farpost_mpi::buffer::{RecvBuf, SendBuf};
+use farpost_mpi::coll;
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::op::Op;
+use farpost_mpi::p2p::Mode;
+use farpost_mpi::world::{World, WorldConfig};
+use farpost_rsm::RsmTunables;
+
+const ANY_SOURCE: i32 = -1;
+
+/// `MPI_BYTE`, `MPI_INT64_T` and `MPI_SUM`.
+const BYTE: usize = 0x247;
+const INT64: usize = 0x258;
+const SUM: usize = 0x21;
+
+/// A job of worlds, stepped in turns.
+struct Job {
+    worlds: Vec<World<InProc>>,
+    network: Network,
+    rng: fastrand::Rng,
+}
+
+impl Job {
+    fn new(size: u32, seed: u64, network: &Config, rsm: RsmTunables) -> Self {
+        let config = WorldConfig {
+            rsm,
+            ..WorldConfig::default()
+        };
+        let ends = Network::new(size, seed, network.clone());
+        let network = ends[0].network().clone();
+        let worlds = ends.into_iter().map(|end| World::new(end, config.clone()));
+        Self {
+            worlds: worlds.collect(),
+            network,
+            rng: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Until all `requests` (world and handle) are complete; then take their results.
+    fn finish(&mut self, requests: Vec<(usize, usize)>) {
+        let mut turns = 0;
+        let open = |worlds: &[World<InProc>]| {
+            let waiting = requests
+                .iter()
+                .filter(|(who, handle)| !worlds[*who].is_complete(*handle).unwrap());
+            waiting.count()
+        };
+        while open(&self.worlds) > 0 {
+            let who = self.rng.usize(0..self.worlds.len());
+            self.worlds[who].progress(self.rng.bool());
+            for _ in 0..self.rng.u32(0..4) {
+                self.network.step();
+            }
+            turns += 1;
+            assert!(
+                turns < 2_000_000,
+                "{} requests never complete",
+                open(&self.worlds)
+            );
+        }
+        for (who, handle) in requests {
+            let (status, _) = self.worlds[who].finish(handle).unwrap();
+            assert_eq!(status.error, None);
+        }
+        for world in &self.worlds {
+            assert_eq!(world.take_faults(), Vec::<String>::new());
+        }
+    }
+}
+
+fn bytes_of(data: &[u8]) -> SendBuf {
+    // SAFETY: the tests finish the operation before the data goes.
+    unsafe {
+        SendBuf::new(
+            data.as_ptr(),
+            data.len() as u64,
+            Datatype::predefined(BYTE).unwrap(),
+        )
+    }
+}
+
+fn bytes_into(data: &mut [u8]) -> RecvBuf {
+    // SAFETY: as above.
+    unsafe {
+        RecvBuf::new(
+            data.as_mut_ptr(),
+            data.len() as u64,
+            Datatype::predefined(BYTE).unwrap(),
+        )
+    }
+}
+
+fn message(from: usize, to: usize, number: usize) -> Vec<u8> {
+    let seed = (number * 64 + from * 8 + to) as u64;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let len = match rng.u32(0..8) {
+        0 => 0,
+        1..4 => rng.usize(1..100),
+        4..7 => rng.usize(100..10_000),
+        _ => rng.usize(10_000..60_000),
+    };
+    let mut bytes = vec![0; len];
+    rng.fill(&mut bytes);
+    bytes
+}
+
+/// Everyone sends everyone (also itself) messages of all lengths and modes; receives name their source or
+/// take anybody's.
+fn messages(size: usize, each: usize, seed: u64, network: &Config, rsm: &RsmTunables) {
+    let mut job = Job::new(size as u32, seed, network, rsm.clone());
+    let pairs = || (0..size).flat_map(move |from| (0..size).map(move |to| (from, to)));
+    let data: Vec<_> = pairs()
+        .flat_map(|(from, to)| (0..each).map(move |number| (from, to, number)))
+        .map(|(from, to, number)| (from, to, number, message(from, to, number)))
+        .collect();
+    let mut got: Vec<_> = data.iter().map(|(.., bytes)| vec![0xEE; bytes.len()]).collect();
+    // Neighbouring messages change places; of those between the same two with the same tag, none does.
+    let mut requests = Vec::new();
+    let modes = [Mode::Standard, Mode::Synchronous];
+    let receive = |job: &Job, at: usize, got: &mut Vec<Vec<u8>>| {
+        let (from, to, number, _) = &data[at];
+        let comm = job.worlds[*to].comm_world();
+        // With a tag of its own, anybody's message is this one.
+        let (source, tag) = if number % 3 == 0 {
+            (ANY_SOURCE, (1000 + number * size + from) as i32)
+        } else {
+            (*from as i32, 5)
+        };
+        let handle = job.worlds[*to]
+            .irecv(comm, bytes_into(&mut got[at]), source, tag)
+            .unwrap();
+        (*to, handle)
+    };
+    let late: Vec<bool> = pairs().map(|_| job.rng.bool()).collect();
+    for at in 0..data.len() {
+        if !late[at / each] {
+            requests.push(receive(&job, at, &mut got));
+        }
+    }
+    for (at, (from, to, number, bytes)) in data.iter().enumerate() {
+        let comm = job.worlds[*from].comm_world();
+        let tag = if number % 3 == 0 {
+            (1000 + number * size + from) as i32
+        } else {
+            5
+        };
+        let mode = modes[usize::from(number % 4 == 0)];
+        let handle = job.worlds[*from]
+            .isend(comm, &bytes_of(bytes), *to as i32, tag, mode)
+            .unwrap();
+        requests.push((*from, handle));
+        if at % 5 == 0 {
+            job.worlds[at % size].progress(true);
+            job.network.step();
+        }
+    }
+    for at in 0..data.len() {
+        if late[at / each] {
+            requests.push(receive(&job, at, &mut got));
+        }
+    }
+    job.finish(requests);
+    for ((from, to, number, sent), got) in data.iter().zip(&got) {
+        assert!(sent == got, "message {number} of {from} to {to}, seed {seed}");
+    }
+}
+
+fn networks() -> [Config; 3] {
+    let slow = Config {
+        queue_packets: 1,
+        longest_delay: 100,
+        largest_piece: 500,
+        bulk: false,
+        ..Config::default()
+    };
+    let no_bulk = Config {
+        bulk: false,
+        largest_piece: 2000,
+        ..Config::default()
+    };
+    let quick = Config {
+        largest_piece: 2000,
+        ..Config::default()
+    };
+    [quick, no_bulk, slow]
+}
+
+fn small() -> RsmTunables {
+    RsmTunables {
+        slots: 16,
+        block: 1024,
+        blocks: 8,
+    }
+}
+
+#[test]
+fn messages_between_two() {
+    for seed in 0..25 {
+        for network in networks() {
+            messages(2, 12, seed, &network, &small());
+            messages(2, 12, seed, &network, &RsmTunables::default());
+        }
+    }
+}
+
+#[test]
+fn messages_among_three() {
+    for seed in 0..25 {
+        for network in networks() {
+            messages(3, 8, seed, &network, &small());
+        }
+    }
+}
+
+#[test]
+fn collectives() {
+    for seed in 0..25 {
+        for (network, size) in networks().into_iter().zip([3, 2, 4]) {
+            let mut job = Job::new(size, seed, &network, small());
+            for len in [0usize, 1, 1000] {
+                let values = |who: usize| -> Vec<i64> { (0..len).map(|i| (who * 1000 + i) as i64).collect() };
+                let ours: Vec<_> = (0..size as usize).map(values).collect();
+                let mut sums = vec![vec![0i64; len]; size as usize];
+                let mut requests = Vec::new();
+                for (who, (ours, sum)) in ours.iter().zip(&mut sums).enumerate() {
+                    let world = &job.worlds[who];
+                    let word = || Datatype::predefined(INT64).unwrap();
+                    // SAFETY: finished before the data goes.
+                    let (from, to) = unsafe {
+                        (
+                            SendBuf::new(ours.as_ptr().cast(), len as u64, word()),
+                            RecvBuf::new(sum.as_mut_ptr().cast(), len as u64, word()),
+                        )
+                    };
+                    let comm = world.comm_world();
+                    let op = Op::predefined(SUM).unwrap();
+                    let plan = coll::allreduce(&world.site(comm), Some(from.into()), to.into(), &op).unwrap();
+                    requests.push((who, world.start_collective(comm, plan).unwrap()));
+                    let barrier = coll::barrier(&world.site(comm)).unwrap();
+                    requests.push((who, world.start_collective(comm, barrier).unwrap()));
+                }
+                job.finish(requests);
+                let expected: Vec<i64> = (0..len).map(|i| ours.iter().map(|o| o[i]).sum()).collect();
+                assert!(
+                    sums.iter().all(|sum| *sum == expected),
+                    "seed {seed}, {len} words"
+                );
+            }
+        }
+    }
+}
