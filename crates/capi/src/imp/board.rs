@@ -110,7 +110,7 @@ pub(super) unsafe fn allreduce(
     if comm.is_inter() || in_place(recvbuf) {
         return Ok(false);
     }
-    op.valid_for(datatype)?;
+    super::reduce::reducible(op, datatype)?;
     let from = if in_place(sendbuf) {
         recvbuf.cast_const()
     } else {

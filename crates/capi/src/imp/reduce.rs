@@ -22,7 +22,7 @@ unsafe fn operand(address: Ptr, count: i64, datatype: &TypeRef) -> Option<Block>
 }
 
 /// Whether `op` reduces elements of `datatype`. MPI_REPLACE and MPI_NO_OP are for one-sided communication.
-fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
+pub(super) fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
     if let Some(op @ (Predefined::Replace | Predefined::NoOp)) = op.as_predefined() {
         let message = format!("op={}: for MPI_Accumulate and its kin only", op.name());
         return Err(Error::new(ErrorClass::ERR_OP, message));

@@ -78,7 +78,7 @@ fn take(cx: &Cx, request: &mut usize) -> Result<Status> {
 pub(crate) fn mpi_wait(cx: &Cx, request: InOut<usize>, status: StatusOut) -> Result<()> {
     let handle = request.get();
     if handle == abi::MPI_REQUEST_NULL {
-        status.set(&MPI_Status::EMPTY);
+        status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     let (done, gone) = cx.world().wait_finish(handle)?;
@@ -93,7 +93,7 @@ pub(crate) fn mpi_test(cx: &Cx, request: InOut<usize>, flag: Out<c_int>, status:
     let mut handle = request.get();
     if handle == abi::MPI_REQUEST_NULL {
         flag.set(1);
-        status.set(&MPI_Status::EMPTY);
+        status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     let done = cx.world().test(handle)?;
@@ -246,7 +246,7 @@ pub(crate) fn mpi_waitany(
     check_all(cx, requests)?;
     if !requests.iter().any(|handle| is_active(cx, *handle)) {
         indx.set(abi::MPI_UNDEFINED);
-        status.set(&MPI_Status::EMPTY);
+        status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     let mut found = first_complete(cx, requests)?;
@@ -273,7 +273,7 @@ pub(crate) fn mpi_testany(
     if !requests.iter().any(|handle| is_active(cx, *handle)) {
         indx.set(abi::MPI_UNDEFINED);
         flag.set(1);
-        status.set(&MPI_Status::EMPTY);
+        status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     match first_tested(cx, requests)? {
@@ -405,7 +405,7 @@ pub(crate) fn mpi_request_get_status_any(
     if !requests.iter().any(|handle| is_active(cx, *handle)) {
         indx.set(abi::MPI_UNDEFINED);
         flag.set(1);
-        status.set(&MPI_Status::EMPTY);
+        status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     match first_tested(cx, requests)? {

@@ -66,6 +66,8 @@ struct Tally {
     size: i128,
     elements: i128,
     data: Option<(i128, i128)>,
+    /// From the lower to the upper bounds of the children, which may have padding behind their data.
+    span: Option<(i128, i128)>,
     marks: Option<(i128, i128)>,
     align: u8,
     basic: Option<Basic>,
@@ -98,6 +100,8 @@ impl Tally {
         if metrics.size > 0 {
             let true_ub = metrics.true_lb as i128 + metrics.true_extent as i128;
             widen(&mut self.data, low + metrics.true_lb as i128, high + true_ub);
+            let ub = metrics.lb as i128 + metrics.extent as i128;
+            widen(&mut self.span, low + metrics.lb as i128, high + ub);
             self.leaf(metrics.align, metrics.basic);
         }
         if metrics.marked {
@@ -127,8 +131,8 @@ impl Tally {
             (Some((lb, extent)), _) => (lb as i128, extent as i128),
             (None, Some((lb, ub))) => (lb, ub - lb),
             (None, None) => {
-                let align = align as i128;
-                (true_lb, (true_extent + align - 1) / align * align)
+                let (align, (lb, ub)) = (align as i128, self.span.or(self.data).unwrap_or((0, 0)));
+                (lb, (ub - lb + align - 1) / align * align)
             }
         };
         let fits = |value: i128, what: &str| match i64::try_from(value) {

@@ -369,3 +369,14 @@ fn signatures_tell_kinds_and_sizes_apart() {
     let column = Datatype::vector(3, 1, 2, &int()).unwrap();
     assert_eq!(column.sig(), sig(0x209));
 }
+
+#[test]
+fn padding_of_parts_counts_in_the_whole() {
+    let int = Datatype::predefined(0x209).unwrap();
+    // Three blocks of 16 bytes every 25: 66 bytes of data, 68 with padding to the next int.
+    let inner = Datatype::hvector(3, 4, 25, &int).unwrap();
+    assert_eq!((inner.true_extent(), inner.extent()), (66, 68));
+    // The last of the outer blocks ends with the padding of its last part, at 273 + 3 * 68.
+    let outer = Datatype::hvector(2, 3, 273, &inner).unwrap();
+    assert_eq!((outer.true_extent(), outer.extent()), (475, 480));
+}

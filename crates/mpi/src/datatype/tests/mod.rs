@@ -12,6 +12,8 @@ use proptest::prelude::*;
 struct Map {
     entries: Vec<(i64, Basic)>,
     marks: Vec<(i64, i64)>,
+    /// Bounds of the parts, padding included.
+    spans: Vec<(i64, i64)>,
 }
 
 impl Map {
@@ -29,10 +31,12 @@ impl Map {
                 ]
             }
         };
-        Map {
+        let mut map = Map {
             entries,
-            marks: vec![],
-        }
+            ..Map::default()
+        };
+        map.spans = vec![map.true_bounds()];
+        map
     }
 
     fn true_bounds(&self) -> (i64, i64) {
@@ -49,7 +53,8 @@ impl Map {
             let lb = self.marks.iter().map(|mark| mark.0).min().unwrap();
             return (lb, self.marks.iter().map(|mark| mark.1).max().unwrap());
         }
-        let (lb, ub) = self.true_bounds();
+        let lb = self.spans.iter().map(|span| span.0).min().unwrap_or(0);
+        let ub = self.spans.iter().map(|span| span.1).max().unwrap_or(0);
         let align = self
             .entries
             .iter()
@@ -72,6 +77,10 @@ impl Map {
             .extend(other.entries.iter().map(|(at, basic)| (at + disp, *basic)));
         self.marks
             .extend(other.marks.iter().map(|(lb, ub)| (lb + disp, ub + disp)));
+        if other.marks.is_empty() && !other.entries.is_empty() {
+            let (lb, ub) = other.bounds();
+            self.spans.push((lb + disp, ub + disp));
+        }
     }
 
     fn block(&mut self, other: &Map, disp: i64, length: i64) {
