@@ -139,7 +139,9 @@ impl<F: Fabric> World<F> {
     #[cold]
     fn make_board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
         let size = comm.size();
-        if comm.is_inter() || size > MOST_RANKS || size < 2 || self.fabric.common(self.fabric.me()).is_none()
+        if comm.is_inter()
+            || !(2..=MOST_RANKS).contains(&size)
+            || self.fabric.common(self.fabric.me()).is_none()
         {
             self.boards
                 .stands
