@@ -1,5 +1,5 @@
-//! The fast lanes of the four functions that programs call for every message: short messages of predefined
-//! types, when nothing is wrong and nothing else is to be done. Everything else, errors included, takes the
+//! The fast lanes of the four functions that programs call for every message: messages of predefined
+//! types that go or have come at once, when nothing is wrong and nothing else is to be done. Everything else, errors included, takes the
 //! long way through the checks: a lane only ever says "done" or "not here".
 //!
 //! Cost class: fast path. No lock (but at MPI_THREAD_MULTIPLE with several threads), no shared ownership taken,
@@ -9,7 +9,6 @@ use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use farpost_mpi::datatype::Datatype;
-use farpost_mpi::device::wire::{FIRST_BYTES, INLINE_MAX};
 use farpost_mpi::engine::SENT;
 
 use crate::abi::MPI_Status;
@@ -55,13 +54,13 @@ fn lanes() -> Option<&'static Lanes> {
 }
 
 impl Lanes {
-    /// Bytes and class of `count` elements, if they are a short run.
+    /// Bytes and class of `count` elements, if they are one run.
     #[inline(always)]
-    fn bytes(&self, count: i64, datatype: usize, most: usize) -> Option<(usize, u8)> {
+    fn bytes(&self, count: i64, datatype: usize) -> Option<(usize, u8)> {
         let (size, class) = *self.types.get(datatype.wrapping_sub(FIRST_TYPE))?;
         // A negative count is a huge one here.
         let len = (count as u64).saturating_mul(u64::from(size));
-        (size != 0 && len <= most as u64).then_some((len as usize, class))
+        (size != 0 && len <= isize::MAX as u64).then_some((len as usize, class))
     }
 }
 
@@ -80,7 +79,7 @@ pub(crate) unsafe fn send(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype, INLINE_MAX) else {
+    let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
     if tag < 0 || buf.is_null() {
@@ -133,15 +132,14 @@ pub(crate) unsafe fn recv(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else {
+    let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
     if tag < -2 || tag == -1 || source < 0 || buf.is_null() {
         return false;
     }
-    // SAFETY: the program's buffer has `len` bytes, which are ours during the call. Short messages fill at
-    // most a postbox, so the slice need not be longer.
-    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len.min(FIRST_BYTES)) };
+    // SAFETY: the program's buffer has `len` bytes, which are ours during the call.
+    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
     let got = lanes.world.with_comm(comm, |comm| {
         lanes.world.receive_short(comm, source, tag, class, to)
     });
@@ -176,14 +174,14 @@ pub(crate) unsafe fn irecv(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype, usize::MAX) else {
+    let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
     if tag < -2 || tag == -1 || source < 0 || buf.is_null() || request.is_null() {
         return false;
     }
     // SAFETY: as for `recv`.
-    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len.min(FIRST_BYTES)) };
+    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
     let got = lanes.world.with_comm(comm, |comm| {
         lanes.world.received_already(comm, source, tag, class, to)
     });

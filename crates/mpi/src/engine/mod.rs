@@ -89,6 +89,7 @@ pub struct Engine<F: Fabric> {
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
     pub(crate) free_desk: Option<Vec<u32>>,
+    rounds: u32,
     /// Requests that completed since anybody looked: lets waiters of many skip a scan.
     pub(crate) completions: u64,
     /// Faults that belong to no request.
@@ -119,6 +120,7 @@ impl<F: Fabric> Engine<F> {
             offered: Vec::new(),
             copying: Vec::new(),
             free_desk: None,
+            rounds: 0,
             completions: 0,
             faults: Vec::new(),
         }
@@ -205,10 +207,18 @@ impl<F: Fabric> Engine<F> {
             || self.post.control_pending()
     }
 
+    /// As [`progress`](Self::progress), leaving nothing for a later round: before sleeping.
+    pub fn progress_all(&mut self) -> bool {
+        self.rounds = 7;
+        self.progress(true)
+    }
+
     /// Let everything move that can. `eager` takes in messages of senders that have used up their memory
     /// for unexpected ones, if a posted receive could be waiting for what is behind. True: something moved.
     pub fn progress(&mut self, eager: bool) -> bool {
-        let mut moved = self.post.poll_control();
+        // Connections are made once; their packets can wait for a few rounds of messages.
+        self.rounds = self.rounds.wrapping_add(1);
+        let mut moved = self.rounds & 7 == 0 && self.post.poll_control();
         for index in 0..self.post.senders().len() {
             let Some(&peer) = self.post.senders().get(index) else {
                 break;

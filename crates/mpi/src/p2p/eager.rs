@@ -18,6 +18,23 @@ pub enum Mode {
 /// Bytes of a synchronous message that fit beside its request in one postbox.
 const SYNC_BYTES: usize = FIRST_BYTES - 8;
 
+/// Where the bytes of a message come from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    /// One run of memory.
+    Run(&'a [u8]),
+    Payload(&'a Payload),
+}
+
+impl Source<'_> {
+    fn bytes(&self) -> u64 {
+        match self {
+            Source::Run(data) => data.len() as u64,
+            Source::Payload(payload) => payload.bytes(),
+        }
+    }
+}
+
 impl<F: Fabric> Engine<F> {
     /// Try to send a short message from contiguous memory without a request. False: take the long way.
     #[inline(always)]
@@ -108,7 +125,7 @@ impl<F: Fabric> Engine<F> {
     ) -> Result<Option<usize>> {
         if mode == Mode::Standard
             && let Some(data) = buf.contiguous()
-            && self.try_short(peer, &envelope, data)
+            && self.try_eager(peer, &envelope, data)
         {
             return Ok(None);
         }
@@ -145,12 +162,26 @@ impl<F: Fabric> Engine<F> {
             self.post.post(peer, &line, total as u64);
             return true;
         }
-        total as u64 <= self.tunables.eager_max && self.post_blocks(peer, envelope, payload, request)
+        total as u64 <= self.tunables.eager_max
+            && self.post_blocks(peer, envelope, Source::Payload(payload), request)
+    }
+
+    /// Send a message that is one run of memory at once, whatever its way, without a request. False: take
+    /// the long way.
+    #[inline]
+    pub fn try_eager(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        if data.len() <= INLINE_MAX {
+            return self.try_short(peer, envelope, data);
+        }
+        data.len() as u64 <= self.tunables.eager_max
+            && peer != self.me
+            && !self.is_busy[peer.index()]
+            && self.post_blocks(peer, envelope, Source::Run(data), 0)
     }
 
     /// Post a message through blocks, all or nothing.
-    fn post_blocks(&mut self, peer: Peer, envelope: &Envelope, payload: &Payload, request: u64) -> bool {
-        let total = payload.bytes() as usize;
+    fn post_blocks(&mut self, peer: Peer, envelope: &Envelope, from: Source<'_>, request: u64) -> bool {
+        let total = from.bytes() as usize;
         let block_bytes = self.post.block_bytes();
         let pieces = total.div_ceil(block_bytes);
         if pieces > 255 || (self.post.room(peer) as usize) < pieces {
@@ -171,7 +202,10 @@ impl<F: Fabric> Engine<F> {
         let mut at = 0;
         for (index, block) in blocks[..pieces].iter().enumerate() {
             let len = block_bytes.min(total - at);
-            self.fill_block(peer, *block, payload, at as u64, len);
+            match from {
+                Source::Run(data) => self.post.write_block(peer, *block, 0, &data[at..at + len]),
+                Source::Payload(payload) => self.fill_block(peer, *block, payload, at as u64, len),
+            }
             let line = if index == 0 {
                 let mut line = envelope.line(wire::KIND_BLOCK, pieces, 0);
                 line[3] = total as u64;

@@ -67,19 +67,87 @@ impl<F: Fabric> Engine<F> {
             return Short::Nothing;
         };
         let envelope = Envelope::of(&line);
-        let len = wire::inline_bytes(&line);
-        if wire::kind(&line) != wire::KIND_SHORT
-            || envelope.context != context_id
+        if envelope.context != context_id
             || (envelope.tag != tag && tag != crate::engine::context::ANY_TAG)
             || envelope.flags != 0
-            || len > FIRST_BYTES
-            || len > to.len()
             || (envelope.class != class && envelope.class != 0 && class != 0)
         {
             return Short::Other;
         }
+        let len = wire::inline_bytes(&line);
+        if wire::kind(&line) != wire::KIND_SHORT {
+            return self.receive_whole(peer, &line, &envelope, to);
+        }
+        if len > FIRST_BYTES || len > to.len() {
+            return Short::Other;
+        }
         wire::copy_first(&line, &mut to[..len]);
         self.post.consume(peer, 1, len as u64);
+        Short::Got {
+            source: envelope.source as Rank,
+            tag: envelope.tag,
+            len,
+        }
+    }
+
+    /// As [`receive_short`](Self::receive_short), for a message of several postboxes or in blocks, all of which
+    /// are there. Whatever is unusual about it is left to the long way.
+    fn receive_whole(&mut self, peer: Peer, line: &Line, envelope: &Envelope, to: &mut [u8]) -> Short {
+        let count = wire::count(line);
+        let len = match wire::kind(line) {
+            wire::KIND_RUN => {
+                let len = wire::inline_bytes(line);
+                if !(2..=wire::MAX_RUN).contains(&count)
+                    || len > to.len()
+                    || len.saturating_sub(FIRST_BYTES).div_ceil(MORE_BYTES) != count - 1
+                {
+                    return Short::Other;
+                }
+                to[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
+                for (index, part) in to[FIRST_BYTES..len].chunks_mut(MORE_BYTES).enumerate() {
+                    match self.post.peek_ahead(peer, index as u32 + 1) {
+                        Some(more) if wire::kind(&more) == wire::KIND_MORE => {
+                            part.copy_from_slice(&wire::more_payload(&more)[..part.len()]);
+                        }
+                        _ => return Short::Other,
+                    }
+                }
+                len
+            }
+            wire::KIND_BLOCK => {
+                let total = line[3] as usize;
+                if count == 0 || total > to.len() {
+                    return Short::Other;
+                }
+                let mut at = 0;
+                for index in 0..count {
+                    let word = if index == 0 {
+                        line[4]
+                    } else {
+                        match self.post.peek_ahead(peer, index as u32) {
+                            Some(more) if wire::kind(&more) == wire::KIND_PIECE => more[4],
+                            _ => return Short::Other,
+                        }
+                    };
+                    let bytes = (word >> 32) as usize;
+                    if bytes > total - at
+                        || self
+                            .post
+                            .read_block(peer, word as u32, 0, &mut to[at..at + bytes])
+                            .is_err()
+                    {
+                        return Short::Other;
+                    }
+                    at += bytes;
+                }
+                if at != total {
+                    return Short::Other;
+                }
+                total
+            }
+            _ => return Short::Other,
+        };
+        self.post.consume(peer, count as u32, len as u64);
         Short::Got {
             source: envelope.source as Rank,
             tag: envelope.tag,

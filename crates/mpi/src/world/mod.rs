@@ -192,7 +192,7 @@ impl<F: Fabric> World<F> {
             limit = limit.min(Duration::from_millis(10));
         }
         let fabric = Rc::clone(&self.fabric);
-        fabric.sleep(limit, &mut || engine.progress(true));
+        fabric.sleep(limit, &mut || engine.progress_all());
     }
 
     /// The communicator behind a handle.

@@ -92,7 +92,7 @@ impl<F: Fabric> World<F> {
         let Some(peer) = comm.peer(dest) else { return false };
         let context = comm.lane(ContextLane::Messages);
         let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, class, 0);
-        self.engine.borrow_mut().try_short(peer, &envelope, data)
+        self.engine.borrow_mut().try_eager(peer, &envelope, data)
     }
 
     /// Receive a short message from one source into plain memory, if one comes soon and nothing else is to
@@ -109,7 +109,8 @@ impl<F: Fabric> World<F> {
         let peer = comm.peer(source)?;
         let context = comm.lane(ContextLane::Messages);
         let mut engine = self.engine.borrow_mut();
-        let mut polls = if engine.has_duties() { 1 } else { self.quick_polls };
+        let alone = self.active.borrow().is_empty() && !engine.has_duties();
+        let mut polls = if alone { self.quick_polls } else { 1 };
         loop {
             match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
                 Short::Got { source, tag, len } => return Some((source, tag, len)),
@@ -117,10 +118,13 @@ impl<F: Fabric> World<F> {
                 Short::Nothing => {}
             }
             polls -= 1;
-            if polls == 0 || !self.active.borrow().is_empty() {
+            if polls == 0 {
                 return None;
             }
-            std::hint::spin_loop();
+            // A pause costs as much as the message takes, so the first looks do without.
+            if polls & 15 == 0 {
+                std::hint::spin_loop();
+            }
         }
     }
 
