@@ -7,13 +7,14 @@ ROUNDS ?=
 ARGS ?=
 export CARGO
 
-.PHONY: help build install demo test compare clean
+.PHONY: help build install demo test compare docs clean
 
 help:
 	@echo "make demo                 build, run a 2-rank NetPIPE ping-pong, write its plot"
 	@echo "make test                 run every test (installs what tests need, if it may)"
 	@echo "make install PREFIX=dir   install a relocatable tree (default: build/install)"
 	@echo "make compare              measure Farpost next to MPICH, Open MPI and Intel MPI"
+	@echo "make docs                 write docs/reference/mpi.md, the table of MPI functions"
 	@echo "make clean                remove build products (peers in the cache stay)"
 
 build:
@@ -32,6 +33,9 @@ test:
 compare:
 	$(MAKE) --no-print-directory install PREFIX=build/install
 	python3 scripts/compare.py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+
+docs:
+	$(CARGO) run -q -p farpost-apigen -- reference docs/reference/mpi.md
 
 clean:
 	$(CARGO) clean

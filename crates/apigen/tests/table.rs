@@ -135,3 +135,15 @@ fn header_and_reference_have_every_function() {
     }
     assert!(page.contains("664 functions: 649 return an `int` and 15 another type"));
 }
+
+#[test]
+fn reference_page_is_up_to_date() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let bodies = Bodies::scan(&root.join("crates/capi/src/imp")).expect("the bodies");
+    let committed =
+        std::fs::read_to_string(root.join("docs/reference/mpi.md")).expect("docs/reference/mpi.md");
+    assert!(
+        committed == reference::page(&Api::builtin(), &bodies),
+        "docs/reference/mpi.md is out of date: run `make docs` and commit it"
+    );
+}
