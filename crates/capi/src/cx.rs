@@ -1,8 +1,6 @@
 //! The seam between the generated entry points and the library: entering and leaving, handles to objects, and
 //! the way of an error to the program.
 
-#![allow(dead_code)]
-
 use core::ffi::c_int;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -49,8 +47,12 @@ pub(crate) enum Phase {
 pub(crate) enum On {
     Nothing,
     Comm(usize),
+    // Nothing has these handles yet.
+    #[allow(dead_code)]
     Win(usize),
+    #[allow(dead_code)]
     File(usize),
+    #[allow(dead_code)]
     Session(usize),
     /// A request: its communicator's.
     Request,

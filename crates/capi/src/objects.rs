@@ -1,9 +1,6 @@
 //! Objects that exist without communication, by handle: they may be made before MPI_Init and freed after
 //! MPI_Finalize.
 
-// Until every chapter has its bodies.
-#![allow(dead_code)]
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
