@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::SENT;
 
-use crate::abi::MPI_Status;
+use crate::abi::{self, MPI_Status};
 use crate::cx::World;
 use crate::lock;
 
@@ -64,6 +64,12 @@ impl Lanes {
     }
 }
 
+/// Null and the constants that are no addresses: for the whole way, which says what is wrong.
+#[inline(always)]
+fn no_memory(buf: *const c_void) -> bool {
+    buf as usize <= abi::MPI_BUFFER_AUTOMATIC
+}
+
 /// `MPI_Send`, and `MPI_Isend` whose request is then [`SENT`]. True: done.
 ///
 /// # Safety
@@ -82,7 +88,7 @@ pub(crate) unsafe fn send(
     let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
-    if tag < 0 || buf.is_null() {
+    if tag < 0 || no_memory(buf) {
         return false;
     }
     // SAFETY: the program's buffer has `len` bytes, which nobody changes during the call.
@@ -135,7 +141,7 @@ pub(crate) unsafe fn recv(
     let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
-    if tag < -2 || tag == -1 || source < 0 || buf.is_null() {
+    if tag < -2 || tag == -1 || source < 0 || no_memory(buf) {
         return false;
     }
     // SAFETY: the program's buffer has `len` bytes, which are ours during the call.
@@ -177,7 +183,7 @@ pub(crate) unsafe fn irecv(
     let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
-    if tag < -2 || tag == -1 || source < 0 || buf.is_null() || request.is_null() {
+    if tag < -2 || tag == -1 || source < 0 || no_memory(buf) || request.is_null() {
         return false;
     }
     // SAFETY: as for `recv`.

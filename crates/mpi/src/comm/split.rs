@@ -28,8 +28,10 @@ pub const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 /// Words of one rank: color, key, context number to use if it leads, kind of split.
 const WORDS: usize = 4;
-/// Stands for a color that was refused.
-const REFUSED: i64 = i64::MIN;
+/// Whether a color is neither a color nor `MPI_UNDEFINED`.
+fn refused(color: i64) -> bool {
+    color < 0 && color != i64::from(UNDEFINED)
+}
 
 /// The members with my color: their words, in the order of the new group.
 fn chosen(words: &[i64], color: i64) -> Vec<(usize, [i64; WORDS])> {
@@ -117,10 +119,7 @@ impl<F: Fabric> World<F> {
     }
 
     fn split(&self, comm: &Rc<Comm>, color: i32, key: i32, kind: i64) -> Result<Option<Rc<Comm>>> {
-        let color = match color {
-            UNDEFINED | 0.. => i64::from(color),
-            _ => REFUSED,
-        };
+        let color = i64::from(color);
         let mine = [color, i64::from(key), self.new_context() as i64, kind];
         let near = self.gather_local(comm, &mine)?;
         let far = match comm.remote {
@@ -174,10 +173,11 @@ impl<F: Fabric> World<F> {
 fn check(near: &[i64], far: &[i64]) -> Result<()> {
     let sides = [("", near), (" of the other group", far)];
     for (side, words) in sides {
-        let refused = words.chunks_exact(WORDS).position(|w| w[0] == REFUSED);
-        if let Some(rank) = refused {
+        let all = words.chunks_exact(WORDS).enumerate();
+        if let Some((rank, w)) = all.into_iter().find(|(_, w)| refused(w[0])) {
             let text = format!(
-                "color: the one of rank {rank}{side} is negative; colors are 0 or above, or MPI_UNDEFINED"
+                "color={} at rank {rank}{side}: colors are 0 or above, or MPI_UNDEFINED",
+                w[0]
             );
             return Err(Error::new(ErrorClass::ERR_ARG, text));
         }

@@ -32,8 +32,7 @@ impl Graph {
     /// it. Loops, repeated edges and one-way edges are allowed.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG`: more nodes than processes, a bad index. `MPI_ERR_RANK`: an edge to a node that is not
-    /// there.
+    /// `MPI_ERR_ARG`: more nodes than processes, a bad index, an edge to a node that is not there.
     pub fn new(nprocs: u32, index: &[i32], edges: &[Rank]) -> Result<Self> {
         let nodes = index.len();
         if nodes as u64 > u64::from(nprocs) {
@@ -54,7 +53,7 @@ impl Graph {
                     "edges[{at}]={node}: the graph has nodes 0 to {}",
                     nodes as i64 - 1
                 );
-                return Err(Error::new(ErrorClass::ERR_RANK, text));
+                return Err(Error::new(ErrorClass::ERR_ARG, text));
             }
         }
         Ok(Self {

@@ -69,7 +69,7 @@ fn bad_graphs_are_refused() {
     assert_eq!(class(Graph::new(3, &[-1], &[])), ErrorClass::ERR_ARG);
     assert_eq!(class(Graph::new(3, &[1, 3], &[0, 1])), ErrorClass::ERR_ARG);
     let error = Graph::new(3, &[1, 2], &[0, 2]).unwrap_err();
-    assert_eq!(error.class, ErrorClass::ERR_RANK);
+    assert_eq!(error.class, ErrorClass::ERR_ARG);
     assert_eq!(error.message, "edges[1]=2: the graph has nodes 0 to 1");
     assert_eq!(Graph::new(3, &[], &[]).unwrap().map(0), None);
 }
