@@ -145,8 +145,11 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
     let world = cx.world();
     let comm = match on {
         On::Comm(handle) => world.comm(handle),
-        // A request does not say whose it is; almost always it is of this one or of one made from it.
-        On::Request => Some(world.comm_world().clone()),
+        On::Request => Some(
+            world
+                .take_failed_comm()
+                .unwrap_or_else(|| world.comm_world().clone()),
+        ),
         On::Nothing | On::Win(_) | On::File(_) | On::Session(_) => None,
     };
     let comm = comm.unwrap_or_else(|| world.comm_self().clone());

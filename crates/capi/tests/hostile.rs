@@ -1,11 +1,10 @@
 //! Every function of the interface, called with null pointers, senseless numbers and garbage handles: the
 //! program survives, functions that got a bad handle say so, and the library is usable afterwards.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use farpost_apigen::Api;
 use farpost_apigen::model::{Dir, Function, Param};
@@ -18,16 +17,6 @@ const LEFT_OUT: &[&str] = &[
     "MPI_Init_thread",
     "MPI_Session_finalize",
 ];
-
-fn library_dir() -> PathBuf {
-    let mut dir = std::env::current_exe().expect("the path of this test");
-    dir.pop();
-    if dir.join("libmpi_abi.so").exists() {
-        dir
-    } else {
-        dir.parent().expect("target directory").to_owned()
-    }
-}
 
 fn argument(api: &Api, p: &Param, garbage: bool, large: bool) -> String {
     let ty = p.c_type(large);
@@ -146,37 +135,11 @@ fn no_function_dies_of_its_arguments() {
         .filter(|(_, done)| *done)
         .map(|(name, _)| *name)
         .collect();
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile");
-    fs::create_dir_all(&dir).unwrap();
-    fs::write(dir.join("mpi.h"), mpi_abi::api_status::HEADER).unwrap();
-    fs::write(dir.join("hostile.c"), program(&api, &implemented)).unwrap();
-    let library = library_dir().join("libmpi_abi.so");
-    let _ = fs::remove_file(dir.join("libmpi_abi.so.1"));
-    std::os::unix::fs::symlink(&library, dir.join("libmpi_abi.so.1")).unwrap();
-    let cc = Command::new("cc")
-        .args([
-            "-w",
-            "-I.",
-            "hostile.c",
-            "libmpi_abi.so.1",
-            "-Wl,-rpath,$ORIGIN",
-            "-o",
-            "hostile",
-        ])
-        .current_dir(&dir)
-        .status()
-        .unwrap();
-    assert!(cc.success());
-    let output = Command::new("timeout")
-        .args(["300", "./hostile"])
-        .current_dir(&dir)
-        .output()
-        .unwrap();
+    let output = common::run("hostile", &program(&api, &implemented));
     let (said, complained) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
     let tail: Vec<&str> = complained.lines().take(20).collect();
     assert!(output.status.success(), "{said}\n{}", tail.join("\n"));
-    fs::remove_dir_all(&dir).unwrap();
 }

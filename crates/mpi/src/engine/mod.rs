@@ -94,6 +94,8 @@ pub struct Engine<F: Fabric> {
     pub(crate) completions: u64,
     /// Faults that belong to no request.
     pub(crate) faults: Vec<Fault>,
+    /// Context of the last receive that failed: whose error handler hears of it.
+    pub(crate) failed: Option<usize>,
 }
 
 impl<F: Fabric> Engine<F> {
@@ -123,6 +125,7 @@ impl<F: Fabric> Engine<F> {
             rounds: 0,
             completions: 0,
             faults: Vec::new(),
+            failed: None,
         }
     }
 
@@ -193,6 +196,11 @@ impl<F: Fabric> Engine<F> {
         };
         finish(&mut request.status);
         request.complete = true;
+        if request.status.error.is_some()
+            && let Operation::Recv(recv) = &request.operation
+        {
+            self.failed = Some(recv.context);
+        }
         request.operation = Operation::Idle;
         if request.detached {
             self.requests.remove(handle);
