@@ -175,12 +175,19 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     Ok(())
 }
 
+/// A line for people, in one piece however many processes write to the same place.
+fn say(message: &str) {
+    use std::io::Write;
+    let line = format!("farpost: {message}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
 /// End the whole job.
 pub(crate) fn abort(cx: &Cx, code: c_int, message: &str) -> ! {
     match cx.life.job.get() {
         Some(job) => job.abort(code, message),
         None => {
-            eprintln!("farpost: {message}");
+            say(message);
             std::process::exit(farpost_job::exit_status(code))
         }
     }

@@ -401,10 +401,10 @@ impl Job {
             } else {
                 String::new()
             };
-            eprintln!(
-                "farpost: {of}aborted with code {code}{}{message}",
-                if message.is_empty() { "" } else { ": " }
-            );
+            let colon = if message.is_empty() { "" } else { ": " };
+            // In one piece: others may be writing to the same place.
+            let line = format!("farpost: {of}aborted with code {code}{colon}{message}\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
         }
         // SAFETY: signal and alarm take integers; fflush(NULL) may wait for a lock that another thread holds on
         // a stream, for which the alarm ends the process within a second; _exit does not return.

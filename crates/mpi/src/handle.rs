@@ -125,6 +125,21 @@ impl<T> Table<T> {
         Ok(index)
     }
 
+    /// Drop the value of a live handle where it is. False: there is none.
+    #[inline]
+    pub fn discard(&mut self, handle: usize) -> bool {
+        let index = handle & INDEX_MASK;
+        match self.slots.get_mut(index) {
+            Some(slot) if slot.handle == handle => {
+                slot.value = None;
+                slot.handle = next_generation(handle) | EMPTY;
+                self.free.push(index as u32);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The value of a live handle; `None` for anything else.
     #[inline]
     pub fn get(&self, handle: usize) -> Option<&T> {

@@ -63,8 +63,8 @@ pub struct Comm {
     pub attrs: attr::AttrSet,
     pub info: RefCell<Info>,
     pub topology: RefCell<Option<topo::Topology>>,
-    /// Collectives started so far: the tag of the next.
-    pub collectives: Cell<u32>,
+    /// Nonblocking and blocking collectives started so far: the tags of the next.
+    pub collectives: [Cell<u32>; 2],
     /// Buffer for buffered sends on this communicator (MPI-4.1).
     pub buffer: RefCell<Option<crate::world::buffered::Attached>>,
 }
@@ -100,9 +100,11 @@ impl Comm {
     }
 
     /// The tag for the next collective: the same at all ranks, since all start the same ones in order.
-    pub fn next_collective(&self) -> i32 {
-        let number = self.collectives.get();
-        self.collectives.set(number.wrapping_add(1));
-        (number & 0x3fff_ffff) as i32
+    /// Blocking and nonblocking ones do not match each other and are counted apart.
+    pub fn next_collective(&self, blocking: bool) -> i32 {
+        let counter = &self.collectives[usize::from(blocking)];
+        let number = counter.get();
+        counter.set(number.wrapping_add(1));
+        ((number & 0x3fff_ffff) << 1 | u32::from(blocking)) as i32
     }
 }

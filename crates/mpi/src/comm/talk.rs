@@ -257,7 +257,7 @@ impl<F: Fabric> World<F> {
             None => (
                 comm.lane(ContextLane::Collective),
                 comm.slots[1],
-                comm.next_collective(),
+                comm.next_collective(false),
             ),
             Some(tag) => {
                 let (context, slot) = self.making_lane(comm);

@@ -17,7 +17,7 @@ pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) 
             format!(
                 "datatype: the message was sent as {}, the receive says {}",
                 crate::datatype::class_name(class),
-                crate::datatype::class_name(mine)
+                buf.datatype().describe()
             ),
         );
         return (0, Some(error));

@@ -111,7 +111,7 @@ impl<F: Fabric> World<F> {
 
     /// Run a collective to its end.
     pub fn run_collective(&self, comm: &Comm, plan: Plan) -> Result<()> {
-        let mut schedule = Schedule::new(plan, comm.next_collective());
+        let mut schedule = Schedule::new(plan, comm.next_collective(true));
         let via = Via { world: self, comm };
         if schedule.advance(&via)? {
             return Ok(());
@@ -134,7 +134,7 @@ impl<F: Fabric> World<F> {
         let running = Rc::new(CollectiveRequest {
             comm: Rc::clone(comm),
             handle,
-            schedule: RefCell::new(Schedule::new(plan, comm.next_collective())),
+            schedule: RefCell::new(Schedule::new(plan, comm.next_collective(false))),
             making: RefCell::new(making),
             fabric: std::marker::PhantomData,
         });

@@ -46,7 +46,7 @@ pub(super) fn make_comm<F: Fabric>(
         attrs: Default::default(),
         info: RefCell::new(Info::new()),
         topology: RefCell::new(None),
-        collectives: Cell::new(0),
+        collectives: Default::default(),
         buffer: RefCell::new(None),
     }
 }

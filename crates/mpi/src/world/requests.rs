@@ -91,8 +91,39 @@ impl<F: Fabric> World<F> {
         handle == SENT || self.engine.borrow().requests.get(handle).is_some()
     }
 
+    /// The first of `handles` that is neither a live request nor `null`, if there is one.
+    #[inline]
+    pub fn first_not_live(&self, handles: &[usize], null: usize) -> Option<usize> {
+        let engine = self.engine.borrow();
+        handles
+            .iter()
+            .position(|handle| *handle != null && *handle != SENT && engine.requests.get(*handle).is_none())
+    }
+
+    /// Complete and free a request whose status nobody wants, if it is an ordinary one that is complete without
+    /// an error. False: nothing was done.
+    #[inline]
+    pub fn discard_complete(&self, handle: usize) -> bool {
+        if handle == SENT {
+            return true;
+        }
+        if !self.extras.borrow().is_empty() {
+            return false;
+        }
+        let mut engine = self.engine.borrow_mut();
+        match engine.requests.get(handle) {
+            Some(request) if request.complete && request.status.error.is_none() => {
+                engine.requests.discard(handle)
+            }
+            _ => false,
+        }
+    }
+
     /// What kind of request it is.
     pub fn request_kind(&self, handle: usize) -> Special {
+        if self.extras.borrow().is_empty() {
+            return Special::Message;
+        }
         match self.extras.borrow().get(&handle) {
             None => Special::Message,
             Some(Extra::Collective(_)) => Special::Collective,
