@@ -652,6 +652,12 @@ impl Statuses {
         Self(address)
     }
 
+    /// Whether the program wants none.
+    #[inline(always)]
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// Place `at`, below the number of requests.
     pub(crate) fn at(self, at: usize) -> StatusOut {
         StatusOut(if self.0.is_null() {
