@@ -51,3 +51,31 @@ fn errors_are_fatal_unless_the_program_says_otherwise() {
     );
     assert!(said.contains("MPI_COMM_WORLD"), "{said}");
 }
+
+/// A tool defines MPI_X and calls PMPI_X: every call of the program, and no call of the library's, passes it.
+#[test]
+fn a_tool_sees_the_programs_calls() {
+    let output = common::run(
+        "tool",
+        r#"
+#include <mpi.h>
+static int sends, barriers;
+int MPI_Send(const void *b, int n, MPI_Datatype t, int d, int g, MPI_Comm c) { sends++; return PMPI_Send(b, n, t, d, g, c); }
+int MPI_Barrier(MPI_Comm c) { barriers++; return PMPI_Barrier(c); }
+int main(void) {
+    int x = 1, y = 0;
+    MPI_Request request;
+    MPI_Init(0, 0);
+    MPI_Irecv(&y, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
+    MPI_Send(&x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&x, 1, MPI_INT, 0, 0, &y, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    PMPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return sends == 1 && barriers == 1 && y == 1 ? 0 : 10 * sends + barriers;
+}
+"#,
+    );
+    assert!(output.status.success(), "{output:?}");
+}

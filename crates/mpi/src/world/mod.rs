@@ -2,8 +2,8 @@
 //!
 //! All methods take `&self`. No borrow is held across a user's callback, so callbacks may call back.
 
-pub mod board;
 mod blame;
+pub mod board;
 pub mod buffered;
 mod collective;
 mod integers;
