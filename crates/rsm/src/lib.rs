@@ -5,10 +5,12 @@
 
 mod area;
 mod connect;
+mod desk;
 mod pool;
 pub mod postbox;
 
 pub use area::Layout;
+pub use desk::Desk;
 pub use farpost_fabric as fabric;
 pub use postbox::Postboxes;
 

@@ -7,7 +7,7 @@
 //! written last. The rest is the caller's. A postbox is taken when the receiver's count of consumed
 //! postboxes (the ack) passes it; with it the blocks that were posted along are free again.
 
-use crate::area::{DESK_LINES, Layout};
+use crate::area::Layout;
 use crate::pool::Pool;
 use farpost_fabric::{
     Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote, RemoteMemory,
@@ -573,61 +573,5 @@ impl<F: Fabric> Postboxes<F> {
                 );
             }
         }
-    }
-
-    /// My desk: lines in my area that receivers may read and write too. None where the fabric does not map.
-    pub fn my_desk(&mut self) -> Option<Desk<F>> {
-        if !F::MAPPED {
-            return None;
-        }
-        self.ensure_own_area();
-        let memory = self.own_area.clone()?;
-        Some(Desk {
-            memory,
-            offset: self.layout.desk(),
-        })
-    }
-
-    /// The desk of a process that has opened a queue to us.
-    pub fn desk_of(&self, peer: Peer) -> Option<Desk<F>> {
-        if !F::MAPPED {
-            return None;
-        }
-        let rx = self.rx[peer.index()].as_deref()?;
-        Some(Desk {
-            memory: rx.memory.clone(),
-            offset: rx.layout.desk(),
-        })
-    }
-}
-
-/// Lines of an area that owner and receivers both may touch.
-pub struct Desk<F: RemoteMemory> {
-    memory: F::Export,
-    offset: usize,
-}
-
-impl<F: RemoteMemory> Desk<F> {
-    /// Lines on it.
-    pub const LINES: u32 = DESK_LINES as u32;
-
-    fn at(&self, line: u32, word: usize) -> usize {
-        assert!(line < Self::LINES && word < 8);
-        self.offset + line as usize * LINE_BYTES + word * 8
-    }
-
-    /// Load a word of a line.
-    pub fn load(&self, line: u32, word: usize) -> u64 {
-        self.memory.load(self.at(line, word))
-    }
-
-    /// Store a word of a line.
-    pub fn store(&self, line: u32, word: usize, value: u64) {
-        self.memory.store(self.at(line, word), value);
-    }
-
-    /// Add to a word of a line; the value before.
-    pub fn fetch_add(&self, line: u32, word: usize, amount: u64) -> u64 {
-        self.memory.fetch_add(self.at(line, word), amount)
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::context::Held;
 use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
 use crate::{Error, ErrorClass};
 use farpost_fabric::{Direction, Fabric, Line, Peer};
-use farpost_rsm::postbox::Desk;
+use farpost_rsm::Desk;
 
 const CLAIMED: usize = 0;
 const COPIED: usize = 1;

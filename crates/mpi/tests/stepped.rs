@@ -1,7 +1,11 @@
-//! Worlds on a fabric without mapping, in one thread: every byte goes through put, get and fence, and a seed
-//! delays and reorders what is on its way. The protocols cannot lean on shared memory here.
+//! Worlds in one thread, stepped in turns that a seed chooses. On the fabric without mapping every byte goes
+//! through put, get and fence, and the seed delays and reorders what is on its way: the protocols cannot lean
+//! on shared memory there. Shared memory runs the same, with areas as small as they may be.
 
+use farpost_fabric::Fabric;
+use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
+use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll;
 use farpost_mpi::datatype::Datatype;
@@ -18,32 +22,50 @@ const INT64: usize = 0x258;
 const SUM: usize = 0x21;
 
 /// A job of worlds, stepped in turns.
-struct Job {
-    worlds: Vec<World<InProc>>,
-    network: Network,
+struct Job<F: Fabric> {
+    worlds: Vec<World<F>>,
+    /// Lets time pass.
+    step: Box<dyn Fn()>,
     rng: fastrand::Rng,
 }
 
-impl Job {
-    fn new(size: u32, seed: u64, network: &Config, rsm: RsmTunables) -> Self {
-        let config = WorldConfig {
-            rsm,
-            ..WorldConfig::default()
-        };
-        let ends = Network::new(size, seed, network.clone());
-        let network = ends[0].network().clone();
-        let worlds = ends.into_iter().map(|end| World::new(end, config.clone()));
-        Self {
-            worlds: worlds.collect(),
-            network,
-            rng: fastrand::Rng::with_seed(seed),
-        }
+fn config(rsm: &RsmTunables) -> WorldConfig {
+    WorldConfig {
+        rsm: rsm.clone(),
+        ..WorldConfig::default()
     }
+}
 
+fn without_mapping(size: u32, seed: u64, network: &Config, rsm: &RsmTunables) -> Job<InProc> {
+    let ends = Network::new(size, seed, network.clone());
+    let network = ends[0].network().clone();
+    let worlds = ends.into_iter().map(|end| World::new(end, config(rsm)));
+    Job {
+        worlds: worlds.collect(),
+        step: Box::new(move || _ = network.step()),
+        rng: fastrand::Rng::with_seed(seed),
+    }
+}
+
+fn on_shared_memory(size: u32, seed: u64, cma: u64, rsm: &RsmTunables) -> Job<Shm> {
+    let tunables = ShmTunables {
+        cma,
+        ..ShmTunables::default()
+    };
+    let ends = shm_ends(size, &tunables);
+    let worlds = ends.into_iter().map(|end| World::new(end, config(rsm)));
+    Job {
+        worlds: worlds.collect(),
+        step: Box::new(|| ()),
+        rng: fastrand::Rng::with_seed(seed),
+    }
+}
+
+impl<F: Fabric> Job<F> {
     /// Until all `requests` (world and handle) are complete; then take their results.
     fn finish(&mut self, requests: Vec<(usize, usize)>) {
         let mut turns = 0;
-        let open = |worlds: &[World<InProc>]| {
+        let open = |worlds: &[World<F>]| {
             let waiting = requests
                 .iter()
                 .filter(|(who, handle)| !worlds[*who].is_complete(*handle).unwrap());
@@ -53,7 +75,7 @@ impl Job {
             let who = self.rng.usize(0..self.worlds.len());
             self.worlds[who].progress(self.rng.bool());
             for _ in 0..self.rng.u32(0..4) {
-                self.network.step();
+                (self.step)();
             }
             turns += 1;
             assert!(
@@ -110,8 +132,8 @@ fn message(from: usize, to: usize, number: usize) -> Vec<u8> {
 
 /// Everyone sends everyone (also itself) messages of all lengths and modes; receives name their source or
 /// take anybody's.
-fn messages(size: usize, each: usize, seed: u64, network: &Config, rsm: &RsmTunables) {
-    let mut job = Job::new(size as u32, seed, network, rsm.clone());
+fn messages<F: Fabric>(mut job: Job<F>, each: usize, seed: u64) {
+    let size = job.worlds.len();
     let pairs = || (0..size).flat_map(move |from| (0..size).map(move |to| (from, to)));
     let data: Vec<_> = pairs()
         .flat_map(|(from, to)| (0..each).map(move |number| (from, to, number)))
@@ -121,7 +143,7 @@ fn messages(size: usize, each: usize, seed: u64, network: &Config, rsm: &RsmTuna
     // Neighbouring messages change places; of those between the same two with the same tag, none does.
     let mut requests = Vec::new();
     let modes = [Mode::Standard, Mode::Synchronous];
-    let receive = |job: &Job, at: usize, got: &mut Vec<Vec<u8>>| {
+    let receive = |job: &Job<F>, at: usize, got: &mut Vec<Vec<u8>>| {
         let (from, to, number, _) = &data[at];
         let comm = job.worlds[*to].comm_world();
         // With a tag of its own, anybody's message is this one.
@@ -155,7 +177,7 @@ fn messages(size: usize, each: usize, seed: u64, network: &Config, rsm: &RsmTuna
         requests.push((*from, handle));
         if at % 5 == 0 {
             job.worlds[at % size].progress(true);
-            job.network.step();
+            (job.step)();
         }
     }
     for at in 0..data.len() {
@@ -198,58 +220,77 @@ fn small() -> RsmTunables {
 }
 
 #[test]
-fn messages_between_two() {
+fn messages_without_mapping() {
     for seed in 0..25 {
         for network in networks() {
-            messages(2, 12, seed, &network, &small());
-            messages(2, 12, seed, &network, &RsmTunables::default());
+            for rsm in [small(), RsmTunables::default()] {
+                messages(without_mapping(2, seed, &network, &rsm), 12, seed);
+            }
+            messages(without_mapping(3, seed, &network, &small()), 8, seed);
         }
     }
 }
 
 #[test]
-fn messages_among_three() {
+fn messages_on_shared_memory() {
     for seed in 0..25 {
-        for network in networks() {
-            messages(3, 8, seed, &network, &small());
+        for cma in [0, 1] {
+            for size in 1..=4 {
+                messages(on_shared_memory(size, seed, cma, &small()), 8, seed);
+            }
+            messages(on_shared_memory(2, seed, cma, &RsmTunables::default()), 12, seed);
         }
     }
 }
 
 #[test]
-fn collectives() {
+fn collectives_without_mapping() {
     for seed in 0..25 {
         for (network, size) in networks().into_iter().zip([3, 2, 4]) {
-            let mut job = Job::new(size, seed, &network, small());
-            for len in [0usize, 1, 1000] {
-                let values = |who: usize| -> Vec<i64> { (0..len).map(|i| (who * 1000 + i) as i64).collect() };
-                let ours: Vec<_> = (0..size as usize).map(values).collect();
-                let mut sums = vec![vec![0i64; len]; size as usize];
-                let mut requests = Vec::new();
-                for (who, (ours, sum)) in ours.iter().zip(&mut sums).enumerate() {
-                    let world = &job.worlds[who];
-                    let word = || Datatype::predefined(INT64).unwrap();
-                    // SAFETY: finished before the data goes.
-                    let (from, to) = unsafe {
-                        (
-                            SendBuf::new(ours.as_ptr().cast(), len as u64, word()),
-                            RecvBuf::new(sum.as_mut_ptr().cast(), len as u64, word()),
-                        )
-                    };
-                    let comm = world.comm_world();
-                    let op = Op::predefined(SUM).unwrap();
-                    let plan = coll::allreduce(&world.site(comm), Some(from.into()), to.into(), &op).unwrap();
-                    requests.push((who, world.start_collective(comm, plan).unwrap()));
-                    let barrier = coll::barrier(&world.site(comm)).unwrap();
-                    requests.push((who, world.start_collective(comm, barrier).unwrap()));
-                }
-                job.finish(requests);
-                let expected: Vec<i64> = (0..len).map(|i| ours.iter().map(|o| o[i]).sum()).collect();
-                assert!(
-                    sums.iter().all(|sum| *sum == expected),
-                    "seed {seed}, {len} words"
-                );
-            }
+            collectives(without_mapping(size, seed, &network, &small()), seed);
         }
+    }
+}
+
+#[test]
+fn collectives_on_shared_memory() {
+    for seed in 0..25 {
+        for size in 1..=5 {
+            collectives(on_shared_memory(size, seed, 1, &small()), seed);
+        }
+    }
+}
+
+/// Sums and barriers, all under way at once.
+fn collectives<F: Fabric>(mut job: Job<F>, seed: u64) {
+    let size = job.worlds.len();
+    for len in [0usize, 1, 1000] {
+        let values = |who: usize| -> Vec<i64> { (0..len).map(|i| (who * 1000 + i) as i64).collect() };
+        let ours: Vec<_> = (0..size).map(values).collect();
+        let mut sums = vec![vec![0i64; len]; size];
+        let mut requests = Vec::new();
+        for (who, (ours, sum)) in ours.iter().zip(&mut sums).enumerate() {
+            let world = &job.worlds[who];
+            let word = || Datatype::predefined(INT64).unwrap();
+            // SAFETY: finished before the data goes.
+            let (from, to) = unsafe {
+                (
+                    SendBuf::new(ours.as_ptr().cast(), len as u64, word()),
+                    RecvBuf::new(sum.as_mut_ptr().cast(), len as u64, word()),
+                )
+            };
+            let comm = world.comm_world();
+            let op = Op::predefined(SUM).unwrap();
+            let plan = coll::allreduce(&world.site(comm), Some(from.into()), to.into(), &op).unwrap();
+            requests.push((who, world.start_collective(comm, plan).unwrap()));
+            let barrier = coll::barrier(&world.site(comm)).unwrap();
+            requests.push((who, world.start_collective(comm, barrier).unwrap()));
+        }
+        job.finish(requests);
+        let expected: Vec<i64> = (0..len).map(|i| ours.iter().map(|o| o[i]).sum()).collect();
+        assert!(
+            sums.iter().all(|sum| *sum == expected),
+            "seed {seed}, {len} words"
+        );
     }
 }
