@@ -36,7 +36,7 @@ fn shm_without_cross_memory_attach() {
 fn inproc_over_many_seeds() {
     for seed in 0..40 {
         eprintln!("seed {seed}");
-        run_all(&InProcHarness::new(seed), &["memory::mapped"]);
+        run_all(&InProcHarness::new(seed), &["memory::mapped", "memory::common"]);
     }
 }
 
@@ -66,10 +66,11 @@ fn inproc_at_its_extremes() {
         };
         let skipped = [
             "memory::mapped",
+            "memory::common",
             "bulk::get_and_put",
             "bulk::bad_address_is_an_error",
         ];
         run_all(&harness(&patient), &skipped);
-        run_all(&harness(&eager), &["memory::mapped"]);
+        run_all(&harness(&eager), &["memory::mapped", "memory::common"]);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{End, Harness, Outcome, panics, pattern};
 use crate::{
-    Access, Fabric, FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote,
-    RemoteMemory, SegmentId,
+    Access, COMMON_BYTES, Fabric, FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission,
+    Remote, RemoteMemory, SegmentId,
 };
 
 const EVERYONE: Access = Access::Everyone(Permission::ReadWrite);
@@ -376,6 +376,37 @@ pub fn lines_as_a_queue<H: Harness>(harness: &H) -> Outcome {
         }
     });
     Outcome::Held
+}
+
+/// Memory that every process of a host sees from the start: zeroed, one's own to write, others' to read.
+pub fn common<H: Harness>(harness: &H) -> Outcome {
+    const SIZE: u32 = 3;
+    let skipped = harness.run(SIZE, async |end: &End<H::Fabric>| {
+        assert!(end.fabric.common(Peer(SIZE)).is_none());
+        let Some(mine) = end.fabric.common(end.fabric.me()) else {
+            assert!(end.others().all(|p| end.fabric.common(p).is_none()));
+            return end.skip();
+        };
+        assert_eq!(LocalMemory::len(&mine), COMMON_BYTES);
+        let mut all = vec![1; COMMON_BYTES];
+        mine.read(0, &mut all);
+        assert!(all.iter().all(|b| *b == 0));
+        end.barrier().await;
+        let lines = COMMON_BYTES / LINE_BYTES;
+        for i in 0..lines {
+            mine.store_line(i * LINE_BYTES, &[(i as u64) << 8 | u64::from(end.me()) + 1; 8]);
+        }
+        for peer in end.others() {
+            let theirs = end.fabric.common(peer).unwrap();
+            for i in 0..lines {
+                let wanted = (i as u64) << 8 | u64::from(peer.0) + 1;
+                end.until("a line", || theirs.load(i * LINE_BYTES) == wanted)
+                    .await;
+                assert_eq!(theirs.load_line(i * LINE_BYTES), [wanted; 8]);
+            }
+        }
+    });
+    Outcome::unless_skipped(skipped, "this fabric has no common memory")
 }
 
 /// Where the fabric maps, an import is plain memory; where not, it says so.

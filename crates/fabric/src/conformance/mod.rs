@@ -8,7 +8,7 @@
 //! ```
 //! use farpost_fabric::conformance::{self, InProcHarness};
 //! let harness = InProcHarness::new(7);
-//! conformance::run_all(&harness, &["memory::mapped"]);
+//! conformance::run_all(&harness, &["memory::mapped", "memory::common"]);
 //! ```
 
 mod bulk;
@@ -57,6 +57,7 @@ cases! {
     memory::own_segment,
     memory::lines_as_a_queue,
     memory::mapped,
+    memory::common,
     packets::once_in_order,
     packets::full_is_said,
     packets::high_passes_low,
