@@ -393,13 +393,14 @@ pub fn common<H: Harness>(harness: &H) -> Outcome {
         assert!(all.iter().all(|b| *b == 0));
         end.barrier().await;
         let lines = COMMON_BYTES / LINE_BYTES;
+        let value = |i: usize, of: Peer| i as u64 * 256 + u64::from(of.0) + 1;
         for i in 0..lines {
-            mine.store_line(i * LINE_BYTES, &[(i as u64) << 8 | u64::from(end.me()) + 1; 8]);
+            mine.store_line(i * LINE_BYTES, &[value(i, end.fabric.me()); 8]);
         }
         for peer in end.others() {
             let theirs = end.fabric.common(peer).unwrap();
             for i in 0..lines {
-                let wanted = (i as u64) << 8 | u64::from(peer.0) + 1;
+                let wanted = value(i, peer);
                 end.until("a line", || theirs.load(i * LINE_BYTES) == wanted)
                     .await;
                 assert_eq!(theirs.load_line(i * LINE_BYTES), [wanted; 8]);
