@@ -84,6 +84,10 @@ pub trait Lines {
     fn line(&self, number: u32) -> Line;
     /// Store the first `words` words of a line (1 to 8), the first one last.
     fn put(&self, number: u32, line: &Line, words: usize);
+    /// A hint that a line will be read soon.
+    fn prefetch(&self, _number: u32) {}
+    /// A hint that a line will be written soon.
+    fn prefetch_write(&self, _number: u32) {}
 }
 
 /// [`Lines`] of a memory that has no better way.

@@ -15,6 +15,9 @@ use farpost_fabric::{
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+/// How many postboxes ahead lines are fetched: enough to hide the way between two cores in a burst.
+const AHEAD: u32 = 6;
+
 /// The sender's end of a queue: where its postboxes and blocks go.
 pub(crate) enum Outlet<F: RemoteMemory> {
     /// My own exported area, which the receiver maps, and the queue in it.
@@ -125,6 +128,7 @@ impl<F: Fabric> Tx<F> {
         match &self.outlet {
             Outlet::Own(_, lines) => {
                 lines.put(number, line, words);
+                lines.prefetch_write(number.wrapping_add(AHEAD));
                 Ok(())
             }
             Outlet::Far(memory) => {
@@ -362,9 +366,9 @@ impl<F: Fabric> Postboxes<F> {
         }
     }
 
-    /// Post a postbox that refers to `block`: the block's bytes are there before the postbox is, and the
-    /// block is free again when the postbox is consumed.
-    pub fn post_block(&mut self, peer: Peer, line: &Line, block: u32, bytes: u64) {
+    /// Post a postbox that refers to bytes written to a block: they are there before the postbox is. With the
+    /// last such postbox the block is given along, and is free again when that one is consumed.
+    pub fn post_block(&mut self, peer: Peer, line: &Line, last_of: Option<u32>, bytes: u64) {
         let tx = self.tx[peer.index()]
             .as_deref_mut()
             .expect("room was asked first");
@@ -375,7 +379,9 @@ impl<F: Fabric> Postboxes<F> {
             self.fabric.record_fault(Fault { peer, error });
             return;
         }
-        tx.blocks.push_back((tx.head, block));
+        if let Some(block) = last_of {
+            tx.blocks.push_back((tx.head, block));
+        }
         self.post(peer, line, bytes);
     }
 
@@ -426,6 +432,7 @@ impl<F: Fabric> Postboxes<F> {
         let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
             return;
         };
+        rx.lines.prefetch(rx.tail.wrapping_add(count + AHEAD));
         rx.tail = rx.tail.wrapping_add(count);
         rx.owed += count;
         rx.counted.postboxes += u64::from(count);

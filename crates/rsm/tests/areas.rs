@@ -148,7 +148,7 @@ fn blocks_are_recycled<H: Harness>(harness: &H) {
                     let bytes = [round * 16 + i as u8; 1024];
                     talk.boxes.write_block(peer, block, 0, &bytes);
                     let line = [0, u64::from(block), 0, 0, 0, 0, 0, 0];
-                    talk.boxes.post_block(peer, &line, block, 1024);
+                    talk.boxes.post_block(peer, &line, Some(block), 1024);
                 }
                 let last = talk.boxes.take_block(peer).unwrap();
                 assert_eq!(talk.boxes.take_block(peer), None);

@@ -260,7 +260,7 @@ fn length_and_block_words<F: Open>() {
         let block = boxes.take_block(peer).unwrap();
         boxes.write_block(peer, block, 0, &[5; 1024]);
         let line = [0, 3000, u64::from(block), 1024, 0, 0, 0, 0];
-        boxes.post_block(peer, &line, block, 1024);
+        boxes.post_block(peer, &line, Some(block), 1024);
         job.ends[0].settle();
         let (area, queue, _) = job.ends[0].area();
         area.store(queue + LINE_BYTES + 8 * word, value);

@@ -381,7 +381,7 @@ fn blocks_are_handed_over() {
                 if let Some(block) = sender.take_block(RECEIVER) {
                     sender.write_block(RECEIVER, block, 0, &[number; BLOCK_BYTES]);
                     let line = [0, 0, 0, 0, 0, 0, 0, u64::from(block) << 8 | u64::from(number)];
-                    sender.post_block(RECEIVER, &line, block, 0);
+                    sender.post_block(RECEIVER, &line, Some(block), 0);
                     posted += 1;
                 }
             }

@@ -238,6 +238,24 @@ impl Lines for MappedLines {
         }
         a.store(line[0], Ordering::Release);
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch(&self, number: u32) {
+        let line = std::ptr::from_ref(self.at(number)).cast::<i8>();
+        // SAFETY: a hint; it changes nothing and cannot fault.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line) };
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch_write(&self, number: u32) {
+        let line = std::ptr::from_ref(self.at(number));
+        // SAFETY: a hint; it changes nothing, cannot fault, and is a no-operation where it is not known.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
+    }
 }
 
 impl LocalMemory for Mapping {

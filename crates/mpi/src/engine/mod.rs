@@ -22,7 +22,7 @@ farpost_tunables::tunables! {
     /// Tunables of the message engine.
     pub struct EngineTunables {
         /// Messages up to this size are sent at once, through blocks; longer ones wait for their receive and then move in one copy where the system permits.
-        eager_max: "FARPOST_EAGER_MAX" = 16 << 10, 0..=1 << 20, "bytes";
+        eager_max: "FARPOST_EAGER_MAX" = 64 << 10, 0..=1 << 20, "bytes";
         /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
         /// Smallest and largest piece that sender and receiver claim when both copy a long message: the smallest.
@@ -90,6 +90,8 @@ pub struct Engine<F: Fabric> {
     pub(crate) copying: Vec<usize>,
     pub(crate) free_desk: Option<Vec<u32>>,
     rounds: u32,
+    /// Polls for something that a sender is just writing.
+    pub(crate) patience: u32,
     /// Requests that completed since anybody looked: lets waiters of many skip a scan.
     pub(crate) completions: u64,
     /// Faults that belong to no request.
@@ -103,8 +105,11 @@ impl<F: Fabric> Engine<F> {
     pub fn new(fabric: Rc<F>, rsm: &farpost_rsm::RsmTunables, mut tunables: EngineTunables) -> Self {
         let size = fabric.size() as usize;
         let post = Postboxes::new(Rc::clone(&fabric), rsm);
-        // An eager message is posted whole or not at all: it must fit.
-        tunables.eager_max = tunables.eager_max.min(post.bytes_at_once());
+        // An eager message is posted whole or not at all: it must fit, blocks and postboxes.
+        let in_pieces = crate::p2p::bytes_in_pieces(post.block_bytes(), post.slots());
+        tunables.eager_max = tunables.eager_max.min(post.bytes_at_once()).min(in_pieces);
+        let (cores, processes) = fabric.cores_and_processes();
+        let patience = if processes <= cores { 4096 } else { 4 };
         Self {
             post,
             me: fabric.me(),
@@ -123,6 +128,7 @@ impl<F: Fabric> Engine<F> {
             copying: Vec::new(),
             free_desk: None,
             rounds: 0,
+            patience,
             completions: 0,
             faults: Vec::new(),
             failed: None,

@@ -18,6 +18,22 @@ pub enum Mode {
 /// Bytes of a synchronous message that fit beside its request in one postbox.
 const SYNC_BYTES: usize = FIRST_BYTES - 8;
 
+/// Smallest and largest piece in which a message goes through blocks, and the most pieces of one message.
+const PIECE_MIN: usize = 1024;
+const PIECE_MAX: usize = 4096;
+const PIECES_MAX: usize = 64;
+
+/// Bytes of the longest message whose pieces surely find room in a queue of `slots` postboxes, of which half
+/// may be waiting for an ack.
+pub(crate) fn bytes_in_pieces(block: usize, slots: u32) -> u64 {
+    let piece = if block.is_multiple_of(PIECE_MAX) {
+        PIECE_MAX
+    } else {
+        block
+    };
+    (slots as u64 / 2).min(PIECES_MAX as u64) * piece as u64
+}
+
 /// Where the bytes of a message come from.
 #[derive(Clone, Copy)]
 enum Source<'a> {
@@ -183,12 +199,19 @@ impl<F: Fabric> Engine<F> {
     fn post_blocks(&mut self, peer: Peer, envelope: &Envelope, from: Source<'_>, request: u64) -> bool {
         let total = from.bytes() as usize;
         let block_bytes = self.post.block_bytes();
-        let pieces = total.div_ceil(block_bytes);
-        if pieces > 255 || (self.post.room(peer) as usize) < pieces {
+        // The receiver empties one piece while the next is being filled.
+        let piece = (total / 4).next_power_of_two().clamp(PIECE_MIN, PIECE_MAX);
+        let piece = if block_bytes.is_multiple_of(piece) {
+            piece
+        } else {
+            block_bytes
+        };
+        let (count, pieces) = (total.div_ceil(block_bytes), total.div_ceil(piece));
+        if pieces > PIECES_MAX || (self.post.room(peer) as usize) < pieces {
             return false;
         }
-        let mut blocks = [0; 255];
-        for taken in 0..pieces {
+        let mut blocks = [0; PIECES_MAX];
+        for taken in 0..count {
             match self.post.take_block(peer) {
                 Some(block) => blocks[taken] = block,
                 None => {
@@ -200,35 +223,46 @@ impl<F: Fabric> Engine<F> {
             }
         }
         let mut at = 0;
-        for (index, block) in blocks[..pieces].iter().enumerate() {
-            let len = block_bytes.min(total - at);
+        for index in 0..pieces {
+            let (block, offset) = (blocks[at / block_bytes], at % block_bytes);
+            let len = piece.min(total - at);
             match from {
-                Source::Run(data) => self.post.write_block(peer, *block, 0, &data[at..at + len]),
-                Source::Payload(payload) => self.fill_block(peer, *block, payload, at as u64, len),
+                Source::Run(data) => self.post.write_block(peer, block, offset, &data[at..at + len]),
+                Source::Payload(payload) => self.fill_block(peer, block, offset, payload, at as u64, len),
             }
-            let line = if index == 0 {
+            let mut line = if index == 0 {
                 let mut line = envelope.line(wire::KIND_BLOCK, pieces, 0);
                 line[3] = total as u64;
-                line[4] = wire::piece(*block, len);
                 line[5] = request;
                 line
             } else {
                 let mut line = [0; 8];
                 line[0] = u64::from(wire::KIND_PIECE) << 32;
-                line[4] = wire::piece(*block, len);
                 line
             };
-            self.post.post_block(peer, &line, *block, len as u64);
+            line[4] = wire::piece(block, len);
+            line[6] = offset as u64;
             at += len;
+            let last = at == total || at.is_multiple_of(block_bytes);
+            self.post
+                .post_block(peer, &line, last.then_some(block), len as u64);
         }
         true
     }
 
     /// Copy `len` packed bytes from position `at` into a block.
-    pub(crate) fn fill_block(&mut self, peer: Peer, block: u32, payload: &Payload, at: u64, len: usize) {
+    pub(crate) fn fill_block(
+        &mut self,
+        peer: Peer,
+        block: u32,
+        offset: usize,
+        payload: &Payload,
+        at: u64,
+        len: usize,
+    ) {
         if let Some(data) = payload.contiguous() {
             self.post
-                .write_block(peer, block, 0, &data[at as usize..at as usize + len]);
+                .write_block(peer, block, offset, &data[at as usize..at as usize + len]);
             return;
         }
         let mut packed = [0; 4096];
@@ -237,7 +271,7 @@ impl<F: Fabric> Engine<F> {
             let want = packed.len().min(len - done);
             let n = payload.pack(at + done as u64, &mut packed[..want]);
             assert!(n > 0, "a payload gave fewer bytes than it said");
-            self.post.write_block(peer, block, done, &packed[..n]);
+            self.post.write_block(peer, block, offset + done, &packed[..n]);
             done += n;
         }
     }

@@ -9,5 +9,6 @@ mod rendezvous;
 mod stream;
 
 pub use eager::Mode;
+pub(crate) use eager::bytes_in_pieces;
 pub use probe::Matched;
 pub use receive::Short;

@@ -121,19 +121,14 @@ impl<F: Fabric> Engine<F> {
                 }
                 let mut at = 0;
                 for index in 0..count {
-                    let word = if index == 0 {
-                        line[4]
-                    } else {
-                        match self.post.peek_ahead(peer, index as u32) {
-                            Some(more) if wire::kind(&more) == wire::KIND_PIECE => more[4],
-                            _ => return Short::Other,
-                        }
+                    let Some((word, offset)) = self.piece_soon(peer, line, index) else {
+                        return Short::Other;
                     };
                     let bytes = (word >> 32) as usize;
                     if bytes > total - at
                         || self
                             .post
-                            .read_block(peer, word as u32, 0, &mut to[at..at + bytes])
+                            .read_block(peer, word as u32, offset as usize, &mut to[at..at + bytes])
                             .is_err()
                     {
                         return Short::Other;
@@ -153,6 +148,21 @@ impl<F: Fabric> Engine<F> {
             tag: envelope.tag,
             len,
         }
+    }
+
+    /// Words 4 and 6 of piece `index` of the message that begins with `line`. The sender is writing it, so it is
+    /// waited for, but not for long.
+    #[inline]
+    fn piece_soon(&self, peer: Peer, line: &Line, index: usize) -> Option<(u64, u64)> {
+        if index == 0 {
+            return Some((line[4], line[6]));
+        }
+        for _ in 0..self.patience {
+            if let Some(more) = self.post.peek_ahead(peer, index as u32) {
+                return (wire::kind(&more) == wire::KIND_PIECE).then_some((more[4], more[6]));
+            }
+        }
+        None
     }
 
     /// Start a receive.
@@ -301,11 +311,11 @@ impl<F: Fabric> Engine<F> {
             return false;
         }
         // All pieces must be there; nothing is taken before.
-        let mut list = [(0u32, 0usize); 255];
+        let mut list = [(0u32, 0usize, 0usize); 255];
         let mut sum = 0;
         for (index, entry) in list[..pieces].iter_mut().enumerate() {
-            let word = if index == 0 {
-                line[4]
+            let (word, offset) = if index == 0 {
+                (line[4], line[6])
             } else {
                 let Some(more) = self.post.peek_ahead(peer, index as u32) else {
                     return false;
@@ -314,9 +324,9 @@ impl<F: Fabric> Engine<F> {
                     self.condemn(peer, "the kind of a piece", u64::from(wire::kind(&more)));
                     return false;
                 }
-                more[4]
+                (more[4], more[6])
             };
-            *entry = (word as u32, (word >> 32) as usize);
+            *entry = (word as u32, offset as usize, (word >> 32) as usize);
             sum += word >> 32;
         }
         if sum != total {
@@ -345,8 +355,9 @@ impl<F: Fabric> Engine<F> {
             None => {
                 let mut data = vec![0; total as usize].into_boxed_slice();
                 let mut at = 0;
-                for (block, len) in list {
-                    if let Err(error) = self.post.read_block(peer, *block, 0, &mut data[at..at + len]) {
+                for (block, offset, len) in list {
+                    let to = &mut data[at..at + len];
+                    if let Err(error) = self.post.read_block(peer, *block, *offset, to) {
                         self.post.condemn(peer, error);
                         self.fail_peer(peer);
                         return false;
@@ -367,7 +378,7 @@ impl<F: Fabric> Engine<F> {
         handle: usize,
         envelope: &Envelope,
         total: u64,
-        list: &[(u32, usize)],
+        list: &[(u32, usize, usize)],
     ) -> bool {
         let Some(Request {
             operation: Operation::Recv(recv),
@@ -380,9 +391,9 @@ impl<F: Fabric> Engine<F> {
         let (mut wanted, error) = fit(&buf, envelope.class, total);
         let bytes = wanted;
         let mut at = 0;
-        for (block, len) in list {
+        for (block, offset, len) in list {
             let n = (*len as u64).min(wanted) as usize;
-            if let Err(error) = self.read_piece(peer, *block, n, &mut buf, at) {
+            if let Err(error) = self.read_piece(peer, (*block, *offset, n), &mut buf, at) {
                 self.post.condemn(peer, error.clone());
                 let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
                 self.complete(handle, |status| status.error = Some(error));
@@ -396,25 +407,25 @@ impl<F: Fabric> Engine<F> {
         true
     }
 
-    /// Copy `len` bytes of a block to position `at` of a receive buffer.
+    /// Copy a piece (block, offset in it, bytes) to position `at` of a receive buffer.
     pub(crate) fn read_piece(
         &self,
         peer: Peer,
-        block: u32,
-        len: usize,
+        (block, offset, len): (u32, usize, usize),
         buf: &mut RecvBuf,
         at: u64,
     ) -> std::result::Result<(), farpost_fabric::FabricError> {
         if let Some(whole) = buf.contiguous_mut() {
             return self
                 .post
-                .read_block(peer, block, 0, &mut whole[at as usize..at as usize + len]);
+                .read_block(peer, block, offset, &mut whole[at as usize..at as usize + len]);
         }
         let mut packed = [0; 4096];
         let mut done = 0;
         while done < len {
             let n = packed.len().min(len - done);
-            self.post.read_block(peer, block, done, &mut packed[..n])?;
+            self.post
+                .read_block(peer, block, offset + done, &mut packed[..n])?;
             buf.unpack(at + done as u64, &packed[..n]);
             done += n;
         }

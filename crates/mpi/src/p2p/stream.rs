@@ -82,12 +82,12 @@ impl<F: Fabric> Engine<F> {
             };
             let len = (self.post.block_bytes() as u64).min(wanted - sent);
             if let Some(block) = block {
-                self.fill_block(peer, block, &send.payload, sent, len as usize);
+                self.fill_block(peer, block, 0, &send.payload, sent, len as usize);
                 let mut line = [0; 8];
                 line[0] = u64::from(wire::KIND_DATA) << 32;
                 line[3] = remote;
                 line[4] = wire::piece(block, len as usize);
-                self.post.post_block(peer, &line, block, len);
+                self.post.post_block(peer, &line, Some(block), len);
                 send.state = SendState::Streaming {
                     remote,
                     sent: sent + len,
@@ -136,7 +136,7 @@ impl<F: Fabric> Engine<F> {
                 return false;
             }
         };
-        if let Err(error) = self.read_piece(peer, block, len as usize, &mut buf, at) {
+        if let Err(error) = self.read_piece(peer, (block, 0, len as usize), &mut buf, at) {
             self.post.condemn(peer, error);
             self.fail_peer(peer);
             return false;

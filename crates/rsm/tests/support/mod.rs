@@ -127,7 +127,7 @@ impl<F: Fabric> Talk<F> {
             self.boxes.write_block(to, block, cut, &part[cut..]);
             self.boxes.write_block(to, block, 0, &part[..cut]);
             let line = [0, total as u64, u64::from(block), len as u64, 0, 0, 0, 0];
-            self.boxes.post_block(to, &line, block, len as u64);
+            self.boxes.post_block(to, &line, Some(block), len as u64);
             message.sent += len;
             if message.sent < total {
                 return true;
