@@ -24,6 +24,7 @@ pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod pack;
+mod peer;
 pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod status;

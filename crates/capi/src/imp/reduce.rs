@@ -7,8 +7,8 @@ use farpost_mpi::op::{self, Predefined};
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use super::blocks::{in_place, role, whole};
-use super::board;
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
+use super::{board, peer};
 use crate::args::Counts;
 use crate::cx::{CommRef, Cx, OpRef, TypeRef};
 
@@ -116,9 +116,12 @@ unsafe fn allreduce(
 }
 
 three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
-    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
-    // SAFETY: the buffers are there for the call.
-    |cx, comm| unsafe { board::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op) }?);
+sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
+// SAFETY: the buffers are there for the call.
+|cx, comm| unsafe {
+    board::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op)?
+        || peer::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op)?
+});
 
 unsafe fn scan(
     cx: &'static Cx,

@@ -18,6 +18,10 @@ farpost_tunables::tunables! {
         /// Largest vector that two ranks reduce whole in MPI_Allreduce and MPI_Reduce: halving it receives no
         /// fewer bytes and takes two exchanges, so it pays only when the vector leaves the cache.
         pair_whole_max: "FARPOST_COLL_PAIR_WHOLE_MAX" = 512 << 10, 0..=1 << 40, "bytes";
+        /// Smallest blocking MPI_Allreduce in which every rank reads from and writes to the others' buffers itself, where the system permits that: no message is sent.
+        allreduce_peer_min: "FARPOST_COLL_ALLREDUCE_PEER_MIN" = 128 << 10, 4096..=1 << 40, "bytes";
+        /// Piece in which a rank reads another's buffer to reduce it: it has to stay in the cache.
+        allreduce_peer_chunk: "FARPOST_COLL_ALLREDUCE_PEER_CHUNK" = 128 << 10, 4096..=1 << 30, "bytes";
         /// Algorithm of MPI_Reduce: 0 chooses by size, 1 binomial tree, 2 direct reduce-scatter and gather.
         reduce: "FARPOST_COLL_REDUCE" = 0, 0..=2, "algorithm";
         /// Largest MPI_Reduce done along a binomial tree.

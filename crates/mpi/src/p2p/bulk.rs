@@ -22,6 +22,32 @@ unsafe fn run<F: Fabric>(fabric: &F, descriptor: &Descriptor) -> Result<(), Fabr
     }
 }
 
+/// Fill `to` from `remote` in `peer`.
+pub(crate) fn get<F: Fabric>(fabric: &F, peer: Peer, remote: u64, to: &mut [u8]) -> Result<(), FabricError> {
+    let descriptor = Descriptor {
+        peer,
+        direction: Direction::Get,
+        local: to.as_mut_ptr().expose_provenance(),
+        remote: remote as usize,
+        len: to.len(),
+    };
+    // SAFETY: `to` is writable memory that nobody else uses until this returns.
+    unsafe { run(fabric, &descriptor) }
+}
+
+/// Copy `from` to `remote` in `peer`.
+pub(crate) fn put<F: Fabric>(fabric: &F, peer: Peer, remote: u64, from: &[u8]) -> Result<(), FabricError> {
+    let descriptor = Descriptor {
+        peer,
+        direction: Direction::Put,
+        local: from.as_ptr().expose_provenance(),
+        remote: remote as usize,
+        len: from.len(),
+    };
+    // SAFETY: `from` is memory that nobody changes until this returns.
+    unsafe { run(fabric, &descriptor) }
+}
+
 impl RecvBuf {
     /// Fill `len` bytes at `at` of a buffer that is one run from `remote` in `peer`.
     pub(crate) fn fill_part_from_peer<F: Fabric>(

@@ -19,8 +19,8 @@ pub enum Mode {
 const SYNC_BYTES: usize = FIRST_BYTES - 8;
 
 /// Smallest and largest piece in which a message goes through blocks, and the most pieces of one message.
-const PIECE_MIN: usize = 1024;
-const PIECE_MAX: usize = 4096;
+const PIECE_MIN: usize = 8192;
+const PIECE_MAX: usize = 8192;
 const PIECES_MAX: usize = 64;
 
 /// Bytes of the longest message whose pieces surely find room in a queue of `slots` postboxes, of which half

@@ -1,6 +1,6 @@
 //! Point-to-point communication (MPI-5.0 chapter 3): one protocol event per file.
 
-mod bulk;
+pub(crate) mod bulk;
 mod eager;
 mod own;
 mod probe;

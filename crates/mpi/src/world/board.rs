@@ -217,6 +217,38 @@ impl<F: Fabric> World<F> {
         Ok(true)
     }
 
+    /// Whether this process can read the memory of every other rank of `comm`.
+    pub fn reads_all(&self, comm: &Comm) -> bool {
+        comm.local.iter().all(|pid| {
+            let peer = Peer(pid);
+            peer == self.fabric.me() || self.fabric.can_transfer(peer)
+        })
+    }
+
+    /// Read the memory of a rank of `comm` at an address that it has shown.
+    pub fn read_rank(&self, comm: &Comm, rank: Rank, address: u64, to: &mut [u8]) -> Result<()> {
+        let peer = comm.local.pid(rank).map(Peer).ok_or_else(|| {
+            Error::new(
+                ErrorClass::ERR_INTERN,
+                format!("rank {rank} is not there to be read"),
+            )
+        })?;
+        crate::p2p::bulk::get(&*self.fabric, peer, address, to)
+            .map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
+    }
+
+    /// Write to the memory of a rank of `comm` at an address that it has shown.
+    pub fn write_rank(&self, comm: &Comm, rank: Rank, address: u64, from: &[u8]) -> Result<()> {
+        let peer = comm.local.pid(rank).map(Peer).ok_or_else(|| {
+            Error::new(
+                ErrorClass::ERR_INTERN,
+                format!("rank {rank} is not there to be written to"),
+            )
+        })?;
+        crate::p2p::bulk::put(&*self.fabric, peer, address, from)
+            .map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
+    }
+
     /// Wait until the line shows `step`.
     #[inline]
     fn wait_line(&self, lines: &<F::Export as LocalMemory>::Lines, number: u32, step: u32) -> Result<()> {
