@@ -8,6 +8,7 @@
 use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use farpost_mpi::buffer::RecvBuf;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::SENT;
 
@@ -23,6 +24,8 @@ struct Lanes {
     world: &'static World,
     /// Size (0: not here) and class of the predefined types that are one run of bytes.
     types: [(u8, u8); 256],
+    /// The same types.
+    datatypes: Vec<Option<Datatype>>,
 }
 
 static LANES: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
@@ -30,16 +33,25 @@ static LANES: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
 /// Open the lanes: MPI is initialised.
 pub(crate) fn open(world: &'static World) {
     let mut types = [(0, 0); 256];
+    let mut datatypes = vec![None; 256];
     for (offset, entry) in types.iter_mut().enumerate() {
         if let Some(ty) = Datatype::predefined(FIRST_TYPE + offset)
             && ty.is_contiguous()
             && ty.true_lb() == 0
         {
             *entry = (ty.size() as u8, ty.sig());
+            datatypes[offset] = Some(ty);
         }
     }
     // Never freed: another thread may be looking at it when MPI ends.
-    LANES.store(Box::leak(Box::new(Lanes { world, types })), Ordering::Release);
+    LANES.store(
+        Box::leak(Box::new(Lanes {
+            world,
+            types,
+            datatypes,
+        })),
+        Ordering::Release,
+    );
 }
 
 /// Close the lanes: MPI is finalised.
@@ -163,7 +175,7 @@ pub(crate) unsafe fn recv(
     true
 }
 
-/// `MPI_Irecv`, of a message that is there. True: done.
+/// `MPI_Irecv`. True: done.
 ///
 /// # Safety
 /// As for MPI_Irecv.
@@ -183,13 +195,23 @@ pub(crate) unsafe fn irecv(
     let Some((len, class)) = lanes.bytes(count, datatype) else {
         return false;
     };
-    if tag < -2 || tag == -1 || source < 0 || no_memory(buf) || request.is_null() {
+    if tag < -2 || tag == -1 || source < -1 || no_memory(buf) || request.is_null() {
         return false;
     }
-    // SAFETY: as for `recv`.
-    let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
-    let got = lanes.world.with_comm(comm, |comm| {
-        lanes.world.received_already(comm, source, tag, class, to)
+    let world = lanes.world;
+    let got = world.with_comm(comm, |comm| {
+        if source >= 0 {
+            // SAFETY: as for `recv`; the slice goes before anything is posted.
+            let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
+            if let Some(handle) = world.received_already(comm, source, tag, class, to) {
+                return Some(handle);
+            }
+            comm.peer(source)?;
+        }
+        let datatype = lanes.datatypes[datatype - FIRST_TYPE].clone()?;
+        // SAFETY: the program leaves the buffer alone until the request completes.
+        let buf = unsafe { RecvBuf::new(buf.cast(), count as u64, datatype) };
+        world.irecv(comm, buf, source, tag).ok()
     });
     match got {
         Some(Some(handle)) => {
