@@ -63,6 +63,7 @@ impl Kind {
 struct Slot<T> {
     /// The handle of the value here, or the next handle to give out with [`EMPTY`] set.
     handle: usize,
+    /// The value; in an empty slot the remains of a discarded one, or none.
     value: Option<T>,
 }
 
@@ -94,7 +95,7 @@ impl<T> Table<T> {
     }
 
     /// As [`Table::insert`] for values that know their own handle.
-    #[inline]
+    #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(usize) -> T) -> Result<usize> {
         let index = match self.free.pop() {
             Some(index) => index as usize,
@@ -125,13 +126,26 @@ impl<T> Table<T> {
         Ok(index)
     }
 
-    /// Drop the value of a live handle where it is. False: there is none.
+    /// A live handle and the place for its value, which the caller fills: it may hold the remains of a discarded
+    /// one, and making that new where it is saves moving a value.
+    #[inline(always)]
+    pub fn claim(&mut self) -> Result<(usize, &mut Option<T>)> {
+        let index = match self.free.pop() {
+            Some(index) => index as usize,
+            None => self.grow()?,
+        };
+        let slot = &mut self.slots[index];
+        slot.handle &= !EMPTY;
+        Ok((slot.handle, &mut slot.value))
+    }
+
+    /// As [`Table::remove`], leaving the value's remains for [`Table::claim`]. False: the handle is not
+    /// live.
     #[inline]
     pub fn discard(&mut self, handle: usize) -> bool {
         let index = handle & INDEX_MASK;
         match self.slots.get_mut(index) {
             Some(slot) if slot.handle == handle => {
-                slot.value = None;
                 slot.handle = next_generation(handle) | EMPTY;
                 self.free.push(index as u32);
                 true
@@ -196,6 +210,7 @@ impl<T> Table<T> {
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.slots
             .iter()
+            .filter(|slot| slot.handle & EMPTY == 0)
             .filter_map(|slot| Some((slot.handle, slot.value.as_ref()?)))
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn deliver(status: Status, out: StatusOut) -> Result<()> {
     out.set(&to_abi(&status));
     match status.error {
         None => Ok(()),
-        Some(error) => Err(error),
+        Some(error) => Err(*error),
     }
 }
 
@@ -134,7 +134,7 @@ impl<'a> Several<'a> {
                 }
             }
             out.MPI_ERROR = self.cx.objects.codes.code("", &error);
-            self.failed = Some(error);
+            self.failed = Some(*error);
         }
         let place = self.statuses.at(self.filled);
         if self.failed.is_some() {

@@ -315,6 +315,6 @@ impl<F: Fabric> World<F> {
         for request in requests {
             failed = failed.or(self.wait(request)?.error);
         }
-        failed.map_or_else(|| Ok(theirs.values()), Err)
+        failed.map_or_else(|| Ok(theirs.values()), |error| Err(*error))
     }
 }

@@ -315,7 +315,7 @@ impl<F: Fabric> Engine<F> {
         for handle in hit {
             self.detach_from_queues(handle);
             let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.clone());
-            self.complete(handle, |status| status.error = Some(error));
+            self.complete(handle, |status| status.error = Some(Box::new(error)));
         }
         self.outgoing[peer.index()] = Outgoing::default();
         self.retire_if_empty(peer);

@@ -14,7 +14,7 @@ pub struct Status {
     pub bytes: u64,
     pub cancelled: bool,
     /// The error of a failed operation.
-    pub error: Option<Error>,
+    pub error: Option<Box<Error>>,
 }
 
 impl Status {
@@ -140,6 +140,7 @@ pub struct Request {
 }
 
 impl Request {
+    #[inline(always)]
     pub fn new(operation: Operation) -> Self {
         Self {
             operation,
@@ -149,3 +150,6 @@ impl Request {
         }
     }
 }
+
+// One is written for every receive that is posted: it stays within two lines.
+const _: () = assert!(size_of::<Request>() <= 128);

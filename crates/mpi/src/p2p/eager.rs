@@ -386,9 +386,12 @@ impl<F: Fabric> Engine<F> {
 
     /// Take the result of a complete request and free it.
     pub fn reap(&mut self, handle: usize) -> Option<Status> {
-        if self.requests.get(handle).is_some_and(|request| request.complete) {
-            return self.requests.remove(handle).map(|request| request.status);
+        let request = self.requests.get_mut(handle)?;
+        if !request.complete {
+            return None;
         }
-        None
+        let status = std::mem::replace(&mut request.status, Status::EMPTY);
+        self.requests.discard(handle);
+        Some(status)
     }
 }

@@ -166,21 +166,43 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Start a receive.
+    #[inline(always)]
     pub fn irecv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
-        let recv = Recv {
-            buf,
-            context,
-            source,
-            tag,
-            state: RecvState::Posted,
-        };
-        let handle = self.requests.insert(Request::new(Operation::Recv(recv)))?;
+        let handle = self.new_recv(context, buf, source, tag)?;
         if self.contexts[context].queues.has_unexpected()
             && let Some(message) = self.contexts[context].queues.take_unexpected(source, tag)
         {
             self.deliver_held(handle, message);
         } else {
             self.contexts[context].queues.post(source, tag, handle);
+        }
+        Ok(handle)
+    }
+
+    /// The request of a receive. Written where it will be: a request moved through the stack costs more than
+    /// everything else here.
+    #[inline(always)]
+    fn new_recv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+        let (handle, place) = self.requests.claim()?;
+        if let Some(request) = place
+            && let Operation::Recv(recv) = &mut request.operation
+        {
+            recv.buf = buf;
+            recv.context = context;
+            recv.source = source;
+            recv.tag = tag;
+            recv.state = RecvState::Posted;
+            request.complete = false;
+            request.detached = false;
+            request.status = Status::EMPTY;
+        } else {
+            *place = Some(Request::new(Operation::Recv(Recv {
+                buf,
+                context,
+                source,
+                tag,
+                state: RecvState::Posted,
+            })));
         }
         Ok(handle)
     }
@@ -396,7 +418,7 @@ impl<F: Fabric> Engine<F> {
             if let Err(error) = self.read_piece(peer, (*block, *offset, n), &mut buf, at) {
                 self.post.condemn(peer, error.clone());
                 let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
-                self.complete(handle, |status| status.error = Some(error));
+                self.complete(handle, |status| status.error = Some(Box::new(error)));
                 self.fail_peer(peer);
                 return false;
             }
@@ -447,7 +469,7 @@ impl<F: Fabric> Engine<F> {
                 tag,
                 bytes,
                 cancelled: false,
-                error,
+                error: error.map(Box::new),
             };
         });
     }

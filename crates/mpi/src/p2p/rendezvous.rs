@@ -135,7 +135,7 @@ impl<F: Fabric> Engine<F> {
         status.source = envelope.source as i32;
         status.tag = envelope.tag;
         status.bytes = wanted;
-        status.error = error;
+        status.error = error.map(Box::new);
         if wanted == 0 {
             self.answer_done(peer, sender);
             self.complete(handle, |_| {});
@@ -174,7 +174,7 @@ impl<F: Fabric> Engine<F> {
                 let result = self.fetch_alone(handle, peer, address, wanted);
                 self.answer_done(peer, sender);
                 self.complete(handle, |status| {
-                    status.error = status.error.take().or(result.err())
+                    status.error = status.error.take().or(result.err().map(Box::new))
                 });
             }
         }
@@ -250,7 +250,7 @@ impl<F: Fabric> Engine<F> {
                 desk.store(line, FAILED, 1);
                 let error = Error::new(ErrorClass::ERR_OTHER, error.to_string());
                 if let Some(request) = self.requests.get_mut(handle) {
-                    request.status.error.get_or_insert(error);
+                    request.status.error.get_or_insert(Box::new(error));
                 }
             }
             if desk.load(line, COPIED) >= chunks {
@@ -259,7 +259,7 @@ impl<F: Fabric> Engine<F> {
                 {
                     request.status.error.get_or_insert_with(|| {
                         let text = format!("{peer} could not copy its part of the message");
-                        Error::new(ErrorClass::ERR_OTHER, text)
+                        Box::new(Error::new(ErrorClass::ERR_OTHER, text))
                     });
                 }
                 desk.store(line, CLOSED, 1);

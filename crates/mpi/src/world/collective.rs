@@ -89,7 +89,7 @@ impl<F: Fabric> Transport for Via<'_, F> {
             return Ok(true);
         }
         match self.world.engine.borrow_mut().reap(*req) {
-            Some(status) => status.error.map_or(Ok(true), Err),
+            Some(status) => status.error.map_or(Ok(true), |error| Err(*error)),
             None => Ok(false),
         }
     }
@@ -168,7 +168,7 @@ impl<F: Fabric> World<F> {
         let error = making.map_or(result.clone(), |m| m.finish(self, result)).err();
         self.engine
             .borrow_mut()
-            .complete(running.handle, |status| status.error = error);
+            .complete(running.handle, |status| status.error = error.map(Box::new));
         true
     }
 

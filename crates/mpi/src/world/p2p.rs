@@ -45,12 +45,12 @@ impl<F: Fabric> World<F> {
             SENT => Ok(()),
             handle => self
                 .wait(handle)
-                .and_then(|status| status.error.map_or(Ok(()), Err)),
+                .and_then(|status| status.error.map_or(Ok(()), |error| Err(*error))),
         }
     }
 
     /// Start a receive.
-    #[inline]
+    #[inline(always)]
     pub fn irecv(&self, comm: &Comm, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
         let mut engine = self.engine.borrow_mut();
         if source == PROC_NULL {

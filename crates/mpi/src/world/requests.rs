@@ -216,7 +216,7 @@ impl<F: Fabric> World<F> {
             let code = if code == 0 { (generalized.free)() } else { code };
             if code != 0 {
                 let text = format!("a generalized request's callback returned error code {code}");
-                status.error = Some(Error::new(ErrorClass(code), text));
+                status.error = Some(Box::new(Error::new(ErrorClass(code), text)));
             }
         }
         Ok((status, true))
