@@ -56,6 +56,7 @@ const RANK_ONLY: &[(&str, &str)] = &[
     ("PALS", "PALS_RANKID"),
     ("Cray ALPS", "ALPS_APP_PE"),
     ("LSF's jsrun", "JSM_NAMESPACE_RANK"),
+    ("a PMIx launcher", "PMIX_RANK"),
 ];
 
 /// Refuse to be one of several under a launcher we do not speak with.
@@ -80,11 +81,11 @@ pub(crate) fn check(env: &impl Fn(&str) -> Option<String>) -> Result<(), JobErro
             None => {}
         }
     }
-    // In a Slurm step without the step's own count, the allocation's count is the step's.
-    if env("SLURM_PROCID").is_some()
-        && env("SLURM_STEP_ID").is_some()
-        && env("SLURM_STEP_NUM_TASKS").is_none()
-    {
+    // In a Slurm step without the step's own count, the allocation's count is the step's. A batch script is
+    // one process of the allocation's many; Slurm marks it.
+    let batch_script =
+        env("SLURM_STEP_ID").is_none() && env("ENVIRONMENT").is_some_and(|kind| kind == "BATCH");
+    if env("SLURM_PROCID").is_some() && !batch_script && env("SLURM_STEP_NUM_TASKS").is_none() {
         match number("SLURM_NTASKS") {
             Some(n) if n > 1 => return refuse("Slurm's srun", format!("{n} processes"), "SLURM_NTASKS"),
             _ => {}
@@ -95,7 +96,7 @@ pub(crate) fn check(env: &impl Fn(&str) -> Option<String>) -> Result<(), JobErro
             return refuse(launcher, "several processes".into(), rank);
         }
     }
-    if env("PMIX_RANK").is_some() && env("PMIX_NAMESPACE").is_some() && !size_told {
+    if env("PMIX_RANK").is_some() && !size_told {
         return refuse(
             "a PMIx launcher",
             "an unknown number of processes".into(),
@@ -133,6 +134,9 @@ mod tests {
                 ("SLURM_NTASKS", "8"),
             ],
             &[("SLURM_PROCID", "3")],
+            &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")],
+            &[("PMIX_RANK", "0")],
+            &[("PMIX_RANK", "2")],
             &[("PALS_RANKID", "1")],
             &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x")],
             &[("MV2_COMM_WORLD_SIZE", "3")],
@@ -147,7 +151,11 @@ mod tests {
         for vars in [
             &[][..],
             &[("SLURM_NTASKS", "16"), ("SLURM_JOB_ID", "1")], // a shell in an allocation
-            &[("SLURM_NTASKS", "16"), ("SLURM_PROCID", "0")], // a batch script
+            &[
+                ("SLURM_NTASKS", "16"),
+                ("SLURM_PROCID", "0"),
+                ("ENVIRONMENT", "BATCH"),
+            ],
             &[
                 ("SLURM_PROCID", "0"),
                 ("SLURM_STEP_ID", "0"),

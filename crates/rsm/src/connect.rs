@@ -17,6 +17,9 @@ const AREA: u32 = 0x40_0000;
 const ACKS: u32 = 0x40_0001;
 const AREA_FOR: u32 = 0x41_0000;
 
+/// Bytes of the largest area that a receiver makes for one sender, where the fabric does not map memory.
+const RECEIVER_AREA_MAX: usize = 64 << 20;
+
 const HELLO: u8 = 1;
 const WELCOME: u8 = 2;
 const VERSION: u8 = 1;
@@ -213,8 +216,16 @@ impl<F: Fabric> Postboxes<F> {
             let memory = F::mapped(&area).expect("the fabric maps").clone();
             Rx::new(memory, layout, layout.queue(me), AckLine::Mapped(layout.ack(me)))
         } else {
-            let id = SegmentId(AREA_FOR + from.0);
+            // Here the memory is ours, so how much of it a peer may ask for is ours to say.
             let one = Layout { queues: 1, ..layout };
+            if one.bytes() > RECEIVER_AREA_MAX {
+                return Err(FabricError::Corrupt {
+                    peer: from,
+                    what: "the size of the area it asks for",
+                    value: one.bytes() as u64,
+                });
+            }
+            let id = SegmentId(AREA_FOR + from.0);
             let only = Access::Only(vec![(from, Permission::ReadWrite)]);
             let memory = self.fabric.export(id, one.bytes(), only)?;
             let bytes = self.fabric.size() as usize * LINE_BYTES;
