@@ -26,6 +26,10 @@ trap 'rm -rf "$work"' EXIT INT TERM
 # put SOURCE DESTINATION MODE
 put() {
     cp "$1" "$work/file"
+    # Without debugging information, which is most of a library and names the directory it was built in.
+    case $2 in
+    lib/*.so.* | bin/farpost | bin/mpiexec) strip --strip-debug "$work/file" 2>/dev/null || : ;;
+    esac
     chmod "$3" "$work/file"
     mv -f "$work/file" "$prefix/$2"
 }

@@ -135,12 +135,7 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
     if cx.life.stage.get() != Stage::Active {
         // Before and after there is no object that could have a handler: errors are fatal, as by default
         // (MPI-5.0 section 9.3), but for the functions that report on errors themselves.
-        fatal(
-            cx,
-            fun,
-            error,
-            "errors outside MPI_Init and MPI_Finalize are fatal",
-        );
+        fatal(cx, fun, error, "errors are fatal while MPI is not initialised");
     }
     let world = cx.world();
     let comm = match on {
