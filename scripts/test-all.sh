@@ -84,7 +84,7 @@ script() {
 }
 step format "$cargo" fmt --all --check
 step clippy "$cargo" clippy --workspace --all-targets -- -D warnings
-step unit timeout 1800 "$cargo" test --workspace
+step unit timeout 1800 "$cargo" test --workspace --no-fail-fast
 step install "${MAKE:-make}" --no-print-directory install PREFIX="$prefix"
 step wrappers script check-wrappers.sh
 step programs script test-programs.sh

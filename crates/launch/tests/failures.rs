@@ -65,7 +65,7 @@ fn signals_reach_the_ranks() {
     ] {
         let dir = Dir::new();
         let script = format!(
-            "trap 'echo caught; exit 0' {name}; : > {}/$FARPOST_RANK; while :; do sleep 0.02; done",
+            "trap 'echo caught; exit 0' {name}; : > '{}'/$FARPOST_RANK; while :; do sleep 0.02; done",
             dir.0.display()
         );
         let child = mpiexec(&["-n", "2", "sh", "-c", &script]).spawn().unwrap();
@@ -198,10 +198,13 @@ fn the_end_of_the_ranks_is_the_end_of_what_they_started() {
 fn what_was_ignored_stays_ignored() {
     let marker = marker();
     let ignoring = format!(
-        "trap '' HUP; exec {} -n 1 sleep {marker}",
+        "trap '' HUP; exec '{}' -n 1 sleep {marker}",
         env!("CARGO_BIN_EXE_mpiexec")
     );
-    let mut child = Command::new("sh").args(["-c", &ignoring]).spawn().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &ignoring]);
+    ends_with_the_test(&mut shell);
+    let mut child = shell.spawn().unwrap();
     until("the rank runs", || sleepers(&marker) == 1);
     signal(child.id(), "HUP");
     std::thread::sleep(std::time::Duration::from_millis(50));

@@ -57,9 +57,9 @@ fn hosts_are_this_host() {
         "-host localhost",
         "-H localhost:8",
         "-hosts localhost,127.0.0.1",
-        &format!("-f {file}"),
-        &format!("--hostfile {file}"),
-        &format!("-machinefile {file}"),
+        &format!("-f '{file}'"),
+        &format!("--hostfile '{file}'"),
+        &format!("-machinefile '{file}'"),
     ] {
         let ran = shell(&format!("-n 2 {options}"), "echo x");
         assert_eq!(
@@ -173,7 +173,7 @@ fn environment() {
 #[test]
 fn a_job_inside_a_job() {
     let inner = format!(
-        "{} -n 2 sh -c 'echo $FARPOST_RANK/$FARPOST_SIZE; ls -l /proc/self/fd | grep -c farpost-job'",
+        "'{}' -n 2 sh -c 'echo $FARPOST_RANK/$FARPOST_SIZE; ls -l /proc/self/fd | grep -c farpost-job'",
         env!("CARGO_BIN_EXE_mpiexec")
     );
     let ran = shell("-n 3", &inner);
@@ -265,20 +265,20 @@ fn lines_are_marked() {
 fn output_to_files() {
     let dir = Dir::new();
     let ran = shell(
-        &format!("-n 2 --output-filename {}", dir.path("out/deep")),
+        &format!("-n 2 --output-filename '{}'", dir.path("out/deep")),
         "echo $FARPOST_RANK; echo e >&2",
     );
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
     assert_eq!(dir.read("out/deep/rank.1/stdout"), "1\n");
     assert_eq!(dir.read("out/deep/rank.0/stderr"), "e\n");
     let ran = shell(
-        &format!("-n 2 -outfile-pattern {}", dir.path("o%r%%")),
+        &format!("-n 2 -outfile-pattern '{}'", dir.path("o%r%%")),
         "echo $FARPOST_RANK; echo e >&2",
     );
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", "e\ne\n"));
     assert_eq!(dir.read("o0%") + &dir.read("o1%"), "0\n1\n");
     let ran = shell(
-        &format!("-n 2 -errfile-pattern {}", dir.path("all")),
+        &format!("-n 2 -errfile-pattern '{}'", dir.path("all")),
         "echo e >&2",
     );
     assert_eq!((ran.code, dir.read("all").as_str()), (0, "e\ne\n"));

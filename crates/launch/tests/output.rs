@@ -34,7 +34,7 @@ fn bytes_pass_unchanged() {
     let path = dir.path("bytes");
     std::fs::write(&path, &bytes).unwrap();
     for n in ["1", "2"] {
-        let script = format!("[ $FARPOST_RANK = 1 ] || cat {path}");
+        let script = format!("[ $FARPOST_RANK = 1 ] || cat '{path}'");
         let output = mpiexec(&["-n", n, "sh", "-c", &script]).output().unwrap();
         assert!(output.stdout == bytes, "-n {n}: {} bytes", output.stdout.len());
     }

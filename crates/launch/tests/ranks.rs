@@ -101,7 +101,7 @@ fn ranks_find_each_other() {
 fn the_descriptor_is_found_again() {
     let own = std::env::current_exe().unwrap();
     let script = format!(
-        "exec 200>&- 201>&-; exec {} --exact acts_as_a_rank --nocapture",
+        "exec 200>&- 201>&-; exec '{}' --exact acts_as_a_rank --nocapture",
         own.display()
     );
     let ran = done(

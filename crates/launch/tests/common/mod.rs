@@ -15,7 +15,22 @@ pub fn mpiexec(args: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command.env_remove("MPIEXEC_TIMEOUT");
+    ends_with_the_test(&mut command);
     command
+}
+
+/// A test that fails half-way leaves no processes: its thread's end kills what it started, and a killed `mpiexec` takes
+/// its ranks along.
+pub fn ends_with_the_test(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: the closure runs between fork and exec and makes one system call without pointers, which is
+    // async-signal-safe.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
 }
 
 /// Run to the end.
@@ -41,9 +56,15 @@ pub fn run(args: &[&str]) -> Ran {
     done(mpiexec(args).output().unwrap())
 }
 
-/// Run `script` in a shell as every rank, with options given as one line.
+/// Run `script` in a shell as every rank, with options given as one line; what is between single quotes stays together.
 pub fn shell(options: &str, script: &str) -> Ran {
-    let mut args: Vec<&str> = options.split_whitespace().collect();
+    let mut args: Vec<&str> = Vec::new();
+    for (at, part) in options.split('\'').enumerate() {
+        match at % 2 {
+            0 => args.extend(part.split_whitespace()),
+            _ => args.push(part),
+        }
+    }
     args.extend(["sh", "-c", script]);
     run(&args)
 }
