@@ -22,7 +22,7 @@ farpost_tunables::tunables! {
     /// Tunables of the message engine.
     pub struct EngineTunables {
         /// Messages up to this size are sent at once, through blocks; longer ones wait for their receive and then move in one copy where the system permits.
-        eager_max: "FARPOST_EAGER_MAX" = 64 << 10, 0..=1 << 20, "bytes";
+        eager_max: "FARPOST_EAGER_MAX" = 32 << 10, 0..=1 << 20, "bytes";
         /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
         /// Smallest and largest piece that sender and receiver claim when both copy a long message: the smallest.
