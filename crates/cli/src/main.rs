@@ -8,6 +8,7 @@ mod doctor;
 mod info;
 mod run;
 mod say;
+mod top;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     Info(info::Options),
     /// Check this host for what makes jobs fast or slow
     Doctor,
+    /// What the ranks of running jobs send and receive
+    Top(top::Options),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(options),
         Command::Info(options) => info::run(&options),
         Command::Doctor => doctor::run(),
+        Command::Top(options) => top::run(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "farpost", &mut script);

@@ -19,6 +19,7 @@ mod memory;
 mod peer_fd;
 mod pmi1;
 mod stdio;
+pub mod watch;
 
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState};

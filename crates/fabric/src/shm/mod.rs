@@ -15,10 +15,12 @@ mod segments;
 mod sleep;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use host::cross_memory_available;
 pub use mapping::{Mapping, sealed_memory};
 pub use sleep::{futex_wait, futex_wake};
+pub use watch::Watch;
 
 use crate::sync::Ordering;
 use crate::{

@@ -1,0 +1,117 @@
+//! `farpost top`: what the ranks of running jobs send and receive, from the counters they keep in the job's
+//! memory. Looking costs the job nothing.
+
+use crate::say;
+use clap::Args;
+use farpost_fabric::shm::Watch;
+use farpost_fabric::{Counter, Peer};
+use farpost_job::{JobMemory, RankState, watch};
+use serde_json::json;
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Args)]
+pub struct Options {
+    /// A process of the job: mpiexec or a rank; every job of yours if not given
+    pid: Option<u32>,
+    /// Show again every so many seconds, until the job ends
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    every: Option<u64>,
+    /// As JSON, one line a look
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    let mut looks = 0;
+    loop {
+        let jobs = match find(options.pid) {
+            Ok(jobs) => jobs,
+            // The end of what was watched is no failure.
+            Err(_) if looks > 0 => return ExitCode::SUCCESS,
+            Err(text) => return say::fail(&text),
+        };
+        let mut text = String::new();
+        for job in &jobs {
+            let watch = match Watch::open(job.fd(), job.layout().region as u64, job.layout().ranks) {
+                Ok(watch) => watch,
+                Err(error) => return say::fail(&error.to_string()),
+            };
+            text += &if options.json {
+                as_json(job, &watch)
+            } else {
+                as_table(job, &watch)
+            };
+        }
+        let said = say::out(&text);
+        let Some(seconds) = options.every else { return said };
+        looks += 1;
+        std::thread::sleep(Duration::from_secs(seconds));
+    }
+}
+
+fn find(pid: Option<u32>) -> Result<Vec<JobMemory>, String> {
+    let pids = pid.map_or_else(watch::launchers, |pid| vec![pid]);
+    if pids.is_empty() {
+        return Err("no job of yours is running on this host".into());
+    }
+    let jobs: Result<Vec<_>, _> = pids.into_iter().map(watch::job_of).collect();
+    jobs.map_err(|error| error.to_string())
+}
+
+fn state(state: RankState) -> &'static str {
+    match state {
+        RankState::Waiting => "waiting",
+        RankState::Started => "started",
+        RankState::Initialised => "running",
+        RankState::Finalised => "finalised",
+        RankState::Aborted => "aborted",
+    }
+}
+
+fn as_table(job: &JobMemory, watch: &Watch) -> String {
+    let mut t = String::new();
+    let (ranks, launcher) = (job.layout().ranks, job.launcher());
+    let _ = writeln!(
+        t,
+        "# job of process {launcher}, {ranks} ranks; postboxes of 64 bytes, MB of payload"
+    );
+    let _ = writeln!(
+        t,
+        "{:>5} {:>8} {:>9} {:>12} {:>10} {:>12} {:>10} {:>10} {:>8} {:>7}",
+        "rank", "process", "state", "sent", "MB", "received", "MB", "bulk MB", "stalls", "faults"
+    );
+    for rank in 0..ranks {
+        let n = |counter| watch.total(Peer(rank), counter);
+        let mb = |counter| n(counter) as f64 / 1e6;
+        let _ = writeln!(
+            t,
+            "{rank:>5} {:>8} {:>9} {:>12} {:>10.1} {:>12} {:>10.1} {:>10.1} {:>8} {:>7}",
+            job.pid(rank),
+            state(job.state(rank)),
+            n(Counter::Sent),
+            mb(Counter::SentBytes),
+            n(Counter::Received),
+            mb(Counter::ReceivedBytes),
+            mb(Counter::BulkBytes),
+            n(Counter::Stalls),
+            n(Counter::Faults),
+        );
+    }
+    t
+}
+
+fn as_json(job: &JobMemory, watch: &Watch) -> String {
+    let ranks: Vec<_> = (0..job.layout().ranks)
+        .map(|rank| {
+            let n = |counter| watch.total(Peer(rank), counter);
+            json!({ "rank": rank, "pid": job.pid(rank), "state": state(job.state(rank)),
+                    "sent": n(Counter::Sent), "sent_bytes": n(Counter::SentBytes),
+                    "received": n(Counter::Received), "received_bytes": n(Counter::ReceivedBytes),
+                    "bulk_bytes": n(Counter::BulkBytes), "stalls": n(Counter::Stalls),
+                    "retries": n(Counter::Retries), "faults": n(Counter::Faults) })
+        })
+        .collect();
+    format!("{}\n", json!({ "launcher": job.launcher(), "ranks": ranks }))
+}
