@@ -98,10 +98,7 @@ impl Job<'_> {
         let first = mpi.rank() == 0;
         let mut output = Output::new(self.common, first && !progress.is_drawn());
         output.line(&format!("# {}", self.title));
-        output.line(&format!(
-            "# {} (MPI {}.{}, {})",
-            from.library, from.mpi.0, from.mpi.1, from.file
-        ));
+        output.line(&format!("# {} ({})", from.library, from.file));
         output.line(&format!(
             "# {} ranks on {}; medians of {} trials",
             from.ranks, from.host, self.plan.trials

@@ -4,7 +4,7 @@ use crate::bench_args::Plot;
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::{BenchError, Result};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is drawn of a kind of result: titles of the axes, and how a time in microseconds becomes a value.
 type Axis = (&'static str, fn(f64, f64) -> f64);
@@ -42,9 +42,14 @@ pub fn plot(o: &Plot) -> Result<()> {
             )));
         }
     };
+    let names = names(&o.results, &results);
     let panels = axes.iter().map(|(label, value)| Panel {
         y_label: (*label).into(),
-        series: results.iter().map(|v| series(v, value)).collect(),
+        series: results
+            .iter()
+            .zip(&names)
+            .map(|(v, name)| series(v, name, value))
+            .collect(),
     });
     let chart = Chart {
         title: title.into(),
@@ -71,7 +76,42 @@ fn read(file: &Path) -> Result<Value> {
     })
 }
 
-fn series(result: &Value, value: &fn(f64, f64) -> f64) -> Series {
+/// Letters that fit in the legend.
+const NAME_MAX: usize = 24;
+
+/// What tells the results apart: the libraries, or the files where the libraries are the same.
+fn names(files: &[PathBuf], results: &[Value]) -> Vec<String> {
+    let libraries: Vec<String> = results
+        .iter()
+        .map(|v| {
+            let text = v["library"].as_str().unwrap_or_default();
+            let first = text.split([',', '(', '\n']).next().unwrap_or_default();
+            first.split_whitespace().collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let alone =
+        |name: &String| !name.is_empty() && libraries.iter().filter(|other| *other == name).count() == 1;
+    let all_alone = libraries.iter().all(alone);
+    files
+        .iter()
+        .zip(&libraries)
+        .map(|(file, library)| {
+            let stem = || {
+                file.file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned()
+            };
+            let name = if all_alone { library.clone() } else { stem() };
+            match name.char_indices().nth(NAME_MAX) {
+                Some((end, _)) => format!("{}…", &name[..end]),
+                None => name,
+            }
+        })
+        .collect()
+}
+
+fn series(result: &Value, name: &str, value: &fn(f64, f64) -> f64) -> Series {
     let number = |p: &Value, name: &str| p[name].as_f64().filter(|x| *x > 0.0);
     let points = result["points"].as_array().into_iter().flatten().filter_map(|p| {
         let x = number(p, "bytes")?;
@@ -85,7 +125,7 @@ fn series(result: &Value, value: &fn(f64, f64) -> f64) -> Series {
         })
     });
     Series {
-        name: result["library"].as_str().unwrap_or_default().to_owned(),
+        name: name.to_owned(),
         points: points.collect(),
     }
 }
@@ -102,12 +142,24 @@ mod tests {
             { "bytes": 100, "median_us": 2.0, "min_us": 1.0, "max_us": 4.0 },
             { "bytes": 200 },
         ]});
-        let s = series(&v, &PING_PONG[0].1);
+        let s = series(&v, "L", &PING_PONG[0].1);
         assert_eq!((s.name.as_str(), s.points.len()), ("L", 1));
         assert_eq!(
             (s.points[0].y, s.points[0].low, s.points[0].high),
             (50.0, 25.0, 100.0)
         );
+    }
+
+    #[test]
+    fn names_are_short_and_tell_results_apart() {
+        let files = ["x/one.json", "x/two.json"].map(PathBuf::from);
+        let of = |a: &str, b: &str| names(&files, &[json!({ "library": a }), json!({ "library": b })]);
+        assert_eq!(
+            of("Farpost 0.1.0, MPI 5.0", "MPICH Version:      5.0.2"),
+            ["Farpost 0.1.0", "MPICH Version: 5.0.2"]
+        );
+        assert_eq!(of("Farpost 0.1.0, MPI 5.0", "Farpost 0.1.0"), ["one", "two"]);
+        assert!(of("L", &"m".repeat(99))[1].chars().count() <= NAME_MAX + 1);
     }
 
     #[test]

@@ -37,7 +37,7 @@ farpost_tunables::tunables! {
     /// Tunables of the shared-memory fabric.
     pub struct ShmTunables {
         /// Let the kernel copy between processes (cross-memory attach): one copy instead of two for large messages. 0 keeps it off.
-        cma: "FARPOST_SHM_CMA" = 1, 0..=1, "(0 or 1)";
+        cma: "FARPOST_SHM_CMA" = 1, 0..=1, "switch";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_SHM_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
     }

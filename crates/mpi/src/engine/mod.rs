@@ -25,12 +25,12 @@ farpost_tunables::tunables! {
         eager_max: "FARPOST_EAGER_MAX" = 32 << 10, 0..=1 << 20, "bytes";
         /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
-        /// Smallest and largest piece that sender and receiver claim when both copy a long message: the smallest.
+        /// The smallest piece that sender and receiver claim when both copy a long message.
         chunk_min: "FARPOST_CHUNK_MIN" = 32 << 10, 4096..=1 << 30, "bytes";
         /// The largest piece that sender and receiver claim when both copy a long message.
         chunk_max: "FARPOST_CHUNK_MAX" = 256 << 10, 4096..=1 << 30, "bytes";
         /// Long messages: 1 lets the sender copy along with the receiver, 0 leaves it to the receiver.
-        both_copy: "FARPOST_BOTH_COPY" = 1, 0..=1, "(0 or 1)";
+        both_copy: "FARPOST_BOTH_COPY" = 1, 0..=1, "switch";
         /// Time a waiting process polls before it yields, when every process has a core of its own.
         spin_us: "FARPOST_SPIN_US" = 50, 0..=1_000_000, "microseconds";
         /// Times a waiting process yields its core before it sleeps.
