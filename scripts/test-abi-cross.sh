@@ -51,8 +51,14 @@ build() { # build COMPILER DIRECTORY
 }
 
 "$here/scripts/fetch-peers.sh" mpich impi-rt >"$work/peers" 2>"$logs/peers.log" || sed 's/^/       /' "$logs/peers.log"
-mpich=$(sed -n 's/^mpich //p' "$work/peers")
-intel=$(sed -n 's/^impi-rt //p' "$work/peers")
+# Wrappers of others, and the shell that pkg-config's answers pass through, know nothing of blanks in a path: links lead
+# to the trees.
+linked() { # linked NAME DIRECTORY
+    [ -z "$2" ] || { ln -s "$2" "$work/$1" && echo "$work/$1"; }
+}
+mpich=$(linked mpich "$(sed -n 's/^mpich //p' "$work/peers")")
+intel=$(linked intel "$(sed -n 's/^impi-rt //p' "$work/peers")")
+tree=$(linked tree "$prefix")
 
 if build "$mpicc" "$work/ours" >"$logs/build.log" 2>&1; then
     try 'our program on our library' "4 ranks, ABI 1.0, .*$name" "$prefix/bin/mpiexec" -n 4 "$work/ours/which"
@@ -131,7 +137,7 @@ else
         for pc in "$prefix"/lib/pkgconfig/*.pc; do
             pc=$(basename "$pc" .pc)
             # shellcheck disable=SC2046
-            try "pkg-config $pc" '' env PKG_CONFIG_PATH="$prefix/lib/pkgconfig" sh -c "cc -o '$work/pc-$pc' '$cases/which.c' \$(pkg-config --cflags --libs $pc)" &&
+            try "pkg-config $pc" '' env PKG_CONFIG_PATH="$tree/lib/pkgconfig" sh -c "cc -o '$work/pc-$pc' '$cases/which.c' \$(pkg-config --cflags --libs $pc)" &&
                 try "program built with pkg-config $pc runs" '2 ranks' env LD_LIBRARY_PATH="$prefix/lib" "$prefix/bin/mpiexec" -n 2 "$work/pc-$pc"
         done
     else

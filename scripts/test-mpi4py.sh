@@ -48,9 +48,15 @@ if [ ! -f "$venv/.ready" ]; then
         [ -f "$src.tar.gz" ] || fail "cannot download mpi4py $version; see $logs/download.log"
     fi
     pip install numpy >"$logs/numpy.log" 2>&1 || fail "cannot install numpy; see $logs/numpy.log"
+    # mpi4py cuts the compiler's name at blanks: a link leads to a wrapper whose path has some.
+    links=$(mktemp -d "${TMPDIR:-/tmp}/farpost-mpi4py.XXXXXX") || exit 1
+    trap 'rm -rf "$links"' EXIT
+    trap 'exit 130' INT TERM
+    ln -s "$mpicc" "$links/$(basename "$mpicc")"
     # -O0: the module is a binding layer; compiling it takes a quarter of the time.
-    MPI4PY_BUILD_MPICC=$mpicc CFLAGS=-O0 pip install --no-binary mpi4py "$src.tar.gz" >"$logs/build.log" 2>&1 ||
+    MPI4PY_BUILD_MPICC=$links/$(basename "$mpicc") CFLAGS=-O0 pip install --no-binary mpi4py "$src.tar.gz" >"$logs/build.log" 2>&1 ||
         fail "cannot build mpi4py with $mpicc; see $logs/build.log"
+    rm -rf "$links"
     touch "$venv/.ready"
 fi
 rm -rf "$src"
