@@ -3,8 +3,14 @@
 //! The budgets come from the cores the job may use and the processes that share them: with a core each a
 //! waiting process spins first; with fewer cores than processes it yields at once, since the message can
 //! only come when somebody else runs.
+//!
+//! A core of one's own is what the placement promises, not what the scheduler must do: with a third busy program
+//! on the host two processes may find themselves on one core, and each would spin for nothing before the other can
+//! run. The time that a yield takes tells: next to nothing on a core of one's own, a few turns of a peer on a
+//! shared one, a time slice where the other is a stranger. In the second case waiting yields at once.
 
 use super::EngineTunables;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// What to do next, while nothing moves.
@@ -23,7 +29,16 @@ pub enum Pause {
 pub struct WaitPolicy {
     spin: Duration,
     yields: u64,
+    /// Looks before anything else is done, as placed.
+    looks: u32,
+    /// A peer shares the core.
+    shared: Cell<bool>,
 }
+
+/// Looks with a core of one's own, and with a shared one.
+const LOOKS: [u32; 2] = [2000, 2];
+/// A yield that nobody else used takes less.
+const LONELY_YIELD: Duration = Duration::from_micros(1);
 
 impl WaitPolicy {
     /// The policy for `processes` sharing `cores`.
@@ -36,7 +51,31 @@ impl WaitPolicy {
                 Duration::ZERO
             },
             yields: tunables.yields,
+            looks: LOOKS[usize::from(!roomy)],
+            shared: Cell::new(false),
         }
+    }
+
+    /// How often to look before a wait begins in earnest.
+    #[inline(always)]
+    pub fn looks(&self) -> u32 {
+        if self.shared.get() { LOOKS[1] } else { self.looks }
+    }
+
+    /// Give up the core for now, and learn from the time it takes.
+    pub fn give_way(&self) {
+        if self.spin.is_zero() {
+            return std::thread::yield_now();
+        }
+        let before = Instant::now();
+        std::thread::yield_now();
+        self.learn(before.elapsed());
+    }
+
+    fn learn(&self, yielded: Duration) {
+        // A peer that spins uses its whole budget before it yields in turn; a stranger uses much more.
+        self.shared
+            .set(yielded >= LONELY_YIELD && yielded < self.spin * 4);
     }
 }
 
@@ -67,7 +106,7 @@ impl<'a> Backoff<'a> {
 
     /// Nothing moved: what next?
     pub fn pause(&mut self) -> Pause {
-        if !self.policy.spin.is_zero() && self.yields == 0 {
+        if !self.policy.spin.is_zero() && !self.policy.shared.get() && self.yields == 0 {
             self.polls += 1;
             // The clock is read once in a while: it costs as much as a poll.
             if !self.polls.is_multiple_of(64) {
@@ -113,5 +152,20 @@ mod tests {
         );
         backoff.reset();
         assert_eq!(backoff.pause(), Pause::Yield);
+    }
+
+    #[test]
+    fn a_core_shared_with_a_peer_is_noticed_and_forgotten() {
+        let policy = WaitPolicy::new(&EngineTunables::default(), 2, 2);
+        let next = || (Backoff::new(&policy).pause(), policy.looks());
+        assert_eq!(next(), (Pause::Spin, LOOKS[0]));
+        policy.learn(Duration::from_micros(60));
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "the peer spun and yielded");
+        policy.learn(Duration::from_micros(3));
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "both yield at once");
+        policy.learn(Duration::from_nanos(400));
+        assert_eq!(next(), (Pause::Spin, LOOKS[0]), "nobody else is there");
+        policy.learn(Duration::from_millis(3));
+        assert_eq!(next(), (Pause::Spin, LOOKS[0]), "a stranger's time slice");
     }
 }

@@ -252,7 +252,7 @@ impl<F: Fabric> World<F> {
     /// Wait until the line shows `step`.
     #[inline]
     fn wait_line(&self, lines: &<F::Export as LocalMemory>::Lines, number: u32, step: u32) -> Result<()> {
-        for poll in 0..self.quick_polls {
+        for poll in 0..self.policy.looks() {
             let found = lines.first(number) as u32;
             if found == step {
                 return Ok(());

@@ -54,8 +54,6 @@ pub struct World<F: Fabric> {
     pub(crate) fabric: Rc<F>,
     pub(crate) engine: RefCell<Engine<F>>,
     pub(crate) policy: WaitPolicy,
-    /// Polls of a blocking receive's own queue before it looks after anything else.
-    pub(crate) quick_polls: u32,
     pub tuning: Tuning,
     pub(crate) pool: Pool,
     comms: RefCell<Table<Rc<Comm>>>,
@@ -103,7 +101,6 @@ impl<F: Fabric> World<F> {
         Self {
             fabric,
             engine: RefCell::new(engine),
-            quick_polls: if processes <= cores { 2000 } else { 2 },
             policy,
             pool: Pool::new(config.tuning.pool as usize),
             tuning: config.tuning,
@@ -175,7 +172,7 @@ impl<F: Fabric> World<F> {
             }
             match pause {
                 Pause::Spin => std::hint::spin_loop(),
-                Pause::Yield => std::thread::yield_now(),
+                Pause::Yield => self.policy.give_way(),
                 Pause::Sleep => self.sleep(),
             }
         }

@@ -110,7 +110,7 @@ impl<F: Fabric> World<F> {
         let context = comm.lane(ContextLane::Messages);
         let mut engine = self.engine.borrow_mut();
         let alone = self.active.borrow().is_empty() && !engine.has_duties();
-        let mut polls = if alone { self.quick_polls } else { 1 };
+        let mut polls = if alone { self.policy.looks() } else { 1 };
         loop {
             match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
                 Short::Got { source, tag, len } => return Some((source, tag, len)),
