@@ -208,10 +208,15 @@ pub(crate) unsafe fn irecv(
             }
             comm.peer(source)?;
         }
-        let datatype = lanes.datatypes[datatype - FIRST_TYPE].clone()?;
-        // SAFETY: the program leaves the buffer alone until the request completes.
-        let buf = unsafe { RecvBuf::new(buf.cast(), count as u64, datatype) };
-        world.irecv(comm, buf, source, tag).ok()
+        let datatype = lanes.datatypes[datatype - FIRST_TYPE].as_ref()?;
+        // Captured as one reference, so that the parts are not moved around on the stack.
+        let parts = &(buf, count, datatype);
+        let make = move || {
+            let (buf, count, datatype) = *parts;
+            // SAFETY: the program leaves the buffer alone until the request completes.
+            unsafe { RecvBuf::new(buf.cast(), count as u64, datatype.clone()) }
+        };
+        world.irecv_with(comm, make, source, tag).ok()
     });
     match got {
         Some(Some(handle)) => {

@@ -141,6 +141,14 @@ impl Context {
         if self.posted_count == 0 {
             return None;
         }
+        // The usual case: the oldest receive that names the source.
+        if self.posted_any.is_empty()
+            && let Some(queue) = self.posted.get_mut(source as usize)
+            && queue.front().is_some_and(|p| tag_fits(p.tag, tag))
+        {
+            self.posted_count -= 1;
+            return queue.pop_front().map(|p| p.request);
+        }
         let named = self.posted.get(source as usize).and_then(|queue| {
             queue
                 .iter()

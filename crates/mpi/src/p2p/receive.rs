@@ -165,9 +165,15 @@ impl<F: Fabric> Engine<F> {
         None
     }
 
-    /// Start a receive.
+    /// Start a receive. `buf` is asked for its buffer once, where it is to be.
     #[inline(always)]
-    pub fn irecv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+    pub fn irecv(
+        &mut self,
+        context: usize,
+        buf: impl FnOnce() -> RecvBuf,
+        source: Rank,
+        tag: i32,
+    ) -> Result<usize> {
         let handle = self.new_recv(context, buf, source, tag)?;
         if self.contexts[context].queues.has_unexpected()
             && let Some(message) = self.contexts[context].queues.take_unexpected(source, tag)
@@ -182,12 +188,18 @@ impl<F: Fabric> Engine<F> {
     /// The request of a receive. Written where it will be: a request moved through the stack costs more than
     /// everything else here.
     #[inline(always)]
-    fn new_recv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+    fn new_recv(
+        &mut self,
+        context: usize,
+        buf: impl FnOnce() -> RecvBuf,
+        source: Rank,
+        tag: i32,
+    ) -> Result<usize> {
         let (handle, place) = self.requests.claim()?;
         if let Some(request) = place
             && let Operation::Recv(recv) = &mut request.operation
         {
-            recv.buf = buf;
+            recv.buf = buf();
             recv.context = context;
             recv.source = source;
             recv.tag = tag;
@@ -197,7 +209,7 @@ impl<F: Fabric> Engine<F> {
             request.status = Status::EMPTY;
         } else {
             *place = Some(Request::new(Operation::Recv(Recv {
-                buf,
+                buf: buf(),
                 context,
                 source,
                 tag,
@@ -231,6 +243,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// The context of an envelope, if the envelope can be right.
+    #[inline(always)]
     fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
         let context = self.context(envelope.context);
         let source = envelope.source;
@@ -246,6 +259,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Deliver or hold a message whose bytes are at hand.
+    #[inline(always)]
     fn arrive(&mut self, peer: Peer, context: usize, envelope: Envelope, data: &[u8], sync: Option<u64>) {
         match self.contexts[context]
             .queues
@@ -275,6 +289,7 @@ impl<F: Fabric> Engine<F> {
         self.completions += 1;
     }
 
+    #[inline(always)]
     fn on_short(&mut self, peer: Peer, line: &Line) -> bool {
         let len = wire::inline_bytes(line);
         if len > FIRST_BYTES {
@@ -291,6 +306,7 @@ impl<F: Fabric> Engine<F> {
         true
     }
 
+    #[inline(never)]
     fn on_run(&mut self, peer: Peer, line: &Line) -> bool {
         let (count, len) = (wire::count(line), wire::inline_bytes(line));
         if !(2..=wire::MAX_RUN).contains(&count)
@@ -326,6 +342,7 @@ impl<F: Fabric> Engine<F> {
         true
     }
 
+    #[inline(never)]
     fn on_blocks(&mut self, peer: Peer, line: &Line) -> bool {
         let (pieces, total) = (wire::count(line), line[3]);
         if pieces == 0 || pieces as u32 > self.post.slots() || total > 1 << 30 {
@@ -475,6 +492,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Copy a message at hand into the buffer of the receive `handle`, and complete it.
+    #[inline(always)]
     fn deliver_bytes(&mut self, handle: usize, envelope: &Envelope, data: &[u8]) {
         // The usual case in one go. The operation stays in the complete request: nothing looks at it there.
         if let Some(request) = self.requests.get_mut(handle)

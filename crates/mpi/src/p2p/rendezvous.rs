@@ -76,6 +76,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Receiver: an offer.
+    #[inline(never)]
     pub(crate) fn on_rts(&mut self, peer: Peer, line: &Line) -> bool {
         let envelope = Envelope::of(line);
         let (total, address, request, desk) = (line[3], line[4], line[5], line[6]);

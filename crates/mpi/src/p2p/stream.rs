@@ -25,6 +25,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Sender: the receiver asks for the bytes of a send of ours.
+    #[inline(never)]
     pub(crate) fn on_cts(&mut self, peer: Peer, line: &Line) -> bool {
         self.post.consume(peer, 1, 0);
         let handle = line[3] as usize;
@@ -112,6 +113,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Receiver: a piece.
+    #[inline(never)]
     pub(crate) fn on_data(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
         let (block, len) = (line[4] as u32, line[4] >> 32);

@@ -50,8 +50,20 @@ impl<F: Fabric> World<F> {
     }
 
     /// Start a receive.
-    #[inline(always)]
+    #[inline]
     pub fn irecv(&self, comm: &Comm, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+        self.irecv_with(comm, || buf, source, tag)
+    }
+
+    /// As [`irecv`](Self::irecv); the buffer is made where the request keeps it, for the fast path.
+    #[inline(always)]
+    pub fn irecv_with(
+        &self,
+        comm: &Comm,
+        buf: impl FnOnce() -> RecvBuf,
+        source: Rank,
+        tag: i32,
+    ) -> Result<usize> {
         let mut engine = self.engine.borrow_mut();
         if source == PROC_NULL {
             return completed(&mut engine, Status::PROC_NULL);
