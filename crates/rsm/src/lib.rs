@@ -8,11 +8,13 @@ mod connect;
 mod desk;
 mod pool;
 pub mod postbox;
+mod segment;
 
 pub use area::Layout;
 pub use desk::Desk;
 pub use farpost_fabric as fabric;
 pub use postbox::Postboxes;
+pub use segment::{Exported, Imported};
 
 farpost_tunables::tunables! {
     /// Tunables of the postbox areas.
