@@ -1,7 +1,6 @@
 //! Generalized requests (MPI-5.0 section 13.2).
 
 use core::ffi::{c_int, c_void};
-use std::cell::RefCell;
 
 use farpost_mpi::Result;
 use farpost_mpi::engine::request::Status;
@@ -50,7 +49,6 @@ pub(crate) unsafe fn mpi_grequest_start(
         free: Box::new(move || unsafe { free(extra_state) }),
         // SAFETY: the arguments are what the standard says.
         cancel: Box::new(move |complete| unsafe { cancel(extra_state, c_int::from(complete)) }),
-        code: RefCell::new(0),
     };
     request.set(cx.world().generalized(callbacks)?);
     Ok(())

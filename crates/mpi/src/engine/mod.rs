@@ -92,8 +92,6 @@ pub struct Engine<F: Fabric> {
     rounds: u32,
     /// Polls for something that a sender is just writing.
     pub(crate) patience: u32,
-    /// Requests that completed since anybody looked: lets waiters of many skip a scan.
-    pub(crate) completions: u64,
     /// Faults that belong to no request.
     pub(crate) faults: Vec<Fault>,
     /// Context of the last receive that failed: whose error handler hears of it.
@@ -129,7 +127,6 @@ impl<F: Fabric> Engine<F> {
             free_desk: None,
             rounds: 0,
             patience,
-            completions: 0,
             faults: Vec::new(),
             failed: None,
         }
@@ -196,7 +193,6 @@ impl<F: Fabric> Engine<F> {
 
     /// Mark a request complete; one that was detached goes.
     pub(crate) fn complete(&mut self, handle: usize, finish: impl FnOnce(&mut Status)) {
-        self.completions += 1;
         let Some(request) = self.requests.get_mut(handle) else {
             return;
         };

@@ -18,20 +18,20 @@ pub enum Mode {
 /// Bytes of a synchronous message that fit beside its request in one postbox.
 const SYNC_BYTES: usize = FIRST_BYTES - 8;
 
-/// Smallest and largest piece in which a message goes through blocks, and the most pieces of one message.
-const PIECE_MIN: usize = 8192;
-const PIECE_MAX: usize = 8192;
+/// Piece in which a message goes through blocks (a block that is no multiple of it is one piece), and the most
+/// pieces of one message.
+const PIECE: usize = 8192;
 const PIECES_MAX: usize = 64;
+
+/// Bytes of a piece where blocks have `block` bytes.
+fn piece_bytes(block: usize) -> usize {
+    if block.is_multiple_of(PIECE) { PIECE } else { block }
+}
 
 /// Bytes of the longest message whose pieces surely find room in a queue of `slots` postboxes, of which half
 /// may be waiting for an ack.
 pub(crate) fn bytes_in_pieces(block: usize, slots: u32) -> u64 {
-    let piece = if block.is_multiple_of(PIECE_MAX) {
-        PIECE_MAX
-    } else {
-        block
-    };
-    (slots as u64 / 2).min(PIECES_MAX as u64) * piece as u64
+    (slots as u64 / 2).min(PIECES_MAX as u64) * piece_bytes(block) as u64
 }
 
 /// Where the bytes of a message come from.
@@ -200,12 +200,7 @@ impl<F: Fabric> Engine<F> {
         let total = from.bytes() as usize;
         let block_bytes = self.post.block_bytes();
         // The receiver empties one piece while the next is being filled.
-        let piece = (total / 4).next_power_of_two().clamp(PIECE_MIN, PIECE_MAX);
-        let piece = if block_bytes.is_multiple_of(piece) {
-            piece
-        } else {
-            block_bytes
-        };
+        let piece = piece_bytes(block_bytes);
         let (count, pieces) = (total.div_ceil(block_bytes), total.div_ceil(piece));
         if pieces > PIECES_MAX || (self.post.room(peer) as usize) < pieces {
             return false;

@@ -286,7 +286,6 @@ impl<F: Fabric> Engine<F> {
         let message = Unexpected::new(peer, envelope, held, sync);
         self.unexpected_cost[peer.index()] += message.cost();
         self.contexts[context].queues.hold(message);
-        self.completions += 1;
     }
 
     #[inline(always)]
@@ -506,7 +505,6 @@ impl<F: Fabric> Engine<F> {
             request.status.tag = envelope.tag;
             request.status.bytes = data.len() as u64;
             request.complete = true;
-            self.completions += 1;
             return;
         }
         let Some(Request {

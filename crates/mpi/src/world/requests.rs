@@ -11,7 +11,6 @@ use crate::engine::request::{Operation, Status};
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What a request is beyond a message.
@@ -73,8 +72,6 @@ pub struct Generalized {
     pub free: Box<dyn Fn() -> i32>,
     /// Argument: whether the request is complete.
     pub cancel: Box<dyn Fn(bool) -> i32>,
-    /// Filled at completion by the user's query function, for MPI_Request_get_status.
-    pub code: RefCell<i32>,
 }
 
 fn not_live(handle: usize) -> Error {
