@@ -52,10 +52,8 @@ pub(crate) fn mpi_buffer_flush(cx: &Cx) -> Result<()> {
     cx.world().flush_buffer(cx.world().process_buffer())
 }
 
-/// Complete when it returns, which the standard allows.
 pub(crate) fn mpi_buffer_iflush(cx: &Cx, request: Out<usize>) -> Result<()> {
-    mpi_buffer_flush(cx)?;
-    request.set(farpost_mpi::engine::SENT);
+    request.set(cx.world().iflush_buffer(cx.world().process_buffer())?);
     Ok(())
 }
 
@@ -76,9 +74,7 @@ pub(crate) fn mpi_comm_flush_buffer(cx: &Cx, comm: &CommRef) -> Result<()> {
     cx.world().flush_buffer(&comm.buffer)
 }
 
-/// As `mpi_buffer_iflush`.
 pub(crate) fn mpi_comm_iflush_buffer(cx: &Cx, comm: &CommRef, request: Out<usize>) -> Result<()> {
-    mpi_comm_flush_buffer(cx, comm)?;
-    request.set(farpost_mpi::engine::SENT);
+    request.set(cx.world().iflush_buffer(&comm.buffer)?);
     Ok(())
 }

@@ -128,6 +128,20 @@ impl<F: Fabric> World<F> {
         })
     }
 
+    /// Start to flush: a request that completes when the messages that are buffered now are on their way. Later
+    /// ones do not delay it.
+    pub fn iflush_buffer(&self, slot: &RefCell<Option<Attached>>) -> Result<usize> {
+        self.reclaim(slot);
+        let sends: Box<[usize]> = match &*slot.borrow() {
+            Some(attached) => attached.pending.iter().map(|(handle, _)| *handle).collect(),
+            None => Box::default(),
+        };
+        if sends.is_empty() {
+            return Ok(SENT);
+        }
+        self.flush_request(sends)
+    }
+
     /// Let the messages of a slot go on by themselves and forget the buffer.
     pub(crate) fn forget_buffer(&self, slot: &RefCell<Option<Attached>>) {
         let pending = slot.take().map(|attached| attached.pending);

@@ -26,6 +26,8 @@ pub enum Extra<F: Fabric> {
     Generalized(Rc<Generalized>),
     /// Two operations that complete as one (MPI_Isendrecv); the first one's status counts.
     Joined(usize, usize),
+    /// A flush of a buffer: over when these sends are (those that are gone were complete).
+    Flush(Box<[usize]>),
 }
 
 /// The kind of a request, for callers that treat kinds differently.
@@ -128,7 +130,7 @@ impl<F: Fabric> World<F> {
                 active: running.is_some(),
             },
             Some(Extra::Generalized(_)) => Special::Generalized,
-            Some(Extra::Joined(..)) => Special::Message,
+            Some(Extra::Joined(..) | Extra::Flush(_)) => Special::Message,
         }
     }
 
@@ -153,6 +155,11 @@ impl<F: Fabric> World<F> {
                     let over =
                         |h: usize| h == SENT || engine.requests.get(h).is_none_or(|request| request.complete);
                     Ok(over(first) && over(second))
+                }
+                Some(Extra::Flush(sends)) => {
+                    let engine = self.engine.borrow();
+                    let over = |h: &usize| engine.requests.get(*h).is_none_or(|request| request.complete);
+                    Ok(sends.iter().all(over))
                 }
                 Some(Extra::Persistent {
                     running: Some(running),
@@ -202,6 +209,10 @@ impl<F: Fabric> World<F> {
                 status.error = status.error.or(second.error);
             }
             return Ok((status, true));
+        }
+        if let Some(Extra::Flush(_)) = extra {
+            self.engine.borrow_mut().requests.remove(handle);
+            return Ok((Status::EMPTY, true));
         }
         let mut status = self
             .engine
@@ -322,6 +333,11 @@ impl<F: Fabric> World<F> {
                 self.free_request(first)?;
                 self.free_request(second)
             }
+            // The sends go on without it.
+            Some(Extra::Flush(_)) => {
+                self.engine.borrow_mut().requests.remove(handle);
+                Ok(())
+            }
             // A collective goes on by itself: it is in the list of active ones.
             _ => {
                 self.detach(handle);
@@ -353,7 +369,7 @@ impl<F: Fabric> World<F> {
                 running: Some(running),
                 ..
             }) => *running,
-            Some(Extra::Persistent { running: None, .. }) | Some(Extra::Collective(_)) => {
+            Some(Extra::Persistent { running: None, .. } | Extra::Collective(_) | Extra::Flush(_)) => {
                 let text =
                     format!("request={handle:#x}: only active point-to-point requests can be cancelled");
                 return Err(Error::new(ErrorClass::ERR_REQUEST, text));
@@ -439,6 +455,14 @@ impl<F: Fabric> World<F> {
         self.extras
             .borrow_mut()
             .insert(handle, Extra::Joined(first, second));
+        Ok(handle)
+    }
+
+    /// Make a request that completes with all of `sends`.
+    pub(super) fn flush_request(&self, sends: Box<[usize]>) -> Result<usize> {
+        let request = crate::engine::request::Request::new(Operation::Idle);
+        let handle = self.engine.borrow_mut().requests.insert(request)?;
+        self.extras.borrow_mut().insert(handle, Extra::Flush(sends));
         Ok(handle)
     }
 
