@@ -11,8 +11,8 @@ pub enum Direction {
     Put,
 }
 
-/// A transfer. The addresses are plain numbers: the peer gave us its own, and the fabric (or the kernel
-/// below it) checks both before a byte moves.
+/// A transfer. The addresses are plain numbers: the peer gave us its own with the key of what it
+/// [exposed](BulkTransfer::expose), and the fabric (or the kernel below it) checks both before a byte moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// With whom.
@@ -21,8 +21,10 @@ pub struct Descriptor {
     pub direction: Direction,
     /// Address in this process.
     pub local: usize,
-    /// Address in the peer.
+    /// Where in the peer: counted from what [`BulkTransfer::exposed_base`] said there.
     pub remote: usize,
+    /// What [`BulkTransfer::expose`] answered there.
+    pub key: u64,
     /// Bytes.
     pub len: usize,
 }
@@ -44,12 +46,37 @@ pub enum Completion {
 pub trait BulkTransfer {
     /// Whether transfers with `peer` work. Probed once, by a real transfer, and remembered.
     fn can_transfer(&self, peer: Peer) -> bool;
+    /// Let `peer` transfer from this memory (and to it, when `writable`) until [`withdraw`](Self::withdraw). The
+    /// key goes to the peer, by whatever way, together with [`exposed_base`](Self::exposed_base). A fabric on which
+    /// transfers need no permission answers 0.
+    ///
+    /// # Safety
+    /// `address` for `len` bytes is valid memory until `withdraw` has returned; while it is exposed writable,
+    /// nothing else uses it.
+    unsafe fn expose(
+        &self,
+        _peer: Peer,
+        _address: usize,
+        _len: usize,
+        _writable: bool,
+    ) -> Result<u64, FabricError> {
+        Ok(0)
+    }
+    /// What a peer is told as the position of the first byte exposed: its address, or 0 where positions are
+    /// counted from there.
+    fn exposed_base(&self, _peer: Peer, address: usize) -> u64 {
+        address as u64
+    }
+    /// The end of what [`expose`](Self::expose) began. When it returns, no transfer touches the memory any more.
+    fn withdraw(&self, _key: u64) {}
     /// Start a transfer.
     ///
     /// # Safety
     /// `descriptor.local` for `descriptor.len` bytes is memory of this process, valid and otherwise unused
     /// (for `Get`: writable) until the completion.
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError>;
-    /// Whether the transfer has ended.
+    /// Whether the transfer has ended. After `true` or an error the ticket is used up.
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError>;
+    /// Give a transfer up. When it returns, our memory is not touched any more; the ticket is used up.
+    fn cancel_transfer(&self, _ticket: Ticket) {}
 }

@@ -84,4 +84,10 @@ pub trait ErrorStatus {
     fn record_fault(&self, fault: Fault);
     /// The faults since the last call, and how many more there were than fit.
     fn take_faults(&self) -> (Vec<Fault>, u64);
+    /// Whether there are faults to take that progress should look at: a fabric that notices by itself that a peer
+    /// is gone says so here. Cheap.
+    #[inline(always)]
+    fn faulted(&self) -> bool {
+        false
+    }
 }

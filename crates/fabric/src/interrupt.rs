@@ -29,8 +29,14 @@ pub trait Interrupt {
     /// Sleep until rung, at most `timeout`. `ready` is asked once more after everybody can see that we are
     /// about to sleep, so that nothing that arrived in between is slept over.
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake;
-    /// A descriptor that becomes readable when rung, for other event loops, where the fabric has one.
+    /// A descriptor that becomes readable when rung or when [`progress`](crate::Fabric::progress) has something to
+    /// do, for other event loops, where the fabric has one. Before waiting for it, [`arm`](Interrupt::arm).
     fn descriptor(&self) -> Option<RawFd> {
         None
+    }
+    /// To be called before waiting for the [`descriptor`](Interrupt::descriptor). False: do not wait, there is
+    /// something to do now.
+    fn arm(&self) -> bool {
+        true
     }
 }

@@ -24,6 +24,8 @@ mod error;
 pub mod inproc;
 mod interrupt;
 mod memory;
+#[cfg(not(loom))]
+pub mod net;
 mod packet;
 #[cfg(not(loom))]
 pub mod shm;
@@ -77,4 +79,13 @@ pub trait Fabric:
     fn size(&self) -> u32;
     /// A short name for people: `shm`, `tcp`.
     fn name(&self) -> &'static str;
+    /// Move along what only calls of ours move: read sockets, take completions, send what waits. True: something
+    /// happened. Called at every poll, so cheap when there is nothing.
+    #[inline(always)]
+    fn progress(&self) -> bool {
+        false
+    }
+    /// The job ends in good order: what was put goes out, peers are told that silence is no failure from now on.
+    /// At most for `patience`.
+    fn close(&self, _patience: std::time::Duration) {}
 }

@@ -133,8 +133,10 @@ impl<M: LocalMemory> Lines for PlainLines<M> {
 
 /// A peer's segment as imported.
 ///
-/// Puts may be delayed and overtake each other until a [`fence`](Remote::fence), except that a line arrives
-/// whole. Errors of puts may surface at the next fence only.
+/// Puts may be delayed and overtake each other until a [`fence`](Remote::fence) or [`order`](Remote::order),
+/// except that a line arrives whole. They do not wait for room: what the way there does not take at once is kept
+/// and goes out with a later call, [`Fabric::progress`](crate::Fabric::progress) at the latest; a line is not kept
+/// longer than it must. Errors of puts may surface at the next fence only.
 pub trait Remote {
     /// Bytes.
     fn len(&self) -> usize;
@@ -152,13 +154,24 @@ pub trait Remote {
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError>;
     /// Everything put so far has arrived, or here is the error.
     fn fence(&self) -> Result<(), FabricError>;
+    /// What was put to this peer so far, in whatever segment, arrives before what is put from now on. Where
+    /// the way there keeps the order this costs nothing; elsewhere it is a fence.
+    fn order(&self) -> Result<(), FabricError> {
+        self.fence()
+    }
 }
 
 /// Export and import.
 pub trait RemoteMemory {
-    /// Whether importers see exporters' memory by plain loads and stores. Then [`RemoteMemory::mapped`]
-    /// answers for every import, and protocols may keep shared structures at either end.
+    /// Whether every importer sees exporters' memory by plain loads and stores. Then [`RemoteMemory::mapped`]
+    /// answers for every import, and protocols may keep shared structures at either end. Where it depends on the
+    /// peer, this is false and [`RemoteMemory::maps`] tells.
     const MAPPED: bool;
+    /// Whether this process and `peer` see each other's segments by plain loads and stores.
+    #[inline(always)]
+    fn maps(&self, _peer: Peer) -> bool {
+        Self::MAPPED
+    }
     /// A segment of mine.
     type Export: LocalMemory + Clone;
     /// A segment of a peer's.

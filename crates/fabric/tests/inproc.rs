@@ -115,6 +115,7 @@ fn the_dead_do_not_answer() {
         local: bytes.as_mut_ptr().expose_provenance(),
         remote: bytes.as_mut_ptr().expose_provenance(),
         len: 8,
+        key: 0,
     };
     // SAFETY: `bytes` outlives the transfer.
     let Ok(Completion::Pending(ticket)) = (unsafe { a.submit(&descriptor) }) else {

@@ -85,6 +85,7 @@ fn dead_peer() {
             local: (&raw mut word).expose_provenance(),
             remote: segment.load(0) as usize,
             len: 8,
+            key: 0,
         };
         // SAFETY: `word` is eight writable bytes of ours.
         unsafe { shm.submit(&descriptor) }

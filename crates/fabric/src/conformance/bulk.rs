@@ -53,6 +53,7 @@ pub fn get_and_put<H: Harness>(harness: &H) -> Outcome {
                     local,
                     remote: theirs + at,
                     len,
+                    key: 0,
                 };
                 transfer(end, d).await.unwrap();
                 let here = std::hint::black_box(here);
@@ -93,6 +94,7 @@ pub fn bad_address_is_an_error<H: Harness>(harness: &H) -> Outcome {
                     local: here.as_mut_ptr().expose_provenance(),
                     remote,
                     len: 64,
+                    key: 0,
                 };
                 let error = transfer(end, d).await.unwrap_err();
                 assert!(
@@ -117,6 +119,7 @@ pub fn impossible_is_refused<H: Harness>(harness: &H) -> Outcome {
             local: 0,
             remote: 0,
             len: 0,
+            key: 0,
         };
         let error = transfer(end, d).await.unwrap_err();
         assert_eq!(

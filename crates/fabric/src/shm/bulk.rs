@@ -192,6 +192,7 @@ impl Shm {
             local: found.as_ptr().expose_provenance(),
             remote: identity.probe_address.load(Ordering::Relaxed) as usize,
             len: 8,
+            key: 0,
         };
         let wanted = identity.probe_value.load(Ordering::Relaxed);
         // SAFETY: `found` is eight writable bytes.

@@ -83,6 +83,32 @@ impl Mapping {
         })
     }
 
+    /// `len` zeroed bytes of this process alone: a segment that peers reach through a network. Pages cost memory
+    /// once they are touched.
+    pub fn private(len: usize, owner: (Peer, SegmentId)) -> Result<Self, FabricError> {
+        // SAFETY: a fresh anonymous mapping at an address the kernel chooses touches no existing memory.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(FabricError::os("map memory for a segment"));
+        }
+        let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
+        Ok(Self {
+            base,
+            len,
+            writable: true,
+            pages: Rc::new(Pages { base, len, owner }),
+        })
+    }
+
     /// Ask for huge pages; whether the kernel follows does not matter.
     pub fn prefer_huge_pages(&self) {
         // SAFETY: advice about a range that is mapped (invariant of the type) changes no contents.

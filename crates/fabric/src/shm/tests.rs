@@ -86,6 +86,7 @@ fn exercise(ends: &[Shm]) {
             local: bytes.as_mut_ptr().expose_provenance(),
             remote: 4096,
             len: 16,
+            key: 0,
         };
         // SAFETY: `bytes` outlives the call.
         let error = unsafe { reader.submit(&d) }.unwrap_err();
@@ -287,6 +288,7 @@ fn a_wrong_probe_is_not_believed() {
             local: 0,
             remote: 0,
             len: 0,
+            key: 0,
         };
         // SAFETY: no bytes.
         let error = unsafe { ends[1].submit(&d) }.unwrap_err();

@@ -30,6 +30,7 @@ pub(crate) fn get<F: Fabric>(fabric: &F, peer: Peer, remote: u64, to: &mut [u8])
         local: to.as_mut_ptr().expose_provenance(),
         remote: remote as usize,
         len: to.len(),
+        key: 0,
     };
     // SAFETY: `to` is writable memory that nobody else uses until this returns.
     unsafe { run(fabric, &descriptor) }
@@ -43,6 +44,7 @@ pub(crate) fn put<F: Fabric>(fabric: &F, peer: Peer, remote: u64, from: &[u8]) -
         local: from.as_ptr().expose_provenance(),
         remote: remote as usize,
         len: from.len(),
+        key: 0,
     };
     // SAFETY: `from` is memory that nobody changes until this returns.
     unsafe { run(fabric, &descriptor) }
@@ -75,6 +77,7 @@ impl RecvBuf {
             local,
             remote,
             len: part.len(),
+            key: 0,
         };
         // SAFETY: `part` is writable memory of ours that nobody else uses until this returns.
         unsafe { run(fabric, &descriptor) }
@@ -101,6 +104,7 @@ impl RecvBuf {
                 local: packed.as_mut_ptr().expose_provenance(),
                 remote: (remote + at) as usize,
                 len: n,
+                key: 0,
             };
             // SAFETY: `packed` is ours and long enough.
             unsafe { run(fabric, &descriptor) }?;
@@ -137,6 +141,7 @@ impl Payload {
             local,
             remote: remote as usize,
             len: part.len(),
+            key: 0,
         };
         // SAFETY: `part` is readable memory of ours that stays as it is until this returns.
         unsafe { run(fabric, &descriptor) }
