@@ -5,6 +5,7 @@ mod eager;
 mod own;
 mod probe;
 mod receive;
+mod remote;
 mod rendezvous;
 mod stream;
 
