@@ -2,6 +2,8 @@
 //!
 //! Cost class: *set-up path*.
 
+pub mod trust;
+
 use crate::Peer;
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::{Error, Rank};
-use farpost_fabric::{Peer, Ticket};
+use farpost_fabric::Peer;
 
 /// What a completed operation says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,8 +97,7 @@ pub enum SendState {
     /// All bytes are on their way; waits for the match.
     Matched,
     /// The request to send is out; the receiver may open the desk line.
-    /// With the key by which the fabric lets the receiver get the bytes, where it needs one.
-    Offered { desk: Option<u32>, key: Option<u64> },
+    Offered { desk: Option<u32> },
     /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
     Streaming { remote: u64, sent: u64, wanted: u64 },
 }
@@ -121,8 +120,6 @@ pub enum RecvState {
     Streaming { peer: Peer, at: u64, wanted: u64 },
     /// Both sides copy; waits for the sender's last chunk.
     Copying { peer: Peer, desk: u32, chunks: u64 },
-    /// The fabric gets the bytes; `sender` is the sender's request.
-    Fetching { peer: Peer, ticket: Ticket, sender: u64 },
 }
 
 /// The operation behind a request.

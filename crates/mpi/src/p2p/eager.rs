@@ -104,11 +104,6 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(None);
         }
-        if !self.lost.is_empty()
-            && let Some(error) = self.lost_error(peer)
-        {
-            return Err(error);
-        }
         if self.post.is_dead(peer) {
             return Err(Error::new(
                 ErrorClass::ERR_PROC_ABORTED,
@@ -183,7 +178,7 @@ impl<F: Fabric> Engine<F> {
             self.post.post(peer, &line, total as u64);
             return true;
         }
-        total as u64 <= self.eager_max(peer)
+        total as u64 <= self.tunables.eager_max
             && self.post_blocks(peer, envelope, Source::Payload(payload), request)
     }
 
@@ -194,7 +189,7 @@ impl<F: Fabric> Engine<F> {
         if data.len() <= INLINE_MAX {
             return self.try_short(peer, envelope, data);
         }
-        data.len() as u64 <= self.eager_max(peer)
+        data.len() as u64 <= self.tunables.eager_max
             && peer != self.me
             && !self.is_busy[peer.index()]
             && self.post_blocks(peer, envelope, Source::Run(data), 0)
@@ -291,7 +286,7 @@ impl<F: Fabric> Engine<F> {
             };
             let sync = send.envelope.flags & FLAG_SYNC != 0;
             let total = send.payload.bytes();
-            let eager = total <= self.eager_max(peer) || total <= SYNC_BYTES as u64;
+            let eager = total <= self.tunables.eager_max || total <= SYNC_BYTES as u64;
             let posted = if eager {
                 self.post_eager(peer, &send.envelope, &send.payload, handle as u64)
             } else {
@@ -370,8 +365,9 @@ impl<F: Fabric> Engine<F> {
                 complete: false,
                 ..
             }) if send.peer == peer && send.state != SendState::Queued => {
-                let state = send.state;
-                self.end_offer(state);
+                if let SendState::Offered { desk: Some(desk) } = send.state {
+                    self.give_desk(desk);
+                }
                 self.offered.retain(|h| *h != handle);
                 self.complete(handle, |_| {});
                 true

@@ -5,7 +5,6 @@ mod eager;
 mod own;
 mod probe;
 mod receive;
-mod remote;
 mod rendezvous;
 mod stream;
 

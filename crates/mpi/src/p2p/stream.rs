@@ -30,14 +30,13 @@ impl<F: Fabric> Engine<F> {
         self.post.consume(peer, 1, 0);
         let handle = line[3] as usize;
         let (remote, wanted) = (line[4], line[5]);
-        let offered = match self.requests.get_mut(handle) {
+        let desk = match self.requests.get_mut(handle) {
             Some(Request {
                 operation: Operation::Send(send),
                 complete: false,
                 ..
             }) if send.peer == peer && wanted <= send.payload.bytes() && wanted > 0 => {
-                let offered = send.state;
-                let SendState::Offered { .. } = offered else {
+                let SendState::Offered { desk } = send.state else {
                     self.condemn(peer, "the request of a send", line[3]);
                     return false;
                 };
@@ -46,14 +45,16 @@ impl<F: Fabric> Engine<F> {
                     sent: 0,
                     wanted,
                 };
-                offered
+                desk
             }
             _ => {
                 self.condemn(peer, "the request of a send", line[3]);
                 return false;
             }
         };
-        self.end_offer(offered);
+        if let Some(desk) = desk {
+            self.give_desk(desk);
+        }
         self.offered.retain(|h| *h != handle);
         self.engage(peer);
         self.outgoing[peer.index()].streams.push_back(handle);

@@ -141,10 +141,7 @@ impl<F: Fabric> World<F> {
         let size = comm.size();
         if comm.is_inter()
             || !(2..=MOST_RANKS).contains(&size)
-            || comm
-                .local
-                .iter()
-                .any(|pid| self.fabric.common(Peer(pid)).is_none())
+            || self.fabric.common(self.fabric.me()).is_none()
         {
             self.boards
                 .stands
@@ -224,7 +221,7 @@ impl<F: Fabric> World<F> {
     pub fn reads_all(&self, comm: &Comm) -> bool {
         comm.local.iter().all(|pid| {
             let peer = Peer(pid);
-            peer == self.fabric.me() || self.fabric.maps(peer) && self.fabric.can_transfer(peer)
+            peer == self.fabric.me() || self.fabric.can_transfer(peer)
         })
     }
 
