@@ -2,7 +2,7 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit install wrappers programs abi-cross mpi4py loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit install wrappers programs abi-cross mpi4py net loom)
 #
 # As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv); else
 # it says what is missing, and what cannot run for it counts as a failure.
@@ -13,7 +13,7 @@ logs=$root/build/test-logs
 prefix=$root/build/install
 mkdir -p "$logs"
 cargo=${CARGO:-cargo}
-known="format clippy unit install wrappers programs abi-cross mpi4py loom"
+known="format clippy unit install wrappers programs abi-cross mpi4py net loom"
 steps=${*:-$known}
 for name in $steps; do
     case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
@@ -49,6 +49,10 @@ need make make
 need cmake cmake
 need pkg-config pkg-config
 need python3 python3
+# Emulated hosts; loss of packets needs nft where the kernel has no netem.
+PATH=$PATH:/usr/sbin:/sbin
+need ip iproute2
+need nft nftables
 if command -v python3 >/dev/null 2>&1; then
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted+=(python3-venv)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
@@ -90,6 +94,7 @@ step wrappers script check-wrappers.sh
 step programs script test-programs.sh
 step abi-cross script test-abi-cross.sh
 step mpi4py script test-mpi4py.sh
+step net script test-net.sh
 step loom script test-loom.sh
 
 echo
