@@ -126,6 +126,7 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         len: memory.region_len,
         index: memory.local_index,
         size: memory.local_count,
+        processes: memory.local_count,
         cores: placement.allowed_cores,
         tunables: settings.shm,
     })

@@ -28,6 +28,8 @@ mod memory;
 pub mod net;
 mod packet;
 #[cfg(not(loom))]
+pub mod routed;
+#[cfg(not(loom))]
 pub mod shm;
 /// Model checking: what works on atomics alone. Loom's atomics cannot live in mapped memory.
 #[cfg(loom)]

@@ -47,6 +47,7 @@ fn dead_peer() {
             len: region_bytes(2) as u64,
             index,
             size: 2,
+            processes: 2,
             cores: 2,
             tunables: ShmTunables::default(),
         })

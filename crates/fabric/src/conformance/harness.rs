@@ -202,6 +202,7 @@ fn attach(file: OwnedFd, (index, size): (u32, u32), (cores, tunables): (u32, Shm
         len: region_bytes(size) as u64,
         index,
         size,
+        processes: size,
         cores: if cores == 0 {
             size.saturating_sub(1).max(1)
         } else {

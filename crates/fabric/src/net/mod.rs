@@ -2,9 +2,13 @@
 //!
 //! Cost class: *set-up path*.
 
+mod either;
 pub mod trust;
 
-use crate::Peer;
+pub use either::Either;
+
+use crate::shm::Mapping;
+use crate::{Access, Fabric, FabricError, Peer, SegmentId};
 use std::rc::Rc;
 
 /// Bytes that a process may publish about where it is reached.
@@ -35,4 +39,11 @@ pub struct NetConfig {
     pub secret: [u8; SECRET_BYTES],
     /// Where the others are.
     pub book: Box<dyn AddressBook>,
+}
+
+/// A fabric between hosts, whose segments are memory of the exporter's like any other.
+pub trait NetFabric: Fabric<Export = Mapping> {
+    /// Let peers import `memory` as segment `id`, as if it had been exported here. Ended by
+    /// [`unpublish`](crate::RemoteMemory::unpublish).
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
 }

@@ -8,12 +8,14 @@ use crate::sync::{AtomicU32, Ordering, fence};
 
 /// A flag that is up, and what a sleeper's futex waits on.
 pub const UP: u32 = 1;
+/// The same of a sleeper that waits on descriptors instead.
+pub const POLLING: u32 = 2;
 
-/// Sleeper: from here on senders see that a wake-up is needed. What arrived before must be looked for after
-/// this.
+/// Sleeper: from here on senders see that a wake-up is needed, in the way that `up` says. What arrived before must be
+/// looked for after this.
 #[inline]
-pub fn raise(flag: &AtomicU32) {
-    flag.store(UP, Ordering::SeqCst);
+pub fn raise(flag: &AtomicU32, up: u32) {
+    flag.store(up, Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
 
@@ -29,11 +31,11 @@ pub fn is_raised(flag: &AtomicU32) -> bool {
     flag.load(Ordering::Relaxed) != 0
 }
 
-/// Sender: whether it falls to us to wake the owner. The flag is down afterwards, so that the owner does not
-/// fall asleep after all.
+/// Sender: whether it falls to us to wake the owner, and in which way; 0 if it does not. The flag is down afterwards,
+/// so that the owner does not fall asleep after all.
 #[inline]
-pub fn claim(flag: &AtomicU32) -> bool {
-    flag.swap(0, Ordering::SeqCst) != 0
+pub fn claim(flag: &AtomicU32) -> u32 {
+    flag.swap(0, Ordering::SeqCst)
 }
 
 #[cfg(all(test, loom))]
@@ -84,7 +86,7 @@ mod loom_tests {
     fn send(s: &Shared, barrier: impl Fn()) {
         s.messages.fetch_add(1, Ordering::Release);
         barrier();
-        if is_raised(&s.flag) && claim(&s.flag) {
+        if is_raised(&s.flag) && claim(&s.flag) == UP {
             s.futex.wake();
         }
     }
@@ -92,7 +94,7 @@ mod loom_tests {
     /// Sleep until `wanted` messages are there. A lost wake-up is a deadlock, which loom reports.
     fn receive(s: &Shared, wanted: u32) {
         while s.messages.load(Ordering::Acquire) < wanted {
-            raise(&s.flag);
+            raise(&s.flag, UP);
             if s.messages.load(Ordering::Acquire) < wanted {
                 s.futex.wait(&s.flag, UP);
             }
@@ -140,7 +142,7 @@ mod loom_tests {
                 let s = Arc::clone(&s);
                 move || {
                     s.messages.store(1, Ordering::Release);
-                    if is_raised(&s.flag) && claim(&s.flag) {
+                    if is_raised(&s.flag) && claim(&s.flag) == UP {
                         s.futex.wake();
                     }
                 }

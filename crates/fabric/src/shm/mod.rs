@@ -6,6 +6,7 @@
 //! grants to the same user only; the importer checks owner, size, inode and seals.
 
 mod bulk;
+mod doorbell;
 mod flag;
 mod host;
 mod mapping;
@@ -18,6 +19,7 @@ mod tests;
 mod watch;
 
 pub use host::cross_memory_available;
+pub use mapping::MappedLines;
 pub use mapping::{Mapping, sealed_memory};
 pub use sleep::{futex_wait, futex_wake};
 pub use watch::Watch;
@@ -29,7 +31,7 @@ use crate::{
 };
 use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -53,8 +55,10 @@ pub struct ShmConfig {
     pub len: u64,
     /// Which process of the region this is.
     pub index: u32,
-    /// How many there are.
+    /// How many there are. They need not all be here: what is never touched costs nothing.
     pub size: u32,
+    /// How many of them are on this host.
+    pub processes: u32,
     /// Cores of this host that the job's processes may use.
     pub cores: u32,
     /// Tunables.
@@ -78,11 +82,18 @@ fn file_identity(file: &OwnedFd) -> Result<(u64, u64), FabricError> {
     Ok((about.dev(), about.ino()))
 }
 
+/// Where a peer sleeps, found once.
+pub struct ShmBell {
+    asleep: mapping::Word32,
+    peer: Peer,
+}
+
 /// The shared-memory fabric of one process.
 pub struct Shm {
     region: Mapping,
     index: u32,
     size: u32,
+    processes: u32,
     cores: u32,
     tunables: ShmTunables,
     sleeper: sleep::Sleeper,
@@ -90,6 +101,7 @@ pub struct Shm {
     segments: segments::Segments,
     bulk: bulk::Bulk,
     faults: RefCell<(Vec<Fault>, u64)>,
+    doorbell: doorbell::Doorbell,
 }
 
 impl Shm {
@@ -102,6 +114,7 @@ impl Shm {
             len,
             index,
             size,
+            processes,
             cores,
             tunables,
         } = config;
@@ -132,7 +145,7 @@ impl Shm {
         let found = found.map(u64::from).map_err(u64::from);
         claim(found, u64::from(size), "the region's number of processes")?;
         let about = file_identity(&file)?;
-        let barrier = if size > cores {
+        let barrier = if processes > cores {
             sleep::Barrier::Sender
         } else {
             sleep::Barrier::Sleeper
@@ -142,12 +155,14 @@ impl Shm {
             region,
             index,
             size,
+            processes,
             cores,
             tunables,
             sleeper: sleep::Sleeper::new(barrier),
             ring_positions: [Cell::new(0), Cell::new(0)],
             segments: segments::Segments::default(),
             faults: RefCell::default(),
+            doorbell: doorbell::Doorbell::default(),
         };
         let identity = &shm.process(Peer(index)).identity;
         shm.bulk.publish_probe(identity);
@@ -167,6 +182,7 @@ impl Shm {
             len: len as u64,
             index: 0,
             size: 1,
+            processes: 1,
             cores: 1,
             tunables,
         })
@@ -177,6 +193,34 @@ impl Shm {
         assert!(peer.0 < self.size, "{peer} does not exist");
         // SAFETY: only atomic fields.
         unsafe { self.region.table(region::process_offset(peer.0, self.size)) }
+    }
+
+    /// Wake a peer whose flag was seen raised.
+    #[cold]
+    fn ring(&self, peer: Peer) {
+        let flag = &self.process(peer).sleep.asleep;
+        match flag::claim(flag) {
+            0 => {}
+            flag::POLLING => self.ring_pipe(peer),
+            _ => futex_wake(flag),
+        }
+    }
+
+    /// As [`Interrupt::sleep`], also ended by `descriptor` becoming readable. `ready` has the last word before.
+    pub fn sleep_with(&self, descriptor: RawFd, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        let Ok(pipe) = self.own_pipe() else {
+            // Without a pipe nobody of this host can ring: do not sleep long.
+            std::thread::sleep(timeout.min(Duration::from_micros(500)));
+            return Wake::Timeout;
+        };
+        let flag = &self.process(Peer(self.index)).sleep.asleep;
+        let wake = self
+            .sleeper
+            .sleep_by(flag, flag::POLLING, timeout, ready, |timeout| {
+                doorbell::wait_readable([pipe.as_raw_fd(), descriptor], timeout)
+            });
+        doorbell::drain(pipe);
+        wake
     }
 
     fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
@@ -258,23 +302,27 @@ impl PacketQueue for Shm {
 }
 
 impl Interrupt for Shm {
-    type Bell = mapping::Word32;
+    type Bell = ShmBell;
 
-    fn bell(&self, peer: Peer) -> mapping::Word32 {
+    fn bell(&self, peer: Peer) -> ShmBell {
         assert!(peer.0 < self.size, "{peer} does not exist");
         let asleep = std::mem::offset_of!(region::Process, sleep);
-        self.region
-            .keep_word32(region::process_offset(peer.0, self.size) + asleep)
+        let at = region::process_offset(peer.0, self.size) + asleep;
+        ShmBell {
+            asleep: self.region.keep_word32(at),
+            peer,
+        }
     }
 
     #[inline(always)]
-    fn wake_by(&self, bell: &mapping::Word32) {
-        self.sleeper.wake(bell.get());
+    fn wake_by(&self, bell: &ShmBell) {
+        self.sleeper.wake(bell.asleep.get(), || self.ring(bell.peer));
     }
 
     #[inline]
     fn wake(&self, peer: Peer) {
-        self.sleeper.wake(&self.process(peer).sleep.asleep);
+        let flag = &self.process(peer).sleep.asleep;
+        self.sleeper.wake(flag, || self.ring(peer));
     }
 
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
@@ -347,7 +395,7 @@ impl Topology for Shm {
     }
 
     fn cores_and_processes(&self) -> (u32, u32) {
-        (self.cores, self.size)
+        (self.cores, self.processes)
     }
 }
 

@@ -38,8 +38,10 @@ pub struct Identity {
 /// Where a process sleeps. Senders load it after each message: it changes only around a sleep.
 #[repr(C, align(64))]
 pub struct Sleep {
-    /// 1 while asleep or about to be; the futex.
+    /// Not 0 while asleep or about to be (see `flag`); the futex.
     pub asleep: AtomicU32,
+    /// Descriptor number of the writing end of the process's pipe, plus 1; 0 while it has none.
+    pub pipe_plus_one: AtomicU32,
 }
 
 /// A published segment.

@@ -48,9 +48,10 @@ impl Sleeper {
         Self { barrier, registered }
     }
 
-    /// Sender's half: after the message is visible, wake the owner of `flag` if it sleeps.
-    #[inline]
-    pub fn wake(&self, flag: &AtomicU32) {
+    /// Sender's half: after the message is visible, wake the owner of `flag` if it sleeps: by `ring`, which calls
+    /// [`claim_and_wake`].
+    #[inline(always)]
+    pub fn wake(&self, flag: &AtomicU32, ring: impl FnOnce()) {
         match self.barrier {
             Barrier::Sender => fence(Ordering::SeqCst),
             // The compiler must not move the load above the message's stores; the sleeper's membarrier does
@@ -58,21 +59,28 @@ impl Sleeper {
             Barrier::Sleeper => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),
         }
         if flag::is_raised(flag) {
-            Self::ring(flag);
-        }
-    }
-
-    /// Wake the owner of `flag` whether or not it seems asleep.
-    #[cold]
-    pub fn ring(flag: &AtomicU32) {
-        if flag::claim(flag) {
-            futex_wake(flag);
+            ring();
         }
     }
 
     /// Sleeper's half: sleep on `flag` until rung, at most `timeout`.
     pub fn sleep(&self, flag: &AtomicU32, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
-        flag::raise(flag);
+        self.sleep_by(flag, flag::UP, timeout, ready, |timeout| {
+            futex_wait(flag, flag::UP, timeout)
+        })
+    }
+
+    /// As [`sleep`](Self::sleep), with the flag raised to `up` and sleeping done by `wait`: false when the time ran
+    /// out.
+    pub fn sleep_by(
+        &self,
+        flag: &AtomicU32,
+        up: u32,
+        timeout: Duration,
+        ready: &mut dyn FnMut() -> bool,
+        wait: impl FnOnce(Duration) -> bool,
+    ) -> Wake {
+        flag::raise(flag, up);
         let mut timeout = timeout;
         if self.barrier == Barrier::Sleeper
             && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
@@ -83,7 +91,7 @@ impl Sleeper {
             flag::lower(flag);
             return Wake::Ready;
         }
-        let rung = futex_wait(flag, flag::UP, timeout);
+        let rung = wait(timeout);
         flag::lower(flag);
         if rung { Wake::Rung } else { Wake::Timeout }
     }

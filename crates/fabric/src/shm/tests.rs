@@ -23,6 +23,7 @@ fn config(file: &OwnedFd, index: u32, size: u32) -> ShmConfig {
         len: region_bytes(size) as u64,
         index,
         size,
+        processes: size,
         cores: 1,
         tunables: ShmTunables::default(),
     }

@@ -24,6 +24,7 @@ pub fn run(size: u32, config: WorldConfig, body: impl Fn(&ShmWorld) + Sync) {
                         len: len as u64,
                         index,
                         size,
+                        processes: size,
                         cores: 2,
                         tunables: Default::default(),
                     })

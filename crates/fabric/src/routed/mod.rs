@@ -1,0 +1,447 @@
+//! Each pair of processes on the best way it has: the memory of their host, or a network.
+//!
+//! Processes keep the job's numbers everywhere; the shared region of a host has room for all of them and only those
+//! of the host use it. Protocol code asks [`RemoteMemory::maps`] which kind a peer is.
+//!
+//! Cost class: *fast path* for peers of this host, a branch more than on `shm` alone. Polling a network costs a system
+//! call, so while only peers of this host have anything to say it is polled now and then ([`Pace`]).
+
+mod pace;
+
+use crate::net::NetFabric;
+use crate::shm::{Mapping, Shm, ShmBell};
+use crate::{
+    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
+    FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory,
+    SegmentId, Ticket, Topology, TrySend, Wake,
+};
+use pace::Pace;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// One host's memory, and a network where there are other hosts.
+pub struct Routed<N> {
+    near: Shm,
+    far: Option<N>,
+    host_of: Rc<[u32]>,
+    me: Peer,
+    my_host: u32,
+    pace: Pace,
+}
+
+/// A peer's segment.
+#[derive(Clone)]
+pub enum Import<R> {
+    /// Mapped.
+    Near(Mapping),
+    /// Through the network.
+    Far(R),
+}
+
+/// How a peer is rung.
+pub enum Bell<B> {
+    /// On this host.
+    Near(ShmBell),
+    /// Through the network.
+    Far(B),
+}
+
+impl<N: NetFabric> Routed<N> {
+    /// `near` for the processes of `host_of` that share this process's host, `far` for the others.
+    ///
+    /// # Panics
+    /// When a process is on another host and there is no network.
+    pub fn new(near: Shm, far: Option<N>, host_of: Rc<[u32]>) -> Self {
+        let me = near.me();
+        let my_host = host_of[me.index()];
+        let alone = host_of.iter().all(|host| *host == my_host);
+        assert!(
+            far.is_some() || alone,
+            "processes on several hosts and no network between them"
+        );
+        let neighbours = host_of.iter().filter(|host| **host == my_host).count() > 1;
+        Self {
+            near,
+            far,
+            host_of,
+            me,
+            my_host,
+            pace: Pace::new(neighbours),
+        }
+    }
+
+    /// The network, where there is one.
+    pub fn network(&self) -> Option<&N> {
+        self.far.as_ref()
+    }
+
+    /// The network to `peer`; none for a peer of this host.
+    #[inline(always)]
+    fn way(&self, peer: Peer) -> Option<&N> {
+        let far = self.far.as_ref()?;
+        (self.host_of.get(peer.index()).copied() != Some(self.my_host)).then_some(far)
+    }
+}
+
+impl<R: Remote> Remote for Import<R> {
+    fn len(&self) -> usize {
+        match self {
+            Import::Near(memory) => Remote::len(memory),
+            Import::Far(memory) => memory.len(),
+        }
+    }
+
+    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put(offset, from),
+            Import::Far(memory) => memory.put(offset, from),
+        }
+    }
+
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_word(offset, value),
+            Import::Far(memory) => memory.put_word(offset, value),
+        }
+    }
+
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_line(offset, line),
+            Import::Far(memory) => memory.put_line(offset, line),
+        }
+    }
+
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.get(offset, to),
+            Import::Far(memory) => memory.get(offset, to),
+        }
+    }
+
+    fn fence(&self) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.fence(),
+            Import::Far(memory) => memory.fence(),
+        }
+    }
+
+    fn order(&self) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.order(),
+            Import::Far(memory) => memory.order(),
+        }
+    }
+}
+
+impl<N: NetFabric> RemoteMemory for Routed<N> {
+    const MAPPED: bool = false;
+    type Export = Mapping;
+    type Import = Import<N::Import>;
+
+    #[inline(always)]
+    fn maps(&self, peer: Peer) -> bool {
+        self.way(peer).is_none()
+    }
+
+    /// A segment that nobody on another host may import stays out of the network, and one that nobody here may
+    /// import out of the host's table.
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+        let Some(far) = &self.far else {
+            return self.near.export(id, len, access);
+        };
+        let (near_list, far_list) = match &access {
+            Access::Everyone(_) => (access.clone(), access),
+            Access::Only(list) => {
+                let of = |near: bool| {
+                    let those = list.iter().filter(|(peer, _)| self.maps(*peer) == near);
+                    Access::Only(those.copied().collect())
+                };
+                (of(true), of(false))
+            }
+        };
+        let nobody = |access: &Access| matches!(access, Access::Only(list) if list.is_empty());
+        if nobody(&far_list) {
+            return self.near.export(id, len, near_list);
+        }
+        if nobody(&near_list) {
+            return far.export(id, len, far_list);
+        }
+        let memory = self.near.export(id, len, near_list)?;
+        match far.publish(id, &memory, far_list) {
+            Ok(()) => Ok(memory),
+            Err(error) => {
+                self.near.unpublish(id)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+        let near = self.near.unpublish(id);
+        match &self.far {
+            None => near,
+            Some(far) => far.unpublish(id).or(near),
+        }
+    }
+
+    fn import(
+        &self,
+        peer: Peer,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<Self::Import, FabricError> {
+        match self.way(peer) {
+            None => self.near.import(peer, id, len, permission).map(Import::Near),
+            Some(far) => far.import(peer, id, len, permission).map(Import::Far),
+        }
+    }
+
+    fn common(&self, peer: Peer) -> Option<Mapping> {
+        match self.way(peer) {
+            None => self.near.common(peer),
+            Some(_) => None,
+        }
+    }
+
+    #[inline]
+    fn mapped(import: &Self::Import) -> Option<&Mapping> {
+        match import {
+            Import::Near(memory) => Some(memory),
+            Import::Far(_) => None,
+        }
+    }
+}
+
+impl<N: NetFabric> PacketQueue for Routed<N> {
+    const ORDERED: bool = N::ORDERED;
+
+    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+        match self.way(peer) {
+            None => self.near.try_send(peer, priority, payload),
+            Some(far) => far.try_send(peer, priority, payload),
+        }
+    }
+
+    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
+        self.near.poll_packet(take) || self.far.as_ref().is_some_and(|far| far.poll_packet(take))
+    }
+}
+
+impl<N: NetFabric> BulkTransfer for Routed<N> {
+    #[inline]
+    fn can_transfer(&self, peer: Peer) -> bool {
+        match self.way(peer) {
+            None => self.near.can_transfer(peer),
+            Some(far) => far.can_transfer(peer),
+        }
+    }
+
+    unsafe fn expose(
+        &self,
+        peer: Peer,
+        address: usize,
+        len: usize,
+        writable: bool,
+    ) -> Result<u64, FabricError> {
+        match self.way(peer) {
+            None => Ok(0),
+            // SAFETY: the caller's promise is the same.
+            Some(far) => unsafe { far.expose(peer, address, len, writable) },
+        }
+    }
+
+    fn exposed_base(&self, peer: Peer, address: usize) -> u64 {
+        match self.way(peer) {
+            None => self.near.exposed_base(peer, address),
+            Some(far) => far.exposed_base(peer, address),
+        }
+    }
+
+    fn withdraw(&self, key: u64) {
+        if let Some(far) = &self.far {
+            far.withdraw(key);
+        }
+    }
+
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(descriptor.peer) {
+                None => self.near.submit(descriptor),
+                Some(far) => far.submit(descriptor),
+            }
+        }
+    }
+
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+        // Only the network's transfers take time.
+        match &self.far {
+            Some(far) => far.poll_transfer(ticket),
+            None => self.near.poll_transfer(ticket),
+        }
+    }
+
+    fn cancel_transfer(&self, ticket: Ticket) {
+        if let Some(far) = &self.far {
+            far.cancel_transfer(ticket);
+        }
+    }
+}
+
+impl<N: NetFabric> Interrupt for Routed<N> {
+    type Bell = Bell<N::Bell>;
+
+    fn bell(&self, peer: Peer) -> Self::Bell {
+        match self.way(peer) {
+            None => Bell::Near(self.near.bell(peer)),
+            Some(far) => Bell::Far(far.bell(peer)),
+        }
+    }
+
+    #[inline(always)]
+    fn wake_by(&self, bell: &Self::Bell) {
+        match bell {
+            Bell::Near(bell) => self.near.wake_by(bell),
+            Bell::Far(bell) => {
+                if let Some(far) = &self.far {
+                    far.wake_by(bell);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn wake(&self, peer: Peer) {
+        match self.way(peer) {
+            None => self.near.wake(peer),
+            Some(far) => far.wake(peer),
+        }
+    }
+
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        let Some(far) = &self.far else {
+            return self.near.sleep(timeout, ready);
+        };
+        let Some(descriptor) = far.descriptor() else {
+            // A network that cannot wake us is looked after often.
+            return self.near.sleep(timeout.min(UNRUNG_SLEEP), ready);
+        };
+        self.pace.hurry();
+        let mut ready = || ready() || far.progress() || !far.arm();
+        self.near.sleep_with(descriptor, timeout, &mut ready)
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// Longest sleep beside a network that has nothing to be woken by.
+const UNRUNG_SLEEP: Duration = Duration::from_micros(200);
+
+impl<N: NetFabric> ErrorStatus for Routed<N> {
+    fn record_fault(&self, fault: Fault) {
+        self.near.record_fault(fault);
+    }
+
+    fn take_faults(&self) -> (Vec<Fault>, u64) {
+        let (mut faults, mut more) = self.near.take_faults();
+        if let Some(far) = &self.far {
+            let (far_faults, far_more) = far.take_faults();
+            for fault in &far_faults {
+                self.near.count(fault.peer, Counter::Faults, 1);
+            }
+            faults.extend(far_faults);
+            more += far_more;
+        }
+        (faults, more)
+    }
+
+    #[inline(always)]
+    fn faulted(&self) -> bool {
+        match &self.far {
+            None => false,
+            Some(far) => far.faulted(),
+        }
+    }
+}
+
+/// All counters are in the host's region, where others may watch them; those of other hosts' processes are not.
+impl<N: NetFabric> Counters for Routed<N> {
+    #[inline]
+    fn count(&self, peer: Peer, counter: Counter, amount: u64) {
+        self.near.count(peer, counter, amount);
+    }
+
+    fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        let own = self.near.counter(of, peer, counter);
+        match &self.far {
+            Some(far) if of == self.me => own + far.counter(of, peer, counter),
+            _ => own,
+        }
+    }
+}
+
+impl<N: NetFabric> Topology for Routed<N> {
+    fn hosts(&self) -> u32 {
+        self.host_of.iter().max().map_or(1, |most| most + 1)
+    }
+
+    fn host_of(&self, peer: Peer) -> u32 {
+        self.host_of.get(peer.index()).copied().unwrap_or(0)
+    }
+
+    fn distance(&self, peer: Peer) -> Distance {
+        match self.way(peer) {
+            None => self.near.distance(peer),
+            Some(_) => Distance::Far,
+        }
+    }
+
+    fn rails(&self, peer: Peer) -> u32 {
+        match self.way(peer) {
+            None => 1,
+            Some(far) => far.rails(peer),
+        }
+    }
+
+    fn cores_and_processes(&self) -> (u32, u32) {
+        self.near.cores_and_processes()
+    }
+}
+
+impl<N: NetFabric> Fabric for Routed<N> {
+    #[inline]
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    #[inline]
+    fn size(&self) -> u32 {
+        self.near.size()
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.far {
+            None => self.near.name(),
+            Some(far) => far.name(),
+        }
+    }
+
+    #[inline(always)]
+    fn progress(&self) -> bool {
+        match &self.far {
+            None => false,
+            Some(far) => self.pace.poll(|| far.progress()),
+        }
+    }
+
+    fn close(&self, patience: Duration) {
+        if let Some(far) = &self.far {
+            far.close(patience);
+        }
+    }
+}
