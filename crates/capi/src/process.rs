@@ -61,6 +61,8 @@ struct Settings {
 fn settings() -> std::result::Result<Settings, String> {
     let mut shm = ShmTunables::default();
     let mut world = WorldConfig::default();
+    // Used where they are read, while joining the job; known here so that they are not taken for mistakes.
+    let mut job = farpost_job::JobTunables::default();
     for (name, value) in std::env::vars_os() {
         let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
             continue;
@@ -72,6 +74,7 @@ fn settings() -> std::result::Result<Settings, String> {
             continue;
         }
         let known = shm.set(name, value).map_err(|e| e.to_string())?
+            || job.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
             || world.tuning.set(name, value).map_err(|e| e.to_string())?;
@@ -108,8 +111,14 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     let settings = settings().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
     let job =
         Job::attach(&|name: &str| std::env::var(name).ok()).map_err(|e| failed("joining the job", e))?;
+    if job.hosts() > 1 {
+        return Err(failed(
+            "joining the job",
+            "its ranks are on several hosts; a Farpost job must be on one host for now",
+        ));
+    }
     let memory = job.host_memory();
-    if memory.region_len < region_bytes(memory.local_count) as u64 {
+    if memory.region_len < region_bytes(memory.ranks) as u64 {
         return Err(failed(
             "joining the job",
             "the job's memory is too small for its ranks",
@@ -125,8 +134,8 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         offset: memory.region_offset,
         len: memory.region_len,
         index: memory.local_index,
-        size: memory.local_count,
-        processes: memory.local_count,
+        size: memory.ranks,
+        processes: placement.ranks_on_host,
         cores: placement.allowed_cores,
         tunables: settings.shm,
     })
@@ -166,7 +175,7 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     world.run_collective(world.comm_world(), plan)?;
     let job = cx.life.job.get();
     world.drain_to_peers(|peer| {
-        job.is_some_and(|job| matches!(job.state(peer), RankState::Finalised | RankState::Aborted))
+        job.is_some_and(|job| matches!(job.state(peer), Some(RankState::Finalised | RankState::Aborted)))
     })?;
     fast::close();
     cx.life.stage.set(Stage::After);
@@ -189,6 +198,7 @@ pub(crate) fn abort(cx: &Cx, code: c_int, message: &str) -> ! {
         Some(job) => job.abort(code, message),
         None => {
             say(message);
+            farpost_job::abandon(farpost_job::exit_status(code));
             std::process::exit(farpost_job::exit_status(code))
         }
     }

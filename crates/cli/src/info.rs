@@ -25,6 +25,7 @@ pub struct Options {
 /// Every crate's tunables.
 pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     vec![
+        ("job", farpost_job::JobTunables::TABLE),
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),

@@ -38,7 +38,7 @@ pub enum JobError {
     },
     /// A launcher Farpost does not speak with started more than one process.
     #[error(
-        "started by {launcher} with {size} ({evidence}), which Farpost cannot join yet; start the program with Farpost's mpiexec, or with a launcher that serves PMI-1 (MPICH's mpiexec.hydra, srun --mpi=pmi2)"
+        "started by {launcher} with {size} ({evidence}), which Farpost cannot join yet; start the program with Farpost's mpiexec, or with a launcher that serves PMI-1 or PMI-2 (MPICH's mpiexec.hydra, srun --mpi=pmi2)"
     )]
     ForeignLauncher {
         /// The launcher, as people call it.
@@ -48,21 +48,59 @@ pub enum JobError {
         /// The variable that shows it.
         evidence: String,
     },
-    /// The ranks are on several hosts.
+    /// The launcher says that two ranks are on one host, but they cannot share its memory.
     #[error(
-        "rank {rank} runs on host {here}, rank 0 on host {there}; a Farpost job must be on one host for now"
+        "rank {rank} on {here} should share the memory of rank {with} on {there}, as its launcher says, but cannot: {why}"
     )]
-    SeveralHosts {
+    NotOneHost {
         /// This rank.
         rank: u32,
         /// This rank's host.
         here: String,
-        /// Rank 0's host.
+        /// The rank that made the memory.
+        with: u32,
+        /// That rank's host.
         there: String,
+        /// What keeps them apart.
+        why: &'static str,
     },
-    /// The PMI-1 server said something that is not PMI-1, refused, or went away.
-    #[error("PMI-1 launcher: {0}")]
-    Pmi(String),
+    /// Another rank runs another version of Farpost.
+    #[error(
+        "rank {rank} runs Farpost {there}, this is Farpost {here}; all ranks of a job need the same version"
+    )]
+    Versions {
+        /// The other rank.
+        rank: u32,
+        /// Its version.
+        there: String,
+        /// This version.
+        here: &'static str,
+    },
+    /// A step of start-up took too long.
+    #[error(
+        "start-up on host {host} has waited {limit} s, since {since} UTC, for {step}; FARPOST_START_TIMEOUT=seconds sets how long it may"
+    )]
+    Late {
+        /// What was waited for.
+        step: String,
+        /// This host.
+        host: String,
+        /// Time of day when waiting began.
+        since: String,
+        /// Seconds it may take.
+        limit: u64,
+    },
+    /// A tunable has a value it cannot have.
+    #[error("{0}")]
+    Tunable(String),
+    /// The launcher said something its protocol does not have, refused, or went away.
+    #[error("{speaks} launcher: {what}")]
+    Launcher {
+        /// The protocol.
+        speaks: &'static str,
+        /// What it did.
+        what: String,
+    },
     /// A system call failed.
     #[error("{what}: {source}")]
     System {

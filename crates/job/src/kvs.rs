@@ -84,6 +84,7 @@ pub(crate) fn get_from(memory: &JobMemory, rank: u32, key: &str) -> Result<Optio
 }
 
 /// The value of `key`, from the lowest rank that put one.
+#[cfg(test)]
 pub(crate) fn get(memory: &JobMemory, key: &str) -> Result<Option<Vec<u8>>, JobError> {
     for rank in 0..memory.layout().ranks {
         if let Some(value) = get_from(memory, rank, key)? {

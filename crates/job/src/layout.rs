@@ -1,6 +1,9 @@
 //! Where things are in the job memory. Everything follows from the number of ranks, so a process never
 //! follows an offset it read: it computes the layout and compares.
 //!
+//! The ranks are those of the whole job, also where it spans hosts: each host has a memory of its own of the same
+//! layout, of which only the pages of its own ranks are ever touched.
+//!
 //! ```text
 //! 0        header (one page): identity, sizes, placement, the fence
 //! 4096     rank table: 512 bytes per rank (state, processes, abort reason)
@@ -11,7 +14,7 @@
 /// First eight bytes of a job memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARPOSTj");
 /// Version of the layout; changes whenever anything in this file does.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most ranks one job memory can hold.
 pub const MAX_RANKS: u32 = 16_384;
 
@@ -46,7 +49,9 @@ pub mod header {
     pub const KVS: usize = 80;
     pub const REGION: usize = 88;
     pub const REGION_LEN: usize = 96;
-    pub const CHECKSUM: usize = 104;
+    /// The job's secret, 32 bytes.
+    pub const SECRET: usize = 104;
+    pub const CHECKSUM: usize = 136;
     /// Ranks that have arrived at the current fence; a cache line of its own.
     pub const FENCE_ARRIVED: usize = 256;
     /// Fences completed; a cache line of its own, the futex word.
@@ -65,6 +70,8 @@ pub mod rank {
     pub const CODE: usize = 12;
     pub const APPNUM: usize = 16;
     pub const MESSAGE_LEN: usize = 20;
+    /// 1 when what the rank puts while it joins is in its key-value log; a futex word.
+    pub const PUBLISHED: usize = 24;
     pub const MESSAGE: usize = 64;
     /// Longest message, in bytes.
     pub const MESSAGE_MAX: usize = super::RANK_STRIDE - MESSAGE;

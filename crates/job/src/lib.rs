@@ -3,31 +3,40 @@
 //! A process finds its job in one of three ways, tried in this order:
 //!
 //! 1. Farpost's launcher left a memory file open ([`JOB_FD`]) that holds everything.
-//! 2. A PMI-1 server (MPICH's Hydra and others) is on the other end of an inherited descriptor; the ranks make
-//!    a memory file of the same form among themselves.
+//! 2. A PMI-1 server (MPICH's Hydra and others) is on the other end of an inherited descriptor; the ranks of each host
+//!    make a memory file of the same form among themselves.
 //! 3. Neither: a job of one, unless there is evidence of a launcher that started several; that is an error.
 //!
 //! Cost class: set-up path. Nothing here is called per message.
 
+mod card;
+mod channel;
+mod deadline;
 mod error;
 mod foreign;
 mod futex;
+mod hosts;
 pub mod kvs;
 pub mod layout;
 mod map;
 mod memory;
+mod opening;
 mod peer_fd;
-mod pmi1;
+mod secret;
 mod stdio;
 pub mod watch;
 
+pub use deadline::JobTunables;
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState};
+pub use opening::{Opening, abandon};
+pub use secret::{SECRET_FD, SECRET_FILE, Secret};
 
-use pmi1::Pmi1;
-use std::fs::File;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use channel::Channel;
+use hosts::HostMap;
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Variable: the descriptor of the job memory.
 pub const JOB_FD: &str = "FARPOST_JOB_FD";
@@ -39,7 +48,7 @@ pub const RANK: &str = "FARPOST_RANK";
 /// Variable: the number of ranks (for scripts; the job memory is what counts).
 pub const SIZE: &str = "FARPOST_SIZE";
 /// All variables the launcher sets that begin with `FARPOST_`. None of them is a tunable.
-pub const VARIABLES: &[&str] = &[JOB_FD, JOB_ID, RANK, SIZE];
+pub const VARIABLES: &[&str] = &[JOB_FD, JOB_ID, RANK, SIZE, SECRET_FD, SECRET_FILE];
 
 /// A shared memory region for the fabric, zero-filled at the start of the job and sparse: pages cost nothing until touched.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +57,12 @@ pub struct HostMemory<'a> {
     pub fd: BorrowedFd<'a>,
     /// Where the region begins in the file, in bytes; a multiple of 64 KiB.
     pub region_offset: u64,
-    /// Bytes in the region: 1 MiB, and 1 MiB per rank on the host.
+    /// Bytes in the region: 1 MiB, and 1 MiB per rank of the job.
     pub region_len: u64,
-    /// This rank's index among the ranks on the host.
+    /// This rank, by its number in the job.
     pub local_index: u32,
-    /// Ranks on the host.
-    pub local_count: u32,
+    /// Ranks in the job, on this host or not: the region has room for all of them.
+    pub ranks: u32,
 }
 
 /// How a process became part of its job.
@@ -72,7 +81,11 @@ pub struct Job {
     memory: JobMemory,
     rank: u32,
     origin: Origin,
-    pmi: Option<Mutex<Pmi1>>,
+    universe: u32,
+    hosts: HostMap,
+    secret: Secret,
+    channel: Option<Mutex<Box<dyn Channel>>>,
+    limit: Duration,
 }
 
 impl std::fmt::Debug for Job {
@@ -101,187 +114,23 @@ pub fn allowed_cores() -> u32 {
 }
 
 impl Job {
-    /// Find the job this process belongs to. `env` looks up a variable.
+    /// Find the job this process belongs to and join it: [`begin`](Self::begin) and [`finish`](Opening::finish) in one.
+    /// `env` looks up a variable.
     ///
     /// # Errors
-    /// The variables or the job memory are damaged, the rank is already taken, the PMI-1 server misbehaves, the
-    /// ranks are on several hosts, or a launcher that Farpost does not speak with started several processes.
+    /// Those of the two.
     pub fn attach(env: &impl Fn(&str) -> Option<String>) -> Result<Job, JobError> {
-        if let Some(fd) = env(JOB_FD) {
-            return Self::attach_launcher(env, &fd);
-        }
-        if let (Some(fd), Some(rank), Some(size)) = (env("PMI_FD"), env("PMI_RANK"), env("PMI_SIZE")) {
-            return Self::attach_pmi1(&fd, &rank, &size);
-        }
-        foreign::check(env)?;
-        Self::alone()
+        Self::begin(env)?.finish()
     }
 
-    fn attach_launcher(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<Job, JobError> {
-        let raw: i32 = number(JOB_FD, fd, "must be the descriptor mpiexec left open")?;
-        let rank_text = env(RANK).unwrap_or_default();
-        let rank: u32 = number(RANK, &rank_text, "must be a rank, as mpiexec sets it")?;
-        let id = env(JOB_ID).map(|text| JobId::parse(&text)).transpose()?;
-        let nonce = id.as_ref().map(|i| i.nonce);
-        let inherited = Self::open_inherited(raw, nonce);
-        let memory = match (inherited, &id) {
-            (Ok(memory), _) => memory,
-            (Err(error), None) => return Err(error),
-            // Something in between closed or reused the descriptor; the launcher still has it.
-            (Err(error), Some(id)) => match peer_fd::open(id.launcher, id.fd) {
-                Ok(fd) => JobMemory::open(fd, nonce)?,
-                Err(_) => return Err(error),
-            },
-        };
-        let size = memory.layout().ranks;
-        if rank >= size {
-            return Err(JobError::Variable {
-                name: RANK,
-                value: rank_text,
-                allowed: format!("the job has ranks 0 to {}", size - 1),
-            });
-        }
-        memory.claim(rank)?;
-        allow_attach(memory.launcher());
-        stdio::buffer_by_line();
-        Ok(Job {
-            memory,
-            rank,
-            origin: Origin::Launcher,
-            pmi: None,
-        })
-    }
-
-    /// Open the memory the launcher left at descriptor `raw`, and make that descriptor ours. A descriptor that
-    /// turns out to be something else is left alone.
-    fn open_inherited(raw: i32, nonce: Option<[u64; 2]>) -> Result<JobMemory, JobError> {
-        // SAFETY: duplicates a descriptor number; any number may be tried.
-        let copy = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, raw.max(3)) };
-        if copy < 0 {
-            return Err(JobError::Variable {
-                name: JOB_FD,
-                value: raw.to_string(),
-                allowed: "no such descriptor is open; something between mpiexec and the program closed it"
-                    .into(),
-            });
-        }
-        // SAFETY: the kernel just returned it, nobody else owns it.
-        let memory = JobMemory::open(unsafe { OwnedFd::from_raw_fd(copy) }, nonce)?;
-        // Programs this rank starts are not this rank.
-        // SAFETY: it is the job memory the launcher left open for us to own; nothing else here knows it.
-        drop(unsafe { OwnedFd::from_raw_fd(raw) });
-        Ok(memory)
-    }
-
-    fn attach_pmi1(fd: &str, rank: &str, size: &str) -> Result<Job, JobError> {
-        let raw: i32 = number("PMI_FD", fd, "must be the descriptor of a PMI-1 server")?;
-        let size: u32 = number("PMI_SIZE", size, "must be the number of ranks")?;
-        let rank: u32 = number("PMI_RANK", rank, "must be a rank")?;
-        if size == 0 || rank >= size {
-            return Err(JobError::Variable {
-                name: "PMI_RANK",
-                value: rank.to_string(),
-                allowed: format!("PMI_SIZE={size} has no such rank"),
-            });
-        }
-        // SAFETY: asks about a descriptor number; any number may be asked about.
-        if raw <= 2 || unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
-            return if size == 1 {
-                Self::alone()
-            } else {
-                Err(JobError::Variable {
-                    name: "PMI_FD",
-                    value: fd.into(),
-                    allowed:
-                        "no such descriptor is open; something between the launcher and the program closed it"
-                            .into(),
-                })
-            };
-        }
-        // SAFETY: the launcher left this descriptor open for the PMI client in this process, which is us.
-        let mut pmi = Pmi1::init(unsafe { File::from_raw_fd(raw) })?;
-        let appnum = pmi.appnum()?;
-        let shared = if rank == 0 {
-            Self::host_pmi1(&mut pmi, size)
-        } else {
-            Self::join_pmi1(&mut pmi, rank)
-        };
-        let memory = match shared {
-            Ok(memory) => memory,
-            Err(error) => {
-                // The other ranks would wait for this one forever.
-                let _ = pmi.abort(1);
-                return Err(error);
-            }
-        };
-        memory.claim(rank)?;
-        memory.started(rank, std::process::id(), appnum);
-        // SAFETY: no arguments, cannot fail.
-        allow_attach(unsafe { libc::getppid() } as u32);
-        stdio::buffer_by_line();
-        let job = Job {
-            memory,
-            rank,
-            origin: Origin::Pmi1,
-            pmi: Some(Mutex::new(pmi)),
-        };
-        Ok(job)
-    }
-
-    /// Rank 0 under PMI-1: make the job memory and say where it is.
-    fn host_pmi1(pmi: &mut Pmi1, size: u32) -> Result<JobMemory, JobError> {
-        let cores = allowed_cores();
-        let bound = cores == 1 && size > 1;
-        let allowed_cores = if bound { online_cores().min(size) } else { cores };
-        let memory = JobMemory::create(&NewJob {
-            size,
-            launcher: std::process::id(),
-            allowed_cores,
-            bound,
-        })?;
-        let (boot, name) = host_identity();
-        pmi.put(PMI_KEY, &format!("{}/{boot}/{name}", memory.id()))?;
-        pmi.barrier()?;
-        Ok(memory)
-    }
-
-    /// Other ranks under PMI-1: open rank 0's memory.
-    fn join_pmi1(pmi: &mut Pmi1, rank: u32) -> Result<JobMemory, JobError> {
-        pmi.barrier()?;
-        let card = pmi.get(PMI_KEY)?;
-        let parts: Vec<&str> = card.split('/').collect();
-        let &[id, boot, name] = parts.as_slice() else {
-            return Err(JobError::Pmi(format!(
-                "rank 0 published '{card}', which does not describe a job memory"
-            )));
-        };
-        let id = JobId::parse(id)?;
-        let (own_boot, own_name) = host_identity();
-        if boot != own_boot || name != own_name {
-            return Err(JobError::SeveralHosts {
-                rank,
-                here: own_name,
-                there: name.into(),
-            });
-        }
-        JobMemory::open(peer_fd::open(id.launcher, id.fd)?, Some(id.nonce))
-    }
-
-    fn alone() -> Result<Job, JobError> {
-        let memory = JobMemory::create(&NewJob {
-            size: 1,
-            launcher: 0,
-            allowed_cores: allowed_cores(),
-            bound: false,
-        })?;
-        memory.claim(0)?;
-        memory.started(0, std::process::id(), 0);
-        Ok(Job {
-            memory,
-            rank: 0,
-            origin: Origin::Alone,
-            pmi: None,
-        })
+    /// Find the job this process belongs to, as far as that is possible without the other ranks. `env` looks up a
+    /// variable.
+    ///
+    /// # Errors
+    /// The variables or the job memory are damaged, the rank is already taken, the launcher misbehaves or does not
+    /// answer in time, or a launcher that Farpost does not speak with started several processes.
+    pub fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
+        Opening::begin(env)
     }
 
     /// This process's rank in the job.
@@ -296,7 +145,7 @@ impl Job {
 
     /// Ranks the job could have (`MPI_UNIVERSE_SIZE`).
     pub fn universe_size(&self) -> u32 {
-        self.size()
+        self.universe
     }
 
     /// Which application of an MPMD job this rank runs (`MPI_APPNUM`), from 0.
@@ -304,9 +153,56 @@ impl Job {
         self.memory.appnum(self.rank)
     }
 
+    /// Hosts the job runs on.
+    pub fn hosts(&self) -> u32 {
+        self.hosts.hosts()
+    }
+
+    /// The host of each rank. Hosts are numbered in the order of their lowest ranks, from 0.
+    pub fn host_map(&self) -> &[u32] {
+        self.hosts.host_of()
+    }
+
+    /// The host of rank `of`.
+    ///
+    /// # Panics
+    /// If the job has no such rank.
+    pub fn host_of(&self, of: u32) -> u32 {
+        self.hosts.host_of()[of as usize]
+    }
+
+    /// The name of the host of rank `of`.
+    ///
+    /// # Errors
+    /// The launcher's key-value exchange fails.
+    ///
+    /// # Panics
+    /// If the job has no such rank.
+    pub fn host_name_of(&self, of: u32) -> Result<String, JobError> {
+        match &self.channel {
+            Some(channel) if !self.is_local(of) => {
+                opening::host_name_from(lock(channel).as_mut(), self.hosts.lowest_beside(of))
+            }
+            _ => Ok(host_name()),
+        }
+    }
+
     /// The ranks on this host, ascending.
     pub fn local_ranks(&self) -> Vec<u32> {
-        (0..self.size()).collect()
+        self.hosts.beside(self.rank)
+    }
+
+    /// Whether rank `of` is on this host.
+    ///
+    /// # Panics
+    /// If the job has no such rank.
+    pub fn is_local(&self, of: u32) -> bool {
+        self.host_of(of) == self.host_of(self.rank)
+    }
+
+    /// A secret of the job's processes, random and the same for all.
+    pub fn secret(&self) -> Secret {
+        self.secret
     }
 
     /// How this process became part of the job.
@@ -314,28 +210,36 @@ impl Job {
         self.origin
     }
 
-    /// The process that is rank `of`; 0 while there is none.
+    /// The process that is rank `of`; 0 while there is none, `None` for ranks of other hosts.
     ///
     /// # Panics
     /// If the job has no such rank.
-    pub fn pid(&self, of: u32) -> u32 {
-        self.memory.pid(of)
+    pub fn pid(&self, of: u32) -> Option<u32> {
+        self.is_local(of).then(|| self.memory.pid(of))
     }
 
-    /// State of rank `of`, as far as it is known here.
+    /// State of rank `of`; `None` for ranks of other hosts, whose state is not known here.
     ///
     /// # Panics
     /// If the job has no such rank.
-    pub fn state(&self, of: u32) -> RankState {
-        self.memory.state(of)
+    pub fn state(&self, of: u32) -> Option<RankState> {
+        self.is_local(of).then(|| self.memory.state(of))
     }
 
-    /// Ranks and cores: what the waiting code needs to know.
+    /// Ranks and cores of this host: what the waiting code needs to know. The same for all ranks of a host.
     pub fn placement(&self) -> Placement {
-        self.memory.placement()
+        let mut placement = self.memory.placement();
+        if self.origin != Origin::Launcher {
+            placement.ranks_on_host = self.hosts.count_beside(self.rank);
+            if placement.bound {
+                placement.allowed_cores = placement.allowed_cores.min(placement.ranks_on_host);
+            }
+        }
+        placement
     }
 
-    /// The region all ranks on this host share.
+    /// The region all ranks on this host share. It has room for every rank of the job, so that ranks keep their
+    /// numbers; the rooms of other hosts' ranks stay untouched and cost nothing.
     pub fn host_memory(&self) -> HostMemory<'_> {
         let layout = self.memory.layout();
         HostMemory {
@@ -343,51 +247,77 @@ impl Job {
             region_offset: layout.region as u64,
             region_len: layout.region_len as u64,
             local_index: self.rank,
-            local_count: layout.ranks,
+            ranks: layout.ranks,
         }
     }
 
-    /// Publish a value under a key. Others see it after the next [`fence`](Self::fence).
+    /// The launcher's key-value exchange, where the job's memory does not reach all ranks.
+    fn exchange(&self) -> Option<MutexGuard<'_, Box<dyn Channel>>> {
+        let channel = self.channel.as_ref().filter(|_| self.hosts() > 1);
+        channel.map(lock)
+    }
+
+    /// Publish a value under a key, once per key. Others see it after the next [`fence`](Self::fence).
     ///
     /// # Errors
-    /// Key longer than [`kvs::KEY_MAX`] bytes, value longer than [`kvs::VALUE_MAX`], or this rank's 64 KiB are full.
+    /// Key longer than [`kvs::KEY_MAX`] bytes (fewer where a launcher says so), value longer than [`kvs::VALUE_MAX`], this
+    /// rank's 64 KiB are full, or the launcher does not take it.
     pub fn put(&self, key: &str, value: &[u8]) -> Result<(), JobError> {
-        kvs::put(&self.memory, self.rank, key, value)
+        match self.exchange() {
+            Some(mut channel) => channel.put(self.rank, key, value),
+            None => kvs::put(&self.memory, self.rank, key, value),
+        }
     }
 
-    /// The value of a key, from the lowest rank that put one.
+    /// The value of a key, from the lowest rank that put one. Asks one rank after the other.
     ///
     /// # Errors
-    /// A rank has damaged its log.
+    /// Those of [`get_from`](Self::get_from).
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, JobError> {
-        kvs::get(&self.memory, key)
+        for rank in 0..self.size() {
+            if let Some(value) = self.get_from(rank, key)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
     }
 
-    /// The value rank `of` put under a key.
+    /// The value rank `of` put under a key while it joined, or before the last [`fence`](Self::fence). Waits for
+    /// a rank that has not joined yet.
     ///
     /// # Errors
-    /// The rank has damaged its log.
+    /// The rank has damaged its log or does not join in time, or the launcher's exchange fails.
     ///
     /// # Panics
     /// If the job has no such rank.
     pub fn get_from(&self, of: u32, key: &str) -> Result<Option<Vec<u8>>, JobError> {
-        kvs::get_from(&self.memory, of, key)
+        assert!(of < self.size(), "the job has no rank {of}");
+        match self.exchange() {
+            Some(mut channel) => channel.get(of, key),
+            None => {
+                self.memory.published(of, self.limit)?;
+                kvs::get_from(&self.memory, of, key)
+            }
+        }
     }
 
     /// Wait for all ranks; what each put before is visible to all after.
     ///
     /// # Errors
-    /// Another rank aborted the job, or the fence's counters are damaged.
+    /// Another rank aborted the job, or the fence's counters are damaged, or the launcher fails.
     pub fn fence(&self) -> Result<(), JobError> {
-        self.memory.fence()
+        match self.exchange() {
+            Some(mut channel) => channel.fence(),
+            None => self.memory.fence(),
+        }
     }
 
-    /// Record how far this rank has come, for the launcher. `Finalised` also takes leave of a PMI-1 server.
+    /// Record how far this rank has come, for the launcher. `Finalised` also takes leave of a launcher that is not Farpost's.
     pub fn set_state(&self, state: RankState) {
         self.memory.set_state(self.rank, state);
-        if let (RankState::Finalised, Some(pmi)) = (state, &self.pmi) {
+        if let (RankState::Finalised, Some(channel)) = (state, &self.channel) {
             // The program is done with the job: a launcher that is gone by now cannot spoil its end.
-            let _ = pmi.lock().unwrap_or_else(PoisonError::into_inner).finalize();
+            let _ = lock(channel).finalize();
         }
     }
 
@@ -417,12 +347,16 @@ impl Job {
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
             libc::alarm(1);
             libc::fflush(std::ptr::null_mut());
-            if let Some(Ok(mut pmi)) = self.pmi.as_ref().map(Mutex::try_lock) {
-                let _ = pmi.abort(status);
+            if let Some(Ok(mut channel)) = self.channel.as_ref().map(Mutex::try_lock) {
+                let _ = channel.abort(status, message);
             }
             libc::_exit(status)
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The 8 bits of an abort code that a process can exit with; a code that is not zero stays so.
@@ -430,39 +364,6 @@ pub fn exit_status(code: i32) -> i32 {
     match code & 0xff {
         0 if code != 0 => 1,
         low => low,
-    }
-}
-
-/// Key under which rank 0 publishes where the job memory is.
-const PMI_KEY: &str = "farpost-job";
-
-/// Where a job memory is and how to know it: `launcher.fd.nonce`.
-struct JobId {
-    launcher: u32,
-    fd: u32,
-    nonce: [u64; 2],
-}
-
-impl JobId {
-    fn parse(text: &str) -> Result<JobId, JobError> {
-        let parse = || {
-            let mut parts = text.split('.');
-            let (launcher, fd, hex) = (parts.next()?, parts.next()?, parts.next()?);
-            if parts.next().is_some() || hex.len() != 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return None;
-            }
-            let half = |s: &str| u64::from_str_radix(s, 16).ok();
-            Some(JobId {
-                launcher: launcher.parse().ok()?,
-                fd: fd.parse().ok()?,
-                nonce: [half(&hex[..16])?, half(&hex[16..])?],
-            })
-        };
-        parse().ok_or_else(|| JobError::Variable {
-            name: JOB_ID,
-            value: text.into(),
-            allowed: "must be 'process.descriptor.nonce', as mpiexec sets it".into(),
-        })
     }
 }
 
@@ -479,29 +380,6 @@ fn online_cores() -> u32 {
     // SAFETY: takes an integer.
     let n = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(n).unwrap_or(1).max(1)
-}
-
-/// What tells hosts apart (an identity drawn at boot) and what people call this one.
-fn host_identity() -> (String, String) {
-    let clean = |s: &str| -> String {
-        s.trim()
-            .chars()
-            .map(|c| {
-                if c.is_ascii_graphic() && c != '/' && c != '=' {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect()
-    };
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let name = clean(&host_name());
-    let boot = clean(&boot);
-    (
-        if boot.is_empty() { "unknown".into() } else { boot },
-        if name.is_empty() { "unknown".into() } else { name },
-    )
 }
 
 /// The name of this host.

@@ -1,7 +1,9 @@
 //! The job memory: one anonymous, sealed memory file that all processes of a job on a host have open.
 
+use crate::deadline::Step;
 use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
+use crate::secret::{self, Secret};
 use crate::{JobError, futex};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -173,6 +175,7 @@ impl JobMemory {
             (header::MAGIC, MAGIC),
         ];
         u64s.iter().for_each(|(at, v)| map.u64(*at).store(*v, Relaxed));
+        map.write(header::SECRET, &secret::draw()?);
         map.u64(header::CHECKSUM).store(checksum(&map), Release);
         Ok(JobMemory { fd, map, layout })
     }
@@ -244,6 +247,13 @@ impl JobMemory {
             self.map.u64(header::NONCE).load(Relaxed),
             self.map.u64(header::NONCE_2).load(Relaxed),
         ]
+    }
+
+    /// The job's secret, drawn when this memory was made.
+    pub(crate) fn secret(&self) -> Secret {
+        let mut secret = [0; 32];
+        secret.copy_from_slice(&self.map.read(header::SECRET, 32));
+        secret
     }
 
     /// The value of `FARPOST_JOB_ID` for processes of this job: launcher, its descriptor, nonce.
@@ -326,6 +336,30 @@ impl JobMemory {
             Err(owner) if owner == me => Ok(()),
             Err(owner) => Err(JobError::RankTaken { rank: of, owner }),
         }
+    }
+
+    /// What the rank puts while it joins is in its log.
+    pub(crate) fn publish(&self, of: u32) {
+        let word = self.map.u32(self.entry(of, rank::PUBLISHED));
+        word.store(1, Release);
+        futex::wake_all(word);
+    }
+
+    /// Wait until the rank has put what it puts while it joins.
+    pub(crate) fn published(&self, of: u32, limit: Duration) -> Result<(), JobError> {
+        let word = self.map.u32(self.entry(of, rank::PUBLISHED));
+        if word.load(Acquire) == 1 {
+            return Ok(());
+        }
+        let step = Step::begin(format!("rank {of} to join the job"), limit);
+        while word.load(Acquire) != 1 {
+            if self.map.u32(header::ABORTED).load(Acquire) != 0 {
+                return Err(JobError::Fence("another rank aborted the job".into()));
+            }
+            let left = step.left()?;
+            futex::wait(word, 0, left.min(Duration::from_secs(1)));
+        }
+        Ok(())
     }
 
     /// Record why a rank ends the job.

@@ -23,7 +23,7 @@ fn acts_as_a_rank() {
             job.fence().unwrap();
             for rank in 0..job.size() {
                 let pid = job.get_from(rank, "pid").unwrap().unwrap();
-                assert_eq!(pid, job.pid(rank).to_le_bytes());
+                assert_eq!(pid, job.pid(rank).unwrap().to_le_bytes());
             }
             job.fence().unwrap();
             job.set_state(RankState::Finalised);

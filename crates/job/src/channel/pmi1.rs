@@ -1,13 +1,14 @@
-//! PMI-1: the line protocol that Hydra and others serve on an inherited descriptor. Commands and replies are
+//! PMI-1: the line protocol that Hydra, Slurm and others serve on an inherited descriptor. Commands and replies are
 //! lines of `name=value` words, the first of which is `cmd=`. What a server sends is input: lines are bounded,
 //! words are checked, and a reply to something else is an error.
 
+use super::text::Texts;
+use super::wire::Wire;
+use super::{Launched, broken, clip};
 use crate::JobError;
-use std::fs::File;
-use std::io::{Read, Write};
+use crate::hosts::HostMap;
 
-/// Longest line accepted, its newline included.
-pub const LINE_MAX: usize = 8192;
+const SPEAKS: &str = "PMI-1";
 
 /// A reply, split into its words.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,23 +17,10 @@ pub(crate) struct Reply<'a> {
     words: Vec<(&'a str, &'a str)>,
 }
 
-fn shown(line: &str) -> String {
-    let short: String = line
-        .chars()
-        .take(80)
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    if short.len() < line.len() {
-        format!("'{short}...'")
-    } else {
-        format!("'{short}'")
-    }
-}
-
 impl<'a> Reply<'a> {
     /// Split a line (without its newline).
     pub fn parse(line: &'a str) -> Result<Reply<'a>, JobError> {
-        let bad = |why: &str| JobError::Pmi(format!("sent {}: {why}", shown(line)));
+        let bad = |why: &str| broken(SPEAKS, format!("sent '{}': {why}", clip(line)));
         let mut words: Vec<(&str, &str)> = Vec::new();
         for word in line.split(' ').filter(|w| !w.is_empty()) {
             match word.split_once('=') {
@@ -59,26 +47,47 @@ impl<'a> Reply<'a> {
 
     fn number(&self, name: &str) -> Result<i64, JobError> {
         let text = self.word(name).unwrap_or("");
-        text.parse()
-            .map_err(|_| JobError::Pmi(format!("'{name}={text}' in reply '{}' is not a number", self.cmd)))
+        text.parse().map_err(|_| {
+            broken(
+                SPEAKS,
+                format!("'{name}={text}' in reply '{}' is not a number", self.cmd),
+            )
+        })
     }
 }
 
 /// The connection to a PMI-1 server.
 pub(crate) struct Pmi1 {
-    stream: File,
-    buffer: Vec<u8>,
+    wire: Wire,
     kvsname: String,
     key_max: usize,
     value_max: usize,
 }
 
+/// Join as rank `rank` of `size` over `wire`.
+pub(crate) fn join(wire: Wire, rank: u32, size: u32) -> Result<Launched, JobError> {
+    let mut pmi = Pmi1::init(wire)?;
+    let appnum = pmi.appnum()?;
+    let hosts = match pmi.get_text("PMI_process_mapping")? {
+        Some(text) => HostMap::parse(&text, size).map_err(|why| broken(SPEAKS, why))?,
+        None => None,
+    };
+    Ok(Launched {
+        rank,
+        size,
+        appnum,
+        universe: size,
+        hosts,
+        channel: Box::new(pmi),
+    })
+}
+
 impl Pmi1 {
-    /// Introduce ourselves on `stream` and learn the server's limits.
-    pub fn init(stream: File) -> Result<Pmi1, JobError> {
+    /// Introduce ourselves and learn the server's limits.
+    fn init(mut wire: Wire) -> Result<Pmi1, JobError> {
+        wire.speaks = SPEAKS;
         let mut pmi = Pmi1 {
-            stream,
-            buffer: Vec::new(),
+            wire,
             kvsname: String::new(),
             key_max: 0,
             value_max: 0,
@@ -87,100 +96,74 @@ impl Pmi1 {
         let reply = Reply::parse(&line)?;
         let (version, rc) = (reply.number("pmi_version")?, reply.number("rc")?);
         if version != 1 || rc != 0 {
-            return Err(JobError::Pmi(format!(
-                "refused PMI version 1.1: pmi_version={version} rc={rc}"
-            )));
+            return Err(broken(
+                SPEAKS,
+                format!("refused PMI version 1.1: pmi_version={version} rc={rc}"),
+            ));
         }
         let line = pmi.ask("cmd=get_maxes", "maxes")?;
         let reply = Reply::parse(&line)?;
         let limit = |name| match reply.number(name)? {
-            n @ 16..=1_000_000 => Ok(n as usize),
-            n => Err(JobError::Pmi(format!(
-                "limit '{name}={n}' is not usable; 16 to 1000000 are"
-            ))),
+            n @ 32..=1_000_000 => Ok(n as usize),
+            n => Err(broken(
+                SPEAKS,
+                format!("limit '{name}={n}' is not usable; 32 to 1000000 are"),
+            )),
         };
         (pmi.key_max, pmi.value_max) = (limit("keylen_max")?, limit("vallen_max")?);
         let line = pmi.ask("cmd=get_my_kvsname", "my_kvsname")?;
         match Reply::parse(&line)?.word("kvsname") {
             Some(name) if !name.is_empty() => pmi.kvsname = name.to_owned(),
             _ => {
-                return Err(JobError::Pmi(format!(
-                    "gave no name for the key-value space: {}",
-                    shown(&line)
-                )));
+                return Err(broken(
+                    SPEAKS,
+                    format!("gave no name for the key-value space: '{}'", clip(&line)),
+                ));
             }
         }
         Ok(pmi)
     }
 
-    fn send(&mut self, line: &str) -> Result<(), JobError> {
-        debug_assert!(!line.contains('\n'));
-        self.stream
-            .write_all(format!("{line}\n").as_bytes())
-            .map_err(|e| JobError::System {
-                what: format!("sending {} to the PMI-1 launcher", shown(line)),
-                source: e,
-            })
-    }
-
-    /// The next line without its newline.
-    fn receive(&mut self) -> Result<String, JobError> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return String::from_utf8(line[..end].to_vec())
-                    .map_err(|_| JobError::Pmi("sent a line that is not text".into()));
-            }
-            if self.buffer.len() >= LINE_MAX {
-                return Err(JobError::Pmi(format!(
-                    "sent a line of more than {LINE_MAX} bytes"
-                )));
-            }
-            let mut chunk = [0; 1024];
-            let room = (LINE_MAX - self.buffer.len()).min(chunk.len());
-            match self.stream.read(&mut chunk[..room]) {
-                Ok(0) => return Err(JobError::Pmi("closed the connection".into())),
-                Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    return Err(JobError::System {
-                        what: "reading from the PMI-1 launcher".into(),
-                        source: e,
-                    });
-                }
-            }
-        }
-    }
-
     /// Send a command and receive its reply, which must be a `wanted`.
     fn ask(&mut self, command: &str, wanted: &str) -> Result<String, JobError> {
-        self.send(command)?;
-        let line = self.receive()?;
+        debug_assert!(!command.contains('\n'));
+        let word = command.split(' ').next().unwrap_or(command);
+        let step = match word {
+            "cmd=barrier_in" => self.wire.fence_step(),
+            _ => self.wire.step(word),
+        };
+        self.wire.send(format!("{command}\n").as_bytes(), &step)?;
+        let line = self.wire.line(&step)?;
         let reply = Reply::parse(&line)?;
         if reply.cmd != wanted {
-            return Err(JobError::Pmi(format!(
-                "answered {} with {}",
-                shown(command),
-                shown(&line)
-            )));
+            return Err(broken(SPEAKS, format!("answered {word} with '{}'", clip(&line))));
         }
         Ok(line)
     }
 
     /// Which application of an MPMD job this process runs.
-    pub fn appnum(&mut self) -> Result<u32, JobError> {
+    fn appnum(&mut self) -> Result<u32, JobError> {
         let line = self.ask("cmd=get_appnum", "appnum")?;
         Ok(u32::try_from(Reply::parse(&line)?.number("appnum")?).unwrap_or(0))
     }
+}
 
-    pub fn put(&mut self, key: &str, value: &str) -> Result<(), JobError> {
+impl Texts for Pmi1 {
+    fn speaks(&self) -> &'static str {
+        SPEAKS
+    }
+
+    fn limits(&self) -> (usize, usize) {
+        (self.key_max, self.value_max)
+    }
+
+    fn put_text(&mut self, key: &str, value: &str) -> Result<(), JobError> {
         let clean = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_ascii_graphic() && c != '=');
         if !clean(key) || !clean(value) || key.len() >= self.key_max || value.len() >= self.value_max {
-            return Err(JobError::Pmi(format!(
-                "cannot carry {}={}",
-                shown(key),
-                shown(value)
-            )));
+            return Err(broken(
+                SPEAKS,
+                format!("cannot carry '{}={}'", clip(key), clip(value)),
+            ));
         }
         let line = self.ask(
             &format!("cmd=put kvsname={} key={key} value={value}", self.kvsname),
@@ -188,33 +171,39 @@ impl Pmi1 {
         )?;
         match Reply::parse(&line)?.number("rc")? {
             0 => Ok(()),
-            rc => Err(JobError::Pmi(format!("did not accept key {key}: rc={rc}"))),
+            rc => Err(broken(SPEAKS, format!("did not accept key {key}: rc={rc}"))),
         }
     }
 
-    pub fn get(&mut self, key: &str) -> Result<String, JobError> {
+    fn get_text(&mut self, key: &str) -> Result<Option<String>, JobError> {
         let line = self.ask(
             &format!("cmd=get kvsname={} key={key}", self.kvsname),
             "get_result",
         )?;
         let reply = Reply::parse(&line)?;
         match (reply.number("rc")?, reply.word("value")) {
-            (0, Some(value)) => Ok(value.to_owned()),
-            (rc, _) => Err(JobError::Pmi(format!("has no value for key {key}: rc={rc}"))),
+            (0, Some(value)) => Ok(Some(value.to_owned())),
+            (0, None) => Err(broken(SPEAKS, format!("answered without a value for key {key}"))),
+            _ => Ok(None),
         }
     }
 
-    pub fn barrier(&mut self) -> Result<(), JobError> {
-        self.ask("cmd=barrier_in", "barrier_out").map(|_| ())
+    fn barrier(&mut self) -> Result<(), JobError> {
+        let line = self.ask("cmd=barrier_in", "barrier_out")?;
+        match Reply::parse(&line)?.word("rc") {
+            None | Some("0") => Ok(()),
+            Some(rc) => Err(broken(SPEAKS, format!("failed to make all ranks meet: rc={rc}"))),
+        }
     }
 
-    pub fn finalize(&mut self) -> Result<(), JobError> {
+    fn finalize(&mut self) -> Result<(), JobError> {
         self.ask("cmd=finalize", "finalize_ack").map(|_| ())
     }
 
-    /// Ask the launcher to end the job. It answers by doing so.
-    pub fn abort(&mut self, code: i32) -> Result<(), JobError> {
-        self.send(&format!("cmd=abort exitcode={code}"))
+    fn abort(&mut self, status: i32, _message: &str) -> Result<(), JobError> {
+        let step = self.wire.step("cmd=abort");
+        self.wire
+            .send(format!("cmd=abort exitcode={status}\n").as_bytes(), &step)
     }
 }
 
@@ -222,12 +211,18 @@ impl Pmi1 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::io::{BufRead, BufReader};
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    fn wire(stream: UnixStream) -> Wire {
+        Wire::new(File::from(OwnedFd::from(stream)), Duration::from_secs(20), SPEAKS)
+    }
 
     /// A server that answers each line as the table says.
-    fn server(answers: Vec<(&'static str, &'static str)>) -> (File, std::thread::JoinHandle<()>) {
+    fn server(answers: Vec<(&'static str, &'static str)>) -> (Wire, std::thread::JoinHandle<()>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let handle = std::thread::spawn(move || {
             let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines();
@@ -236,7 +231,7 @@ mod tests {
                 (&theirs).write_all(answer.as_bytes()).unwrap();
             }
         });
-        (File::from(OwnedFd::from(ours)), handle)
+        (wire(ours), handle)
     }
 
     const HELLO: [(&str, &str); 3] = [
@@ -273,13 +268,13 @@ mod tests {
         ]);
         let (stream, handle) = server(talk);
         let mut pmi = Pmi1::init(stream).unwrap();
-        pmi.put("a", "b").unwrap();
-        assert!(pmi.put("a b", "c").is_err() && pmi.put(&"k".repeat(64), "c").is_err());
+        pmi.put_text("a", "b").unwrap();
+        assert!(pmi.put_text("a b", "c").is_err() && pmi.put_text(&"k".repeat(64), "c").is_err());
         pmi.barrier().unwrap();
-        assert_eq!(pmi.get("a").unwrap(), "b");
-        assert!(pmi.get("c").unwrap_err().to_string().contains("rc=-1"));
+        assert_eq!(pmi.get_text("a").unwrap().unwrap(), "b");
+        assert_eq!(pmi.get_text("c").unwrap(), None);
         assert_eq!(pmi.appnum().unwrap(), 3);
-        pmi.finalize().unwrap();
+        Texts::finalize(&mut pmi).unwrap();
         handle.join().unwrap();
     }
 
@@ -300,9 +295,7 @@ mod tests {
         }
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let flood = std::thread::spawn(move || while theirs.write_all(&[b'x'; 512]).is_ok() {});
-        let error = Pmi1::init(File::from(OwnedFd::from(ours)))
-            .map(|_| ())
-            .unwrap_err();
+        let error = Pmi1::init(wire(ours)).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("more than 8192 bytes"), "{error}");
         flood.join().unwrap();
     }
@@ -324,7 +317,7 @@ mod tests {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(&bytes).unwrap();
             theirs.shutdown(std::net::Shutdown::Write).unwrap();
-            prop_assert!(Pmi1::init(File::from(OwnedFd::from(ours))).is_err());
+            prop_assert!(Pmi1::init(wire(ours)).is_err());
         }
     }
 }

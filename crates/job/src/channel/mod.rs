@@ -1,0 +1,62 @@
+//! What a launcher offers its processes: their place in the job, a key-value exchange, a fence. One module a
+//! protocol.
+
+pub(crate) mod pmi1;
+pub(crate) mod text;
+pub(crate) mod wire;
+
+use crate::JobError;
+use crate::hosts::HostMap;
+
+/// What a launcher told a process about its job, and the way to ask for more.
+pub(crate) struct Launched {
+    pub rank: u32,
+    pub size: u32,
+    /// Which application of an MPMD job this process runs.
+    pub appnum: u32,
+    /// Ranks the job could have.
+    pub universe: u32,
+    /// Who is on which host, where the launcher says so.
+    pub hosts: Option<HostMap>,
+    pub channel: Box<dyn Channel>,
+}
+
+/// A launcher's key-value exchange. A key is put once by a rank; values are bytes.
+pub(crate) trait Channel: Send {
+    /// Publish a value of this rank, for others to see after the next fence.
+    fn put(&mut self, rank: u32, key: &str, value: &[u8]) -> Result<(), JobError>;
+
+    /// Wait for all ranks.
+    fn fence(&mut self) -> Result<(), JobError>;
+
+    /// What rank `of` put before the last fence.
+    fn get(&mut self, of: u32, key: &str) -> Result<Option<Vec<u8>>, JobError>;
+
+    /// Take leave: this process's end no longer ends the job.
+    fn finalize(&mut self) -> Result<(), JobError>;
+
+    /// Ask the launcher to end the job. It answers by doing so.
+    fn abort(&mut self, status: i32, message: &str) -> Result<(), JobError>;
+}
+
+/// The error of a launcher that said something its protocol does not have.
+pub(crate) fn broken(speaks: &'static str, what: impl Into<String>) -> JobError {
+    JobError::Launcher {
+        speaks,
+        what: what.into(),
+    }
+}
+
+/// The beginning of a text that came from elsewhere, fit to be shown.
+pub(crate) fn clip(text: &str) -> String {
+    let short: String = text
+        .chars()
+        .take(80)
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    if short.len() < text.len() {
+        short + "..."
+    } else {
+        short
+    }
+}

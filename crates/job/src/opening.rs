@@ -1,0 +1,463 @@
+//! Joining a job, in two steps: what the launcher says at once, then one fence and what the others say.
+
+use crate::card::{self, Card, Identity, Pass};
+use crate::channel::wire::Wire;
+use crate::channel::{Channel, Launched, pmi1};
+use crate::deadline::JobTunables;
+use crate::hosts::HostMap;
+use crate::memory::{JobMemory, NewJob};
+use crate::{
+    JOB_FD, JOB_ID, Job, JobError, Origin, RANK, allow_attach, allowed_cores, foreign, kvs, lock, number,
+    online_cores, peer_fd, secret, stdio,
+};
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Mutex;
+
+/// A process that knows its place in the job and has not met the others yet. What it [puts](Self::put) now they
+/// can [get](Job::get_from) once all have [finished](Self::finish); nothing else needs another fence.
+pub struct Opening {
+    rank: u32,
+    size: u32,
+    place: Place,
+    tunables: JobTunables,
+    secret: Option<secret::Secret>,
+}
+
+enum Place {
+    /// The job's memory is there already.
+    Memory(JobMemory, Origin),
+    /// The launcher's channel is open; the memory is made or found while finishing. What is put is kept for the
+    /// memory in case that all ranks are on one host.
+    Launched(Launched, Origin, Vec<(String, Vec<u8>)>),
+}
+
+/// The channel of a job that this process failed to join.
+static ABANDONED: Mutex<Option<Box<dyn Channel>>> = Mutex::new(None);
+
+/// After [`Opening::finish`] failed and the error is reported: ask the launcher, if there is one, to end the job. The
+/// process should end then, too.
+pub fn abandon(status: i32) {
+    if let Some(mut channel) = lock(&ABANDONED).take() {
+        let _ = channel.abort(status, "a rank could not join the job");
+    }
+}
+
+impl std::fmt::Debug for Opening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Opening {{ rank: {}, size: {} }}", self.rank, self.size)
+    }
+}
+
+impl Opening {
+    pub(crate) fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
+        let tunables = JobTunables::read(env)?;
+        let secret = secret::given(env)?;
+        let (rank, size, place) = if let Some(fd) = env(JOB_FD) {
+            let (memory, rank) = launcher_memory(env, &fd)?;
+            (
+                rank,
+                memory.layout().ranks,
+                Place::Memory(memory, Origin::Launcher),
+            )
+        } else if let Some(fd) = env("PMI_FD") {
+            pmi(env, &fd, &tunables)?
+        } else {
+            foreign::check(env)?;
+            alone()?
+        };
+        Ok(Opening {
+            rank,
+            size,
+            place,
+            tunables,
+            secret,
+        })
+    }
+
+    /// This process's rank in the job.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Ranks in the job.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Which application of an MPMD job this rank runs, from 0.
+    pub fn appnum(&self) -> u32 {
+        match &self.place {
+            Place::Memory(memory, _) => memory.appnum(self.rank),
+            Place::Launched(launched, ..) => launched.appnum,
+        }
+    }
+
+    /// The host of each rank, where the launcher said so; else it is known after [`finish`](Self::finish).
+    pub fn hosts_known(&self) -> Option<Vec<u32>> {
+        match &self.place {
+            Place::Memory(..) => Some(vec![0; self.size as usize]),
+            Place::Launched(launched, ..) => launched.hosts.as_ref().map(|h| h.host_of().to_vec()),
+        }
+    }
+
+    /// Whether ranks are, or may be, on another host.
+    pub fn may_span_hosts(&self) -> bool {
+        match &self.place {
+            Place::Memory(..) => false,
+            Place::Launched(launched, ..) => {
+                launched.size > 1 && launched.hosts.as_ref().is_none_or(|h| h.hosts() > 1)
+            }
+        }
+    }
+
+    /// Publish a value under a key, once per key.
+    ///
+    /// # Errors
+    /// The key or the value is too long ([`kvs::VALUE_MAX`]), or the launcher does not take it.
+    pub fn put(&mut self, key: &str, value: &[u8]) -> Result<(), JobError> {
+        let spans = self.may_span_hosts();
+        match &mut self.place {
+            Place::Memory(memory, _) => kvs::put(memory, self.rank, key, value),
+            Place::Launched(launched, _, held) => {
+                held.push((key.to_owned(), value.to_vec()));
+                if spans {
+                    launched.channel.put(self.rank, key, value)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Meet the other ranks: one fence where a launcher other than Farpost's started them, none else.
+    ///
+    /// # Errors
+    /// The launcher misbehaves or a deadline passes, the ranks run different versions of Farpost, or ranks of one host
+    /// cannot reach each other's memory.
+    pub fn finish(self) -> Result<Job, JobError> {
+        let Opening {
+            rank,
+            size,
+            place,
+            tunables,
+            secret: given,
+        } = self;
+        match place {
+            Place::Memory(memory, origin) => {
+                memory.publish(rank);
+                Ok(Job {
+                    secret: memory.secret(),
+                    universe: size,
+                    hosts: HostMap::single(size),
+                    memory,
+                    rank,
+                    origin,
+                    channel: None,
+                    limit: tunables.limit(),
+                })
+            }
+            Place::Launched(mut launched, origin, held) => {
+                let appnum = launched.appnum;
+                let (memory, hosts, secret) = match meet(&mut launched, given) {
+                    Ok(all) => all,
+                    Err(error) => {
+                        // The other ranks would wait for this one until their deadline; but a launcher that is told
+                        // at once may kill this process before it has said why.
+                        *lock(&ABANDONED) = Some(launched.channel);
+                        return Err(error);
+                    }
+                };
+                memory.claim(rank)?;
+                memory.started(rank, std::process::id(), appnum);
+                if hosts.hosts() == 1 {
+                    for (key, value) in held {
+                        kvs::put(&memory, rank, &key, &value)?;
+                    }
+                }
+                memory.publish(rank);
+                // SAFETY: no arguments, cannot fail.
+                allow_attach(unsafe { libc::getppid() } as u32);
+                stdio::buffer_by_line();
+                Ok(Job {
+                    memory,
+                    rank,
+                    origin,
+                    hosts,
+                    secret,
+                    universe: launched.universe,
+                    channel: Some(Mutex::new(launched.channel)),
+                    limit: tunables.limit(),
+                })
+            }
+        }
+    }
+}
+
+/// The fence, the host's memory, who is where, and the secret.
+fn meet(
+    launched: &mut Launched,
+    given: Option<secret::Secret>,
+) -> Result<(JobMemory, HostMap, secret::Secret), JobError> {
+    let (rank, size) = (launched.rank, launched.size);
+    if size == 1 {
+        let memory = host_memory(1)?;
+        let secret = memory.secret();
+        return Ok((memory, HostMap::single(1), secret));
+    }
+    let own = Identity::own();
+    let told = launched.hosts.take();
+    let mut made = None;
+    // Where the launcher does not say who is where, any rank may turn out to be the lowest of its host.
+    if told.as_ref().is_none_or(|h| h.lowest_beside(rank) == rank) {
+        let memory = host_memory(size)?;
+        let pass = match given {
+            _ if rank != 0 || told.as_ref().is_some_and(|h| h.hosts() == 1) => Pass::No,
+            Some(_) => Pass::Given,
+            None => Pass::Here(memory.secret()),
+        };
+        let card = Card {
+            identity: own.clone(),
+            memory: memory.id(),
+            pass,
+        };
+        launched.channel.put(rank, card::KEY, &card.write())?;
+        made = Some(memory);
+    }
+    launched.channel.fence()?;
+    let mut cards = Cards {
+        channel: launched.channel.as_mut(),
+        root: None,
+    };
+    let hosts = match told {
+        Some(hosts) => hosts,
+        None => {
+            let identities: Result<Vec<Identity>, JobError> =
+                (0..size).map(|of| Ok(cards.get(of)?.identity)).collect();
+            HostMap::of(identities?)
+        }
+    };
+    let lowest = hosts.lowest_beside(rank);
+    let memory = match made.filter(|_| lowest == rank) {
+        Some(memory) => memory,
+        None => {
+            let card = cards.get(lowest)?;
+            if let Some(why) = own.differs(&card.identity) {
+                return Err(JobError::NotOneHost {
+                    rank,
+                    here: own.name,
+                    with: lowest,
+                    there: card.identity.name,
+                    why,
+                });
+            }
+            let id = JobId::parse(&card.memory)?;
+            JobMemory::open(peer_fd::open(id.launcher, id.fd)?, Some(id.nonce))?
+        }
+    };
+    if memory.layout().ranks != size {
+        return Err(JobError::Memory(format!(
+            "it is for {} ranks, the launcher says {size}",
+            memory.layout().ranks
+        )));
+    }
+    let secret = if hosts.hosts() == 1 {
+        memory.secret()
+    } else if rank == 0 {
+        given.unwrap_or(memory.secret())
+    } else {
+        match (cards.get(0)?.pass, given) {
+            (Pass::Here(secret), _) => secret,
+            (Pass::Given, Some(secret)) => secret,
+            (Pass::Given, None) => {
+                return Err(JobError::Kvs(format!(
+                    "rank 0 was given the job's secret by its launcher, rank {rank} was not; {} must be set for all ranks or for none",
+                    secret::SECRET_FILE
+                )));
+            }
+            (Pass::No, _) => {
+                return Err(JobError::Kvs(
+                    "rank 0 takes the job to be on one host and published no secret, its launcher told this rank otherwise".into(),
+                ));
+            }
+        }
+    };
+    Ok((memory, hosts, secret))
+}
+
+/// Cards of other ranks; rank 0's may be needed twice.
+struct Cards<'a> {
+    channel: &'a mut dyn Channel,
+    root: Option<Card>,
+}
+
+impl Cards<'_> {
+    fn get(&mut self, of: u32) -> Result<Card, JobError> {
+        if let (0, Some(card)) = (of, &self.root) {
+            return Ok(card.clone());
+        }
+        let bytes = self
+            .channel
+            .get(of, card::KEY)?
+            .ok_or_else(|| JobError::Kvs(format!("rank {of} published nothing about its host")))?;
+        let card = Card::read(of, &bytes)?;
+        if of == 0 {
+            self.root = Some(card.clone());
+        }
+        Ok(card)
+    }
+}
+
+/// A memory for the ranks of this host, made by one of them. How many they are may not be known yet: of a bound rank
+/// the header has all cores online, which `Job::placement` limits to the number of ranks.
+fn host_memory(size: u32) -> Result<JobMemory, JobError> {
+    let cores = allowed_cores();
+    let bound = cores == 1 && size > 1;
+    JobMemory::create(&NewJob {
+        size,
+        launcher: std::process::id(),
+        allowed_cores: if bound { online_cores() } else { cores },
+        bound,
+    })
+}
+
+/// The card of `of`, for its host's name.
+pub(crate) fn host_name_from(channel: &mut dyn Channel, of: u32) -> Result<String, JobError> {
+    let mut cards = Cards { channel, root: None };
+    Ok(cards.get(of)?.identity.name)
+}
+
+fn alone() -> Result<(u32, u32, Place), JobError> {
+    let memory = JobMemory::create(&NewJob {
+        size: 1,
+        launcher: 0,
+        allowed_cores: allowed_cores(),
+        bound: false,
+    })?;
+    memory.claim(0)?;
+    memory.started(0, std::process::id(), 0);
+    Ok((0, 1, Place::Memory(memory, Origin::Alone)))
+}
+
+fn pmi(
+    env: &impl Fn(&str) -> Option<String>,
+    fd: &str,
+    tunables: &JobTunables,
+) -> Result<(u32, u32, Place), JobError> {
+    let raw: i32 = number("PMI_FD", fd, "must be the descriptor of a PMI server")?;
+    let size: u32 = number(
+        "PMI_SIZE",
+        &env("PMI_SIZE").unwrap_or_default(),
+        "must be the number of ranks, as the launcher that set PMI_FD says it",
+    )?;
+    let rank: u32 = number(
+        "PMI_RANK",
+        &env("PMI_RANK").unwrap_or_default(),
+        "must be a rank, as the launcher that set PMI_FD says it",
+    )?;
+    if size == 0 || rank >= size {
+        return Err(JobError::Variable {
+            name: "PMI_RANK",
+            value: rank.to_string(),
+            allowed: format!("PMI_SIZE={size} has no such rank"),
+        });
+    }
+    // SAFETY: asks about a descriptor number; any number may be asked about.
+    if raw <= 2 || unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return if size == 1 {
+            alone()
+        } else {
+            Err(JobError::Variable {
+                name: "PMI_FD",
+                value: fd.into(),
+                allowed:
+                    "no such descriptor is open; something between the launcher and the program closed it"
+                        .into(),
+            })
+        };
+    }
+    // SAFETY: the launcher left this descriptor open for the PMI client in this process, which is us.
+    let wire = Wire::new(unsafe { File::from_raw_fd(raw) }, tunables.limit(), "PMI");
+    let launched = pmi1::join(wire, rank, size)?;
+    Ok((rank, size, Place::Launched(launched, Origin::Pmi1, Vec::new())))
+}
+
+/// The memory Farpost's launcher left open, and the rank.
+fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(JobMemory, u32), JobError> {
+    let raw: i32 = number(JOB_FD, fd, "must be the descriptor mpiexec left open")?;
+    let rank_text = env(RANK).unwrap_or_default();
+    let rank: u32 = number(RANK, &rank_text, "must be a rank, as mpiexec sets it")?;
+    let id = env(JOB_ID).map(|text| JobId::parse(&text)).transpose()?;
+    let nonce = id.as_ref().map(|i| i.nonce);
+    let inherited = open_inherited(raw, nonce);
+    let memory = match (inherited, &id) {
+        (Ok(memory), _) => memory,
+        (Err(error), None) => return Err(error),
+        // Something in between closed or reused the descriptor; the launcher still has it.
+        (Err(error), Some(id)) => match peer_fd::open(id.launcher, id.fd) {
+            Ok(fd) => JobMemory::open(fd, nonce)?,
+            Err(_) => return Err(error),
+        },
+    };
+    let size = memory.layout().ranks;
+    if rank >= size {
+        return Err(JobError::Variable {
+            name: RANK,
+            value: rank_text,
+            allowed: format!("the job has ranks 0 to {}", size - 1),
+        });
+    }
+    memory.claim(rank)?;
+    allow_attach(memory.launcher());
+    stdio::buffer_by_line();
+    Ok((memory, rank))
+}
+
+/// Open the memory the launcher left at descriptor `raw`, and make that descriptor ours. A descriptor that
+/// turns out to be something else is left alone.
+fn open_inherited(raw: i32, nonce: Option<[u64; 2]>) -> Result<JobMemory, JobError> {
+    // SAFETY: duplicates a descriptor number; any number may be tried.
+    let copy = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, raw.max(3)) };
+    if copy < 0 {
+        return Err(JobError::Variable {
+            name: JOB_FD,
+            value: raw.to_string(),
+            allowed: "no such descriptor is open; something between mpiexec and the program closed it".into(),
+        });
+    }
+    // SAFETY: the kernel just returned it, nobody else owns it.
+    let memory = JobMemory::open(unsafe { OwnedFd::from_raw_fd(copy) }, nonce)?;
+    // Programs this rank starts are not this rank.
+    // SAFETY: it is the job memory the launcher left open for us to own; nothing else here knows it.
+    drop(unsafe { OwnedFd::from_raw_fd(raw) });
+    Ok(memory)
+}
+
+/// Where a job memory is and how to know it: `launcher.fd.nonce`.
+struct JobId {
+    launcher: u32,
+    fd: u32,
+    nonce: [u64; 2],
+}
+
+impl JobId {
+    fn parse(text: &str) -> Result<JobId, JobError> {
+        let parse = || {
+            let mut parts = text.split('.');
+            let (launcher, fd, hex) = (parts.next()?, parts.next()?, parts.next()?);
+            if parts.next().is_some() || hex.len() != 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
+            }
+            let half = |s: &str| u64::from_str_radix(s, 16).ok();
+            Some(JobId {
+                launcher: launcher.parse().ok()?,
+                fd: fd.parse().ok()?,
+                nonce: [half(&hex[..16])?, half(&hex[16..])?],
+            })
+        };
+        parse().ok_or_else(|| JobError::Variable {
+            name: JOB_ID,
+            value: text.into(),
+            allowed: "must be 'process.descriptor.nonce', as mpiexec sets it".into(),
+        })
+    }
+}
