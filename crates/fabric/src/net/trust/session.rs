@@ -68,30 +68,30 @@ pub struct HeaderCheck {
 impl HeaderCheck {
     pub(super) fn of_key(key: &[u8; 32]) -> Self {
         let k: [u8; 16] = derive(key, "farpost header check");
-        let word = |at: usize| u64::from_le_bytes(k[at..at + 8].try_into().expect("eight bytes"));
-        // Odd, so that no multiplication forgets everything.
         HeaderCheck {
-            a: word(0) | 1,
-            b: word(8) | 1,
+            a: word(&k, 0),
+            b: word(&k, 8),
         }
     }
 
-    /// The check of a header of a few words, for the frame with that number on its connection.
+    /// The check of a header, for the frame with that number on its connection.
     #[inline]
     pub fn of(&self, number: u64, header: &[u8]) -> u32 {
-        let mut h = mix(self.a ^ number, self.b);
-        let mut chunks = header.chunks_exact(8);
-        for chunk in &mut chunks {
-            h = mix(
-                h ^ u64::from_le_bytes(chunk.try_into().unwrap_or_default()),
-                self.b,
-            );
+        let (pairs, rest) = header.as_chunks::<16>();
+        let mut h = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.a;
+        for pair in pairs {
+            h = fold(h ^ word(pair, 0), self.b ^ word(pair, 8));
         }
-        let mut last = [0u8; 8];
-        let rest = chunks.remainder();
-        last[..rest.len()].copy_from_slice(rest);
-        h = mix(h ^ u64::from_le_bytes(last), self.a);
-        h = mix(h ^ header.len() as u64, self.b);
+        // What is left, as two words: they overlap, or are padded, and the length tells which it was.
+        let (x, y) = if rest.len() >= 8 {
+            (word(rest, 0), word(rest, rest.len() - 8))
+        } else {
+            let mut last = [0u8; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            (u64::from_le_bytes(last), 0)
+        };
+        h = fold(h ^ x, self.b ^ y);
+        h = fold(h ^ self.a, header.len() as u64 ^ self.b);
         (h ^ h >> 32) as u32
     }
 
@@ -107,9 +107,14 @@ impl core::fmt::Debug for HeaderCheck {
     }
 }
 
-/// Multiply to 128 bits and fold. The addition keeps a zero word from wiping out what came before it.
 #[inline]
-fn mix(x: u64, k: u64) -> u64 {
-    let wide = u128::from(x.wrapping_add(0x9e37_79b9_7f4a_7c15)) * u128::from(k);
-    (wide as u64) ^ (wide >> 64) as u64 ^ x.rotate_left(29)
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Multiply to 128 bits and fold the halves together.
+#[inline]
+fn fold(x: u64, y: u64) -> u64 {
+    let wide = u128::from(x) * u128::from(y);
+    (wide as u64) ^ (wide >> 64) as u64
 }

@@ -37,6 +37,24 @@ fn keys_are_of_one_connection_and_one_direction() {
 }
 
 #[test]
+fn a_header_check_sees_number_length_and_every_bit() {
+    let check = sessions(false).0.send_check;
+    let header: Vec<u8> = (0..40).collect();
+    for len in 0..header.len() {
+        let right = check.of(1, &header[..len]);
+        assert_ne!(right, check.of(2, &header[..len]));
+        assert_ne!(right, check.of(1, &header[..=len]));
+        for bit in 0..len * 8 {
+            let mut other = header[..len].to_vec();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(right, check.of(1, &other), "bit {bit} of {len} bytes");
+        }
+    }
+    let zeros = [0u8; 24];
+    assert_ne!(check.of(0, &zeros[..8]), check.of(0, &zeros[..16]));
+}
+
+#[test]
 fn either_side_turns_encryption_on() {
     for (x, y) in [(false, false), (true, false), (false, true), (true, true)] {
         let (a, b) = ends(

@@ -1,7 +1,9 @@
 //! Strangers, recordings, forgeries and honest peers against the state machines.
 
+mod gate;
 mod handshake;
 mod hostile;
+mod measure;
 mod records;
 
 use super::*;
