@@ -44,6 +44,6 @@ impl Counter {
 pub trait Counters {
     /// Add `amount` to a counter of mine about `peer`. One writer, any number of watchers.
     fn count(&self, peer: Peer, counter: Counter, amount: u64);
-    /// A counter that process `of` keeps about `peer`. Any process of the job may look.
+    /// A counter that process `of` keeps about `peer`. Any process of its host may look; from elsewhere it may be 0.
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64;
 }

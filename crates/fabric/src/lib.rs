@@ -40,6 +40,8 @@ mod shm {
     mod ring;
 }
 pub mod sync;
+#[cfg(not(loom))]
+pub mod tcp;
 mod topology;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, Ticket};

@@ -1,9 +1,10 @@
 //! Every conformance case on every fabric that lives in one process.
 #![cfg(not(loom))]
 
-use farpost_fabric::conformance::{InProcHarness, ShmThreads, run_all};
+use farpost_fabric::conformance::{InProcHarness, ShmThreads, TcpThreads, run_all};
 use farpost_fabric::inproc::Config;
 use farpost_fabric::shm::ShmTunables;
+use farpost_fabric::tcp::TcpTunables;
 
 #[test]
 fn shm_where_senders_pass_the_barrier() {
@@ -30,6 +31,25 @@ fn shm_without_cross_memory_attach() {
         ..ShmThreads::default()
     };
     run_all(&harness, &["bulk::get_and_put", "bulk::bad_address_is_an_error"]);
+}
+
+#[test]
+fn tcp_over_loopback() {
+    run_all(&TcpThreads::default(), &["memory::mapped", "memory::common"]);
+}
+
+#[test]
+fn tcp_with_small_buffers() {
+    // Everything fills, and every put of more than a word goes out alone.
+    let harness = TcpThreads {
+        tunables: TcpTunables {
+            direct: 9,
+            buffer: 4096,
+            packets: 2,
+            ..TcpTunables::default()
+        },
+    };
+    run_all(&harness, &["memory::mapped", "memory::common"]);
 }
 
 #[test]

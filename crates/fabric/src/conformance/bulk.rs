@@ -35,13 +35,16 @@ pub fn get_and_put<H: Harness>(harness: &H) -> Outcome {
     let skipped = harness.run(2, async |end: &End<H::Fabric>| {
         let mut memory = pattern(u64::from(end.me()), LEN);
         let base = memory.as_mut_ptr().expose_provenance();
-        end.post(end.me() as usize, base as u64);
+        // SAFETY: the memory is alive until it is withdrawn, and not used by anybody else until then.
+        let key = unsafe { end.fabric.expose(end.next(), base, LEN, true) }.unwrap();
+        end.post(end.me() as usize, end.fabric.exposed_base(end.next(), base));
+        end.post(8 + end.me() as usize, key);
         if !all_can(end).await {
             end.skip();
             return;
         }
         if end.me() == 0 {
-            let theirs = end.posted(1) as usize;
+            let (theirs, key) = (end.posted(1) as usize, end.posted(9));
             let mut model = pattern(1, LEN);
             for (i, len) in [0, 1, 7, 4096, 4097, 100_000].into_iter().enumerate() {
                 let at = 1 + 1000 * i;
@@ -52,8 +55,8 @@ pub fn get_and_put<H: Harness>(harness: &H) -> Outcome {
                     direction: Direction::Get,
                     local,
                     remote: theirs + at,
+                    key,
                     len,
-                    key: 0,
                 };
                 transfer(end, d).await.unwrap();
                 let here = std::hint::black_box(here);
@@ -67,6 +70,7 @@ pub fn get_and_put<H: Harness>(harness: &H) -> Outcome {
             end.barrier().await;
         } else {
             end.barrier().await;
+            end.fabric.withdraw(key);
             let mut model = pattern(1, LEN);
             for (i, len) in [0, 1, 7, 4096, 4097, 100_000].into_iter().enumerate() {
                 let at = 1 + 1000 * i;
@@ -86,6 +90,13 @@ pub fn bad_address_is_an_error<H: Harness>(harness: &H) -> Outcome {
             return;
         }
         let mut here = vec![1; 64];
+        // Where positions are counted from what is exposed, that is so little that they all lie outside.
+        let mut little = [0u8; 32];
+        let address = little.as_mut_ptr().expose_provenance();
+        // SAFETY: the array is alive until it is withdrawn, and not used by anybody else until then.
+        let key = unsafe { end.fabric.expose(end.next(), address, little.len(), true) }.unwrap();
+        end.post(8 + end.me() as usize, key);
+        end.barrier().await;
         for remote in [0, 4096, usize::MAX - 63, 1 << 63] {
             for direction in [Direction::Get, Direction::Put] {
                 let d = Descriptor {
@@ -93,8 +104,8 @@ pub fn bad_address_is_an_error<H: Harness>(harness: &H) -> Outcome {
                     direction,
                     local: here.as_mut_ptr().expose_provenance(),
                     remote,
+                    key: end.posted(8 + end.next().index()),
                     len: 64,
-                    key: 0,
                 };
                 let error = transfer(end, d).await.unwrap_err();
                 assert!(
@@ -104,6 +115,8 @@ pub fn bad_address_is_an_error<H: Harness>(harness: &H) -> Outcome {
             }
         }
         end.barrier().await;
+        end.fabric.withdraw(key);
+        assert_eq!(std::hint::black_box(little), [0; 32]);
     });
     Outcome::unless_skipped(skipped, CANNOT)
 }

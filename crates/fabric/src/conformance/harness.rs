@@ -1,16 +1,20 @@
 //! Making endpoints and running roles.
 
 use crate::inproc::{Config, InProc, Network};
+use crate::net::{AddressBook, NetConfig};
 use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
-use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
+use crate::tcp::{Tcp, TcpTunables};
+use crate::{Fabric, FabricError, Interrupt, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::AsyncFn;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -85,6 +89,7 @@ impl<F: Fabric> End<F> {
     /// Give the others a turn.
     pub async fn pause(&self) {
         assert_eq!(self.board.failed.load(Ordering::Relaxed), 0, "another end failed");
+        self.fabric.progress();
         let mut paused = false;
         std::future::poll_fn(move |_| {
             if std::mem::replace(&mut paused, true) {
@@ -307,6 +312,83 @@ impl Harness for ShmProcesses {
         assert!(failed.is_empty(), "ends and their wait status: {failed:?}");
         board.skipped.load(Ordering::Relaxed) != 0
     }
+}
+
+/// Cards of processes of one job that live in one process of the system.
+#[derive(Clone, Default)]
+pub struct SharedBook(Arc<Mutex<HashMap<u32, Vec<u8>>>>);
+
+impl SharedBook {
+    /// Publish a card.
+    pub fn publish(&self, peer: Peer, card: Vec<u8>) {
+        self.0
+            .lock()
+            .expect("no end panicked in here")
+            .insert(peer.0, card);
+    }
+}
+
+impl AddressBook for SharedBook {
+    fn card(&self, peer: Peer) -> Result<Vec<u8>, String> {
+        let cards = self.0.lock().expect("no end panicked in here");
+        cards
+            .get(&peer.0)
+            .cloned()
+            .ok_or("it has published no card".into())
+    }
+}
+
+/// The TCP fabric over loopback, an endpoint per thread, each as on a host of its own.
+#[derive(Clone, Default)]
+pub struct TcpThreads {
+    /// Tunables of the endpoints.
+    pub tunables: TcpTunables,
+}
+
+impl TcpThreads {
+    /// Endpoint `index` of `size`, which finds and is found through `book`.
+    pub fn endpoint(&self, (index, size): (u32, u32), book: &SharedBook) -> Tcp {
+        let net = NetConfig {
+            me: Peer(index),
+            size,
+            host_of: (0..size).collect(),
+            cores: 1,
+            processes: 1,
+            secret: [7; 32],
+            book: Box::new(book.clone()),
+        };
+        let at = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+        let tcp = Tcp::open_at(net, self.tunables.clone(), &at).expect("an endpoint");
+        book.publish(Peer(index), tcp.card());
+        tcp
+    }
+}
+
+impl Harness for TcpThreads {
+    type Fabric = Tcp;
+    const PARALLEL: bool = true;
+
+    fn run(&self, size: u32, role: impl AsyncFn(&End<Tcp>) + Sync) -> bool {
+        let board = BoardRef::Shared(Arc::<Board>::default());
+        let book = SharedBook::default();
+        let all_listen = Barrier::new(size as usize);
+        std::thread::scope(|scope| {
+            for index in 0..size {
+                let (board, role, book, all_listen) = (board.clone(), &role, &book, &all_listen);
+                scope.spawn(move || {
+                    let tcp = self.endpoint((index, size), book);
+                    all_listen.wait();
+                    block_on(&End::new(tcp, board, settle_sockets), role);
+                });
+            }
+        });
+        board.skipped.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Nothing arrives for a while.
+fn settle_sockets(tcp: &Tcp) {
+    while tcp.sleep(Duration::from_millis(60), &mut || false) != crate::Wake::Timeout {}
 }
 
 /// The in-process fabric, all endpoints in one thread; a seed decides who runs next and what arrives.

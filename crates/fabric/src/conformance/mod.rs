@@ -18,7 +18,9 @@ mod memory;
 mod packets;
 mod status;
 
-pub use harness::{Board, End, Harness, InProcHarness, ShmProcesses, ShmThreads, shm_ends};
+pub use harness::{
+    Board, End, Harness, InProcHarness, SharedBook, ShmProcesses, ShmThreads, TcpThreads, shm_ends,
+};
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

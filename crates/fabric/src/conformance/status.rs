@@ -55,7 +55,7 @@ pub fn faults<H: Harness>(harness: &H) -> Outcome {
     Outcome::Held
 }
 
-/// Every counter of every process about every peer is one of its own, and all can watch.
+/// Every counter of every process about every peer is one of its own, and all of its host can watch.
 pub fn counters<H: Harness>(harness: &H) -> Outcome {
     const SIZE: u32 = 3;
     let value = |of: u32, peer: u32, counter: Counter| {
@@ -74,6 +74,10 @@ pub fn counters<H: Harness>(harness: &H) -> Outcome {
             for peer in 0..SIZE {
                 for counter in Counter::ALL {
                     let seen = end.fabric.counter(Peer(of), Peer(peer), counter);
+                    // Those of other hosts may be out of sight.
+                    if end.fabric.distance(Peer(of)) == Distance::Far && seen == 0 {
+                        continue;
+                    }
                     assert_eq!(seen, value(of, peer, counter), "{counter:?} of {of} about {peer}");
                 }
             }

@@ -150,6 +150,14 @@ impl Mapping {
         unsafe { self.base.add(offset) }
     }
 
+    /// Where the `len` bytes at `offset` are, for a system call that moves bytes.
+    ///
+    /// # Panics
+    /// When they leave the view.
+    pub(crate) fn bytes(&self, offset: usize, len: usize) -> NonNull<u8> {
+        self.at(offset, len, 1)
+    }
+
     /// The word at `offset`, for algorithms that are written on atomics.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {

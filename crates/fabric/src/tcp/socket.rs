@@ -1,0 +1,310 @@
+//! Sockets, as plain calls: never blocking, never raising a signal.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A piece of memory for a scattered call.
+pub type Part = libc::iovec;
+
+/// `len` bytes at `at`.
+pub fn part(at: *const u8, len: usize) -> Part {
+    libc::iovec {
+        iov_base: at.cast_mut().cast(),
+        iov_len: len,
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn moved(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Whether a call would have had to wait.
+pub fn would_block(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS)
+    )
+}
+
+/// An address as the kernel takes it.
+union Name {
+    any: libc::sockaddr,
+    four: libc::sockaddr_in,
+    six: libc::sockaddr_in6,
+}
+
+fn name(address: SocketAddr) -> (Name, libc::socklen_t, libc::c_int) {
+    match address {
+        SocketAddr::V4(four) => {
+            // SAFETY: plain numbers, of which zero is a value.
+            let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            raw.sin_family = libc::AF_INET as libc::sa_family_t;
+            raw.sin_port = four.port().to_be();
+            raw.sin_addr.s_addr = u32::from_ne_bytes(four.ip().octets());
+            let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            (Name { four: raw }, len, libc::AF_INET)
+        }
+        SocketAddr::V6(six) => {
+            // SAFETY: plain numbers, of which zero is a value.
+            let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+            raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            raw.sin6_port = six.port().to_be();
+            raw.sin6_addr.s6_addr = six.ip().octets();
+            raw.sin6_scope_id = six.scope_id();
+            let len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+            (Name { six: raw }, len, libc::AF_INET6)
+        }
+    }
+}
+
+fn stream(family: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: makes a descriptor, touches no memory; the descriptor is ours alone.
+    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?)) }
+}
+
+fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: `value` is a live integer of the length given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// What every connection gets: small writes leave at once.
+fn tune(socket: &OwnedFd, buffer: usize) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    if buffer > 0 {
+        let bytes = buffer.min(i32::MAX as usize) as libc::c_int;
+        set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)?;
+        set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+    }
+    Ok(())
+}
+
+/// Listen at `address`, on a port that the kernel chooses; the port.
+pub fn listen(address: IpAddr, backlog: i32) -> io::Result<(OwnedFd, u16)> {
+    let (mut raw, mut len, family) = name(SocketAddr::new(address, 0));
+    let socket = stream(family)?;
+    let fd = socket.as_raw_fd();
+    // SAFETY: `raw` is a socket address of `len` bytes, alive during the calls, and large enough for the one that is
+    // read back, which is of the same family.
+    unsafe {
+        check(libc::bind(fd, &raw const raw.any, len))?;
+        check(libc::listen(fd, backlog))?;
+        check(libc::getsockname(fd, &raw mut raw.any, &raw mut len))?;
+        let port = if family == libc::AF_INET {
+            raw.four.sin_port
+        } else {
+            raw.six.sin6_port
+        };
+        Ok((socket, u16::from_be(port)))
+    }
+}
+
+/// Take a connection that waits. None: there is none, or it went away again.
+pub fn accept(listener: &OwnedFd, buffer: usize) -> io::Result<Option<OwnedFd>> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no address is asked for; the descriptor made is ours alone.
+    let socket = unsafe {
+        let fd = libc::accept4(
+            listener.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            flags,
+        );
+        match check(fd) {
+            Ok(fd) => OwnedFd::from_raw_fd(fd),
+            Err(e) if would_block(&e) || e.raw_os_error() == Some(libc::ECONNABORTED) => return Ok(None),
+            Err(e) => return Err(e),
+        }
+    };
+    tune(&socket, buffer)?;
+    Ok(Some(socket))
+}
+
+/// Begin to connect. The socket becomes writable when it is decided.
+pub fn connect(to: SocketAddr, buffer: usize) -> io::Result<OwnedFd> {
+    let (raw, len, family) = name(to);
+    let socket = stream(family)?;
+    tune(&socket, buffer)?;
+    // SAFETY: `raw` is a socket address of `len` bytes, alive during the call.
+    match check(unsafe { libc::connect(socket.as_raw_fd(), &raw const raw.any, len) }) {
+        Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
+        _ => Ok(socket),
+    }
+}
+
+/// How an attempt to connect ended.
+pub fn outcome(fd: RawFd) -> io::Result<()> {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `error` is a live integer of `len` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut error).cast(),
+            &raw mut len,
+        )
+    };
+    check(result)?;
+    if error == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(error))
+    }
+}
+
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// Send bytes; how many were taken.
+#[inline]
+pub fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the slice is readable for its length.
+    moved(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), FLAGS) })
+}
+
+/// Send from several places; how many bytes were taken.
+///
+/// # Safety
+/// Each part is readable memory.
+pub unsafe fn send_parts(fd: RawFd, parts: &[Part]) -> io::Result<usize> {
+    // SAFETY: plain numbers and pointers, of which zero is a value.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_ptr().cast_mut();
+    message.msg_iovlen = parts.len() as _;
+    // SAFETY: the caller vouches for the parts, which the call only reads.
+    moved(unsafe { libc::sendmsg(fd, &raw const message, FLAGS) })
+}
+
+/// Receive into several places, filled in order; how many bytes came. 0: the peer has closed.
+///
+/// # Safety
+/// Each part is writable memory that nobody else uses meanwhile.
+#[inline]
+pub unsafe fn receive(fd: RawFd, parts: &[Part]) -> io::Result<usize> {
+    // SAFETY: the caller vouches for the parts.
+    moved(unsafe {
+        match parts {
+            [one] => libc::recv(fd, one.iov_base, one.iov_len, libc::MSG_DONTWAIT),
+            // Sockets made here do not block anyhow.
+            many => libc::readv(fd, many.as_ptr(), many.len() as libc::c_int),
+        }
+    })
+}
+
+/// Nothing more will be sent.
+pub fn finish(fd: RawFd) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+}
+
+/// Descriptors that are waited for together.
+pub struct Poll(OwnedFd);
+
+/// Readable, or ended.
+pub const IN: u32 = libc::EPOLLIN as u32 | libc::EPOLLRDHUP as u32;
+/// Room to write.
+pub const OUT: u32 = libc::EPOLLOUT as u32;
+
+impl Poll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: makes a descriptor, touches no memory; the descriptor is ours alone.
+        unsafe {
+            Ok(Self(OwnedFd::from_raw_fd(check(libc::epoll_create1(
+                libc::EPOLL_CLOEXEC,
+            ))?)))
+        }
+    }
+
+    fn control(&self, what: libc::c_int, fd: RawFd, interest: u32, key: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: interest,
+            u64: key,
+        };
+        // SAFETY: `event` is alive during the call.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Watch `fd` from now on. Closing it ends that.
+    pub fn add(&self, fd: RawFd, interest: u32, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, interest, key)
+    }
+
+    /// Watch for something else.
+    pub fn change(&self, fd: RawFd, interest: u32, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, interest, key)
+    }
+
+    /// What is ready, after at most `timeout` milliseconds.
+    pub fn wait<'a>(&self, events: &'a mut [libc::epoll_event], timeout: i32) -> &'a [libc::epoll_event] {
+        let room = events.len() as libc::c_int;
+        // SAFETY: `events` has room for that many.
+        let found = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout) };
+        &events[..found.max(0) as usize]
+    }
+
+    pub fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// An event that is none yet.
+pub const NO_EVENT: libc::epoll_event = libc::epoll_event { events: 0, u64: 0 };
+
+/// Bytes sent that the peer's kernel has not confirmed.
+pub fn unconfirmed(fd: RawFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: `bytes` is a live integer, which is what this request writes.
+    let result = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
+    if result < 0 { 0 } else { bytes.max(0) as usize }
+}
+
+/// IPv4 addresses of this host's interfaces that are up; the loopback's only where there is nothing else.
+pub fn addresses() -> io::Result<Vec<IpAddr>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the call makes a list that is ours until freed below.
+    check(unsafe { libc::getifaddrs(&raw mut list) })?;
+    let (mut outside, mut inside) = (Vec::new(), Vec::new());
+    let mut at = list;
+    // SAFETY: `at` is an entry of the list or null.
+    while let Some(entry) = unsafe { at.as_ref() } {
+        at = entry.ifa_next;
+        let up = libc::IFF_UP as libc::c_uint | libc::IFF_RUNNING as libc::c_uint;
+        // SAFETY: an entry's address is null or a socket address of the family it states.
+        let four = unsafe {
+            let any = entry.ifa_addr.as_ref();
+            any.filter(|any| libc::c_int::from(any.sa_family) == libc::AF_INET)
+                .map(|_| *entry.ifa_addr.cast::<libc::sockaddr_in>())
+        };
+        let Some(four) = four.filter(|_| entry.ifa_flags & up == up) else {
+            continue;
+        };
+        let ip = IpAddr::from(four.sin_addr.s_addr.to_ne_bytes());
+        if ip.is_loopback() {
+            inside.push(ip);
+        } else {
+            outside.push(ip);
+        }
+    }
+    // SAFETY: made by `getifaddrs`, and nothing of it is used any more.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(if outside.is_empty() { inside } else { outside })
+}
