@@ -136,23 +136,26 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
     let inline = if f.hot { "always" } else { "never" };
     let phase = if f.always { "Always" } else { "Active" };
     let on = blamed(f);
-    writeln!(
-        out,
-        "#[inline({inline})]\nunsafe fn in_{}({}) -> c_int {{",
-        f.body(),
-        params.join(", ")
-    )
-    .expect("writing to a String");
+    let (body, params) = (f.body(), params.join(", "));
     if FAST.contains(&f.name.as_str()) {
         let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
         let lane = f.name["MPI_".len()..].to_lowercase();
         let args = args.join(", ");
+        // The long way is a function of its own, so that the lane pays nothing for its variables.
         writeln!(
             out,
-            "    if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}"
+            "#[inline(always)]\nunsafe fn in_{body}({params}) -> c_int {{\n    \
+             if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}\n    \
+             unsafe {{ long_{body}(fun_, {args}) }}\n}}\n\
+             #[inline(never)]\nunsafe fn long_{body}({params}) -> c_int {{"
         )
-        .expect("writing to a String");
+    } else {
+        writeln!(
+            out,
+            "#[inline({inline})]\nunsafe fn in_{body}({params}) -> c_int {{"
+        )
     }
+    .expect("writing to a String");
     match bodies.module(f) {
         None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on})\n}}"),
         Some(module) => {

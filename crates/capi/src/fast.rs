@@ -8,7 +8,7 @@
 use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use farpost_mpi::buffer::RecvBuf;
+use farpost_mpi::buffer::RecvRun;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::SENT;
 
@@ -25,7 +25,7 @@ struct Lanes {
     /// Size (0: not here) and class of the predefined types that are one run of bytes.
     types: [(u8, u8); 256],
     /// The same types.
-    datatypes: Vec<Option<Datatype>>,
+    datatypes: [Option<Datatype>; 256],
 }
 
 static LANES: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
@@ -33,7 +33,7 @@ static LANES: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
 /// Open the lanes: MPI is initialised.
 pub(crate) fn open(world: &'static World) {
     let mut types = [(0, 0); 256];
-    let mut datatypes = vec![None; 256];
+    let mut datatypes = [const { None }; 256];
     for (offset, entry) in types.iter_mut().enumerate() {
         if let Some(ty) = Datatype::predefined(FIRST_TYPE + offset)
             && ty.is_contiguous()
@@ -105,10 +105,11 @@ pub(crate) unsafe fn send(
     }
     // SAFETY: the program's buffer has `len` bytes, which nobody changes during the call.
     let data = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), len) };
-    lanes
-        .world
-        .with_comm(comm, |comm| lanes.world.send_short(comm, data, class, dest, tag))
-        == Some(true)
+    lanes.world.with_comm(
+        comm,
+        #[inline(always)]
+        move |comm| lanes.world.send_short(comm, data, class, dest, tag),
+    ) == Some(true)
 }
 
 /// `MPI_Isend`. True: done.
@@ -158,9 +159,11 @@ pub(crate) unsafe fn recv(
     }
     // SAFETY: the program's buffer has `len` bytes, which are ours during the call.
     let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
-    let got = lanes.world.with_comm(comm, |comm| {
-        lanes.world.receive_short(comm, source, tag, class, to)
-    });
+    let got = lanes.world.with_comm(
+        comm,
+        #[inline(always)]
+        move |comm| lanes.world.receive_short(comm, source, tag, class, to),
+    );
     let Some(Some((source, tag, len))) = got else {
         return false;
     };
@@ -192,38 +195,35 @@ pub(crate) unsafe fn irecv(
 ) -> bool {
     let _inside = lock::enter();
     let Some(lanes) = lanes() else { return false };
-    let Some((len, class)) = lanes.bytes(count, datatype) else {
+    let Some((len, _)) = lanes.bytes(count, datatype) else {
         return false;
     };
     if tag < -2 || tag == -1 || source < -1 || no_memory(buf) || request.is_null() {
         return false;
     }
+    let Some(ty) = &lanes.datatypes[datatype - FIRST_TYPE] else {
+        return false;
+    };
     let world = lanes.world;
-    let got = world.with_comm(comm, |comm| {
-        if source >= 0 {
-            // SAFETY: as for `recv`; the slice goes before anything is posted.
-            let to = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
-            if let Some(handle) = world.received_already(comm, source, tag, class, to) {
-                return Some(handle);
-            }
-            comm.peer(source)?;
-        }
-        let datatype = lanes.datatypes[datatype - FIRST_TYPE].as_ref()?;
-        // Captured as one reference, so that the parts are not moved around on the stack.
-        let parts = &(buf, count, datatype);
-        let make = move || {
-            let (buf, count, datatype) = *parts;
-            // SAFETY: the program leaves the buffer alone until the request completes.
-            unsafe { RecvBuf::new(buf.cast(), count as u64, datatype.clone()) }
-        };
-        world.irecv_with(comm, make, source, tag).ok()
-    });
-    match got {
-        Some(Some(handle)) => {
-            // SAFETY: not null; the program gave room for a request.
-            unsafe { request.write(handle) };
-            true
-        }
-        _ => false,
-    }
+    let started = world.with_comm(
+        comm,
+        #[inline(always)]
+        move |comm| {
+            world.irecv_run(
+                comm,
+                #[inline(always)]
+                move || {
+                    // SAFETY: the program leaves the buffer alone until the request completes; predefined types
+                    // that are here are one run, and `len` is the size of `count` of them.
+                    unsafe { RecvRun::new(buf.cast(), count as u64, ty, len) }
+                },
+                source,
+                tag,
+            )
+        },
+    );
+    let Some(Some(handle)) = started else { return false };
+    // SAFETY: not null; the program gave room for a request.
+    unsafe { request.write(handle) };
+    true
 }

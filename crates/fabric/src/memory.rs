@@ -80,6 +80,8 @@ pub trait LocalMemory {
 pub trait Lines {
     /// The first word of a line; what its writer wrote before it is visible after.
     fn first(&self, number: u32) -> u64;
+    /// Word `index` (0 to 7) of a line whose first word was loaded before.
+    fn word(&self, number: u32, index: usize) -> u64;
     /// A whole line, its first word loaded first.
     fn line(&self, number: u32) -> Line;
     /// Store the first `words` words of a line (1 to 8), the first one last.
@@ -120,6 +122,10 @@ impl<M: LocalMemory> PlainLines<M> {
 impl<M: LocalMemory> Lines for PlainLines<M> {
     fn first(&self, number: u32) -> u64 {
         self.memory.load(self.at(number))
+    }
+
+    fn word(&self, number: u32, index: usize) -> u64 {
+        self.memory.load(self.at(number) + 8 * index)
     }
 
     fn line(&self, number: u32) -> Line {

@@ -25,6 +25,71 @@ pub struct RecvBuf {
     ptr: *mut u8,
     count: u64,
     ty: Datatype,
+    /// Bytes of room if they are one run from `ptr` on, else 0: what the fast path asks for.
+    run: u64,
+}
+
+/// Room for data to be received that is one run of bytes, before a [`RecvBuf`] is made of it.
+pub struct RecvRun<'a> {
+    ptr: *mut u8,
+    count: u64,
+    ty: &'a Datatype,
+    bytes: usize,
+}
+
+impl<'a> RecvRun<'a> {
+    /// `count` elements of `ty` at `ptr`, which are `bytes` bytes without gaps from `ptr` on.
+    ///
+    /// # Safety
+    /// As for [`RecvBuf::new`]; and `bytes` and the lack of gaps are as said.
+    #[inline(always)]
+    pub unsafe fn new(ptr: *mut u8, count: u64, ty: &'a Datatype, bytes: usize) -> Self {
+        debug_assert!(ty.is_contiguous() && ty.true_lb() == 0 && count * ty.size() == bytes as u64);
+        Self {
+            ptr,
+            count,
+            ty,
+            bytes,
+        }
+    }
+
+    /// The room.
+    #[inline(always)]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: `new`'s caller promised that these bytes are ours to write; the borrow of `self` keeps a second
+        // slice away.
+        unsafe { core::slice::from_raw_parts_mut(self.ptr, self.bytes) }
+    }
+
+    /// Class as [`RecvBuf::sig`].
+    #[inline(always)]
+    pub fn sig(&self) -> u8 {
+        self.ty.sig()
+    }
+
+    /// The buffer.
+    pub fn keep(self) -> RecvBuf {
+        RecvBuf {
+            ptr: self.ptr,
+            count: self.count,
+            ty: self.ty.clone(),
+            run: self.bytes as u64,
+        }
+    }
+
+    /// The buffer, where another one was. Most have the datatype of the one before, which then stays.
+    #[inline(always)]
+    pub fn replace(self, old: &mut RecvBuf) {
+        if !old.ty.is_same_object(self.ty) {
+            old.ty = self.ty.clone();
+        }
+        old.ptr = self.ptr;
+        old.count = self.count;
+        old.run = self.bytes as u64;
+    }
 }
 
 /// The part of `from..from + len` that lies within `total`.
@@ -147,10 +212,36 @@ impl RecvBuf {
     /// clones are no longer used: that is, until the operation completes. `ptr` as for [`SendBuf::new`].
     #[inline]
     pub unsafe fn new(ptr: *mut u8, count: u64, ty: Datatype) -> Self {
-        Self { ptr, count, ty }
+        let run = if ty.is_contiguous() && ty.true_lb() == 0 {
+            count.saturating_mul(ty.size()).min(i64::MAX as u64)
+        } else {
+            0
+        };
+        Self { ptr, count, ty, run }
     }
 
     common!();
+
+    /// Write the first `len` bytes (at most 40) of the words that `word` gives, if there is room for them in one
+    /// run. False: there is not, and nothing was written. The fast path of short messages.
+    #[inline(always)]
+    pub fn put_short(&self, len: usize, word: impl Fn(usize) -> u64) -> bool {
+        if len as u64 > self.run || len > 40 {
+            return false;
+        }
+        if len == 8 {
+            // SAFETY: `len <= run`, and `run` bytes from `ptr` on are ours to write, as `new`'s caller promised.
+            unsafe { self.ptr.cast::<u64>().write_unaligned(word(0).to_le()) };
+        } else if len > 0 {
+            let mut bytes = [0; 40];
+            for (index, to) in bytes.chunks_exact_mut(8).enumerate().take(len.div_ceil(8)) {
+                to.copy_from_slice(&word(index).to_le_bytes());
+            }
+            // SAFETY: as above; `bytes` is ours and holds at least `len`.
+            unsafe { copy_run(bytes.as_ptr(), self.ptr, len) };
+        }
+        true
+    }
 
     /// The address.
     #[inline]

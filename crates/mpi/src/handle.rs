@@ -143,9 +143,15 @@ impl<T> Table<T> {
     /// live.
     #[inline]
     pub fn discard(&mut self, handle: usize) -> bool {
+        self.discard_if(handle, |_| true)
+    }
+
+    /// As [`Table::discard`], if the value is as wanted. False: it is not, or the handle is not live.
+    #[inline(always)]
+    pub fn discard_if(&mut self, handle: usize, wanted: impl FnOnce(&T) -> bool) -> bool {
         let index = handle & INDEX_MASK;
         match self.slots.get_mut(index) {
-            Some(slot) if slot.handle == handle => {
+            Some(slot) if slot.handle == handle && slot.value.as_ref().is_some_and(wanted) => {
                 slot.handle = next_generation(handle) | EMPTY;
                 self.free.push(index as u32);
                 true

@@ -10,12 +10,14 @@ mod desk;
 mod pool;
 pub mod postbox;
 mod segment;
+mod waiting;
 
 pub use area::Layout;
 pub use desk::Desk;
 pub use farpost_fabric as fabric;
 pub use postbox::Postboxes;
 pub use segment::{Exported, Imported};
+pub use waiting::Waiting;
 
 farpost_tunables::tunables! {
     /// Tunables of the postbox areas.

@@ -9,6 +9,7 @@
 
 use crate::area::Layout;
 use crate::pool::Pool;
+use crate::waiting::Waiting;
 use farpost_fabric::{
     Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote, RemoteMemory,
 };
@@ -414,6 +415,13 @@ impl<F: Fabric> Postboxes<F> {
         self.tx[peer.index()].as_deref().is_some_and(|tx| tx.dead)
     }
 
+    /// Whether the next postbox from `peer` is there.
+    #[inline(always)]
+    pub fn is_there(&self, peer: Peer) -> bool {
+        self.waiting(peer)
+            .is_some_and(|waiting| waiting.first(0).is_some())
+    }
+
     /// The next postbox from `peer`, if it is there. It stays until [`consume`](Self::consume).
     #[inline(always)]
     pub fn peek(&self, peer: Peer) -> Option<Line> {
@@ -422,6 +430,16 @@ impl<F: Fabric> Postboxes<F> {
             return None;
         }
         Some(rx.lines.line(rx.tail))
+    }
+
+    /// The postboxes of `peer`, to look at several at once.
+    #[inline(always)]
+    pub fn waiting(&self, peer: Peer) -> Option<Waiting<'_, <F::Export as LocalMemory>::Lines>> {
+        let rx = self.rx[peer.index()].as_deref()?;
+        Some(Waiting {
+            lines: &rx.lines,
+            tail: rx.tail,
+        })
     }
 
     /// The postbox `ahead` of the next one.
@@ -436,10 +454,18 @@ impl<F: Fabric> Postboxes<F> {
     /// Done with the next `count` postboxes from `peer`, which were seen.
     #[inline(always)]
     pub fn consume(&mut self, peer: Peer, count: u32, bytes: u64) {
+        if let Some(waiting) = self.waiting(peer) {
+            waiting.prefetch(count + AHEAD);
+        }
+        self.consume_burst(peer, count, bytes);
+    }
+
+    /// As [`consume`](Self::consume), of postboxes of which nobody knows whether there are more.
+    #[inline(always)]
+    pub fn consume_burst(&mut self, peer: Peer, count: u32, bytes: u64) {
         let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
             return;
         };
-        rx.lines.prefetch(rx.tail.wrapping_add(count + AHEAD));
         rx.tail = rx.tail.wrapping_add(count);
         rx.owed += count;
         rx.counted.postboxes += u64::from(count);

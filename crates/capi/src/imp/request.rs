@@ -168,21 +168,29 @@ fn take_all(cx: &Cx, requests: &mut [usize], statuses: Statuses) -> Result<()> {
 }
 
 pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], statuses: Statuses) -> Result<()> {
-    check_all(cx, requests)?;
     let world = cx.world();
     let mut left = 0;
     if statuses.is_ignored() {
         // The common case: what is complete goes at once, without its status being looked at.
-        while let Some(request) = requests.get_mut(left) {
-            if *request != abi::MPI_REQUEST_NULL && !world.discard_complete(*request) {
-                if world.is_complete(*request)? {
-                    break;
-                }
-                world.wait_until(|| world.is_complete(*request))?;
-                continue;
+        loop {
+            left += world.discard_complete(&mut requests[left..], abi::MPI_REQUEST_NULL);
+            if left == requests.len() {
+                return Ok(());
             }
-            *request = abi::MPI_REQUEST_NULL;
-            left += 1;
+            if !world.progress(false) {
+                break;
+            }
+        }
+    }
+    // The handles are looked at when there is time, that is, before anything is waited for.
+    check_all(cx, requests)?;
+    if statuses.is_ignored() {
+        while !world.is_complete(requests[left])? {
+            world.wait_until(|| world.is_complete(requests[left]))?;
+            left += world.discard_complete(&mut requests[left..], abi::MPI_REQUEST_NULL);
+            if left == requests.len() {
+                return Ok(());
+            }
         }
     }
     // Requests complete in any order, but all have to: one at a time, those behind complete meanwhile.

@@ -241,6 +241,11 @@ impl Lines for MappedLines {
     }
 
     #[inline(always)]
+    fn word(&self, number: u32, index: usize) -> u64 {
+        self.at(number)[index].load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
     fn line(&self, number: u32) -> Line {
         // Written out: a loop over atomics is not unrolled, and this is the fast path of every receive.
         let [a, b, c, d, e, f, g, h] = self.at(number);

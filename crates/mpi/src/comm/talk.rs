@@ -117,7 +117,7 @@ impl<F: Fabric> Transport for Among<'_, F> {
             .world
             .engine
             .borrow_mut()
-            .irecv(self.slot, || buf, source, tag)
+            .irecv(self.slot, buf, source, tag)
     }
 
     fn test(&self, req: &mut usize) -> Result<bool> {
@@ -306,7 +306,7 @@ impl<F: Fabric> World<F> {
         let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, 0, 0);
         let requests = {
             let mut engine = self.engine.borrow_mut();
-            let receive = engine.irecv(slot, || theirs.recv_buf(), other, tag)?;
+            let receive = engine.irecv(slot, theirs.recv_buf(), other, tag)?;
             let payload = Payload::User(mine.send_buf());
             let send = engine.isend(peer, envelope, payload, Mode::Standard)?;
             [send.unwrap_or(SENT), receive]

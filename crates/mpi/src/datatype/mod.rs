@@ -95,6 +95,12 @@ impl Datatype {
             .expect("predefined datatypes are small")
     }
 
+    /// Whether the two are one object.
+    #[inline(always)]
+    pub(crate) fn is_same_object(&self, other: &Datatype) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// `MPI_BYTE`, as [`Datatype::predefined`].
     #[inline]
     pub fn byte() -> Datatype {

@@ -86,7 +86,31 @@ impl Envelope {
 /// Kind of a postbox.
 #[inline]
 pub fn kind(line: &Line) -> u8 {
-    (line[0] >> 32) as u8
+    kind_of(line[0])
+}
+
+/// Kind of a postbox with this first word.
+#[inline(always)]
+pub fn kind_of(first: u64) -> u8 {
+    (first >> 32) as u8
+}
+
+/// Bytes inline in a postbox with this first word.
+#[inline(always)]
+pub fn inline_bytes_of(first: u64) -> usize {
+    (first >> 48) as usize
+}
+
+/// Class in this third word.
+#[inline(always)]
+pub fn class_of(third: u64) -> u8 {
+    (third >> 48) as u8
+}
+
+/// This third word but for its class: the context, if there are no flags.
+#[inline(always)]
+pub fn without_class(third: u64) -> u64 {
+    third & !(0xff << 48)
 }
 
 /// Postboxes or pieces.
@@ -98,7 +122,7 @@ pub fn count(line: &Line) -> usize {
 /// Bytes inline.
 #[inline]
 pub fn inline_bytes(line: &Line) -> usize {
-    (line[0] >> 48) as usize
+    inline_bytes_of(line[0])
 }
 
 /// Block and bytes in one word.

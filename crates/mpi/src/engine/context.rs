@@ -5,6 +5,7 @@
 
 use crate::Rank;
 use crate::device::wire::Envelope;
+use crate::engine::queue::Queue;
 use farpost_fabric::Peer;
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ pub const ANY_SOURCE: Rank = -1;
 pub const ANY_TAG: i32 = -2;
 
 /// A receive that waits for its message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Posted {
     pub request: usize,
     pub tag: i32,
@@ -75,6 +76,14 @@ impl Unexpected {
     }
 }
 
+impl Posted {
+    /// Whether it takes a message with this tag.
+    #[inline(always)]
+    pub fn takes(&self, tag: i32) -> bool {
+        tag_fits(self.tag, tag)
+    }
+}
+
 #[inline]
 fn tag_fits(wanted: i32, tag: i32) -> bool {
     wanted == tag || wanted == ANY_TAG
@@ -84,8 +93,8 @@ fn tag_fits(wanted: i32, tag: i32) -> bool {
 #[derive(Default)]
 pub struct Context {
     /// Posted receives per source, by rank in the communicator.
-    posted: Vec<VecDeque<Posted>>,
-    posted_any: VecDeque<Posted>,
+    posted: Vec<Queue<Posted>>,
+    posted_any: Queue<Posted>,
     posted_count: usize,
     unexpected: Vec<VecDeque<Unexpected>>,
     unexpected_count: usize,
@@ -120,6 +129,7 @@ impl Context {
     }
 
     /// Post a receive.
+    #[inline(always)]
     pub fn post(&mut self, source: Rank, tag: i32, request: usize) {
         self.stamp += 1;
         let posted = Posted {
@@ -129,10 +139,21 @@ impl Context {
         };
         self.posted_count += 1;
         if source == ANY_SOURCE {
-            self.posted_any.push_back(posted);
+            self.posted_any.push(posted);
         } else {
-            grown(&mut self.posted, source as usize).push_back(posted);
+            grown(&mut self.posted, source as usize).push(posted);
         }
+    }
+
+    /// The posted receives that alone can take the messages of `source`, oldest first, and the count of all posted
+    /// ones, which whoever takes one takes one from. `None`: there are none, or others can as well.
+    #[inline(always)]
+    pub fn posted_for(&mut self, source: u32) -> Option<(&mut Queue<Posted>, &mut usize)> {
+        if !self.posted_any.is_empty() {
+            return None;
+        }
+        let queue = self.posted.get_mut(source as usize)?;
+        Some((queue, &mut self.posted_count))
     }
 
     /// The oldest posted receive that takes a message with this envelope.
@@ -144,22 +165,24 @@ impl Context {
         // The usual case: the oldest receive that names the source.
         if self.posted_any.is_empty()
             && let Some(queue) = self.posted.get_mut(source as usize)
-            && queue.front().is_some_and(|p| tag_fits(p.tag, tag))
+            && queue.front().is_some_and(|p| p.takes(tag))
         {
             self.posted_count -= 1;
-            return queue.pop_front().map(|p| p.request);
+            return queue.pop().map(|p| p.request);
         }
         let named = self.posted.get(source as usize).and_then(|queue| {
             queue
                 .iter()
-                .position(|p| tag_fits(p.tag, tag))
-                .map(|at| (at, queue[at].stamp))
+                .enumerate()
+                .find(|(_, p)| p.takes(tag))
+                .map(|(at, p)| (at, p.stamp))
         });
         let any = self
             .posted_any
             .iter()
-            .position(|p| tag_fits(p.tag, tag))
-            .map(|at| (at, self.posted_any[at].stamp));
+            .enumerate()
+            .find(|(_, p)| p.takes(tag))
+            .map(|(at, p)| (at, p.stamp));
         let (queue, at) = match (named, any) {
             (None, None) => return None,
             (Some((at, stamp)), any) if any.is_none_or(|(_, other)| stamp < other) => {
@@ -169,12 +192,7 @@ impl Context {
             (Some((at, _)), None) => (&mut self.posted[source as usize], at),
         };
         self.posted_count -= 1;
-        let taken = if at == 0 {
-            queue.pop_front()
-        } else {
-            queue.remove(at)
-        };
-        taken.map(|p| p.request)
+        queue.remove(at).map(|p| p.request)
     }
 
     /// Take back a posted receive. False: it was matched already.
@@ -187,7 +205,8 @@ impl Context {
                 None => return false,
             }
         };
-        match queue.iter().position(|p| p.request == request) {
+        let at = queue.iter().position(|p| p.request == request);
+        match at {
             Some(at) => {
                 queue.remove(at);
                 self.posted_count -= 1;
@@ -241,11 +260,17 @@ impl Context {
     }
 }
 
-fn grown<T>(queues: &mut Vec<VecDeque<T>>, index: usize) -> &mut VecDeque<T> {
+#[inline(always)]
+fn grown<Q: Default>(queues: &mut Vec<Q>, index: usize) -> &mut Q {
     if queues.len() <= index {
-        queues.resize_with(index + 1, VecDeque::new);
+        grow(queues, index);
     }
     &mut queues[index]
+}
+
+#[cold]
+fn grow<Q: Default>(queues: &mut Vec<Q>, index: usize) {
+    queues.resize_with(index + 1, Q::default);
 }
 
 #[cfg(test)]

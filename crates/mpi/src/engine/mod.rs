@@ -4,6 +4,7 @@
 //! touches queues here is *queued path*.
 
 pub mod context;
+mod queue;
 pub mod request;
 pub mod wait;
 
@@ -75,7 +76,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) requests: Table<Request>,
     pub(crate) contexts: Vec<ContextEntry>,
     context_index: HashMap<u64, usize>,
-    last_context: (u64, usize),
+    pub(crate) last_context: (u64, usize),
     free_contexts: Vec<usize>,
     pub(crate) outgoing: Vec<Outgoing>,
     /// Peers with something in `outgoing`.
@@ -251,6 +252,10 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn drain(&mut self, peer: Peer, eager: bool) -> bool {
         let mut moved = false;
         for _ in 0..64 {
+            if self.take_burst(peer) {
+                moved = true;
+                continue;
+            }
             if self.unexpected_cost[peer.index()] > self.tunables.unexpected_bytes
                 && !(eager && self.anybody_wants(peer))
             {

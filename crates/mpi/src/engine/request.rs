@@ -26,6 +26,29 @@ impl Status {
         cancelled: false,
         error: None,
     };
+    /// Make it the empty status again.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.set(-1, -2, 0);
+        self.cancelled = false;
+    }
+
+    /// A message was received; `cancelled` stays.
+    #[inline(always)]
+    pub fn set(&mut self, source: Rank, tag: i32, bytes: u64) {
+        self.source = source;
+        self.tag = tag;
+        self.bytes = bytes;
+        if self.error.is_some() {
+            self.forget_error();
+        }
+    }
+
+    #[cold]
+    fn forget_error(&mut self) {
+        self.error = None;
+    }
+
     /// The status of a receive from `MPI_PROC_NULL`.
     pub const PROC_NULL: Status = Status {
         source: -3,
@@ -148,6 +171,37 @@ impl Request {
             detached: false,
             status: Status::EMPTY,
         }
+    }
+}
+
+impl Request {
+    /// A receive, not matched.
+    #[inline(always)]
+    pub fn recv(buf: RecvBuf, context: usize, source: Rank, tag: i32) -> Self {
+        Self::new(Operation::Recv(Recv {
+            buf,
+            context,
+            source,
+            tag,
+            state: RecvState::Posted,
+        }))
+    }
+
+    /// Make a receive out of one that is over, without moving anything. Its buffer is still the old one, which is
+    /// returned to be replaced. `None`: it was none.
+    #[inline(always)]
+    pub fn renew_recv(&mut self, context: usize, source: Rank, tag: i32) -> Option<&mut RecvBuf> {
+        let Operation::Recv(recv) = &mut self.operation else {
+            return None;
+        };
+        recv.context = context;
+        recv.source = source;
+        recv.tag = tag;
+        recv.state = RecvState::Posted;
+        self.complete = false;
+        self.detached = false;
+        self.status.clear();
+        Some(&mut recv.buf)
     }
 }
 

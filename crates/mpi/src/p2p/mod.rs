@@ -1,6 +1,7 @@
 //! Point-to-point communication (MPI-5.0 chapter 3): one protocol event per file.
 
 pub(crate) mod bulk;
+mod burst;
 mod eager;
 mod own;
 mod probe;

@@ -4,7 +4,7 @@ use crate::buffer::RecvBuf;
 use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};
 use crate::engine::Engine;
 use crate::engine::context::{Held, Unexpected};
-use crate::engine::request::{Operation, Recv, RecvState, Request, Status};
+use crate::engine::request::{Operation, RecvState, Request, Status};
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 
@@ -165,56 +165,20 @@ impl<F: Fabric> Engine<F> {
         None
     }
 
-    /// Start a receive. `buf` is asked for its buffer once, where it is to be.
-    #[inline(always)]
-    pub fn irecv(
-        &mut self,
-        context: usize,
-        buf: impl FnOnce() -> RecvBuf,
-        source: Rank,
-        tag: i32,
-    ) -> Result<usize> {
-        let handle = self.new_recv(context, buf, source, tag)?;
-        if self.contexts[context].queues.has_unexpected()
-            && let Some(message) = self.contexts[context].queues.take_unexpected(source, tag)
+    /// Start a receive.
+    pub fn irecv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+        let (handle, place) = self.requests.claim()?;
+        match place
+            .as_mut()
+            .and_then(|old| old.renew_recv(context, source, tag))
         {
+            Some(old) => *old = buf,
+            None => *place = Some(Request::recv(buf, context, source, tag)),
+        }
+        if let Some(message) = self.contexts[context].queues.take_unexpected(source, tag) {
             self.deliver_held(handle, message);
         } else {
             self.contexts[context].queues.post(source, tag, handle);
-        }
-        Ok(handle)
-    }
-
-    /// The request of a receive. Written where it will be: a request moved through the stack costs more than
-    /// everything else here.
-    #[inline(always)]
-    fn new_recv(
-        &mut self,
-        context: usize,
-        buf: impl FnOnce() -> RecvBuf,
-        source: Rank,
-        tag: i32,
-    ) -> Result<usize> {
-        let (handle, place) = self.requests.claim()?;
-        if let Some(request) = place
-            && let Operation::Recv(recv) = &mut request.operation
-        {
-            recv.buf = buf();
-            recv.context = context;
-            recv.source = source;
-            recv.tag = tag;
-            recv.state = RecvState::Posted;
-            request.complete = false;
-            request.detached = false;
-            request.status = Status::EMPTY;
-        } else {
-            *place = Some(Request::new(Operation::Recv(Recv {
-                buf: buf(),
-                context,
-                source,
-                tag,
-                state: RecvState::Posted,
-            })));
         }
         Ok(handle)
     }

@@ -81,7 +81,7 @@ impl<F: Fabric> Transport for Via<'_, F> {
 
     fn irecv(&self, lane: Lane, buf: RecvBuf, src: Rank, tag: i32) -> Result<usize> {
         let (_, slot, _) = self.route(lane, src)?;
-        self.world.engine.borrow_mut().irecv(slot, || buf, src, tag)
+        self.world.engine.borrow_mut().irecv(slot, buf, src, tag)
     }
 
     fn test(&self, req: &mut usize) -> Result<bool> {

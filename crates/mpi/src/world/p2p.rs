@@ -1,8 +1,9 @@
 //! Point-to-point calls on a communicator.
 
 use super::World;
-use crate::buffer::{RecvBuf, SendBuf};
+use crate::buffer::{RecvBuf, RecvRun, SendBuf};
 use crate::comm::{Comm, ContextLane};
+use crate::engine::context::ANY_SOURCE;
 use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Engine, SENT};
 use crate::p2p::{Mode, Short};
@@ -52,18 +53,6 @@ impl<F: Fabric> World<F> {
     /// Start a receive.
     #[inline]
     pub fn irecv(&self, comm: &Comm, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
-        self.irecv_with(comm, || buf, source, tag)
-    }
-
-    /// As [`irecv`](Self::irecv); the buffer is made where the request keeps it, for the fast path.
-    #[inline(always)]
-    pub fn irecv_with(
-        &self,
-        comm: &Comm,
-        buf: impl FnOnce() -> RecvBuf,
-        source: Rank,
-        tag: i32,
-    ) -> Result<usize> {
         let mut engine = self.engine.borrow_mut();
         if source == PROC_NULL {
             return completed(&mut engine, Status::PROC_NULL);
@@ -140,42 +129,37 @@ impl<F: Fabric> World<F> {
         }
     }
 
-    /// Start a receive of a short message into plain memory that is complete at once because the message is
-    /// there. `None`: take the long way.
+    /// Start a receive into one run of bytes, from `source` or MPI_ANY_SOURCE, unless a message is held that it might
+    /// take, or something is wrong. `room` is asked once at most, where the room is needed: it does not go through memory.
+    /// `None`: take the long way.
     #[inline(always)]
-    pub fn received_already(
+    pub fn irecv_run<'a>(
         &self,
         comm: &Comm,
+        room: impl FnOnce() -> RecvRun<'a>,
         source: Rank,
         tag: i32,
-        class: u8,
-        to: &mut [u8],
     ) -> Option<usize> {
-        let peer = comm.peer(source)?;
+        let peer = match source {
+            ANY_SOURCE => None,
+            _ => Some(comm.peer(source)?),
+        };
         let context = comm.lane(ContextLane::Messages);
         let mut engine = self.engine.borrow_mut();
-        match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
-            Short::Got { source, tag, len } => {
-                let status = Status {
-                    source,
-                    tag,
-                    bytes: len as u64,
-                    cancelled: false,
-                    error: None,
-                };
-                completed(&mut engine, status).ok()
-            }
-            _ => None,
-        }
+        engine.irecv_run(comm.slots[0], context, peer, room, source, tag)
     }
 
     /// Use the communicator behind a handle without taking a share of it.
     #[inline(always)]
     pub fn with_comm<R>(&self, handle: usize, use_it: impl FnOnce(&Comm) -> R) -> Option<R> {
-        if handle == super::COMM_WORLD {
-            return Some(use_it(self.comm_world()));
-        }
-        self.comms.borrow().get(handle).map(|comm| use_it(comm))
+        let table;
+        let comm: &Comm = if handle == super::COMM_WORLD {
+            self.comm_world()
+        } else {
+            table = self.comms.borrow();
+            table.get(handle)?
+        };
+        Some(use_it(comm))
     }
 
     /// The status of the message that a receive would take now, if one is there.

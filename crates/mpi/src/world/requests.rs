@@ -99,23 +99,24 @@ impl<F: Fabric> World<F> {
             .position(|handle| *handle != null && *handle != SENT && engine.requests.get(*handle).is_none())
     }
 
-    /// Complete and free a request whose status nobody wants, if it is an ordinary one that is complete without
-    /// an error. False: nothing was done.
-    #[inline]
-    pub fn discard_complete(&self, handle: usize) -> bool {
-        if handle == SENT {
-            return true;
-        }
-        if !self.extras.borrow().is_empty() {
-            return false;
-        }
+    /// Complete and free requests whose statuses nobody wants, from the front of `requests` on, as long as they are
+    /// ordinary ones that are complete without an error; each becomes `null`. How many of `requests` are now.
+    pub fn discard_complete(&self, requests: &mut [usize], null: usize) -> usize {
+        let special = !self.extras.borrow().is_empty();
         let mut engine = self.engine.borrow_mut();
-        match engine.requests.get(handle) {
-            Some(request) if request.complete && request.status.error.is_none() => {
-                engine.requests.discard(handle)
+        for (at, request) in requests.iter_mut().enumerate() {
+            if *request != null
+                && *request != SENT
+                && (special
+                    || !engine
+                        .requests
+                        .discard_if(*request, |r| r.complete && r.status.error.is_none()))
+            {
+                return at;
             }
-            _ => false,
+            *request = null;
         }
+        requests.len()
     }
 
     /// What kind of request it is.
