@@ -48,6 +48,8 @@ need c++ g++
 need make make
 need cmake cmake
 need pkg-config pkg-config
+# The libfabric fabric is tested with the system's library, and its declarations against these headers.
+[ -e /usr/include/rdma/fabric.h ] || wanted+=(libfabric-dev)
 need python3 python3
 # Emulated hosts; loss of packets needs nft where the kernel has no netem.
 PATH=$PATH:/usr/sbin:/sbin

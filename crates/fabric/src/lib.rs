@@ -26,6 +26,8 @@ mod interrupt;
 mod memory;
 #[cfg(not(loom))]
 pub mod net;
+#[cfg(not(loom))]
+pub mod ofi;
 mod packet;
 #[cfg(not(loom))]
 pub mod routed;

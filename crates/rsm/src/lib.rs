@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod area;
-mod bury;
 mod connect;
 mod desk;
 mod pool;

@@ -2,9 +2,10 @@
 
 use crate::inproc::{Config, InProc, Network};
 use crate::net::{AddressBook, NetConfig};
+use crate::ofi::{Ofi, OfiError, OfiOptions, OfiTunables};
 use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
 use crate::tcp::{Tcp, TcpTunables};
-use crate::{Fabric, FabricError, Interrupt, Peer, Permission, RemoteMemory, SegmentId};
+use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -387,8 +388,75 @@ impl Harness for TcpThreads {
 }
 
 /// Nothing arrives for a while.
-fn settle_sockets(tcp: &Tcp) {
-    while tcp.sleep(Duration::from_millis(60), &mut || false) != crate::Wake::Timeout {}
+fn settle_sockets<F: Fabric>(fabric: &F) {
+    while fabric.sleep(Duration::from_millis(60), &mut || false) != crate::Wake::Timeout {}
+}
+
+/// As [`settle_sockets`]; libfabric's layered providers take their time to connect, with turns of both sides.
+fn settle_slowly<F: Fabric>(fabric: &F) {
+    while fabric.sleep(Duration::from_millis(500), &mut || false) != crate::Wake::Timeout {}
+}
+
+/// The libfabric fabric over loopback, an endpoint per thread, each as on a host of its own.
+#[derive(Clone, Default)]
+pub struct OfiThreads {
+    /// Library and provider.
+    pub options: OfiOptions,
+    /// Tunables of the endpoints.
+    pub tunables: OfiTunables,
+}
+
+impl OfiThreads {
+    /// With libfabric's `provider` over loopback, from the library at `path` (none: the system's).
+    pub fn over_loopback(provider: &str, path: Option<std::path::PathBuf>) -> Self {
+        Self {
+            options: OfiOptions {
+                library: path,
+                provider: Some(provider.into()),
+                source: Some("127.0.0.1".into()),
+                loopback: true,
+            },
+            tunables: OfiTunables::default(),
+        }
+    }
+
+    /// Endpoint `index` of `size`, which finds and is found through `book`.
+    pub fn endpoint(&self, (index, size): (u32, u32), book: &SharedBook) -> Result<Ofi, OfiError> {
+        let net = NetConfig {
+            me: Peer(index),
+            size,
+            host_of: (0..size).collect(),
+            cores: 1,
+            processes: 1,
+            secret: [7; 32],
+            book: Box::new(book.clone()),
+        };
+        let ofi = Ofi::open(net, &self.options, self.tunables.clone())?;
+        book.publish(Peer(index), ofi.card());
+        Ok(ofi)
+    }
+}
+
+impl Harness for OfiThreads {
+    type Fabric = Ofi;
+    const PARALLEL: bool = true;
+
+    fn run(&self, size: u32, role: impl AsyncFn(&End<Ofi>) + Sync) -> bool {
+        let board = BoardRef::Shared(Arc::<Board>::default());
+        let book = SharedBook::default();
+        let all_listen = Barrier::new(size as usize);
+        std::thread::scope(|scope| {
+            for index in 0..size {
+                let (board, role, book, all_listen) = (board.clone(), &role, &book, &all_listen);
+                scope.spawn(move || {
+                    let ofi = self.endpoint((index, size), book).expect("an endpoint");
+                    all_listen.wait();
+                    block_on(&End::new(ofi, board, settle_slowly), role);
+                });
+            }
+        });
+        board.skipped.load(Ordering::Relaxed) != 0
+    }
 }
 
 /// The in-process fabric, all endpoints in one thread; a seed decides who runs next and what arrives.

@@ -19,7 +19,8 @@ mod packets;
 mod status;
 
 pub use harness::{
-    Board, End, Harness, InProcHarness, SharedBook, ShmProcesses, ShmThreads, TcpThreads, shm_ends,
+    Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmProcesses, ShmThreads, TcpThreads,
+    shm_ends,
 };
 
 use std::cell::Cell;

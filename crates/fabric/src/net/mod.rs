@@ -3,7 +3,6 @@
 //! Cost class: *set-up path*.
 
 mod either;
-pub mod link;
 pub mod trust;
 
 pub use either::Either;

@@ -1,0 +1,712 @@
+//! The endpoint's state; sending, and what happens with what arrives.
+//!
+//! Cost class: [`Inner::send`] of a small message and [`Inner::progress`] with nothing to do are *fast path*: one call
+//! of libfabric each, no allocation.
+
+use super::bulk::Bulk;
+use super::calls::{Completions, Endpoint, FailedOperation, Offered};
+use super::card::Card;
+use super::library::{Library, OfiError};
+use super::link::Link;
+use super::memory::Segments;
+use super::operations::{Kind, Operation, Pool};
+use super::packets::Packets;
+use super::waiting::Waiting;
+use super::wire::{self, Parsed, Small, control};
+use super::{OfiOptions, OfiTunables, ffi, survey};
+use crate::net::{AddressBook, NetConfig};
+use crate::{Counter, FabricError, Fault, Peer};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// How many completions are taken at once.
+const BATCH: usize = 16;
+/// Buffers of small messages: what a provider may not inject.
+const SMALL: usize = 192;
+/// How many faults are kept until somebody asks.
+const FAULTS_KEPT: usize = 64;
+/// After so many polls without anything the clock is looked at.
+const IDLE_POLLS: u32 = 1024;
+
+/// The libfabric fabric of one process.
+pub struct Ofi(pub(super) Rc<Inner>);
+
+/// Which peers something waits for.
+type Waiters = RefCell<Vec<Rc<Link>>>;
+
+/// What imports share with the fabric.
+pub struct Inner {
+    pub me: Peer,
+    pub size: u32,
+    pub host_of: Rc<[u32]>,
+    pub cores: u32,
+    pub processes: u32,
+    pub tunables: OfiTunables,
+    pub endpoint: Rc<Endpoint>,
+    pub card: Card,
+    secret: [u8; crate::net::SECRET_BYTES],
+    book: Box<dyn AddressBook>,
+    links: Vec<OnceCell<Rc<Link>>>,
+    /// Links with a backlog.
+    blocked: Waiters,
+    /// Links that have ever been sent anything, for looking after them.
+    pub met: Waiters,
+    inject_max: usize,
+    small: Pool,
+    large: Pool,
+    receives: Pool,
+    /// Buffers that the provider did not take back yet.
+    unposted: RefCell<Vec<NonNull<Operation>>>,
+    pub segments: Segments,
+    pub packets: Packets,
+    pub bulk: Bulk,
+    pub waiting: Waiting,
+    pub answers: Answers,
+    faults: RefCell<(Vec<Fault>, u64)>,
+    pub faulted: Cell<bool>,
+    /// Messages that did not prove to come from the job.
+    pub strangers: Cell<u64>,
+    pub idle_polls: Cell<u32>,
+}
+
+/// The one question that is open, and its answer.
+#[derive(Default)]
+pub struct Answers {
+    pub next: Cell<u64>,
+    pub awaited: Cell<u64>,
+    pub words: RefCell<Option<Vec<u64>>>,
+    pub bytes: RefCell<Vec<u8>>,
+}
+
+impl Ofi {
+    /// Load the library, choose a provider, open an endpoint. Others are looked up in the configuration's book when
+    /// they are first needed.
+    pub fn open(config: NetConfig, options: &OfiOptions, tunables: OfiTunables) -> Result<Self, OfiError> {
+        let library = Library::load(options.library.as_deref())?;
+        let choice = survey::choose(library, options)?;
+        let Some(info) = choice.info else {
+            return Err(OfiError::NoProvider {
+                why: survey::nothing(library, options, &choice.reports),
+            });
+        };
+        if config.me.0 >= config.size || config.host_of.len() != config.size as usize {
+            return Err(OfiError::Refused(format!(
+                "{} is not one of {} processes on {} known hosts",
+                config.me,
+                config.size,
+                config.host_of.len()
+            )));
+        }
+        let (transmit, receive) = {
+            let first = info.iter().next().expect("a description was chosen");
+            // SAFETY: every description of the library's has these parts.
+            unsafe { ((*first.tx_attr).size, (*first.rx_attr).size) }
+        };
+        let completions = (transmit + receive).clamp(256, 1 << 16);
+        let endpoint = Rc::new(Endpoint::open(library, info, config.size as usize, completions)?);
+        let message = tunables.message as usize + wire::PUT_HEADER;
+        let message = message.min(endpoint.ep_attr().max_msg_size).next_multiple_of(64);
+        let card = Card {
+            provider: endpoint.provider(),
+            format: endpoint.info().addr_format,
+            message: message as u32,
+            address: endpoint.address()?,
+        };
+        let inner = Inner {
+            me: config.me,
+            size: config.size,
+            host_of: config.host_of,
+            cores: config.cores,
+            processes: config.processes,
+            waiting: Waiting::new(&endpoint)?,
+            card,
+            secret: config.secret,
+            book: config.book,
+            links: (0..config.size).map(|_| OnceCell::new()).collect(),
+            blocked: RefCell::default(),
+            met: RefCell::default(),
+            inject_max: endpoint.tx_attr().inject_size,
+            small: Pool::new(&endpoint, SMALL, 64),
+            large: Pool::new(&endpoint, message, 16),
+            receives: Pool::new(
+                &endpoint,
+                message,
+                (tunables.receives as usize).min(receive.max(4)),
+            ),
+            unposted: RefCell::default(),
+            segments: Segments::default(),
+            packets: Packets::new(tunables.packets as u32),
+            bulk: Bulk::new(&endpoint),
+            answers: Answers::default(),
+            faults: RefCell::default(),
+            faulted: Cell::new(false),
+            strangers: Cell::new(0),
+            idle_polls: Cell::new(0),
+            tunables,
+            endpoint,
+        };
+        for _ in 0..(inner.tunables.receives as usize).min(receive.max(4)) {
+            let operation = inner.receives.take(Kind::Receive, inner.me);
+            inner.unposted.borrow_mut().push(operation);
+        }
+        inner.post_receives();
+        Ok(Ofi(Rc::new(inner)))
+    }
+
+    /// What to publish for the others.
+    pub fn card(&self) -> Vec<u8> {
+        self.0.card.encode(&self.0.secret)
+    }
+
+    /// The provider in use.
+    pub fn provider(&self) -> &str {
+        &self.0.card.provider
+    }
+
+    /// Messages that did not prove to come from this job, and were dropped.
+    pub fn strangers(&self) -> u64 {
+        self.0.strangers.get()
+    }
+}
+
+impl Inner {
+    /// What is kept about a peer.
+    #[inline]
+    pub fn link(&self, peer: Peer) -> &Rc<Link> {
+        assert!(peer.0 < self.size, "{peer} does not exist");
+        self.links[peer.index()].get_or_init(|| Rc::new(Link::new(self.me, peer, &self.secret)))
+    }
+
+    /// As [`link`](Self::link), if anything is kept.
+    pub fn known(&self, peer: Peer) -> Option<&Rc<Link>> {
+        self.links.get(peer.index())?.get()
+    }
+
+    pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+        if peer.0 >= self.size {
+            return Err(FabricError::NoSuchPeer {
+                peer,
+                size: self.size,
+            });
+        }
+        Ok(())
+    }
+
+    /// Why nothing can be sent to the peer, if so.
+    #[inline]
+    pub fn check_alive(&self, link: &Link) -> Result<(), FabricError> {
+        if link.direct.get() {
+            return Ok(());
+        }
+        match &*link.dead.borrow() {
+            Some(why) => Err(FabricError::PeerDead {
+                peer: link.peer,
+                why: why.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    // Sending.
+
+    /// Send a small message, built for the token given. What the provider does not take now goes out later.
+    #[inline]
+    pub fn send(&self, link: &Rc<Link>, message: &Small) {
+        let bytes = message.bytes();
+        if link.direct.get() && bytes.len() <= self.inject_max {
+            match self.endpoint.inject(bytes, link.fast_address.get()) {
+                Offered::Taken => return,
+                Offered::Again => {}
+                Offered::Failed(code) => return self.refused(link, code),
+            }
+        }
+        self.send_parts(link, &[bytes]);
+    }
+
+    /// Send a message given in parts.
+    pub fn send_parts(&self, link: &Rc<Link>, parts: &[&[u8]]) {
+        if link.is_dead() {
+            return;
+        }
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        let pool = if len <= SMALL { &self.small } else { &self.large };
+        let operation = pool.take(Kind::Send, link.peer);
+        // SAFETY: operations live as long as their pool; this one is ours.
+        let it = unsafe { operation.as_ref() };
+        it.fill(parts);
+        if link.direct.get() {
+            match self.offer(link, it, link.fast_address.get()) {
+                Offered::Taken => return,
+                Offered::Again => {}
+                Offered::Failed(code) => {
+                    self.give(operation);
+                    return self.refused(link, code);
+                }
+            }
+        }
+        self.enqueue(link, operation);
+    }
+
+    #[inline]
+    fn offer(&self, link: &Link, it: &Operation, address: u64) -> Offered {
+        // SAFETY: the operation's buffer and context stay as they are until its completion: it is neither in a pool
+        // nor written to.
+        let offered = unsafe { self.endpoint.send(it.filled(), it.desc(), address, it.context()) };
+        if offered == Offered::Taken {
+            link.under_way.set(link.under_way.get() + 1);
+        }
+        offered
+    }
+
+    fn give(&self, operation: NonNull<Operation>) {
+        // SAFETY: as in `send_parts`.
+        let (_, capacity) = unsafe { operation.as_ref() }.room();
+        if capacity <= SMALL {
+            &self.small
+        } else {
+            &self.large
+        }
+        .give(operation);
+    }
+
+    #[cold]
+    fn enqueue(&self, link: &Rc<Link>, operation: NonNull<Operation>) {
+        link.backlog.borrow_mut().push_back(operation);
+        link.direct.set(false);
+        let mut blocked = self.blocked.borrow_mut();
+        if !blocked.iter().any(|l| Rc::ptr_eq(l, link)) {
+            blocked.push(Rc::clone(link));
+        }
+        drop(blocked);
+        self.flush(link);
+    }
+
+    /// libfabric's handle of the peer's address; looks it up. None: the peer is given up.
+    pub fn resolve(&self, link: &Rc<Link>) -> Option<u64> {
+        if let Some(address) = link.address.get() {
+            return Some(address);
+        }
+        if link.is_dead() {
+            return None;
+        }
+        let found = self.book.card(link.peer).and_then(|bytes| {
+            let card = Card::decode(&bytes, link.peer, &self.card, &self.secret)?;
+            let address = self.endpoint.insert(&card.address).map_err(|why| {
+                format!(
+                    "libfabric's provider {} refuses its address: {why}",
+                    self.card.provider
+                )
+            })?;
+            Ok((card, address))
+        });
+        match found {
+            Ok((card, address)) => {
+                link.message.set(card.message.min(self.card.message) as usize);
+                link.address.set(Some(address));
+                link.fast_address.set(address);
+                self.met.borrow_mut().push(Rc::clone(link));
+                *link.card_address.borrow_mut() = card.address;
+                Some(address)
+            }
+            Err(why) => {
+                self.give_up(link, &why);
+                None
+            }
+        }
+    }
+
+    /// Offer what waits for `link`. True: nothing waits any more.
+    pub fn flush(&self, link: &Rc<Link>) -> bool {
+        let Some(address) = self.resolve(link) else {
+            return true;
+        };
+        loop {
+            let next = link.backlog.borrow().front().copied();
+            let Some(operation) = next else {
+                link.direct.set(!link.is_dead());
+                return true;
+            };
+            // SAFETY: operations live as long as their pool; this one is in the backlog only.
+            let it = unsafe { operation.as_ref() };
+            match self.offer(link, it, address) {
+                Offered::Taken => {
+                    link.backlog.borrow_mut().pop_front();
+                    link.silent_since.set(None);
+                }
+                Offered::Again => return false,
+                Offered::Failed(code) => {
+                    self.refused(link, code);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Offer all that waits. True: something went out.
+    #[cold]
+    fn flush_all(&self) -> bool {
+        let mut some = false;
+        let blocked = std::mem::take(&mut *self.blocked.borrow_mut());
+        for link in blocked {
+            let before = link.backlog.borrow().len();
+            if !self.flush(&link) {
+                self.blocked.borrow_mut().push(Rc::clone(&link));
+            }
+            some |= link.backlog.borrow().len() != before;
+        }
+        some
+    }
+
+    /// Whether anything waits for room.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        !self.blocked.borrow().is_empty() || self.bulk.is_blocked()
+    }
+
+    #[cold]
+    fn refused(&self, link: &Rc<Link>, code: i32) {
+        let why = self.endpoint.library().explain(code);
+        self.give_up(
+            link,
+            &format!("{} refuses to send to it: {why}", self.card.provider),
+        );
+    }
+
+    /// The peer is gone, or its messages are lost, which comes to the same.
+    #[cold]
+    pub fn give_up(&self, link: &Rc<Link>, why: &str) {
+        link.direct.set(false);
+        if link.is_dead() {
+            return;
+        }
+        *link.dead.borrow_mut() = Some(why.to_owned());
+        for operation in link.backlog.borrow_mut().drain(..) {
+            self.give(operation);
+        }
+        *link.probe.borrow_mut() = None;
+        self.bulk.peer_died(self, link, why);
+        self.record_fault(Fault {
+            peer: link.peer,
+            error: FabricError::PeerDead {
+                peer: link.peer,
+                why: why.to_owned(),
+            },
+        });
+        self.faulted.set(true);
+    }
+
+    pub fn record_fault(&self, fault: Fault) {
+        if fault.peer.0 < self.size {
+            self.link(fault.peer).count(Counter::Faults, 1);
+        }
+        let mut faults = self.faults.borrow_mut();
+        if faults.0.len() < FAULTS_KEPT {
+            faults.0.push(fault);
+        } else {
+            faults.1 += 1;
+        }
+    }
+
+    pub fn take_faults(&self) -> (Vec<Fault>, u64) {
+        self.faulted.set(false);
+        std::mem::take(&mut self.faults.borrow_mut())
+    }
+
+    // Progress.
+
+    /// Take completions, apply what arrived, send what waits. True: something happened.
+    #[inline]
+    pub fn progress(&self) -> bool {
+        let mut entries = [const {
+            ffi::CqMsgEntry {
+                op_context: std::ptr::null_mut(),
+                flags: 0,
+                len: 0,
+            }
+        }; BATCH];
+        match self.endpoint.completions(&mut entries) {
+            Completions::Some(count) => {
+                for entry in &entries[..count] {
+                    self.completed(entry);
+                }
+                self.idle_polls.set(0);
+                if self.is_blocked() {
+                    self.unblock();
+                }
+                true
+            }
+            Completions::None => {
+                let idle = self.idle_polls.get() + 1;
+                self.idle_polls.set(idle);
+                if self.is_blocked() {
+                    return self.unblock();
+                }
+                if idle >= IDLE_POLLS {
+                    self.look_after();
+                }
+                false
+            }
+            Completions::Error => {
+                self.failed();
+                true
+            }
+            Completions::Broken(code) => {
+                let why = self.endpoint.library().explain(code);
+                self.all_lost(&format!(
+                    "the completion queue of {} broke: {why}",
+                    self.card.provider
+                ));
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn unblock(&self) -> bool {
+        if self.idle_polls.get() >= IDLE_POLLS {
+            self.look_after();
+        }
+        self.flush_all() | self.bulk.flush(self)
+    }
+
+    /// Look after those who are silent, now and then.
+    #[cold]
+    fn look_after(&self) {
+        self.idle_polls.set(0);
+        self.post_receives();
+        self.look_at_silent();
+    }
+
+    #[inline]
+    fn completed(&self, entry: &ffi::CqMsgEntry) {
+        let Some(operation) = NonNull::new(entry.op_context.cast::<Operation>()) else {
+            return;
+        };
+        // SAFETY: contexts are addresses of operations in our pools, which live as long as the endpoint.
+        let it = unsafe { operation.as_ref() };
+        match it.kind.get() {
+            Kind::Receive => {
+                // SAFETY: received: the provider is done with it until it is posted again, below.
+                let bytes = unsafe { it.received(entry.len) };
+                self.arrived(bytes);
+                self.post(operation);
+            }
+            Kind::Send => {
+                let link = self.link(it.peer.get());
+                link.under_way.set(link.under_way.get().saturating_sub(1));
+                link.silent_since.set(None);
+                self.give(operation);
+            }
+            Kind::Bulk => self.bulk.completed(self, operation, None),
+        }
+    }
+
+    /// Offer a buffer to the provider.
+    #[inline]
+    fn post(&self, operation: NonNull<Operation>) {
+        // SAFETY: as in `completed`.
+        let it = unsafe { operation.as_ref() };
+        // SAFETY: the buffer and the context are left alone until the completion.
+        match unsafe { self.endpoint.receive(it.room(), it.desc(), it.context()) } {
+            Offered::Taken => {}
+            Offered::Again | Offered::Failed(_) => self.unposted.borrow_mut().push(operation),
+        }
+    }
+
+    fn post_receives(&self) {
+        for operation in std::mem::take(&mut *self.unposted.borrow_mut()) {
+            self.post(operation);
+        }
+    }
+
+    /// An operation failed.
+    #[cold]
+    fn failed(&self) {
+        let Some(FailedOperation { context, error, why }) = self.endpoint.take_error() else {
+            return;
+        };
+        let Some(operation) = NonNull::new(context.cast::<Operation>()) else {
+            // Something injected, and nobody says to whom: whoever is gone will fail with this.
+            let met = self.met.borrow().clone();
+            for link in met.iter().filter(|l| !l.is_dead() && !l.left.get()) {
+                let nothing = Small::control(link.token(), self.me.0, control::NOTHING, 0, &[]);
+                self.send_parts(link, &[nothing.bytes()]);
+            }
+            return;
+        };
+        // SAFETY: as in `completed`.
+        let it = unsafe { operation.as_ref() };
+        match it.kind.get() {
+            Kind::Receive => {
+                // Too long for the buffer, or the provider gave the buffer back: it does no harm.
+                if error != libc::ECANCELED {
+                    self.post(operation);
+                }
+            }
+            Kind::Send => {
+                let link = Rc::clone(self.link(it.peer.get()));
+                link.under_way.set(link.under_way.get().saturating_sub(1));
+                self.give(operation);
+                if !link.left.get() {
+                    self.give_up(
+                        &link,
+                        &format!("{} could not deliver to it: {why}", self.card.provider),
+                    );
+                }
+            }
+            Kind::Bulk => self.bulk.completed(self, operation, Some((error, why))),
+        }
+    }
+
+    fn all_lost(&self, why: &str) {
+        let met = self.met.borrow().clone();
+        for link in &met {
+            self.give_up(link, why);
+        }
+    }
+
+    // What arrives.
+
+    /// Whether the token is the next one of the peer.
+    #[inline]
+    fn admit(&self, link: &Rc<Link>, token: u64) -> bool {
+        let wanted = link.next_in.get();
+        if token == wanted {
+            link.next_in.set(wanted.wrapping_add(1));
+            return true;
+        }
+        self.not_admitted(link, token.wrapping_sub(wanted));
+        false
+    }
+
+    #[cold]
+    fn not_admitted(&self, link: &Rc<Link>, ahead: u64) {
+        // Nobody guesses a number so near: it is the peer, but messages before this one are missing.
+        if ahead < 1 << 32 && !link.is_dead() {
+            self.give_up(
+                link,
+                &format!(
+                    "{ahead} of its messages were lost: a connection of {} broke",
+                    self.card.provider
+                ),
+            );
+        } else if !link.is_dead() {
+            self.strangers.set(self.strangers.get() + 1);
+        }
+    }
+
+    #[cold]
+    fn stranger(&self) {
+        self.strangers.set(self.strangers.get() + 1);
+    }
+
+    #[inline]
+    fn arrived(&self, bytes: &[u8]) {
+        let Some((token, message)) = wire::parse(bytes) else {
+            return self.stranger();
+        };
+        match message {
+            Parsed::Line { handle, number, line } => {
+                let entries = self.segments.entries();
+                let Some(entry) = entries.get(handle as usize) else {
+                    return self.stranger();
+                };
+                if self.admit(&entry.link, token)
+                    && let Err(error) = entry.put_line(number, &line)
+                {
+                    self.blame(&entry.link, error);
+                }
+            }
+            Parsed::Put {
+                handle,
+                offset,
+                bytes,
+            } => {
+                let entries = self.segments.entries();
+                let Some(entry) = entries.get(handle as usize) else {
+                    return self.stranger();
+                };
+                if self.admit(&entry.link, token)
+                    && let Err(error) = entry.put(offset, bytes)
+                {
+                    self.blame(&entry.link, error);
+                }
+            }
+            Parsed::Control {
+                sender,
+                what,
+                argument,
+                rest,
+            } => {
+                if sender >= self.size {
+                    return self.stranger();
+                }
+                let link = Rc::clone(self.link(Peer(sender)));
+                if self.admit(&link, token) {
+                    self.control(&link, what, argument, rest);
+                }
+            }
+        }
+    }
+
+    /// The peer said something that cannot be.
+    #[cold]
+    pub fn blame(&self, link: &Link, (what, value): (&'static str, u64)) {
+        self.record_fault(Fault {
+            peer: link.peer,
+            error: FabricError::Corrupt {
+                peer: link.peer,
+                what,
+                value,
+            },
+        });
+    }
+
+    fn control(&self, link: &Rc<Link>, what: u8, argument: u16, rest: &[u8]) {
+        let words = |count: usize| -> Option<Vec<u64>> { (0..count).map(|i| wire::word(rest, i)).collect() };
+        let answer = |count: usize| match words(count) {
+            Some(words) => {
+                self.answered(words, &rest[count * 8..]);
+                Some(())
+            }
+            None => None,
+        };
+        let done = match what {
+            control::PACKET => self.packets.arrived(link, argument, rest),
+            control::CREDIT => words(1).and_then(|w| self.packets.credited(link, argument, w[0])),
+            control::IMPORT => words(4).and_then(|w| self.on_import(link, &w)),
+            control::ANNOUNCE => words(4).and_then(|w| self.on_announce(link, &w)),
+            control::WITHDRAW => words(1).and_then(|w| self.on_withdraw(link, &w)),
+            control::FENCE => words(1).map(|w| {
+                let answer = Small::control(link.token(), self.me.0, control::FENCED, 0, &w);
+                self.send(link, &answer);
+            }),
+            control::GET => words(4).and_then(|w| self.on_get(link, &w)),
+            control::COUNT => words(3).and_then(|w| self.on_count(link, &w)),
+            control::IMPORTED => answer(4),
+            control::FENCED => answer(1),
+            control::GOT => answer(2),
+            control::COUNTED => answer(2),
+            control::NOTHING => Some(()),
+            control::BYE => {
+                link.left.set(true);
+                Some(())
+            }
+            _ => None,
+        };
+        if done.is_none() {
+            self.blame(
+                link,
+                ("a control message of the libfabric fabric", u64::from(what)),
+            );
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has this any more, and what follows only frees memory.
+        unsafe { self.endpoint.close() };
+    }
+}
