@@ -27,6 +27,10 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     vec![
         ("job", farpost_job::JobTunables::TABLE),
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
+        (
+            "fabric: connecting",
+            farpost_fabric::net::interfaces::ConnectTunables::TABLE,
+        ),
         ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),

@@ -3,6 +3,7 @@
 //! Cost class: *set-up path*.
 
 mod either;
+pub mod interfaces;
 pub mod trust;
 
 pub use either::Either;
