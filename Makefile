@@ -18,7 +18,7 @@ help:
 	@echo "make clean                remove build products (peers in the cache stay)"
 
 build:
-	$(CARGO) build --release --workspace
+	scripts/build-release.sh
 
 install: build
 	scripts/install.sh "$(DESTDIR)$(PREFIX)"

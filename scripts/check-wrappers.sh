@@ -105,6 +105,10 @@ check "FARPOST_CXX" says "my compiler" env "FARPOST_CXX=$work/my cc" "$mpicxx" h
 # Nothing in the tree may know where it was installed or built.
 check "no absolute path in the tree" sh -c '! grep -rlF -- "$1" "$2/bin/mpicc" "$2/bin/mpicxx" "$2/lib/pkgconfig" "$2/include"' \
     sh "$prefix" "$tree"
+nowhere() { ! grep -arlF -- "$1/" "$tree/bin" "$tree/lib" "$tree/include"; }
+check "no path of the checkout in the tree" nowhere "$here"
+[ "${HOME:-/}" = / ] || check "no path of a home directory in the tree" nowhere "$HOME"
+[ -z "${CARGO_HOME:-}" ] || check "no path of Cargo's in the tree" nowhere "$CARGO_HOME"
 if command -v readelf >/dev/null 2>&1; then
     check "SONAME" says "[libmpi_abi.so.1]" readelf -d "$tree/lib/libmpi_abi.so.1"
     check "programs need libmpi_abi.so.1" says "[libmpi_abi.so.1]" readelf -d hello

@@ -12,7 +12,7 @@ cd "$root"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 for file in libmpi_abi.so mpiexec farpost; do
-    [ -e "$target/$file" ] || { echo "install: $target/$file is missing: run cargo build --release --workspace first" >&2; exit 1; }
+    [ -e "$target/$file" ] || { echo "install: $target/$file is missing: run make build first" >&2; exit 1; }
 done
 if command -v readelf >/dev/null 2>&1; then
     soname=$(readelf -d "$target/libmpi_abi.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
