@@ -90,4 +90,9 @@ pub trait ErrorStatus {
     fn faulted(&self) -> bool {
         false
     }
+    /// Whether `peer`'s process has ended or has left the job: it reads and writes nothing any more. False
+    /// where nobody can tell. May be a system call: for idle moments.
+    fn has_ended(&self, _peer: Peer) -> bool {
+        false
+    }
 }

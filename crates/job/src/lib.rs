@@ -72,6 +72,8 @@ pub enum Origin {
     Launcher,
     /// Started by a launcher that serves PMI-1.
     Pmi1,
+    /// Started by a launcher that serves PMI-2.
+    Pmi2,
     /// Started on its own.
     Alone,
 }

@@ -2,7 +2,7 @@
 
 use crate::card::{self, Card, Identity, Pass};
 use crate::channel::wire::Wire;
-use crate::channel::{Channel, Launched, pmi1};
+use crate::channel::{Channel, Launched, pmi1, pmi2};
 use crate::deadline::JobTunables;
 use crate::hosts::HostMap;
 use crate::memory::{JobMemory, NewJob};
@@ -377,8 +377,18 @@ fn pmi(
     }
     // SAFETY: the launcher left this descriptor open for the PMI client in this process, which is us.
     let wire = Wire::new(unsafe { File::from_raw_fd(raw) }, tunables.limit(), "PMI");
-    let launched = pmi1::join(wire, rank, size)?;
-    Ok((rank, size, Place::Launched(launched, Origin::Pmi1, Vec::new())))
+    let jobid = env("PMI_JOBID");
+    // Launchers that serve PMI-2 first of all, as Slurm does, name the job.
+    let second = match tunables.pmi_version {
+        0 => jobid.is_some(),
+        version => version == 2,
+    };
+    let (launched, origin) = if second {
+        (pmi2::join(wire, rank, size, jobid.as_deref())?, Origin::Pmi2)
+    } else {
+        (pmi1::join(wire, rank, size)?, Origin::Pmi1)
+    };
+    Ok((rank, size, Place::Launched(launched, origin, Vec::new())))
 }
 
 /// The memory Farpost's launcher left open, and the rank.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod area;
+mod bury;
 mod connect;
 mod desk;
 mod pool;

@@ -52,6 +52,8 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) home: usize,
     /// Blocks under way: freed when the postbox of that number is consumed.
     pub(crate) blocks: VecDeque<(u32, u32)>,
+    /// Audits since the receiver last took something, and its count then.
+    pub(crate) idle: (u32, u32),
     pub(crate) dead: bool,
     counted: Traffic,
 }
@@ -110,14 +112,19 @@ impl<F: Fabric> Tx<F> {
             ack_offset: ack.1,
             home,
             blocks: VecDeque::new(),
+            idle: (0, 0),
             dead: false,
             counted: Traffic::default(),
         }
     }
 
     /// The queue broke. It looks full from now on, so that the fast path of `room` needs no check.
+    ///
+    /// Blocks under way stay taken. A receiver that lives may read them yet, and it need not be the one to
+    /// blame: a third process can have written the bad ack. With the blocks given to other messages, it would
+    /// take their bytes for its own. They come back when the receiver is known to have ended: `bury_ended`.
     #[cold]
-    fn die(&mut self) {
+    pub(crate) fn die(&mut self) {
         self.dead = true;
         self.head = self.acked.wrapping_add(self.layout.slots);
     }
@@ -253,7 +260,7 @@ impl<F: Fabric> Postboxes<F> {
     }
 
     /// Read the receiver's ack and take back what it frees.
-    fn refresh(&mut self, peer: Peer) {
+    pub(crate) fn refresh(&mut self, peer: Peer) {
         let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
             return;
         };
@@ -539,9 +546,11 @@ impl<F: Fabric> Postboxes<F> {
     }
 
     /// Check that the next slot of every queue holds what it may hold: the next postbox, or the one from a
-    /// lap ago. For the slow path: an idle receiver finds garbage that the fast path only fails to match.
-    pub fn audit(&mut self) {
+    /// lap ago. For the slow path: an idle receiver finds garbage that the fast path only fails to match. And look,
+    /// now and then, whether those who take nothing are still there. True: a queue was closed, and a fault says why.
+    pub fn audit(&mut self) -> bool {
         self.audit_outlets();
+        let mut closed = self.bury_ended();
         for index in (0..self.senders.len()).rev() {
             let peer = self.senders[index];
             let Some(rx) = self.rx[peer.index()].as_deref() else {
@@ -565,8 +574,10 @@ impl<F: Fabric> Postboxes<F> {
                         value,
                     },
                 );
+                closed = true;
             }
         }
+        closed
     }
 
     /// Pay acks that are owed and add to the counters what was counted here: for the idle moment.

@@ -3,13 +3,19 @@
 
 mod support;
 
+use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, Network};
-use farpost_fabric::{ErrorStatus, FabricError, Peer};
+use farpost_fabric::shm::{Shm, ShmTunables};
+use farpost_fabric::{
+    ErrorStatus, Fabric, FabricError, LocalMemory, Peer, Permission, RemoteMemory, SegmentId,
+};
+use std::collections::HashSet;
 use std::rc::Rc;
 use support::{SMALL, Talk, message};
 
 const SENDER: Peer = Peer(0);
 const RECEIVER: Peer = Peer(1);
+const BYSTANDER: Peer = Peer(2);
 
 #[test]
 fn a_dead_receiver_is_reported_by_the_audit() {
@@ -82,4 +88,97 @@ fn lost_puts_are_reported_and_nothing_wrong_is_delivered() {
         losses += u32::from(reported);
     }
     assert!(losses > 10);
+}
+
+/// Post to `to` until the pool is empty; how many blocks that took.
+fn fill_pool<F: Fabric>(talk: &mut Talk<F>, to: Peer) -> u64 {
+    let mut blocks = 0;
+    while let Some(block) = talk.boxes.take_block(to) {
+        talk.boxes.post_block(
+            to,
+            &[0, 3000, u64::from(block), 1024, 0, 0, 0, 0],
+            Some(block),
+            1024,
+        );
+        blocks += 1;
+    }
+    blocks
+}
+
+/// Three processes on shared memory, the first connected to both others.
+fn three() -> (Vec<Rc<Shm>>, Vec<Talk<Shm>>) {
+    let ends: Vec<_> = shm_ends(3, &ShmTunables::default())
+        .into_iter()
+        .map(Rc::new)
+        .collect();
+    let mut talks: Vec<_> = ends.iter().map(|end| Talk::new(end, &SMALL)).collect();
+    for to in [RECEIVER, BYSTANDER] {
+        talks[0].send(to, vec![1]);
+    }
+    for _ in 0..10 {
+        talks.iter_mut().for_each(Talk::progress);
+    }
+    assert_eq!(ends[0].take_faults().0, vec![]);
+    (ends, talks)
+}
+
+#[test]
+fn blocks_of_a_receiver_that_ended_come_back() {
+    let (mut ends, mut talks) = three();
+    assert_eq!(fill_pool(&mut talks[0], RECEIVER), SMALL.blocks);
+    // As long as it lives it may take its time.
+    for _ in 0..100 {
+        talks[0].progress();
+    }
+    assert_eq!(talks[0].boxes.take_block(BYSTANDER), None);
+    assert!(!talks[0].boxes.is_dead(RECEIVER));
+    drop((talks.remove(1), ends.remove(1)));
+    let closed = (0..100).filter(|_| talks[0].boxes.audit()).count();
+    assert_eq!(closed, 1);
+    assert!(talks[0].boxes.is_dead(RECEIVER));
+    assert_eq!(talks[0].boxes.room(RECEIVER), 0);
+    let (faults, _) = ends[0].take_faults();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(matches!(
+        faults[0].error,
+        FabricError::PeerDead { peer: RECEIVER, .. }
+    ));
+    // All of them, and once each.
+    let again: HashSet<_> = (0..SMALL.blocks)
+        .filter_map(|_| talks[0].boxes.take_block(BYSTANDER))
+        .collect();
+    assert_eq!(again.len(), SMALL.blocks as usize);
+    assert_eq!(talks[0].boxes.take_block(BYSTANDER), None);
+    again
+        .into_iter()
+        .for_each(|block| talks[0].boxes.return_block(BYSTANDER, block));
+    talks[0].send(BYSTANDER, vec![7; 3000]);
+    for _ in 0..10 {
+        talks.iter_mut().for_each(Talk::progress);
+    }
+    assert_eq!(talks[1].received[0].back(), Some(&vec![7; 3000]));
+}
+
+/// A bad ack closes the queue, but its receiver may still be reading: other messages do not get those blocks
+/// before it has ended.
+#[test]
+fn blocks_of_a_closed_queue_stay_while_its_receiver_lives() {
+    let (mut ends, mut talks) = three();
+    assert_eq!(fill_pool(&mut talks[0], RECEIVER), SMALL.blocks);
+    let area = ends[0].import(SENDER, SegmentId(0x40_0000), 64, Permission::ReadWrite);
+    let ack = farpost_rsm::Layout::new(&SMALL, 3).ack(RECEIVER.0);
+    area.unwrap().store(ack, u64::MAX);
+    for _ in 0..100 {
+        talks[0].progress();
+    }
+    assert!(talks[0].boxes.is_dead(RECEIVER));
+    assert_eq!(ends[0].take_faults().0.len(), 1);
+    assert_eq!(talks[0].boxes.take_block(BYSTANDER), None);
+    drop((talks.remove(1), ends.remove(1)));
+    for _ in 0..100 {
+        talks[0].boxes.audit();
+    }
+    assert!((0..SMALL.blocks).all(|_| talks[0].boxes.take_block(BYSTANDER).is_some()));
+    // It was reported when its queue was closed.
+    assert_eq!(ends[0].take_faults().0, vec![]);
 }

@@ -109,6 +109,10 @@ impl ErrorStatus for InProc {
     fn take_faults(&self) -> (Vec<Fault>, u64) {
         self.network.0.borrow_mut().take_faults(self.me)
     }
+
+    fn has_ended(&self, peer: Peer) -> bool {
+        self.network.0.borrow().has_ended(peer)
+    }
 }
 
 impl Counters for InProc {

@@ -353,6 +353,10 @@ impl State {
         }
     }
 
+    pub fn has_ended(&self, peer: Peer) -> bool {
+        self.ports.get(peer.index()).is_some_and(|port| port.dead)
+    }
+
     pub fn take_faults(&mut self, me: Peer) -> (Vec<Fault>, u64) {
         let port = &mut self.ports[me.index()];
         (

@@ -4,6 +4,7 @@
 
 mod either;
 pub mod interfaces;
+pub mod link;
 pub mod trust;
 
 pub use either::Either;

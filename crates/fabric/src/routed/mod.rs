@@ -360,6 +360,11 @@ impl<N: NetFabric> ErrorStatus for Routed<N> {
         (faults, more)
     }
 
+    /// Of processes of this host; of others the far fabric tells by itself.
+    fn has_ended(&self, peer: Peer) -> bool {
+        self.near.has_ended(peer)
+    }
+
     #[inline(always)]
     fn faulted(&self) -> bool {
         match &self.far {

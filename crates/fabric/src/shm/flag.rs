@@ -3,6 +3,11 @@
 //!
 //! The sleeper raises its flag, passes a barrier, and looks once more for what it waits for; the sender makes
 //! its message visible, passes a barrier, and looks at the flag. One of the two sees the other.
+//!
+//! Both ways of having the two barriers are modelled: each side executes its own, or the sleeper's `membarrier` has
+//! the sender's processor execute one wherever the sender is. Of the second the model has what the kernel promises,
+//! no more (see `Crossing`). It does not have processes whose `membarrier` the sleeper's does not reach because they
+//! could not register; what they fail to wake sleeps until its time is up.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
@@ -43,6 +48,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::{Arc, Condvar, Mutex};
     use loom::thread;
+    use std::mem::ManuallyDrop;
 
     /// What the kernel's futex does: compare and sleep as one, wake all.
     struct Futex {
@@ -65,10 +71,29 @@ mod loom_tests {
         }
     }
 
+    /// Where `membarrier` meets one sender. It interrupts the sender at a point that nobody knows, has it pass a full
+    /// barrier there, and returns afterwards. So for each point of the sender between two instructions that the
+    /// compiler keeps in order: either the interrupt came later, and all that the sender did before that point is
+    /// visible to the sleeper after `membarrier`; or it came earlier, and all that the sleeper did before
+    /// `membarrier` is visible to the sender after that point. (The asymmetric fences of WG21 P1202 promise the same.)
+    ///
+    /// That is what a lock taken and released does, once at that point and once in `membarrier`: one comes first, and
+    /// what was before it is visible after the other. Each sender has one of its own, so that they order nothing
+    /// among each other.
+    struct Crossing(Mutex<()>);
+
+    impl Crossing {
+        fn pass(&self) {
+            drop(self.0.lock().unwrap());
+        }
+    }
+
     struct Shared {
         flag: AtomicU32,
         messages: AtomicU32,
         futex: Futex,
+        /// Of each sender.
+        crossings: [Crossing; 2],
     }
 
     fn shared() -> Arc<Shared> {
@@ -79,6 +104,7 @@ mod loom_tests {
                 queue: Mutex::new(()),
                 woken: Condvar::new(),
             },
+            crossings: [0, 1].map(|_| Crossing(Mutex::new(()))),
         })
     }
 
@@ -93,8 +119,14 @@ mod loom_tests {
 
     /// Sleep until `wanted` messages are there. A lost wake-up is a deadlock, which loom reports.
     fn receive(s: &Shared, wanted: u32) {
+        receive_with(s, wanted, &[]);
+    }
+
+    /// As `receive`, with a `membarrier` that reaches the senders of `crossings`.
+    fn receive_with(s: &Shared, wanted: u32, crossings: &[Crossing]) {
         while s.messages.load(Ordering::Acquire) < wanted {
             raise(&s.flag, UP);
+            crossings.iter().for_each(Crossing::pass);
             if s.messages.load(Ordering::Acquire) < wanted {
                 s.futex.wait(&s.flag, UP);
             }
@@ -130,6 +162,61 @@ mod loom_tests {
                 sender.join().unwrap();
             }
         });
+    }
+
+    #[test]
+    fn loom_no_wake_of_two_senders_is_lost_with_membarrier() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(|| {
+            let s = shared();
+            let senders = [0, 1].map(|sender| {
+                let s = Arc::clone(&s);
+                thread::spawn(move || send(&s, || s.crossings[sender].pass()))
+            });
+            receive_with(&s, 2, &s.crossings);
+            for sender in senders {
+                sender.join().unwrap();
+            }
+        });
+    }
+
+    /// One message, with a `membarrier` that reaches the senders of `crossings`, and what the sender does.
+    fn one_message(crossings: std::ops::Range<usize>, sender: fn(&Shared)) {
+        loom::model(move || {
+            // A deadlock is a panic here, in which loom's counted pointers may not be dropped.
+            let s = ManuallyDrop::new(shared());
+            let thread = thread::spawn({
+                let s = Arc::clone(&s);
+                move || sender(&s)
+            });
+            receive_with(&s, 1, &s.crossings[crossings.clone()]);
+            thread.join().unwrap();
+            drop(ManuallyDrop::into_inner(s));
+        });
+    }
+
+    #[test]
+    fn loom_no_wake_is_lost_with_membarrier() {
+        one_message(0..1, |s| send(s, || s.crossings[0].pass()));
+    }
+
+    /// The model does not promise too much: a wake-up is lost when the compiler lets the look at the flag pass the
+    /// message.
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn loom_a_look_before_the_message_loses_a_wake_with_membarrier() {
+        one_message(0..1, |s| {
+            s.crossings[0].pass();
+            send(s, || ());
+        });
+    }
+
+    /// The same when it does not reach the sender.
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn loom_a_membarrier_elsewhere_loses_a_wake() {
+        one_message(1..2, |s| send(s, || s.crossings[0].pass()));
     }
 
     /// The model is able to find a lost wake-up: this is what happens without the sender's barrier.

@@ -347,6 +347,18 @@ impl ErrorStatus for Shm {
     fn take_faults(&self) -> (Vec<Fault>, u64) {
         std::mem::take(&mut self.faults.borrow_mut())
     }
+
+    fn has_ended(&self, peer: Peer) -> bool {
+        if peer.0 >= self.size {
+            return false;
+        }
+        match self.process(peer).identity.pid.load(Ordering::Acquire) {
+            // Not yet attached.
+            0 => false,
+            region::GONE => true,
+            pid => segments::has_ended(pid),
+        }
+    }
 }
 
 impl Counters for Shm {

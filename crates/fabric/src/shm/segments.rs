@@ -228,13 +228,22 @@ fn code(permission: Permission) -> u32 {
 }
 
 /// Whether a process is gone, or dead and not yet waited for.
-fn has_ended(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return true;
-    };
-    // The state follows the name, which is in parentheses and may contain any.
-    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
-    state.starts_with(['Z', 'X'])
+pub(super) fn has_ended(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => says_ended(&stat),
+        // ESRCH: it went while we were reading. Anything else (no descriptors left) says nothing of it.
+        Err(error) => matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)),
+    }
+}
+
+/// What the text of /proc/<pid>/stat says. A process whose first thread has ended shows as a zombie too, while
+/// its other threads go on.
+fn says_ended(stat: &str) -> bool {
+    // The fields follow the name, which is in parentheses and may contain any: the state, and 17 later the
+    // number of threads (proc(5)).
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let dead = fields.next().is_some_and(|state| ["Z", "X"].contains(&state));
+    dead && fields.nth(16).is_none_or(|threads| ["0", "1"].contains(&threads))
 }
 
 /// The file is the one that was published, belongs to this user, and cannot shrink under us.
@@ -259,4 +268,30 @@ fn verify(peer: Peer, seen: &Seen, file: &File) -> Result<(), FabricError> {
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_ended() {
+        assert!(!has_ended(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // Not waited for: it may be dead or not, and is afterwards.
+        has_ended(child.id());
+        child.wait().unwrap();
+        assert!(has_ended(child.id()));
+        let stat = |state, threads| {
+            format!("7 (a) b (c) {state} 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 5 0 0\n")
+        };
+        for state in ["R", "S", "D", "T", "t", "I"] {
+            assert!(!says_ended(&stat(state, 1)), "{state}");
+        }
+        assert!(says_ended(&stat("Z", 1)));
+        assert!(says_ended(&stat("X", 0)));
+        // The first thread has ended, two others go on.
+        assert!(!says_ended(&stat("Z", 3)));
+        assert!(!says_ended(""));
+    }
 }

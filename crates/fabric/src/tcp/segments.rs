@@ -7,6 +7,7 @@ use super::output::Output;
 use super::state::State;
 use super::wire::{Head, Kind, Wanted};
 use super::{Core, Tcp};
+use crate::net::NetFabric;
 use crate::shm::Mapping;
 use crate::{
     Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
@@ -201,6 +202,36 @@ impl Table {
 }
 
 impl State {
+    fn check_export(&self, id: SegmentId, access: &Access) -> Result<(), FabricError> {
+        if self.segments.find(id).is_some() {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        match access {
+            Access::Only(list) => list.iter().try_for_each(|(peer, _)| self.check_peer(*peer)),
+            Access::Everyone(_) => Ok(()),
+        }
+    }
+
+    /// A new segment: those who are connected are told.
+    fn publish(&mut self, mine: Mine) {
+        let handle = self.segments.mine.len();
+        for peer in (0..self.size).map(Peer) {
+            if let Some(other) = &mut self.others[peer.index()]
+                && other.is_there()
+                && let Some(permission) = mine.access.of(peer)
+            {
+                let wanted = Wanted {
+                    token: 0,
+                    len: LocalMemory::len(&mine.memory) as u64,
+                };
+                let head = head(handle, &mine, code(permission));
+                other.out.frame(head, &wanted.encode());
+                self.list(peer);
+            }
+        }
+        self.segments.mine.push(Some(mine));
+    }
+
     /// Send bytes of a segment of ours as the answer to a get.
     pub fn send_segment(&mut self, peer: Peer, token: u64, memory: &Mapping, offset: usize, len: usize) {
         let mut bytes = vec![0; len.min(super::bulk::PIECE)];
@@ -402,40 +433,18 @@ impl RemoteMemory for Tcp {
 
     fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
-        if state.segments.find(id).is_some() {
-            return Err(FabricError::InUse { id: id.0 });
-        }
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| state.check_peer(*peer))?;
-        }
+        state.check_export(id, &access)?;
         // Rounding up past the end of the address space leaves a size that the system refuses.
         let len = len.max(1).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
         let memory = Mapping::private(len, (state.me, id))?;
         if len as u64 >= state.tunables.huge_from {
             memory.prefer_huge_pages();
         }
-        let mine = Mine {
+        state.publish(Mine {
             id,
             memory: memory.clone(),
             access,
-        };
-        let handle = state.segments.mine.len();
-        for peer in (0..state.size).map(Peer) {
-            if let Some(other) = &mut state.others[peer.index()]
-                && other.is_there()
-                && let Some(permission) = mine.access.of(peer)
-            {
-                let wanted = Wanted {
-                    token: 0,
-                    len: len as u64,
-                };
-                other
-                    .out
-                    .frame(head(handle, &mine, code(permission)), &wanted.encode());
-                state.list(peer);
-            }
-        }
-        state.segments.mine.push(Some(mine));
+        });
         Ok(memory)
     }
 
@@ -544,6 +553,16 @@ impl RemoteMemory for Tcp {
 
     fn mapped(_import: &Imported) -> Option<&Mapping> {
         None
+    }
+}
+
+impl NetFabric for Tcp {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let state = &mut *self.core.state.borrow_mut();
+        state.check_export(id, &access)?;
+        let memory = memory.clone();
+        state.publish(Mine { id, memory, access });
+        Ok(())
     }
 }
 

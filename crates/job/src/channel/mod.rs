@@ -2,6 +2,7 @@
 //! protocol.
 
 pub(crate) mod pmi1;
+pub(crate) mod pmi2;
 pub(crate) mod text;
 pub(crate) mod wire;
 

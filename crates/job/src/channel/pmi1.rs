@@ -45,7 +45,11 @@ impl<'a> Reply<'a> {
         self.words.iter().find(|w| w.0 == name).map(|w| w.1)
     }
 
-    fn number(&self, name: &str) -> Result<i64, JobError> {
+    pub fn cmd(&self) -> &'a str {
+        self.cmd
+    }
+
+    pub fn number(&self, name: &str) -> Result<i64, JobError> {
         let text = self.word(name).unwrap_or("");
         text.parse().map_err(|_| {
             broken(

@@ -29,6 +29,11 @@ impl Wire {
         }
     }
 
+    #[cfg(test)]
+    pub fn with_limit(self, limit: Duration) -> Wire {
+        Wire { limit, ..self }
+    }
+
     /// Begin to wait for an answer to `command`.
     pub fn step(&self, command: &str) -> Step {
         Step::begin(
@@ -133,7 +138,6 @@ impl Wire {
         }
     }
 
-    #[allow(dead_code)]
     /// The next `len` bytes, at most [`LINE_MAX`].
     pub fn exactly(&mut self, len: usize, step: &Step) -> Result<String, JobError> {
         assert!(len <= LINE_MAX);

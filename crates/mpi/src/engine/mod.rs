@@ -307,6 +307,27 @@ impl<F: Fabric> Engine<F> {
             |fault| fault.error.to_string(),
         );
         self.faults.extend(faults);
+        self.fail_waiting(peer, &why);
+    }
+
+    /// Fail what waits for peers whose queues, from or to them, were closed just now.
+    #[cold]
+    fn fail_closed(&mut self) {
+        let (faults, _) = self.fabric.take_faults();
+        for fault in faults {
+            let Fault { peer, error } = &fault;
+            if self.post.is_dead(*peer) || !self.post.has_sender(*peer) {
+                if matches!(error, FabricError::PeerDead { .. }) {
+                    // What it sent before it ended has arrived all the same.
+                    while self.drain(*peer, true) {}
+                }
+                self.fail_waiting(*peer, &error.to_string());
+            }
+            self.faults.push(fault);
+        }
+    }
+
+    fn fail_waiting(&mut self, peer: Peer, why: &str) {
         let hit: Vec<usize> = self
             .requests
             .iter()
@@ -315,7 +336,7 @@ impl<F: Fabric> Engine<F> {
             .collect();
         for handle in hit {
             self.detach_from_queues(handle);
-            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.clone());
+            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.to_owned());
             self.complete(handle, |status| status.error = Some(Box::new(error)));
         }
         self.outgoing[peer.index()] = Outgoing::default();
@@ -380,25 +401,8 @@ impl<F: Fabric> Engine<F> {
     /// Idle moment: pay owed acks, publish counters, look for garbage in the queues.
     pub(crate) fn idle(&mut self) {
         self.post.settle();
-        let before = self.post.senders().len();
-        self.post.audit();
-        if self.post.senders().len() != before {
-            for peer in 0..self.outgoing.len() as u32 {
-                if !self.post.has_sender(Peer(peer)) {
-                    self.fail_peer_if_faulted(Peer(peer));
-                }
-            }
-        }
-    }
-
-    fn fail_peer_if_faulted(&mut self, peer: Peer) {
-        let (faults, _) = self.fabric.take_faults();
-        let hit = faults.iter().any(|fault| fault.peer == peer);
-        for fault in faults {
-            self.fabric.record_fault(fault);
-        }
-        if hit {
-            self.fail_peer(peer);
+        if self.post.audit() {
+            self.fail_closed();
         }
     }
 

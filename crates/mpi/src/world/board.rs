@@ -11,7 +11,7 @@
 use super::World;
 use crate::comm::Comm;
 use crate::{Error, ErrorClass, Rank, Result};
-use farpost_fabric::{COMMON_BYTES, Fabric, LINE_BYTES, Line, Lines, LocalMemory, Peer};
+use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -40,8 +40,8 @@ pub enum Stand<F: Fabric> {
 
 /// The lines of one communicator.
 pub struct Board<F: Fabric> {
-    /// Steps done.
-    step: Cell<u32>,
+    /// Steps done. They do not wrap in the life of a computer.
+    step: Cell<u64>,
     rank: usize,
     slot: u32,
     /// By rank: the lines, and the number of the first of the two.
@@ -204,17 +204,24 @@ impl<F: Fabric> World<F> {
         for bell in &board.bells {
             self.fabric.wake_by(bell);
         }
+        // After an error the others are waited for all the same: the next line that we show goes where they may still
+        // be reading.
+        let mut failed = None;
         for (rank, (lines, first)) in board.ranks.iter().enumerate() {
-            if rank == board.rank {
-                see(rank, mine)?;
-                continue;
+            let seen = if rank == board.rank {
+                see(rank, mine)
+            } else {
+                let number = first + (step & 1) as u32;
+                self.wait_line(comm, rank, lines, number, step).and_then(|()| {
+                    let [_, shown @ ..] = lines.line(number);
+                    see(rank, &shown)
+                })
+            };
+            if let Err(error) = seen {
+                failed.get_or_insert(error);
             }
-            let number = first + (step & 1);
-            self.wait_line(lines, number, step)?;
-            let [_, shown @ ..] = lines.line(number);
-            see(rank, &shown)?;
         }
-        Ok(true)
+        failed.map_or(Ok(true), Err)
     }
 
     /// Whether this process can read the memory of every other rank of `comm`.
@@ -249,12 +256,23 @@ impl<F: Fabric> World<F> {
             .map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
     }
 
-    /// Wait until the line shows `step`.
+    /// Wait until the line of `rank` shows `step`.
+    ///
+    /// Until then it shows the step before the last, which every rank has shown, or it would not have shown the last
+    /// one, and we would not be here. Anything else was not written by the protocol, and need not change again: it is
+    /// an error, not something to wait for. In the first two steps a line may be empty; a rank that empties it then is
+    /// like one that does not come.
     #[inline]
-    fn wait_line(&self, lines: &<F::Export as LocalMemory>::Lines, number: u32, step: u32) -> Result<()> {
+    fn wait_line(
+        &self,
+        comm: &Comm,
+        rank: usize,
+        lines: &<F::Export as LocalMemory>::Lines,
+        number: u32,
+        step: u64,
+    ) -> Result<()> {
         for poll in 0..self.policy.looks() {
-            let found = lines.first(number) as u32;
-            if found == step {
+            if lines.first(number) == step {
                 return Ok(());
             }
             if poll & 15 == 15 {
@@ -262,14 +280,32 @@ impl<F: Fabric> World<F> {
             }
         }
         self.wait_until(|| {
-            let found = lines.first(number) as u32;
-            // Before this step's line there is the one of two steps ago, or none yet.
-            if found != step && found != step.wrapping_sub(2) && found != 0 {
-                let text = format!("a rank shows step {found:#x} of a collective where {step:#x} comes next");
-                return Err(Error::new(ErrorClass::ERR_INTERN, text));
+            let found = lines.first(number);
+            if found != step && found != step.saturating_sub(2) {
+                return Err(self.bad_line(comm, rank, found, step));
             }
             Ok(found == step)
         })
+    }
+
+    /// `rank` shows something that it cannot have written: a fault, and the error of the collective.
+    #[cold]
+    fn bad_line(&self, comm: &Comm, rank: usize, found: u64, step: u64) -> Error {
+        let who = comm.local.pid(rank as Rank).map(Peer);
+        if let Some(peer) = who {
+            let what = "the step of a collective";
+            let error = FabricError::Corrupt {
+                peer,
+                what,
+                value: found,
+            };
+            self.fabric.record_fault(Fault { peer, error });
+        }
+        let who = who.map_or_else(String::new, |peer| format!(" ({peer})"));
+        let text = format!(
+            "rank {rank}{who} shows step {found:#x} of a collective where {step:#x} comes next: its memory is damaged"
+        );
+        Error::new(ErrorClass::ERR_INTERN, text)
     }
 }
 
@@ -280,7 +316,7 @@ impl<F: Fabric> Board<F> {
         let last = self.step.get();
         self.ranks.iter().enumerate().all(|(rank, (lines, first))| {
             rank == self.rank || {
-                let found = lines.first(first + (last & 1)) as u32;
+                let found = lines.first(first + (last & 1) as u32);
                 found != 0 && found != last.wrapping_sub(2)
             }
         })
@@ -288,18 +324,14 @@ impl<F: Fabric> Board<F> {
 
     /// Show words; the number of the step.
     #[inline]
-    fn show(&self, mine: &[u64; WORDS], words: usize) -> u32 {
-        // Zero is "nothing yet", so it is left out when the count wraps (the parity goes on).
-        let mut step = self.step.get().wrapping_add(1);
-        if step == 0 {
-            step = 2;
-        }
+    fn show(&self, mine: &[u64; WORDS], words: usize) -> u64 {
+        let step = self.step.get() + 1;
         self.step.set(step);
         let mut line: Line = [0; 8];
-        line[0] = u64::from(step);
+        line[0] = step;
         line[1..].copy_from_slice(mine);
         let (lines, first) = &self.ranks[self.rank];
-        lines.put(first + (step & 1), &line, words + 1);
+        lines.put(first + (step & 1) as u32, &line, words + 1);
         step
     }
 }

@@ -1,0 +1,337 @@
+//! Rails that come, fall silent, go, and return; and everything that depends on the clock.
+
+use super::RailNumber;
+use super::link::{Event, Link};
+use super::log::NOWHERE;
+use super::rail::{Rail, RailState, Rest, TransportReport};
+
+const MS: u64 = 1_000_000;
+
+impl Link {
+    /// A rail has a connection, authenticated and empty. An older connection of it counts as closed.
+    pub fn on_rail_up(&mut self, rail: RailNumber, now: u64) {
+        if self.rails[rail].state != RailState::Down {
+            self.take_down(rail, now);
+        }
+        // What may have got lost is sent again once the peer has told what it has.
+        let ready = self.high == self.log.first()
+            && self
+                .serves
+                .iter()
+                .all(|s| s.flying.is_empty() && s.again.total() == 0);
+        self.rails[rail].connected(ready, now);
+        self.ever_up = true;
+        self.last_alive = now;
+        self.settle();
+        self.wake_at(now);
+    }
+
+    /// A rail's connection is gone, or an attempt to make one failed.
+    pub fn on_rail_down(&mut self, rail: RailNumber, now: u64) {
+        if self.rails[rail].state != RailState::Down {
+            self.take_down(rail, now);
+            self.settle();
+        }
+        self.wake_at(now);
+    }
+
+    /// The peer's host answers on this rail although the rail is not up yet (its transport is connected, the peer's
+    /// process has not answered): the link is not lost while this goes on. To be called from time to time.
+    pub fn on_rail_alive(&mut self, _rail: RailNumber, now: u64) {
+        self.last_alive = now;
+    }
+
+    /// The answer to [`Event::Ask`].
+    pub fn on_report(&mut self, rail: RailNumber, report: TransportReport, now: u64) {
+        let limit = self.limit(rail);
+        let bound = self.bound();
+        let idle = self.config.tunables.idle * MS;
+        let r = &mut self.rails[rail];
+        if r.state == RailState::Down {
+            return;
+        }
+        let before = r.acknowledged.replace(report.acknowledged);
+        let moved = before.is_some_and(|b| report.acknowledged > b);
+        if !report.in_flight || moved {
+            self.last_alive = now;
+            r.excuses += 1;
+            r.quiet_since = now;
+            // The host has it; whether the process looks is its own affair. Ask less and less often.
+            r.ask_at = now + (limit << r.excuses.min(8)).min(bound / 4);
+            if idle > 0 && !report.in_flight && now >= r.pinged_at + idle {
+                // With nothing in flight the next report could not tell a dead host from a silent one.
+                r.ping_due = true;
+            }
+            if r.state == RailState::Suspect {
+                r.state = RailState::Up;
+                self.settle();
+            }
+        } else if before.is_none() {
+            r.ask_at = now + limit / 2;
+        } else {
+            r.excuses = 0;
+            r.ask_at = now + limit;
+            if r.state == RailState::Up {
+                self.suspect(rail, now);
+            }
+        }
+        self.deadline = 0;
+    }
+
+    pub(super) fn bound(&self) -> u64 {
+        self.config.tunables.bound * MS
+    }
+
+    /// Silence after which a rail is looked at.
+    pub(super) fn limit(&self, rail: RailNumber) -> u64 {
+        let rtt = self.rails[rail].rtt;
+        (self.config.tunables.suspect * MS)
+            .max(8 * rtt)
+            .min(self.bound() / 4)
+    }
+
+    fn suspect(&mut self, rail: RailNumber, now: u64) {
+        let r = &mut self.rails[rail];
+        r.state = RailState::Suspect;
+        r.ping_due = r.ping.is_none();
+        r.ask_at = now + 1;
+        self.counters.suspicions += 1;
+        self.settle();
+    }
+
+    /// An acknowledgement of something sent on this rail came in.
+    #[inline]
+    pub(super) fn progressed(&mut self, rail: RailNumber, now: u64) {
+        let r = &mut self.rails[rail];
+        r.quiet_since = now;
+        r.excuses = 0;
+        if r.state == RailState::Suspect {
+            r.state = RailState::Up;
+            self.settle();
+        }
+    }
+
+    pub(super) fn drop_rail(&mut self, rail: RailNumber, why: &'static str, now: u64) {
+        self.take_down(rail, now);
+        self.events.push_back(Event::Drop { rail, why });
+        self.settle();
+    }
+
+    fn take_down(&mut self, rail: RailNumber, now: u64) {
+        self.counters.downs += 1;
+        if self.lead == Some(rail) {
+            self.lead = None;
+        }
+        if self.rails[rail].ordered_out > 0 || matches!(self.rails[rail].rest, Some(Rest::Log { .. })) {
+            self.rewind();
+        }
+        self.requeue(rail);
+        let r = &mut self.rails[rail];
+        r.state = RailState::Down;
+        r.ready = false;
+        r.rest = None;
+        r.ping = None;
+        r.timed = None;
+        r.pong_due = None;
+        r.offer.clear();
+        r.connect_at = now;
+        r.attempts = 0;
+        self.deadline = 0;
+    }
+
+    /// Send every frame that is not acknowledged again.
+    fn rewind(&mut self) {
+        for entry in self.log.entries() {
+            if entry.rail != NOWHERE {
+                self.rails[entry.rail as usize].ordered_out -= u64::from(entry.len);
+                entry.rail = NOWHERE;
+            }
+        }
+        self.cursor = self.log.first();
+        for rail in &mut self.rails {
+            rail.timed = None;
+            rail.offer.clear();
+        }
+    }
+
+    /// The chunks that fly on this rail are to be sent again.
+    fn requeue(&mut self, rail: RailNumber) {
+        for serve in &mut self.serves {
+            let again = &mut serve.again;
+            let counters = &mut self.counters;
+            serve.flying.retain(|chunk| {
+                let stays = usize::from(chunk.rail) != rail;
+                if !stays {
+                    again.add(chunk.offset, chunk.offset + u64::from(chunk.len));
+                    counters.bulk_again += u64::from(chunk.len);
+                }
+                stays
+            });
+        }
+        self.rails[rail].bulk_out = 0;
+    }
+
+    /// Choose the rail of ordered frames anew, and move what lies on suspected rails.
+    pub(super) fn settle(&mut self) {
+        let usable = |r: &Rail| r.state == RailState::Up && r.ready;
+        let cost = |r: &Rail| if r.rtt == 0 { u64::MAX / 4 } else { r.rtt };
+        let best = (0..self.rails.len())
+            .filter(|&i| usable(&self.rails[i]))
+            .min_by_key(|&i| (cost(&self.rails[i]), i));
+        self.lead = match (self.lead, best) {
+            (Some(old), Some(new)) if usable(&self.rails[old]) => {
+                let far_better = cost(&self.rails[new]) < cost(&self.rails[old]) / 2;
+                Some(if far_better && self.rails[old].rtt != 0 {
+                    new
+                } else {
+                    old
+                })
+            }
+            (_, Some(new)) => Some(new),
+            (Some(old), None) => Some(old),
+            (None, None) => (0..self.rails.len())
+                .find(|&i| self.rails[i].state == RailState::Suspect && self.rails[i].ready),
+        };
+        if best.is_none() {
+            return;
+        }
+        for rail in 0..self.rails.len() {
+            if self.rails[rail].state == RailState::Suspect {
+                if self.rails[rail].ordered_out > 0 {
+                    self.rewind();
+                }
+                self.requeue(rail);
+            }
+        }
+    }
+
+    /// Look at the clock: acknowledgements that are due, rails that are silent. Cheap before
+    /// [`Link::next_deadline`]. Read what has arrived before calling it, and take the events after.
+    #[inline]
+    pub fn poll(&mut self, now: u64) {
+        let away = now.saturating_sub(self.last_poll);
+        self.last_poll = now;
+        if now >= self.deadline {
+            self.look(now, away);
+        }
+    }
+
+    /// The next event.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Link::poll`] has something to do at the latest.
+    pub fn next_deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    #[inline]
+    pub(super) fn wake_at(&mut self, at: u64) {
+        self.deadline = self.deadline.min(at);
+    }
+
+    #[cold]
+    fn look(&mut self, now: u64, away: u64) {
+        let bound = self.bound();
+        if away > bound / 2 {
+            // This process did not look for long: silence in that time is its own.
+            self.last_alive = self.last_alive.saturating_add(away).min(now);
+            for rail in &mut self.rails {
+                rail.quiet_since = rail.quiet_since.saturating_add(away).min(now);
+                rail.heard = rail.heard.saturating_add(away).min(now);
+            }
+        }
+        if now >= self.ack_at {
+            self.ack_due = true;
+            self.ack_at = u64::MAX;
+        }
+        if now >= self.bulk_ack_at {
+            self.bulk_ack_at = u64::MAX;
+            self.acknowledge_gets();
+        }
+        let mut next = self.ack_at.min(self.bulk_ack_at);
+        let ending = self.bye_heard || self.lost;
+        for rail in 0..self.rails.len() {
+            let at = match self.rails[rail].state {
+                RailState::Down if ending => u64::MAX,
+                RailState::Down => self.look_down(rail, now),
+                _ => self.look_up(rail, now),
+            };
+            next = next.min(at);
+        }
+        let none = self.rails.iter().all(|r| r.state == RailState::Down);
+        if none && !ending {
+            let bound = if self.ever_up { bound } else { self.config.connect };
+            let waited = now.saturating_sub(self.last_alive);
+            if waited >= bound {
+                self.lost = true;
+                self.events.push_back(Event::Lost {
+                    rails: self.rails.len(),
+                    waited_ns: waited,
+                });
+            } else {
+                next = next.min(self.last_alive + bound);
+            }
+        }
+        self.deadline = next.max(now + 1);
+    }
+
+    /// A rail without a connection: ask for one, less and less often.
+    fn look_down(&mut self, rail: RailNumber, now: u64) -> u64 {
+        let bound = self.bound();
+        let alone = self.rails.iter().all(|r| r.state == RailState::Down);
+        let r = &mut self.rails[rail];
+        if now >= r.connect_at {
+            let most = if alone { bound / 8 } else { bound };
+            r.connect_at = now + ((20 * MS) << r.attempts.min(10)).min(most).max(MS);
+            r.attempts += 1;
+            self.events.push_back(Event::Reconnect(rail));
+        }
+        self.rails[rail].connect_at
+    }
+
+    fn look_up(&mut self, rail: RailNumber, now: u64) -> u64 {
+        let limit = self.limit(rail);
+        let idle = self.config.tunables.idle * MS;
+        let dead = self.bound() / 2;
+        let reports = self.config.reports;
+        let r = &mut self.rails[rail];
+        if !r.waiting() {
+            if idle == 0 || r.ping_due {
+                return u64::MAX;
+            }
+            if now >= r.heard + idle {
+                r.ping_due = true;
+                return u64::MAX;
+            }
+            return r.heard + idle;
+        }
+        let quiet = now.saturating_sub(r.quiet_since);
+        if r.state == RailState::Suspect && quiet >= dead && (!reports || r.acknowledged.is_some()) {
+            self.drop_rail(rail, "the peer's host did not answer on it", now);
+            return self.look_down(rail, now);
+        }
+        let look = (r.quiet_since + limit).max(r.ask_at);
+        if now < look {
+            return look.min(if r.state == RailState::Suspect {
+                r.quiet_since + dead
+            } else {
+                u64::MAX
+            });
+        }
+        r.ask_at = now + limit;
+        if reports {
+            self.events.push_back(Event::Ask(rail));
+        } else if r.state == RailState::Up {
+            self.suspect(rail, now);
+        }
+        now + limit
+    }
+
+    /// A token that no ping under way has.
+    pub(super) fn token(&mut self) -> u32 {
+        self.ping_token = self.ping_token.wrapping_add(1);
+        self.ping_token
+    }
+}

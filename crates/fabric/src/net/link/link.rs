@@ -1,0 +1,214 @@
+//! A link: all that goes between this process and one peer, over one or more rails.
+
+use super::bulk::{Get, Serve};
+use super::frame::{FrameError, Kind};
+use super::log::Log;
+use super::rail::{Rail, RailState};
+use super::reorder::Early;
+use super::{LinkConfig, RailNumber};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Why nothing was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PushError {
+    /// The retransmit log is at its bound: make progress, then offer it again.
+    #[error("as much as permitted waits for the peer's acknowledgement")]
+    Full,
+    /// After a bye, or after the link was lost.
+    #[error("the link is closed")]
+    Closed,
+}
+
+/// What a peer did that it must not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// A header that cannot be.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// An acknowledgement of frames never sent.
+    #[error("acknowledges frame {ack}, but the last one sent is {last}")]
+    Ack { ack: u32, last: u32 },
+    /// A sequence number further ahead than the peer may be.
+    #[error("sends frame {seq} where {expected} is expected next: further ahead than permitted")]
+    Ahead { seq: u32, expected: u32 },
+    /// A range that the transfer does not have.
+    #[error("sends or acknowledges bytes {offset} to {end} of a transfer of {len} bytes")]
+    Range { offset: u64, end: u64, len: u64 },
+    /// A ticket never given out.
+    #[error("names transfer {ticket}, which was never asked for")]
+    Ticket { ticket: u32 },
+    /// A payload that its kind cannot have.
+    #[error("a {kind:?} frame with a payload that makes no sense")]
+    Payload { kind: Kind },
+    /// A transfer in shreds.
+    #[error("sends a transfer in more than {limit} separate pieces")]
+    Shreds { limit: usize },
+}
+
+/// What the driver is asked to do, or told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Look at the rail's transport and call [`Link::on_report`].
+    Ask(RailNumber),
+    /// Close the rail's connection, it is down already as far as the link is concerned.
+    Drop { rail: RailNumber, why: &'static str },
+    /// Connect the rail (again), and give up an attempt under way. A side that only accepts ignores it.
+    Reconnect(RailNumber),
+    /// No rail has worked for too long. The link is closed.
+    Lost { rails: usize, waited_ns: u64 },
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is its turn: apply it now.
+    Deliver,
+    /// It was here before. Ignore it.
+    Duplicate,
+    /// Its turn comes later; the link has a copy. See [`Link::next_held`].
+    Held,
+    /// For the link itself.
+    Signal,
+}
+
+/// What happened on a link, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Ordered frames that were sent more than once.
+    pub frames_again: u64,
+    /// Bulk bytes that were sent more than once.
+    pub bulk_again: u64,
+    /// Frames that arrived more than once.
+    pub duplicates: u64,
+    /// Frames that arrived before their turn.
+    pub early: u64,
+    /// Times a rail was suspected.
+    pub suspicions: u64,
+    /// Times a rail went down.
+    pub downs: u64,
+}
+
+/// One peer's traffic. See the [module's documentation](super) for how it is driven.
+pub struct Link {
+    pub(super) config: LinkConfig,
+    pub(super) log: Log,
+    /// The next frame to be sent, first time or again.
+    pub(super) cursor: u32,
+    /// Frames before this one were sent at least once.
+    pub(super) high: u32,
+    /// Ordered frames received, in order and without gaps.
+    pub(super) received: u64,
+    pub(super) early: Early,
+    pub(super) rails: Vec<Rail>,
+    /// The rail of ordered frames.
+    pub(super) lead: Option<RailNumber>,
+    pub(super) serves: VecDeque<Serve>,
+    pub(super) gets: BTreeMap<u32, Get>,
+    pub(super) next_ticket: u32,
+    /// Where acknowledgements go: by the rail that was last heard.
+    pub(super) ack_rail: RailNumber,
+    pub(super) ack_owed: u64,
+    pub(super) ack_at: u64,
+    pub(super) ack_due: bool,
+    pub(super) bulk_acks: VecDeque<(u32, u64, u32)>,
+    pub(super) bulk_ack_at: u64,
+    pub(super) events: VecDeque<Event>,
+    pub(super) last_alive: u64,
+    pub(super) last_poll: u64,
+    pub(super) deadline: u64,
+    pub(super) ever_up: bool,
+    pub(super) bye_sent: bool,
+    pub(super) bye_heard: bool,
+    pub(super) lost: bool,
+    pub(super) ping_token: u32,
+    pub(super) counters: LinkCounters,
+}
+
+impl Link {
+    /// A link whose rails are all down. The first [`Link::poll`] asks for their connections.
+    ///
+    /// # Panics
+    /// With no rail, or more than 32.
+    pub fn new(config: LinkConfig, now: u64) -> Self {
+        assert!((1..=32).contains(&config.rails));
+        Self {
+            log: Log::new(config.tunables.log as usize, 0),
+            cursor: 0,
+            high: 0,
+            received: 0,
+            early: Early::default(),
+            rails: (0..config.rails).map(|_| Rail::new(now)).collect(),
+            lead: None,
+            serves: VecDeque::new(),
+            gets: BTreeMap::new(),
+            next_ticket: 0,
+            ack_rail: 0,
+            ack_owed: 0,
+            ack_at: u64::MAX,
+            ack_due: false,
+            bulk_acks: VecDeque::new(),
+            bulk_ack_at: u64::MAX,
+            events: VecDeque::new(),
+            last_alive: now,
+            last_poll: now,
+            deadline: now,
+            ever_up: false,
+            bye_sent: false,
+            bye_heard: false,
+            lost: false,
+            ping_token: 0,
+            counters: LinkCounters::default(),
+            config,
+        }
+    }
+
+    /// Whether everything pushed has been acknowledged and every transfer asked of us is complete.
+    pub fn drained(&self) -> bool {
+        self.log.len() == 0 && self.serves.is_empty()
+    }
+
+    /// Whether the peer has acknowledged what was pushed before `mark` ([`Link::mark`]).
+    pub fn acknowledged(&self, mark: u32) -> bool {
+        mark.wrapping_sub(self.log.first()) as i32 <= 0
+    }
+
+    /// A mark behind everything pushed so far.
+    pub fn mark(&self) -> u32 {
+        self.log.end()
+    }
+
+    /// Whether the peer said bye.
+    pub fn bye_heard(&self) -> bool {
+        self.bye_heard
+    }
+
+    /// Whether [`Event::Lost`] was told.
+    pub fn lost(&self) -> bool {
+        self.lost
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// Bytes of memory that frames occupy here: the log, and frames that came early.
+    pub fn memory(&self) -> usize {
+        self.log.memory() + self.early.bytes() + self.rails.iter().map(|r| r.saved.capacity()).sum::<usize>()
+    }
+
+    /// How a rail is.
+    pub fn rail_state(&self, rail: RailNumber) -> RailState {
+        self.rails[rail].state
+    }
+
+    /// The rail of ordered frames, if any works.
+    pub fn lead(&self) -> Option<RailNumber> {
+        self.lead
+    }
+
+    /// Measured speed of a rail, bytes per second, if known.
+    pub fn rail_speed(&self, rail: RailNumber, now: u64) -> Option<f64> {
+        self.rails[rail].speed.rate(now)
+    }
+}

@@ -1,0 +1,384 @@
+//! Two links and nothing between them: what goes out comes in, with every byte accounted for.
+
+use super::*;
+use crate::Priority;
+
+const MS: u64 = 1_000_000;
+
+/// Two ends and, per direction and rail, the bytes under way.
+struct Pair {
+    ends: [Link; 2],
+    wires: Vec<[Vec<u8>; 2]>,
+    now: u64,
+    delivered: [Vec<(Header, Vec<u8>)>; 2],
+    completed: [Vec<u32>; 2],
+    memory: [Vec<u8>; 2],
+}
+
+fn pair(rails: usize, reports: bool) -> Pair {
+    let config = |send_key, receive_key| LinkConfig {
+        rails,
+        send_key,
+        receive_key,
+        connect: 30_000 * MS,
+        reports,
+        tunables: LinkTunables::default(),
+    };
+    let mut pair = Pair {
+        ends: [Link::new(config(1, 2), 0), Link::new(config(2, 1), 0)],
+        wires: vec![Default::default(); rails],
+        now: 0,
+        delivered: Default::default(),
+        completed: Default::default(),
+        memory: [
+            vec![0; 1 << 20],
+            (0..1 << 20).map(|i| ((i * 31) >> 3) as u8).collect(),
+        ],
+    };
+    for rail in 0..rails {
+        pair.up(rail);
+    }
+    pair
+}
+
+impl Pair {
+    fn up(&mut self, rail: usize) {
+        self.wires[rail] = Default::default();
+        for end in &mut self.ends {
+            end.on_rail_up(rail, self.now);
+        }
+    }
+
+    /// Let `end` write at most `limit` bytes to `rail`; how many it wrote.
+    fn write(&mut self, end: usize, rail: usize, limit: usize) -> usize {
+        let mut out = Vec::new();
+        for piece in self.ends[end].next_send(rail, self.now) {
+            assert!(!piece.is_empty());
+            match piece {
+                Piece::Bytes(bytes) => out.extend_from_slice(bytes),
+                Piece::Memory { address, len } => {
+                    out.extend_from_slice(&self.memory[end][address..address + len])
+                }
+            }
+        }
+        out.truncate(limit);
+        self.ends[end].sent(rail, out.len(), self.now);
+        self.wires[rail][end].extend_from_slice(&out);
+        out.len()
+    }
+
+    /// Let the other end read whole frames from `rail`.
+    fn read(&mut self, from: usize, rail: usize) {
+        let to = 1 - from;
+        loop {
+            let wire = &self.wires[rail][from];
+            let Some(head) = wire.first_chunk::<HEADER_BYTES>() else {
+                return;
+            };
+            let link = &mut self.ends[to];
+            let header = link.parse(head).expect("an undamaged header");
+            if wire.len() < header.total() {
+                return;
+            }
+            let payload = wire[HEADER_BYTES..header.total()].to_vec();
+            self.wires[rail][from].drain(..header.total());
+            if header.kind == Kind::BulkData {
+                link.on_bulk_header(rail, &header, self.now).unwrap();
+                if let Some(at) = link.place(header.object, header.offset, header.len.into()) {
+                    self.memory[to][at..at + payload.len()].copy_from_slice(&payload);
+                }
+                self.completed[to].extend(link.on_bulk(rail, &header, self.now).unwrap());
+                continue;
+            }
+            if link.on_frame(rail, &header, &payload, self.now).unwrap() == Arrival::Deliver {
+                let mut next = Some((header, payload));
+                while let Some((header, payload)) = next {
+                    if header.kind == Kind::BulkGet {
+                        let r = GetRequest::parse(&payload).unwrap();
+                        link.serve(header.object, r.key, r.offset as usize, r.len);
+                    }
+                    self.delivered[to].push((header, payload));
+                    next = link.next_held().unwrap();
+                }
+            }
+        }
+    }
+
+    /// Everything that can move without time passing.
+    fn settle(&mut self) {
+        loop {
+            let mut moved = 0;
+            for rail in 0..self.wires.len() {
+                for end in 0..2 {
+                    moved += self.write(end, rail, usize::MAX);
+                    self.read(end, rail);
+                }
+            }
+            if moved == 0 {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now += ms * MS;
+        for end in &mut self.ends {
+            end.poll(self.now);
+        }
+    }
+}
+
+#[test]
+fn what_is_pushed_arrives_as_it_is() {
+    let mut p = pair(1, true);
+    let a = &mut p.ends[0];
+    a.push_put(7, 4096, b"hello").unwrap();
+    a.push_line(7, 128, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    a.push_word(9, 8, 77).unwrap();
+    a.push_packet(Priority::Low, b"packet").unwrap();
+    a.push_ring().unwrap();
+    a.push_control(200, 3, 5, b"control").unwrap();
+    a.push_fault(4, "a fault").unwrap();
+    a.push_put(1, 0, &vec![3; ORDERED_MAX + 1]).unwrap();
+    let mark = a.mark();
+    assert!(!a.drained() && !a.acknowledged(mark));
+    a.push_bye().unwrap();
+    assert_eq!(a.push_ring(), Err(PushError::Closed));
+    p.settle();
+    let kinds: Vec<Kind> = p.delivered[1].iter().map(|(h, _)| h.kind).collect();
+    use Kind::*;
+    assert_eq!(
+        kinds,
+        [Put, PutLine, PutWord, Packet, Ring, Control, Fault, Put, Put, Bye]
+    );
+    let (h, payload) = &p.delivered[1][0];
+    assert_eq!((h.object, h.offset, &payload[..]), (7, 4096, &b"hello"[..]));
+    let (h, payload) = &p.delivered[1][1];
+    assert_eq!(
+        (h.offset, payload[0..9].to_vec()),
+        (128, vec![1, 0, 0, 0, 0, 0, 0, 0, 2])
+    );
+    assert_eq!(p.delivered[1][3].0.flags, Priority::Low as u8);
+    assert_eq!((p.delivered[1][5].0.flags, p.delivered[1][5].0.offset), (200, 5));
+    assert_eq!(p.delivered[1][8].0.offset, ORDERED_MAX as u64);
+    assert!(p.ends[1].bye_heard());
+    p.pass(10);
+    p.settle();
+    assert!(p.ends[0].drained() && p.ends[0].acknowledged(mark));
+}
+
+#[test]
+fn a_byte_at_a_time_is_as_good() {
+    let mut p = pair(2, true);
+    for i in 0..20u32 {
+        p.ends[0]
+            .push_put(i, 0, &vec![i as u8; 50 * i as usize + 1])
+            .unwrap();
+        p.ends[1].push_word(i, 0, i.into()).unwrap();
+        // Acknowledged while the next one is half written.
+        for _ in 0..300 {
+            for rail in 0..2 {
+                p.write(0, rail, 1);
+                p.write(1, rail, 3);
+                p.read(0, rail);
+                p.read(1, rail);
+            }
+        }
+        p.pass(6);
+    }
+    p.settle();
+    for end in 0..2 {
+        let seen: Vec<u32> = p.delivered[end].iter().map(|(h, _)| h.object).collect();
+        assert_eq!(seen, (0..20).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn bulk_data_come_from_memory_to_memory() {
+    for rails in 1..4 {
+        let mut p = pair(rails, true);
+        let ticket = p.ends[0].push_get(5, 1000, 0, 900_000).unwrap();
+        p.settle();
+        assert_eq!(p.completed[0], [ticket]);
+        assert!(p.memory[0][..900_000] == p.memory[1][1000..901_000]);
+        assert_eq!(p.ends[0].place(ticket, 0, 1), None);
+        p.pass(10);
+        p.settle();
+        assert!(p.ends[1].drained() && p.ends[0].drained());
+    }
+}
+
+#[test]
+fn a_refusal_comes_back_with_its_reason() {
+    let mut p = pair(1, true);
+    let ticket = p.ends[0].push_get(5, 0, 0, 10).unwrap();
+    p.ends[1].refuse(ticket, Refusal::NoSuchKey);
+    p.write(1, 0, usize::MAX);
+    p.read(1, 0);
+    let (header, _) = &p.delivered[0][0];
+    assert_eq!(
+        (header.object, header.refusal()),
+        (ticket, Some(Refusal::NoSuchKey))
+    );
+    assert_eq!(p.ends[0].place(ticket, 0, 1), None);
+}
+
+#[test]
+fn withdrawn_memory_is_not_read_and_what_replaces_it_not_believed() {
+    let mut p = pair(1, true);
+    let ticket = p.ends[0].push_get(5, 0, 0, 900_000).unwrap();
+    p.write(0, 0, usize::MAX);
+    p.read(0, 0);
+    p.write(1, 0, 100_000);
+    p.ends[1].withdraw(5, p.now);
+    let drops = |e: &Event| matches!(e, Event::Drop { rail: 0, .. });
+    assert!(p.ends[1].next_event().as_ref().is_some_and(drops));
+    assert!(p.ends[1].next_send(0, p.now).is_empty());
+    p.up(0);
+    p.settle();
+    assert_eq!(p.completed[0], []);
+    let (header, _) = p.delivered[0].last().unwrap();
+    assert_eq!(
+        (header.object, header.refusal()),
+        (ticket, Some(Refusal::Withdrawn))
+    );
+}
+
+#[test]
+fn a_rail_that_breaks_loses_doubles_and_reorders_nothing() {
+    let mut p = pair(1, true);
+    let (mut pushed, mut ticket) = (0u64, 0);
+    for round in 0..50 {
+        if round % 10 == 3 {
+            ticket = p.ends[0].push_get(1, round, 0, 300_000).unwrap();
+        }
+        for _ in 0..5 {
+            p.ends[0].push_word(0, 0, pushed).unwrap();
+            p.ends[1].push_word(0, 0, pushed).unwrap();
+            pushed += 1;
+        }
+        p.write(0, 0, 61 * round as usize);
+        p.read(0, 0);
+        p.write(1, 0, 997 * round as usize);
+        p.read(1, 0);
+        if round % 3 == 0 {
+            p.up(0);
+        }
+    }
+    p.settle();
+    for end in 0..2 {
+        let words: Vec<u64> = p.delivered[end]
+            .iter()
+            .filter(|(h, _)| h.kind == Kind::PutWord)
+            .map(|(_, w)| u64::from_ne_bytes(w[..].try_into().unwrap()))
+            .collect();
+        assert_eq!(words, (0..pushed).collect::<Vec<_>>());
+    }
+    assert_eq!(p.completed[0].len(), 5);
+    assert_eq!(*p.completed[0].last().unwrap(), ticket);
+    assert!(p.memory[0][..300_000] == p.memory[1][43..300_043]);
+    assert!(p.ends[0].counters().frames_again > 0);
+}
+
+#[test]
+fn a_full_log_says_so_and_recovers() {
+    let mut p = pair(1, true);
+    let block = vec![1; 32 << 10];
+    let mut pushed = 0;
+    while p.ends[0].push_put(0, 0, &block) == Ok(()) {
+        pushed += 1;
+    }
+    assert!(pushed > 100);
+    assert!(p.ends[0].memory() <= LinkTunables::default().log as usize);
+    assert_eq!(p.ends[0].push_put(0, 0, &vec![0; 200_000]), Err(PushError::Full));
+    p.settle();
+    p.pass(10);
+    p.settle();
+    p.ends[0].push_put(0, 0, &vec![0; 200_000]).unwrap();
+    p.settle();
+    assert_eq!(p.delivered[1].len(), pushed + 4);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let mut p = pair(1, true);
+    let now = p.now;
+    let link = &mut p.ends[0];
+    let ack = Header {
+        ack: 5,
+        ..Header::new(Kind::Ack)
+    };
+    assert!(matches!(
+        link.on_frame(0, &ack, &[], now),
+        Err(LinkError::Ack { ack: 5, .. })
+    ));
+    let data = Header {
+        object: 9,
+        len: 4,
+        ..Header::new(Kind::BulkData)
+    };
+    assert!(matches!(
+        link.on_bulk_header(0, &data, now),
+        Err(LinkError::Ticket { ticket: 9 })
+    ));
+    let ticket = link.push_get(1, 0, 0, 100).unwrap();
+    let data = Header {
+        object: ticket,
+        len: 4,
+        offset: 97,
+        ..Header::new(Kind::BulkData)
+    };
+    assert!(matches!(
+        link.on_bulk_header(0, &data, now),
+        Err(LinkError::Range { end: 101, .. })
+    ));
+    assert_eq!(link.place(ticket, 97, 4), None);
+    assert_eq!(link.place(ticket, u64::MAX, 4), None);
+    link.serve(3, 1, 0, 50);
+    let acked = Header {
+        object: 3,
+        offset: 40,
+        seq: 11,
+        ..Header::new(Kind::BulkAck)
+    };
+    assert!(matches!(
+        link.on_frame(0, &acked, &[], now),
+        Err(LinkError::Range { end: 51, len: 50, .. })
+    ));
+    let get = Header {
+        len: 24,
+        ..Header::new(Kind::BulkGet)
+    };
+    assert!(matches!(
+        link.on_frame(0, &get, &[0; 24], now),
+        Err(LinkError::Payload { .. })
+    ));
+}
+
+#[test]
+fn connections_are_asked_for_and_given_up() {
+    let config = LinkConfig {
+        rails: 2,
+        send_key: 0,
+        receive_key: 0,
+        connect: 30_000 * MS,
+        reports: true,
+        tunables: LinkTunables::default(),
+    };
+    let mut link = Link::new(config, 0);
+    let mut asked = [0; 2];
+    let mut lost = None;
+    for ms in 0..100_000 {
+        link.poll(ms * MS);
+        while let Some(event) = link.next_event() {
+            match event {
+                Event::Reconnect(rail) => asked[rail] += 1,
+                Event::Lost { rails: 2, waited_ns } => lost = Some((ms, waited_ns / MS)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(lost, Some((30_000, 30_000)));
+    assert!(asked[0] > 10 && asked[0] < 500 && asked[0] == asked[1]);
+    assert_eq!(link.push_ring(), Err(PushError::Closed));
+}

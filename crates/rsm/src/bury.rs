@@ -1,0 +1,48 @@
+//! Receivers that end before they have taken what was posted to them.
+//!
+//! Cost class: *queued path*, for the idle moment; a system call now and then while a receiver takes nothing.
+
+use crate::postbox::Postboxes;
+use farpost_fabric::{Fabric, FabricError, Fault, Peer};
+
+/// Audits without an ack after which the receiver is looked for, and again: a look is a system call or two.
+const AUDITS_BEFORE_LOOK: u32 = 16;
+
+impl<F: Fabric> Postboxes<F> {
+    /// Find receivers that have ended and will not take what was posted. Nobody reads the blocks that were under
+    /// way to them: they are free again. True: one was found, and a fault names it.
+    pub(crate) fn bury_ended(&mut self) -> bool {
+        let mut found = false;
+        for index in 0..self.tx.len() {
+            let peer = Peer(index as u32);
+            self.refresh(peer);
+            let Some(tx) = self.tx[index].as_deref_mut() else {
+                continue;
+            };
+            if tx.head == tx.acked || tx.dead && tx.blocks.is_empty() {
+                continue;
+            }
+            let (audits, acked) = tx.idle;
+            if acked != tx.acked || audits + 1 < AUDITS_BEFORE_LOOK {
+                let audits = if acked == tx.acked { audits + 1 } else { 0 };
+                tx.idle = (audits, tx.acked);
+                continue;
+            }
+            tx.idle.0 = 0;
+            if !self.fabric.has_ended(peer) {
+                continue;
+            }
+            if let Some(pool) = &mut self.pools[tx.home] {
+                tx.blocks.drain(..).for_each(|(_, block)| pool.give(block));
+            }
+            if !tx.dead {
+                tx.die();
+                let why = "its process has ended, and has not taken what was sent to it".into();
+                let error = FabricError::PeerDead { peer, why };
+                self.fabric.record_fault(Fault { peer, error });
+                found = true;
+            }
+        }
+        found
+    }
+}
