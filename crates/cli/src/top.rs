@@ -70,6 +70,12 @@ fn state(state: RankState) -> &'static str {
     }
 }
 
+/// The ranks on this host that have been started. A memory has room for all ranks of its job, on whatever host; looking
+/// at the rooms of others would make them cost memory.
+fn here(job: &JobMemory) -> impl Iterator<Item = u32> {
+    (0..job.layout().ranks).filter(|rank| job.pid(*rank) != 0)
+}
+
 fn as_table(job: &JobMemory, watch: &Watch) -> String {
     let mut t = String::new();
     let (ranks, launcher) = (job.layout().ranks, job.launcher());
@@ -82,7 +88,7 @@ fn as_table(job: &JobMemory, watch: &Watch) -> String {
         "{:>5} {:>8} {:>9} {:>12} {:>10} {:>12} {:>10} {:>10} {:>8} {:>7}",
         "rank", "process", "state", "sent", "MB", "received", "MB", "bulk MB", "stalls", "faults"
     );
-    for rank in 0..ranks {
+    for rank in here(job) {
         let n = |counter| watch.total(Peer(rank), counter);
         let mb = |counter| n(counter) as f64 / 1e6;
         let _ = writeln!(
@@ -103,7 +109,7 @@ fn as_table(job: &JobMemory, watch: &Watch) -> String {
 }
 
 fn as_json(job: &JobMemory, watch: &Watch) -> String {
-    let ranks: Vec<_> = (0..job.layout().ranks)
+    let ranks: Vec<_> = here(job)
         .map(|rank| {
             let n = |counter| watch.total(Peer(rank), counter);
             json!({ "rank": rank, "pid": job.pid(rank), "state": state(job.state(rank)),

@@ -38,7 +38,7 @@ pub enum JobError {
     },
     /// A launcher Farpost does not speak with started more than one process.
     #[error(
-        "started by {launcher} with {size} ({evidence}), which Farpost cannot join yet; start the program with Farpost's mpiexec, or with a launcher that serves PMI-1 or PMI-2 (MPICH's mpiexec.hydra, srun --mpi=pmi2)"
+        "started by {launcher} with {size} ({evidence}), which offers none of the ways to join a job that Farpost knows; start the program with Farpost's mpiexec, mpiexec.hydra (PMI-1), prterun or mpirun (PMIx), or srun --mpi=pmi2 or --mpi=pmix"
     )]
     ForeignLauncher {
         /// The launcher, as people call it.

@@ -1,5 +1,6 @@
-//! Evidence that some other launcher started this process as one of several. Running such processes as jobs
-//! of one would give wrong results without a word, so it is an error.
+//! Evidence that some other launcher started this process as one of several, looked for when it left none of the ways to
+//! join its job that Farpost knows (PMI on a descriptor, PMIx). Running such processes as jobs of one would give wrong results
+//! without a word, so it is an error.
 
 use crate::JobError;
 

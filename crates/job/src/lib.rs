@@ -1,11 +1,15 @@
 //! The job: which processes exist, how to reach them, a key-value exchange, a fence. Knows no fabric and no MPI.
 //!
-//! A process finds its job in one of three ways, tried in this order:
+//! A process finds its job in one of these ways, tried in this order:
 //!
 //! 1. Farpost's launcher left a memory file open ([`JOB_FD`]) that holds everything.
-//! 2. A PMI-1 server (MPICH's Hydra and others) is on the other end of an inherited descriptor; the ranks of each host
-//!    make a memory file of the same form among themselves.
-//! 3. Neither: a job of one, unless there is evidence of a launcher that started several; that is an error.
+//! 2. A PMI-1 or PMI-2 server (MPICH's Hydra, Slurm and others) is on the other end of an inherited descriptor, `PMI_FD`.
+//! 3. A PMIx server (PRRTE, Slurm) is told of by `PMIX_NAMESPACE` and `PMIX_RANK`; its library is loaded.
+//! 4. None: a job of one, unless there is evidence of a launcher that started several; that is an error.
+//!
+//! In 2 and 3 the ranks of each host make a memory file of the same form among themselves, and ranks of several hosts exchange
+//! what they publish through the launcher's key-value store. Joining costs one fence of the launcher's, and every step has
+//! a deadline.
 //!
 //! Cost class: set-up path. Nothing here is called per message.
 
@@ -26,6 +30,7 @@ mod secret;
 mod stdio;
 pub mod watch;
 
+pub use channel::pmix::PMIX_LIBRARY;
 pub use deadline::JobTunables;
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState};
@@ -48,7 +53,7 @@ pub const RANK: &str = "FARPOST_RANK";
 /// Variable: the number of ranks (for scripts; the job memory is what counts).
 pub const SIZE: &str = "FARPOST_SIZE";
 /// All variables the launcher sets that begin with `FARPOST_`. None of them is a tunable.
-pub const VARIABLES: &[&str] = &[JOB_FD, JOB_ID, RANK, SIZE, SECRET_FD, SECRET_FILE];
+pub const VARIABLES: &[&str] = &[JOB_FD, JOB_ID, RANK, SIZE, SECRET_FD, SECRET_FILE, PMIX_LIBRARY];
 
 /// A shared memory region for the fabric, zero-filled at the start of the job and sparse: pages cost nothing until touched.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +79,8 @@ pub enum Origin {
     Pmi1,
     /// Started by a launcher that serves PMI-2.
     Pmi2,
+    /// Started by a launcher that serves PMIx.
+    Pmix,
     /// Started on its own.
     Alone,
 }

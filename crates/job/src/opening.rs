@@ -2,7 +2,7 @@
 
 use crate::card::{self, Card, Identity, Pass};
 use crate::channel::wire::Wire;
-use crate::channel::{Channel, Launched, pmi1, pmi2};
+use crate::channel::{Channel, Launched, pmi1, pmi2, pmix};
 use crate::deadline::JobTunables;
 use crate::hosts::HostMap;
 use crate::memory::{JobMemory, NewJob};
@@ -62,6 +62,8 @@ impl Opening {
             )
         } else if let Some(fd) = env("PMI_FD") {
             pmi(env, &fd, &tunables)?
+        } else if env("PMIX_RANK").is_some() && env("PMIX_NAMESPACE").is_some() {
+            pmix_or_alone(env, &tunables)?
         } else {
             foreign::check(env)?;
             alone()?
@@ -389,6 +391,22 @@ fn pmi(
         (pmi1::join(wire, rank, size)?, Origin::Pmi1)
     };
     Ok((rank, size, Place::Launched(launched, origin, Vec::new())))
+}
+
+fn pmix_or_alone(
+    env: &impl Fn(&str) -> Option<String>,
+    tunables: &JobTunables,
+) -> Result<(u32, u32, Place), JobError> {
+    match pmix::join(env, tunables.limit()) {
+        Ok(launched) => Ok((
+            launched.rank,
+            launched.size,
+            Place::Launched(launched, Origin::Pmix, Vec::new()),
+        )),
+        // A single process does not need its launcher.
+        Err(_) if foreign::check(env).is_ok() => alone(),
+        Err(error) => Err(error),
+    }
 }
 
 /// The memory Farpost's launcher left open, and the rank.

@@ -3,6 +3,7 @@
 
 pub(crate) mod pmi1;
 pub(crate) mod pmi2;
+pub(crate) mod pmix;
 pub(crate) mod text;
 pub(crate) mod wire;
 
