@@ -125,7 +125,8 @@ impl Handshake {
         }
     }
 
-    /// How many bytes may be read now.
+    /// How many bytes may be read now. 0: none, feed nothing; so it is at the start of [`Handshake::initiator`], where
+    /// reading would wait for an answer to what was never sent.
     pub fn wants(&self) -> usize {
         self.need - self.have
     }

@@ -189,6 +189,9 @@ fn the_kernel_is_asked_without_a_packet() {
     }
 }
 
+/// Kind, speed, and network, host and prefix of each address.
+type Drawn = (u8, u32, Vec<(u8, u8, u8)>);
+
 prop_compose! {
     fn any_card()(
         namespace in 0u64..3,
@@ -197,7 +200,7 @@ prop_compose! {
             0..5,
         ),
     ) -> Card {
-        let listed = |(n, (class, speed, addresses)): (usize, (u8, u32, Vec<(u8, u8, u8)>))| Listed {
+        let listed = |(n, (class, speed, addresses)): (usize, Drawn)| Listed {
             name: format!("if{n}"),
             class: [Class::Network, Class::Network, Class::Virtual][usize::from(class)],
             speed,
