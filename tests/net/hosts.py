@@ -2,8 +2,7 @@
 """Several emulated hosts on one Linux machine, made of namespaces, with networks between them that can be broken.
 
 Every host has a network, a UTS (host name), an IPC, a mount and a pid namespace of its own, and with them its own
-/dev/shm, /proc, /etc/hosts and, if asked, its own /tmp: nothing but the network, the rest of the file system and the
-processors is shared. Hosts are called h1, h2, ...; rail r is a network of its own:
+/dev/shm, /proc, /etc/hosts and /tmp: nothing but the network, the rest of the file system and the processors is shared. Hosts are called h1, h2, ...; rail r is a network of its own:
 
     rail 0: 10.77.0.I, device r0        rail 1: 10.78.0.I, device r1      ...
     names:  hI and hI-r0 on rail 0;     hI-r1 on rail 1
@@ -17,7 +16,7 @@ number of sets may be up at once. Everything goes away with the process that mad
 
 For people:
 
-    hosts.py up N [--rails R] [--direct] [--pin] [--mtu M] [--private-tmp]    make a set; prints its directory
+    hosts.py up N [--rails R] [--direct] [--pin] [--mtu M] [--shared-tmp] [--share DIR]    make a set; prints its directory
     hosts.py run HOST COMMAND...       run a command in a host (its environment and directory are the caller's)
     hosts.py ps [HOST]                 processes
     hosts.py cut|mend HOST RAIL        carrier of a cable, as if it were pulled
@@ -158,13 +157,14 @@ class Hosts:
     rails        networks, each reaching every host
     direct       two hosts joined by veth pairs without a bridge (shorter way; for measurements)
     pin          host i keeps to processor (i - 1) modulo their number
-    private_tmp  every host has its own empty /tmp, in which only the project, `share` and the set's directory are seen
+    private_tmp  every host has its own /tmp, empty but for the project, `share` and the set's directory if these lie there.
+                 (With a common one, launchers that name files by process number collide: hosts count processes alike.)
     stays        the set outlives this process, until `down`
     user         use a user namespace even as root (to test that)
     """
 
     def __init__(
-        self, count, rails=1, *, direct=False, pin=False, mtu=1500, private_tmp=False, share=(), stays=False, user=False
+        self, count, rails=1, *, direct=False, pin=False, mtu=1500, private_tmp=True, share=(), stays=False, user=False
     ):
         if not 1 <= count <= 200 or not 1 <= rails <= 8:
             raise ValueError("1 to 200 hosts and 1 to 8 rails")
@@ -519,7 +519,8 @@ def main():
     up.add_argument("count", type=int)
     up.add_argument("--rails", type=int, default=1)
     up.add_argument("--mtu", type=int, default=1500)
-    for switch in ("direct", "pin", "private-tmp", "user"):
+    up.add_argument("--share", action="append", default=[], metavar="DIR", help="a directory below /tmp that hosts see")
+    for switch in ("direct", "pin", "shared-tmp", "user"):
         up.add_argument(f"--{switch}", action="store_true")
     run = commands.add_parser("run")
     run.add_argument("host")
@@ -539,8 +540,8 @@ def main():
     args = parser.parse_args()
 
     if args.command == "up":
-        options = dict(direct=args.direct, pin=args.pin, mtu=args.mtu, private_tmp=args.private_tmp, user=args.user)
-        hosts = Hosts(args.count, args.rails, stays=True, **options)
+        options = dict(direct=args.direct, pin=args.pin, mtu=args.mtu, private_tmp=not args.shared_tmp, user=args.user)
+        hosts = Hosts(args.count, args.rails, stays=True, share=args.share, **options)
         print(hosts.directory)
         return 0
     if args.command == "down" and args.all:

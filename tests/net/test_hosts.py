@@ -72,7 +72,7 @@ class Base(unittest.TestCase):
 
 class Separate(Base):
     def test_names_memory_processes_and_devices_are_a_host_s_own(self):
-        hosts = self.make(3, 2, private_tmp=True)
+        hosts = self.make(3, 2)
         for i, name in enumerate(hosts.names, 1):
             self.assertEqual(hosts.run(name, ["hostname"]).out, f"{name}\n")
             self.assertEqual(sorted(hosts.run(name, ["ls", "/sys/class/net"]).out.split()), ["lo", "r0", "r1"])
@@ -232,7 +232,7 @@ class Gone(Base):
             import os, signal, sys, time
             sys.path.insert(0, {HERE!r})
             from hosts import Hosts
-            with Hosts(2, private_tmp=True) as hosts:
+            with Hosts(2) as hosts:
                 p = hosts.start("h2", ["sh", "-c", "setsid sleep 87654.5 & sleep 87654.5"], hold=False)
                 while len(hosts.processes("h2")) < 3: time.sleep(0.01)
                 print(hosts.directory, flush=True)

@@ -39,6 +39,8 @@ pub struct ParsedMap {
     pub cores_per_rank: Option<u32>,
     /// `ppr:n:node`
     pub per_node: Option<u32>,
+    /// `node`: with several hosts, consecutive ranks are on different ones.
+    pub cyclic: bool,
 }
 
 impl Bind {
@@ -80,7 +82,8 @@ impl Map {
             words.next();
             per_node = Some(words.next()?.parse::<u32>().ok().filter(|n| *n > 0)?);
         }
-        let map = match words.next()? {
+        let first = words.next()?;
+        let map = match first {
             "core" | "hwthread" | "slot" | "node" | "board" | "machine" | "seq" => Map::Core,
             "socket" | "package" | "l3cache" => Map::Socket,
             "numa" => Map::Numa,
@@ -107,6 +110,7 @@ impl Map {
             map,
             cores_per_rank,
             per_node,
+            cyclic: first == "node" && per_node.is_none(),
         })
     }
 }

@@ -28,7 +28,8 @@ pub struct Rules {
 
 /// Variables by which launchers, ours included, tell a process its place in a job. A job inside a job must not
 /// see the outer one's.
-fn is_from_a_launcher(name: &[u8]) -> bool {
+pub fn is_from_a_launcher(name: &OsStr) -> bool {
+    let name = name.as_bytes();
     const NAMES: &[&[u8]] = &[
         b"MPI_LOCALRANKID",
         b"MPI_LOCALNRANKS",
@@ -52,6 +53,12 @@ fn is_from_a_launcher(name: &[u8]) -> bool {
         || farpost_job::VARIABLES.iter().any(|v| v.as_bytes() == name)
 }
 
+/// May another launcher see this variable of ours? Its own settings, yes; an outer job's, no.
+pub fn passes_to_engine(name: &OsStr) -> bool {
+    const SETTINGS: &[&[u8]] = &[b"HYDRA_", b"PMIX_MCA_", b"PMIX_PREFIX"];
+    !is_from_a_launcher(name) || SETTINGS.iter().any(|s| name.as_bytes().starts_with(s))
+}
+
 /// Variables that are the same for all ranks of an app.
 pub fn for_app(
     own: impl Iterator<Item = (OsString, OsString)>,
@@ -60,7 +67,7 @@ pub fn for_app(
 ) -> BTreeMap<OsString, OsString> {
     let base = app.base.as_ref().or(job.base.as_ref()).unwrap_or(&Base::All);
     let passes = |name: &OsStr| match base {
-        _ if is_from_a_launcher(name.as_bytes()) => false,
+        _ if is_from_a_launcher(name) => false,
         Base::All => true,
         Base::Nothing => false,
         Base::List(names) => names.iter().any(|n| n == name),

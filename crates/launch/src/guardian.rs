@@ -5,7 +5,7 @@
 use crate::descendants;
 use crate::options::{Files, Options};
 use crate::plumbing::Plumbing;
-use crate::report::{End, Failure, judge, signal_name};
+use crate::report::{End, Failure, judge, judge_engine, signal_name};
 use crate::spawn::{self, REPORT_LEN, Start, Strings};
 use crate::sys::{self, Waited};
 use farpost_job::{JobMemory, RankState};
@@ -18,6 +18,10 @@ use std::time::{Duration, Instant};
 
 /// From asking the ranks to end to killing them.
 const GRACE: Duration = Duration::from_millis(500);
+/// The same for another launcher, which has to end ranks elsewhere first.
+const ENGINE_GRACE: Duration = Duration::from_secs(5);
+/// The same when the user is impatient.
+const IMPATIENCE: Duration = Duration::from_secs(1);
 /// mpiexec's exit code when `--timeout` ended the job.
 pub const TIMEOUT_CODE: i32 = 124;
 /// On the control pipe: kill everything now. Other bytes are signals to forward.
@@ -46,6 +50,8 @@ pub struct Plan {
     /// For each rank, the hardware threads it is bound to; empty: all.
     pub cpus: Vec<Vec<usize>>,
     pub host: String,
+    /// The only "rank" is another launcher, of this name.
+    pub engine: Option<&'static str>,
     /// Standard input of each rank; `None`: mpiexec's own.
     pub stdin: Vec<Option<OwnedFd>>,
     /// Signals blocked when mpiexec was started.
@@ -145,6 +151,11 @@ impl<'a> Guardian<'a> {
                     CONTROL => {
                         if !self.control(control) {
                             // The front process is gone; nobody is left to report to.
+                            if self.plan.engine.is_some() {
+                                self.end_ranks();
+                                self.io.epoll.remove(control.as_fd());
+                                continue;
+                            }
                             descendants::kill_all();
                             return 1;
                         }
@@ -166,7 +177,8 @@ impl<'a> Guardian<'a> {
         let file_limit = sys::raise_file_limit();
         let null = File::open("/dev/null").ok();
         let size = plan.app_of.len() as u32;
-        let job_fd = plan.memory.fd().as_raw_fd();
+        // Another launcher's ranks have a job memory of their own; no descriptor has this number.
+        let job_fd = plan.engine.map_or(plan.memory.fd().as_raw_fd(), |_| -1);
         let job_id = plan.memory.id();
         let mut files: HashMap<PathBuf, OwnedFd> = HashMap::new();
         for rank in 0..size {
@@ -174,8 +186,10 @@ impl<'a> Guardian<'a> {
             let app = &plan.apps[number as usize];
             plan.memory.set_appnum(rank, number);
             let mut variables = app.variables.clone();
-            for (name, value) in crate::environment::for_rank(rank, size, job_fd, &job_id) {
-                variables.push(crate::environment::c_pair(name.as_ref(), value.as_ref()));
+            if plan.engine.is_none() {
+                for (name, value) in crate::environment::for_rank(rank, size, job_fd, &job_id) {
+                    variables.push(crate::environment::c_pair(name.as_ref(), value.as_ref()));
+                }
             }
             let mut writers: Vec<OwnedFd> = Vec::new();
             let stdio = match self.outputs(rank, &mut files, &mut writers) {
@@ -212,10 +226,10 @@ impl<'a> Guardian<'a> {
                     self.ranks.push(Rank { pid, end: None });
                     if plan.options.verbose {
                         let file = app.file.to_string_lossy().into_owned();
-                        self.say(&format!(
-                            "rank {rank} on host {} is process {pid}: {file}",
-                            plan.host
-                        ));
+                        self.say(&match plan.engine {
+                            Some(engine) => format!("{engine} is process {pid}"),
+                            None => format!("rank {rank} on host {} is process {pid}: {file}", plan.host),
+                        });
                     }
                 }
                 Err(e) => return self.cannot_start(rank, size, format!("could not start a process: {e}")),
@@ -308,6 +322,10 @@ impl<'a> Guardian<'a> {
             Ok(n) => {
                 for byte in &bytes[..n] {
                     match *byte {
+                        KILL_NOW if self.plan.engine.is_some() => {
+                            self.end_ranks();
+                            self.kill_at = Some(Instant::now() + IMPATIENCE);
+                        }
                         KILL_NOW => self.kill_all(),
                         signal => self.signal_ranks(i32::from(signal)),
                     }
@@ -320,8 +338,8 @@ impl<'a> Guardian<'a> {
 
     fn signal_ranks(&self, signal: i32) {
         for rank in self.ranks.iter().filter(|r| r.end.is_none()) {
-            // The rank may have left the group it was given.
-            if !sys::kill(-rank.pid, signal) {
+            // The rank may have left the group it was given. Another launcher tells its own helpers itself.
+            if self.plan.engine.is_some() || !sys::kill(-rank.pid, signal) {
                 sys::kill(rank.pid, signal);
             }
         }
@@ -332,7 +350,8 @@ impl<'a> Guardian<'a> {
         if self.kill_at.is_none() {
             self.signal_ranks(libc::SIGTERM);
             self.signal_ranks(libc::SIGCONT);
-            self.kill_at = Some(Instant::now() + GRACE);
+            let grace = self.plan.engine.map_or(GRACE, |_| ENGINE_GRACE);
+            self.kill_at = Some(Instant::now() + grace);
         }
     }
 
@@ -362,7 +381,11 @@ impl<'a> Guardian<'a> {
                     End::Exit(code) => format!("exited with code {code}"),
                     End::Signal(signal) => format!("was killed by {}", signal_name(signal)),
                 };
-                self.say(&format!("rank {rank} {how}"));
+                let who = match self.plan.engine {
+                    Some(engine) => engine.to_owned(),
+                    None => format!("rank {rank}"),
+                };
+                self.say(&format!("{who} {how}"));
             }
             if self.first.as_ref().is_none_or(|f| !f.ends_job) {
                 failures.extend(self.judge(rank, end));
@@ -400,6 +423,9 @@ impl<'a> Guardian<'a> {
                 });
             }
         }
+        if self.plan.engine.is_some() {
+            return judge_engine(end);
+        }
         let memory = &self.plan.memory;
         judge(rank, end, memory.state(rank), || memory.abort_reason(rank))
     }
@@ -413,8 +439,13 @@ impl<'a> Guardian<'a> {
         } else {
             ""
         };
-        // Of failures that let the job go on, one is told.
-        if !self.plan.options.quiet && (failure.ends_job || self.first.is_none()) {
+        // Of failures that let the job go on, one is told; of a launcher's, those that it cannot tell itself.
+        let told = self.plan.options.quiet || !failure.ends_job && self.first.is_some();
+        if let Some(engine) = self.plan.engine {
+            if !failure.what.is_empty() {
+                self.say(&format!("{engine} {}", failure.what));
+            }
+        } else if !told {
             self.say(&format!(
                 "rank {} on host {} {}{end}",
                 failure.rank, self.plan.host, failure.what

@@ -3,7 +3,7 @@
 pub const TEXT: &str = "\
 usage: mpiexec [options] PROGRAM [arguments] [: [options] PROGRAM [arguments] ...]
 
-Starts the ranks of a job on this host and stays until they have ended. Options may be written as for MPICH's or
+Starts the ranks of a job and stays until they have ended. Options may be written as for MPICH's or
 Open MPI's launchers, with one dash or two, with '=' or a space before the value.
 
 What to run
@@ -12,8 +12,15 @@ What to run
   -configfile FILE         programs from a file, one per line, # begins a comment
   -wdir DIR, -wd, --chdir  where the program runs
   -path DIRS               where to look for the program before PATH
-  -host NAMES, -H          accepted for this host; likewise -hostfile FILE, -f, -machinefile
-  -ppn N, -npernode N      ranks per host, if -n is not given
+
+Several hosts
+  -host A,B:2, -H          hosts, with the ranks each takes before the next one does (default 1; all full: once more)
+  -hostfile FILE, -f       the same from a file, one host per line, as A:2 or A slots=2; -machinefile likewise
+  -ppn N, -npernode N      ranks per host
+  --launcher WHAT          what starts ranks elsewhere: srun, prterun, hydra, or a path; local: nothing (FARPOST_LAUNCHER).
+                           Default: srun inside a Slurm allocation, else prterun, else mpiexec.hydra
+  --rsh-agent COMMAND      used in place of ssh to reach other hosts (FARPOST_RSH); -launcher-exec likewise
+  -iface NAME              network interface of that launcher's own connections
 
 Environment
   -env NAME VALUE          set for the next program; -genv for all programs
@@ -37,7 +44,7 @@ Input and output
 
 Other
   --timeout S              end the job after S seconds, exit code 124 (also MPIEXEC_TIMEOUT=S)
-  -v, -q                   say what is done; do not say how ranks failed
+  -v, -q                   say what is done; do not say which launcher is used and how ranks failed
   --version, --help
   --oversubscribe, --allow-run-as-root, --rank-by, ...   accepted, not needed
   --mca NAME VALUE         accepted, without effect

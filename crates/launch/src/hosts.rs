@@ -1,50 +1,116 @@
-//! Names of hosts. For now all ranks run on this host; its names and addresses are accepted, others refused.
-//! No name is resolved: that could take seconds, and this host knows its own names.
+//! Names of hosts: host lists and host files in Hydra's and Open MPI's styles, and which of the names mean this host.
+//! Nothing is resolved to tell that: it could take seconds, and this host knows its own names and addresses.
 
 use crate::Refusal;
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-/// Accept `name`, `name:slots`, an address, if it is this host.
-///
-/// # Errors
-/// It is another host.
-pub fn check(text: &str) -> Result<(), Refusal> {
-    if is_here(text) {
-        return Ok(());
-    }
-    Err(Refusal::usage(format!(
-        "host {text} is not this host ({}): jobs across hosts come in a later version; for now all ranks run here",
-        farpost_job::host_name()
-    )))
+/// A host as it was named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Name or address.
+    pub name: String,
+    /// How many ranks it takes before the next one gets some; `None`: not said.
+    pub slots: Option<u32>,
 }
 
-/// Check every host in a file: one per line, `#` begins a comment, more words (`slots=4`) are not needed.
+/// Read `name`, `name:slots`, an address (`[::1]:slots` with slots). `place` says where it stands, for errors.
 ///
 /// # Errors
-/// The file cannot be read, or names another host.
-pub fn check_file(name: &OsStr) -> Result<(), Refusal> {
+/// It cannot be a host, or its slots are not a number above zero.
+pub fn parse(text: &str, place: &str) -> Result<Host, Refusal> {
+    let bad = |why: &str| Err(Refusal::usage(format!("{place}: host '{text}': {why}")));
+    // An address with colons is one whole unless brackets say where it ends.
+    if let Ok(IpAddr::V6(address)) = text.trim_matches(['[', ']']).parse() {
+        return Ok(Host {
+            name: address.to_string(),
+            slots: None,
+        });
+    }
+    let (name, slots) = match text.rsplit_once(':') {
+        Some((name, slots)) => (name.trim_matches(['[', ']']), Some(slots)),
+        None => (text, None),
+    };
+    if name.is_empty() {
+        return bad("the name is empty");
+    }
+    if name.contains('@') {
+        return bad(
+            "user names are not taken here; the remote shell's configuration is the place (for ssh: ~/.ssh/config)",
+        );
+    }
+    let is_name = |n: &str| {
+        n.bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            && !n.starts_with(['-', '.'])
+            && n.len() <= 255
+    };
+    if !is_name(name) && name.parse::<Ipv6Addr>().is_err() {
+        return bad("not a name of a host, which has letters, digits, '-', '_' and '.'");
+    }
+    // Digits and dots are meant to be an address.
+    if name.bytes().all(|b| b.is_ascii_digit() || b == b'.') && name.parse::<Ipv4Addr>().is_err() {
+        return bad("neither a name nor an address");
+    }
+    Ok(Host {
+        name: name.to_owned(),
+        slots: slots.map(|s| parse_slots(s, text, place)).transpose()?,
+    })
+}
+
+fn parse_slots(number: &str, text: &str, place: &str) -> Result<u32, Refusal> {
+    let max = farpost_job::layout::MAX_RANKS;
+    match number.parse::<u32>() {
+        Ok(n) if (1..=max).contains(&n) => Ok(n),
+        _ => Err(Refusal::usage(format!(
+            "{place}: host '{text}': its slots must be a number from 1 to {max}"
+        ))),
+    }
+}
+
+/// Read a file of hosts: one per line, as in a list or with `slots=N`; `#` begins a comment. A host named again gets
+/// more slots.
+///
+/// # Errors
+/// The file cannot be read, names no host, or a line is not understood; file and line are told.
+pub fn parse_file(name: &OsStr) -> Result<Vec<Host>, Refusal> {
     let shown = Path::new(name).display();
     let text =
         std::fs::read(name).map_err(|e| Refusal::usage(format!("host file {shown}: cannot read it: {e}")))?;
-    for line in String::from_utf8_lossy(&text).lines() {
-        let line = line.split('#').next().unwrap_or("");
-        if let Some(host) = line.split_whitespace().next() {
-            check(host).map_err(|e| Refusal {
-                text: format!("host file {shown}: {}", e.text),
-                ..e
-            })?;
+    let mut hosts = Vec::new();
+    for (number, line) in text.split(|b| *b == b'\n').enumerate() {
+        let place = format!("host file {shown}:{}", number + 1);
+        let line = std::str::from_utf8(line)
+            .map_err(|_| Refusal::usage(format!("{place}: not text; is this a file of host names?")))?;
+        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
+        let Some(first) = words.next() else { continue };
+        let mut host = parse(first, &place)?;
+        for word in words {
+            match word.split_once('=') {
+                Some(("slots" | "count" | "cpu" | "cpus", n)) => {
+                    host.slots = Some(parse_slots(n, &format!("{first} {word}"), &place)?);
+                }
+                Some(("max_slots" | "max-slots", n)) => {
+                    parse_slots(n, &format!("{first} {word}"), &place)?;
+                }
+                _ => {
+                    return Err(Refusal::usage(format!(
+                        "{place}: '{word}': after the name of a host come slots=N and max_slots=N, nothing else"
+                    )));
+                }
+            }
         }
+        hosts.push(host);
     }
-    Ok(())
+    if hosts.is_empty() {
+        return Err(Refusal::usage(format!("host file {shown}: it names no host")));
+    }
+    Ok(hosts)
 }
 
-fn is_here(text: &str) -> bool {
-    if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return is_own_address(address);
-    }
-    let name = text.split(':').next().unwrap_or("");
+/// Is it a name or an address of this host?
+pub fn is_here(name: &str) -> bool {
     if let Ok(address) = name.parse::<IpAddr>() {
         return is_own_address(address);
     }
@@ -91,30 +157,96 @@ fn own_addresses() -> Vec<IpAddr> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn this_host_has_several_names() {
-        let own = farpost_job::host_name();
-        for name in [
-            "localhost",
-            "localhost:4",
-            "127.0.0.1",
-            "127.0.0.1:2",
-            "::1",
-            &own,
-            &format!("{own}:8"),
-        ] {
-            assert!(check(name).is_ok(), "{name}");
-        }
-        for address in own_addresses() {
-            assert!(check(&address.to_string()).is_ok(), "{address}");
+    fn show(text: &str) -> String {
+        match parse(text, "-host") {
+            Ok(Host { name, slots }) => format!("{name} {}", slots.map_or("-".into(), |s| s.to_string())),
+            Err(e) => e.text,
         }
     }
 
     #[test]
-    fn another_host_is_refused_in_one_line() {
+    fn hosts_with_and_without_slots() {
+        for (text, wanted) in [
+            ("node1", "node1 -"),
+            ("node1:4", "node1 4"),
+            ("a.b-c_d.e:1", "a.b-c_d.e 1"),
+            ("192.0.2.7", "192.0.2.7 -"),
+            ("192.0.2.7:2", "192.0.2.7 2"),
+            ("::1", "::1 -"),
+            ("[::1]", "::1 -"),
+            ("[2001:db8::7]:3", "2001:db8::7 3"),
+        ] {
+            assert_eq!(show(text), wanted);
+        }
+        for (text, wanted) in [
+            ("node1:0", "slots must be a number from 1"),
+            ("node1:", "slots must be a number from 1"),
+            ("node1:many", "slots must be a number from 1"),
+            ("node1:-2", "slots must be a number from 1"),
+            (":4", "empty"),
+            ("me@node1", "ssh/config"),
+            ("no/de", "not a name"),
+            ("-node", "not a name"),
+            ("300.1.1.1", "neither a name nor an address"),
+            ("+n0", "not a name"),
+        ] {
+            assert!(
+                show(text).contains(wanted) && show(text).starts_with("-host: "),
+                "{text}: {}",
+                show(text)
+            );
+        }
+    }
+
+    #[test]
+    fn files_in_both_styles() {
+        let path = std::env::temp_dir().join(format!("farpost-hosts-test-{}", std::process::id()));
+        let read = |text: &[u8]| {
+            std::fs::write(&path, text).unwrap();
+            let read = parse_file(path.as_os_str());
+            std::fs::remove_file(&path).unwrap();
+            read.map(|hosts| {
+                let each = hosts.iter().map(|h| format!("{} {:?}", h.name, h.slots));
+                each.collect::<Vec<_>>().join(", ")
+            })
+            .map_err(|e| e.text)
+        };
+        let text = b"# hydra\nn1:2\n\nn2 # bare\n  n3 slots=4 max_slots=8\nn4 max-slots=1\r\n";
+        assert_eq!(read(text).unwrap(), "n1 Some(2), n2 None, n3 Some(4), n4 None");
+        for (text, wanted) in [
+            (&b"n1\nn2 rubbish\n"[..], ":2: 'rubbish'"),
+            (b"n1 slots=0\n", ":1: host 'n1 slots=0'"),
+            (b"n1 slots=x\n", ":1: host"),
+            (b"n1\n\n{json: 1}\n", ":3: host '{json:'"),
+            (b"\x7fELF\x02\x01\x01\0\xff\xfe\n", ":1: "),
+            (b"# nobody\n", "names no host"),
+            (b"", "names no host"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(
+                error.contains(wanted) && error.contains("farpost-hosts-test") && !error.contains('\n'),
+                "{error}"
+            );
+        }
+        assert!(
+            parse_file(OsStr::new("/nonexistent/file"))
+                .unwrap_err()
+                .text
+                .contains("/nonexistent/file")
+        );
+    }
+
+    #[test]
+    fn this_host_has_several_names() {
+        let own = farpost_job::host_name();
+        for name in ["localhost", "127.0.0.1", "::1", &own] {
+            assert!(is_here(name), "{name}");
+        }
+        for address in own_addresses() {
+            assert!(is_here(&address.to_string()), "{address}");
+        }
         for name in ["surely-not-this-host", "192.0.2.77", ""] {
-            let text = check(name).unwrap_err().text;
-            assert!(text.contains("later version") && !text.contains('\n'), "{text}");
+            assert!(!is_here(name), "{name}");
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod cores;
 mod descendants;
+mod engine;
 mod environment;
 mod front;
 mod guardian;
@@ -15,6 +16,7 @@ mod hosts;
 mod option_names;
 mod options;
 mod output;
+mod place;
 mod plumbing;
 mod program;
 mod report;
@@ -22,7 +24,7 @@ mod spawn;
 mod sys;
 mod words;
 
-use guardian::{Plan, PreparedApp};
+use guardian::{Plan, PreparedApp as Prepared};
 use options::{Options, Request};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -97,6 +99,13 @@ fn start(options: Options) -> Result<i32, Refusal> {
     for warning in &options.warnings {
         eprintln!("mpiexec: {warning}");
     }
+    let env = |name: &str| std::env::var_os(name);
+    if let engine::Choice::Engine(engine) = engine::choose(&options, &env, &program::along_path)? {
+        return engine::start(options, &engine);
+    }
+    if let Some(parameter) = options.idle_parameter() {
+        eprintln!("mpiexec: {parameter}: parameters of Open MPI have no effect here");
+    }
     let app_of: Vec<u32> = options
         .apps
         .iter()
@@ -111,11 +120,38 @@ fn start(options: Options) -> Result<i32, Refusal> {
         .collect::<Result<Vec<_>, _>>()?;
     let host = farpost_job::host_name();
     let binding = bind(&options, size, &host);
+    let job = Launch {
+        apps,
+        app_of,
+        exclusive: binding.exclusive,
+        cpus: binding.cpus,
+        host,
+        engine: None,
+    };
+    launch(options, job)
+}
+
+/// What is to be started, once everything is decided.
+struct Launch {
+    apps: Vec<Prepared>,
+    /// For each rank, which app.
+    app_of: Vec<u32>,
+    /// For each rank, the hardware threads it is bound to; empty: all.
+    cpus: Vec<Vec<usize>>,
+    /// Each rank has its own.
+    exclusive: bool,
+    host: String,
+    /// The only "rank" is another launcher, of this name.
+    engine: Option<&'static str>,
+}
+
+fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
+    let size = job.app_of.len() as u32;
     let mut memory = farpost_job::JobMemory::create(&farpost_job::NewJob {
         size,
         launcher: std::process::id(),
         allowed_cores: farpost_job::allowed_cores(),
-        bound: binding.exclusive,
+        bound: job.exclusive,
     })
     .map_err(|e| Refusal::system(e.to_string()))?;
     // Out of the way of scripts that open files by small numbers.
@@ -134,11 +170,12 @@ fn start(options: Options) -> Result<i32, Refusal> {
     let mask = sys::block(&[]);
     let plan = Plan {
         options,
-        apps,
-        app_of,
+        apps: job.apps,
+        app_of: job.app_of,
         memory,
-        cpus: binding.cpus,
-        host,
+        cpus: job.cpus,
+        host: job.host,
+        engine: job.engine,
         stdin,
         mask,
         default_signals,
@@ -146,7 +183,7 @@ fn start(options: Options) -> Result<i32, Refusal> {
     Ok(front::run(plan, pump))
 }
 
-fn prepare(app: &options::App, options: &Options, size: u32) -> Result<PreparedApp, Refusal> {
+fn prepare(app: &options::App, options: &Options, size: u32) -> Result<Prepared, Refusal> {
     let mut variables = environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
     if size > 1 || !options.marks.none() {
         // C programs write line by line as ranks; Python, whose own buffer holds output back, is asked to.
@@ -168,7 +205,7 @@ fn prepare(app: &options::App, options: &Options, size: u32) -> Result<PreparedA
     shell_args.extend_from_slice(&args[1..]);
     let variables = variables.iter().map(|(n, v)| environment::c_pair(n, v)).collect();
     let directory = app.directory.as_ref().map(|d| c(d.as_os_str())).transpose()?;
-    Ok(PreparedApp {
+    Ok(Prepared {
         file,
         args: spawn::Strings::new(args),
         shell_args: spawn::Strings::new(shell_args),

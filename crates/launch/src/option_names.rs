@@ -11,6 +11,9 @@ pub enum Key {
     ConfigFile,
     Host,
     HostFile,
+    Launcher,
+    RemoteShell,
+    Interface,
     Directory,
     Env,
     Genv,
@@ -58,6 +61,12 @@ const TABLE: &[(&[&str], Key)] = &[
     (&["configfile", "app"], Key::ConfigFile),
     (&["host", "hosts", "H"], Key::Host),
     (&["hostfile", "f", "machinefile", "machine"], Key::HostFile),
+    (&["launcher"], Key::Launcher),
+    (
+        &["rsh-agent", "launcher-exec", "bootstrap-exec"],
+        Key::RemoteShell,
+    ),
+    (&["iface"], Key::Interface),
     (&["wdir", "wd", "chdir"], Key::Directory),
     (&["env"], Key::Env),
     (&["genv"], Key::Genv),
@@ -120,10 +129,7 @@ const TABLE: &[(&[&str], Key)] = &[
     (&["display", "runtime-options"], Key::Ignored(1)),
     (
         &[
-            "launcher",
-            "launcher-exec",
             "rmk",
-            "iface",
             "prefix",
             "cpu-set",
             "cpu-list",

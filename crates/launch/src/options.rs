@@ -3,9 +3,10 @@
 
 use crate::cores::{Bind, Map};
 use crate::environment::{Base, Rules};
+use crate::hosts::{self, Host};
 use crate::option_names::{Key, Which, look_up};
-use crate::{Refusal, hosts, words};
-use std::collections::VecDeque;
+use crate::{Refusal, engine, words};
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ pub struct App {
     pub directory: Option<PathBuf>,
     /// Where to look for the program before `PATH`.
     pub path: Option<OsString>,
+    /// Hosts named for it.
+    pub hosts: Vec<Host>,
 }
 
 /// Who gets what comes in on mpiexec's standard input.
@@ -97,8 +100,27 @@ pub struct Options {
     pub verbose: bool,
     /// Do not say how ranks failed.
     pub quiet: bool,
+    /// What concerns jobs on several hosts only.
+    pub far: Far,
     /// Things to tell the user that are no errors, a line each.
     pub warnings: Vec<String>,
+}
+
+/// What a command line says about jobs on several hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Far {
+    /// Ranks per host.
+    pub per_host: Option<u32>,
+    /// Consecutive ranks are on different hosts.
+    pub cyclic: bool,
+    /// Which launcher starts them.
+    pub launcher: Option<String>,
+    /// What starts a command on another host, in place of ssh; with its own options after blanks.
+    pub remote_shell: Option<String>,
+    /// Network interface of the launcher's own connections.
+    pub interface: Option<String>,
+    /// Parameters for Open MPI's launcher: the option without dashes, name, value.
+    pub parameters: Vec<[String; 3]>,
 }
 
 impl Default for Options {
@@ -118,8 +140,25 @@ impl Default for Options {
             stdin: Stdin::Rank(0),
             verbose: false,
             quiet: false,
+            far: Far::default(),
             warnings: Vec::new(),
         }
+    }
+}
+
+impl Options {
+    /// A parameter of Open MPI's that the user may expect something of, where none has an effect.
+    pub fn idle_parameter(&self) -> Option<String> {
+        let harmless = [
+            "warn",
+            "oversubscribe",
+            "help_aggregate",
+            "single_copy",
+            "verbose",
+        ];
+        let mut parameters = self.far.parameters.iter();
+        let idle = parameters.find(|[_, name, _]| !harmless.iter().any(|h| name.contains(h)))?;
+        Some(format!("--{} {}", idle[0], idle[1]))
     }
 }
 
@@ -222,9 +261,11 @@ fn check_name(option: &str, name: &OsStr) -> Result<(), Refusal> {
 pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Result<Request, Refusal> {
     let mut parser = Parser {
         options: Options::default(),
-        per_node: None,
         from_file: false,
     };
+    let text = |name| env(name).map(|v| shown(&v)).filter(|v| !v.trim().is_empty());
+    parser.options.far.launcher = text("FARPOST_LAUNCHER");
+    parser.options.far.remote_shell = text("FARPOST_RSH");
     if let Some(text) = env("MPIEXEC_TIMEOUT") {
         parser.options.timeout = Some(seconds("MPIEXEC_TIMEOUT", &shown(&text))?);
     }
@@ -237,11 +278,25 @@ pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Re
             "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)",
         ));
     }
-    let default = parser.per_node.unwrap_or(1);
+    let per_host = options.far.per_host;
+    let allocated = engine::allocated_hosts(env);
+    let default = |app: &App| match per_host {
+        Some(ranks) if app.hosts.is_empty() => ranks.saturating_mul(allocated),
+        // Twice the same host, or two names of this host, are one.
+        Some(ranks) => {
+            let hosts = app
+                .hosts
+                .iter()
+                .map(|h| if hosts::is_here(&h.name) { "" } else { &h.name });
+            ranks.saturating_mul(hosts.collect::<HashSet<_>>().len() as u32)
+        }
+        None => 1,
+    };
     options
         .apps
         .iter_mut()
-        .for_each(|a| a.ranks = a.ranks.or(Some(default)));
+        .filter(|a| a.ranks.is_none())
+        .for_each(|a| a.ranks = Some(default(a)));
     let total: u64 = options.apps.iter().map(|a| u64::from(a.ranks.unwrap_or(0))).sum();
     let max = farpost_job::layout::MAX_RANKS;
     if total > max.into() {
@@ -271,7 +326,6 @@ fn seconds(option: &str, text: &str) -> Result<Duration, Refusal> {
 
 struct Parser {
     options: Options,
-    per_node: Option<u32>,
     from_file: bool,
 }
 
@@ -346,15 +400,24 @@ impl Parser {
                 app.ranks = Some(args.number("the number of ranks", 1, farpost_job::layout::MAX_RANKS)?);
             }
             Key::PerNode => {
-                self.per_node = Some(args.number("ranks per host", 1, farpost_job::layout::MAX_RANKS)?)
+                o.far.per_host = Some(args.number("ranks per host", 1, farpost_job::layout::MAX_RANKS)?)
             }
             Key::ConfigFile => return self.config_file(args),
             Key::Host => {
                 for host in args.list("names of hosts")? {
-                    hosts::check(&shown(&host))?;
+                    app.hosts.push(hosts::parse(&shown(&host), &args.option)?);
+                }
+                if app.hosts.is_empty() {
+                    return Err(refusal(format!("{}: the list of hosts is empty", args.option)));
                 }
             }
-            Key::HostFile => hosts::check_file(&args.value("a file with names of hosts")?)?,
+            Key::HostFile => {
+                app.hosts
+                    .extend(hosts::parse_file(&args.value("a file with names of hosts")?)?);
+            }
+            Key::Launcher => o.far.launcher = Some(args.text("a launcher or a path to one")?),
+            Key::RemoteShell => o.far.remote_shell = Some(args.text("a command that is used like ssh")?),
+            Key::Interface => o.far.interface = Some(args.text("a network interface")?),
             Key::Directory => app.directory = Some(args.value("a directory")?.into()),
             Key::Env => app.rules.set.push(args.pair()?),
             Key::Genv => o.rules.set.push(args.pair()?),
@@ -395,7 +458,8 @@ impl Parser {
                 })?;
                 o.map = parsed.map;
                 o.cores_per_rank = parsed.cores_per_rank.unwrap_or(o.cores_per_rank);
-                self.per_node = parsed.per_node.or(self.per_node);
+                o.far.per_host = parsed.per_node.or(o.far.per_host);
+                o.far.cyclic = parsed.cyclic;
             }
             Key::CoresPerRank => o.cores_per_rank = args.number("cores per rank", 1, 4096)?,
             Key::HwThreads => o.use_hwthreads = true,
@@ -469,20 +533,13 @@ impl Parser {
             }
             Key::Mca => {
                 let name = args.text("NAME VALUE")?;
-                args.value("NAME VALUE; the value is missing")?;
-                let harmless = [
-                    "warn",
-                    "oversubscribe",
-                    "help_aggregate",
-                    "single_copy",
-                    "verbose",
-                ];
-                if !harmless.iter().any(|h| name.contains(h)) && !o.warnings.iter().any(|w| w.contains("mca"))
-                {
-                    o.warnings.push(format!(
-                        "{} {name}: parameters of Open MPI have no effect here",
-                        args.option
-                    ));
+                let value = args.text("NAME VALUE; the value is missing")?;
+                let option = args.option.trim_start_matches('-').to_owned();
+                // The one that people set in files and scripts whatever runs their jobs.
+                if name.ends_with("plm_rsh_agent") || name.ends_with("plm_ssh_agent") {
+                    o.far.remote_shell.get_or_insert(value);
+                } else {
+                    o.far.parameters.push([option, name, value]);
                 }
             }
         }

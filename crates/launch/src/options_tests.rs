@@ -94,10 +94,43 @@ fn options_of_both_families_are_understood() {
         Some(Files::Patterns(Some("o%r".into()), Some("e".into())))
     );
     assert!(run("--output tag,timestamp,merge p").merge);
-    assert_eq!(run("--mca btl self --mca x y p").warnings.len(), 1);
-    assert!(run("--mca rmaps_base_oversubscribe 1 p").warnings.is_empty());
+    let far = run(
+        "--mca btl self --prtemca x y --mca plm_rsh_agent rsh -launcher hydra -iface eth0 --map-by node p",
+    )
+    .far;
+    assert_eq!(
+        far.parameters,
+        [["mca", "btl", "self"], ["prtemca", "x", "y"]].map(|p| p.map(String::from))
+    );
+    assert_eq!(far.remote_shell.as_deref(), Some("rsh"));
+    assert_eq!(far.launcher.as_deref(), Some("hydra"));
+    assert_eq!(far.interface.as_deref(), Some("eth0"));
+    assert!(far.cyclic && !run("--map-by slot p").far.cyclic);
     assert_eq!(try_parse("--help"), Ok(Request::Help));
     assert_eq!(try_parse("-n 2 --version"), Ok(Request::Version));
+}
+
+#[test]
+fn hosts_belong_to_programs() {
+    let o = run("-host a,b:2 -n 3 x : -H c y");
+    assert_eq!(o.apps[0].hosts.len(), 2);
+    assert_eq!(
+        (o.apps[1].hosts[0].name.as_str(), o.apps[1].hosts[0].slots),
+        ("c", None)
+    );
+    // Per host means per host, not per name of it.
+    assert_eq!(run("-ppn 2 -hosts a,b,a p").apps[0].ranks, Some(4));
+    assert_eq!(run("-ppn 2 -hosts localhost,127.0.0.1 p").apps[0].ranks, Some(2));
+    let env = |name: &str| match name {
+        "FARPOST_RSH" => Some("nsh -x".into()),
+        "FARPOST_LAUNCHER" => Some(OsString::from("prterun")),
+        _ => None,
+    };
+    let Ok(Request::Run(o)) = parse(vec!["p".into()], &env) else {
+        panic!()
+    };
+    assert_eq!(o.far.remote_shell.as_deref(), Some("nsh -x"));
+    assert_eq!(o.far.launcher.as_deref(), Some("prterun"));
 }
 
 #[test]
@@ -117,7 +150,9 @@ fn bad_lines_are_refused_with_the_argument_and_what_is_allowed() {
         ("--map-by moon p", "socket"),
         ("--timeout soon p", "seconds"),
         ("--timeout -1 p", "seconds"),
-        ("-host elsewhere.example p", "elsewhere.example"),
+        ("-host else/where p", "else/where"),
+        ("-host a:0 p", "slots"),
+        ("-host , p", "empty"),
         ("-hostfile /nonexistent/file p", "/nonexistent/file"),
         ("-configfile /nonexistent/file", "/nonexistent/file"),
         ("-env", "needs a value"),

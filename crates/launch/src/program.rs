@@ -73,6 +73,15 @@ pub fn find(app: &App, path: Option<&OsStr>) -> Result<CString, Refusal> {
     }
 }
 
+/// A program along this process's PATH.
+pub fn along_path(name: &OsStr) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|d| d.is_absolute())
+        .map(|d| d.join(name))
+        .find(|f| usable(f).is_ok())
+}
+
 fn usable(file: &Path) -> Result<(), Refusal> {
     let refuse = |text: &str, code| {
         Err(Refusal {

@@ -80,6 +80,28 @@ pub fn judge(
     }
 }
 
+/// Judge the end of another launcher, which tells itself how its ranks ended.
+pub fn judge_engine(end: End) -> Option<Failure> {
+    let (what, code) = match end {
+        End::Exit(0) => return None,
+        End::Exit(code) => (String::new(), code),
+        End::Signal(signal) => (
+            format!(
+                "was killed by {}; ended what it left on this host",
+                signal_name(signal)
+            ),
+            128 + signal,
+        ),
+    };
+    Some(Failure {
+        rank: 0,
+        what,
+        code,
+        ends_job: true,
+        weight: 0,
+    })
+}
+
 /// A signal as people know it.
 pub fn signal_name(signal: i32) -> String {
     let name = match signal {

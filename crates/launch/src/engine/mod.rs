@@ -1,0 +1,214 @@
+//! Jobs on several hosts are handed to a launcher that the site has: Slurm's `srun`, PRRTE's `prterun`, MPICH's
+//! `mpiexec.hydra`. Which one is decided here; each has a file that puts a job into its words.
+
+mod choose;
+mod hydra;
+mod prterun;
+mod run;
+mod srun;
+
+pub use choose::{Choice, allocated_hosts, choose};
+pub use run::start;
+
+use crate::environment;
+use crate::options::{App, Options};
+use crate::place::{Block, place};
+use crate::{Refusal, program};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// A launcher's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Slurm's `srun`.
+    Srun,
+    /// PRRTE's `prterun`.
+    Prterun,
+    /// MPICH's `mpiexec.hydra`.
+    Hydra,
+}
+
+impl Kind {
+    /// The program's name.
+    pub fn program(self) -> &'static str {
+        match self {
+            Kind::Srun => "srun",
+            Kind::Prterun => "prterun",
+            Kind::Hydra => "mpiexec.hydra",
+        }
+    }
+}
+
+/// A launcher that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    pub kind: Kind,
+    pub path: PathBuf,
+}
+
+/// Variables by name.
+pub type Variables = BTreeMap<OsString, OsString>;
+
+/// One program of the job, ready to be put into a launcher's words.
+#[derive(Debug)]
+struct Part<'a> {
+    app: &'a App,
+    ranks: u32,
+    /// Absolute, or as the user gave it if it is not on this host.
+    program: OsString,
+    /// Variables of the launcher's own environment that its ranks get; `None`: all of them.
+    inherited: Option<BTreeSet<OsString>>,
+    /// Variables that its ranks get beyond those.
+    set: Variables,
+    blocks: Vec<Block>,
+}
+
+/// The whole job.
+#[derive(Debug)]
+struct Job<'a> {
+    options: &'a Options,
+    parts: Vec<Part<'a>>,
+    /// The launcher's own environment.
+    environment: Variables,
+}
+
+/// What to execute.
+#[derive(Debug)]
+struct Command {
+    /// Arguments, the program's name first.
+    args: Vec<OsString>,
+    /// The launcher's environment.
+    environment: Variables,
+    /// Files without names that the arguments or variables refer to by descriptor.
+    files: Vec<File>,
+    /// What the launcher cannot do, a line each.
+    warnings: Vec<String>,
+}
+
+impl Command {
+    fn new(engine: &Engine, environment: Variables) -> Command {
+        Command {
+            args: vec![engine.path.clone().into()],
+            environment,
+            files: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn add<I: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = I>) {
+        self.args.extend(args.into_iter().map(|a| a.as_ref().to_owned()));
+    }
+
+    fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.environment.insert(name.into(), value.into());
+    }
+
+    fn warn(&mut self, engine: Kind, what: &str) {
+        self.warnings
+            .push(format!("{what} has no effect with {}", engine.program()));
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Prepare a job. `own`: this process's variables. `here`: this host takes part, so that programs can be checked.
+    fn new(
+        options: &'a Options,
+        own: impl Iterator<Item = (OsString, OsString)>,
+        here: bool,
+    ) -> Result<Self, Refusal> {
+        let mut environment: Variables = own
+            .filter(|(name, _)| environment::passes_to_engine(name))
+            .collect();
+        // Python's own buffer would hold output back.
+        environment
+            .entry("PYTHONUNBUFFERED".into())
+            .or_insert_with(|| "1".into());
+        let mut parts = Vec::new();
+        for (app, blocks) in options.apps.iter().zip(place(options)) {
+            let variables = environment::for_app(environment.clone().into_iter(), &options.rules, &app.rules);
+            let common = |name: &OsString| {
+                variables.get(name) == environment.get(name) && !environment::is_from_a_launcher(name)
+            };
+            let (kept, dropped): (BTreeSet<_>, BTreeSet<_>) = environment
+                .keys()
+                .filter(|n| !environment::is_from_a_launcher(n))
+                .cloned()
+                .partition(|n| variables.contains_key(n));
+            let inherited = (!dropped.is_empty()).then(|| kept.into_iter().filter(|n| common(n)).collect());
+            let set = variables
+                .iter()
+                .filter(|(n, v)| environment.get(*n) != Some(v))
+                .map(|(n, v)| (n.clone(), v.clone()))
+                .collect();
+            let path = OsStr::new("PATH");
+            let path = variables.get(path).or_else(|| environment.get(path));
+            parts.push(Part {
+                app,
+                ranks: app.ranks.unwrap_or(1),
+                program: locate(app, path, here)?,
+                inherited,
+                set,
+                blocks,
+            });
+        }
+        Ok(Job {
+            options,
+            parts,
+            environment,
+        })
+    }
+
+    fn ranks(&self) -> u32 {
+        self.parts.iter().map(|p| p.ranks).sum()
+    }
+
+    /// Names of hosts, each once, in the order of ranks.
+    fn hosts(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for block in self.parts.iter().flat_map(|p| &p.blocks) {
+            if !names.contains(&block.host.as_str()) {
+                names.push(&block.host);
+            }
+        }
+        names
+    }
+}
+
+impl Part<'_> {
+    /// The program with its arguments, and before it `env` to change to its directory, to drop and to set variables,
+    /// as far as there is anything to do.
+    fn wrapped(&self, directory: bool, drop: impl Iterator<Item = OsString>) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if directory && let Some(directory) = &self.app.directory {
+            words.extend([OsString::from("-C"), directory.clone().into()]);
+        }
+        words.extend(drop.flat_map(|name| [OsString::from("-u"), name]));
+        for (name, value) in &self.set {
+            let mut pair = name.clone();
+            pair.push("=");
+            pair.push(value);
+            words.push(pair);
+        }
+        if !words.is_empty() {
+            words.insert(0, "/usr/bin/env".into());
+        }
+        words.push(self.program.clone());
+        words.extend(self.app.args.iter().cloned());
+        words
+    }
+}
+
+/// Where an app's program is. If this host takes part, it must be there; else it may be on the others only.
+fn locate(app: &App, path: Option<&OsString>, here: bool) -> Result<OsString, Refusal> {
+    use std::os::unix::ffi::OsStringExt;
+    match program::find(app, path.map(|p| p.as_os_str())) {
+        Ok(file) => Ok(OsString::from_vec(file.into_bytes())),
+        Err(refusal) if here => Err(refusal),
+        Err(_) => Ok(app.program.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

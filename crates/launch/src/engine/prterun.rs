@@ -1,0 +1,187 @@
+//! A job in the words of PRRTE's `prterun`.
+
+use super::{Command, Engine, Job, Kind, Part};
+use crate::Refusal;
+use crate::cores::{Bind, Map};
+use crate::options::{Files, Stdin};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
+    let options = job.options;
+    let mut command = Command::new(engine, job.environment.clone());
+    prefix(&mut command, engine);
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        command.add(["--allow-run-as-root"]);
+    }
+    if let Some(shell) = &options.far.remote_shell {
+        command.add(["--prtemca", "plm_ssh_agent", shell]);
+    }
+    if let Some(interface) = &options.far.interface {
+        command.add(["--prtemca", "prte_if_include", interface]);
+    }
+    for [option, name, value] in &options.far.parameters {
+        // Those of Open MPI's library are nobody's business here.
+        match option.as_str() {
+            "prtemca" | "pmixmca" => command.add([&format!("--{option}"), name, value]),
+            _ => command.warn(Kind::Prterun, &format!("--{option} {name}")),
+        }
+    }
+    bind(&mut command, job);
+    output(&mut command, job)?;
+    match options.stdin {
+        Stdin::Rank(0) => {}
+        Stdin::Rank(rank) => command.add(["--stdin", &rank.to_string()]),
+        Stdin::All => command.add(["--stdin", "all"]),
+        Stdin::Nobody => command.add(["--stdin", "none"]),
+    }
+    for (number, part) in job.parts.iter().enumerate() {
+        if number > 0 {
+            command.add([":"]);
+        }
+        command.add(["-n", &part.ranks.to_string()]);
+        hosts(&mut command, part);
+        if let Some(directory) = &part.app.directory {
+            command.add([OsString::from("--wdir"), directory.clone().into()]);
+        }
+        if let [only] = job.parts.as_slice() {
+            export(&mut command, job, only);
+            command.add([&only.program]);
+            command.add(&only.app.args);
+            continue;
+        }
+        // What one program exports reaches those after it: with several, `env` sets them right.
+        let kept = |name: &OsString| part.inherited.as_ref().is_none_or(|names| names.contains(name));
+        let exported = job.environment.keys().filter(|n| plain(n));
+        if number == 0 {
+            exported.clone().for_each(|n| command.add([OsStr::new("-x"), n]));
+        }
+        let drop = exported.filter(|n| !kept(n) && !part.set.contains_key(*n));
+        command.add(part.wrapped(false, drop.cloned()));
+    }
+    Ok(command)
+}
+
+/// The daemons on other hosts are looked for where this one was found; it might have been moved since it was built.
+fn prefix(command: &mut Command, engine: &Engine) {
+    let real = std::fs::canonicalize(&engine.path).unwrap_or_else(|_| engine.path.clone());
+    let Some(top) = real.parent().and_then(|bin| bin.parent()) else {
+        return;
+    };
+    // What lies in the system's own places is found without help.
+    if real.starts_with("/usr/bin") || real.starts_with("/bin") {
+        return;
+    }
+    command.add([OsStr::new("--prefix"), top.as_os_str()]);
+    // For its messages and plug-ins.
+    for (name, part) in [("PRTE_PREFIX", "share/prte"), ("PMIX_PREFIX", "share/pmix")] {
+        if top.join(part).is_dir() {
+            command
+                .environment
+                .entry(name.into())
+                .or_insert_with(|| top.into());
+        }
+    }
+}
+
+fn bind(command: &mut Command, job: &Job<'_>) {
+    let options = job.options;
+    let map = match options.map {
+        _ if options.far.cyclic => "node",
+        Map::Core => "slot",
+        Map::Socket => "package",
+        Map::Numa => "numa",
+    };
+    let cores = match options.cores_per_rank {
+        1 => String::new(),
+        n => format!(":PE={n}"),
+    };
+    let threads = match options.use_hwthreads {
+        true => ":HWTCPUS",
+        false => "",
+    };
+    // As many ranks as wanted, whatever the number of cores.
+    command.add(["--map-by", &format!("{map}{cores}{threads}:OVERSUBSCRIBE")]);
+    let bind = match options.bind {
+        Bind::None => "none",
+        Bind::Core => "core:overload-allowed",
+        Bind::HwThread => "hwthread:overload-allowed",
+        Bind::Socket => "package:overload-allowed",
+        Bind::Numa => "numa:overload-allowed",
+    };
+    command.add(["--bind-to", bind]);
+    if options.report_bindings {
+        command.add(["--display", "bindings"]);
+    }
+}
+
+fn output(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
+    let options = job.options;
+    let mut words: Vec<OsString> = Vec::new();
+    if options.marks.tag || options.marks.rank {
+        words.push("tag".into());
+    }
+    if options.marks.time {
+        words.push("timestamp".into());
+    }
+    match &options.files {
+        Some(Files::Directory(directory)) => {
+            let mut word = OsString::from("dir=");
+            word.push(directory);
+            word.push(":nocopy");
+            words.push(word);
+        }
+        Some(Files::Patterns(..)) => {
+            return Err(Refusal::usage(
+                "-outfile-pattern, -errfile-pattern: prterun does not know them; --output-filename DIR is allowed with it",
+            ));
+        }
+        None => {}
+    }
+    if !words.is_empty() {
+        command.add([OsString::from("--output"), words.join(",".as_ref())]);
+    }
+    Ok(())
+}
+
+fn hosts(command: &mut Command, part: &Part<'_>) {
+    // One entry a host; with several blocks on a host, prterun deals the ranks out in turn as we did.
+    let mut list: Vec<(&str, u32)> = Vec::new();
+    for block in &part.blocks {
+        match list.iter_mut().find(|h| h.0 == block.host) {
+            Some(known) => known.1 += block.ranks,
+            None => list.push((&block.host, block.ranks)),
+        }
+    }
+    if !list.is_empty() {
+        let list: Vec<_> = list.iter().map(|(h, n)| format!("{h}:{n}")).collect();
+        command.add(["--host", &list.join(",")]);
+    }
+}
+
+/// Variables that prterun can hand over, and that are not its own settings.
+fn plain(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    bytes.iter().all(word)
+        && ![&b"PRTE_"[..], b"PMIX_", b"HYDRA_"]
+            .iter()
+            .any(|p| bytes.starts_with(p))
+}
+
+/// prterun hands over what it is told to, nothing else. Values that are in its own environment stay off its command line,
+/// which all users of the host see.
+fn export(command: &mut Command, job: &Job<'_>, part: &Part<'_>) {
+    let kept = |name: &OsString| part.inherited.as_ref().is_none_or(|names| names.contains(name));
+    let names = job.environment.keys();
+    for name in names.filter(|n| plain(n) && kept(n) && !part.set.contains_key(*n)) {
+        command.add([OsStr::new("-x"), name]);
+    }
+    for (name, value) in &part.set {
+        let mut pair = name.clone();
+        pair.push("=");
+        pair.push(value);
+        command.add([OsStr::new("-x"), &pair]);
+    }
+}

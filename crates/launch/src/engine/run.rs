@@ -1,0 +1,164 @@
+//! Running another launcher: it is watched like a rank of a job of one, so that signals, time limits and deaths on either side
+//! end everything.
+
+use super::{Command, Engine, Job, Kind, hydra, prterun, srun};
+use crate::environment::c_pair;
+use crate::options::{Options, Stdin};
+use crate::spawn::Strings;
+use crate::{Launch, Prepared, Refusal, hosts, program};
+use std::ffi::{CString, OsStr};
+use std::net::ToSocketAddrs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Hand the job to `engine` and return mpiexec's exit code.
+///
+/// # Errors
+/// A host or a program does not exist, or the launcher cannot do what is asked.
+pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
+    own_name_for_loopback(&mut options);
+    let named = options.apps.iter().flat_map(|a| &a.hosts);
+    let here = named.clone().count() == 0 || named.clone().any(|h| hosts::is_here(&h.name));
+    let job = Job::new(&options, std::env::vars_os(), here)?;
+    check_hosts(&job, engine)?;
+    let command = match engine.kind {
+        Kind::Srun => srun::command(engine, &job)?,
+        Kind::Prterun => prterun::command(engine, &job)?,
+        Kind::Hydra => hydra::command(engine, &job)?,
+    };
+    for warning in &command.warnings {
+        eprintln!("mpiexec: {warning}");
+    }
+    if !options.quiet {
+        eprintln!("mpiexec: {}", sentence(&job, engine));
+    }
+    if options.verbose {
+        let words: Vec<_> = command.args.iter().map(|a| a.to_string_lossy()).collect();
+        eprintln!("mpiexec: {}", words.join(" "));
+    }
+    let prepared = prepare(&command, engine)?;
+    // What the launcher does itself is not done here again.
+    let run = Options {
+        stdin: match options.stdin {
+            Stdin::Nobody => Stdin::Nobody,
+            _ => Stdin::Rank(0),
+        },
+        merge: options.merge,
+        timeout: options.timeout,
+        verbose: options.verbose,
+        ..Options::default()
+    };
+    let launch = Launch {
+        apps: vec![prepared],
+        app_of: vec![0],
+        cpus: vec![Vec::new()],
+        exclusive: false,
+        host: farpost_job::host_name(),
+        engine: Some(engine.kind.program()),
+    };
+    crate::launch(run, launch)
+    // The command's files stay open until here.
+}
+
+/// "localhost" beside other hosts is this host, by a name that those may know.
+fn own_name_for_loopback(options: &mut Options) {
+    for host in options.apps.iter_mut().flat_map(|a| &mut a.hosts) {
+        let loopback = host
+            .name
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|a| a.is_loopback());
+        if loopback || host.name.starts_with("localhost") && hosts::is_here(&host.name) {
+            host.name = farpost_job::host_name();
+        }
+    }
+}
+
+/// Every host must be known, and there must be a way to it. Slurm knows its own hosts and ways.
+fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
+    if engine.kind == Kind::Srun {
+        return Ok(());
+    }
+    let away: Vec<_> = job.hosts().into_iter().filter(|h| !hosts::is_here(h)).collect();
+    for host in &away {
+        if host.contains(':') {
+            return Err(Refusal::usage(format!(
+                "host {host}: {} does not take IPv6 addresses; give a name",
+                engine.kind.program()
+            )));
+        }
+        if host.parse::<std::net::Ipv4Addr>().is_err()
+            && let Err(e) = (*host, 0).to_socket_addrs()
+        {
+            let why = e.to_string();
+            let why = why.rsplit(": ").next().unwrap_or_default();
+            return Err(Refusal::usage(format!(
+                "host {host}: there is no such host ({why})"
+            )));
+        }
+    }
+    // Sites may have told the launcher another way.
+    let told = [
+        "HYDRA_LAUNCHER",
+        "PRTE_MCA_plm",
+        "OMPI_MCA_plm",
+        "SLURM_JOB_ID",
+        "PBS_JOBID",
+        "LSB_JOBID",
+    ];
+    let told = job
+        .environment
+        .keys()
+        .any(|n| told.iter().any(|t| n.as_bytes().starts_with(t.as_bytes())));
+    if !away.is_empty() && !told {
+        let shell = job.options.far.remote_shell.as_deref().unwrap_or("ssh");
+        let program = shell.split_whitespace().next().unwrap_or_default();
+        let there = match program.contains('/') {
+            true => Path::new(program).is_file(),
+            false => program::along_path(OsStr::new(program)).is_some(),
+        };
+        if !there {
+            return Err(Refusal::system(format!(
+                "host {}: {} reaches other hosts with {program}, which is not installed; install it (on Debian and Ubuntu: \
+                 openssh-client), or name another remote shell with --rsh-agent or FARPOST_RSH",
+                away[0],
+                engine.kind.program()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What is done, in one line.
+fn sentence(job: &Job<'_>, engine: &Engine) -> String {
+    const SHOWN: usize = 6;
+    let ranks = match job.ranks() {
+        1 => "1 rank".to_owned(),
+        n => format!("{n} ranks"),
+    };
+    let hosts = job.hosts();
+    let on = match hosts.len() {
+        0 => String::new(),
+        n if n <= SHOWN => format!(" on {}", hosts.join(" ")),
+        n => format!(" on {} and {} more hosts", hosts[..SHOWN].join(" "), n - SHOWN),
+    };
+    format!(
+        "{ranks}{on}, started by {} (-q: do not say so)",
+        engine.path.display()
+    )
+}
+
+fn prepare(command: &Command, engine: &Engine) -> Result<Prepared, Refusal> {
+    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| Refusal::usage("a zero byte in an argument"));
+    let file = c(engine.path.as_os_str())?;
+    let args = command.args.iter().map(|a| c(a)).collect::<Result<Vec<_>, _>>()?;
+    let shell_args = [c"sh".to_owned(), file.clone()]
+        .into_iter()
+        .chain(args[1..].iter().cloned());
+    Ok(Prepared {
+        file,
+        shell_args: Strings::new(shell_args.collect()),
+        args: Strings::new(args),
+        variables: command.environment.iter().map(|(n, v)| c_pair(n, v)).collect(),
+        directory: None,
+    })
+}
