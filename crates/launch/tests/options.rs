@@ -69,13 +69,103 @@ fn hosts_are_this_host() {
             ran.err
         );
     }
-    let ran = shell("-host node17.example -n 2", "echo x");
+}
+
+#[test]
+fn other_hosts_need_another_launcher() {
+    let dir = Dir::new();
+    let refused = |command: &mut std::process::Command, words: &str| {
+        let ran = done(command.output().unwrap());
+        assert!(
+            ran.code != 0 && ran.out.is_empty() && ran.err.lines().count() == 1 && ran.err.contains(words),
+            "{words}: {}",
+            ran.err
+        );
+    };
+    let none = |args: &[&str]| {
+        let mut command = mpiexec(args);
+        command.env("PATH", "/nonexistent");
+        command
+    };
+    refused(&mut none(&["-host", "192.0.2.7", "/bin/true"]), "install PRRTE");
+    refused(
+        &mut none(&["--launcher", "hydra", "/bin/true"]),
+        "no mpiexec.hydra on PATH",
+    );
+    refused(
+        &mut none(&["--launcher", "moon", "/bin/true"]),
+        "--launcher moon: must be",
+    );
+    refused(
+        &mut mpiexec(&["--launcher", "local", "-host", "192.0.2.7", "true"]),
+        "192.0.2.7 is another",
+    );
+    let file = dir.file("rubbish", "localhost\nlocalhost slots=none\n");
+    refused(&mut mpiexec(&["-f", &file, "true"]), "rubbish:2: ");
+    refused(&mut mpiexec(&["-host", "localhost:0", "true"]), "slots");
+    // A launcher that is there, and nothing to reach the host with.
+    let engine = dir.file("mpiexec.hydra", "#!/bin/sh\necho started\n");
+    refused(
+        &mut none(&["--launcher", &engine, "-host", "192.0.2.7", "/bin/true"]),
+        "which is not installed",
+    );
+}
+
+/// A launcher that does what a test wants.
+fn fake(dir: &Dir, script: &str) -> String {
+    let path = dir.file("mpiexec.hydra", &format!("#!/bin/sh\n{script}\n"));
+    let made = std::process::Command::new("chmod").args(["+x", &path]).status();
+    assert!(made.unwrap().success());
+    path
+}
+
+#[test]
+fn another_launcher_is_watched() {
+    let dir = Dir::new();
+    let engine = fake(
+        &dir,
+        "echo \"$A $FARPOST_RANK $PMI_RANK\"; cat; echo wrong >&2; exit 9",
+    );
+    let mut command = mpiexec(&["--launcher", &engine, "-genv", "A", "a", "-n", "3", "true"]);
+    let ran = done(command.env("PMI_RANK", "7").env("A", "b").output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (9, "b  \n"), "{}", ran.err);
+    let lines: Vec<&str> = ran.err.lines().collect();
     assert!(
-        ran.err.lines().count() == 1 && ran.err.contains("node17.example"),
+        lines[0].starts_with("mpiexec: 3 ranks, started by ") && lines[1] == "wrong",
+        "{lines:?}"
+    );
+    let ran = run(&["-q", "--launcher", &engine, "true"]);
+    assert_eq!((ran.code, ran.err.as_str()), (9, "wrong\n"));
+    // It and what it started end with its time, and with mpiexec.
+    let sleeper = marker();
+    let engine = fake(&dir, &format!("setsid sleep {sleeper} & wait"));
+    let ran = run(&["--launcher", &engine, "--timeout", "0.3", "true"]);
+    assert_eq!((ran.code, sleepers(&sleeper)), (124, 0), "{}", ran.err);
+    let child = mpiexec(&["--launcher", &engine, "true"]).spawn().unwrap();
+    until("it sleeps", || sleepers(&sleeper) == 1);
+    signal(child.id(), "KILL");
+    finish(child);
+    until("all has ended", || sleepers(&sleeper) == 0);
+    let engine = fake(&dir, "kill -9 $$");
+    let ran = run(&["--launcher", &engine, "true"]);
+    assert_eq!(ran.code, 137, "{}", ran.err);
+    assert!(
+        ran.err.contains("mpiexec.hydra was killed by signal 9"),
         "{}",
         ran.err
     );
-    assert!(ran.out.is_empty() && ran.code != 0);
+    // It is told of signals, and may take its time.
+    let engine = fake(
+        &dir,
+        "trap 'sleep 0.7; echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done",
+    );
+    let mut child = mpiexec(&["--launcher", &engine, "true"]).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    signal(child.id(), "TERM");
+    std::io::Read::read_to_string(&mut out, &mut line).unwrap();
+    assert_eq!((line.as_str(), finish(child).code), ("ready\nbye\n", 5));
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! A job in the words of PRRTE's `prterun`.
 
 use super::{Command, Engine, Job, Kind, Part};
-use crate::Refusal;
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
+pub fn command(engine: &Engine, job: &Job<'_>) -> Command {
     let options = job.options;
     let mut command = Command::new(engine, job.environment.clone());
     prefix(&mut command, engine);
@@ -29,7 +28,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
         }
     }
     bind(&mut command, job);
-    output(&mut command, job)?;
+    output(&mut command, job);
     match options.stdin {
         Stdin::Rank(0) => {}
         Stdin::Rank(rank) => command.add(["--stdin", &rank.to_string()]),
@@ -47,6 +46,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
         }
         if let [only] = job.parts.as_slice() {
             export(&mut command, job, only);
+            redirect(&mut command, job);
             command.add([&only.program]);
             command.add(&only.app.args);
             continue;
@@ -58,9 +58,10 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
             exported.clone().for_each(|n| command.add([OsStr::new("-x"), n]));
         }
         let drop = exported.filter(|n| !kept(n) && !part.set.contains_key(*n));
+        redirect(&mut command, job);
         command.add(part.wrapped(false, drop.cloned()));
     }
-    Ok(command)
+    command
 }
 
 /// The daemons on other hosts are looked for where this one was found; it might have been moved since it was built.
@@ -116,33 +117,69 @@ fn bind(command: &mut Command, job: &Job<'_>) {
     }
 }
 
-fn output(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
+fn output(command: &mut Command, job: &Job<'_>) {
     let options = job.options;
-    let mut words: Vec<OsString> = Vec::new();
+    let mut words = Vec::new();
     if options.marks.tag || options.marks.rank {
-        words.push("tag".into());
+        words.push("tag");
     }
     if options.marks.time {
-        words.push("timestamp".into());
-    }
-    match &options.files {
-        Some(Files::Directory(directory)) => {
-            let mut word = OsString::from("dir=");
-            word.push(directory);
-            word.push(":nocopy");
-            words.push(word);
-        }
-        Some(Files::Patterns(..)) => {
-            return Err(Refusal::usage(
-                "-outfile-pattern, -errfile-pattern: prterun does not know them; --output-filename DIR is allowed with it",
-            ));
-        }
-        None => {}
+        words.push("timestamp");
     }
     if !words.is_empty() {
-        command.add([OsString::from("--output"), words.join(",".as_ref())]);
+        command.add(["--output", &words.join(",")]);
     }
-    Ok(())
+}
+
+fn redirect(command: &mut Command, job: &Job<'_>) {
+    if let Some(files) = &job.options.files {
+        command.add([
+            OsStr::new("/bin/sh"),
+            "-c".as_ref(),
+            &to_files(files),
+            "sh".as_ref(),
+        ]);
+    }
+}
+
+/// Its own way of writing output to files loses some of it (PRRTE 3.0.14): a shell opens them for each rank.
+fn to_files(files: &Files) -> OsString {
+    let quoted = |text: &[u8], into: &mut Vec<u8>| {
+        into.push(b'\'');
+        for b in text {
+            match b {
+                b'\'' => into.extend(b"'\\''"),
+                b => into.push(*b),
+            }
+        }
+        into.push(b'\'');
+    };
+    let mut script = Vec::new();
+    match files {
+        Files::Directory(directory) => {
+            script.extend(b"d=");
+            quoted(directory.as_os_str().as_bytes(), &mut script);
+            script
+                .extend(b"/rank.$PMIX_RANK && mkdir -p \"$d\" && exec \"$@\" >\"$d/stdout\" 2>\"$d/stderr\"");
+        }
+        Files::Patterns(out, err) => {
+            script.extend(b"exec \"$@\"");
+            for (mark, pattern) in [(&b" >>"[..], out), (b" 2>>", err)] {
+                let Some(pattern) = pattern else { continue };
+                script.extend(mark);
+                let mut bytes = pattern.as_bytes().iter();
+                while let Some(b) = bytes.next() {
+                    match (b, if *b == b'%' { bytes.next() } else { None }) {
+                        (b'%', Some(b'r')) => script.extend(b"\"$PMIX_RANK\""),
+                        (b'%', Some(b'h')) => script.extend(b"\"$(hostname)\""),
+                        (b'%', Some(other)) if *other != b'%' => quoted(&[b'%', *other], &mut script),
+                        (b, _) => quoted(&[*b], &mut script),
+                    }
+                }
+            }
+        }
+    }
+    OsString::from_vec(script)
 }
 
 fn hosts(command: &mut Command, part: &Part<'_>) {

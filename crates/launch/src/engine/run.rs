@@ -23,7 +23,7 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     check_hosts(&job, engine)?;
     let command = match engine.kind {
         Kind::Srun => srun::command(engine, &job)?,
-        Kind::Prterun => prterun::command(engine, &job)?,
+        Kind::Prterun => prterun::command(engine, &job),
         Kind::Hydra => hydra::command(engine, &job)?,
     };
     for warning in &command.warnings {

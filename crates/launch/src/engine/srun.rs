@@ -78,6 +78,8 @@ fn place(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
 fn bind(command: &mut Command, job: &Job<'_>) {
     let options = job.options;
     let bind = match options.bind {
+        // Said aloud, some configurations complain.
+        Bind::None if !options.report_bindings => return,
         Bind::None => "none",
         Bind::Core if options.use_hwthreads => "threads",
         Bind::Core => "cores",
@@ -187,12 +189,12 @@ fn export(command: &mut Command, part: &Part<'_>) {
     }
 }
 
-/// A word as srun's file of programs wants it.
+/// A word as srun's file of programs wants it: nothing between single quotes is interpreted.
 fn quoted(word: &OsStr) -> Result<Vec<u8>, Refusal> {
     let bytes = word.as_bytes();
-    if bytes.iter().any(|b| b"\"\n\\%".contains(b)) {
+    if bytes.contains(&b'\n') {
         return Err(Refusal::usage(format!(
-            "argument {}: with several programs, srun allows no quotes, backslashes, percent signs or line ends",
+            "argument {}: with several programs, srun allows no line ends",
             word.to_string_lossy().escape_debug()
         )));
     }
@@ -200,7 +202,8 @@ fn quoted(word: &OsStr) -> Result<Vec<u8>, Refusal> {
     if !bytes.is_empty() && bytes.iter().all(plain) {
         return Ok(bytes.to_vec());
     }
-    Ok([b"\"", bytes, b"\""].concat())
+    let parts: Vec<&[u8]> = bytes.split(|b| *b == b'\'').collect();
+    Ok([b"'", parts.join(&b"'\\''"[..]).as_slice(), b"'"].concat())
 }
 
 /// A file without a name that the launcher can open; its path there.

@@ -41,7 +41,7 @@ fn translate(kind: Kind, line: &str) -> Result<(String, Command), Refusal> {
     let engine = engine(kind);
     let command = match kind {
         Kind::Hydra => hydra::command(&engine, &job),
-        Kind::Prterun => prterun::command(&engine, &job),
+        Kind::Prterun => Ok(prterun::command(&engine, &job)),
         Kind::Srun => srun::command(&engine, &job),
     }?;
     let words: Vec<_> = command.args.iter().skip(1).map(|a| a.to_str().unwrap()).collect();
@@ -155,7 +155,10 @@ fn prterun() {
         ),
         (
             "-host a --output-filename d p",
-            format!("{usual} --output dir=d:nocopy -n 1 --host a:1 {all} p"),
+            format!(
+                "{usual} -n 1 --host a:1 {all} /bin/sh -c d='d'/rank.$PMIX_RANK && mkdir -p \"$d\" && \
+                 exec \"$@\" >\"$d/stdout\" 2>\"$d/stderr\" sh p"
+            ),
         ),
     ] {
         assert_eq!(words(Kind::Prterun, line), wanted, "{line}");
@@ -168,18 +171,19 @@ fn prterun() {
             .len(),
         1
     );
-    let error = translate(Kind::Prterun, "-host a -outfile-pattern x p").unwrap_err();
-    assert!(error.text.contains("--output-filename"));
+    let text = words(Kind::Prterun, "-host a -outfile-pattern o%r.%%x p");
+    let shell = r#"/bin/sh -c exec "$@" >>'o'"$PMIX_RANK"'.''%''x' sh p"#;
+    assert!(text.ends_with(shell), "{text}");
 }
 
 #[test]
 fn srun() {
     let usual = "--mpi=pmi2 --ntasks=N --kill-on-bad-exit=1 --overcommit";
     for (line, wanted) in [
-        ("-n 4 p x y", format!("{usual} --cpu-bind=none --input=0 --export=ALL p x y").replace('N', "4")),
+        ("-n 4 p x y", format!("{usual} --input=0 --export=ALL p x y").replace('N', "4")),
         (
             "-ppn 2 -wdir /w --map-by node p",
-            format!("{usual} --distribution=cyclic --cpu-bind=none --input=0 --export=ALL --chdir=/w p")
+            format!("{usual} --distribution=cyclic --input=0 --export=ALL --chdir=/w p")
                 .replace('N', "2")
                 .replace(" --distribution", " --ntasks-per-node=2 --distribution"),
         ),
@@ -190,7 +194,7 @@ fn srun() {
         ),
         (
             "-n 2 -outfile-pattern o.%r.%h -stdin all -envlist A p",
-            format!("{usual} --cpu-bind=none --output=o.%t.%N --input=all --export=A p").replace('N', "2").replace("%2", "%N"),
+            format!("{usual} --output=o.%t.%N --input=all --export=A p").replace('N', "2").replace("%2", "%N"),
         ),
     ] {
         // "PYTHONUNBUFFERED" is not on the list of the last.
@@ -213,12 +217,9 @@ fn srun() {
         (name == "SLURM_JOB_NUM_NODES").then(|| "3".into())
     });
     assert_eq!(three.apps[0].ranks, Some(6));
-    assert!(
-        translate(Kind::Srun, "-n 1 p a%b : q")
-            .unwrap_err()
-            .text
-            .contains("percent")
-    );
+    let (text, _command) = translate(Kind::Srun, "-n 1 p it's %t : q").unwrap();
+    let file = text.rsplit(' ').next().unwrap();
+    assert_eq!(content(file), "0-0 p 'it'\\''s' '%t'\n1-1 q\n");
 }
 
 fn choice(line: &str, env: &[(&str, &str)], installed: &[&str]) -> String {

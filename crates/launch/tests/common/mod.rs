@@ -14,7 +14,14 @@ pub fn mpiexec(args: &[&str]) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command.env_remove("MPIEXEC_TIMEOUT");
+    for name in [
+        "MPIEXEC_TIMEOUT",
+        "FARPOST_LAUNCHER",
+        "FARPOST_RSH",
+        "SLURM_JOB_ID",
+    ] {
+        command.env_remove(name);
+    }
     ends_with_the_test(&mut command);
     command
 }
