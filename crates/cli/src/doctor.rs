@@ -42,6 +42,7 @@ pub fn run() -> ExitCode {
         open_files(),
         processes(),
         locked_memory(),
+        network(),
         library(),
         launcher(),
     ];
@@ -106,6 +107,29 @@ fn cores() -> Finding {
             "cores",
             format!("{told}; up to {allowed} ranks run without taking turns"),
         ),
+    }
+}
+
+/// Interfaces for messages between hosts, with what the environment says about them.
+fn network() -> Finding {
+    use farpost_fabric::net::interfaces::{
+        Choice, Class, INTERFACE_VARIABLE, PORTS_VARIABLE, PortRange, interfaces,
+    };
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let chosen = || {
+        PortRange::parse(&variable(PORTS_VARIABLE)).map_err(|e| e.to_string())?;
+        let choice = Choice::parse(&variable(INTERFACE_VARIABLE)).map_err(|e| e.to_string())?;
+        let all = interfaces().map_err(|e| format!("listing them: {e}"))?;
+        choice.apply(&all).map_err(|e| e.to_string())
+    };
+    match chosen() {
+        Ok(c) if c.interfaces.iter().all(|i| i.class == Class::Loopback) => finding(
+            Verdict::Ok,
+            "network",
+            format!("{}: jobs on this host only", c.sentence()),
+        ),
+        Ok(c) => finding(Verdict::Ok, "network", c.sentence()),
+        Err(why) => finding(Verdict::Bad, "network", why),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which of this host's interfaces to use: `FARPOST_INTERFACE`, and what is sensible without it.
 
+use super::rails::rate;
 use super::subnet::{Subnet, unusable};
 use super::system::{Class, Interface};
 
@@ -70,6 +71,22 @@ pub struct Chosen {
     pub interfaces: Vec<Usable>,
     /// About each interface and address that will not, or only when all else fails, why: "docker0: last choice, it is a bridge".
     pub notes: Vec<String>,
+}
+
+impl Chosen {
+    /// For people, in one line: "eth0 (10.0.0.5, 10 Gbit/s), docker0 (172.17.0.1; last choice)".
+    pub fn sentence(&self) -> String {
+        let one = |u: &Usable| {
+            let note = match u.class {
+                Class::Network => "",
+                Class::Virtual => "; last choice",
+                Class::Loopback => "; this host only",
+            };
+            let ips: Vec<String> = u.addresses.iter().map(|a| a.ip.to_string()).collect();
+            format!("{} ({}{}{note})", u.name, ips.join(", "), rate(u.speed))
+        };
+        self.interfaces.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Choice {

@@ -317,7 +317,7 @@ fn slower(a: u32, b: u32) -> u32 {
 }
 
 /// For people.
-fn rate(speed: u32) -> String {
+pub(super) fn rate(speed: u32) -> String {
     match speed {
         0 => String::new(),
         s if s >= 1000 && s.is_multiple_of(1000) => format!(", {} Gbit/s", s / 1000),

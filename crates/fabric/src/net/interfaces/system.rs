@@ -94,8 +94,11 @@ fn describe(name: &str, flags: libc::c_uint, raw: *const libc::c_char) -> Interf
     let is = |what: &str| sys_is_ours && sys.join(what).exists();
     let (class, class_reason) = if flags & libc::IFF_LOOPBACK != 0 {
         (Class::Loopback, "loopback")
+    } else if is("bridge") && leads_out(&sys) {
+        // The usual set-up of a host with virtual machines: its own address is on the bridge.
+        (Class::Network, "")
     } else if is("bridge") {
-        (Class::Virtual, "a bridge")
+        (Class::Virtual, "a bridge without a network card")
     } else if is("brport") {
         (Class::Virtual, "a port of a bridge")
     } else if is("tun_flags") {
@@ -118,6 +121,17 @@ fn describe(name: &str, flags: libc::c_uint, raw: *const libc::c_char) -> Interf
         },
         addresses: Vec::new(),
     }
+}
+
+/// Whether one of a bridge's ports is a network card, or several bound together.
+fn leads_out(bridge: &Path) -> bool {
+    let Ok(ports) = std::fs::read_dir(bridge.join("brif")) else {
+        return false;
+    };
+    ports.flatten().any(|port| {
+        let port = Path::new("/sys/class/net").join(port.file_name());
+        port.join("device").exists() || port.join("bonding").exists()
+    })
 }
 
 /// What container engines and the like call what they make.

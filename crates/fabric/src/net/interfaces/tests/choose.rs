@@ -30,6 +30,19 @@ fn without_a_word_the_fastest_card_comes_first_and_bridges_last() {
 }
 
 #[test]
+fn the_choice_in_one_line() {
+    assert_eq!(
+        chosen("ib0,docker*,lo", &busy()).sentence(),
+        "ib0 (10.9.0.5, 100 Gbit/s), docker0 (172.17.0.1, 10 Gbit/s), lo (127.0.0.1, ::1; this host only)"
+    );
+    assert!(
+        chosen("", &busy())
+            .sentence()
+            .contains("docker0 (172.17.0.1, 10 Gbit/s; last choice)")
+    );
+}
+
+#[test]
 fn names_patterns_and_networks_choose_in_the_order_given() {
     for (value, expected) in [
         ("eth0", &["eth0"][..]),
