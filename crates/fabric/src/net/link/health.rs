@@ -29,6 +29,10 @@ impl Link {
     /// A rail's connection is gone, or an attempt to make one failed.
     pub fn on_rail_down(&mut self, rail: RailNumber, now: u64) {
         if self.rails[rail].state != RailState::Down {
+            if self.rails[rail].state == RailState::Up {
+                // A reset is an answer, too.
+                self.last_alive = now;
+            }
             self.take_down(rail, now);
             self.settle();
         }
@@ -51,9 +55,14 @@ impl Link {
             return;
         }
         let before = r.acknowledged.replace(report.acknowledged);
+        let reported_at = std::mem::replace(&mut r.reported_at, now);
+        // What was acknowledged since an old report may have been long ago.
+        let before = before.filter(|_| now.saturating_sub(reported_at) <= 2 * limit);
         let moved = before.is_some_and(|b| report.acknowledged > b);
         if !report.in_flight || moved {
-            self.last_alive = now;
+            // The host was there after what it has was sent.
+            let alive = if moved { reported_at } else { r.written_at };
+            self.last_alive = self.last_alive.max(alive);
             r.excuses += 1;
             r.quiet_since = now;
             // The host has it; whether the process looks is its own affair. Ask less and less often.
@@ -136,6 +145,7 @@ impl Link {
         r.offer.clear();
         r.connect_at = now;
         r.attempts = 0;
+        self.down_since = now;
         self.deadline = 0;
     }
 
@@ -264,14 +274,16 @@ impl Link {
         if none && !ending {
             let bound = if self.ever_up { bound } else { self.config.connect };
             let waited = now.saturating_sub(self.last_alive);
-            if waited >= bound {
+            // Time for a few attempts to connect there must be.
+            let until = (self.last_alive + bound).max(self.down_since + bound / 4);
+            if now >= until {
                 self.lost = true;
                 self.events.push_back(Event::Lost {
                     rails: self.rails.len(),
                     waited_ns: waited,
                 });
             } else {
-                next = next.min(self.last_alive + bound);
+                next = next.min(until);
             }
         }
         self.deadline = next.max(now + 1);
@@ -281,9 +293,10 @@ impl Link {
     fn look_down(&mut self, rail: RailNumber, now: u64) -> u64 {
         let bound = self.bound();
         let alone = self.rails.iter().all(|r| r.state == RailState::Down);
+        let most = if alone { bound / 8 } else { bound };
         let r = &mut self.rails[rail];
+        r.connect_at = r.connect_at.min(now + most);
         if now >= r.connect_at {
-            let most = if alone { bound / 8 } else { bound };
             r.connect_at = now + ((20 * MS) << r.attempts.min(10)).min(most).max(MS);
             r.attempts += 1;
             self.events.push_back(Event::Reconnect(rail));
@@ -298,14 +311,14 @@ impl Link {
         let reports = self.config.reports;
         let r = &mut self.rails[rail];
         if !r.waiting() {
-            if idle == 0 || r.ping_due {
+            if idle == 0 {
                 return u64::MAX;
             }
-            if now >= r.heard + idle {
-                r.ping_due = true;
-                return u64::MAX;
+            if now < r.heard + idle {
+                return r.heard + idle;
             }
-            return r.heard + idle;
+            r.ping_due = true;
+            r.quiet_since = now;
         }
         let quiet = now.saturating_sub(r.quiet_since);
         if r.state == RailState::Suspect && quiet >= dead && (!reports || r.acknowledged.is_some()) {

@@ -52,7 +52,7 @@ pub enum Event {
     Ask(RailNumber),
     /// Close the rail's connection, it is down already as far as the link is concerned.
     Drop { rail: RailNumber, why: &'static str },
-    /// Connect the rail (again), and give up an attempt under way. A side that only accepts ignores it.
+    /// Connect the rail (again). An attempt that the peer's host has answered may go on; any other begins anew.
     Reconnect(RailNumber),
     /// No rail has worked for too long. The link is closed.
     Lost { rails: usize, waited_ns: u64 },
@@ -116,6 +116,8 @@ pub struct Link {
     pub(super) last_alive: u64,
     pub(super) last_poll: u64,
     pub(super) deadline: u64,
+    /// When a rail last went down.
+    pub(super) down_since: u64,
     pub(super) ever_up: bool,
     pub(super) bye_sent: bool,
     pub(super) bye_heard: bool,
@@ -152,6 +154,7 @@ impl Link {
             last_alive: now,
             last_poll: now,
             deadline: now,
+            down_since: 0,
             ever_up: false,
             bye_sent: false,
             bye_heard: false,

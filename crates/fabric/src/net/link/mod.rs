@@ -28,7 +28,9 @@
 //!
 //! # How a driver calls it
 //! One link a peer, made at the first message in either direction. Its rails are down; the first [`Link::poll`] asks
-//! for connections. One side dials (say, the lower rank), the other ignores [`Event::Reconnect`] and accepts.
+//! for connections. Both sides are asked to connect: when both succeed the driver keeps one (say, the one that the lower
+//! rank dialled) before either says [`Link::on_rail_up`]. A side that must not dial should try all the same, to see
+//! whether the peer's host answers, and say [`Link::on_rail_alive`]: the peer's process may be computing, and not dial.
 //!
 //! ```no_run
 //! use farpost_fabric::net::link::*;
@@ -58,9 +60,9 @@
 //!                 }
 //!             }
 //!             Event::Drop { rail, .. } => sockets[rail] = None,      // close it; on_rail_down need not be called
-//!             Event::Reconnect(rail) => { let _ = rail; }            // the dialling side connects, then the handshake,
-//!                                                                    // then link.on_rail_up(rail, now); the accepting
-//!                                                                    // side calls on_rail_up when it has accepted
+//!             Event::Reconnect(rail) => { let _ = rail; }            // connect, then the handshake, then
+//!                                                                    // link.on_rail_up(rail, now). Connected, but the
+//!                                                                    // handshake not answered yet: on_rail_alive
 //!             Event::Lost { .. } => return Ok(()),                   // Fault { PeerDead }, close everything
 //!         }
 //!     }

@@ -126,7 +126,11 @@ pub(super) struct Rail {
     pub heard: u64,
     pub ask_at: u64,
     pub excuses: u32,
+    /// What the transport reported, and when.
     pub acknowledged: Option<u64>,
+    pub reported_at: u64,
+    /// When bytes were last given to the transport.
+    pub written_at: u64,
     /// Bytes of ordered frames sent here and not acknowledged.
     pub ordered_out: u64,
     /// Bytes of bulk chunks sent here and not acknowledged.
@@ -157,6 +161,8 @@ impl Rail {
             ask_at: 0,
             excuses: 0,
             acknowledged: None,
+            reported_at: 0,
+            written_at: now,
             ordered_out: 0,
             bulk_out: 0,
             rtt: 0,
@@ -195,7 +201,10 @@ impl Rail {
     /// Whether an acknowledgement is to be expected.
     #[inline]
     pub fn waiting(&self) -> bool {
-        self.ordered_out + self.bulk_out > 0 || self.ping.is_some()
+        self.ordered_out + self.bulk_out > 0
+            || self.ping.is_some()
+            || self.ping_due
+            || self.state == RailState::Suspect
     }
 
     /// A measured round trip.

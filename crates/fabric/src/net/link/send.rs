@@ -349,6 +349,9 @@ impl Link {
     /// # Panics
     /// When that is more than was offered.
     pub fn sent(&mut self, rail: RailNumber, bytes: usize, now: u64) {
+        if bytes > 0 {
+            self.rails[rail].written_at = now;
+        }
         let mut left = self.advance_rest(rail, bytes);
         if left == 0 {
             self.rails[rail].offer.clear();
