@@ -4,6 +4,7 @@ PREFIX ?= build/install
 DESTDIR ?=
 CARGO ?= cargo
 ROUNDS ?=
+HOSTS ?=
 ARGS ?=
 export CARGO
 
@@ -29,10 +30,11 @@ demo:
 test:
 	scripts/test-all.sh
 
+# HOSTS=2 measures between hosts, emulated on this machine; ARGS=--update-docs writes the table into docs/performance.md.
 # ROUNDS=9 measures longer; ARGS=--update-readme writes the table into the README; scripts/compare.py --help lists the rest.
 compare:
 	$(MAKE) --no-print-directory install PREFIX=build/install
-	python3 scripts/compare.py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+	python3 scripts/compare$(if $(HOSTS),_hosts).py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 docs:
 	$(CARGO) run -q -p farpost-apigen -- reference docs/reference/mpi.md

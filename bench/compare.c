@@ -2,6 +2,8 @@
  *
  *   compare pair      2 ranks: ping-pong, message rate, allreduce, and a curve of ping-pong times by size
  *   compare crowd     more ranks than cores: barrier and allreduce
+ *   compare far       2 ranks on 2 hosts: ping-pong at the sizes of `pair`
+ *   compare stream S  2 ranks: messages of 4 MiB one way for S seconds; bandwidth and the longest pause
  *   compare empty     MPI_Init and MPI_Finalize
  *   compare idle      a rank that sleeps after MPI_Init tells its resident memory
  *   compare version   what the library says it is
@@ -163,6 +165,51 @@ static void pair(void) {
     }
 }
 
+static void far(void) {
+    char name[64];
+    result("latency_8", checked_pingpong(8, TRIALS, 0.02) * 1e6, "us");
+    for (long bytes = 64 << 10; bytes <= LARGEST; bytes = bytes == 64 << 10 ? 1 << 20 : bytes * 4) {
+        snprintf(name, sizeof name, "bandwidth_%ld", bytes);
+        result(name, (double)bytes / checked_pingpong(bytes, TRIALS, 0.02) / 1e9, "GB/s");
+    }
+}
+
+/* Every message begins with its number and whether another follows, and is a pattern that depends on the number. */
+static void stream(double seconds) {
+    long head[2] = {0, 1}, messages = 0;
+    double start = MPI_Wtime(), last = start, longest = 0;
+    if (rank == 0) {
+        char *buffers[2] = {out, in};
+        MPI_Request pending[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        while (head[1]) {
+            int at = (int)(messages % 2);
+            MPI_Wait(&pending[at], MPI_STATUS_IGNORE);
+            head[0] = messages;
+            head[1] = MPI_Wtime() - start < seconds;
+            memset(buffers[at], (int)(messages & 127), LARGEST);
+            memcpy(buffers[at], head, sizeof head);
+            MPI_Isend(buffers[at], LARGEST, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &pending[at]);
+            messages++;
+        }
+        MPI_Waitall(2, pending, MPI_STATUSES_IGNORE);
+        return;
+    }
+    while (head[1]) {
+        MPI_Recv(in, LARGEST, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        double now = MPI_Wtime();
+        if (messages > 0 && now - last > longest) longest = now - last;
+        last = now;
+        memcpy(head, in, sizeof head);
+        if (head[0] != messages) fail("the order of a stream", messages);
+        memset(out, (int)(messages & 127), LARGEST);
+        if (memcmp(in + sizeof head, out + sizeof head, LARGEST - sizeof head) != 0) fail("a stream", messages);
+        messages++;
+    }
+    printf("result stream_bandwidth %.9g GB/s\n", (double)messages * LARGEST / (last - start) / 1e9);
+    printf("result stream_pause %.9g s\n", longest);
+    fflush(stdout);
+}
+
 static void crowd(void) {
     result("crowd_barrier", measure(barrier, 0, TRIALS, 0.02, 1) * 1e6, "us");
     result("crowd_allreduce_8", checked_allreduce(8, 0.02) * 1e6, "us");
@@ -193,7 +240,8 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (strcmp(mode, "pair") == 0 || strcmp(mode, "crowd") == 0) {
+    if (strcmp(mode, "pair") == 0 || strcmp(mode, "crowd") == 0 || strcmp(mode, "far") == 0 ||
+        strcmp(mode, "stream") == 0) {
         out = malloc(LARGEST);
         in = malloc(LARGEST);
         if (!out || !in) {
@@ -205,6 +253,10 @@ int main(int argc, char **argv) {
     }
     if (strcmp(mode, "pair") == 0 && size == 2)
         pair();
+    else if (strcmp(mode, "far") == 0 && size == 2)
+        far();
+    else if (strcmp(mode, "stream") == 0 && size == 2 && argc > 2)
+        stream(atof(argv[2]));
     else if (strcmp(mode, "crowd") == 0)
         crowd();
     else if (strcmp(mode, "idle") == 0)
@@ -212,7 +264,7 @@ int main(int argc, char **argv) {
     else if (strcmp(mode, "version") == 0)
         version();
     else if (strcmp(mode, "empty") != 0 && rank == 0) {
-        fprintf(stderr, "compare: usage: compare pair (2 ranks) | crowd | empty | idle | version\n");
+        fprintf(stderr, "compare: usage: compare pair (2 ranks) | far (2 ranks) | stream SECONDS (2 ranks) | crowd | empty | idle | version\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     free(out);
