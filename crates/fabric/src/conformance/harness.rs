@@ -4,8 +4,8 @@ use crate::inproc::{Config, InProc, Network};
 use crate::net::{AddressBook, NetConfig};
 use crate::ofi::{Ofi, OfiError, OfiOptions, OfiTunables};
 use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
-use crate::tcp::{Tcp, TcpTunables};
-use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
+use crate::tcp::{Listening, Tcp, TcpTunables};
+use crate::{Fabric, FabricError, Interrupt, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -359,9 +359,9 @@ impl TcpThreads {
             book: Box::new(book.clone()),
         };
         let at = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        let tcp = Tcp::open_at(net, self.tunables.clone(), &at).expect("an endpoint");
-        book.publish(Peer(index), tcp.card());
-        tcp
+        let listening = Listening::open_at(self.tunables.clone(), &at).expect("a listener");
+        book.publish(Peer(index), listening.card().to_vec());
+        listening.start(net).expect("an endpoint")
     }
 }
 

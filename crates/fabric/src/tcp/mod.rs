@@ -67,29 +67,32 @@ pub struct Tcp {
     me: Peer,
     size: u32,
     host_of: Rc<[u32]>,
-    card: Vec<u8>,
 }
 
-impl Tcp {
+/// A process that others can find, and that does not yet know who they are: first this, then its card is published,
+/// then the job is joined.
+pub struct Listening {
+    listeners: Vec<std::os::fd::OwnedFd>,
+    card: Vec<u8>,
+    tunables: TcpTunables,
+}
+
+impl Listening {
     /// Listen at all addresses of this host that others may reach.
     ///
     /// # Errors
     /// There is none, or the system refuses.
-    pub fn open(net: NetConfig, tunables: TcpTunables) -> Result<Self, FabricError> {
+    pub fn open(tunables: TcpTunables) -> Result<Self, FabricError> {
         let addresses =
             socket::addresses().map_err(|e| FabricError::os_error("list the addresses of this host", &e))?;
-        Self::open_at(net, tunables, &addresses)
+        Self::open_at(tunables, &addresses)
     }
 
     /// Listen at these addresses, on ports that the kernel chooses.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn open_at(net: NetConfig, tunables: TcpTunables, at: &[IpAddr]) -> Result<Self, FabricError> {
-        let (me, size, host_of) = (net.me, net.size, Rc::clone(&net.host_of));
-        if me.0 >= size || host_of.len() != size as usize {
-            return Err(FabricError::NoSuchPeer { peer: me, size });
-        }
+    pub fn open_at(tunables: TcpTunables, at: &[IpAddr]) -> Result<Self, FabricError> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         for &address in at.iter().take(card::ADDRESSES_MAX) {
@@ -99,21 +102,36 @@ impl Tcp {
             addresses.push(SocketAddr::new(address, port));
             listeners.push(listener);
         }
-        let state = State::new(net, tunables, listeners)?;
         Ok(Self {
+            listeners,
+            card: card::encode(&addresses),
+            tunables,
+        })
+    }
+
+    /// What to publish, so that others find this process.
+    pub fn card(&self) -> &[u8] {
+        &self.card
+    }
+
+    /// Become an endpoint of the job.
+    ///
+    /// # Errors
+    /// The job does not have this process, or the system refuses.
+    pub fn start(self, net: NetConfig) -> Result<Tcp, FabricError> {
+        let (me, size, host_of) = (net.me, net.size, Rc::clone(&net.host_of));
+        if me.0 >= size || host_of.len() != size as usize {
+            return Err(FabricError::NoSuchPeer { peer: me, size });
+        }
+        let state = State::new(net, self.tunables, self.listeners)?;
+        Ok(Tcp {
             core: Rc::new(Core {
                 state: RefCell::new(state),
             }),
             me,
             size,
             host_of,
-            card: card::encode(&addresses),
         })
-    }
-
-    /// What to publish, so that others find this process.
-    pub fn card(&self) -> Vec<u8> {
-        self.card.clone()
     }
 }
 
