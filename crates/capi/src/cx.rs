@@ -67,8 +67,8 @@ pub(crate) struct Cx {
     pub(crate) life: Life,
 }
 
-/// The world of a process: on the memory of one host.
-pub(crate) type World = farpost_mpi::world::World<farpost_fabric::shm::Shm>;
+/// The world of a process: on the memory of its host, and on a network to others.
+pub(crate) type World = farpost_mpi::world::World<farpost_fabric::routed::Routed<crate::network::Network>>;
 pub(crate) type CommRef = Rc<Comm>;
 pub(crate) type GroupRef = Group;
 pub(crate) type InfoRef = Rc<RefCell<Info>>;

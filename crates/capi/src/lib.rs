@@ -12,5 +12,6 @@ mod entry;
 mod fast;
 mod imp;
 mod lock;
+mod network;
 mod objects;
 mod process;

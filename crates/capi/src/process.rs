@@ -2,8 +2,13 @@
 
 use core::ffi::c_int;
 use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+use std::time::Duration;
 
+use farpost_fabric::Fabric;
+use farpost_fabric::routed::Routed;
 use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes};
+use farpost_fabric::tcp::TcpTunables;
 use farpost_job::{Job, RankState};
 use farpost_mpi::attr::{CommAttributes, CommKey};
 use farpost_mpi::world::WorldConfig;
@@ -13,6 +18,7 @@ use crate::abi;
 use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
+use crate::network;
 
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub(crate) enum Stage {
 /// What the process knows of itself.
 pub(crate) struct Life {
     pub(crate) stage: Cell<Stage>,
-    pub(crate) job: OnceCell<Job>,
+    pub(crate) job: OnceCell<Rc<Job>>,
     pub(crate) provided: Cell<c_int>,
     main_thread: Cell<Option<std::thread::ThreadId>>,
     /// Values of the predefined attributes; C gets their addresses.
@@ -55,11 +61,13 @@ const OTHER_VARIABLES: &[&str] = &["FARPOST_CC", "FARPOST_CXX", "FARPOST_LIBRARY
 /// All tunables, from the environment.
 struct Settings {
     shm: ShmTunables,
+    tcp: TcpTunables,
     world: WorldConfig,
 }
 
 fn settings() -> std::result::Result<Settings, String> {
     let mut shm = ShmTunables::default();
+    let mut tcp = TcpTunables::default();
     let mut world = WorldConfig::default();
     // Used where they are read, while joining the job; known here so that they are not taken for mistakes.
     let mut job = farpost_job::JobTunables::default();
@@ -74,6 +82,7 @@ fn settings() -> std::result::Result<Settings, String> {
             continue;
         }
         let known = shm.set(name, value).map_err(|e| e.to_string())?
+            || tcp.set(name, value).map_err(|e| e.to_string())?
             || job.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
@@ -84,7 +93,7 @@ fn settings() -> std::result::Result<Settings, String> {
             ));
         }
     }
-    Ok(Settings { shm, world })
+    Ok(Settings { shm, tcp, world })
 }
 
 fn failed(what: &str, why: impl std::fmt::Display) -> Error {
@@ -109,14 +118,16 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         }
     }
     let settings = settings().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
-    let job =
-        Job::attach(&|name: &str| std::env::var(name).ok()).map_err(|e| failed("joining the job", e))?;
-    if job.hosts() > 1 {
-        return Err(failed(
-            "joining the job",
-            "its ranks are on several hosts; a Farpost job must be on one host for now",
-        ));
-    }
+    let mut opening =
+        Job::begin(&|name: &str| std::env::var(name).ok()).map_err(|e| failed("joining the job", e))?;
+    let opened = network::open(&mut opening, settings.tcp).map_err(|e| failed("opening the network", e))?;
+    let job = Rc::new(opening.finish().map_err(|e| failed("joining the job", e))?);
+    let far = match opened {
+        Some(opened) => opened
+            .start(&job)
+            .map_err(|e| failed("starting the network", e))?,
+        None => None,
+    };
     let memory = job.host_memory();
     if memory.region_len < region_bytes(memory.ranks) as u64 {
         return Err(failed(
@@ -140,12 +151,12 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         tunables: settings.shm,
     })
     .map_err(|e| failed("attaching to the job's memory", e))?;
-    let world = World::new(shm, settings.world);
+    let world = World::new(Routed::new(shm, far, job.host_map().into()), settings.world);
     let attributes = Box::new(CommAttributes::default());
     attributes.set(CommKey::TagUb, Some(crate::args::TAG_UB));
     attributes.set(CommKey::Io, Some(abi::MPI_ANY_SOURCE));
     attributes.set(CommKey::Host, Some(abi::MPI_PROC_NULL));
-    attributes.set(CommKey::WtimeIsGlobal, Some(1));
+    attributes.set(CommKey::WtimeIsGlobal, Some(c_int::from(job.hosts() == 1)));
     attributes.set(CommKey::Appnum, Some(job.appnum() as c_int));
     attributes.set(CommKey::LastUsedCode, Some(cx.objects.codes.last_used()));
     attributes.set(CommKey::UniverseSize, Some(job.universe_size() as c_int));
@@ -164,6 +175,9 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     Ok(())
 }
 
+/// Longest time that taking leave of other hosts may take.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// `MPI_Finalize`: everybody's messages are delivered, then the job goes on without us.
 pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     let world = cx.world();
@@ -177,6 +191,7 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     world.drain_to_peers(|peer| {
         job.is_some_and(|job| matches!(job.state(peer), Some(RankState::Finalised | RankState::Aborted)))
     })?;
+    world.fabric().close(FAREWELL);
     fast::close();
     cx.life.stage.set(Stage::After);
     if let Some(job) = job {

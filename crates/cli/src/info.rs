@@ -31,6 +31,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
             "fabric: connecting",
             farpost_fabric::net::interfaces::ConnectTunables::TABLE,
         ),
+        ("fabric: tcp", farpost_fabric::tcp::TcpTunables::TABLE),
         ("fabric: link", farpost_fabric::net::link::LinkTunables::TABLE),
         ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),

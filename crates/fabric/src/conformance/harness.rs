@@ -5,7 +5,7 @@ use crate::net::{AddressBook, NetConfig};
 use crate::ofi::{Ofi, OfiError, OfiOptions, OfiTunables};
 use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
 use crate::tcp::{Listening, Tcp, TcpTunables};
-use crate::{Fabric, FabricError, Interrupt, Peer, Permission, RemoteMemory, SegmentId};
+use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
