@@ -72,7 +72,8 @@ impl<F: Fabric> Postboxes<F> {
         {
             return;
         }
-        if F::MAPPED {
+        let mut layout = self.layout;
+        if self.fabric.maps(peer) {
             self.ensure_own_area();
             let Some(area) = self.own_area.clone() else { return };
             let index = peer.0;
@@ -80,39 +81,53 @@ impl<F: Fabric> Postboxes<F> {
             let queue = self.layout.queue(index);
             let lines = area.lines(queue, self.layout.slots);
             let bell = self.fabric.bell(peer);
-            let tx = Tx::new(bell, Outlet::Own(area, lines), self.layout, queue, ack, 0);
+            let home = self.fabric.me().index();
+            let tx = Tx::new(bell, Outlet::Own(area, lines), self.layout, queue, ack, home);
             self.tx[peer.index()] = Some(Box::new(tx));
-        } else if self.own_acks.is_none() {
-            let bytes = self.fabric.size() as usize * LINE_BYTES;
-            let everyone = Access::Everyone(Permission::ReadWrite);
-            match self.fabric.export(SegmentId(ACKS), bytes, everyone) {
-                Ok(acks) => self.own_acks = Some(acks),
-                Err(error) => {
-                    return self.fabric.record_fault(Fault {
-                        peer: self.fabric.me(),
-                        error,
-                    });
+        } else {
+            layout.queues = 1;
+            if self.own_acks.is_none() {
+                let bytes = self.fabric.size() as usize * LINE_BYTES;
+                match self.fabric.export(SegmentId(ACKS), bytes, self.access(false)) {
+                    Ok(acks) => self.own_acks = Some(acks),
+                    Err(error) => {
+                        return self.fabric.record_fault(Fault {
+                            peer: self.fabric.me(),
+                            error,
+                        });
+                    }
                 }
             }
         }
         self.connecting.push(Pending {
             peer,
             kind: HELLO,
-            layout: self.layout,
+            layout,
         });
         self.send_pending();
     }
 
-    /// Export my area (mapped fabrics).
+    /// Who may write to a segment of mine: everybody who maps it, or everybody who does not.
+    fn access(&self, mapping: bool) -> Access {
+        let those = |peer: &Peer| self.fabric.maps(*peer) == mapping;
+        let everybody: Vec<Peer> = (0..self.fabric.size()).map(Peer).collect();
+        if everybody.iter().all(those) {
+            return Access::Everyone(Permission::ReadWrite);
+        }
+        let some = everybody.into_iter().filter(those);
+        Access::Only(some.map(|peer| (peer, Permission::ReadWrite)).collect())
+    }
+
+    /// Export my area, for the peers that map it.
     pub(crate) fn ensure_own_area(&mut self) {
         if self.own_area.is_some() {
             return;
         }
-        let everyone = Access::Everyone(Permission::ReadWrite);
-        match self.fabric.export(SegmentId(AREA), self.layout.bytes(), everyone) {
+        let access = self.access(true);
+        match self.fabric.export(SegmentId(AREA), self.layout.bytes(), access) {
             Ok(area) => {
                 self.own_area = Some(area);
-                self.pools[0] = Some(Pool::new(self.layout.blocks));
+                self.pools[self.fabric.me().index()] = Some(Pool::new(self.layout.blocks));
             }
             Err(error) => self.fabric.record_fault(Fault {
                 peer: self.fabric.me(),
@@ -134,7 +149,7 @@ impl<F: Fabric> Postboxes<F> {
                 .try_send(*peer, Priority::High, &encode(*kind, layout))
             {
                 TrySend::Full => index += 1,
-                TrySend::Sent if *kind == HELLO && !F::MAPPED => {
+                TrySend::Sent if *kind == HELLO && !self.fabric.maps(*peer) => {
                     self.connecting[index].kind = 0;
                     index += 1;
                 }
@@ -201,7 +216,7 @@ impl<F: Fabric> Postboxes<F> {
             });
         }
         let me = self.fabric.me().0;
-        let rx = if F::MAPPED {
+        let rx = if self.fabric.maps(from) {
             if layout.queues != self.fabric.size() {
                 let value = u64::from(layout.queues);
                 return Err(FabricError::Corrupt {
@@ -252,7 +267,7 @@ impl<F: Fabric> Postboxes<F> {
 
     fn on_welcome(&mut self, from: Peer, layout: Layout) -> Result<(), FabricError> {
         let asked = self.connecting.iter().position(|p| p.peer == from && p.kind == 0);
-        let (Some(asked), false, Some(acks)) = (asked, F::MAPPED, self.own_acks.clone()) else {
+        let (Some(asked), false, Some(acks)) = (asked, self.fabric.maps(from), self.own_acks.clone()) else {
             let value = u64::from(WELCOME);
             return Err(FabricError::Corrupt {
                 peer: from,

@@ -6,9 +6,10 @@ use crate::postbox::Postboxes;
 use farpost_fabric::{Fabric, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
 
 impl<F: Fabric> Postboxes<F> {
-    /// My desk: lines in my area that receivers may read and write too. None where the fabric does not map.
+    /// My desk: lines in my area that receivers may read and write too. None where the fabric does not map
+    /// even the processes of one host.
     pub fn my_desk(&mut self) -> Option<Desk<F>> {
-        if !F::MAPPED {
+        if !self.fabric.maps(self.fabric.me()) {
             return None;
         }
         self.ensure_own_area();
@@ -21,7 +22,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// The desk of a process that has opened a queue to us.
     pub fn desk_of(&self, peer: Peer) -> Option<Desk<F>> {
-        if !F::MAPPED {
+        if !self.fabric.maps(peer) {
             return None;
         }
         let rx = self.rx[peer.index()].as_deref()?;

@@ -170,7 +170,7 @@ impl<F: Fabric> Rx<F> {
             }
             AckLine::Far(memory, offset) => {
                 // Puts may overtake each other: an older count must not arrive after this one.
-                memory.fence()?;
+                memory.order()?;
                 memory.put_word(*offset, u64::from(self.tail))
             }
         }
@@ -181,13 +181,12 @@ impl<F: Fabric> Postboxes<F> {
     /// No connections yet; they are made at the first message.
     pub fn new(fabric: Rc<F>, tunables: &crate::RsmTunables) -> Self {
         let size = fabric.size();
-        let queues = if F::MAPPED { size } else { 1 };
         Self {
-            layout: Layout::new(tunables, queues),
+            layout: Layout::new(tunables, size),
             tx: (0..size).map(|_| None).collect(),
             rx: (0..size).map(|_| None).collect(),
             senders: Vec::new(),
-            pools: (0..if F::MAPPED { 1 } else { size }).map(|_| None).collect(),
+            pools: (0..size).map(|_| None).collect(),
             connecting: Vec::new(),
             own_area: None,
             own_acks: None,
@@ -381,7 +380,7 @@ impl<F: Fabric> Postboxes<F> {
             .as_deref_mut()
             .expect("room was asked first");
         if let Outlet::Far(memory) = &tx.outlet
-            && let Err(error) = memory.fence()
+            && let Err(error) = memory.order()
         {
             tx.die();
             self.fabric.record_fault(Fault { peer, error });
@@ -471,7 +470,7 @@ impl<F: Fabric> Postboxes<F> {
         rx.counted.postboxes += u64::from(count);
         rx.counted.bytes += bytes;
         // An ack frees postboxes and blocks: neither may run out while acks are owed.
-        if F::MAPPED || rx.owed >= rx.layout.slots.min(rx.layout.blocks) / 4 {
+        if matches!(rx.ack, AckLine::Mapped(_)) || rx.owed >= rx.layout.slots.min(rx.layout.blocks) / 4 {
             let result = rx.acknowledge();
             self.check_ack(peer, result);
         }
@@ -536,7 +535,7 @@ impl<F: Fabric> Postboxes<F> {
                 && !tx.dead
                 && tx.head != tx.acked
                 && let Outlet::Far(memory) = &tx.outlet
-                && let Err(error) = memory.fence()
+                && let Err(error) = memory.order()
             {
                 tx.die();
                 let peer = Peer(index as u32);

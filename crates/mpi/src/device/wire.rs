@@ -32,7 +32,8 @@ pub const KIND_MORE: u8 = 3;
 pub const KIND_BLOCK: u8 = 4;
 /// A piece after the first. Word 4: block and bytes.
 pub const KIND_PIECE: u8 = 5;
-/// Request to send. Word 3: total bytes; 4: address or 0; 5: request; 6: desk line + 1, or 0.
+/// Request to send. Word 3: total bytes; 4: position of the buffer; 5: request; 6: desk line + 1, or 0, and
+/// [`ONE_RUN`]; 7: key of the buffer.
 pub const KIND_RTS: u8 = 6;
 /// Clear to send. Word 3: the sender's request; word 4: the receiver's; word 5: bytes wanted.
 pub const KIND_CTS: u8 = 7;
@@ -40,6 +41,9 @@ pub const KIND_CTS: u8 = 7;
 pub const KIND_DATA: u8 = 8;
 /// A synchronous send was matched, or a long one is over. Word 3: the sender's request.
 pub const KIND_DONE: u8 = 9;
+
+/// In word 6 of [`KIND_RTS`]: the buffer is one run that the receiver may transfer from; words 4 and 7 say where.
+pub const ONE_RUN: u64 = 1 << 63;
 
 /// The sender waits for the match ([`KIND_DONE`] with the request of word 5, or of word 7 of a short one).
 pub const FLAG_SYNC: u8 = 1;

@@ -29,7 +29,8 @@ pub enum Held {
     /// Its sender waits for us to fetch it.
     Rts {
         total: u64,
-        address: u64,
+        /// Position and key, where the receiver may transfer from the buffer.
+        exposed: Option<(u64, u64)>,
         request: u64,
         desk: u64,
     },

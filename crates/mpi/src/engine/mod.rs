@@ -4,6 +4,7 @@
 //! touches queues here is *queued path*.
 
 pub mod context;
+mod lost;
 mod queue;
 pub mod request;
 pub mod wait;
@@ -24,6 +25,8 @@ farpost_tunables::tunables! {
     pub struct EngineTunables {
         /// Messages up to this size are sent at once, through blocks; longer ones wait for their receive and then move in one copy where the system permits.
         eager_max: "FARPOST_EAGER_MAX" = 32 << 10, 0..=1 << 20, "bytes";
+        /// The same for messages to other hosts.
+        eager_far: "FARPOST_EAGER_FAR" = 128 << 10, 0..=1 << 20, "bytes";
         /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
         /// The smallest piece that sender and receiver claim when both copy a long message.
@@ -90,6 +93,10 @@ pub struct Engine<F: Fabric> {
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
     pub(crate) free_desk: Option<Vec<u32>>,
+    /// Receives that the fabric fills.
+    pub(crate) fetching: Vec<usize>,
+    /// Peers that the fabric has given up, and why.
+    pub(crate) lost: HashMap<u32, String>,
     rounds: u32,
     /// Polls for something that a sender is just writing.
     pub(crate) patience: u32,
@@ -106,7 +113,9 @@ impl<F: Fabric> Engine<F> {
         let post = Postboxes::new(Rc::clone(&fabric), rsm);
         // An eager message is posted whole or not at all: it must fit, blocks and postboxes.
         let in_pieces = crate::p2p::bytes_in_pieces(post.block_bytes(), post.slots());
-        tunables.eager_max = tunables.eager_max.min(post.bytes_at_once()).min(in_pieces);
+        let most = post.bytes_at_once().min(in_pieces);
+        tunables.eager_max = tunables.eager_max.min(most);
+        tunables.eager_far = tunables.eager_far.min(most);
         let (cores, processes) = fabric.cores_and_processes();
         let patience = if processes <= cores { 4096 } else { 4 };
         Self {
@@ -126,6 +135,8 @@ impl<F: Fabric> Engine<F> {
             offered: Vec::new(),
             copying: Vec::new(),
             free_desk: None,
+            fetching: Vec::new(),
+            lost: HashMap::new(),
             rounds: 0,
             patience,
             faults: Vec::new(),
@@ -215,7 +226,18 @@ impl<F: Fabric> Engine<F> {
         !self.busy.is_empty()
             || !self.offered.is_empty()
             || !self.copying.is_empty()
+            || !self.fetching.is_empty()
             || self.post.control_pending()
+    }
+
+    /// Longest message that is sent to `peer` without being asked for.
+    #[inline(always)]
+    pub(crate) fn eager_max(&self, peer: Peer) -> u64 {
+        if self.fabric.maps(peer) {
+            self.tunables.eager_max
+        } else {
+            self.tunables.eager_far
+        }
     }
 
     /// As [`progress`](Self::progress), leaving nothing for a later round: before sleeping.
@@ -229,7 +251,11 @@ impl<F: Fabric> Engine<F> {
     pub fn progress(&mut self, eager: bool) -> bool {
         // Connections are made once; their packets can wait for a few rounds of messages.
         self.rounds = self.rounds.wrapping_add(1);
-        let mut moved = self.rounds & 7 == 0 && self.post.poll_control();
+        let mut moved = self.fabric.progress();
+        if self.fabric.faulted() {
+            moved |= self.look_for_lost();
+        }
+        moved |= self.rounds & 7 == 0 && self.post.poll_control();
         for index in 0..self.post.senders().len() {
             let Some(&peer) = self.post.senders().get(index) else {
                 break;
@@ -244,6 +270,9 @@ impl<F: Fabric> Engine<F> {
         }
         if !self.copying.is_empty() {
             moved |= self.serve_copying();
+        }
+        if !self.fetching.is_empty() {
+            moved |= self.serve_fetching();
         }
         moved
     }
@@ -272,7 +301,7 @@ impl<F: Fabric> Engine<F> {
     /// Whether some posted receive could take a message of `peer`: then what its queue holds must be looked
     /// through, or neither side moves again.
     fn anybody_wants(&self, peer: Peer) -> bool {
-        if !self.copying.is_empty() || !self.offered.is_empty() {
+        if !self.copying.is_empty() || !self.offered.is_empty() || !self.fetching.is_empty() {
             return true;
         }
         self.contexts.iter().any(|entry| {
@@ -298,70 +327,6 @@ impl<F: Fabric> Engine<F> {
         self.fail_peer(peer);
     }
 
-    /// Fail what waits for `peer`.
-    #[cold]
-    pub(crate) fn fail_peer(&mut self, peer: Peer) {
-        let (faults, _) = self.fabric.take_faults();
-        let why = faults.iter().rev().find(|fault| fault.peer == peer).map_or_else(
-            || format!("{peer} cannot be reached"),
-            |fault| fault.error.to_string(),
-        );
-        self.faults.extend(faults);
-        self.fail_waiting(peer, &why);
-    }
-
-    /// Fail what waits for peers whose queues, from or to them, were closed just now.
-    #[cold]
-    fn fail_closed(&mut self) {
-        let (faults, _) = self.fabric.take_faults();
-        for fault in faults {
-            let Fault { peer, error } = &fault;
-            if self.post.is_dead(*peer) || !self.post.has_sender(*peer) {
-                if matches!(error, FabricError::PeerDead { .. }) {
-                    // What it sent before it ended has arrived all the same.
-                    while self.drain(*peer, true) {}
-                }
-                self.fail_waiting(*peer, &error.to_string());
-            }
-            self.faults.push(fault);
-        }
-    }
-
-    fn fail_waiting(&mut self, peer: Peer, why: &str) {
-        let hit: Vec<usize> = self
-            .requests
-            .iter()
-            .filter(|(_, request)| !request.complete && self.waits_for(request, peer))
-            .map(|(handle, _)| handle)
-            .collect();
-        for handle in hit {
-            self.detach_from_queues(handle);
-            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.to_owned());
-            self.complete(handle, |status| status.error = Some(Box::new(error)));
-        }
-        self.outgoing[peer.index()] = Outgoing::default();
-        self.retire_if_empty(peer);
-    }
-
-    fn waits_for(&self, request: &Request, peer: Peer) -> bool {
-        match &request.operation {
-            Operation::Send(send) => send.peer == peer,
-            Operation::Recv(recv) => match recv.state {
-                request::RecvState::Posted => {
-                    recv.source >= 0
-                        && self.contexts[recv.context]
-                            .members
-                            .as_ref()
-                            .and_then(|members| members.pid(recv.source))
-                            == Some(peer.0)
-                }
-                request::RecvState::Streaming { peer: from, .. }
-                | request::RecvState::Copying { peer: from, .. } => from == peer,
-            },
-            Operation::Idle => false,
-        }
-    }
-
     /// Something is about to wait for room at `peer`.
     pub(crate) fn engage(&mut self, peer: Peer) {
         if !std::mem::replace(&mut self.is_busy[peer.index()], true) {
@@ -381,6 +346,7 @@ impl<F: Fabric> Engine<F> {
     fn detach_from_queues(&mut self, handle: usize) {
         self.offered.retain(|h| *h != handle);
         self.copying.retain(|h| *h != handle);
+        self.fetching.retain(|h| *h != handle);
         if let Some(Request {
             operation: Operation::Recv(recv),
             ..

@@ -2,7 +2,7 @@
 
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::{Error, Rank};
-use farpost_fabric::Peer;
+use farpost_fabric::{Peer, Ticket};
 
 /// What a completed operation says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,8 @@ pub enum SendState {
     /// All bytes are on their way; waits for the match.
     Matched,
     /// The request to send is out; the receiver may open the desk line.
-    Offered { desk: Option<u32> },
+    /// With the key by which the fabric lets the receiver get the bytes, where it needs one.
+    Offered { desk: Option<u32>, key: Option<u64> },
     /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
     Streaming { remote: u64, sent: u64, wanted: u64 },
 }
@@ -143,6 +144,8 @@ pub enum RecvState {
     Streaming { peer: Peer, at: u64, wanted: u64 },
     /// Both sides copy; waits for the sender's last chunk.
     Copying { peer: Peer, desk: u32, chunks: u64 },
+    /// The fabric gets the bytes; `sender` is the sender's request.
+    Fetching { peer: Peer, ticket: Ticket, sender: u64 },
 }
 
 /// The operation behind a request.

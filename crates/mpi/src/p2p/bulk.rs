@@ -51,6 +51,29 @@ pub(crate) fn put<F: Fabric>(fabric: &F, peer: Peer, remote: u64, from: &[u8]) -
 }
 
 impl RecvBuf {
+    /// Have the fabric fill the first `len` bytes from what `peer` exposes, if the buffer is one run. The buffer
+    /// stays where it is, unused by others, until the transfer ends or is cancelled: it belongs to a request.
+    pub(crate) fn start_get<F: Fabric>(
+        &self,
+        fabric: &F,
+        peer: Peer,
+        (position, key): (u64, u64),
+        len: u64,
+    ) -> Option<Result<Completion, FabricError>> {
+        let local = self.contiguous_address()?;
+        let descriptor = Descriptor {
+            peer,
+            direction: Direction::Get,
+            local,
+            remote: position as usize,
+            key,
+            len: len as usize,
+        };
+        // SAFETY: the buffer has `len` bytes, and the program leaves it alone until its request has completed
+        // (`RecvBuf::new`), which is after the end of the transfer.
+        Some(unsafe { fabric.submit(&descriptor) })
+    }
+
     /// Fill `len` bytes at `at` of a buffer that is one run from `remote` in `peer`.
     pub(crate) fn fill_part_from_peer<F: Fabric>(
         &self,
@@ -116,6 +139,16 @@ impl RecvBuf {
 }
 
 impl Payload {
+    /// Let `peer` get the bytes, if they lie in one run: their position and key there.
+    pub(crate) fn expose<F: Fabric>(&self, fabric: &F, peer: Peer) -> Option<(u64, u64)> {
+        let data = self.contiguous()?;
+        let address = data.as_ptr().expose_provenance();
+        // SAFETY: the payload belongs to a request that completes only after `withdraw`, and stays as it is until
+        // then (`SendBuf::new`).
+        let key = unsafe { fabric.expose(peer, address, data.len(), false) }.ok()?;
+        Some((fabric.exposed_base(peer, address), key))
+    }
+
     /// Copy `len` bytes at `at` of a payload that is one run to `remote` in `peer`.
     pub(crate) fn copy_to_peer<F: Fabric>(
         &self,

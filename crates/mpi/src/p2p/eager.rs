@@ -104,6 +104,11 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(None);
         }
+        if !self.lost.is_empty()
+            && let Some(error) = self.lost_error(peer)
+        {
+            return Err(error);
+        }
         if self.post.is_dead(peer) {
             return Err(Error::new(
                 ErrorClass::ERR_PROC_ABORTED,
@@ -178,7 +183,7 @@ impl<F: Fabric> Engine<F> {
             self.post.post(peer, &line, total as u64);
             return true;
         }
-        total as u64 <= self.tunables.eager_max
+        total as u64 <= self.eager_max(peer)
             && self.post_blocks(peer, envelope, Source::Payload(payload), request)
     }
 
@@ -189,7 +194,7 @@ impl<F: Fabric> Engine<F> {
         if data.len() <= INLINE_MAX {
             return self.try_short(peer, envelope, data);
         }
-        data.len() as u64 <= self.tunables.eager_max
+        data.len() as u64 <= self.eager_max(peer)
             && peer != self.me
             && !self.is_busy[peer.index()]
             && self.post_blocks(peer, envelope, Source::Run(data), 0)
@@ -286,7 +291,7 @@ impl<F: Fabric> Engine<F> {
             };
             let sync = send.envelope.flags & FLAG_SYNC != 0;
             let total = send.payload.bytes();
-            let eager = total <= self.tunables.eager_max || total <= SYNC_BYTES as u64;
+            let eager = total <= self.eager_max(peer) || total <= SYNC_BYTES as u64;
             let posted = if eager {
                 self.post_eager(peer, &send.envelope, &send.payload, handle as u64)
             } else {
@@ -365,9 +370,8 @@ impl<F: Fabric> Engine<F> {
                 complete: false,
                 ..
             }) if send.peer == peer && send.state != SendState::Queued => {
-                if let SendState::Offered { desk: Some(desk) } = send.state {
-                    self.give_desk(desk);
-                }
+                let state = send.state;
+                self.end_offer(state);
                 self.offered.retain(|h| *h != handle);
                 self.complete(handle, |_| {});
                 true

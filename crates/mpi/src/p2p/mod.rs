@@ -6,6 +6,7 @@ mod eager;
 mod own;
 mod probe;
 mod receive;
+mod remote;
 mod rendezvous;
 mod stream;
 

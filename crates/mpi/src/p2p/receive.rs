@@ -179,6 +179,9 @@ impl<F: Fabric> Engine<F> {
             self.deliver_held(handle, message);
         } else {
             self.contexts[context].queues.post(source, tag, handle);
+            if !self.lost.is_empty() {
+                self.refuse_lost(handle, context, source);
+            }
         }
         Ok(handle)
     }
@@ -504,11 +507,11 @@ impl<F: Fabric> Engine<F> {
             }
             Held::Rts {
                 total,
-                address,
+                exposed,
                 request,
                 desk,
             } => {
-                self.fetch(handle, peer, &envelope, total, address, request, desk);
+                self.fetch(handle, peer, &envelope, total, exposed, request, desk);
             }
             Held::Own { request, .. } => self.deliver_own(handle, request, &envelope),
         }

@@ -53,21 +53,31 @@ impl<F: Fabric> Engine<F> {
         if self.post.room(peer) == 0 {
             return false;
         }
-        let address = send
-            .payload
-            .contiguous()
-            .map_or(0, |data| data.as_ptr().addr() as u64);
-        let desk = if address != 0 && self.fabric.can_transfer(peer) {
+        // Where the fabric cannot transfer, nothing is exposed and the bytes go through blocks.
+        let exposed = if self.fabric.can_transfer(peer) {
+            send.payload.expose(&*self.fabric, peer)
+        } else {
+            None
+        };
+        let maps = self.fabric.maps(peer);
+        let desk = if maps && exposed.is_some() {
             self.take_desk()
         } else {
             None
         };
         let mut line = send.envelope.line(wire::KIND_RTS, 1, 0);
         line[3] = send.payload.bytes();
-        line[4] = address;
         line[5] = handle as u64;
         line[6] = desk.map_or(0, |desk| u64::from(desk) + 1);
-        send.state = SendState::Offered { desk };
+        if let Some((position, key)) = exposed {
+            line[4] = position;
+            line[6] |= wire::ONE_RUN;
+            line[7] = key;
+        }
+        send.state = SendState::Offered {
+            desk,
+            key: exposed.filter(|_| !maps).map(|(_, key)| key),
+        };
         self.post.post(peer, &line, 0);
         if desk.is_some() {
             self.offered.push(handle);
@@ -75,11 +85,25 @@ impl<F: Fabric> Engine<F> {
         true
     }
 
+    /// Sender: the receiver has what it wanted, or wants it in another way.
+    pub(crate) fn end_offer(&mut self, state: SendState) {
+        if let SendState::Offered { desk, key } = state {
+            if let Some(desk) = desk {
+                self.give_desk(desk);
+            }
+            if let Some(key) = key {
+                self.fabric.withdraw(key);
+            }
+        }
+    }
+
     /// Receiver: an offer.
     #[inline(never)]
     pub(crate) fn on_rts(&mut self, peer: Peer, line: &Line) -> bool {
         let envelope = Envelope::of(line);
-        let (total, address, request, desk) = (line[3], line[4], line[5], line[6]);
+        let (total, request) = (line[3], line[5]);
+        let exposed = (line[6] & wire::ONE_RUN != 0).then_some((line[4], line[7]));
+        let desk = line[6] & !wire::ONE_RUN;
         if total > 1 << 60 || desk > u64::from(Desk::<F>::LINES) {
             self.condemn(peer, "the length of a long message", total);
             return false;
@@ -98,11 +122,11 @@ impl<F: Fabric> Engine<F> {
             .queues
             .take_posted(envelope.source, envelope.tag)
         {
-            Some(handle) => self.fetch(handle, peer, &envelope, total, address, request, desk),
+            Some(handle) => self.fetch(handle, peer, &envelope, total, exposed, request, desk),
             None => {
                 let held = Held::Rts {
                     total,
-                    address,
+                    exposed,
                     request,
                     desk,
                 };
@@ -120,7 +144,7 @@ impl<F: Fabric> Engine<F> {
         peer: Peer,
         envelope: &Envelope,
         total: u64,
-        address: u64,
+        exposed: Option<(u64, u64)>,
         sender: u64,
         desk: u64,
     ) {
@@ -143,8 +167,14 @@ impl<F: Fabric> Engine<F> {
             return;
         }
         let local = recv.buf.contiguous_address();
-        if address == 0 || !self.fabric.can_transfer(peer) {
+        let Some((address, key)) = exposed.filter(|_| self.fabric.can_transfer(peer)) else {
             self.ask(handle, peer, sender, wanted);
+            return;
+        };
+        if !self.fabric.maps(peer) {
+            if !self.get_remote(handle, peer, sender, (address, key), wanted) {
+                self.ask(handle, peer, sender, wanted);
+            }
             return;
         }
         match (local, desk.checked_sub(1), self.post.desk_of(peer)) {
@@ -291,7 +321,7 @@ impl<F: Fabric> Engine<F> {
                 self.offered.swap_remove(index);
                 continue;
             };
-            let SendState::Offered { desk: Some(line) } = send.state else {
+            let SendState::Offered { desk: Some(line), .. } = send.state else {
                 continue;
             };
             if desk.load(line, OPEN) == 0 {

@@ -30,13 +30,14 @@ impl<F: Fabric> Engine<F> {
         self.post.consume(peer, 1, 0);
         let handle = line[3] as usize;
         let (remote, wanted) = (line[4], line[5]);
-        let desk = match self.requests.get_mut(handle) {
+        let offered = match self.requests.get_mut(handle) {
             Some(Request {
                 operation: Operation::Send(send),
                 complete: false,
                 ..
             }) if send.peer == peer && wanted <= send.payload.bytes() && wanted > 0 => {
-                let SendState::Offered { desk } = send.state else {
+                let offered = send.state;
+                let SendState::Offered { .. } = offered else {
                     self.condemn(peer, "the request of a send", line[3]);
                     return false;
                 };
@@ -45,16 +46,14 @@ impl<F: Fabric> Engine<F> {
                     sent: 0,
                     wanted,
                 };
-                desk
+                offered
             }
             _ => {
                 self.condemn(peer, "the request of a send", line[3]);
                 return false;
             }
         };
-        if let Some(desk) = desk {
-            self.give_desk(desk);
-        }
+        self.end_offer(offered);
         self.offered.retain(|h| *h != handle);
         self.engage(peer);
         self.outgoing[peer.index()].streams.push_back(handle);

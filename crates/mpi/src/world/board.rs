@@ -141,7 +141,10 @@ impl<F: Fabric> World<F> {
         let size = comm.size();
         if comm.is_inter()
             || !(2..=MOST_RANKS).contains(&size)
-            || self.fabric.common(self.fabric.me()).is_none()
+            || comm
+                .local
+                .iter()
+                .any(|pid| self.fabric.common(Peer(pid)).is_none())
         {
             self.boards
                 .stands
@@ -228,7 +231,7 @@ impl<F: Fabric> World<F> {
     pub fn reads_all(&self, comm: &Comm) -> bool {
         comm.local.iter().all(|pid| {
             let peer = Peer(pid);
-            peer == self.fabric.me() || self.fabric.can_transfer(peer)
+            peer == self.fabric.me() || self.fabric.maps(peer) && self.fabric.can_transfer(peer)
         })
     }
 
