@@ -9,7 +9,7 @@
 //! at its end; else it runs over loopback. Rank 0 is pinned to the first core, rank 1 to the second.
 
 use farpost_fabric::net::{AddressBook, NetConfig};
-use farpost_fabric::ofi::{Ofi, OfiOptions, OfiTunables};
+use farpost_fabric::ofi::{Listening, OfiOptions, OfiTunables};
 use farpost_fabric::{Access, Fabric, Lines, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,14 +49,15 @@ fn end(rank: u32, directory: &Path, source: &str, provider: &str, rounds: u32) {
         loopback: true,
         ..OfiOptions::from_environment()
     };
-    let ofi = Ofi::open(net, &options, OfiTunables::default()).unwrap_or_else(|error| {
+    let listening = Listening::open(&options, OfiTunables::default()).unwrap_or_else(|error| {
         eprintln!("{error}");
         std::process::exit(1);
     });
+    let card = directory.join(rank.to_string());
+    std::fs::write(card.with_extension("new"), listening.card()).expect("a card");
+    let ofi = listening.start(net).expect("an endpoint");
     let everyone = Access::Everyone(Permission::ReadWrite);
     let mine = ofi.export(SegmentId(1), 4096, everyone).expect("a segment");
-    let card = directory.join(rank.to_string());
-    std::fs::write(card.with_extension("new"), ofi.card()).expect("a card");
     std::fs::rename(card.with_extension("new"), &card).expect("a card");
     let other = Peer(1 - rank);
     let theirs = ofi

@@ -2,7 +2,7 @@
 
 use crate::inproc::{Config, InProc, Network};
 use crate::net::{AddressBook, NetConfig};
-use crate::ofi::{Ofi, OfiError, OfiOptions, OfiTunables};
+use crate::ofi::{Listening as OfiListening, Ofi, OfiError, OfiOptions, OfiTunables};
 use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
 use crate::tcp::{Listening, Tcp, TcpTunables};
 use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
@@ -415,6 +415,7 @@ impl OfiThreads {
                 provider: Some(provider.into()),
                 source: Some("127.0.0.1".into()),
                 loopback: true,
+                ..OfiOptions::default()
             },
             tunables: OfiTunables::default(),
         }
@@ -431,9 +432,9 @@ impl OfiThreads {
             secret: [7; 32],
             book: Box::new(book.clone()),
         };
-        let ofi = Ofi::open(net, &self.options, self.tunables.clone())?;
-        book.publish(Peer(index), ofi.card());
-        Ok(ofi)
+        let listening = OfiListening::open(&self.options, self.tunables.clone())?;
+        book.publish(Peer(index), listening.card().to_vec());
+        listening.start(net)
     }
 }
 

@@ -71,12 +71,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Open everything for `info` and enable the endpoint. Completions come with a file descriptor to sleep on where
     /// the provider has one.
-    pub fn open(
-        library: &'static Library,
-        info: Infos,
-        peers: usize,
-        completions: usize,
-    ) -> Result<Self, OfiError> {
+    pub fn open(library: &'static Library, info: Infos, completions: usize) -> Result<Self, OfiError> {
         let mut endpoint = Self {
             library,
             info,
@@ -87,11 +82,11 @@ impl Endpoint {
             ep: Cell::new(std::ptr::null_mut()),
             wait: None,
         };
-        endpoint.open_all(peers, completions)?;
+        endpoint.open_all(completions)?;
         Ok(endpoint)
     }
 
-    fn open_all(&mut self, peers: usize, completions: usize) -> Result<(), OfiError> {
+    fn open_all(&mut self, completions: usize) -> Result<(), OfiError> {
         let info = self.info.as_ptr();
         let nobody = std::ptr::null_mut();
         // SAFETY: `info` came from the library with all its parts; each object is opened on those before it, as the
@@ -105,7 +100,8 @@ impl Endpoint {
             let mut attributes = ffi::AvAttr {
                 r#type: (*(*info).domain_attr).av_type,
                 rx_ctx_bits: 0,
-                count: peers,
+                // A guess: how many there will be is not known yet.
+                count: 256,
                 ep_per_node: 0,
                 name: std::ptr::null(),
                 map_addr: std::ptr::null_mut(),
@@ -176,6 +172,12 @@ impl Endpoint {
     pub fn tx_attr(&self) -> &ffi::TxAttr {
         // SAFETY: as for `domain_attr`.
         unsafe { &*self.info().tx_attr }
+    }
+
+    /// Its receive attributes.
+    pub fn rx_attr(&self) -> &ffi::RxAttr {
+        // SAFETY: as for `domain_attr`.
+        unsafe { &*self.info().rx_attr }
     }
 
     /// Its endpoint attributes.

@@ -12,7 +12,7 @@ use super::memory::Segments;
 use super::operations::{Kind, Operation, Pool};
 use super::packets::Packets;
 use super::waiting::Waiting;
-use super::wire::{self, Parsed, Small, control};
+use super::wire::{self, Small, control};
 use super::{OfiOptions, OfiTunables, ffi, survey};
 use crate::net::{AddressBook, NetConfig};
 use crate::{Counter, FabricError, Fault, Peer};
@@ -79,10 +79,21 @@ pub struct Answers {
     pub bytes: RefCell<Vec<u8>>,
 }
 
-impl Ofi {
-    /// Load the library, choose a provider, open an endpoint. Others are looked up in the configuration's book when
-    /// they are first needed.
-    pub fn open(config: NetConfig, options: &OfiOptions, tunables: OfiTunables) -> Result<Self, OfiError> {
+/// An endpoint that others can find, of a process that does not yet know who they are: first this, then its card is
+/// published, then the job is joined.
+pub struct Listening {
+    endpoint: Rc<Endpoint>,
+    card: Card,
+    bytes: Vec<u8>,
+    tunables: OfiTunables,
+}
+
+impl Listening {
+    /// Load the library, choose a provider, open an endpoint.
+    ///
+    /// # Errors
+    /// No library, too old a one, no provider that fits, or the provider refuses.
+    pub fn open(options: &OfiOptions, tunables: OfiTunables) -> Result<Self, OfiError> {
         let library = Library::load(options.library.as_deref())?;
         let choice = survey::choose(library, options)?;
         let Some(info) = choice.info else {
@@ -90,21 +101,13 @@ impl Ofi {
                 why: survey::nothing(library, options, &choice.reports),
             });
         };
-        if config.me.0 >= config.size || config.host_of.len() != config.size as usize {
-            return Err(OfiError::Refused(format!(
-                "{} is not one of {} processes on {} known hosts",
-                config.me,
-                config.size,
-                config.host_of.len()
-            )));
-        }
         let (transmit, receive) = {
             let first = info.iter().next().expect("a description was chosen");
             // SAFETY: every description of the library's has these parts.
             unsafe { ((*first.tx_attr).size, (*first.rx_attr).size) }
         };
         let completions = (transmit + receive).clamp(256, 1 << 16);
-        let endpoint = Rc::new(Endpoint::open(library, info, config.size as usize, completions)?);
+        let endpoint = Rc::new(Endpoint::open(library, info, completions)?);
         let message = tunables.message as usize + wire::PUT_HEADER;
         let message = message.min(endpoint.ep_attr().max_msg_size).next_multiple_of(64);
         let card = Card {
@@ -113,6 +116,46 @@ impl Ofi {
             message: message as u32,
             address: endpoint.address()?,
         };
+        Ok(Self {
+            bytes: card.encode(),
+            endpoint,
+            card,
+            tunables,
+        })
+    }
+
+    /// What to publish, so that others find this process.
+    pub fn card(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The provider in use.
+    pub fn provider(&self) -> &str {
+        &self.card.provider
+    }
+
+    /// Become an endpoint of the job. Others are looked up in the configuration's book when they are first
+    /// needed.
+    ///
+    /// # Errors
+    /// The job does not have this process, or the system refuses.
+    pub fn start(self, config: NetConfig) -> Result<Ofi, OfiError> {
+        let Self {
+            endpoint,
+            card,
+            tunables,
+            ..
+        } = self;
+        if config.me.0 >= config.size || config.host_of.len() != config.size as usize {
+            return Err(OfiError::Refused(format!(
+                "{} is not one of {} processes on {} known hosts",
+                config.me,
+                config.size,
+                config.host_of.len()
+            )));
+        }
+        let receives = (tunables.receives as usize).min(endpoint.rx_attr().size.max(4));
+        let message = card.message as usize;
         let inner = Inner {
             me: config.me,
             size: config.size,
@@ -129,11 +172,7 @@ impl Ofi {
             inject_max: endpoint.tx_attr().inject_size,
             small: Pool::new(&endpoint, SMALL, 64),
             large: Pool::new(&endpoint, message, 16),
-            receives: Pool::new(
-                &endpoint,
-                message,
-                (tunables.receives as usize).min(receive.max(4)),
-            ),
+            receives: Pool::new(&endpoint, message, receives),
             unposted: RefCell::default(),
             segments: Segments::default(),
             packets: Packets::new(tunables.packets as u32),
@@ -146,19 +185,16 @@ impl Ofi {
             tunables,
             endpoint,
         };
-        for _ in 0..(inner.tunables.receives as usize).min(receive.max(4)) {
+        for _ in 0..receives {
             let operation = inner.receives.take(Kind::Receive, inner.me);
             inner.unposted.borrow_mut().push(operation);
         }
         inner.post_receives();
         Ok(Ofi(Rc::new(inner)))
     }
+}
 
-    /// What to publish for the others.
-    pub fn card(&self) -> Vec<u8> {
-        self.0.card.encode(&self.0.secret)
-    }
-
+impl Ofi {
     /// The provider in use.
     pub fn provider(&self) -> &str {
         &self.0.card.provider
@@ -291,7 +327,7 @@ impl Inner {
             return None;
         }
         let found = self.book.card(link.peer).and_then(|bytes| {
-            let card = Card::decode(&bytes, link.peer, &self.card, &self.secret)?;
+            let card = Card::decode(&bytes, link.peer, &self.card)?;
             let address = self.endpoint.insert(&card.address).map_err(|why| {
                 format!(
                     "libfabric's provider {} refuses its address: {why}",
@@ -563,143 +599,6 @@ impl Inner {
         let met = self.met.borrow().clone();
         for link in &met {
             self.give_up(link, why);
-        }
-    }
-
-    // What arrives.
-
-    /// Whether the token is the next one of the peer.
-    #[inline]
-    fn admit(&self, link: &Rc<Link>, token: u64) -> bool {
-        let wanted = link.next_in.get();
-        if token == wanted {
-            link.next_in.set(wanted.wrapping_add(1));
-            return true;
-        }
-        self.not_admitted(link, token.wrapping_sub(wanted));
-        false
-    }
-
-    #[cold]
-    fn not_admitted(&self, link: &Rc<Link>, ahead: u64) {
-        // Nobody guesses a number so near: it is the peer, but messages before this one are missing.
-        if ahead < 1 << 32 && !link.is_dead() {
-            self.give_up(
-                link,
-                &format!(
-                    "{ahead} of its messages were lost: a connection of {} broke",
-                    self.card.provider
-                ),
-            );
-        } else if !link.is_dead() {
-            self.strangers.set(self.strangers.get() + 1);
-        }
-    }
-
-    #[cold]
-    fn stranger(&self) {
-        self.strangers.set(self.strangers.get() + 1);
-    }
-
-    #[inline]
-    fn arrived(&self, bytes: &[u8]) {
-        let Some((token, message)) = wire::parse(bytes) else {
-            return self.stranger();
-        };
-        match message {
-            Parsed::Line { handle, number, line } => {
-                let entries = self.segments.entries();
-                let Some(entry) = entries.get(handle as usize) else {
-                    return self.stranger();
-                };
-                if self.admit(&entry.link, token)
-                    && let Err(error) = entry.put_line(number, &line)
-                {
-                    self.blame(&entry.link, error);
-                }
-            }
-            Parsed::Put {
-                handle,
-                offset,
-                bytes,
-            } => {
-                let entries = self.segments.entries();
-                let Some(entry) = entries.get(handle as usize) else {
-                    return self.stranger();
-                };
-                if self.admit(&entry.link, token)
-                    && let Err(error) = entry.put(offset, bytes)
-                {
-                    self.blame(&entry.link, error);
-                }
-            }
-            Parsed::Control {
-                sender,
-                what,
-                argument,
-                rest,
-            } => {
-                if sender >= self.size {
-                    return self.stranger();
-                }
-                let link = Rc::clone(self.link(Peer(sender)));
-                if self.admit(&link, token) {
-                    self.control(&link, what, argument, rest);
-                }
-            }
-        }
-    }
-
-    /// The peer said something that cannot be.
-    #[cold]
-    pub fn blame(&self, link: &Link, (what, value): (&'static str, u64)) {
-        self.record_fault(Fault {
-            peer: link.peer,
-            error: FabricError::Corrupt {
-                peer: link.peer,
-                what,
-                value,
-            },
-        });
-    }
-
-    fn control(&self, link: &Rc<Link>, what: u8, argument: u16, rest: &[u8]) {
-        let words = |count: usize| -> Option<Vec<u64>> { (0..count).map(|i| wire::word(rest, i)).collect() };
-        let answer = |count: usize| match words(count) {
-            Some(words) => {
-                self.answered(words, &rest[count * 8..]);
-                Some(())
-            }
-            None => None,
-        };
-        let done = match what {
-            control::PACKET => self.packets.arrived(link, argument, rest),
-            control::CREDIT => words(1).and_then(|w| self.packets.credited(link, argument, w[0])),
-            control::IMPORT => words(4).and_then(|w| self.on_import(link, &w)),
-            control::ANNOUNCE => words(4).and_then(|w| self.on_announce(link, &w)),
-            control::WITHDRAW => words(1).and_then(|w| self.on_withdraw(link, &w)),
-            control::FENCE => words(1).map(|w| {
-                let answer = Small::control(link.token(), self.me.0, control::FENCED, 0, &w);
-                self.send(link, &answer);
-            }),
-            control::GET => words(4).and_then(|w| self.on_get(link, &w)),
-            control::COUNT => words(3).and_then(|w| self.on_count(link, &w)),
-            control::IMPORTED => answer(4),
-            control::FENCED => answer(1),
-            control::GOT => answer(2),
-            control::COUNTED => answer(2),
-            control::NOTHING => Some(()),
-            control::BYE => {
-                link.left.set(true);
-                Some(())
-            }
-            _ => None,
-        };
-        if done.is_none() {
-            self.blame(
-                link,
-                ("a control message of the libfabric fabric", u64::from(what)),
-            );
         }
     }
 }

@@ -14,6 +14,7 @@
 //! Everything belongs to one thread. Nothing moves but by calls: [`Fabric::progress`](crate::Fabric::progress).
 
 mod alive;
+mod arrive;
 mod bulk;
 mod calls;
 mod card;
@@ -32,10 +33,10 @@ mod traits;
 mod waiting;
 mod wire;
 
-pub use self::core::Ofi;
+pub use self::core::{Listening, Ofi};
 pub use library::{Library, OfiError};
 pub use memory::Imported;
-pub use survey::{OfiOptions, ProviderReport, Verdict, survey};
+pub use survey::{OfiOptions, ProviderReport, TEXT_VARIABLES, Verdict, adapter, survey};
 
 farpost_tunables::tunables! {
     /// Tunables of the libfabric fabric.

@@ -4,8 +4,17 @@
 
 use super::ffi;
 use super::library::{Infos, Library, OfiError, text};
+use crate::net::interfaces::{Choice as Interfaces, INTERFACE_VARIABLE, interfaces};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
+
+/// Names the library's file.
+pub const LIBRARY_VARIABLE: &str = "FARPOST_OFI_LIBRARY";
+/// Names the provider.
+pub const PROVIDER_VARIABLE: &str = "FARPOST_OFI_PROVIDER";
+/// Variables that are text and so not among the tunables.
+pub const TEXT_VARIABLES: &[&str] = &[LIBRARY_VARIABLE, PROVIDER_VARIABLE];
 
 /// What the user may choose about libfabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,8 +23,11 @@ pub struct OfiOptions {
     pub library: Option<PathBuf>,
     /// The provider (`FARPOST_OFI_PROVIDER`). None: the best that is there.
     pub provider: Option<String>,
-    /// The local address to use, numeric. None: any.
+    /// The local address to use, numeric. None: as `interface` says.
     pub source: Option<String>,
+    /// Which interfaces may be used (`FARPOST_INTERFACE`), for providers whose addresses are internet addresses. Empty:
+    /// the best.
+    pub interface: String,
     /// Whether the loopback interface will do: all of the job is on this host.
     pub loopback: bool,
 }
@@ -25,8 +37,10 @@ impl OfiOptions {
     pub fn from_environment() -> Self {
         let value = |name| std::env::var_os(name).filter(|v| !v.is_empty());
         Self {
-            library: value("FARPOST_OFI_LIBRARY").map(PathBuf::from),
-            provider: value("FARPOST_OFI_PROVIDER").map(|v| v.to_string_lossy().into_owned()),
+            library: value(LIBRARY_VARIABLE).map(PathBuf::from),
+            provider: value(PROVIDER_VARIABLE).map(|v| v.to_string_lossy().into_owned()),
+            interface: value(INTERFACE_VARIABLE)
+                .map_or_else(String::new, |v| v.to_string_lossy().into_owned()),
             ..Self::default()
         }
     }
@@ -149,47 +163,56 @@ fn names(info: &ffi::Info) -> (String, String, String) {
     }
 }
 
-/// Whether the description's own address is on the loopback interface, or on a link-local one, which reaches no further than
-/// the next switch and needs an interface's number to be used.
-fn locality(info: &ffi::Info) -> Locality {
+/// The description's own address, where it is an internet address.
+fn address(info: &ffi::Info) -> Option<IpAddr> {
     if info.src_addr.is_null() {
-        return Locality::Unknown;
+        return None;
     }
     match info.addr_format {
         ffi::FI_SOCKADDR_IN if info.src_addrlen >= size_of::<libc::sockaddr_in>() => {
             // SAFETY: the format says that this is there, and its length that all of it is.
             let address = unsafe { info.src_addr.cast::<libc::sockaddr_in>().read_unaligned() };
-            let first = address.sin_addr.s_addr.to_ne_bytes();
-            match first {
-                [127, ..] => Locality::Loopback,
-                [169, 254, ..] => Locality::Link,
-                _ => Locality::Wide,
-            }
+            Some(IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()))
         }
         ffi::FI_SOCKADDR_IN6 if info.src_addrlen >= size_of::<libc::sockaddr_in6>() => {
             // SAFETY: as above.
             let address = unsafe { info.src_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
-            let address = std::net::Ipv6Addr::from(address.sin6_addr.s6_addr);
-            if address.is_loopback() {
-                Locality::Loopback
-            } else if address.is_unicast_link_local() {
-                Locality::Link
-            } else {
-                Locality::Wide6
-            }
+            Some(IpAddr::from(address.sin6_addr.s6_addr))
         }
-        _ => Locality::Unknown,
+        _ => None,
     }
 }
 
-/// Better first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Locality {
-    Wide,
-    Unknown,
-    Wide6,
-    Link,
-    Loopback,
+/// Addresses that may be used, the best first, and what is said about the others.
+struct Addresses {
+    usable: Vec<IpAddr>,
+    notes: Vec<String>,
+}
+
+impl Addresses {
+    fn of(options: &OfiOptions) -> Result<Option<Self>, OfiError> {
+        if options.source.is_some() {
+            return Ok(None);
+        }
+        let refused = |why: String| OfiError::Refused(why);
+        let all = interfaces().map_err(|error| refused(format!("the interfaces of this host: {error}")))?;
+        let chosen = Interfaces::parse(&options.interface)
+            .and_then(|choice| choice.apply(&all))
+            .map_err(|error| refused(error.to_string()))?;
+        let addresses = chosen.interfaces.iter().flat_map(|i| &i.addresses);
+        Ok(Some(Self {
+            usable: addresses.map(|a| a.ip).collect(),
+            notes: chosen.notes,
+        }))
+    }
+
+    /// Why `address` on `interface` is not used.
+    fn why(&self, address: IpAddr, interface: &str) -> String {
+        let about = |note: &&String| note.starts_with(&format!("{interface}:"));
+        let note = self.notes.iter().find(about);
+        note.cloned()
+            .unwrap_or_else(|| format!("{interface}: {address} is not an address that others can use"))
+    }
 }
 
 /// The description to open, and what is to be said about every provider.
@@ -203,6 +226,7 @@ pub struct Choice {
 /// Look at everything that the library has and choose.
 pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice, OfiError> {
     let source = options.source.as_deref();
+    // Two calls: all that is there, and what of it fits.
     let call = |what: Result<Infos, i32>| {
         what.map_err(|code| OfiError::Call {
             provider: "(all)".into(),
@@ -213,6 +237,13 @@ pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice,
     let fitting = call(library.getinfo(source, 0, Some(&hints(library))))?;
     let all = call(library.getinfo(None, 0, None))?;
     let fits: BTreeSet<_> = fitting.iter().map(names).collect();
+    let addresses = Addresses::of(options)?;
+    // Place in the order of addresses, the best first.
+    let place = |info: &ffi::Info| -> usize {
+        let at = address(info).zip(addresses.as_ref());
+        at.and_then(|(a, all)| all.usable.iter().position(|u| *u == a))
+            .unwrap_or(0)
+    };
 
     let refusal = |info: &ffi::Info| -> Option<String> {
         let (name, _, domain) = names(info);
@@ -223,15 +254,20 @@ pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice,
         } else if let Some(why) = only_on_request(&name) {
             return Some(why.into());
         }
-        let looked_for = source.is_some() || options.loopback;
-        if !looked_for && locality(info) == Locality::Loopback {
+        let (Some(address), Some(addresses)) = (address(info), &addresses) else {
+            return None;
+        };
+        if !options.loopback && address.is_loopback() {
             return Some(format!("{domain} reaches this host only"));
+        }
+        if !addresses.usable.contains(&address) {
+            return Some(addresses.why(address, &domain));
         }
         None
     };
-    let mut best: Option<(&ffi::Info, (usize, Locality))> = None;
+    let mut best: Option<(&ffi::Info, (usize, usize))> = None;
     for info in fitting.iter().filter(|info| refusal(info).is_none()) {
-        let key = (rank(&names(info).0), locality(info));
+        let key = (rank(&names(info).0), place(info));
         if best.is_none_or(|(_, so_far)| key < so_far) {
             best = Some((info, key));
         }
@@ -357,4 +393,47 @@ pub fn nothing(library: &Library, options: &OfiOptions, reports: &[ProviderRepor
 pub fn survey(options: &OfiOptions) -> Result<Vec<ProviderReport>, OfiError> {
     let library = Library::load(options.library.as_deref())?;
     Ok(choose(library, options)?.reports)
+}
+
+/// An adapter with remote memory in hardware that this host shows, if any: its device. Asks the system and not
+/// libfabric, which takes its time.
+pub fn adapter() -> Option<String> {
+    /// Directories where the drivers of such adapters show their devices.
+    const CLASSES: [&str; 3] = ["/sys/class/infiniband", "/sys/class/cxi", "/sys/class/hfi1"];
+    CLASSES.iter().find_map(|class| {
+        let mut devices = std::fs::read_dir(class).ok()?;
+        let device = devices.next()?.ok()?;
+        Some(device.file_name().to_string_lossy().into_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_comes_before_sockets_and_strangers_between() {
+        let mut names = ["tcp;ofi_rxm", "new-hardware", "tcp", "verbs;ofi_rxm", "cxi"];
+        names.sort_by_key(|name| rank(name));
+        assert_eq!(
+            names,
+            ["cxi", "verbs;ofi_rxm", "new-hardware", "tcp", "tcp;ofi_rxm"]
+        );
+        for name in [
+            "shm",
+            "sm2",
+            "sockets",
+            "udp",
+            "udp;ofi_rxd",
+            "ofi_hook_perf",
+            "net",
+        ] {
+            assert!(only_on_request(name).is_some(), "{name}");
+        }
+        for name in ["tcp", "tcp;ofi_rxm", "verbs;ofi_rxm", "efa"] {
+            assert!(only_on_request(name).is_none(), "{name}");
+        }
+        assert!(is_meant("tcp", "tcp;ofi_rxm") && is_meant("tcp;ofi_rxm", "tcp;ofi_rxm"));
+        assert!(!is_meant("tcp;ofi_rxm", "tcp") && !is_meant("tc", "tcp"));
+    }
 }

@@ -1,0 +1,147 @@
+//! What happens with a message that arrived: its token is checked before anything else, then it is applied.
+//!
+//! Cost class: lines and puts are *fast path*; control messages are *queued path*.
+
+use super::core::Inner;
+use super::link::Link;
+use super::wire::{self, Parsed, Small, control};
+use crate::{FabricError, Fault, Peer};
+use std::rc::Rc;
+
+impl Inner {
+    /// Whether the token is the next one of the peer.
+    #[inline]
+    fn admit(&self, link: &Rc<Link>, token: u64) -> bool {
+        let wanted = link.next_in.get();
+        if token == wanted {
+            link.next_in.set(wanted.wrapping_add(1));
+            return true;
+        }
+        self.not_admitted(link, token.wrapping_sub(wanted));
+        false
+    }
+
+    #[cold]
+    fn not_admitted(&self, link: &Rc<Link>, ahead: u64) {
+        // Nobody guesses a number so near: it is the peer, but messages before this one are missing.
+        if ahead < 1 << 32 && !link.is_dead() {
+            self.give_up(
+                link,
+                &format!(
+                    "{ahead} of its messages were lost: a connection of {} broke",
+                    self.card.provider
+                ),
+            );
+        } else if !link.is_dead() {
+            self.strangers.set(self.strangers.get() + 1);
+        }
+    }
+
+    #[cold]
+    fn stranger(&self) {
+        self.strangers.set(self.strangers.get() + 1);
+    }
+
+    /// A message arrived.
+    #[inline]
+    pub fn arrived(&self, bytes: &[u8]) {
+        let Some((token, message)) = wire::parse(bytes) else {
+            return self.stranger();
+        };
+        match message {
+            Parsed::Line { handle, number, line } => {
+                let entries = self.segments.entries();
+                let Some(entry) = entries.get(handle as usize) else {
+                    return self.stranger();
+                };
+                if self.admit(&entry.link, token)
+                    && let Err(error) = entry.put_line(number, &line)
+                {
+                    self.blame(&entry.link, error);
+                }
+            }
+            Parsed::Put {
+                handle,
+                offset,
+                bytes,
+            } => {
+                let entries = self.segments.entries();
+                let Some(entry) = entries.get(handle as usize) else {
+                    return self.stranger();
+                };
+                if self.admit(&entry.link, token)
+                    && let Err(error) = entry.put(offset, bytes)
+                {
+                    self.blame(&entry.link, error);
+                }
+            }
+            Parsed::Control {
+                sender,
+                what,
+                argument,
+                rest,
+            } => {
+                if sender >= self.size {
+                    return self.stranger();
+                }
+                let link = Rc::clone(self.link(Peer(sender)));
+                if self.admit(&link, token) {
+                    self.control(&link, what, argument, rest);
+                }
+            }
+        }
+    }
+
+    /// The peer said something that cannot be.
+    #[cold]
+    pub fn blame(&self, link: &Link, (what, value): (&'static str, u64)) {
+        self.record_fault(Fault {
+            peer: link.peer,
+            error: FabricError::Corrupt {
+                peer: link.peer,
+                what,
+                value,
+            },
+        });
+    }
+
+    fn control(&self, link: &Rc<Link>, what: u8, argument: u16, rest: &[u8]) {
+        let words = |count: usize| -> Option<Vec<u64>> { (0..count).map(|i| wire::word(rest, i)).collect() };
+        let answer = |count: usize| match words(count) {
+            Some(words) => {
+                self.answered(words, &rest[count * 8..]);
+                Some(())
+            }
+            None => None,
+        };
+        let done = match what {
+            control::PACKET => self.packets.arrived(link, argument, rest),
+            control::CREDIT => words(1).and_then(|w| self.packets.credited(link, argument, w[0])),
+            control::IMPORT => words(4).and_then(|w| self.on_import(link, &w)),
+            control::ANNOUNCE => words(4).and_then(|w| self.on_announce(link, &w)),
+            control::WITHDRAW => words(1).and_then(|w| self.on_withdraw(link, &w)),
+            control::FENCE => words(1).map(|w| {
+                let answer = Small::control(link.token(), self.me.0, control::FENCED, 0, &w);
+                self.send(link, &answer);
+            }),
+            control::GET => words(4).and_then(|w| self.on_get(link, &w)),
+            control::COUNT => words(3).and_then(|w| self.on_count(link, &w)),
+            control::IMPORTED => answer(4),
+            control::FENCED => answer(1),
+            control::GOT => answer(2),
+            control::COUNTED => answer(2),
+            control::NOTHING => Some(()),
+            control::BYE => {
+                link.left.set(true);
+                Some(())
+            }
+            _ => None,
+        };
+        if done.is_none() {
+            self.blame(
+                link,
+                ("a control message of the libfabric fabric", u64::from(what)),
+            );
+        }
+    }
+}
