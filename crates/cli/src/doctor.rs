@@ -44,6 +44,7 @@ pub fn run() -> ExitCode {
         locked_memory(),
         network(),
         library(),
+        libfabric(),
         launcher(),
     ];
     let mut text = String::new();
@@ -89,6 +90,35 @@ fn parse_cpu_max(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
     (period > 0.0).then(|| quota / period)
+}
+
+/// What libfabric has for messages between hosts. Absent is no fault: only adapters with remote memory need it.
+fn libfabric() -> Finding {
+    use farpost_fabric::ofi::{OfiError, OfiOptions, Verdict as Use, adapter, survey};
+    const WHAT: &str = "libfabric";
+    let adapter = adapter();
+    match survey(&OfiOptions::from_environment()) {
+        Err(OfiError::Absent { .. }) if adapter.is_none() => {
+            finding(Verdict::Ok, WHAT, "not installed; no adapter here would need it")
+        }
+        Err(error) => {
+            let needed = adapter.map_or(String::new(), |a| {
+                format!(" (adapter {a} is not used without it)")
+            });
+            finding(Verdict::Slow, WHAT, format!("{error}{needed}"))
+        }
+        Ok(providers) => {
+            let used = providers.iter().find(|p| p.verdict == Use::Chosen);
+            let rest = "the others: farpost info --fabrics";
+            match used {
+                Some(p) => {
+                    let told = format!("{} on {}; {rest}", p.name, p.domain);
+                    finding(Verdict::Ok, WHAT, told)
+                }
+                None => finding(Verdict::Slow, WHAT, format!("no provider fits; {rest}")),
+            }
+        }
+    }
 }
 
 fn cores() -> Finding {

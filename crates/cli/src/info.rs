@@ -2,6 +2,7 @@
 
 use crate::say;
 use clap::Args;
+use farpost_fabric::ofi;
 use farpost_tunables::Tunable;
 use serde_json::json;
 use std::fmt::Write;
@@ -17,6 +18,9 @@ pub struct Options {
     /// List every tunable with default, range and reason
     #[arg(long)]
     tunables: bool,
+    /// List the networks that could carry messages between hosts, and why each is used or passed over
+    #[arg(long)]
+    fabrics: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -33,6 +37,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ),
         ("fabric: tcp", farpost_fabric::tcp::TcpTunables::TABLE),
         ("fabric: link", farpost_fabric::net::link::LinkTunables::TABLE),
+        ("fabric: ofi", farpost_fabric::ofi::OfiTunables::TABLE),
         ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
@@ -60,7 +65,7 @@ pub fn run(options: &Options) -> ExitCode {
 fn as_text(options: &Options) -> String {
     let mut t = String::new();
     let (done, missing) = (names(true), names(false));
-    let everything = !options.api && !options.tunables;
+    let everything = !options.api && !options.tunables && !options.fabrics;
     if everything {
         let _ = writeln!(t, "Farpost {}", env!("CARGO_PKG_VERSION"));
         let _ = writeln!(t, "MPI standard     5.0, standard C ABI 1.0 (libmpi_abi.so.1)");
@@ -97,6 +102,9 @@ fn as_text(options: &Options) -> String {
             });
         }
     }
+    if options.fabrics {
+        fabrics_as_text(&mut t);
+    }
     if options.tunables {
         for (title, table) in tunables() {
             let _ = writeln!(t, "{title}:");
@@ -117,6 +125,62 @@ fn as_text(options: &Options) -> String {
     t
 }
 
+/// The fabrics, and what libfabric has.
+fn fabrics_as_text(t: &mut String) {
+    let _ = writeln!(t, "shm  the memory of one host");
+    let _ = writeln!(t, "tcp  sockets; needs nothing installed");
+    match ofi::survey(&ofi::OfiOptions::from_environment()) {
+        Err(error) => {
+            let _ = writeln!(t, "ofi  not available: {error}");
+        }
+        Ok(providers) => {
+            let _ = writeln!(t, "ofi  libfabric's providers:");
+            // A line for all networks about which the same is to be said.
+            let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
+            for p in providers {
+                let name = format!("{} {}.{}", p.name, p.version.0, p.version.1);
+                let verdict = p.verdict.to_string();
+                let at = if p.domain == p.fabric || p.fabric.is_empty() {
+                    p.domain
+                } else {
+                    format!("{} {}", p.domain, p.fabric)
+                };
+                match lines.iter_mut().find(|l| l.0 == name && l.2 == verdict) {
+                    Some(line) => line.1.push(at),
+                    None => lines.push((name, vec![at], verdict)),
+                }
+            }
+            for (name, places, verdict) in lines {
+                let places = match places.as_slice() {
+                    [one] if !one.is_empty() => format!(" ({one})"),
+                    [_] => String::new(),
+                    several => format!(" ({} networks)", several.len()),
+                };
+                let _ = writeln!(t, "     {name}{places}: {verdict}");
+            }
+        }
+    }
+}
+
+fn fabrics_as_json() -> serde_json::Value {
+    let ofi = match ofi::survey(&ofi::OfiOptions::from_environment()) {
+        Err(error) => json!({ "available": false, "why": error.to_string() }),
+        Ok(providers) => {
+            let one = |p: &ofi::ProviderReport| {
+                let (word, why) = match &p.verdict {
+                    ofi::Verdict::Chosen => ("used", ""),
+                    ofi::Verdict::Usable(why) => ("usable", why.as_str()),
+                    ofi::Verdict::PassedOver(why) => ("passed over", why.as_str()),
+                };
+                json!({ "name": p.name, "version": [p.version.0, p.version.1], "fabric": p.fabric,
+                        "domain": p.domain, "verdict": word, "why": why })
+            };
+            json!({ "available": true, "providers": providers.iter().map(one).collect::<Vec<_>>() })
+        }
+    };
+    json!({ "shm": { "available": true }, "tcp": { "available": true }, "ofi": ofi })
+}
+
 fn as_json(options: &Options) -> String {
     let mut v = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -126,6 +190,9 @@ fn as_json(options: &Options) -> String {
     });
     if options.api {
         v["functions"] = json!({ "implemented": names(true), "missing": names(false) });
+    }
+    if options.fabrics {
+        v["fabrics"] = fabrics_as_json();
     }
     if options.tunables {
         let all = tunables();

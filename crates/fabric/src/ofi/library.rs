@@ -77,7 +77,8 @@ impl Library {
         // SAFETY: loading runs the initialisers of the file that the user or the system's administrator named.
         let object = unsafe { libloading::Library::new(file) }.map_err(|error| OfiError::Absent {
             name: name.clone(),
-            why: error.to_string(),
+            // The linker's own words, where it has any.
+            why: std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
         })?;
         /// A function of the object.
         ///
