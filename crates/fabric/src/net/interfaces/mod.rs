@@ -5,14 +5,13 @@
 //! 2. The process listens, on ports of [`PortRange`] (`FARPOST_TCP_PORTS`), and publishes a [`Card`].
 //! 3. At the first message to a peer its card is looked up, and [`plan`] says which rails there are and which
 //!    addresses to try for each.
-//! 4. [`Dial`] tries them. What is reachable is proved by a connection that has proved itself
+//! 4. The fabric tries them. What is reachable is proved by a connection that has proved itself
 //!    ([`trust`](super::trust)), by nothing less.
 //!
 //! Each decision leaves a sentence for `farpost doctor --hosts`. Cost class: *set-up path*.
 
 mod card;
 mod choose;
-mod dial;
 mod ports;
 mod rails;
 mod subnet;
@@ -20,7 +19,6 @@ mod system;
 
 pub use card::{Card, CardError, Listed, MAX_ADDRESSES, MAX_INTERFACES};
 pub use choose::{Choice, ChoiceError, Chosen, INTERFACE_VARIABLE, Usable, list};
-pub use dial::{Attempt, Dial, DialLimits, DialStep};
 pub use ports::{PORTS_VARIABLE, PortRange, PortsError};
 pub use rails::{Candidate, End, Plan, Rail, Route, kernel_route, plan};
 pub use subnet::Subnet;
@@ -28,30 +26,6 @@ pub use system::{Class, Interface, interfaces, network_namespace};
 
 /// Variables that are text and so not among the tunables.
 pub const TEXT_VARIABLES: &[&str] = &[INTERFACE_VARIABLE, PORTS_VARIABLE];
-
-farpost_tunables::tunables! {
-    /// Connecting to other hosts.
-    pub struct ConnectTunables {
-        /// After this long without answer from one address of a peer, its next one is tried as well.
-        stagger: "FARPOST_CONNECT_STAGGER_MS" = 250, 1..=60_000, "milliseconds";
-        /// An attempt to connect that takes longer has failed. A peer that computes answers late.
-        attempt: "FARPOST_CONNECT_ATTEMPT_MS" = 10_000, 10..=3_600_000, "milliseconds";
-        /// A peer that none of its addresses reaches for this long is given up.
-        total: "FARPOST_CONNECT_MS" = 60_000, 10..=3_600_000, "milliseconds";
-    }
-}
-
-impl ConnectTunables {
-    /// What a [`Dial`] needs of them.
-    pub fn limits(&self) -> DialLimits {
-        let ms = core::time::Duration::from_millis;
-        DialLimits {
-            stagger: ms(self.stagger),
-            attempt: ms(self.attempt),
-            total: ms(self.total),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 
 mod card;
 mod choose;
-mod dial;
 mod rails;
 
 use super::*;
