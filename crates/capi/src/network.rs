@@ -3,49 +3,147 @@
 use std::rc::Rc;
 
 use farpost_fabric::Peer;
-use farpost_fabric::net::{AddressBook, NetConfig};
-use farpost_fabric::tcp::{Listening, Tcp, TcpTunables};
+use farpost_fabric::net::{AddressBook, Either, NetConfig};
+use farpost_fabric::ofi::{self, Ofi, OfiOptions, OfiTunables};
+use farpost_fabric::tcp::{self, Tcp, TcpTunables};
 use farpost_job::{Job, Opening};
 
 /// What carries messages between hosts.
-pub(crate) type Network = Tcp;
+pub(crate) type Network = Either<Tcp, Ofi>;
 
-/// Key under which a process publishes where it is reached.
-const CARD: &str = "farpost-net";
+/// Variable: which network.
+const FABRIC: &str = "FARPOST_FABRIC";
+
+/// Variables of networks whose values are text.
+pub(crate) const TEXT_VARIABLES: &[&str] = &[FABRIC, "FARPOST_OFI_LIBRARY", "FARPOST_OFI_PROVIDER"];
+
+/// Settings of all networks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NetSettings {
+    tcp: TcpTunables,
+    ofi: OfiTunables,
+}
+
+impl NetSettings {
+    /// Set the tunable `name`; false: there is none of that name here.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        Ok(self.tcp.set(name, value).map_err(|e| e.to_string())?
+            || self.ofi.set(name, value).map_err(|e| e.to_string())?)
+    }
+}
+
+/// Key under which a process publishes where it is reached, by network: all must use the same one.
+const CARDS: [&str; 2] = ["farpost-tcp", "farpost-ofi"];
 
 /// A network that can be found by others.
-pub(crate) struct Opened(Listening);
+pub(crate) enum Opened {
+    Tcp(tcp::Listening),
+    Ofi(ofi::Listening),
+}
+
+/// Which network to use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// libfabric where it has a provider for a network that can more than TCP, else TCP.
+    Best,
+    Tcp,
+    Ofi,
+}
+
+fn wanted() -> Result<Wanted, String> {
+    let value = std::env::var(FABRIC).unwrap_or_default();
+    match value.as_str() {
+        "" | "auto" => Ok(Wanted::Best),
+        "tcp" => Ok(Wanted::Tcp),
+        "ofi" => Ok(Wanted::Ofi),
+        _ => Err(format!("{FABRIC}={value}: allowed are auto, tcp and ofi")),
+    }
+}
+
+/// Providers that end in plain sockets: there the `tcp` fabric is quicker.
+fn is_plain(provider: &str) -> bool {
+    provider
+        .split(';')
+        .any(|part| matches!(part, "tcp" | "sockets" | "udp" | "net"))
+}
+
+fn open_ofi(wanted: Wanted, tunables: OfiTunables) -> Result<Option<ofi::Listening>, String> {
+    let options = OfiOptions::from_environment();
+    match ofi::Listening::open(&options, tunables) {
+        Ok(listening) if wanted == Wanted::Best && is_plain(listening.provider()) => Ok(None),
+        Ok(listening) => Ok(Some(listening)),
+        Err(_) if wanted == Wanted::Best => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// Listen and say where, if ranks may be on other hosts.
-pub(crate) fn open(opening: &mut Opening, tcp: TcpTunables) -> Result<Option<Opened>, String> {
+pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Option<Opened>, String> {
+    let wanted = wanted()?;
     if !opening.may_span_hosts() {
         return Ok(None);
     }
-    let listening = Listening::open(tcp).map_err(|e| e.to_string())?;
-    opening.put(CARD, listening.card()).map_err(|e| e.to_string())?;
-    Ok(Some(Opened(listening)))
+    let ofi = match wanted {
+        Wanted::Tcp => None,
+        _ => open_ofi(wanted, settings.ofi)?,
+    };
+    let opened = match ofi {
+        Some(listening) => Opened::Ofi(listening),
+        None => Opened::Tcp(tcp::Listening::open(settings.tcp).map_err(|e| e.to_string())?),
+    };
+    opening
+        .put(opened.key(), opened.card())
+        .map_err(|e| e.to_string())?;
+    Ok(Some(opened))
 }
 
 /// What the others have published, by the job's exchange.
-struct Cards(Rc<Job>);
+struct Cards {
+    job: Rc<Job>,
+    key: &'static str,
+}
 
 impl AddressBook for Cards {
     fn card(&self, peer: Peer) -> Result<Vec<u8>, String> {
-        match self.0.get_from(peer.0, CARD) {
-            Ok(Some(card)) => Ok(card),
-            Ok(None) => Err("it has not published where it is reached".into()),
-            Err(error) => Err(error.to_string()),
+        let look = |key| self.job.get_from(peer.0, key).map_err(|error| error.to_string());
+        if let Some(card) = look(self.key)? {
+            return Ok(card);
+        }
+        let other = CARDS.into_iter().find(|key| *key != self.key);
+        match other.map(look).transpose()?.flatten() {
+            Some(_) => Err(format!(
+                "it uses another network than this process; set {FABRIC} to tcp or ofi for all of them"
+            )),
+            None => Err("it has not published where it is reached".into()),
         }
     }
 }
 
 impl Opened {
+    fn key(&self) -> &'static str {
+        match self {
+            Opened::Tcp(_) => CARDS[0],
+            Opened::Ofi(_) => CARDS[1],
+        }
+    }
+
+    fn card(&self) -> &[u8] {
+        match self {
+            Opened::Tcp(listening) => listening.card(),
+            Opened::Ofi(listening) => listening.card(),
+        }
+    }
+
     /// Become part of the job; `None` when all its ranks are on this host after all.
     pub(crate) fn start(self, job: &Rc<Job>) -> Result<Option<Network>, String> {
         if job.hosts() == 1 {
             return Ok(None);
         }
         let placement = job.placement();
+        let cards = Cards {
+            job: Rc::clone(job),
+            key: self.key(),
+        };
         let config = NetConfig {
             me: Peer(job.rank()),
             size: job.size(),
@@ -53,8 +151,12 @@ impl Opened {
             cores: placement.allowed_cores,
             processes: placement.ranks_on_host,
             secret: job.secret(),
-            book: Box::new(Cards(Rc::clone(job))),
+            book: Box::new(cards),
         };
-        self.0.start(config).map(Some).map_err(|e| e.to_string())
+        let network = match self {
+            Opened::Tcp(listening) => Either::One(listening.start(config).map_err(|e| e.to_string())?),
+            Opened::Ofi(listening) => Either::Other(listening.start(config).map_err(|e| e.to_string())?),
+        };
+        Ok(Some(network))
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use farpost_fabric::Fabric;
 use farpost_fabric::routed::Routed;
 use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes};
-use farpost_fabric::tcp::TcpTunables;
 use farpost_job::{Job, RankState};
 use farpost_mpi::attr::{CommAttributes, CommKey};
 use farpost_mpi::world::WorldConfig;
@@ -18,7 +17,7 @@ use crate::abi;
 use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
-use crate::network;
+use crate::network::{self, NetSettings};
 
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +60,13 @@ const OTHER_VARIABLES: &[&str] = &["FARPOST_CC", "FARPOST_CXX", "FARPOST_LIBRARY
 /// All tunables, from the environment.
 struct Settings {
     shm: ShmTunables,
-    tcp: TcpTunables,
+    net: NetSettings,
     world: WorldConfig,
 }
 
 fn settings() -> std::result::Result<Settings, String> {
     let mut shm = ShmTunables::default();
-    let mut tcp = TcpTunables::default();
+    let mut net = NetSettings::default();
     let mut world = WorldConfig::default();
     // Used where they are read, while joining the job; known here so that they are not taken for mistakes.
     let mut job = farpost_job::JobTunables::default();
@@ -78,11 +77,12 @@ fn settings() -> std::result::Result<Settings, String> {
         if !name.starts_with("FARPOST_")
             || farpost_job::VARIABLES.contains(&name)
             || OTHER_VARIABLES.contains(&name)
+            || network::TEXT_VARIABLES.contains(&name)
         {
             continue;
         }
         let known = shm.set(name, value).map_err(|e| e.to_string())?
-            || tcp.set(name, value).map_err(|e| e.to_string())?
+            || net.set(name, value)?
             || job.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
@@ -93,7 +93,7 @@ fn settings() -> std::result::Result<Settings, String> {
             ));
         }
     }
-    Ok(Settings { shm, tcp, world })
+    Ok(Settings { shm, net, world })
 }
 
 fn failed(what: &str, why: impl std::fmt::Display) -> Error {
@@ -120,7 +120,7 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     let settings = settings().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
     let mut opening =
         Job::begin(&|name: &str| std::env::var(name).ok()).map_err(|e| failed("joining the job", e))?;
-    let opened = network::open(&mut opening, settings.tcp).map_err(|e| failed("opening the network", e))?;
+    let opened = network::open(&mut opening, settings.net).map_err(|e| failed("opening the network", e))?;
     let job = Rc::new(opening.finish().map_err(|e| failed("joining the job", e))?);
     let far = match opened {
         Some(opened) => opened

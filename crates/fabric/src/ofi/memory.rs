@@ -11,6 +11,7 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::{Announced, Link};
 use super::wire::{self, Small, control, outcome};
+use crate::net::NetFabric;
 use crate::shm::Mapping;
 use crate::{
     Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
@@ -372,12 +373,8 @@ impl Remote for Imported {
     }
 }
 
-impl RemoteMemory for Ofi {
-    const MAPPED: bool = false;
-    type Export = Mapping;
-    type Import = Imported;
-
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+impl NetFabric for Ofi {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let inner = &self.0;
         if let Access::Only(list) = &access {
             list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
@@ -386,13 +383,24 @@ impl RemoteMemory for Ofi {
         if published.contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
         }
-        let memory = Mapping::private(len, (inner.me, id))?;
-        let segment = Published {
-            memory: memory.clone(),
-            access,
-        };
-        published.insert(id.0, segment);
+        let memory = memory.clone();
+        published.insert(id.0, Published { memory, access });
         inner.segments.log.borrow_mut().push(id.0);
+        Ok(())
+    }
+}
+
+impl RemoteMemory for Ofi {
+    const MAPPED: bool = false;
+    type Export = Mapping;
+    type Import = Imported;
+
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+        if self.0.segments.published.borrow().contains_key(&id.0) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let memory = Mapping::private(len, (self.0.me, id))?;
+        self.publish(id, &memory, access)?;
         Ok(memory)
     }
 
