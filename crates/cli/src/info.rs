@@ -31,6 +31,10 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     vec![
         ("job", farpost_job::JobTunables::TABLE),
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
+        (
+            "fabric: connecting",
+            farpost_fabric::net::interfaces::ConnectTunables::TABLE,
+        ),
         ("fabric: tcp", farpost_fabric::tcp::TcpTunables::TABLE),
         ("fabric: link", farpost_fabric::net::link::LinkTunables::TABLE),
         ("fabric: ofi", farpost_fabric::ofi::OfiTunables::TABLE),

@@ -27,5 +27,15 @@ pub use system::{Class, Interface, interfaces, network_namespace};
 /// Variables that are text and so not among the tunables.
 pub const TEXT_VARIABLES: &[&str] = &[INTERFACE_VARIABLE, PORTS_VARIABLE];
 
+farpost_tunables::tunables! {
+    /// Connecting to other hosts.
+    pub struct ConnectTunables {
+        /// After this long without answer from one address of a peer, its next one is tried.
+        stagger: "FARPOST_CONNECT_STAGGER_MS" = 250, 1..=60_000, "milliseconds";
+        /// A peer that none of its addresses reaches for this long is given up.
+        total: "FARPOST_CONNECT_MS" = 60_000, 10..=3_600_000, "milliseconds";
+    }
+}
+
 #[cfg(test)]
 mod tests;
