@@ -7,8 +7,9 @@
 //! tcp_pingpong 1 DIRECTORY 10.0.0.2 10.0.0.1
 //! ```
 
+use farpost_fabric::net::interfaces::Choice;
 use farpost_fabric::net::{AddressBook, NetConfig};
-use farpost_fabric::tcp::{Tcp, TcpTunables};
+use farpost_fabric::tcp::{Listening, Tcp, TcpSettings};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, Fabric, FabricError, LocalMemory, Peer,
     Permission, Remote, RemoteMemory, SegmentId,
@@ -165,16 +166,27 @@ fn fabric(me: u32, mine: IpAddr, directory: PathBuf, sizes: &[usize]) {
         secret: [9; 32],
         book: Box::new(Cards(directory.clone())),
     };
-    let mut tunables = TcpTunables::default();
-    for (name, value) in std::env::vars().filter(|(name, _)| name.starts_with("FARPOST_TCP_")) {
-        assert_eq!(tunables.set(&name, &value), Ok(true), "{name}");
+    let mut settings = TcpSettings {
+        choice: Choice::parse(&mine.to_string()).expect("an address"),
+        ..TcpSettings::default()
+    };
+    for (name, value) in std::env::vars().filter(|(name, _)| name.starts_with("FARPOST_")) {
+        let TcpSettings { tcp, link, trust, .. } = &mut settings;
+        let known = [
+            tcp.set(&name, &value),
+            link.set(&name, &value),
+            trust.set(&name, &value),
+        ];
+        assert!(known.contains(&Ok(true)), "{name}={value}");
     }
-    let tcp = Tcp::open_at(net, tunables, &[mine]).expect("open");
+    let listening = Listening::open(settings).expect("listen");
+    let own_card = listening.card().to_vec();
+    let tcp = listening.start(net).expect("an endpoint");
     let peer = Peer(1 - me);
     let everyone = Access::Everyone(Permission::ReadWrite);
     let area = tcp.export(SegmentId(1), AREA, everyone).expect("export");
     let card = directory.join(format!("{me}.new"));
-    std::fs::write(&card, tcp.card()).expect("write the card");
+    std::fs::write(&card, own_card).expect("write the card");
     std::fs::rename(card, directory.join(me.to_string())).expect("publish the card");
     let theirs = loop {
         match tcp.import(peer, SegmentId(1), AREA, Permission::ReadWrite) {

@@ -4,7 +4,7 @@
 use farpost_fabric::conformance::{InProcHarness, ShmThreads, TcpThreads, run_all};
 use farpost_fabric::inproc::Config;
 use farpost_fabric::shm::ShmTunables;
-use farpost_fabric::tcp::TcpTunables;
+use farpost_fabric::tcp::{TcpSettings, TcpTunables};
 
 #[test]
 fn shm_where_senders_pass_the_barrier() {
@@ -42,13 +42,33 @@ fn tcp_over_loopback() {
 fn tcp_with_small_buffers() {
     // Everything fills, and every put of more than a word goes out alone.
     let harness = TcpThreads {
-        tunables: TcpTunables {
-            direct: 9,
-            buffer: 4096,
-            packets: 2,
-            ..TcpTunables::default()
+        settings: TcpSettings {
+            tcp: TcpTunables {
+                direct: 9,
+                buffer: 4096,
+                packets: 2,
+                ..TcpTunables::default()
+            },
+            ..TcpSettings::default()
         },
+        ..TcpThreads::default()
     };
+    run_all(&harness, &["memory::mapped", "memory::common"]);
+}
+
+#[test]
+fn tcp_over_two_rails() {
+    let harness = TcpThreads {
+        rails: 2,
+        ..TcpThreads::default()
+    };
+    run_all(&harness, &["memory::mapped", "memory::common"]);
+}
+
+#[test]
+fn tcp_encrypted() {
+    let mut harness = TcpThreads::default();
+    harness.settings.trust.encrypt = 1;
     run_all(&harness, &["memory::mapped", "memory::common"]);
 }
 

@@ -1,10 +1,11 @@
 //! Making endpoints and running roles.
 
 use crate::inproc::{Config, InProc, Network};
+use crate::net::interfaces::{Class, Subnet, Usable};
 use crate::net::{AddressBook, NetConfig};
 use crate::ofi::{Listening as OfiListening, Ofi, OfiError, OfiOptions, OfiTunables};
 use crate::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
-use crate::tcp::{Listening, Tcp, TcpTunables};
+use crate::tcp::{Listening, Tcp, TcpSettings};
 use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -340,10 +341,21 @@ impl AddressBook for SharedBook {
 }
 
 /// The TCP fabric over loopback, an endpoint per thread, each as on a host of its own.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct TcpThreads {
-    /// Tunables of the endpoints.
-    pub tunables: TcpTunables,
+    /// Settings of the endpoints.
+    pub settings: TcpSettings,
+    /// Rails between any two.
+    pub rails: u8,
+}
+
+impl Default for TcpThreads {
+    fn default() -> Self {
+        Self {
+            settings: TcpSettings::default(),
+            rails: 1,
+        }
+    }
 }
 
 impl TcpThreads {
@@ -358,8 +370,18 @@ impl TcpThreads {
             secret: [7; 32],
             book: Box::new(book.clone()),
         };
-        let at = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        let listening = Listening::open_at(self.tunables.clone(), &at).expect("a listener");
+        // Each rail a network of its own, in what belongs to loopback.
+        let interface = |rail: u8| Usable {
+            name: format!("rail{rail}"),
+            class: Class::Network,
+            speed: 0,
+            addresses: vec![Subnet {
+                ip: IpAddr::V4(Ipv4Addr::new(127, 77, rail, 1 + index as u8)),
+                prefix: 24,
+            }],
+        };
+        let on: Vec<Usable> = (0..self.rails).map(interface).collect();
+        let listening = Listening::open_on(self.settings.clone(), &on).expect("listen on loopback");
         book.publish(Peer(index), listening.card().to_vec());
         listening.start(net).expect("an endpoint")
     }

@@ -1,83 +1,132 @@
-//! The card: what a process publishes about where it listens.
+//! The card: what a process publishes about where it listens, and what two cards say about the ways between.
 //!
 //! ```text
 //! byte 0   format number
 //! byte 1   bytes of Farpost's version, which follows
-//! then     number of addresses; each: 4 or 6, the address, the port (big-endian)
+//! then     the interfaces (`net::interfaces::Card`)
 //! ```
 //!
 //! Cost class: *set-up path*. A card read is input.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use super::socket;
+use crate::net::CARD_BYTES;
+use crate::net::interfaces::{
+    Card, Choice, End, Plan, PortRange, Usable, interfaces, kernel_route, network_namespace, plan,
+};
+use crate::{FabricError, Peer};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Most addresses of a card.
-pub const ADDRESSES_MAX: usize = 16;
+/// Connections that may wait to be accepted: the kernel's own limit may be lower.
+const BACKLOG: i32 = 4096;
 
-/// The card of a process that listens at `addresses`.
-pub fn encode(addresses: &[SocketAddr]) -> Vec<u8> {
-    let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
-    let mut card = vec![FORMAT, VERSION.len() as u8];
-    card.extend_from_slice(VERSION.as_bytes());
-    card.push(addresses.len() as u8);
-    for address in addresses {
-        match address.ip() {
-            IpAddr::V4(ip) => {
-                card.push(4);
-                card.extend_from_slice(&ip.octets());
-            }
-            IpAddr::V6(ip) => {
-                card.push(6);
-                card.extend_from_slice(&ip.octets());
-            }
-        }
-        card.extend_from_slice(&address.port().to_be_bytes());
-    }
-    card
+/// Why a process cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No interface fits.
+    #[error(transparent)]
+    Interface(#[from] crate::net::interfaces::ChoiceError),
+    /// No port to be had.
+    #[error(transparent)]
+    Port(#[from] crate::net::interfaces::PortsError),
+    /// The system refused.
+    #[error("{what}: {why}")]
+    System {
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// The job has no such process, or the like.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
 }
 
-/// What a card says. The error is a sentence's end: "its card ...".
-pub fn decode(card: &[u8]) -> Result<Vec<SocketAddr>, String> {
-    let short = || "its card ends too early".to_owned();
-    let mut rest = card;
-    let mut take = |len: usize| -> Result<&[u8], String> {
-        let (taken, left) = rest.split_at_checked(len).ok_or_else(short)?;
-        rest = left;
-        Ok(taken)
+/// The interfaces of this host to be used.
+pub fn usable(choice: &Choice) -> Result<Vec<Usable>, OpenError> {
+    let all = interfaces().map_err(|why| OpenError::System {
+        what: "list the interfaces of this host",
+        why,
+    })?;
+    Ok(choice.apply(&all)?.interfaces)
+}
+
+/// Listen on all addresses of these interfaces, one port for each interface.
+pub fn listen(on: &[Usable], ports: PortRange) -> Result<(Vec<OwnedFd>, Card), OpenError> {
+    let mut listeners = Vec::new();
+    let mut listening = Vec::new();
+    let start = std::process::id();
+    for interface in on.iter().take(crate::net::interfaces::MAX_INTERFACES) {
+        let mut interface = interface.clone();
+        let Some(first) = interface.addresses.first().copied() else {
+            continue;
+        };
+        let name = format!("{} ({})", interface.name, first.ip);
+        let bind = |port| socket::listen(SocketAddr::new(first.ip, port), BACKLOG);
+        let (listener, port) = ports.bind(start, &name, bind)?;
+        listeners.push(listener);
+        let mut others = Vec::new();
+        interface.addresses.retain(|address| {
+            if address.ip == first.ip {
+                return true;
+            }
+            // The same port there, or the address is left out.
+            let also = socket::listen(SocketAddr::new(address.ip, port), BACKLOG);
+            let listens = also.is_ok();
+            others.extend(also.ok().map(|(listener, _)| listener));
+            listens
+        });
+        listeners.append(&mut others);
+        listening.push((interface, port));
+    }
+    let on: Vec<Usable> = listening.iter().map(|(interface, _)| interface.clone()).collect();
+    let port_of = |of: &Usable| {
+        let found = listening.iter().find(|(interface, _)| interface.name == of.name);
+        found.map_or(0, |(_, port)| *port)
     };
-    let format = take(1)?[0];
-    let len = usize::from(take(1)?[0]);
-    let version = String::from_utf8_lossy(take(len)?).into_owned();
-    if format != FORMAT || version != VERSION {
+    Ok((listeners, Card::new(&on, network_namespace(), port_of)))
+}
+
+/// The bytes to publish.
+pub fn encode(card: &Card) -> Vec<u8> {
+    let mut bytes = vec![FORMAT, VERSION.len() as u8];
+    bytes.extend_from_slice(VERSION.as_bytes());
+    bytes.extend_from_slice(&card.encode(CARD_BYTES - bytes.len()));
+    bytes
+}
+
+/// What a card says. The error is a sentence.
+pub fn decode(bytes: &[u8]) -> Result<Card, String> {
+    let short = || "its card ends too early".to_owned();
+    let [format, len, rest @ ..] = bytes else {
+        return Err(short());
+    };
+    let (version, rest) = rest.split_at_checked(usize::from(*len)).ok_or_else(short)?;
+    if *format != FORMAT || version != VERSION.as_bytes() {
+        let version = String::from_utf8_lossy(version);
         return Err(format!(
             "its card is of Farpost {version} (card format {format}), this process is Farpost {VERSION} (format \
              {FORMAT}): start all processes with one version"
         ));
     }
-    let count = usize::from(take(1)?[0]);
-    if count > ADDRESSES_MAX {
-        return Err(format!(
-            "its card claims {count} addresses, {ADDRESSES_MAX} are allowed"
-        ));
-    }
-    let mut addresses = Vec::with_capacity(count);
-    for _ in 0..count {
-        let ip = match take(1)?[0] {
-            4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(take(4)?).expect("four bytes"))),
-            6 => IpAddr::V6(Ipv6Addr::from(
-                <[u8; 16]>::try_from(take(16)?).expect("sixteen bytes"),
-            )),
-            other => return Err(format!("its card has an address of family {other}")),
-        };
-        let port = u16::from_be_bytes(take(2)?.try_into().expect("two bytes"));
-        addresses.push(SocketAddr::new(ip, port));
-    }
-    if !rest.is_empty() {
+    let (card, used) = Card::decode(rest).map_err(|error| error.to_string())?;
+    if used != rest.len() {
         return Err("its card goes on after its end".to_owned());
     }
-    Ok(addresses)
+    Ok(card)
+}
+
+/// The ways from `me` to `peer`. The error is a sentence.
+pub fn ways(me: (Peer, &Card), peer: (Peer, &Card)) -> Result<Plan, String> {
+    let end = |(peer, card): (Peer, _)| End { rank: peer.0, card };
+    let plan = plan(end(me), end(peer), &kernel_route);
+    if plan.rails.is_empty() {
+        return Err(format!("no way leads to it: {}", plan.why_none()));
+    }
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -87,18 +136,21 @@ mod tests {
 
     #[test]
     fn cards_survive_and_other_versions_are_named() {
-        let addresses = ["10.1.2.3:4567".parse().unwrap(), "[fe80::1]:9".parse().unwrap()];
-        let mut card = encode(&addresses);
-        assert_eq!(decode(&card).unwrap(), addresses);
-        for len in 0..card.len() {
-            assert!(decode(&card[..len]).is_err());
+        let choice = Choice::parse("lo").unwrap();
+        let (_listeners, card) = listen(&usable(&choice).unwrap(), PortRange::ANY).unwrap();
+        let mut bytes = encode(&card);
+        assert_eq!(decode(&bytes), Ok(card));
+        for len in 0..bytes.len() {
+            assert!(decode(&bytes[..len]).is_err());
         }
-        card[2] = b'9';
-        let error = decode(&card).unwrap_err();
+        bytes[2] = b'9';
+        let error = decode(&bytes).unwrap_err();
         assert!(error.contains(VERSION) && error.contains("Farpost 9"), "{error}");
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = decode(&bytes);

@@ -1,75 +1,38 @@
-//! What comes from one socket: a buffer for headers and small frames, and a place where the payload of a large
-//! frame goes directly.
+//! What comes from one socket: a buffer for frames, and the memory where bulk data goes directly.
 //!
 //! Cost class: *fast path*.
 
 use super::socket;
-use crate::LocalMemory;
-use crate::shm::Mapping;
+use crate::net::link::{HEADER_BYTES, Header, ORDERED_MAX};
+use crate::net::trust::{BadRecord, Opener, RECORD_HEADER, RECORD_MAX};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Bytes of the buffer.
-const BUFFER: usize = 64 << 10;
+/// Bytes of the buffer at first, and when much comes.
+const SMALL: usize = 16 << 10;
+const LARGE: usize = 128 << 10;
+
+const _: () = assert!(LARGE >= HEADER_BYTES + ORDERED_MAX + RECORD_MAX);
 
 /// While a payload goes to its place, so much of the buffer is offered for what follows it: more would take bytes of
 /// the next payload that then have to be copied.
-const BEHIND: usize = 8 << 10;
+const BEHIND: usize = 4 << 10;
 
-/// Where the payload of a frame goes.
-pub enum Place {
-    /// Into a segment of ours, from this offset on.
-    Segment(Mapping, usize),
-    /// Into memory lent for a transfer of ours or of the peer's: readable and writable until the transfer is over,
-    /// which ends the sink too.
-    Lent(*mut u8),
-    /// Nowhere.
-    Nowhere,
-}
-
-/// A payload on its way.
+/// A bulk frame whose payload is on its way.
 pub struct Sink {
-    pub place: Place,
-    /// Bytes still to come.
-    pub rest: usize,
-    /// Bytes in all.
-    pub len: usize,
-    /// The transfer it belongs to, if to one: the flag of its frame, and its token.
-    pub token: Option<(u8, u64)>,
-}
-
-impl Sink {
-    fn copy(&mut self, bytes: &[u8]) {
-        let done = self.len - self.rest;
-        match &self.place {
-            Place::Segment(memory, offset) => memory.write(offset + done, bytes),
-            Place::Lent(at) => {
-                // SAFETY: the place is writable for `len` bytes (see `Place::Lent`), and `bytes` are at most the
-                // `rest` of them.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.add(done), bytes.len()) };
-            }
-            Place::Nowhere => {}
-        }
-        self.rest -= bytes.len();
-    }
-
-    /// Where the next byte goes.
-    fn target(&self) -> Option<*mut u8> {
-        let done = self.len - self.rest;
-        match &self.place {
-            Place::Segment(memory, offset) => Some(memory.bytes(offset + done, self.rest).as_ptr()),
-            Place::Lent(at) => Some(at.wrapping_add(done)),
-            Place::Nowhere => None,
-        }
-    }
+    pub header: Header,
+    /// Bytes of it that are here.
+    pub done: usize,
 }
 
 /// The receiving side of a socket.
 pub struct Input {
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
     start: usize,
     end: usize,
     pub sink: Option<Sink>,
+    /// Sealed bytes, where the stream is encrypted.
+    sealed: Vec<u8>,
 }
 
 /// What a look at the socket brought.
@@ -88,10 +51,11 @@ pub enum Came {
 impl Input {
     pub fn new() -> Self {
         Self {
-            buffer: vec![0; BUFFER].into(),
+            buffer: Vec::new(),
             start: 0,
             end: 0,
             sink: None,
+            sealed: Vec::new(),
         }
     }
 
@@ -111,34 +75,42 @@ impl Input {
         }
     }
 
-    /// Move what waits to the sink. The sink, when it has all.
-    pub fn fill_sink(&mut self) -> Option<Sink> {
-        let sink = self.sink.as_mut()?;
-        let len = sink.rest.min(self.end - self.start);
-        sink.copy(&self.buffer[self.start..self.start + len]);
-        let complete = sink.rest == 0;
-        self.take(len);
-        if complete { self.sink.take() } else { None }
+    /// A frame of `len` bytes, at most [`LARGE`], is to come whole.
+    pub fn expect(&mut self, len: usize) {
+        if self.buffer.len() < len {
+            self.buffer.resize(LARGE, 0);
+        }
     }
 
-    /// Receive once.
+    /// Free bytes of the buffer, at its end.
     #[inline]
-    pub fn receive(&mut self, fd: RawFd) -> io::Result<Came> {
+    fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let room = &mut self.buffer[self.end..];
-        let (result, direct, offered) = match self.sink.as_ref().map(|sink| (sink.rest, sink.target())) {
-            Some((rest, Some(target))) => {
-                debug_assert_eq!(self.end, 0, "what waited went to the sink");
+        if self.end == self.buffer.len() {
+            let grown = if self.buffer.is_empty() { SMALL } else { LARGE };
+            self.buffer.resize(grown, 0);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// Receive once; first of all the `direct` bytes, if any, of the frame under way.
+    ///
+    /// # Safety
+    /// `direct` is writable memory that nobody else uses meanwhile.
+    #[inline]
+    pub unsafe fn receive(&mut self, fd: RawFd, direct: Option<(*mut u8, usize)>) -> io::Result<Came> {
+        let room = self.room();
+        let (result, first, offered) = match direct {
+            Some((at, len)) => {
                 let behind = room.len().min(BEHIND);
-                let parts = [socket::part(target, rest), socket::part(room.as_ptr(), behind)];
-                // SAFETY: the target is writable for `rest` bytes: a range of a segment that was checked and is
-                // mapped while the sink lives, or lent memory; the rest is our buffer.
-                (unsafe { socket::receive(fd, &parts) }, rest, rest + behind)
+                let parts = [socket::part(at, len), socket::part(room.as_ptr(), behind)];
+                // SAFETY: the caller vouches for the first; the other is our buffer.
+                (unsafe { socket::receive(fd, &parts) }, len, len + behind)
             }
-            _ => {
+            None => {
                 let parts = [socket::part(room.as_ptr(), room.len())];
                 // SAFETY: our buffer.
                 (unsafe { socket::receive(fd, &parts) }, 0, room.len())
@@ -150,11 +122,67 @@ impl Input {
             Err(e) if socket::would_block(&e) => return Ok(Came::Nothing),
             Err(e) => return Err(e),
         };
-        let to_sink = came.min(direct);
+        let to_place = came.min(first);
         if let Some(sink) = &mut self.sink {
-            sink.rest -= to_sink;
+            sink.done += to_place;
         }
-        self.end += came - to_sink;
-        Ok(if came < offered { Came::All } else { Came::More })
+        self.end += came - to_place;
+        if came < offered {
+            return Ok(Came::All);
+        }
+        if direct.is_none() && self.buffer.len() < LARGE {
+            self.buffer.resize(LARGE, 0);
+        }
+        Ok(Came::More)
+    }
+
+    /// Receive encrypted bytes once, and open what is complete of them.
+    pub fn receive_sealed(&mut self, fd: RawFd, opener: &mut Opener) -> io::Result<Result<Came, BadRecord>> {
+        let before = self.sealed.len();
+        self.sealed.resize(before + 4 * RECORD_MAX, 0);
+        let room = &self.sealed[before..];
+        let parts = [socket::part(room.as_ptr(), room.len())];
+        // SAFETY: our buffer.
+        let result = unsafe { socket::receive(fd, &parts) };
+        let came = *result.as_ref().unwrap_or(&0);
+        self.sealed.truncate(before + came);
+        match result {
+            Ok(0) => return Ok(Ok(Came::End)),
+            Err(e) if socket::would_block(&e) => return Ok(Ok(Came::Nothing)),
+            Err(e) => return Err(e),
+            Ok(_) => {}
+        }
+        let mut at = 0;
+        let opened = loop {
+            let len = match opener.record_len(&self.sealed[at..]) {
+                Ok(Some(len)) if len <= self.sealed.len() - at => len,
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let plain = match opener.open(&mut self.sealed[at..at + len]) {
+                Ok(plain) => plain.len(),
+                Err(error) => break Err(error),
+            };
+            if self.buffer.len() - self.end < plain {
+                self.buffer.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+                let needed = (self.end + plain).max(LARGE);
+                if self.buffer.len() < needed {
+                    self.buffer.resize(needed, 0);
+                }
+            }
+            let from = at + RECORD_HEADER;
+            self.buffer[self.end..self.end + plain].copy_from_slice(&self.sealed[from..from + plain]);
+            self.end += plain;
+            at += len;
+        };
+        self.sealed.drain(..at);
+        Ok(opened.map(|()| {
+            if came < 4 * RECORD_MAX {
+                Came::All
+            } else {
+                Came::More
+            }
+        }))
     }
 }

@@ -1,60 +1,90 @@
 //! Plain TCP between hosts: needs nothing installed.
 //!
-//! Two processes that have something to say to each other share a connection, made at the first message. What they
-//! say are frames (`wire`) on a stream that keeps their order: puts, packets, fences, and bulk data, which goes from
-//! the one user's memory to the socket and from the socket into the other's. Nothing runs in the background: every
-//! call that waits, and [`Fabric::progress`], reads and writes what can be read and written.
+//! Two processes that have something to say to each other share a [link](crate::net::link), made at the first
+//! message, over one connection for each pair of interfaces that reach each other (a *rail*). The link keeps order and
+//! loses nothing while one rail lives; here are the sockets, who may use them ([`trust`](crate::net::trust)), and what
+//! the frames do: puts, packets, fences, and bulk data, which goes from the one user's memory to the socket and from the
+//! socket into the other's. Nothing runs in the background: every call that waits, and [`Fabric::progress`], reads and
+//! writes what can be read and written.
 
+mod apply;
 mod bulk;
 mod card;
+mod conn;
 mod input;
-mod output;
+mod other;
 mod packets;
+mod receive;
 mod segments;
+mod send;
 mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
-mod wire;
 
+pub use card::OpenError;
 pub use segments::Imported;
 
 use crate::net::NetConfig;
+use crate::net::interfaces::{Card, Choice, ConnectTunables, PortRange, Usable};
+use crate::net::link::LinkTunables;
+use crate::net::trust::TrustTunables;
 use crate::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
     PacketQueue, Peer, Priority, Topology, TrySend, Wake,
 };
+use apply::Code;
 use state::State;
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 farpost_tunables::tunables! {
     /// Tunables of the TCP fabric.
     pub struct TcpTunables {
-        /// Puts from this size on are sent at once from where they lie; smaller ones are copied and sent together with what follows them.
-        direct: "FARPOST_TCP_DIRECT" = 4 << 10, 0..=1 << 30, "bytes";
+        /// Puts from this size on are sent at once; smaller ones wait a moment for what follows, to be sent together.
+        direct: "FARPOST_TCP_DIRECT" = 64 << 10, 0..=1 << 30, "bytes";
         /// Size of a socket's buffers in the kernel. 0 leaves it to the kernel, which adapts them to the connection.
         buffer: "FARPOST_TCP_BUFFER" = 0, 0..=1 << 30, "bytes";
         /// Packets of one priority on their way to one process.
         packets: "FARPOST_TCP_PACKETS" = 32, 2..=1 << 16, "packets";
-        /// A connection that is not made after this long never will be.
-        connect_ms: "FARPOST_TCP_CONNECT_MS" = 10_000, 1..=1 << 30, "ms";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_TCP_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
     }
 }
 
-/// Connections that may wait to be accepted: the kernel's own limit may be lower.
-const BACKLOG: i32 = 4096;
+/// All settings of the TCP fabric.
+#[derive(Clone, Default)]
+pub struct TcpSettings {
+    /// Its own.
+    pub tcp: TcpTunables,
+    /// Of its links.
+    pub link: LinkTunables,
+    /// Of connecting.
+    pub connect: ConnectTunables,
+    /// Of who is let in.
+    pub trust: TrustTunables,
+    /// The interfaces to use.
+    pub choice: Choice,
+    /// The ports to listen on.
+    pub ports: PortRange,
+}
+
+impl From<TcpTunables> for TcpSettings {
+    fn from(tcp: TcpTunables) -> Self {
+        Self {
+            tcp,
+            ..Self::default()
+        }
+    }
+}
 
 /// Looks at the sockets before a wait sleeps.
 const SPINS: u32 = 100;
 
-/// Longest sleep between two looks, in milliseconds.
-const NAP: i32 = 20;
+/// Longest sleep between two looks.
+const NAP: Duration = Duration::from_millis(20);
 
 /// What the fabric and its imports share.
 struct Core {
@@ -72,40 +102,35 @@ pub struct Tcp {
 /// A process that others can find, and that does not yet know who they are: first this, then its card is published,
 /// then the job is joined.
 pub struct Listening {
-    listeners: Vec<std::os::fd::OwnedFd>,
+    listeners: Vec<OwnedFd>,
+    addresses: Card,
     card: Vec<u8>,
-    tunables: TcpTunables,
+    settings: TcpSettings,
 }
 
 impl Listening {
-    /// Listen at all addresses of this host that others may reach.
+    /// Listen on the interfaces that the settings choose.
     ///
     /// # Errors
-    /// There is none, or the system refuses.
-    pub fn open(tunables: TcpTunables) -> Result<Self, FabricError> {
-        let addresses =
-            socket::addresses().map_err(|e| FabricError::os_error("list the addresses of this host", &e))?;
-        Self::open_at(tunables, &addresses)
+    /// There is none, no port is free, or the system refuses.
+    pub fn open(settings: impl Into<TcpSettings>) -> Result<Self, OpenError> {
+        let settings = settings.into();
+        let on = card::usable(&settings.choice)?;
+        Self::open_on(settings, &on)
     }
 
-    /// Listen at these addresses, on ports that the kernel chooses.
+    /// Listen on these interfaces.
     ///
     /// # Errors
-    /// The system refuses.
-    pub fn open_at(tunables: TcpTunables, at: &[IpAddr]) -> Result<Self, FabricError> {
-        let mut listeners = Vec::new();
-        let mut addresses = Vec::new();
-        for &address in at.iter().take(card::ADDRESSES_MAX) {
-            let listening = socket::listen(address, BACKLOG);
-            let (listener, port) =
-                listening.map_err(|e| FabricError::os_error("listen for the job's other processes", &e))?;
-            addresses.push(SocketAddr::new(address, port));
-            listeners.push(listener);
-        }
+    /// No port is free, or the system refuses.
+    pub fn open_on(settings: impl Into<TcpSettings>, on: &[Usable]) -> Result<Self, OpenError> {
+        let settings = settings.into();
+        let (listeners, addresses) = card::listen(on, settings.ports)?;
         Ok(Self {
             listeners,
             card: card::encode(&addresses),
-            tunables,
+            addresses,
+            settings,
         })
     }
 
@@ -123,7 +148,7 @@ impl Listening {
         if me.0 >= size || host_of.len() != size as usize {
             return Err(FabricError::NoSuchPeer { peer: me, size });
         }
-        let state = State::new(net, self.tunables, self.listeners)?;
+        let state = State::new(net, self.settings, self.listeners, self.addresses)?;
         Ok(Tcp {
             core: Rc::new(Core {
                 state: RefCell::new(state),
@@ -147,8 +172,12 @@ impl Core {
             if let Some(answer) = ready(&mut state)? {
                 return Ok(answer);
             }
-            let timeout = if idle < SPINS { 0 } else { NAP };
-            idle = if state.turn(timeout) { 0 } else { idle + 1 };
+            let came = if idle < SPINS {
+                state.turn(0)
+            } else {
+                state.sleep(NAP)
+            };
+            idle = if came { 0 } else { idle + 1 };
         }
     }
 }
@@ -186,8 +215,8 @@ impl PacketQueue for Tcp {
             // High before low, so look at all that came first.
             state.turn(0);
             let next = state.packets.next(self.me);
-            if let Some((from, .., Some(credit))) = &next {
-                state.say(*from, *credit, &[]);
+            if let Some((from, priority, .., Some(credit))) = &next {
+                state.control(*from, Code::Credit, *priority as u32, &[*credit]);
             }
             next
         };
@@ -228,9 +257,7 @@ impl Interrupt for Tcp {
             return Wake::Ready;
         }
         let mut state = self.core.state.borrow_mut();
-        let whole = timeout.as_nanos().div_ceil(1_000_000);
-        let whole = i32::try_from(whole).unwrap_or(i32::MAX);
-        if state.arrivals != before || state.turn(whole) {
+        if state.arrivals != before || state.sleep(timeout) {
             Wake::Rung
         } else {
             Wake::Timeout
@@ -242,7 +269,10 @@ impl Interrupt for Tcp {
     }
 
     fn arm(&self) -> bool {
-        !self.core.state.borrow_mut().turn(0)
+        let mut state = self.core.state.borrow_mut();
+        let quiet = !state.turn(0);
+        state.arm();
+        quiet
     }
 }
 
@@ -301,8 +331,10 @@ impl Topology for Tcp {
         }
     }
 
-    fn rails(&self, _peer: Peer) -> u32 {
-        1
+    fn rails(&self, peer: Peer) -> u32 {
+        let state = self.core.state.borrow();
+        let other = state.others.get(peer.index()).and_then(Option::as_ref);
+        other.map_or(1, |other| other.rails.len().max(1) as u32)
     }
 
     fn cores_and_processes(&self) -> (u32, u32) {

@@ -6,7 +6,6 @@
 //! Cost class: *queued path*.
 
 use super::TcpTunables;
-use super::wire::{Head, Kind};
 use crate::{PACKET_BYTES, Peer, Priority};
 use std::collections::{HashMap, VecDeque};
 
@@ -69,11 +68,11 @@ impl Packets {
         Ok(())
     }
 
-    pub fn credit(&mut self, from: Peer, priority: u8, count: u64) -> Result<(), Bad> {
+    pub fn credit(&mut self, from: Peer, priority: u32, count: u64) -> Result<(), Bad> {
         let out = self
             .windows
             .get_mut(&from.0)
-            .and_then(|w| w.out.get_mut(usize::from(priority)));
+            .and_then(|w| w.out.get_mut(priority as usize));
         match out {
             Some(out) if count <= *out => {
                 *out -= count;
@@ -83,9 +82,9 @@ impl Packets {
         }
     }
 
-    /// The next packet, high priority first, and what to tell its sender.
+    /// The next packet, high priority first, and how many more its sender may be told to send.
     #[expect(clippy::type_complexity)]
-    pub fn next(&mut self, me: Peer) -> Option<(Peer, Priority, [u8; PACKET_BYTES], usize, Option<Head>)> {
+    pub fn next(&mut self, me: Peer) -> Option<(Peer, Priority, [u8; PACKET_BYTES], usize, Option<u64>)> {
         let priority = if self.queues[0].is_empty() {
             Priority::Low
         } else {
@@ -101,8 +100,7 @@ impl Packets {
         } else {
             window.owed[at] += 1;
             if window.owed[at] * 2 >= self.most {
-                let count = std::mem::take(&mut window.owed[at]);
-                tell = Some(Head::new(Kind::Credit, count, 0).flagged(at as u8));
+                tell = Some(std::mem::take(&mut window.owed[at]));
             }
         }
         Some((packet.from, priority, packet.bytes, usize::from(packet.len), tell))

@@ -3,9 +3,9 @@
 //! A process tells every peer it is connected to which segments that peer may reach, and under which handle; a
 //! handle is never used twice. So an import usually finds what it needs here, and asks the peer only when not.
 
-use super::output::Output;
+use super::apply::Code;
+use super::other::Other;
 use super::state::State;
-use super::wire::{Head, Kind, Wanted};
 use super::{Core, Tcp};
 use crate::net::NetFabric;
 use crate::shm::Mapping;
@@ -34,7 +34,7 @@ struct Mine {
 
 #[derive(Clone, Copy)]
 struct Theirs {
-    handle: u64,
+    handle: u32,
     len: u64,
     permission: Permission,
 }
@@ -42,7 +42,49 @@ struct Theirs {
 /// A question about a segment of a peer's.
 enum Answer {
     Awaited,
-    Here(u8, Theirs),
+    Here(u32, Theirs),
+}
+
+/// What is said of a segment, with the token of the question if it is an answer, else 0.
+pub struct Told {
+    pub id: u32,
+    handle: u32,
+    flag: u32,
+    len: u64,
+    token: u64,
+}
+
+impl Told {
+    /// Words of it besides the number of the segment.
+    pub const WORDS: usize = 3;
+
+    pub fn encode(&self) -> [u64; Self::WORDS] {
+        [
+            u64::from(self.handle) | u64::from(self.flag) << 32,
+            self.len,
+            self.token,
+        ]
+    }
+
+    pub fn decode(id: u32, words: &[u64]) -> Self {
+        Self {
+            id,
+            handle: words[0] as u32,
+            flag: (words[0] >> 32) as u32,
+            len: words[1],
+            token: words[2],
+        }
+    }
+
+    fn of(handle: usize, mine: &Mine, permission: Permission, token: u64) -> Self {
+        Self {
+            id: mine.id.0,
+            handle: handle as u32,
+            flag: code(permission),
+            len: LocalMemory::len(&mine.memory) as u64,
+            token,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -54,26 +96,20 @@ pub struct Table {
     answers: HashMap<u64, Answer>,
     next_token: u64,
     /// Withdrawn handles and the peers that have yet to say that they know.
-    withdrawals: Vec<(u64, Vec<Peer>)>,
+    withdrawals: Vec<(u32, Vec<Peer>)>,
 }
 
 /// What cannot be right, and its value.
 type Bad = (&'static str, u64);
 
-const ABSENT: u8 = 0;
-const DENIED: u8 = 1;
+const ABSENT: u32 = 0;
+const DENIED: u32 = 1;
 
-fn code(permission: Permission) -> u8 {
+fn code(permission: Permission) -> u32 {
     match permission {
         Permission::Read => 2,
         Permission::ReadWrite => 3,
     }
-}
-
-fn head(handle: usize, mine: &Mine, flag: u8) -> Head {
-    Head::new(Kind::Segment, u64::from(mine.id.0), handle as u64)
-        .with(Wanted::BYTES)
-        .flagged(flag)
 }
 
 impl Table {
@@ -84,16 +120,13 @@ impl Table {
     }
 
     /// Tell `peer` of all that it may reach.
-    pub fn announce_all(&self, peer: Peer, out: &mut Output) {
+    pub fn announce_all(&self, peer: Peer, other: &mut Other) {
         for (handle, mine) in self.mine.iter().enumerate() {
             if let Some(mine) = mine
                 && let Some(permission) = mine.access.of(peer)
             {
-                let wanted = Wanted {
-                    token: 0,
-                    len: LocalMemory::len(&mine.memory) as u64,
-                };
-                out.frame(head(handle, mine, code(permission)), &wanted.encode());
+                let told = Told::of(handle, mine, permission, 0);
+                other.control(Code::Segment, told.id, &told.encode());
             }
         }
     }
@@ -103,7 +136,7 @@ impl Table {
     pub fn reach(
         &self,
         peer: Peer,
-        handle: u64,
+        handle: u32,
         offset: u64,
         len: usize,
         permission: Permission,
@@ -111,7 +144,7 @@ impl Table {
         let mine = match self.mine.get(handle as usize) {
             Some(Some(mine)) => mine,
             Some(None) => return Ok(None),
-            None => return Err(("a segment's handle", handle)),
+            None => return Err(("a segment's handle", u64::from(handle))),
         };
         let granted = mine.access.of(peer);
         if granted.is_none() || granted == Some(Permission::Read) && permission == Permission::ReadWrite {
@@ -125,64 +158,55 @@ impl Table {
     }
 
     /// The answer to a question of `peer`'s.
-    pub fn answer(&self, peer: Peer, question: &Head) -> (Head, Wanted) {
-        let found = u32::try_from(question.id)
-            .ok()
-            .and_then(|id| self.find(SegmentId(id)));
-        let mut wanted = Wanted {
-            token: question.at,
+    pub fn answer(&self, peer: Peer, id: u32, token: u64) -> Told {
+        let no = |flag| Told {
+            id,
+            handle: 0,
+            flag,
             len: 0,
+            token,
         };
-        let answer = match found {
-            None => Head::new(Kind::Segment, question.id, 0)
-                .with(Wanted::BYTES)
-                .flagged(ABSENT),
+        match self.find(SegmentId(id)) {
+            None => no(ABSENT),
             Some((handle, mine)) => match mine.access.of(peer) {
-                None => Head::new(Kind::Segment, question.id, 0)
-                    .with(Wanted::BYTES)
-                    .flagged(DENIED),
-                Some(permission) => {
-                    wanted.len = LocalMemory::len(&mine.memory) as u64;
-                    head(handle, mine, code(permission))
-                }
+                None => no(DENIED),
+                Some(permission) => Told::of(handle, mine, permission, token),
             },
-        };
-        (answer, wanted)
+        }
     }
 
     /// A peer has told us of a segment, or answered.
-    pub fn told(&mut self, peer: Peer, head: &Head, wanted: Wanted) -> Result<(), Bad> {
-        let id = u32::try_from(head.id).map_err(|_| ("a segment's number", head.id))?;
-        let permission = match head.flag {
+    pub fn told(&mut self, peer: Peer, told: &Told) -> Result<(), Bad> {
+        let permission = match told.flag {
             ABSENT | DENIED | 2 => Permission::Read,
             3 => Permission::ReadWrite,
             other => return Err(("a segment's access", u64::from(other))),
         };
-        if usize::try_from(wanted.len).is_err() {
-            return Err(("a segment's size", wanted.len));
+        if told.len >= crate::net::link::OFFSET_LIMIT {
+            return Err(("a segment's size", told.len));
         }
         let theirs = Theirs {
-            handle: head.at,
-            len: wanted.len,
+            handle: told.handle,
+            len: told.len,
             permission,
         };
-        if wanted.token != 0 {
-            let answer = self.answers.get_mut(&wanted.token);
-            let answer = answer.ok_or(("an answer to a question", wanted.token))?;
-            *answer = Answer::Here(head.flag, theirs);
+        if told.token != 0 {
+            let answer = self.answers.get_mut(&told.token);
+            let answer = answer.ok_or(("an answer to a question", told.token))?;
+            *answer = Answer::Here(told.flag, theirs);
         }
-        if head.flag > DENIED && self.theirs.insert((peer, SegmentId(id)), theirs).is_none() {
-            let told = self.told.entry(peer).or_default();
-            *told += 1;
-            if *told > TOLD_MAX {
-                return Err(("a reasonable number of segments", *told as u64));
+        if told.flag > DENIED && self.theirs.insert((peer, SegmentId(told.id)), theirs).is_none() {
+            let count = self.told.entry(peer).or_default();
+            *count += 1;
+            if *count > TOLD_MAX {
+                return Err(("a reasonable number of segments", *count as u64));
             }
         }
         Ok(())
     }
 
     /// A peer has withdrawn a segment.
-    pub fn forget(&mut self, peer: Peer, handle: u64) {
+    pub fn forget(&mut self, peer: Peer, handle: u32) {
         let before = self.theirs.len();
         self.theirs
             .retain(|(of, _), theirs| *of != peer || theirs.handle != handle);
@@ -192,7 +216,7 @@ impl Table {
     }
 
     /// A peer knows that a segment is withdrawn.
-    pub fn forgotten(&mut self, peer: Peer, handle: u64) {
+    pub fn forgotten(&mut self, peer: Peer, handle: u32) {
         for (of, peers) in &mut self.withdrawals {
             if *of == handle {
                 peers.retain(|p| *p != peer);
@@ -217,35 +241,15 @@ impl State {
         let handle = self.segments.mine.len();
         for peer in (0..self.size).map(Peer) {
             if let Some(other) = &mut self.others[peer.index()]
-                && other.is_there()
+                && other.is_here()
                 && let Some(permission) = mine.access.of(peer)
             {
-                let wanted = Wanted {
-                    token: 0,
-                    len: LocalMemory::len(&mine.memory) as u64,
-                };
-                let head = head(handle, &mine, code(permission));
-                other.out.frame(head, &wanted.encode());
+                let told = Told::of(handle, &mine, permission, 0);
+                other.control(Code::Segment, told.id, &told.encode());
                 self.list(peer);
             }
         }
         self.segments.mine.push(Some(mine));
-    }
-
-    /// Send bytes of a segment of ours as the answer to a get.
-    pub fn send_segment(&mut self, peer: Peer, token: u64, memory: &Mapping, offset: usize, len: usize) {
-        let mut bytes = vec![0; len.min(super::bulk::PIECE)];
-        let mut done = 0;
-        while done < len {
-            let part = &mut bytes[..(len - done).min(super::bulk::PIECE)];
-            memory.read(offset + done, part);
-            self.say(
-                peer,
-                Head::new(Kind::Piece, token, done as u64).with(part.len()),
-                part,
-            );
-            done += part.len();
-        }
     }
 }
 
@@ -253,7 +257,7 @@ impl State {
 #[derive(Clone)]
 enum Where {
     Home(Mapping),
-    Far { core: Rc<Core>, peer: Peer, handle: u64 },
+    Far { core: Rc<Core>, peer: Peer, handle: u32 },
 }
 
 /// A segment that was imported.
@@ -349,7 +353,7 @@ impl Remote for Imported {
                 memory.read(offset, to);
                 Ok(())
             }
-            Where::Far { core, peer, handle } => core.get(*peer, *handle, offset, to, self.owner.1),
+            Where::Far { core, peer, handle } => core.get(*peer, *handle, offset, to),
         }
     }
 
@@ -376,7 +380,8 @@ impl Core {
             if other.unfenced {
                 other.unfenced = false;
                 other.fences += 1;
-                other.out.frame(Head::new(Kind::Fence, other.fences, 0), &[]);
+                let number = other.fences;
+                other.control(Code::Fence, 0, &[number]);
                 state.list(peer);
             }
             let other = state.other(peer)?;
@@ -393,37 +398,6 @@ impl Core {
             Ok(Some(()))
         })
     }
-
-    fn get(
-        &self,
-        peer: Peer,
-        handle: u64,
-        offset: usize,
-        to: &mut [u8],
-        id: SegmentId,
-    ) -> Result<(), FabricError> {
-        if to.is_empty() {
-            return Ok(());
-        }
-        let token = {
-            let mut state = self.state.borrow_mut();
-            state.other(peer)?;
-            let token = state.transfers.begin_get(peer, to.as_mut_ptr(), to.len());
-            let wanted = Wanted {
-                token,
-                len: to.len() as u64,
-            };
-            let head = Head::new(Kind::Get, handle, offset as u64).with(Wanted::BYTES);
-            state.say(peer, head, &wanted.encode());
-            token
-        };
-        self.wait(|state| match state.transfers.poll(token) {
-            Ok(false) => Ok(None),
-            Ok(true) => Ok(Some(())),
-            Err(super::bulk::Failed::Refused(_)) => Err(FabricError::NotPublished { peer, id: id.0 }),
-            Err(super::bulk::Failed::Gone(peer)) => Err(state.gone(peer)),
-        })
-    }
 }
 
 impl RemoteMemory for Tcp {
@@ -437,7 +411,7 @@ impl RemoteMemory for Tcp {
         // Rounding up past the end of the address space leaves a size that the system refuses.
         let len = len.max(1).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
         let memory = Mapping::private(len, (state.me, id))?;
-        if len as u64 >= state.tunables.huge_from {
+        if len as u64 >= state.settings.tcp.huge_from {
             memory.prefer_huge_pages();
         }
         state.publish(Mine {
@@ -463,16 +437,17 @@ impl RemoteMemory for Tcp {
             let mut peers = Vec::new();
             for peer in (0..state.size).map(Peer) {
                 if let Some(other) = &mut state.others[peer.index()]
-                    && other.is_there()
+                    && other.is_here()
                     && mine.access.of(peer).is_some()
                 {
-                    other.out.frame(Head::new(Kind::Forget, handle as u64, 0), &[]);
+                    other.control(Code::Forget, handle as u32, &[]);
                     state.list(peer);
                     peers.push(peer);
                 }
             }
-            state.segments.withdrawals.push((handle as u64, peers));
-            handle as u64
+            state.segments.withdrawals.push((handle as u32, peers));
+            state.stop_serving_segment(handle as u32);
+            handle as u32
         };
         let started = Instant::now();
         self.core.wait(|state| {
@@ -483,7 +458,11 @@ impl RemoteMemory for Tcp {
                 .iter_mut()
                 .find(|(of, _)| *of == handle);
             let heard = waiting.is_none_or(|(_, peers)| {
-                peers.retain(|peer| others[peer.index()].as_ref().is_some_and(|other| other.is_up()));
+                peers.retain(|peer| {
+                    others[peer.index()]
+                        .as_ref()
+                        .is_some_and(|other| other.is_here() && other.is_connected())
+                });
                 peers.is_empty()
             });
             if heard || started.elapsed() > WITHDRAWAL {
@@ -508,7 +487,7 @@ impl RemoteMemory for Tcp {
                 let gone = FabricError::NotPublished { peer, id: id.0 };
                 let (handle, mine) = state.segments.find(id).ok_or(gone)?;
                 let theirs = mine.access.of(peer).map(|permission| Theirs {
-                    handle: handle as u64,
+                    handle: handle as u32,
                     len: LocalMemory::len(&mine.memory) as u64,
                     permission,
                 });
@@ -575,7 +554,7 @@ impl Core {
             state.segments.next_token += 1;
             let token = state.segments.next_token;
             state.segments.answers.insert(token, Answer::Awaited);
-            state.say(peer, Head::new(Kind::Find, u64::from(id.0), token), &[]);
+            state.control(peer, Code::Find, id.0, &[token]);
             token
         };
         let answer = self.wait(|state| {

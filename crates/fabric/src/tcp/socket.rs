@@ -97,11 +97,18 @@ fn tune(socket: &OwnedFd, buffer: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Listen at `address`, on a port that the kernel chooses; the port.
-pub fn listen(address: IpAddr, backlog: i32) -> io::Result<(OwnedFd, u16)> {
-    let (mut raw, mut len, family) = name(SocketAddr::new(address, 0));
+/// Listen at `address`; the port, which the kernel chooses if 0 was asked for.
+pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<(OwnedFd, u16)> {
+    let (mut raw, mut len, family) = name(address);
     let socket = stream(family)?;
     let fd = socket.as_raw_fd();
+    if address.port() != 0 {
+        // Connections of an earlier job may still be fading away.
+        set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    }
+    if address.is_ipv6() {
+        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    }
     // SAFETY: `raw` is a socket address of `len` bytes, alive during the calls, and large enough for the one that is
     // read back, which is of the same family.
     unsafe {
@@ -117,34 +124,47 @@ pub fn listen(address: IpAddr, backlog: i32) -> io::Result<(OwnedFd, u16)> {
     }
 }
 
-/// Take a connection that waits. None: there is none, or it went away again.
-pub fn accept(listener: &OwnedFd, buffer: usize) -> io::Result<Option<OwnedFd>> {
+/// Take a connection that waits, and from where it comes. None: there is none, or it went away again.
+pub fn accept(listener: &OwnedFd, buffer: usize) -> io::Result<Option<(OwnedFd, IpAddr)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no address is asked for; the descriptor made is ours alone.
-    let socket = unsafe {
-        let fd = libc::accept4(
-            listener.as_raw_fd(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            flags,
-        );
-        match check(fd) {
+    // SAFETY: plain numbers, of which zero is a value.
+    let mut raw: Name = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<Name>() as libc::socklen_t;
+    // SAFETY: `raw` has room for `len` bytes; the descriptor made is ours alone. The kernel says by the family which
+    // kind of address it wrote.
+    let (socket, from) = unsafe {
+        let fd = libc::accept4(listener.as_raw_fd(), &raw mut raw.any, &raw mut len, flags);
+        let socket = match check(fd) {
             Ok(fd) => OwnedFd::from_raw_fd(fd),
             Err(e) if would_block(&e) || e.raw_os_error() == Some(libc::ECONNABORTED) => return Ok(None),
             Err(e) => return Err(e),
-        }
+        };
+        let from = if libc::c_int::from(raw.any.sa_family) == libc::AF_INET6 {
+            IpAddr::from(raw.six.sin6_addr.s6_addr)
+        } else {
+            IpAddr::from(raw.four.sin_addr.s_addr.to_ne_bytes())
+        };
+        (socket, from)
     };
     tune(&socket, buffer)?;
-    Ok(Some(socket))
+    Ok(Some((socket, from)))
 }
 
-/// Begin to connect. The socket becomes writable when it is decided.
-pub fn connect(to: SocketAddr, buffer: usize) -> io::Result<OwnedFd> {
+/// Begin to connect, from an address of this host if one is given. The socket becomes writable when it is decided.
+pub fn connect(to: SocketAddr, from: Option<IpAddr>, buffer: usize) -> io::Result<OwnedFd> {
     let (raw, len, family) = name(to);
     let socket = stream(family)?;
+    let fd = socket.as_raw_fd();
     tune(&socket, buffer)?;
-    // SAFETY: `raw` is a socket address of `len` bytes, alive during the call.
-    match check(unsafe { libc::connect(socket.as_raw_fd(), &raw const raw.any, len) }) {
+    if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
+        // The port is chosen when the destination is known, so that they do not run out.
+        set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        let (raw, len, _) = name(SocketAddr::new(from, 0));
+        // SAFETY: `raw` is a socket address of `len` bytes, alive during the call.
+        check(unsafe { libc::bind(fd, &raw const raw.any, len) })?;
+    }
+    // SAFETY: as above.
+    match check(unsafe { libc::connect(fd, &raw const raw.any, len) }) {
         Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
         _ => Ok(socket),
     }
@@ -277,34 +297,76 @@ pub fn unconfirmed(fd: RawFd) -> usize {
     if result < 0 { 0 } else { bytes.max(0) as usize }
 }
 
-/// IPv4 addresses of this host's interfaces that are up; the loopback's only where there is nothing else.
-pub fn addresses() -> io::Result<Vec<IpAddr>> {
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the call makes a list that is ours until freed below.
-    check(unsafe { libc::getifaddrs(&raw mut list) })?;
-    let (mut outside, mut inside) = (Vec::new(), Vec::new());
-    let mut at = list;
-    // SAFETY: `at` is an entry of the list or null.
-    while let Some(entry) = unsafe { at.as_ref() } {
-        at = entry.ifa_next;
-        let up = libc::IFF_UP as libc::c_uint | libc::IFF_RUNNING as libc::c_uint;
-        // SAFETY: an entry's address is null or a socket address of the family it states.
-        let four = unsafe {
-            let any = entry.ifa_addr.as_ref();
-            any.filter(|any| libc::c_int::from(any.sa_family) == libc::AF_INET)
-                .map(|_| *entry.ifa_addr.cast::<libc::sockaddr_in>())
-        };
-        let Some(four) = four.filter(|_| entry.ifa_flags & up == up) else {
-            continue;
-        };
-        let ip = IpAddr::from(four.sin_addr.s_addr.to_ne_bytes());
-        if ip.is_loopback() {
-            inside.push(ip);
-        } else {
-            outside.push(ip);
+/// What the kernel knows of the other side: bytes that it has confirmed, and whether something is on its way that it
+/// has not.
+pub fn confirmed(fd: RawFd) -> io::Result<(u64, bool)> {
+    // `struct tcp_info` of linux/tcp.h as far as it is needed; its beginning never changes.
+    const PROBES: usize = 3;
+    const UNACKED: usize = 24;
+    const BYTES_ACKED: usize = 120;
+    let mut info = [0u8; 128];
+    let mut len = info.len() as libc::socklen_t;
+    // SAFETY: `info` is writable for `len` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    check(result)?;
+    let unacked = u32::from_ne_bytes(info[UNACKED..UNACKED + 4].try_into().expect("four bytes"));
+    let acked = u64::from_ne_bytes(
+        info[BYTES_ACKED..BYTES_ACKED + 8]
+            .try_into()
+            .expect("eight bytes"),
+    );
+    Ok((acked, unacked != 0 || info[PROBES] > 1))
+}
+
+/// A clock that makes a poll set readable at a time.
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: makes a descriptor, touches no memory; the descriptor is ours alone.
+        unsafe {
+            Ok(Self(OwnedFd::from_raw_fd(check(libc::timerfd_create(
+                libc::CLOCK_MONOTONIC,
+                flags,
+            ))?)))
         }
     }
-    // SAFETY: made by `getifaddrs`, and nothing of it is used any more.
-    unsafe { libc::freeifaddrs(list) };
-    Ok(if outside.is_empty() { inside } else { outside })
+
+    /// Ring after so many nanoseconds, at least one; what was set before is forgotten.
+    pub fn set(&self, after: u64) {
+        let after = after.max(1);
+        let at = libc::timespec {
+            tv_sec: (after / 1_000_000_000) as libc::time_t,
+            tv_nsec: (after % 1_000_000_000) as libc::c_long,
+        };
+        let once = libc::itimerspec {
+            it_interval: libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            it_value: at,
+        };
+        // SAFETY: `once` is alive during the call. It can fail for no value that is made here.
+        unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const once, std::ptr::null_mut()) };
+    }
+
+    /// Stop ringing.
+    pub fn quiet(&self) {
+        let mut count = 0u64;
+        // SAFETY: `count` is eight writable bytes.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+
+    pub fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
 }

@@ -1,0 +1,218 @@
+//! A peer with whom something was exchanged: its link, its rails, and what waits for room in the link.
+//!
+//! Cost class: *fast path*, but for what waits for room.
+
+use crate::net::interfaces::Candidate;
+use crate::net::link::{Link, PushError};
+use crate::{Line, Priority};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::RawFd;
+
+/// What a peer is to us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Connected, or going to be.
+    Here,
+    /// It has said goodbye.
+    Left,
+    /// Given up, and why.
+    Dead(String),
+}
+
+/// No connection.
+pub const NONE: usize = usize::MAX;
+
+/// One rail to the peer.
+pub struct Rail {
+    /// Addresses to try, in order and around.
+    pub candidates: Vec<Candidate>,
+    pub next: usize,
+    /// The connection in use, and its descriptor.
+    pub slot: usize,
+    pub fd: RawFd,
+    /// Its socket takes no more for the time being.
+    pub blocked: bool,
+    /// What it carries is encrypted.
+    pub sealed: bool,
+    /// The connection being made.
+    pub trying: usize,
+    /// What last went wrong, for people.
+    pub trouble: String,
+}
+
+/// Something for the peer that found no room.
+pub enum Say {
+    Put {
+        handle: u32,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Line {
+        handle: u32,
+        offset: u64,
+        line: Line,
+    },
+    Word {
+        handle: u32,
+        offset: u64,
+        value: u64,
+    },
+    Packet {
+        priority: Priority,
+        bytes: Vec<u8>,
+    },
+    Ring,
+    Control {
+        code: u8,
+        object: u32,
+        payload: Vec<u8>,
+    },
+    Get {
+        token: u64,
+        key: u64,
+        offset: u64,
+        address: usize,
+        len: u64,
+    },
+    Bye,
+}
+
+pub struct Other {
+    pub standing: Standing,
+    pub link: Link,
+    pub rails: Vec<Rail>,
+    backlog: VecDeque<Say>,
+    /// The transfers that the link knows by its tickets.
+    pub tickets: HashMap<u32, u64>,
+    /// In the list of those with something to send.
+    pub listed: bool,
+    /// Something was sent since it was last rung.
+    pub told: bool,
+    /// Something of the user's was ever sent.
+    pub used: bool,
+    /// Fences asked for and answered, and whether something was put since the last.
+    pub fences: u64,
+    pub fenced: u64,
+    pub unfenced: bool,
+    /// Puts of ours that it refused: in all, and those reported.
+    pub refused: u64,
+    pub refused_told: u64,
+    /// Puts of its that we refused.
+    pub refusals: u64,
+    /// Connections dropped because what came could not be.
+    pub nonsense: u32,
+}
+
+impl Other {
+    pub fn new(link: Link, rails: Vec<Rail>) -> Self {
+        Self {
+            standing: Standing::Here,
+            link,
+            rails,
+            backlog: VecDeque::new(),
+            tickets: HashMap::new(),
+            listed: false,
+            told: false,
+            used: false,
+            fences: 0,
+            fenced: 0,
+            unfenced: false,
+            refused: 0,
+            refused_told: 0,
+            refusals: 0,
+            nonsense: 0,
+        }
+    }
+
+    /// It is connected, or will be.
+    pub fn is_here(&self) -> bool {
+        self.standing == Standing::Here
+    }
+
+    /// Some rail has a connection.
+    pub fn is_connected(&self) -> bool {
+        self.rails.iter().any(|rail| rail.slot != NONE)
+    }
+
+    /// Nothing waits for room in the link.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
+    /// Hand something to the link, now or when it has room.
+    pub fn say(&mut self, say: Say) {
+        if !self.backlog.is_empty() || !self.offer(&say) {
+            self.backlog.push_back(say);
+        }
+    }
+
+    /// A control frame.
+    pub fn control(&mut self, code: super::apply::Code, object: u32, words: &[u64]) {
+        let payload = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let code = code as u8;
+        self.say(Say::Control {
+            code,
+            object,
+            payload,
+        });
+    }
+
+    /// What waited for room, as far as there is some now.
+    #[cold]
+    pub fn catch_up(&mut self) {
+        while let Some(say) = self.backlog.pop_front() {
+            if !self.offer(&say) {
+                self.backlog.push_front(say);
+                return;
+            }
+        }
+    }
+
+    /// The memory of transfer `token` is not to be written: it was not asked for yet, and will not be.
+    pub fn retract(&mut self, token: u64) {
+        self.backlog
+            .retain(|say| !matches!(say, Say::Get { token: of, .. } if *of == token));
+    }
+
+    /// Nothing goes out any more.
+    pub fn forget_all(&mut self) {
+        self.backlog.clear();
+    }
+
+    /// False: no room. What is said after the end goes nowhere.
+    fn offer(&mut self, say: &Say) -> bool {
+        let link = &mut self.link;
+        let result = match say {
+            Say::Put {
+                handle,
+                offset,
+                bytes,
+            } => link.push_put(*handle, *offset, bytes),
+            Say::Line { handle, offset, line } => link.push_line(*handle, *offset, line),
+            Say::Word {
+                handle,
+                offset,
+                value,
+            } => link.push_word(*handle, *offset, *value),
+            Say::Packet { priority, bytes } => link.push_packet(*priority, bytes),
+            Say::Ring => link.push_ring(),
+            Say::Control {
+                code,
+                object,
+                payload,
+            } => link.push_control(*code, *object, 0, payload),
+            Say::Bye => link.push_bye(),
+            Say::Get {
+                token,
+                key,
+                offset,
+                address,
+                len,
+            } => link.push_get(*key, *offset, *address, *len).map(|ticket| {
+                self.tickets.insert(ticket, *token);
+            }),
+        };
+        result != Err(PushError::Full)
+    }
+}
