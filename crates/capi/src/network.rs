@@ -5,7 +5,7 @@ use std::rc::Rc;
 use farpost_fabric::Peer;
 use farpost_fabric::net::{AddressBook, Either, NetConfig};
 use farpost_fabric::ofi::{self, Ofi, OfiOptions, OfiTunables};
-use farpost_fabric::tcp::{self, Tcp, TcpTunables};
+use farpost_fabric::tcp::{self, Tcp, TcpSettings};
 use farpost_job::{Job, Opening};
 
 /// What carries messages between hosts.
@@ -20,15 +20,14 @@ pub(crate) const TEXT_VARIABLES: &[&str] = &[FABRIC, "FARPOST_OFI_LIBRARY", "FAR
 /// Settings of all networks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NetSettings {
-    tcp: TcpTunables,
+    tcp: TcpSettings,
     ofi: OfiTunables,
 }
 
 impl NetSettings {
     /// Set the tunable `name`; false: there is none of that name here.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
-        Ok(self.tcp.set(name, value).map_err(|e| e.to_string())?
-            || self.ofi.set(name, value).map_err(|e| e.to_string())?)
+        Ok(self.tcp.set(name, value)? || self.ofi.set(name, value).map_err(|e| e.to_string())?)
     }
 }
 

@@ -26,7 +26,9 @@ pub use card::OpenError;
 pub use segments::Imported;
 
 use crate::net::NetConfig;
-use crate::net::interfaces::{Card, Choice, ConnectTunables, PortRange, Usable};
+use crate::net::interfaces::{
+    Card, Choice, ConnectTunables, INTERFACE_VARIABLE, PORTS_VARIABLE, PortRange, Usable,
+};
 use crate::net::link::LinkTunables;
 use crate::net::trust::TrustTunables;
 use crate::{
@@ -55,7 +57,7 @@ farpost_tunables::tunables! {
 }
 
 /// All settings of the TCP fabric.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TcpSettings {
     /// Its own.
     pub tcp: TcpTunables,
@@ -69,6 +71,27 @@ pub struct TcpSettings {
     pub choice: Choice,
     /// The ports to listen on.
     pub ports: PortRange,
+}
+
+impl TcpSettings {
+    /// Set what the variable `name` is about. `Ok(false)`: it is about nothing here.
+    ///
+    /// # Errors
+    /// A sentence with the variable and its value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        let text = |error: farpost_tunables::TunableError| error.to_string();
+        match name {
+            INTERFACE_VARIABLE => self.choice = Choice::parse(value).map_err(|error| error.to_string())?,
+            PORTS_VARIABLE => self.ports = PortRange::parse(value).map_err(|error| error.to_string())?,
+            _ => {
+                return Ok(self.tcp.set(name, value).map_err(text)?
+                    || self.link.set(name, value).map_err(text)?
+                    || self.connect.set(name, value).map_err(text)?
+                    || self.trust.set(name, value).map_err(text)?);
+            }
+        }
+        Ok(true)
+    }
 }
 
 impl From<TcpTunables> for TcpSettings {
