@@ -30,7 +30,7 @@ use crate::net::interfaces::{
     Card, Choice, ConnectTunables, INTERFACE_VARIABLE, PORTS_VARIABLE, PortRange, Usable,
 };
 use crate::net::link::LinkTunables;
-use crate::net::trust::TrustTunables;
+use crate::net::trust::{Tally, TrustTunables};
 use crate::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
     PacketQueue, Peer, Priority, Topology, TrySend, Wake,
@@ -180,6 +180,13 @@ impl Listening {
             size,
             host_of,
         })
+    }
+}
+
+impl Tcp {
+    /// Who came to the door, who was let in, and why others were not.
+    pub fn strangers(&self) -> Tally {
+        *self.core.state.borrow().gate.tally()
     }
 }
 
