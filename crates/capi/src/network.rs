@@ -15,7 +15,12 @@ pub(crate) type Network = Either<Tcp, Ofi>;
 const FABRIC: &str = "FARPOST_FABRIC";
 
 /// Variables of networks whose values are text.
-pub(crate) const TEXT_VARIABLES: &[&str] = &[FABRIC, "FARPOST_OFI_LIBRARY", "FARPOST_OFI_PROVIDER"];
+pub(crate) const TEXT_VARIABLES: &[&str] = &[
+    FABRIC,
+    "FARPOST_OFI_LIBRARY",
+    "FARPOST_OFI_PROVIDER",
+    "FARPOST_INTERFACE",
+];
 
 /// Settings of all networks.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +72,17 @@ fn is_plain(provider: &str) -> bool {
 }
 
 fn open_ofi(wanted: Wanted, tunables: OfiTunables) -> Result<Option<ofi::Listening>, String> {
+    // libfabric has no encryption to offer.
+    let encrypt = std::env::var("FARPOST_ENCRYPT").is_ok_and(|v| !matches!(v.trim(), "" | "0"));
+    if encrypt && wanted == Wanted::Ofi {
+        return Err(format!(
+            "{FABRIC}=ofi and FARPOST_ENCRYPT=1: libfabric does not encrypt; use {FABRIC}=tcp"
+        ));
+    }
+    // Loading libfabric and asking all its providers takes longer than all else of starting.
+    if wanted == Wanted::Best && (encrypt || ofi::adapter().is_none()) {
+        return Ok(None);
+    }
     let options = OfiOptions::from_environment();
     match ofi::Listening::open(&options, tunables) {
         Ok(listening) if wanted == Wanted::Best && is_plain(listening.provider()) => Ok(None),

@@ -48,7 +48,11 @@ impl Card {
 
     /// The card of `peer`, checked against this process's own.
     pub fn decode(bytes: &[u8], peer: Peer, mine: &Card) -> Result<Card, String> {
-        let not_one = || format!("{peer} published something that is no card of the libfabric fabric");
+        let not_one = || {
+            format!(
+                "{peer} published something that is no card of the libfabric fabric; set FARPOST_FABRIC the same on all hosts"
+            )
+        };
         let mut rest = bytes;
         let mut take = |len: usize| -> Option<&[u8]> {
             let (part, after) = rest.split_at_checked(len)?;
