@@ -3,7 +3,14 @@
 #![cfg(not(loom))]
 
 use farpost_fabric::conformance::{OfiThreads, SharedBook, run_all};
+use farpost_fabric::net::NetConfig;
+use farpost_fabric::ofi::{Listening, Ofi};
+use farpost_fabric::{
+    Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, Fabric, FabricError, LocalMemory,
+    PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory, SegmentId, TrySend,
+};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// The system's library, and those named in `FARPOST_TEST_OFI_LIBRARIES` (paths separated by colons).
 fn libraries() -> Vec<Option<PathBuf>> {
@@ -50,4 +57,183 @@ fn tcp_with_the_rxm_layer() {
 #[test]
 fn net() {
     with_each("net", |harness| run_all(harness, &NOT_SHARED));
+}
+
+/// Two endpoints of this thread, with these tunables and secrets.
+fn pair(harness: &OfiThreads, secrets: [[u8; 32]; 2]) -> [Ofi; 2] {
+    let book = SharedBook::default();
+    let listening = [0, 1].map(|index| {
+        let one = Listening::open(&harness.options, harness.tunables.clone()).unwrap();
+        book.publish(Peer(index), one.card().to_vec());
+        one
+    });
+    let mut index = 0;
+    listening.map(|one| {
+        index += 1;
+        one.start(NetConfig {
+            me: Peer(index - 1),
+            size: 2,
+            host_of: [0, 1].into(),
+            cores: 1,
+            processes: 1,
+            secret: secrets[index as usize - 1],
+            book: Box::new(book.clone()),
+        })
+        .unwrap()
+    })
+}
+
+/// Progress of both until `done`.
+fn until(ends: [&Ofi; 2], what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        ends.iter().for_each(|end| {
+            end.progress();
+        });
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "waited too long for {what}"
+        );
+    }
+}
+
+/// Anonymous memory, at `address` if it is not null, filled with `byte`.
+fn map(address: *mut libc::c_void, len: usize, byte: u8) -> *mut libc::c_void {
+    let fixed = if address.is_null() {
+        0
+    } else {
+        libc::MAP_FIXED_NOREPLACE
+    };
+    // SAFETY: a fresh mapping; with an address, only where nothing is mapped.
+    unsafe {
+        let at = libc::mmap(
+            address,
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed,
+            -1,
+            0,
+        );
+        assert_ne!(at, libc::MAP_FAILED);
+        libc::memset(at, byte.into(), len);
+        at
+    }
+}
+
+/// Memory that is unmapped and mapped again at the same address is the new memory, at both ends of a transfer.
+#[test]
+fn remapped_memory_is_the_new_memory() {
+    const LEN: usize = 1 << 20;
+    with_each("tcp", |harness| {
+        let [a, b] = &pair(harness, [[7; 32]; 2]);
+        let mut places = [std::ptr::null_mut(); 2];
+        for round in 1..=5u8 {
+            let [source, target] = places.map(|at| map(at, LEN, 0));
+            if !places[0].is_null() {
+                assert_eq!([source, target], places);
+            }
+            places = [source, target];
+            // SAFETY: mapped above, `LEN` bytes.
+            unsafe { libc::memset(source, round.into(), LEN) };
+            let address = source.expose_provenance();
+            // SAFETY: mapped until after it is withdrawn.
+            let key = unsafe { a.expose(Peer(1), address, LEN, true) }.unwrap();
+            let what = Descriptor {
+                peer: Peer(0),
+                direction: if round % 2 == 1 {
+                    Direction::Get
+                } else {
+                    Direction::Put
+                },
+                local: target.expose_provenance(),
+                remote: a.exposed_base(Peer(1), address) as usize,
+                key,
+                len: LEN,
+            };
+            // SAFETY: mapped until after the completion.
+            let Completion::Pending(ticket) = (unsafe { b.submit(&what) }).unwrap() else {
+                panic!("too quick");
+            };
+            until([a, b], "a transfer", || b.poll_transfer(ticket).unwrap());
+            a.withdraw(key);
+            let moved = if round % 2 == 1 {
+                (target, round)
+            } else {
+                (source, 0)
+            };
+            // SAFETY: mapped, `LEN` bytes, and nobody writes any more.
+            let bytes = unsafe { std::slice::from_raw_parts(moved.0.cast::<u8>(), LEN) };
+            assert!(bytes.iter().all(|byte| *byte == moved.1), "round {round}");
+            for at in places {
+                // SAFETY: mapped above; nothing refers to it any more.
+                unsafe { libc::munmap(at, LEN) };
+            }
+        }
+    });
+}
+
+/// A process that goes is noticed by who has something for it, and later puts fail at once.
+#[test]
+fn a_peer_that_goes_is_given_up() {
+    for provider in ["tcp", "tcp;ofi_rxm"] {
+        with_each(provider, |harness| {
+            let mut harness = harness.clone();
+            harness.tunables.probe = 50;
+            harness.tunables.gone = 2000;
+            let [a, b] = pair(&harness, [[7; 32]; 2]);
+            let everyone = Access::Everyone(Permission::ReadWrite);
+            let segment = b.export(SegmentId(1), 4096, everyone).unwrap();
+            // The segment is announced with the packet.
+            assert_eq!(b.try_send(Peer(0), Priority::High, b"here I am"), TrySend::Sent);
+            until([&a, &b], "a packet", || a.poll_packet(&mut |_, _, _| ()));
+            let import = a
+                .import(Peer(1), SegmentId(1), 4096, Permission::ReadWrite)
+                .unwrap();
+            import.put_line(64, &[5; 8]).unwrap();
+            until([&a, &b], "a line", || segment.load(64) == 5);
+            drop(b);
+            let began = Instant::now();
+            let mut word = 0;
+            while !a.faulted() {
+                word += 1;
+                let _ = import.put_word(128, word);
+                a.progress();
+                std::thread::sleep(Duration::from_millis(1));
+                assert!(
+                    began.elapsed() < Duration::from_secs(60),
+                    "the peer's end was not noticed"
+                );
+            }
+            let (faults, _) = a.take_faults();
+            let is_dead = |error: &FabricError| matches!(error, FabricError::PeerDead { peer: Peer(1), .. });
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(is_dead(&faults[0].error), "{faults:?}");
+            assert!(is_dead(&import.put_line(0, &[1; 8]).unwrap_err()));
+            assert!(is_dead(&import.fence().unwrap_err()));
+            assert!(!a.can_transfer(Peer(1)) && !a.faulted());
+            assert_eq!(a.try_send(Peer(1), Priority::Low, b"gone"), TrySend::Sent);
+            eprintln!("{provider}: {}", faults[0].error);
+        });
+    }
+}
+
+/// A process with another secret changes nothing and learns nothing; the others are not disturbed.
+#[test]
+fn another_secret_is_a_stranger() {
+    with_each("tcp", |harness| {
+        let mut harness = harness.clone();
+        harness.tunables.answer = 300;
+        let [a, b] = pair(&harness, [[7; 32], [8; 32]]);
+        let everyone = Access::Everyone(Permission::ReadWrite);
+        let segment = a.export(SegmentId(1), 4096, everyone).unwrap();
+        assert_eq!(b.try_send(Peer(0), Priority::High, b"let me in"), TrySend::Sent);
+        until([&a, &b], "the stranger", || a.strangers() > 0);
+        assert!(!a.poll_packet(&mut |_, _, _| ()));
+        // Its questions stay without answer too.
+        let refused = b.import(Peer(0), SegmentId(1), 4096, Permission::ReadWrite);
+        assert!(matches!(refused.err(), Some(FabricError::Unsupported { .. })));
+        until([&a, &b], "the stranger's question", || a.strangers() > 1);
+        assert_eq!(segment.load(0), 0);
+        assert_eq!(a.take_faults(), (vec![], 0));
+    });
 }

@@ -28,6 +28,8 @@ const SMALL: usize = 192;
 const FAULTS_KEPT: usize = 64;
 /// After so many polls without anything the clock is looked at.
 const IDLE_POLLS: u32 = 1024;
+/// The same while something waits for room.
+const BLOCKED_POLLS: u32 = 32;
 
 /// The libfabric fabric of one process.
 pub struct Ofi(pub(super) Rc<Inner>);
@@ -466,7 +468,7 @@ impl Inner {
                 for entry in &entries[..count] {
                     self.completed(entry);
                 }
-                self.idle_polls.set(0);
+                self.idle_polls.set(1);
                 if self.is_blocked() {
                     self.unblock();
                 }
@@ -500,7 +502,8 @@ impl Inner {
 
     #[cold]
     fn unblock(&self) -> bool {
-        if self.idle_polls.get() >= IDLE_POLLS {
+        // Who cannot send may be polling seldom: the clock is looked at more often.
+        if self.idle_polls.get() % BLOCKED_POLLS == 0 {
             self.look_after();
         }
         self.flush_all() | self.bulk.flush(self)
@@ -509,7 +512,7 @@ impl Inner {
     /// Look after those who are silent, now and then.
     #[cold]
     fn look_after(&self) {
-        self.idle_polls.set(0);
+        self.idle_polls.set(1);
         self.post_receives();
         self.look_at_silent();
     }

@@ -144,6 +144,9 @@ impl Inner {
             return false;
         }
         let silent = self.met.borrow().iter().any(|link| link.busy());
+        if silent {
+            self.look_at_silent();
+        }
         let interval = match (self.is_blocked(), silent) {
             (true, _) => RETRY,
             (false, true) => LOOK,
