@@ -255,6 +255,11 @@ class Hosts:
                 said += " " + f.read().strip()[-500:]
             raise Failed(f"the hosts did not come up: {said}")
 
+        # A cable has a carrier when both its ends are up; programs that start before that see no usable network.
+        waiting = "n=0; while grep -qv up /sys/class/net/r[0-9]*/operstate && [ $n -lt 250 ]; do n=$((n+1)); sleep 0.02; done"
+        for name in self.names:
+            self.run(name, ["sh", "-c", waiting], timeout=20)
+
     # --- running things ---
 
     def start(self, host, argv, *, env=None, cwd=None, stdin=None, capture=True, hold=True):

@@ -213,6 +213,8 @@ pub(crate) fn abort(cx: &Cx, code: c_int, message: &str) -> ! {
         Some(job) => job.abort(code, message),
         None => {
             say(message);
+            // A launcher that is told may kill this process and its own forwarder before the line is out.
+            std::thread::sleep(Duration::from_millis(100));
             farpost_job::abandon(farpost_job::exit_status(code));
             std::process::exit(farpost_job::exit_status(code))
         }

@@ -345,6 +345,10 @@ impl Job {
             // In one piece: others may be writing to the same place.
             let line = format!("farpost: {of}aborted with code {code}{colon}{message}\n");
             let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+            if self.channel.is_some() {
+                // A launcher that is told may kill this process and its own forwarder before the line is out.
+                std::thread::sleep(Duration::from_millis(100));
+            }
         }
         // SAFETY: signal and alarm take integers; fflush(NULL) may wait for a lock that another thread holds on
         // a stream, for which the alarm ends the process within a second; _exit does not return.
