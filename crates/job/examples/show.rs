@@ -11,7 +11,8 @@ use farpost_job::{Job, RankState};
 
 fn main() {
     if let Err(error) = show() {
-        eprintln!("show: {error}");
+        // In one piece: a launcher that ends the job may cut off what comes later.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("show: {error}\n").as_bytes());
         farpost_job::abandon(1);
         std::process::exit(1);
     }

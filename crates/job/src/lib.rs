@@ -360,6 +360,9 @@ impl Job {
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
             libc::alarm(1);
             libc::fflush(std::ptr::null_mut());
+            if self.channel.is_some() {
+                stdio::drain();
+            }
             if let Some(Ok(mut channel)) = self.channel.as_ref().map(Mutex::try_lock) {
                 let _ = channel.abort(status, message);
             }

@@ -39,6 +39,7 @@ static ABANDONED: Mutex<Option<Box<dyn Channel>>> = Mutex::new(None);
 /// process should end then, too.
 pub fn abandon(status: i32) {
     if let Some(mut channel) = lock(&ABANDONED).take() {
+        stdio::drain();
         let _ = channel.abort(status, "a rank could not join the job");
     }
 }
