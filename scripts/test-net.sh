@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts
+#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
 #
-# hosts: the emulation itself.
+# hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -28,11 +28,13 @@ if [ -n "$why" ]; then
 fi
 
 failed=0
-for part in "${@:-hosts}"; do
+[ $# -gt 0 ] || set -- hosts launchers
+for part in "$@"; do
     case $part in
     hosts) timeout -k 30 300 "$python" "$here/tests/net/test_hosts.py" -v || failed=1 ;;
+    launchers) timeout -k 30 600 "$python" "$here/tests/net/test_launchers.py" -v || failed=1 ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers" >&2
         exit 2
         ;;
     esac

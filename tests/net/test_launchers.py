@@ -44,13 +44,13 @@ class Launcher:
     @classmethod
     def setUpClass(cls):
         cls.show = show_program()
-        cls.prepare()
-        cls.hosts = Hosts(3, share=[os.path.dirname(cls.show)])
+        share = [os.path.dirname(cls.show), *filter(None, [cls.prepare()])]
+        cls.hosts = Hosts(3, share=share)
         cls.addClassCleanup(cls.hosts.close)
 
     @classmethod
     def prepare(cls):
-        pass
+        """Look for the launcher; the directory that it is in, if hosts must be told of it."""
 
     def command(self, hosts, per_host, ranks, variables):
         """The launcher's command line: `ranks` ranks on `hosts` (names), at most `per_host` on each."""
@@ -149,7 +149,9 @@ class Hydra1(Launcher, unittest.TestCase):
 
     @classmethod
     def prepare(cls):
-        cls.mpiexec = f"{peer('mpich')}/bin/mpiexec.hydra"
+        top = peer("mpich")
+        cls.mpiexec = f"{top}/bin/mpiexec.hydra"
+        return top
 
     def command(self, hosts, per_host, ranks, variables):
         places = ",".join(f"{h}:{per_host}" for h in hosts)
@@ -173,6 +175,7 @@ class Prrte(Launcher, unittest.TestCase):
     @classmethod
     def prepare(cls):
         cls.top = peer("openmpi")
+        return cls.top
 
     def environment(self):
         return {"OPAL_PREFIX": self.top, "PRTE_PREFIX": self.top, "PMIX_PREFIX": self.top}
@@ -195,7 +198,9 @@ class Slurm(Launcher):
     def setUpClass(cls):
         super().setUpClass()
         script = [f"{ROOT}/tests/net/slurm.sh", "-H", ",".join(cls.hosts.names), "-R", cls.hosts.rsh, "hold"]
-        process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        # Where all hosts see it.
+        process = subprocess.Popen(script, text=True, env=dict(os.environ, TMPDIR=cls.hosts.directory), **pipes)
 
         def end():
             process.stdin.close()

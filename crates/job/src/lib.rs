@@ -109,6 +109,19 @@ impl std::fmt::Debug for Job {
     }
 }
 
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Unless the process has taken leave, its end must be the job's: see `abandon`.
+        if let Some(channel) = self
+            .channel
+            .take()
+            .filter(|_| self.memory.state(self.rank) != RankState::Finalised)
+        {
+            opening::give_up(channel.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
 fn number<T: std::str::FromStr>(name: &'static str, value: &str, allowed: &str) -> Result<T, JobError> {
     value.parse().map_err(|_| JobError::Variable {
         name,

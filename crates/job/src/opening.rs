@@ -19,7 +19,8 @@ use std::sync::Mutex;
 pub struct Opening {
     rank: u32,
     size: u32,
-    place: Place,
+    /// Taken by `finish`.
+    place: Option<Place>,
     tunables: JobTunables,
     secret: Option<secret::Secret>,
 }
@@ -35,7 +36,20 @@ enum Place {
 /// The channel of a job that this process failed to join.
 static ABANDONED: Mutex<Option<Box<dyn Channel>>> = Mutex::new(None);
 
-/// After [`Opening::finish`] failed and the error is reported: ask the launcher, if there is one, to end the job. The
+/// Keep the channel of a job that this process will not be part of.
+pub(crate) fn give_up(channel: Box<dyn Channel>) {
+    *lock(&ABANDONED) = Some(channel);
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(Place::Launched(launched, ..)) = self.place.take() {
+            give_up(launched.channel);
+        }
+    }
+}
+
+/// When a process that began to join a job cannot be part of it, and has said why: ask the launcher, if there is one, to end the job. The
 /// process should end then, too.
 pub fn abandon(status: i32) {
     if let Some(mut channel) = lock(&ABANDONED).take() {
@@ -72,10 +86,16 @@ impl Opening {
         Ok(Opening {
             rank,
             size,
-            place,
+            place: Some(place),
             tunables,
             secret,
         })
+    }
+
+    fn place(&self) -> &Place {
+        self.place
+            .as_ref()
+            .expect("only finish takes it, and ends this value")
     }
 
     /// This process's rank in the job.
@@ -90,7 +110,7 @@ impl Opening {
 
     /// Which application of an MPMD job this rank runs, from 0.
     pub fn appnum(&self) -> u32 {
-        match &self.place {
+        match self.place() {
             Place::Memory(memory, _) => memory.appnum(self.rank),
             Place::Launched(launched, ..) => launched.appnum,
         }
@@ -98,7 +118,7 @@ impl Opening {
 
     /// The host of each rank, where the launcher said so; else it is known after [`finish`](Self::finish).
     pub fn hosts_known(&self) -> Option<Vec<u32>> {
-        match &self.place {
+        match self.place() {
             Place::Memory(..) => Some(vec![0; self.size as usize]),
             Place::Launched(launched, ..) => launched.hosts.as_ref().map(|h| h.host_of().to_vec()),
         }
@@ -106,7 +126,7 @@ impl Opening {
 
     /// Whether ranks are, or may be, on another host.
     pub fn may_span_hosts(&self) -> bool {
-        match &self.place {
+        match self.place() {
             Place::Memory(..) => false,
             Place::Launched(launched, ..) => {
                 launched.size > 1 && launched.hosts.as_ref().is_none_or(|h| h.hosts() > 1)
@@ -120,7 +140,11 @@ impl Opening {
     /// The key or the value is too long ([`kvs::VALUE_MAX`]), or the launcher does not take it.
     pub fn put(&mut self, key: &str, value: &[u8]) -> Result<(), JobError> {
         let spans = self.may_span_hosts();
-        match &mut self.place {
+        match self
+            .place
+            .as_mut()
+            .expect("only finish takes it, and ends this value")
+        {
             Place::Memory(memory, _) => kvs::put(memory, self.rank, key, value),
             Place::Launched(launched, _, held) => {
                 held.push((key.to_owned(), value.to_vec()));
@@ -137,15 +161,13 @@ impl Opening {
     /// # Errors
     /// The launcher misbehaves or a deadline passes, the ranks run different versions of Farpost, or ranks of one host
     /// cannot reach each other's memory.
-    pub fn finish(self) -> Result<Job, JobError> {
-        let Opening {
-            rank,
-            size,
-            place,
-            tunables,
-            secret: given,
-        } = self;
-        match place {
+    pub fn finish(mut self) -> Result<Job, JobError> {
+        let (rank, size, given, limit) = (self.rank, self.size, self.secret, self.tunables.limit());
+        match self
+            .place
+            .take()
+            .expect("only this takes it, and ends this value")
+        {
             Place::Memory(memory, origin) => {
                 memory.publish(rank);
                 Ok(Job {
@@ -156,7 +178,7 @@ impl Opening {
                     rank,
                     origin,
                     channel: None,
-                    limit: tunables.limit(),
+                    limit,
                 })
             }
             Place::Launched(mut launched, origin, held) => {
@@ -166,7 +188,7 @@ impl Opening {
                     Err(error) => {
                         // The other ranks would wait for this one until their deadline; but a launcher that is told
                         // at once may kill this process before it has said why.
-                        *lock(&ABANDONED) = Some(launched.channel);
+                        give_up(launched.channel);
                         return Err(error);
                     }
                 };
@@ -189,7 +211,7 @@ impl Opening {
                     secret,
                     universe: launched.universe,
                     channel: Some(Mutex::new(launched.channel)),
-                    limit: tunables.limit(),
+                    limit,
                 })
             }
         }
