@@ -6,6 +6,7 @@ mod bench_args;
 mod bench_plot;
 mod doctor;
 mod info;
+mod reach;
 mod run;
 mod say;
 mod top;
@@ -40,7 +41,11 @@ enum Command {
     /// What this installation has: version, features, MPI functions, tunables
     Info(info::Options),
     /// Check this host for what makes jobs fast or slow
-    Doctor,
+    Doctor {
+        /// How the hosts of a job reach each other, and why so: of these hosts (a,b,c), or under mpiexec without a list
+        #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "A,B,...")]
+        hosts: Option<String>,
+    },
     /// What the ranks of running jobs send and receive
     Top(top::Options),
     /// Print a completion script for a shell
@@ -67,7 +72,8 @@ fn main() -> ExitCode {
         Command::Run { arguments } => run::run(arguments),
         Command::Bench(options) => bench::run(options),
         Command::Info(options) => info::run(&options),
-        Command::Doctor => doctor::run(),
+        Command::Doctor { hosts: None } => doctor::run(),
+        Command::Doctor { hosts: Some(hosts) } => reach::run(&hosts),
         Command::Top(options) => top::run(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();

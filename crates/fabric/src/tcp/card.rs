@@ -84,7 +84,7 @@ pub fn listen(on: &[Usable], ports: PortRange) -> Result<(Vec<OwnedFd>, Card), O
     }
     let on: Vec<Usable> = listening.iter().map(|(interface, _)| interface.clone()).collect();
     let port_of = |of: &Usable| {
-        let found = listening.iter().find(|(interface, _)| interface.name == of.name);
+        let found = listening.iter().find(|(interface, _)| interface == of);
         found.map_or(0, |(_, port)| *port)
     };
     Ok((listeners, Card::new(&on, network_namespace(), port_of)))

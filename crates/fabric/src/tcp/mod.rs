@@ -27,7 +27,7 @@ pub use segments::Imported;
 
 use crate::net::NetConfig;
 use crate::net::interfaces::{
-    Card, Choice, ConnectTunables, INTERFACE_VARIABLE, PORTS_VARIABLE, PortRange, Usable,
+    Card, Choice, ConnectTunables, INTERFACE_VARIABLE, PORTS_VARIABLE, Plan, PortRange, Usable,
 };
 use crate::net::link::LinkTunables;
 use crate::net::trust::{Tally, TrustTunables};
@@ -184,6 +184,30 @@ impl Listening {
 }
 
 impl Tcp {
+    /// The rails between this process and `peer`, and why these: what `farpost doctor --hosts` shows.
+    ///
+    /// # Errors
+    /// A sentence: its card cannot be had or read, or no way leads to it.
+    pub fn ways(&self, peer: Peer) -> Result<Plan, String> {
+        let state = self.core.state.borrow();
+        let theirs = card::decode(&state.net.book.card(peer)?)?;
+        card::ways((self.me, &state.card), (peer, &theirs))
+    }
+
+    /// By rail to `peer`: whether a proved connection is there, or what became of the latest attempt. Empty before the
+    /// first message.
+    pub fn rails_up(&self, peer: Peer) -> Vec<Result<(), String>> {
+        let state = self.core.state.borrow();
+        let Some(Some(other)) = state.others.get(peer.index()) else {
+            return Vec::new();
+        };
+        let of = |rail: &other::Rail| match rail.slot {
+            other::NONE => Err(rail.trouble.clone()),
+            _ => Ok(()),
+        };
+        other.rails.iter().map(of).collect()
+    }
+
     /// Who came to the door, who was let in, and why others were not.
     pub fn strangers(&self) -> Tally {
         *self.core.state.borrow().gate.tally()

@@ -4,6 +4,7 @@
 //! as the first, and the order of its interfaces decides. Only what the routing table says is local; it adds
 //! addresses to try, never rails.
 
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use super::card::{Card, Listed};
@@ -124,7 +125,7 @@ pub fn plan(me: End<'_>, peer: End<'_>, route: Route<'_>) -> Plan {
 
 impl Plan {
     /// For people, a line per rail: "0 to 5 via eth0 (10.0.0.1 to 10.0.0.2 port 4000) because both are in 10.0.0.0/24".
-    pub fn lines(&self, me: u32, peer: u32) -> Vec<String> {
+    pub fn lines(&self, me: impl Display, peer: impl Display) -> Vec<String> {
         if self.rails.is_empty() {
             return vec![format!("{me} to {peer}: no way, because {}", self.why_none())];
         }
