@@ -11,6 +11,9 @@ const FORMAT: &str = "1";
 /// This version of Farpost.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Stands for what cannot be found out.
+const UNKNOWN: &str = "unknown";
+
 /// What tells hosts apart. Two processes with the same identity can share memory and find each other in `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
@@ -44,7 +47,9 @@ impl Identity {
 
     /// Why a process here cannot share memory with one there; `None` if it can.
     pub fn differs(&self, there: &Identity) -> Option<&'static str> {
-        if self.name != there.name {
+        if self.boot == UNKNOWN || there.boot == UNKNOWN {
+            Some("/proc cannot be read on one of the two; ranks of a host find each other through it")
+        } else if self.name != there.name {
             Some("the hosts have different names")
         } else if self.boot != there.boot {
             Some("the hosts were booted separately")
@@ -61,7 +66,7 @@ impl Identity {
 fn clean(text: &str) -> String {
     let good = |c: char| if c.is_ascii_graphic() && c != '/' { c } else { '_' };
     let text: String = text.trim().chars().map(good).collect();
-    if text.is_empty() { "unknown".into() } else { text }
+    if text.is_empty() { UNKNOWN.into() } else { text }
 }
 
 /// How the other hosts come by the job's secret.

@@ -5,6 +5,7 @@ use crate::channel::wire::Wire;
 use crate::channel::{Channel, Launched, pmi1, pmi2, pmix};
 use crate::deadline::JobTunables;
 use crate::hosts::HostMap;
+use crate::layout::MAX_RANKS;
 use crate::memory::{JobMemory, NewJob};
 use crate::{
     JOB_FD, JOB_ID, Job, JobError, Origin, RANK, allow_attach, allowed_cores, foreign, kvs, lock, number,
@@ -379,6 +380,13 @@ fn pmi(
         &env("PMI_RANK").unwrap_or_default(),
         "must be a rank, as the launcher that set PMI_FD says it",
     )?;
+    if size > MAX_RANKS {
+        return Err(JobError::Variable {
+            name: "PMI_SIZE",
+            value: size.to_string(),
+            allowed: format!("a job has 1 to {MAX_RANKS} ranks"),
+        });
+    }
     if size == 0 || rank >= size {
         return Err(JobError::Variable {
             name: "PMI_RANK",

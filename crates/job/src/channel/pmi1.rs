@@ -227,12 +227,23 @@ mod tests {
 
     /// A server that answers each line as the table says.
     fn server(answers: Vec<(&'static str, &'static str)>) -> (Wire, std::thread::JoinHandle<()>) {
+        server_that(answers, true)
+    }
+
+    /// As `server`, but it may wait for the end of the connection instead of hanging up.
+    fn server_that(
+        answers: Vec<(&'static str, &'static str)>,
+        hangs_up: bool,
+    ) -> (Wire, std::thread::JoinHandle<()>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let handle = std::thread::spawn(move || {
             let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines();
             for (expected, answer) in answers {
                 assert_eq!(lines.next().unwrap().unwrap(), expected);
                 (&theirs).write_all(answer.as_bytes()).unwrap();
+            }
+            if !hangs_up {
+                assert!(lines.next().is_none());
             }
         });
         (wire(ours), handle)
@@ -302,6 +313,30 @@ mod tests {
         let error = Pmi1::init(wire(ours)).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("more than 8192 bytes"), "{error}");
         flood.join().unwrap();
+    }
+
+    #[test]
+    fn silence_and_hanging_up_are_reported() {
+        for at in 0..HELLO.len() {
+            // A line that is cut off, by an end of the connection or by nothing coming any more.
+            for hangs_up in [true, false] {
+                let mut talk = HELLO.to_vec();
+                talk.truncate(at + 1);
+                talk[at].1 = "cmd=respo";
+                let (mut wire, handle) = server_that(talk, hangs_up);
+                if !hangs_up {
+                    wire = wire.with_limit(Duration::from_millis(50));
+                }
+                let text = Pmi1::init(wire).map(|_| ()).unwrap_err().to_string();
+                let why = if hangs_up {
+                    "closed the connection"
+                } else {
+                    "since "
+                };
+                assert!(text.contains(why) && text.contains("PMI-1"), "{text}");
+                handle.join().unwrap();
+            }
+        }
     }
 
     proptest! {

@@ -23,8 +23,9 @@ pub(crate) trait Texts: Send {
 
 /// Room for the length and its colon.
 const PREFIX: usize = 8;
-/// Longest piece: with its command it stays below the shortest line a server is known to take, 1024 bytes.
-const PIECE_MAX: usize = 800;
+/// Longest piece: with its command it stays below the shortest line a server is known to take, 1024 bytes (Slurm's PMI-1),
+/// and 700 bytes fit into one.
+const PIECE_MAX: usize = 940;
 
 impl<T: Texts> Channel for T {
     fn put(&mut self, rank: u32, key: &str, value: &[u8]) -> Result<(), JobError> {
