@@ -17,6 +17,12 @@ use std::time::{Duration, Instant};
 /// Key of the cards in the job's exchange.
 const CARD: &str = "farpost-doctor";
 
+/// Most characters of a line: it goes through the launcher's exchange.
+const LINE: usize = 600;
+
+/// What comes after the last line.
+const END: &str = ".";
+
 /// How long to try to reach a peer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -129,14 +135,40 @@ fn report(job: &Rc<Job>, listening: Listening) -> Result<bool, String> {
     } else {
         String::new()
     };
-    // In turn, so that the table is in order.
-    for rank in firsts {
-        if rank == me {
-            say::out(&mine);
-        }
-        job.fence().map_err(|e| e.to_string())?;
+    // Rank 0 prints all, so that the table is in order.
+    for (number, line) in mine.lines().enumerate() {
+        put(job, number, line)?;
     }
+    put(job, mine.lines().count(), END)?;
+    job.fence().map_err(|e| e.to_string())?;
+    if me == 0 {
+        let mut text = String::new();
+        for rank in firsts {
+            for number in 0.. {
+                let line = job.get_from(rank, &key(number)).map_err(|e| e.to_string())?;
+                match line {
+                    Some(line) if line != END.as_bytes() => {
+                        text.push_str(&String::from_utf8_lossy(&line));
+                        text.push('\n');
+                    }
+                    _ => break,
+                }
+            }
+        }
+        say::out(&text);
+    }
+    job.fence().map_err(|e| e.to_string())?;
     Ok(good)
+}
+
+/// Key of a line of a rank's report.
+fn key(number: usize) -> String {
+    format!("{CARD}-{number}")
+}
+
+fn put(job: &Job, number: usize, line: &str) -> Result<(), String> {
+    let line: String = line.chars().take(LINE).collect();
+    job.put(&key(number), line.as_bytes()).map_err(|e| e.to_string())
 }
 
 /// A packet to each of `others`, and one from each: by peer, why none came.
