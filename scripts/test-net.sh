@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers
+#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
+# doctor: farpost doctor --hosts.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -28,13 +29,14 @@ if [ -n "$why" ]; then
 fi
 
 failed=0
-[ $# -gt 0 ] || set -- hosts launchers
+[ $# -gt 0 ] || set -- hosts launchers doctor
 for part in "$@"; do
     case $part in
     hosts) timeout -k 30 300 "$python" "$here/tests/net/test_hosts.py" -v || failed=1 ;;
     launchers) timeout -k 30 600 "$python" "$here/tests/net/test_launchers.py" -v || failed=1 ;;
+    doctor) timeout -k 30 300 "$python" "$here/tests/net/test_doctor.py" -v || failed=1 ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor" >&2
         exit 2
         ;;
     esac
