@@ -141,6 +141,9 @@ END
     done
 } >"$SLURM_CONF"
 
+# slurmd wants cgroups that it has no use for here; the old plug-in does without their file system, where there is none.
+on "$first" test -e /sys/fs/cgroup/cgroup.controllers </dev/null || echo CgroupPlugin=cgroup/v1 >"$dir/cgroup.conf"
+
 for _ in $(seq 1 100); do
     [ -S "$dir/munge/socket" ] && break
     sleep 0.05
