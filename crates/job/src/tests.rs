@@ -398,6 +398,22 @@ fn a_fence_that_does_not_end_is_reported() {
 }
 
 #[test]
+fn ranks_that_are_elsewhere_cost_no_memory() {
+    let m = memory(layout::MAX_RANKS);
+    let vars = [(JOB_FD, inherited(&m)), (RANK, "9999".into()), (JOB_ID, m.id())];
+    let map: HashMap<&str, String> = vars.into_iter().collect();
+    let mut opening = Job::begin(&|name| map.get(name).cloned()).unwrap();
+    opening.put("card", &[1; 700]).unwrap();
+    let job = opening.finish().unwrap();
+    job.set_state(RankState::Initialised);
+    assert_eq!(job.get_from(9999, "card").unwrap().unwrap(), [1; 700]);
+    let file = std::fs::File::from(m.fd().try_clone_to_owned().unwrap());
+    let about = file.metadata().unwrap();
+    let (len, used) = (about.len(), std::os::unix::fs::MetadataExt::blocks(&about) * 512);
+    assert!(len > 16 << 30 && used < 1 << 20, "{used} of {len} bytes are used");
+}
+
+#[test]
 fn abort_codes_stay_nonzero() {
     assert_eq!(
         [0, 1, 7, 255, 256, 512, 257, -1, i32::MIN].map(exit_status),
