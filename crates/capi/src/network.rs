@@ -14,13 +14,8 @@ pub(crate) type Network = Either<Tcp, Ofi>;
 /// Variable: which network.
 const FABRIC: &str = "FARPOST_FABRIC";
 
-/// Variables of networks whose values are text.
-pub(crate) const TEXT_VARIABLES: &[&str] = &[
-    FABRIC,
-    "FARPOST_OFI_LIBRARY",
-    "FARPOST_OFI_PROVIDER",
-    "FARPOST_INTERFACE",
-];
+/// Variables that are read where they are used and are not set one by one.
+pub(crate) const TEXT_VARIABLES: &[&str] = &[FABRIC, "FARPOST_OFI_LIBRARY", "FARPOST_OFI_PROVIDER"];
 
 /// Settings of all networks.
 #[derive(Clone, Debug, Default)]
