@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 45_999;
-const ROUNDS: u32 = 20_000;
+const ROUNDS: u32 = 50_000;
 const AREA: usize = 8 << 20;
 
 /// Cards as files of a directory.
@@ -307,7 +307,12 @@ fn main() {
     let directory = PathBuf::from(next());
     let mine = next().parse().expect("an address");
     let theirs = next().parse().expect("an address");
-    let sizes = [64 << 10, 1 << 20, 4 << 20];
+    // Sizes of the streams; one of 0 for none.
+    let mut sizes: Vec<usize> = arguments.map(|a| a.parse().expect("a size")).collect();
+    if sizes.is_empty() {
+        sizes = vec![64 << 10, 1 << 20, 4 << 20];
+    }
+    sizes.retain(|size| *size > 0);
     raw(me, mine, theirs, &sizes);
     fabric(me, mine, directory, &sizes);
 }

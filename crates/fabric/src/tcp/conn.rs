@@ -239,7 +239,7 @@ impl State {
     }
 
     fn look_at_door_by(&mut self, at: Instant) {
-        let at = at.saturating_duration_since(self.epoch).as_nanos() as u64;
+        let at = at.saturating_duration_since(self.epoch()).as_nanos() as u64;
         self.door_at = self.door_at.min(at);
         self.deadline = self.deadline.min(self.door_at);
     }

@@ -96,13 +96,22 @@ impl Input {
         &mut self.buffer[self.end..]
     }
 
-    /// Receive once; first of all the `direct` bytes, if any, of the frame under way.
+    /// Receive once; first of all the `direct` bytes, if any, of the frame under way. With `little`, take no more than
+    /// a few frames' headers: what follows them shall go to its place without being copied.
     ///
     /// # Safety
     /// `direct` is writable memory that nobody else uses meanwhile.
     #[inline]
-    pub unsafe fn receive(&mut self, fd: RawFd, direct: Option<(*mut u8, usize)>) -> io::Result<Came> {
-        let room = self.room();
+    pub unsafe fn receive(
+        &mut self,
+        fd: RawFd,
+        direct: Option<(*mut u8, usize)>,
+        little: bool,
+    ) -> io::Result<Came> {
+        let mut room = self.room();
+        if little && room.len() > BEHIND {
+            room = &mut room[..BEHIND];
+        }
         let (result, first, offered) = match direct {
             Some((at, len)) => {
                 let behind = room.len().min(BEHIND);
@@ -130,7 +139,7 @@ impl Input {
         if came < offered {
             return Ok(Came::All);
         }
-        if direct.is_none() && self.buffer.len() < LARGE {
+        if direct.is_none() && !little && self.buffer.len() < LARGE {
             self.buffer.resize(LARGE, 0);
         }
         Ok(Came::More)

@@ -10,6 +10,7 @@
 mod apply;
 mod bulk;
 mod card;
+mod clock;
 mod conn;
 mod input;
 mod other;

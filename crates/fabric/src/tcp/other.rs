@@ -86,6 +86,8 @@ pub struct Other {
     pub tickets: HashMap<u32, u64>,
     /// In the list of those with something to send.
     pub listed: bool,
+    /// Frames came that may want an answer.
+    pub answers: bool,
     /// Something was sent since it was last rung.
     pub told: bool,
     /// Something of the user's was ever sent.
@@ -112,6 +114,7 @@ impl Other {
             backlog: VecDeque::new(),
             tickets: HashMap::new(),
             listed: false,
+            answers: false,
             told: false,
             used: false,
             fences: 0,

@@ -10,6 +10,9 @@ use crate::net::link::{Arrival, HEADER_BYTES, Header, Kind, LinkError};
 use crate::{Counter, FabricError, Fault, Peer};
 use std::os::fd::AsRawFd;
 
+/// The longest that the peer waits to hear that bulk data has arrived, nanoseconds.
+const PATIENCE: u64 = 200_000;
+
 /// A socket is read at most so often in a row, so that one peer does not keep all others waiting.
 const READS: u32 = 16;
 
@@ -46,13 +49,16 @@ impl State {
         let fd = conn.fd.as_raw_fd();
         self.reading = slot;
         let mut end = None;
+        let mut some = false;
         for _ in 0..READS {
             let received = match &mut conn.seal {
                 None => {
                     let direct = self.place(peer, conn.input.sink.as_ref());
+                    let other = self.others[peer.index()].as_ref();
+                    let little = other.is_some_and(|other| !other.tickets.is_empty());
                     // SAFETY: memory of a transfer of ours that is under way: its user has lent it until the transfer
                     // ends, which only happens in calls of this thread.
-                    unsafe { conn.input.receive(fd, direct) }
+                    unsafe { conn.input.receive(fd, direct, little) }
                 }
                 Some(seal) => match conn.input.receive_sealed(fd, &mut seal.opener) {
                     Ok(Ok(came)) => Ok(came),
@@ -73,6 +79,7 @@ impl State {
                 Ok(came) => {
                     self.arrivals += 1;
                     self.hot = slot;
+                    some = true;
                     if let Err(why) = self.parse(peer, rail, &mut conn, now) {
                         end = Some(why);
                         break;
@@ -84,6 +91,10 @@ impl State {
             }
         }
         self.reading = NONE;
+        if !some && end.is_none() {
+            self.conns[slot] = Some(conn);
+            return;
+        }
         // Closed meanwhile, by what it brought.
         let stays = self.others[peer.index()]
             .as_ref()
@@ -95,10 +106,16 @@ impl State {
         if let Some(end) = end {
             self.ended(peer, rail, end);
         }
-        if let Some(other) = &self.others[peer.index()] {
-            self.deadline = self.deadline.min(other.link.next_deadline());
+        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            return;
+        };
+        self.deadline = self.deadline.min(other.link.next_deadline());
+        if std::mem::take(&mut other.answers) || other.rails.len() > 1 {
+            self.list(peer);
+        } else {
+            // All that can be due is to tell that bulk data is here. It goes with what is said next, which is soon.
+            self.deadline = self.deadline.min(now + PATIENCE);
         }
-        self.list(peer);
     }
 
     /// Where the payload of a bulk frame goes from here on.
@@ -172,6 +189,7 @@ impl State {
                 conn.input.expect(total);
                 return Ok(());
             }
+            other.answers = true;
             let payload = &waiting[HEADER_BYTES..total];
             if other.link.on_frame(rail, &header, payload, now)? == Arrival::Deliver {
                 self.apply(peer, &header, payload)?;

@@ -5,6 +5,7 @@
 use super::TcpSettings;
 use super::bulk::Transfers;
 use super::card;
+use super::clock::Clock;
 use super::conn::{Conn, LISTENER, Stage};
 use super::other::{NONE, Other, Rail, Say, Standing};
 use super::packets::Packets;
@@ -59,7 +60,7 @@ pub struct State {
     /// Peers with something to send.
     pub list: Vec<u32>,
     turns: u32,
-    pub epoch: Instant,
+    clock: Clock,
     /// When something depends on the clock next, in nanoseconds since the epoch.
     pub deadline: u64,
     /// Counts what arrived, so that nobody sleeps over it.
@@ -109,7 +110,7 @@ impl State {
             alarm_at: u64::MAX,
             list: Vec::new(),
             turns: 0,
-            epoch: Instant::now(),
+            clock: Clock::new(),
             deadline: u64::MAX,
             arrivals: 0,
             segments: Table::default(),
@@ -127,10 +128,15 @@ impl State {
         self.poll.descriptor()
     }
 
+    /// Where the clock starts.
+    pub fn epoch(&self) -> Instant {
+        self.clock.epoch()
+    }
+
     /// Nanoseconds since the epoch.
     #[inline]
     pub fn now(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.clock.now()
     }
 
     // ---- peers ----
