@@ -119,6 +119,12 @@ impl Table {
             .find(|(_, mine)| mine.id == id)
     }
 
+    /// Whether a segment of a peer's was told of.
+    #[cfg(test)]
+    pub fn knows(&self, peer: Peer, id: SegmentId) -> bool {
+        self.theirs.contains_key(&(peer, id))
+    }
+
     /// Tell `peer` of all that it may reach.
     pub fn announce_all(&self, peer: Peer, other: &mut Other) {
         for (handle, mine) in self.mine.iter().enumerate() {
