@@ -1,5 +1,6 @@
 //! Two links over simulated rails that have latency and bandwidth, cut writes short, break, fall silent and return.
 //! Everything follows from a seed; a seed that fails is printed, and FARPOST_SIM_SEED=<seed> runs it alone.
+//! FARPOST_SIM_SEEDS=<count> runs more or fewer of them.
 
 mod node;
 mod wire;
@@ -39,24 +40,24 @@ struct World {
     under_way: Vec<Planned>,
 }
 
-fn config(rails: usize, end: usize) -> LinkConfig {
+fn config(rails: usize, end: usize, reports: bool) -> LinkConfig {
     let keys = [0x1111_2222, 0x3333_4444];
     LinkConfig {
         rails,
         send_key: keys[end],
         receive_key: keys[1 - end],
         connect: 30_000 * MS,
-        reports: true,
+        reports,
         tunables: LinkTunables::default(),
     }
 }
 
 impl World {
-    fn new(seed: u64, rails: Vec<Rail>, memory: (usize, usize, usize)) -> Self {
+    fn new(seed: u64, rails: Vec<Rail>, reports: bool, memory: (usize, usize, usize)) -> Self {
         let count = rails.len();
         Self {
             now: 0,
-            nodes: [0, 1].map(|end| Node::new(end, config(count, end), seed, memory)),
+            nodes: [0, 1].map(|end| Node::new(end, config(count, end, reports), seed, memory)),
             rails,
             planned: Vec::new(),
             under_way: Vec::new(),
@@ -170,6 +171,10 @@ fn seeds(count: u64, test: impl Fn(u64) + std::panic::RefUnwindSafe) {
     if let Ok(seed) = std::env::var("FARPOST_SIM_SEED") {
         return test(seed.parse().expect("FARPOST_SIM_SEED is a number"));
     }
+    let count = match std::env::var("FARPOST_SIM_SEEDS") {
+        Ok(more) => more.parse().expect("FARPOST_SIM_SEEDS is a number"),
+        Err(_) => count,
+    };
     for seed in 0..count {
         if let Err(panic) = std::panic::catch_unwind(|| test(seed)) {
             eprintln!("failed with FARPOST_SIM_SEED={seed}");
@@ -220,10 +225,12 @@ fn random_traffic(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let count = rng.usize(1..4);
     let rails = (0..count).map(|_| random_rail(&mut rng)).collect();
-    let mut world = World::new(seed, rails, (256 << 10, 4, 200 << 10));
+    let naps = rng.bool();
+    // Without reports a peer must answer by itself, and may not sleep.
+    let reports = naps || rng.bool();
+    let mut world = World::new(seed, rails, reports, (256 << 10, 4, 200 << 10));
     let ends = 4000 * MS;
     world.planned = plan(&mut rng, count, ends);
-    let naps = rng.bool();
     let frames = 3000;
     let mut stop = None;
     loop {
@@ -291,7 +298,8 @@ fn all_rails_go(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let count = rng.usize(1..4);
     let rails = (0..count).map(|_| random_rail(&mut rng)).collect();
-    let mut world = World::new(seed, rails, (64 << 10, 4, 60 << 10));
+    let reports = rng.bool();
+    let mut world = World::new(seed, rails, reports, (64 << 10, 4, 60 << 10));
     let traffic = rng.bool();
     let first = rng.u64(100 * MS..1000 * MS);
     let mut last = 0;
@@ -348,7 +356,7 @@ fn stream(rails: &[(u64, u64)], size: usize, depth: usize, bytes: u64) -> f64 {
         .iter()
         .map(|&(latency, bandwidth)| Rail::new(latency, bandwidth, 4 << 20))
         .collect();
-    let mut world = World::new(7, rails, (size, depth, size));
+    let mut world = World::new(7, rails, true, (size, depth, size));
     world.run_until(50 * MS);
     let start = world.now;
     while world.nodes[0].bulk_bytes < bytes {
@@ -405,7 +413,7 @@ fn a_black_hole_costs_a_short_pause() {
                 Rail::new(50 * US, GIGABIT, 1 << 20),
                 Rail::new(60 * US, GIGABIT, 1 << 20),
             ];
-            let mut world = World::new(3, rails, (1 << 20, 2, 1 << 20));
+            let mut world = World::new(3, rails, true, (1 << 20, 2, 1 << 20));
             world.planned = vec![Planned {
                 at: 500 * MS,
                 rail,
@@ -450,7 +458,7 @@ fn a_process_that_does_not_look_is_not_given_up() {
         let rails = (0..count)
             .map(|_| Rail::new(50 * US, GIGABIT, 64 << 10))
             .collect();
-        let mut world = World::new(5, rails, (1 << 20, 2, 1 << 20));
+        let mut world = World::new(5, rails, true, (1 << 20, 2, 1 << 20));
         world.run_until(100 * MS);
         for node in &mut world.nodes {
             node.push(100);

@@ -258,7 +258,11 @@ impl Link {
             .filter(|r| r.state == RailState::Up && r.ready)
             .count();
         let whole = self.config.tunables.chunk;
-        let unsent: u64 = self.serves.iter().map(|s| s.unsent()).sum();
+        // How much waits matters only where rails share it.
+        let unsent: u64 = match usable {
+            0 | 1 => u64::MAX,
+            _ => self.serves.iter().map(|s| s.unsent()).sum(),
+        };
         let key = self.config.send_key;
         let ack = self.received as u32;
         let mut offered = 0;
