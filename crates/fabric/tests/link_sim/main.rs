@@ -259,7 +259,7 @@ fn random_traffic(seed: u64) {
             assert_eq!(node.lost, None, "end {end} gave up although a rail worked");
             node.pushed == frames && world.nodes[1 - end].delivered == frames && node.transfers.is_empty()
         });
-        if done && now > ends {
+        if done && now > ends && world.planned.is_empty() && world.under_way.is_empty() {
             let stop = *stop.get_or_insert(now + 1500 * MS);
             if now > stop {
                 break;

@@ -67,9 +67,13 @@ impl Link {
             r.quiet_since = now;
             // The host has it; whether the process looks is its own affair. Ask less and less often.
             r.ask_at = now + (limit << r.excuses.min(8)).min(bound / 4);
-            if idle > 0 && !report.in_flight && now >= r.pinged_at + idle {
+            if idle > 0 && !report.in_flight {
                 // With nothing in flight the next report could not tell a dead host from a silent one.
-                r.ping_due = true;
+                if now >= r.pinged_at + idle {
+                    r.ping_due = true;
+                } else {
+                    r.ask_at = r.ask_at.min(r.pinged_at + idle);
+                }
             }
             if r.state == RailState::Suspect {
                 r.state = RailState::Up;
@@ -244,6 +248,10 @@ impl Link {
     #[cold]
     fn look(&mut self, now: u64, away: u64) {
         let bound = self.bound();
+        if away > 3 * bound / 16 {
+            // Longer than between two attempts to connect: they get another chance before the peer is given up.
+            self.looking_since = now;
+        }
         if away > bound / 2 {
             // This process did not look for long: silence in that time is its own.
             self.last_alive = self.last_alive.saturating_add(away).min(now);
@@ -275,7 +283,8 @@ impl Link {
             let bound = if self.ever_up { bound } else { self.config.connect };
             let waited = now.saturating_sub(self.last_alive);
             // Time for a few attempts to connect there must be.
-            let until = (self.last_alive + bound).max(self.down_since + bound / 4);
+            let chance = self.down_since.max(self.looking_since) + bound / 4;
+            let until = (self.last_alive + bound).max(chance);
             if now >= until {
                 self.lost = true;
                 self.events.push_back(Event::Lost {

@@ -118,6 +118,8 @@ pub struct Link {
     pub(super) deadline: u64,
     /// When a rail last went down.
     pub(super) down_since: u64,
+    /// Since when this process has looked at the clock without long breaks.
+    pub(super) looking_since: u64,
     pub(super) ever_up: bool,
     pub(super) bye_sent: bool,
     pub(super) bye_heard: bool,
@@ -155,6 +157,7 @@ impl Link {
             last_poll: now,
             deadline: now,
             down_since: 0,
+            looking_since: 0,
             ever_up: false,
             bye_sent: false,
             bye_heard: false,
