@@ -137,14 +137,13 @@ impl Rail {
     pub fn close(&mut self, end: usize) {
         self.connected[end] = false;
         self.broken = true;
+        // What the other one has under way or sends from now on is never acknowledged.
         for wire in &mut self.wires {
             wire.flying.clear();
         }
-        // What the other one sends is never acknowledged.
-        self.wires[1 - end] = Wire {
-            sent: 1,
-            ..Wire::default()
-        };
+        let to_us = &mut self.wires[1 - end];
+        to_us.inbox.clear();
+        to_us.read = 0;
     }
 
     /// A new connection.
