@@ -13,7 +13,7 @@
 //! - **Ordered frames** (puts, lines, words, packets, rings, control, requests for bulk data) are delivered exactly
 //!   once, in the order in which they were pushed, whatever rail they came by. They lie in a log until acknowledged;
 //!   acknowledgements ride on every header. They go by one rail, the *lead*: the one with the shortest round trip,
-//!   kept unless another is twice as good. A log at its bound answers [`PushError::Full`].
+//!   kept unless another is better by a fifth. A log at its bound answers [`PushError::Full`].
 //! - **Bulk data** go from the owner's memory to the asker's, in chunks that any rail may carry in any order, by
 //!   measured speed of the rails. They are remembered as ranges, never copied. Ranges that come twice count once.
 //! - **A rail** on which nothing is acknowledged for `FARPOST_RAIL_SUSPECT_MS` (or 8 round trips) is *suspect*: its

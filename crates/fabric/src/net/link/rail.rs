@@ -137,6 +137,8 @@ pub(super) struct Rail {
     pub bulk_out: u64,
     /// Smoothed towards the smallest, nanoseconds; 0: not known.
     pub rtt: u64,
+    /// The smallest seen on this connection: what the way costs when nothing is in it. 0: not known.
+    pub least: u64,
     pub timed: Option<(u32, u64)>,
     pub ping: Option<(u32, u64)>,
     pub ping_due: bool,
@@ -166,6 +168,7 @@ impl Rail {
             ordered_out: 0,
             bulk_out: 0,
             rtt: 0,
+            least: 0,
             timed: None,
             ping: None,
             ping_due: false,
@@ -190,7 +193,7 @@ impl Rail {
             rtt: self.rtt,
             speed: self.speed,
             position_due: true,
-            ping_due: self.rtt == 0,
+            ping_due: true,
             offer: std::mem::take(&mut self.offer),
             saved: std::mem::take(&mut self.saved),
             ..fresh
@@ -210,6 +213,9 @@ impl Rail {
     /// A measured round trip.
     pub fn round_trip(&mut self, sample: u64) {
         let sample = sample.max(1);
+        if self.least == 0 || sample < self.least {
+            self.least = sample;
+        }
         if self.rtt == 0 || sample < self.rtt {
             self.rtt = sample;
         } else {

@@ -382,3 +382,24 @@ fn connections_are_asked_for_and_given_up() {
     assert!(asked[0] > 10 && asked[0] < 500 && asked[0] == asked[1]);
     assert_eq!(link.push_ring(), Err(PushError::Closed));
 }
+
+#[test]
+fn ordered_frames_go_by_the_rail_with_the_shortest_round_trip() {
+    let mut p = pair(2, true);
+    assert_eq!(p.ends[0].lead(), Some(0));
+    // The pings of both rails go out together; the second rail's answer is back first.
+    for rail in 0..2 {
+        p.write(0, rail, usize::MAX);
+    }
+    for (rail, us) in [(1, 50), (0, 80)] {
+        p.now = us * 1000;
+        p.read(0, rail);
+        p.write(1, rail, usize::MAX);
+        p.read(1, rail);
+    }
+    assert_eq!(p.ends[0].lead(), Some(1));
+    p.settle();
+    p.ends[0].push_ring().unwrap();
+    assert_eq!(p.write(0, 0, usize::MAX), 0);
+    assert_eq!(p.write(0, 1, usize::MAX), HEADER_BYTES);
+}
