@@ -1,4 +1,5 @@
-//! Small blocking collectives on the board (`farpost_mpi::world::board`), where the communicator has one.
+//! Small blocking collectives on the board (`farpost_mpi::world::board`), where the communicator has one, or on a board
+//! of each host and by messages between them (`farpost_mpi::world::by_host`).
 //!
 //! Whether a collective goes this way depends only on what is the same at all ranks: the communicator and the
 //! bytes per rank.
@@ -9,20 +10,22 @@ use farpost_mpi::Result;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::world::board::{BYTES, WORDS};
+use farpost_mpi::world::by_host::{Among, FAR_BYTES, FAR_WORDS};
 
 use super::blocks::in_place;
 use super::forms::{Ptr, PtrMut};
 use crate::cx::{CommRef, Cx, OpRef};
 
-fn words_of(bytes: [u8; BYTES]) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
+/// A whole number of words. Bytes beyond `bytes` are zero, words beyond `words` are dropped.
+fn words_of<const N: usize>(bytes: &[u8; BYTES]) -> [u64; N] {
+    let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
     }
     words
 }
 
-fn bytes_of(words: &[u64; WORDS]) -> [u8; BYTES] {
+fn bytes_of(words: &[u64]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
         to.copy_from_slice(&word.to_ne_bytes());
@@ -37,7 +40,13 @@ fn fitting(count: i64, datatype: &Datatype) -> Option<usize> {
 }
 
 pub(super) fn barrier(cx: &Cx, comm: &CommRef) -> Result<bool> {
-    cx.world().show_all(comm, &[0; WORDS], 0, |_, _| Ok(()))
+    if cx.world().show_all(comm, &[0; WORDS], 0, |_, _| Ok(()))? {
+        return Ok(true);
+    }
+    let met = cx
+        .world()
+        .by_host(comm, &[0; FAR_WORDS], 0, Among::Barrier, |_, _| Ok(()))?;
+    Ok(met.is_some())
 }
 
 /// # Safety
@@ -56,24 +65,42 @@ pub(super) unsafe fn bcast(
     if comm.is_inter() {
         return Ok(false);
     }
-    let mut mine = [0; WORDS];
+    let at_root = comm.rank == root;
+    let mut packed = [0; BYTES];
     let mut words = 0;
-    if comm.rank == root {
-        let mut packed = [0; BYTES];
+    if at_root {
         // SAFETY: the caller's promise.
         unsafe { SendBuf::new(buffer.cast_const().cast(), count as u64, datatype.clone()) }
             .pack(0, &mut packed[..bytes]);
-        mine = words_of(packed);
         words = bytes.div_ceil(8);
     }
-    cx.world().show_all(comm, &mine, words, |rank, shown| {
-        if rank as c_int == root && comm.rank != root {
-            // SAFETY: the caller's promise.
-            unsafe { RecvBuf::new(buffer.cast(), count as u64, datatype.clone()) }
-                .unpack(0, &bytes_of(shown)[..bytes]);
-        }
-        Ok(())
-    })
+    let heard = |shown: &[u64]| {
+        // SAFETY: the caller's promise.
+        unsafe { RecvBuf::new(buffer.cast(), count as u64, datatype.clone()) }
+            .unpack(0, &bytes_of(shown)[..bytes]);
+    };
+    let done = cx
+        .world()
+        .show_all(comm, &words_of(&packed), words, |rank, shown| {
+            if rank as c_int == root && !at_root {
+                heard(shown);
+            }
+            Ok(())
+        })?;
+    if done || bytes > FAR_BYTES {
+        return Ok(done);
+    }
+    let among = Among::Tell { rank: root as usize };
+    let words = bytes.div_ceil(8);
+    let told = cx
+        .world()
+        .by_host(comm, &words_of(&packed), words, among, |_, _| Ok(()))?;
+    if let Some(told) = &told
+        && !at_root
+    {
+        heard(told);
+    }
+    Ok(told.is_some())
 }
 
 /// Room for elements of any layout, aligned for any type.
@@ -119,7 +146,7 @@ pub(super) unsafe fn allreduce(
     let mut packed = [0; BYTES];
     // SAFETY: the caller's promise.
     unsafe { SendBuf::new(from.cast(), count as u64, datatype.clone()) }.pack(0, &mut packed[..bytes]);
-    let mine = words_of(packed);
+    let mine = words_of(&packed);
     let words = bytes.div_ceil(8);
     // SAFETY: the caller's promise.
     let result = unsafe { RecvBuf::new(recvbuf.cast(), count as u64, datatype.clone()) };
@@ -144,7 +171,29 @@ pub(super) unsafe fn allreduce(
         if done {
             result.unpack(0, &bytes_of(&sum)[..bytes]);
         }
-        return Ok(done);
+        if done || bytes > FAR_BYTES {
+            return Ok(done);
+        }
+        let all = cx
+            .world()
+            .by_host(comm, &words_of(&packed), words, in_order(op), |sum, next| {
+                let mut both = *next;
+                // SAFETY: as above.
+                unsafe {
+                    op.apply(
+                        sum.as_ptr().cast(),
+                        both.as_mut_ptr().cast(),
+                        count as u64,
+                        datatype,
+                    )
+                }?;
+                *sum = both;
+                Ok(())
+            })?;
+        if let Some(all) = &all {
+            result.unpack(0, &bytes_of(all)[..bytes]);
+        }
+        return Ok(all.is_some());
     }
     // Elements with gaps, or reduced by the program's function, which expects them laid out.
     let (mut sum, mut next) = (Laid::new(count, datatype), Laid::new(count, datatype));
@@ -165,5 +214,34 @@ pub(super) unsafe fn allreduce(
         unsafe { SendBuf::new(sum.base, count as u64, datatype.clone()) }.pack(0, &mut packed[..bytes]);
         result.unpack(0, &packed[..bytes]);
     }
-    Ok(done)
+    if done || bytes > FAR_BYTES {
+        return Ok(done);
+    }
+    let all = cx
+        .world()
+        .by_host(comm, &words_of(&packed), words, in_order(op), |low, high| {
+            for (room, words) in [(&sum, &*low), (&next, high)] {
+                // SAFETY: `Laid` has room for `count` elements.
+                unsafe { RecvBuf::new(room.base, count as u64, datatype.clone()) }
+                    .unpack(0, &bytes_of(words)[..bytes]);
+            }
+            // SAFETY: as above; they are different rooms.
+            unsafe { op.apply(sum.base.cast_const(), next.base, count as u64, datatype) }?;
+            let mut both = [0; BYTES];
+            // SAFETY: as above.
+            unsafe { SendBuf::new(next.base, count as u64, datatype.clone()) }.pack(0, &mut both[..bytes]);
+            *low = words_of(&both);
+            Ok(())
+        })?;
+    if let Some(all) = &all {
+        result.unpack(0, &bytes_of(all)[..bytes]);
+    }
+    Ok(all.is_some())
+}
+
+/// What the hosts' leaders do for `op`.
+fn in_order(op: &OpRef) -> Among {
+    Among::Reduce {
+        ordered: !op.is_commutative(),
+    }
 }

@@ -38,6 +38,10 @@ impl Words {
         self.0.iter().map(Cell::get).collect()
     }
 
+    fn unsigned(&self) -> Vec<u64> {
+        self.0.iter().map(|word| word.get().cast_unsigned()).collect()
+    }
+
     fn address(&self) -> *mut u8 {
         self.0.as_ptr().cast_mut().cast()
     }
@@ -279,6 +283,53 @@ impl<F: Fabric> World<F> {
         let plan = coll::agree(&site, words.block(1), true);
         self.run_over(&among, plan, tag)?;
         Ok(words.values())
+    }
+
+    /// Wait for all of `group`, some members of `comm`, of whom this is one, as part of the collective `tag`.
+    pub(crate) fn meet_some(&self, comm: &Comm, group: &Group, tag: i32) -> Result<()> {
+        let among = self.among(comm, group);
+        let plan = coll::barrier(&Site::of(&among, &self.tuning, &self.pool))?;
+        self.run_over(&among, plan, tag)
+    }
+
+    /// The words of the member `root` of `group`, some members of `comm`, of whom this is one, as part of the
+    /// collective `tag`. All bring as many.
+    pub(crate) fn hear_one(
+        &self,
+        comm: &Comm,
+        group: &Group,
+        tag: i32,
+        words: &[u64],
+        root: usize,
+    ) -> Result<Vec<u64>> {
+        let among = self.among(comm, group);
+        let words = Words::new(words.iter().map(|word| word.cast_signed()));
+        let site = Site::of(&among, &self.tuning, &self.pool);
+        let plan = coll::bcast(&site, words.block(1), Root::Rank(root))?;
+        self.run_over(&among, plan, tag)?;
+        Ok(words.unsigned())
+    }
+
+    /// Everybody's words in `group`, in its order: as [`hear_one`](Self::hear_one).
+    pub(crate) fn hear_all(&self, comm: &Comm, group: &Group, tag: i32, mine: &[u64]) -> Result<Vec<u64>> {
+        let among = self.among(comm, group);
+        let ranks = group.size() as usize;
+        let send = Words::new(mine.iter().map(|word| word.cast_signed()));
+        let all = Words::zeros(mine.len() * ranks);
+        let site = Site::of(&among, &self.tuning, &self.pool);
+        let plan = coll::allgather(&site, Some(send.block(1)), all.block(ranks))?;
+        self.run_over(&among, plan, tag)?;
+        Ok(all.unsigned())
+    }
+
+    /// Some members of `comm`, on its collectives' lane.
+    fn among<'a>(&'a self, comm: &'a Comm, group: &'a Group) -> Among<'a, F> {
+        Among {
+            via: Via { world: self, comm },
+            group,
+            context: comm.lane(ContextLane::Collective),
+            slot: comm.slots[1],
+        }
     }
 
     /// The lane's number and the engine's index of it.

@@ -6,9 +6,12 @@
 //! which a rank reaches only when every other has shown its line of step *n* + 1, and so has read step *n*.
 //! For that, every rank shows a line in every step, also when it has nothing to say.
 //!
+//! A communicator on several hosts has a board on each, which `by_host` joins by messages.
+//!
 //! Cost class: fast path when everybody is there; one line written, and one read per other rank.
 
 use super::World;
+use super::by_host::Span;
 use crate::comm::Comm;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer};
@@ -22,7 +25,7 @@ pub const BYTES: usize = WORDS * 8;
 /// Communicators that can have a board at a time.
 const SLOTS: u32 = (COMMON_BYTES / LINE_BYTES / 2) as u32;
 /// More ranks than this read too many lines.
-const MOST_RANKS: u32 = 128;
+pub(super) const MOST_RANKS: u32 = 128;
 /// What a rank without a free slot says.
 const NONE: u32 = u32::MAX;
 
@@ -42,12 +45,15 @@ pub enum Stand<F: Fabric> {
 pub struct Board<F: Fabric> {
     /// Steps done. They do not wrap in the life of a computer.
     step: Cell<u64>,
-    rank: usize,
+    /// My place in `ranks`.
+    pub(super) rank: usize,
     slot: u32,
-    /// By rank: the lines, and the number of the first of the two.
-    ranks: Vec<(<F::Export as LocalMemory>::Lines, u32)>,
+    /// By rank, of those on this host: the lines, and the number of the first of the two.
+    pub(super) ranks: Vec<(<F::Export as LocalMemory>::Lines, u32)>,
     /// Of the others.
-    bells: Vec<F::Bell>,
+    pub(super) bells: Vec<F::Bell>,
+    /// Ranks that are on other hosts.
+    pub(super) span: Option<Span>,
 }
 
 /// The free slots of a process, and the boards of its communicators by context.
@@ -97,16 +103,21 @@ impl<F: Fabric> Boards<F> {
 }
 
 impl<F: Fabric> World<F> {
-    fn build_board(&self, comm: &Comm, slots: &[u32]) -> Option<Board<F>> {
-        let mut ranks = Vec::with_capacity(slots.len());
-        let mut bells = Vec::with_capacity(slots.len());
-        for (rank, slot) in slots.iter().enumerate() {
-            let peer = Peer(comm.local.pid(rank as Rank)?);
-            if *slot >= SLOTS {
-                return None;
-            }
+    /// `slots` by rank.
+    fn build_board(&self, comm: &Comm, slots: &[u32], span: Option<Span>) -> Option<Board<F>> {
+        if slots.iter().any(|slot| *slot >= SLOTS) {
+            return None;
+        }
+        let here: Vec<usize> = match &span {
+            Some(span) => span.here.clone(),
+            None => (0..slots.len()).collect(),
+        };
+        let mut ranks = Vec::with_capacity(here.len());
+        let mut bells = Vec::with_capacity(here.len());
+        for rank in &here {
+            let peer = Peer(comm.local.pid(*rank as Rank)?);
             let memory = self.fabric.common(peer)?;
-            ranks.push((memory.lines(0, SLOTS * 2), slot * 2));
+            ranks.push((memory.lines(0, SLOTS * 2), slots[*rank] * 2));
             if peer != self.fabric.me() {
                 bells.push(self.fabric.bell(peer));
             }
@@ -114,15 +125,16 @@ impl<F: Fabric> World<F> {
         let rank = comm.rank as usize;
         Some(Board {
             step: Cell::new(0),
-            rank,
+            rank: here.iter().position(|other| *other == rank)?,
             slot: slots[rank],
             ranks,
             bells,
+            span,
         })
     }
 
     /// The board of a communicator, made at the first call, which is collective.
-    fn board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
+    pub(super) fn board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
         if comm.context == 0
             && let Some(board) = &*self.boards.world.borrow()
         {
@@ -139,13 +151,15 @@ impl<F: Fabric> World<F> {
     #[cold]
     fn make_board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
         let size = comm.size();
-        if comm.is_inter()
-            || !(2..=MOST_RANKS).contains(&size)
-            || comm
-                .local
-                .iter()
-                .any(|pid| self.fabric.common(Peer(pid)).is_none())
-        {
+        let span = Span::of(&*self.fabric, comm);
+        let possible = match &span {
+            None => {
+                let shared = |pid| self.fabric.common(Peer(pid)).is_some();
+                !comm.is_inter() && (2..=MOST_RANKS).contains(&size) && comm.local.iter().all(shared)
+            }
+            Some(span) => span.pays,
+        };
+        if !possible {
             self.boards
                 .stands
                 .borrow_mut()
@@ -153,7 +167,7 @@ impl<F: Fabric> World<F> {
             return Ok(None);
         }
         if comm.context == 0 {
-            let board = self.build_board(comm, &vec![0; size as usize]).map(Rc::new);
+            let board = self.build_board(comm, &vec![0; size as usize], span).map(Rc::new);
             match &board {
                 Some(board) => *self.boards.world.borrow_mut() = Some(Rc::clone(board)),
                 None => {
@@ -171,9 +185,10 @@ impl<F: Fabric> World<F> {
             lines.put(mine * 2, &[0; 8], 8);
             lines.put(mine * 2 + 1, &[0; 8], 8);
         }
+        // The same answer at all ranks: all see all slots.
         let slots = self.gather_local(comm, &[i64::from(mine)])?;
         let slots: Vec<u32> = slots.into_iter().map(|slot| slot as u32).collect();
-        let board = self.build_board(comm, &slots).map(Rc::new);
+        let board = self.build_board(comm, &slots, span).map(Rc::new);
         if board.is_none() {
             self.boards.give_slot(mine);
         }
@@ -191,7 +206,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// Show `mine` to all ranks of `comm` and see what they show, in the order of their ranks. `Ok(false)`: the
-    /// communicator has no board (nowhere), and nothing was done.
+    /// communicator has no board of all its ranks (nowhere), and nothing was done.
     #[inline]
     pub fn show_all(
         &self,
@@ -203,6 +218,9 @@ impl<F: Fabric> World<F> {
         let Some(board) = self.board(comm)? else {
             return Ok(false);
         };
+        if board.span.is_some() {
+            return Ok(false);
+        }
         let step = board.show(mine, words);
         for bell in &board.bells {
             self.fabric.wake_by(bell);
@@ -266,7 +284,7 @@ impl<F: Fabric> World<F> {
     /// an error, not something to wait for. In the first two steps a line may be empty; a rank that empties it then is
     /// like one that does not come.
     #[inline]
-    fn wait_line(
+    pub(super) fn wait_line(
         &self,
         comm: &Comm,
         rank: usize,
@@ -327,14 +345,20 @@ impl<F: Fabric> Board<F> {
 
     /// Show words; the number of the step.
     #[inline]
-    fn show(&self, mine: &[u64; WORDS], words: usize) -> u64 {
-        let step = self.step.get() + 1;
-        self.step.set(step);
+    pub(super) fn show(&self, mine: &[u64; WORDS], words: usize) -> u64 {
+        let step = self.next_step();
         let mut line: Line = [0; 8];
         line[0] = step;
         line[1..].copy_from_slice(mine);
         let (lines, first) = &self.ranks[self.rank];
         lines.put(first + (step & 1) as u32, &line, words + 1);
+        step
+    }
+
+    /// The number of a step in which this rank shows nothing, or not yet.
+    pub(super) fn next_step(&self) -> u64 {
+        let step = self.step.get() + 1;
+        self.step.set(step);
         step
     }
 }

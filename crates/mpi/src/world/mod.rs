@@ -5,6 +5,7 @@
 mod blame;
 pub mod board;
 pub mod buffered;
+pub mod by_host;
 mod collective;
 mod integers;
 mod lifetime;
