@@ -1,0 +1,264 @@
+//! Small collectives on communicators of several hosts, in two levels: the ranks of a host show their bytes on its
+//! board, the lowest of them (the host's *leader*) takes them together and exchanges the outcome with the leaders of the
+//! other hosts by messages, and shows on the board what came of it. A message between hosts costs many times what a line
+//! costs, and with more ranks than cores each is a turn of the scheduler: this way they are as few as there are hosts.
+//!
+//! A collective takes two steps of the board. In the first all but the leader show a line, in the second only the leader
+//! does. That keeps the board's promise that a line is written over only when it has been read: the leader shows the
+//! second step when it has read the first, and the others show the next collective's first step when they have read
+//! that.
+//!
+//! Parts are reduced in the order of ranks within a host and in the order of hosts (by their lowest ranks) between them,
+//! at every host alike: all ranks get the same bits, and the same bits every time.
+
+use super::World;
+use super::board::{Board, MOST_RANKS, WORDS};
+use crate::comm::Comm;
+use crate::group::Group;
+use crate::{Error, ErrorClass, Result};
+use farpost_fabric::{Fabric, Lines, Peer};
+use std::collections::HashMap;
+
+/// Words that a rank brings and gets: the leader shows one more, which says how it went.
+pub const FAR_WORDS: usize = WORDS - 1;
+/// Bytes that a rank brings and gets.
+pub const FAR_BYTES: usize = FAR_WORDS * 8;
+/// With more hosts than this every leader would get too many messages, or too long ones.
+const MOST_HOSTS: usize = 64;
+
+/// A communicator's hosts, as one rank sees them.
+pub struct Span {
+    /// Ranks on this host, in order.
+    pub(super) here: Vec<usize>,
+    /// The lowest rank of each host, as processes, in order of ranks.
+    leaders: Group,
+    /// By rank: the place of its leader among the leaders.
+    host_of: Vec<u32>,
+    /// Ranks of a host follow each other, so that reducing by host keeps the order of ranks.
+    in_order: bool,
+    /// Some host has several ranks, and nothing stands in the way.
+    pub(super) pays: bool,
+}
+
+/// What the leaders do with what their hosts brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// Wait for each other.
+    Barrier,
+    /// Reduce, in the order of ranks where that matters (`false`: the operation commutes).
+    Reduce { ordered: bool },
+    /// Tell what this rank brought.
+    Tell { rank: usize },
+}
+
+impl Span {
+    /// Of a communicator whose ranks are on several hosts; `None` when they share one, and on an intercommunicator. The
+    /// same at all ranks but for what concerns the own host.
+    pub(super) fn of<F: Fabric>(fabric: &F, comm: &Comm) -> Option<Self> {
+        if comm.is_inter() {
+            return None;
+        }
+        let mut leaders = Vec::new();
+        let mut places = HashMap::new();
+        let mut members: Vec<u32> = Vec::new();
+        let mut host_of: Vec<u32> = Vec::with_capacity(comm.size() as usize);
+        let mut in_order = true;
+        for pid in comm.local.iter() {
+            let place = *places.entry(fabric.host_of(Peer(pid))).or_insert_with(|| {
+                leaders.push(pid);
+                members.push(0);
+                members.len() as u32 - 1
+            });
+            members[place as usize] += 1;
+            in_order &= host_of.last().is_none_or(|last| *last <= place);
+            host_of.push(place);
+        }
+        if leaders.len() < 2 {
+            return None;
+        }
+        let mine = host_of[comm.rank as usize];
+        let here: Vec<usize> = (0..host_of.len()).filter(|rank| host_of[*rank] == mine).collect();
+        let most = members.iter().copied().max().unwrap_or(0);
+        Some(Self {
+            here,
+            pays: (2..=MOST_RANKS).contains(&most) && leaders.len() <= MOST_HOSTS,
+            leaders: Group::from_pids(&leaders),
+            host_of,
+            in_order,
+        })
+    }
+}
+
+impl<F: Fabric> World<F> {
+    /// Bring `words` of `mine`; what came of everybody's, which is as many (none from a barrier). `fold` reduces into its
+    /// first argument, which comes from lower ranks, the second. `Ok(None)`: the communicator is not one to do this for
+    /// (nowhere), and nothing was done.
+    ///
+    /// # Errors
+    /// A host cannot be reached, a rank's memory is damaged, or `fold` fails.
+    pub fn by_host(
+        &self,
+        comm: &Comm,
+        mine: &[u64; FAR_WORDS],
+        words: usize,
+        among: Among,
+        mut fold: impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
+    ) -> Result<Option<[u64; FAR_WORDS]>> {
+        let Some(board) = self.board(comm)? else {
+            return Ok(None);
+        };
+        let Some(span) = &board.span else {
+            return Ok(None);
+        };
+        if among == (Among::Reduce { ordered: true }) && !span.in_order {
+            return Ok(None);
+        }
+        // Everybody counts, so that the next collective by messages has the same tag everywhere.
+        let tag = comm.next_collective(true);
+        if board.rank > 0 {
+            return self.follow(comm, &board, span, mine, words).map(Some);
+        }
+        let step = board.next_step();
+        let brought = self.bring_together(comm, &board, span, mine, among, step, &mut fold);
+        // The other hosts wait for this one whatever happened here.
+        let all = self.among_leaders(
+            comm,
+            span,
+            brought.as_ref().unwrap_or(mine),
+            words,
+            among,
+            tag,
+            &mut fold,
+        );
+        let all = brought.and(all);
+        if !board.bells.is_empty() {
+            let mut line = [0; WORDS];
+            match &all {
+                Ok(all) => line[..FAR_WORDS].copy_from_slice(all),
+                Err(error) => line[FAR_WORDS] = error.class.0 as u32 as u64,
+            }
+            // How it went is in the last word, which is written anyway.
+            board.show(&line, WORDS);
+            for bell in &board.bells {
+                self.fabric.wake_by(bell);
+            }
+        } else {
+            board.next_step();
+        }
+        all.map(Some)
+    }
+
+    /// All but the leader: show a line, and see what the leader shows then.
+    fn follow(
+        &self,
+        comm: &Comm,
+        board: &Board<F>,
+        span: &Span,
+        mine: &[u64; FAR_WORDS],
+        words: usize,
+    ) -> Result<[u64; FAR_WORDS]> {
+        let mut line = [0; WORDS];
+        line[..FAR_WORDS].copy_from_slice(mine);
+        board.show(&line, words);
+        // The leader is the first of this host, so the first of the bells is its.
+        if let Some(leader) = board.bells.first() {
+            self.fabric.wake_by(leader);
+        }
+        let step = board.next_step();
+        let (lines, first) = &board.ranks[0];
+        let number = first + (step & 1) as u32;
+        self.wait_line(comm, span.here[0], lines, number, step)?;
+        let [_, shown @ .., failed] = lines.line(number);
+        if failed == 0 {
+            return Ok(shown);
+        }
+        let class = ErrorClass(failed as u32 as i32);
+        let class = if class.name().is_some() {
+            class
+        } else {
+            ErrorClass::ERR_OTHER
+        };
+        Err(Error::new(
+            class,
+            format!(
+                "rank {}, which speaks with the other hosts for this one, could not finish a collective; its own error says why",
+                span.here[0]
+            ),
+        ))
+    }
+
+    /// The leader: what the ranks of this host bring.
+    #[allow(clippy::too_many_arguments)] // Parts of one function.
+    fn bring_together(
+        &self,
+        comm: &Comm,
+        board: &Board<F>,
+        span: &Span,
+        mine: &[u64; FAR_WORDS],
+        among: Among,
+        step: u64,
+        fold: &mut impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
+    ) -> Result<[u64; FAR_WORDS]> {
+        let mut brought = *mine;
+        // After an error the others are waited for all the same, as in `show_all`.
+        let mut failed = None;
+        for (at, (lines, first)) in board.ranks.iter().enumerate().skip(1) {
+            let number = first + (step & 1) as u32;
+            let rank = span.here[at];
+            let seen = self.wait_line(comm, rank, lines, number, step).and_then(|()| {
+                let [_, shown @ .., _] = lines.line(number);
+                match among {
+                    Among::Barrier => Ok(()),
+                    Among::Reduce { .. } => fold(&mut brought, &shown),
+                    Among::Tell { rank: root } => {
+                        if rank == root {
+                            brought = shown;
+                        }
+                        Ok(())
+                    }
+                }
+            });
+            if let Err(error) = seen {
+                failed.get_or_insert(error);
+            }
+        }
+        failed.map_or(Ok(brought), Err)
+    }
+
+    /// The leader: with the leaders of the other hosts.
+    #[allow(clippy::too_many_arguments)] // Parts of one function.
+    fn among_leaders(
+        &self,
+        comm: &Comm,
+        span: &Span,
+        brought: &[u64; FAR_WORDS],
+        words: usize,
+        among: Among,
+        tag: i32,
+        fold: &mut impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
+    ) -> Result<[u64; FAR_WORDS]> {
+        let mut all = *brought;
+        match among {
+            Among::Barrier => self.meet_some(comm, &span.leaders, tag)?,
+            Among::Tell { rank } => {
+                let root = span.host_of[rank] as usize;
+                let told = self.hear_one(comm, &span.leaders, tag, &brought[..words], root)?;
+                all[..words].copy_from_slice(&told);
+            }
+            Among::Reduce { .. } => {
+                let parts = self.hear_all(comm, &span.leaders, tag, &brought[..words])?;
+                for (host, part) in parts.chunks_exact(words).enumerate() {
+                    let mut next = [0; FAR_WORDS];
+                    next[..words].copy_from_slice(part);
+                    if host == 0 {
+                        all = next;
+                    } else {
+                        fold(&mut all, &next)?;
+                    }
+                }
+                debug_assert_eq!(parts.len(), words * span.leaders.size() as usize);
+            }
+        }
+        Ok(all)
+    }
+}
