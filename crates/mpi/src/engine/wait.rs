@@ -6,8 +6,9 @@
 //!
 //! A core of one's own is what the placement promises, not what the scheduler must do: with a third busy program
 //! on the host two processes may find themselves on one core, and each would spin for nothing before the other can
-//! run. The time that a yield takes tells: next to nothing on a core of one's own, a few turns of a peer on a
-//! shared one, a time slice where the other is a stranger. In the second case waiting yields at once.
+//! run. The time that a yield takes tells: next to nothing on a core of one's own, a few turns of peers on a
+//! shared one, a time slice where the other is a stranger. In the second case waiting yields at once, until a number of
+//! yields in a row have found nobody: peers that sleep for a moment come back.
 
 use super::EngineTunables;
 use std::cell::Cell;
@@ -31,14 +32,18 @@ pub struct WaitPolicy {
     yields: u64,
     /// Looks before anything else is done, as placed.
     looks: u32,
-    /// A peer shares the core.
-    shared: Cell<bool>,
+    /// Yields that have to find nobody before the core counts as one's own: none when it does.
+    shared: Cell<u32>,
 }
 
 /// Looks with a core of one's own, and with a shared one.
 const LOOKS: [u32; 2] = [2000, 2];
 /// A yield that nobody else used takes less.
 const LONELY_YIELD: Duration = Duration::from_micros(1);
+/// Peers that spin on one core, each for its whole budget before it yields in turn, at most; a stranger uses more.
+const PEERS: u32 = 16;
+/// Yields without anybody that make a core one's own again.
+const LONELY_YIELDS: u32 = 64;
 
 impl WaitPolicy {
     /// The policy for `processes` sharing `cores`.
@@ -52,14 +57,18 @@ impl WaitPolicy {
             },
             yields: tunables.yields,
             looks: LOOKS[usize::from(!roomy)],
-            shared: Cell::new(false),
+            shared: Cell::new(0),
         }
     }
 
     /// How often to look before a wait begins in earnest.
     #[inline(always)]
     pub fn looks(&self) -> u32 {
-        if self.shared.get() { LOOKS[1] } else { self.looks }
+        if self.shared.get() > 0 {
+            LOOKS[1]
+        } else {
+            self.looks
+        }
     }
 
     /// Give up the core for now, and learn from the time it takes.
@@ -73,9 +82,13 @@ impl WaitPolicy {
     }
 
     fn learn(&self, yielded: Duration) {
-        // A peer that spins uses its whole budget before it yields in turn; a stranger uses much more.
-        self.shared
-            .set(yielded >= LONELY_YIELD && yielded < self.spin * 4);
+        self.shared.set(if yielded < LONELY_YIELD {
+            self.shared.get().saturating_sub(1)
+        } else if yielded < self.spin * PEERS {
+            LONELY_YIELDS
+        } else {
+            0
+        });
     }
 }
 
@@ -106,7 +119,7 @@ impl<'a> Backoff<'a> {
 
     /// Nothing moved: what next?
     pub fn pause(&mut self) -> Pause {
-        if !self.policy.spin.is_zero() && !self.policy.shared.get() && self.yields == 0 {
+        if !self.policy.spin.is_zero() && self.policy.shared.get() == 0 && self.yields == 0 {
             self.polls += 1;
             // The clock is read once in a while: it costs as much as a poll.
             if !self.polls.is_multiple_of(64) {
@@ -163,8 +176,14 @@ mod tests {
         assert_eq!(next(), (Pause::Yield, LOOKS[1]), "the peer spun and yielded");
         policy.learn(Duration::from_micros(3));
         assert_eq!(next(), (Pause::Yield, LOOKS[1]), "both yield at once");
+        for _ in 1..LONELY_YIELDS {
+            policy.learn(Duration::from_nanos(400));
+        }
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "it may be asleep");
         policy.learn(Duration::from_nanos(400));
         assert_eq!(next(), (Pause::Spin, LOOKS[0]), "nobody else is there");
+        policy.learn(Duration::from_micros(300));
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "several peers spun and yielded");
         policy.learn(Duration::from_millis(3));
         assert_eq!(next(), (Pause::Spin, LOOKS[0]), "a stranger's time slice");
     }
