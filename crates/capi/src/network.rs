@@ -1,5 +1,8 @@
 //! The network between the job's hosts: chosen from the settings, opened before the ranks meet, started after.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use farpost_fabric::Peer;
@@ -111,12 +114,19 @@ pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Optio
 struct Cards {
     job: Rc<Job>,
     key: &'static str,
+    /// Names of the hosts that have been looked up. A message about a host that is gone cannot wait for the launcher.
+    hosts: RefCell<HashMap<u32, String>>,
 }
 
 impl AddressBook for Cards {
     fn card(&self, peer: Peer) -> Result<Vec<u8>, String> {
         let look = |key| self.job.get_from(peer.0, key).map_err(|error| error.to_string());
         if let Some(card) = look(self.key)? {
+            if let Entry::Vacant(unknown) = self.hosts.borrow_mut().entry(self.job.host_of(peer.0))
+                && let Ok(name) = self.job.host_name_of(peer.0)
+            {
+                unknown.insert(name);
+            }
             return Ok(card);
         }
         let other = CARDS.into_iter().find(|key| *key != self.key);
@@ -126,6 +136,10 @@ impl AddressBook for Cards {
             )),
             None => Err("it has not published where it is reached".into()),
         }
+    }
+
+    fn host(&self, peer: Peer) -> Option<String> {
+        self.hosts.borrow().get(&self.job.host_of(peer.0)).cloned()
     }
 }
 
@@ -153,6 +167,7 @@ impl Opened {
         let cards = Cards {
             job: Rc::clone(job),
             key: self.key(),
+            hosts: RefCell::default(),
         };
         let config = NetConfig {
             me: Peer(job.rank()),

@@ -23,6 +23,10 @@ pub const SECRET_BYTES: usize = 32;
 pub trait AddressBook {
     /// The card of `peer`, looked up when it is first needed. The error is a sentence for people.
     fn card(&self, peer: Peer) -> Result<Vec<u8>, String>;
+    /// What people call the host of `peer`, for messages; `None` where nobody knows.
+    fn host(&self, _peer: Peer) -> Option<String> {
+        None
+    }
 }
 
 /// What a process needs to become an endpoint of a fabric between hosts.

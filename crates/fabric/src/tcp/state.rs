@@ -466,7 +466,15 @@ impl State {
 
     /// The sentence about a peer whose rails are all gone.
     fn lost(&self, peer: Peer, rails: usize, waited: u64) -> String {
-        let host = self.net.host_of.get(peer.index()).copied().unwrap_or(0);
+        let number = || {
+            self.net
+                .host_of
+                .get(peer.index())
+                .copied()
+                .unwrap_or(0)
+                .to_string()
+        };
+        let host = self.net.book.host(peer).unwrap_or_else(number);
         let ms = waited / 1_000_000;
         let mut why = format!("host {host}: none of {rails} rails has worked for {ms} ms");
         if let Some(other) = &self.others[peer.index()] {
