@@ -4,7 +4,8 @@
 The peers are Python packages, fetched once into build/cache. One C source (bench/compare.c) is compiled once for the
 standard ABI (Farpost, MPICH and Intel MPI run the very same executable) and once for Open MPI. All libraries run in
 every round, one after the other, so that a busy moment of the host hits them alike. Where a library has several
-reasonable settings, each is measured and its best counts, row by row. Only Python's standard library is used.
+reasonable settings, each is measured and its best counts, row by row. Each round also measures what the machine alone
+takes to hand a cache line from core to core (bench/floor.c). Only Python's standard library is used.
 """
 
 import argparse
@@ -290,6 +291,17 @@ def busy():
     return "" if load < 0.5 else f" The host was busy before (load {load:.1f} on {cores} cores): numbers are off."
 
 
+def floor_sentence(floors):
+    """A sentence about the machine's part of a short message, if it was measured. {name: [nanoseconds]}"""
+    if not floors:
+        return ""
+    one, each = (statistics.median(floors[name]) for name in ("one_line", "line_each_way"))
+    return (
+        f" The machine's part of the 8-byte ping-pong: two threads on two cores hand one cache line back and forth in "
+        f"{one:.0f} ns one way, and with a line for each way in {each:.0f} ns."
+    )
+
+
 def update_readme(lines, note):
     """Replace what is between the markers in README.md."""
     path = os.path.join(ROOT, "README.md")
@@ -336,16 +348,20 @@ def fetch_peers(wanted):
 
 
 def build(args, peers):
-    """Compile the benchmark for every ABI needed. {"abi": path, "openmpi": path}"""
+    """Compile the benchmarks, for every ABI needed. {"abi": path, "openmpi": path, "floor": path}"""
     source = os.path.join(ROOT, "bench", "compare.c")
     os.makedirs(args.out, exist_ok=True)
     programs = {"abi": os.path.join(args.out, "compare-abi")}
     # LD_LIBRARY_PATH goes before the run path that mpicc leaves, so the launch decides which library runs.
     subprocess.run([os.path.join(args.farpost, "bin", "mpicc"), "-O2", source, "-o", programs["abi"]], check=True)
+    # What the machine alone takes for a hand-over, in the same run: it has nothing to do with any library.
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang") or "cc"
+    programs["floor"] = os.path.join(args.out, "floor")
+    floor = os.path.join(ROOT, "bench", "floor.c")
+    subprocess.run([compiler, "-O2", "-pthread", floor, "-o", programs["floor"]], check=True)
     if "openmpi" in peers:
         top = peers["openmpi"]
         programs["openmpi"] = os.path.join(args.out, "compare-openmpi")
-        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang") or "cc"
         flags = ["-I", os.path.join(top, "include"), "-L", os.path.join(top, "lib"), "-lmpi"]
         subprocess.run([compiler, "-O2", source, "-o", programs["openmpi"], *flags], check=True)
     return programs
@@ -403,7 +419,8 @@ def main():
         note = saved["note"]
     else:
         peers = fetch_peers([name for name in args.only if name != "farpost"])
-        libs = libraries(args, peers, build(args, peers))
+        programs = build(args, peers)
+        libs = libraries(args, peers, programs)
         for lib in libs:
             lib.version = version_of(lib)
         samples = {lib.key: {} for lib in libs}
@@ -417,7 +434,14 @@ def main():
                 complaints.append(text)
                 print(f"\ncompare: {text}", file=sys.stderr)
 
+        floors = {}
         for i in range(args.rounds):
+            if "pair" in args.modes:
+                try:
+                    for name, value in results(run([programs["floor"]], {})[0]).items():
+                        floors.setdefault(name, []).append(value)
+                except RuntimeError as e:
+                    complain(f"the bare hand-over: {e}")
             for lib in libs:
                 if sys.stderr.isatty():
                     print(f"\rround {i + 1} of {args.rounds}: {lib.title:<12}", end="", file=sys.stderr, flush=True)
@@ -427,7 +451,7 @@ def main():
         day = datetime.date.today().isoformat()
         note = (
             f"Medians of {args.rounds} interleaved rounds of `make compare` on {day}: {host()}. Of several settings of a "
-            "library its best counts, row by row (scripts/compare.py lists them)." + disturbed
+            "library its best counts, row by row (scripts/compare.py lists them)." + floor_sentence(floors) + disturbed
         )
 
     settled = {lib.key: settle(samples[lib.key], ROWS) for lib in libs}
@@ -441,6 +465,7 @@ def main():
             "note": note,
             "host": host(),
             "rounds": args.rounds,
+            "floor_ns": {name: {"median": statistics.median(xs), "samples": xs} for name, xs in floors.items()},
             "libraries": [
                 {
                     "key": lib.key,
