@@ -70,6 +70,8 @@ pub trait LocalMemory {
     fn load_line(&self, offset: usize) -> Line;
     /// Store a line, its first word last.
     fn store_line(&self, offset: usize, line: &Line);
+    /// A hint that `len` bytes from `offset` on will be written soon.
+    fn prefetch_write(&self, _offset: usize, _len: usize) {}
     /// Copy out.
     fn read(&self, offset: usize, to: &mut [u8]);
     /// Copy in.

@@ -19,6 +19,12 @@ impl Pool {
         self.free.pop()
     }
 
+    /// The blocks that are taken next, in order.
+    #[inline]
+    pub fn next(&self) -> impl Iterator<Item = u32> {
+        self.free.iter().rev().copied()
+    }
+
     /// Give a block back.
     #[inline]
     pub fn give(&mut self, block: u32) {

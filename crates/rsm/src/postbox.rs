@@ -19,6 +19,9 @@ use std::rc::Rc;
 /// How many postboxes ahead lines are fetched: enough to hide the way between two cores in a burst.
 const AHEAD: u32 = 6;
 
+/// The most bytes of blocks fetched for the next message: no more than the cache next to the core has room for.
+const PREPARED: usize = 32 << 10;
+
 /// The sender's end of a queue: where its postboxes and blocks go.
 pub(crate) enum Outlet<F: RemoteMemory> {
     /// My own exported area, which the receiver maps, and the queue in it.
@@ -129,6 +132,16 @@ impl<F: Fabric> Tx<F> {
         self.head = self.acked.wrapping_add(self.layout.slots);
     }
 
+    /// Fetch `count` lines from the one `ahead` of the next on, to be written.
+    #[inline(always)]
+    fn prepare(&self, ahead: u32, count: u32) {
+        if let Outlet::Own(_, lines) = &self.outlet {
+            for index in ahead..ahead + count {
+                lines.prefetch_write(self.head.wrapping_add(index));
+            }
+        }
+    }
+
     /// `words` of the line count.
     #[inline(always)]
     fn put_line(&self, number: u32, line: &mut Line, words: usize) -> Result<(), FabricError> {
@@ -136,7 +149,6 @@ impl<F: Fabric> Tx<F> {
         match &self.outlet {
             Outlet::Own(_, lines) => {
                 lines.put(number, line, words);
-                lines.prefetch_write(number.wrapping_add(AHEAD));
                 Ok(())
             }
             Outlet::Far(memory) => {
@@ -309,6 +321,7 @@ impl<F: Fabric> Postboxes<F> {
             return;
         }
         tx.head = tx.head.wrapping_add(1);
+        tx.prepare(AHEAD - 1, 1);
         tx.counted.postboxes += 1;
         tx.counted.bytes += bytes;
         self.fabric.wake_by(&tx.bell);
@@ -328,6 +341,7 @@ impl<F: Fabric> Postboxes<F> {
             }
         }
         tx.head = tx.head.wrapping_add(lines.len() as u32);
+        tx.prepare(0, AHEAD.max(lines.len() as u32));
         tx.counted.postboxes += lines.len() as u64;
         tx.counted.bytes += bytes;
         self.fabric.wake_by(&tx.bell);
@@ -348,6 +362,27 @@ impl<F: Fabric> Postboxes<F> {
             }
         }
         self.pools[home].as_mut()?.take()
+    }
+
+    /// A message of `bytes` went through blocks to `peer`: get hold of the lines that the next one like it will be
+    /// written to. Their last reader still has copies, which have to be called back before a store takes effect; now
+    /// that costs nobody anything, later it is a quarter of the time of a message.
+    pub fn prepare_blocks(&mut self, peer: Peer, bytes: usize) {
+        let Some(tx) = self.tx[peer.index()].as_deref() else {
+            return;
+        };
+        let (Outlet::Own(memory, _), Some(pool)) = (&tx.outlet, &self.pools[tx.home]) else {
+            return;
+        };
+        let mut left = bytes.min(PREPARED);
+        for block in pool.next() {
+            if left == 0 {
+                break;
+            }
+            let here = left.min(tx.layout.block as usize);
+            memory.prefetch_write(tx.layout.pool_block(block), here);
+            left -= here;
+        }
     }
 
     /// Write into a block that was taken.
@@ -414,6 +449,14 @@ impl<F: Fabric> Postboxes<F> {
         self.tx[peer.index()].as_deref().is_some_and(|tx| tx.dead)
     }
 
+    /// A hint that postboxes from `peer`, which are there, will be read soon; counted from the next one.
+    #[inline]
+    pub fn prefetch(&self, peer: Peer, range: std::ops::Range<u32>) {
+        if let Some(waiting) = self.waiting(peer) {
+            range.for_each(|ahead| waiting.prefetch(ahead));
+        }
+    }
+
     /// Whether the next postbox from `peer` is there.
     #[inline(always)]
     pub fn is_there(&self, peer: Peer) -> bool {
@@ -459,7 +502,7 @@ impl<F: Fabric> Postboxes<F> {
         self.consume_burst(peer, count, bytes);
     }
 
-    /// As [`consume`](Self::consume), of postboxes of which nobody knows whether there are more.
+    /// As [`consume`](Self::consume) where nobody knows whether there are more to come: nothing is prefetched.
     #[inline(always)]
     pub fn consume_burst(&mut self, peer: Peer, count: u32, bytes: u64) {
         let Some(rx) = self.rx[peer.index()].as_deref_mut() else {

@@ -358,12 +358,28 @@ impl LocalMemory for Mapping {
         words[0].store(line[0], Ordering::Release);
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn prefetch_write(&self, offset: usize, len: usize) {
+        let start = self.at(offset, len, 1).as_ptr();
+        for line in (0..len).step_by(LINE_BYTES) {
+            // SAFETY: a hint; it changes nothing, cannot fault, and is a no-operation where it is not known.
+            unsafe {
+                std::arch::asm!(
+                    "prefetchw [{}]",
+                    in(reg) start.wrapping_add(line),
+                    options(nostack, preserves_flags, readonly)
+                );
+            }
+        }
+    }
+
     #[inline]
     fn read(&self, offset: usize, to: &mut [u8]) {
         let from = self.at(offset, to.len(), 1);
         // SAFETY: the source is in range of the mapping; a peer may write to it meanwhile, in which case the
         // bytes are any bytes, which is all `[u8]` asks. The destination is ours, so they do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+        unsafe { super::copy::from_other_core(from.as_ptr(), to.as_mut_ptr(), to.len()) };
     }
 
     #[inline]

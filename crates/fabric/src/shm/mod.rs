@@ -6,6 +6,7 @@
 //! grants to the same user only; the importer checks owner, size, inode and seals.
 
 mod bulk;
+mod copy;
 mod doorbell;
 mod flag;
 mod host;

@@ -120,6 +120,11 @@ impl Context {
         self.posted_count != 0
     }
 
+    /// Receives posted.
+    pub fn posted(&self) -> usize {
+        self.posted_count
+    }
+
     /// Whether a posted receive could take a message of `source`.
     pub fn wants(&self, source: u32) -> bool {
         !self.posted_any.is_empty()

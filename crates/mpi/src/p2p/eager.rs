@@ -1,7 +1,7 @@
 //! Sending: at once where the message is short and there is room, else queued, else by rendezvous.
 
 use crate::buffer::SendBuf;
-use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, INLINE_MAX, MORE_BYTES};
+use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Payload, Request, Send, SendState, Status};
 use crate::{Error, ErrorClass, Result};
@@ -17,6 +17,10 @@ pub enum Mode {
 
 /// Bytes of a synchronous message that fit beside its request in one postbox.
 const SYNC_BYTES: usize = FIRST_BYTES - 8;
+
+/// The longest message sent in postboxes alone. Up to [`wire::INLINE_MAX`] bytes would go, but the lines of a postbox are
+/// looked at one by one; from here on writing them to a block and reading that is quicker.
+const RUN_MAX: usize = FIRST_BYTES + 4 * MORE_BYTES;
 
 /// Piece in which a message goes through blocks (a block that is no multiple of it is one piece), and the most
 /// pieces of one message.
@@ -55,7 +59,7 @@ impl<F: Fabric> Engine<F> {
     /// Try to send a short message from contiguous memory without a request. False: take the long way.
     #[inline(always)]
     pub fn try_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() > INLINE_MAX || peer == self.me || self.is_busy[peer.index()] {
+        if data.len() > RUN_MAX || peer == self.me || self.is_busy[peer.index()] {
             return false;
         }
         if data.len() <= FIRST_BYTES {
@@ -158,9 +162,9 @@ impl<F: Fabric> Engine<F> {
     fn post_eager(&mut self, peer: Peer, envelope: &Envelope, payload: &Payload, request: u64) -> bool {
         let total = payload.bytes() as usize;
         let sync = envelope.flags & FLAG_SYNC != 0;
-        let inline = if sync { SYNC_BYTES } else { INLINE_MAX };
+        let inline = if sync { SYNC_BYTES } else { RUN_MAX };
         if total <= inline {
-            let mut packed = [0; INLINE_MAX];
+            let mut packed = [0; RUN_MAX];
             let data = match payload.contiguous() {
                 Some(data) => data,
                 None => {
@@ -191,7 +195,7 @@ impl<F: Fabric> Engine<F> {
     /// the long way.
     #[inline]
     pub fn try_eager(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() <= INLINE_MAX {
+        if data.len() <= RUN_MAX {
             return self.try_short(peer, envelope, data);
         }
         data.len() as u64 <= self.eager_max(peer)
@@ -247,6 +251,7 @@ impl<F: Fabric> Engine<F> {
             self.post
                 .post_block(peer, &line, last.then_some(block), len as u64);
         }
+        self.post.prepare_blocks(peer, total);
         true
     }
 

@@ -103,6 +103,7 @@ impl<F: Fabric> Engine<F> {
                 {
                     return Short::Other;
                 }
+                self.post.prefetch(peer, 1..count as u32);
                 to[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
                 for (index, part) in to[FIRST_BYTES..len].chunks_mut(MORE_BYTES).enumerate() {
                     match self.post.peek_ahead(peer, index as u32 + 1) {
@@ -142,7 +143,7 @@ impl<F: Fabric> Engine<F> {
             }
             _ => return Short::Other,
         };
-        self.post.consume(peer, count as u32, len as u64);
+        self.post.consume_burst(peer, count as u32, len as u64);
         Short::Got {
             source: envelope.source as Rank,
             tag: envelope.tag,
@@ -282,6 +283,7 @@ impl<F: Fabric> Engine<F> {
             self.condemn(peer, "the length of a run", len as u64);
             return false;
         }
+        self.post.prefetch(peer, 1..count as u32);
         let mut data = [0; FIRST_BYTES + (wire::MAX_RUN - 1) * MORE_BYTES];
         data[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
         for index in 1..count {
@@ -303,7 +305,12 @@ impl<F: Fabric> Engine<F> {
         let Some(context) = self.admit(peer, &envelope) else {
             return false;
         };
-        self.post.consume(peer, count as u32, len as u64);
+        // Where more receives wait, more messages are on their way.
+        if self.contexts[context].queues.posted() > 1 {
+            self.post.consume(peer, count as u32, len as u64);
+        } else {
+            self.post.consume_burst(peer, count as u32, len as u64);
+        }
         self.arrive(peer, context, envelope, &data[..len], None);
         true
     }
