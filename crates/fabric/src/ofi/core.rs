@@ -503,7 +503,7 @@ impl Inner {
     #[cold]
     fn unblock(&self) -> bool {
         // Who cannot send may be polling seldom: the clock is looked at more often.
-        if self.idle_polls.get() % BLOCKED_POLLS == 0 {
+        if self.idle_polls.get().is_multiple_of(BLOCKED_POLLS) {
             self.look_after();
         }
         self.flush_all() | self.bulk.flush(self)
