@@ -8,6 +8,7 @@ use super::ffi;
 use super::library::{Infos, Library, OfiError, text};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
@@ -340,13 +341,13 @@ impl Endpoint {
         Offered::of(code)
     }
 
-    /// Take completions into `entries`.
+    /// Take completions into the first of `entries`.
     #[inline]
-    pub fn completions(&self, entries: &mut [ffi::CqMsgEntry]) -> Completions {
+    pub fn completions(&self, entries: &mut [MaybeUninit<ffi::CqMsgEntry>]) -> Completions {
         // SAFETY: the queue is open and was made for entries of this form; so many are writable.
         let got = unsafe { ((*(*self.cq).ops).read)(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
         match got {
-            got if got > 0 => Completions::Some(got as usize),
+            got if got > 0 => Completions::Some((got as usize).min(entries.len())),
             got if got == -(ffi::FI_EAGAIN as isize) || got == 0 => Completions::None,
             got if got == -(ffi::FI_EAVAIL as isize) => Completions::Error,
             got => Completions::Broken(-got as c_int),

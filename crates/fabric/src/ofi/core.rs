@@ -17,6 +17,7 @@ use super::{OfiOptions, OfiTunables, ffi, survey};
 use crate::net::{AddressBook, NetConfig};
 use crate::{Counter, FabricError, Fault, Peer};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -456,17 +457,12 @@ impl Inner {
     /// Take completions, apply what arrived, send what waits. True: something happened.
     #[inline]
     pub fn progress(&self) -> bool {
-        let mut entries = [const {
-            ffi::CqMsgEntry {
-                op_context: std::ptr::null_mut(),
-                flags: 0,
-                len: 0,
-            }
-        }; BATCH];
+        let mut entries = [const { MaybeUninit::uninit() }; BATCH];
         match self.endpoint.completions(&mut entries) {
             Completions::Some(count) => {
                 for entry in &entries[..count] {
-                    self.completed(entry);
+                    // SAFETY: the provider has written the first `count`.
+                    self.completed(unsafe { entry.assume_init_ref() });
                 }
                 self.idle_polls.set(1);
                 if self.is_blocked() {
