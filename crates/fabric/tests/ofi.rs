@@ -59,6 +59,18 @@ fn net() {
     with_each("net", |harness| run_all(harness, &NOT_SHARED));
 }
 
+/// What providers on adapters ask for: buffers and user memory registered. And few small buffers.
+#[test]
+fn with_registered_memory() {
+    with_each("tcp", |harness| {
+        let mut harness = harness.clone();
+        harness.tunables.register = 1;
+        harness.tunables.message = 1024;
+        harness.tunables.receives = 4;
+        run_all(&harness, &NOT_SHARED);
+    });
+}
+
 /// Two endpoints of this thread, with these tunables and secrets.
 fn pair(harness: &OfiThreads, secrets: [[u8; 32]; 2]) -> [Ofi; 2] {
     let book = SharedBook::default();
@@ -121,55 +133,64 @@ fn map(address: *mut libc::c_void, len: usize, byte: u8) -> *mut libc::c_void {
 }
 
 /// Memory that is unmapped and mapped again at the same address is the new memory, at both ends of a transfer.
+/// With offsets and with addresses (`shm`) as positions, and with local memory registered.
 #[test]
 fn remapped_memory_is_the_new_memory() {
-    const LEN: usize = 1 << 20;
+    with_each("tcp", remapped);
+    with_each("shm", remapped);
     with_each("tcp", |harness| {
-        let [a, b] = &pair(harness, [[7; 32]; 2]);
-        let mut places = [std::ptr::null_mut(); 2];
-        for round in 1..=5u8 {
-            let [source, target] = places.map(|at| map(at, LEN, 0));
-            if !places[0].is_null() {
-                assert_eq!([source, target], places);
-            }
-            places = [source, target];
-            // SAFETY: mapped above, `LEN` bytes.
-            unsafe { libc::memset(source, round.into(), LEN) };
-            let address = source.expose_provenance();
-            // SAFETY: mapped until after it is withdrawn.
-            let key = unsafe { a.expose(Peer(1), address, LEN, true) }.unwrap();
-            let what = Descriptor {
-                peer: Peer(0),
-                direction: if round % 2 == 1 {
-                    Direction::Get
-                } else {
-                    Direction::Put
-                },
-                local: target.expose_provenance(),
-                remote: a.exposed_base(Peer(1), address) as usize,
-                key,
-                len: LEN,
-            };
-            // SAFETY: mapped until after the completion.
-            let Completion::Pending(ticket) = (unsafe { b.submit(&what) }).unwrap() else {
-                panic!("too quick");
-            };
-            until([a, b], "a transfer", || b.poll_transfer(ticket).unwrap());
-            a.withdraw(key);
-            let moved = if round % 2 == 1 {
-                (target, round)
-            } else {
-                (source, 0)
-            };
-            // SAFETY: mapped, `LEN` bytes, and nobody writes any more.
-            let bytes = unsafe { std::slice::from_raw_parts(moved.0.cast::<u8>(), LEN) };
-            assert!(bytes.iter().all(|byte| *byte == moved.1), "round {round}");
-            for at in places {
-                // SAFETY: mapped above; nothing refers to it any more.
-                unsafe { libc::munmap(at, LEN) };
-            }
-        }
+        let mut harness = harness.clone();
+        harness.tunables.register = 1;
+        remapped(&harness);
     });
+}
+
+fn remapped(harness: &OfiThreads) {
+    const LEN: usize = 1 << 20;
+    let [a, b] = &pair(harness, [[7; 32]; 2]);
+    let mut places = [std::ptr::null_mut(); 2];
+    for round in 1..=5u8 {
+        let [source, target] = places.map(|at| map(at, LEN, 0));
+        if !places[0].is_null() {
+            assert_eq!([source, target], places);
+        }
+        places = [source, target];
+        // SAFETY: mapped above, `LEN` bytes.
+        unsafe { libc::memset(source, round.into(), LEN) };
+        let address = source.expose_provenance();
+        // SAFETY: mapped until after it is withdrawn.
+        let key = unsafe { a.expose(Peer(1), address, LEN, true) }.unwrap();
+        let what = Descriptor {
+            peer: Peer(0),
+            direction: if round % 2 == 1 {
+                Direction::Get
+            } else {
+                Direction::Put
+            },
+            local: target.expose_provenance(),
+            remote: a.exposed_base(Peer(1), address) as usize,
+            key,
+            len: LEN,
+        };
+        // SAFETY: mapped until after the completion.
+        let Completion::Pending(ticket) = (unsafe { b.submit(&what) }).unwrap() else {
+            panic!("too quick");
+        };
+        until([a, b], "a transfer", || b.poll_transfer(ticket).unwrap());
+        a.withdraw(key);
+        let moved = if round % 2 == 1 {
+            (target, round)
+        } else {
+            (source, 0)
+        };
+        // SAFETY: mapped, `LEN` bytes, and nobody writes any more.
+        let bytes = unsafe { std::slice::from_raw_parts(moved.0.cast::<u8>(), LEN) };
+        assert!(bytes.iter().all(|byte| *byte == moved.1), "round {round}");
+        for at in places {
+            // SAFETY: mapped above; nothing refers to it any more.
+            unsafe { libc::munmap(at, LEN) };
+        }
+    }
 }
 
 /// A process that goes is noticed by who has something for it, and later puts fail at once.

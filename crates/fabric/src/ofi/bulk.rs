@@ -229,7 +229,7 @@ impl Inner {
     /// Whether keys tell lengths.
     fn keys_tell(&self) -> bool {
         let attr = self.endpoint.domain_attr();
-        attr.mr_key_size == 8 && attr.mr_mode & (ffi::FI_MR_PROV_KEY | ffi::FI_MR_VIRT_ADDR) == 0
+        attr.mr_key_size == 8 && self.endpoint.mr_mode() & (ffi::FI_MR_PROV_KEY | ffi::FI_MR_VIRT_ADDR) == 0
     }
 
     /// Register with a random key, where we choose keys.
@@ -267,7 +267,7 @@ impl Inner {
     }
 
     fn addresses_count(&self) -> bool {
-        self.endpoint.domain_attr().mr_mode & ffi::FI_MR_VIRT_ADDR != 0
+        self.endpoint.mr_mode() & ffi::FI_MR_VIRT_ADDR != 0
     }
 }
 
@@ -346,7 +346,7 @@ impl BulkTransfer for Ofi {
             }
         }
         let mut registration = None;
-        if inner.endpoint.domain_attr().mr_mode & ffi::FI_MR_LOCAL != 0 {
+        if inner.endpoint.mr_mode() & ffi::FI_MR_LOCAL != 0 {
             let access = match descriptor.direction {
                 Direction::Get => ffi::FI_READ,
                 Direction::Put => ffi::FI_WRITE,

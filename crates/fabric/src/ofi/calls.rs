@@ -67,12 +67,19 @@ pub struct Endpoint {
     cq: *mut ffi::FidCq,
     ep: Cell<*mut ffi::FidEp>,
     wait: Option<RawFd>,
+    /// What of registration the provider asks for, and what is done besides.
+    mr_mode: c_int,
 }
 
 impl Endpoint {
     /// Open everything for `info` and enable the endpoint. Completions come with a file descriptor to sleep on where
     /// the provider has one.
-    pub fn open(library: &'static Library, info: Infos, completions: usize) -> Result<Self, OfiError> {
+    pub fn open(
+        library: &'static Library,
+        info: Infos,
+        completions: usize,
+        register: bool,
+    ) -> Result<Self, OfiError> {
         let mut endpoint = Self {
             library,
             info,
@@ -82,7 +89,9 @@ impl Endpoint {
             cq: std::ptr::null_mut(),
             ep: Cell::new(std::ptr::null_mut()),
             wait: None,
+            mr_mode: 0,
         };
+        endpoint.mr_mode = endpoint.domain_attr().mr_mode | if register { ffi::FI_MR_LOCAL } else { 0 };
         endpoint.open_all(completions)?;
         Ok(endpoint)
     }
@@ -167,6 +176,12 @@ impl Endpoint {
     pub fn domain_attr(&self) -> &ffi::DomainAttr {
         // SAFETY: every description of the library's has them, and they live as long as it.
         unsafe { &*self.info().domain_attr }
+    }
+
+    /// What of registration is to be done (`FI_MR_*`).
+    #[inline]
+    pub fn mr_mode(&self) -> c_int {
+        self.mr_mode
     }
 
     /// Its transmit attributes.
@@ -434,7 +449,7 @@ impl Endpoint {
                 mr,
                 endpoint: Rc::clone(self),
             };
-            if self.domain_attr().mr_mode & ffi::FI_MR_ENDPOINT != 0 {
+            if self.mr_mode & ffi::FI_MR_ENDPOINT != 0 {
                 let fid = &raw mut (*mr).fid;
                 let code = ((*(*fid).ops).bind)(fid, &raw mut (*self.ep.get()).fid, 0);
                 if code != 0 {

@@ -110,7 +110,12 @@ impl Listening {
             unsafe { ((*first.tx_attr).size, (*first.rx_attr).size) }
         };
         let completions = (transmit + receive).clamp(256, 1 << 16);
-        let endpoint = Rc::new(Endpoint::open(library, info, completions)?);
+        let endpoint = Rc::new(Endpoint::open(
+            library,
+            info,
+            completions,
+            tunables.register != 0,
+        )?);
         let message = tunables.message as usize + wire::PUT_HEADER;
         let message = message.min(endpoint.ep_attr().max_msg_size).next_multiple_of(64);
         let card = Card {

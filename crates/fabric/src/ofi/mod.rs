@@ -51,6 +51,8 @@ farpost_tunables::tunables! {
         answer: "FARPOST_OFI_ANSWER_TIMEOUT" = 60_000, 100..=86_400_000, "ms";
         /// How long something for a peer may wait or be under way before its host is asked whether the process is there.
         probe: "FARPOST_OFI_PROBE" = 1000, 10..=3_600_000, "ms";
+        /// Register all memory that the provider is given, also where it does not ask for it: to test what other providers need.
+        register: "FARPOST_OFI_REGISTER" = 0, 0..=1, "switch";
         /// How long that host may be silent before the peer is given up.
         gone: "FARPOST_OFI_PEER_TIMEOUT" = 10_000, 100..=86_400_000, "ms";
     }

@@ -147,7 +147,7 @@ impl Pool {
         let bytes = self.capacity * self.chunk;
         let buffers: Box<[UnsafeCell<u64>]> = (0..bytes / 8).map(|_| UnsafeCell::new(0)).collect();
         let start = NonNull::new(buffers.as_ptr().cast_mut().cast::<u8>()).expect("a box is not null");
-        let wants = self.endpoint.domain_attr().mr_mode & ffi::FI_MR_LOCAL != 0 && bytes > 0;
+        let wants = self.endpoint.mr_mode() & ffi::FI_MR_LOCAL != 0 && bytes > 0;
         let access = ffi::FI_SEND | ffi::FI_RECV;
         let mut registration = None;
         if wants {
