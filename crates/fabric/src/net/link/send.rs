@@ -321,15 +321,17 @@ impl Link {
     }
 
     /// Whether a rail should take `len` more bytes, with `extra` already offered and `left` waiting for any rail:
-    /// not if it has enough on its way, nor if the others would be through sooner without it.
+    /// not if it has enough on its way, nor if the others would be through sooner.
     fn may_take(&self, rail: RailNumber, extra: u64, len: u64, left: u64, now: u64) -> bool {
         let r = &self.rails[rail];
         let out = r.bulk_out + extra;
         let Some(rate) = r.speed.rate(now) else {
             return out == 0 || out + len <= FIRST_OUT;
         };
-        let span = (2 * r.rtt + 4_000_000) as f64 / 1e9;
-        let limit = ((rate * span) as u64).max(FIRST_OUT / 2);
+        // Long enough that a peer that is not scheduled for a while does not look like a slow rail: that would make the
+        // limit smaller, and the rail look slower yet.
+        let span = (2 * r.rtt + 20_000_000) as f64 / 1e9;
+        let limit = ((rate * span) as u64).max(2 * FIRST_OUT);
         if out > 0 && out + len > limit {
             return false;
         }
@@ -345,7 +347,9 @@ impl Link {
             flying += other.bulk_out + if i == rail { extra } else { 0 };
             fastest = fastest.max(speed);
         }
-        rate >= fastest || (out + len) as f64 / rate <= (left + flying + len / 2) as f64 / all
+        // Its share by speed of all that is and will be on its way, and the fastest one when it has nothing to do.
+        let share = (left + flying + len) as f64 / all;
+        (out == 0 && rate >= fastest) || (out + len) as f64 / rate <= share
     }
 
     /// The transport took the first `bytes` bytes of what [`Link::next_send`] offered for `rail`.
