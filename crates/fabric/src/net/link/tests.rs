@@ -403,3 +403,40 @@ fn ordered_frames_go_by_the_rail_with_the_shortest_round_trip() {
     assert_eq!(p.write(0, 0, usize::MAX), 0);
     assert_eq!(p.write(0, 1, usize::MAX), HEADER_BYTES);
 }
+
+/// Half a header is in the transport of a rail that then falls silent; the frame goes by the other rail, is
+/// acknowledged and forgotten; the first rail returns, and the other half must follow.
+#[test]
+fn what_is_half_sent_outlives_its_place_in_the_log() {
+    let mut p = pair(2, true);
+    p.settle();
+    let silent = p.ends[0].lead().unwrap();
+    p.ends[0].push_put(1, 0, &[1; 500]).unwrap();
+    assert_eq!(p.write(0, silent, 10), 10);
+    for _ in 0..10 {
+        p.pass(10);
+        while let Some(event) = p.ends[0].next_event() {
+            let Event::Ask(rail) = event else {
+                panic!("{event:?}");
+            };
+            let report = TransportReport {
+                acknowledged: 500,
+                in_flight: rail == silent,
+            };
+            p.ends[0].on_report(rail, report, p.now);
+        }
+        let other = 1 - silent;
+        for end in 0..2 {
+            p.write(end, other, usize::MAX);
+            p.read(end, other);
+        }
+    }
+    assert_eq!(p.ends[0].rail_state(silent), RailState::Suspect);
+    assert_eq!((p.delivered[1].len(), p.ends[0].drained()), (1, true));
+    for i in 0..20 {
+        p.ends[0].push_put(2, 0, &vec![2; 300 + i]).unwrap();
+    }
+    p.settle();
+    assert_eq!(p.delivered[1].len(), 21);
+    assert_eq!(p.ends[1].counters().duplicates, 1);
+}
