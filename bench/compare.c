@@ -24,9 +24,10 @@ static const long sizes[] = {64 << 10, 1 << 20, LARGEST};
 static int rank, size;
 static char *out, *in;
 
-static void fail(const char *what, long at) {
+static _Noreturn void fail(const char *what, long at) {
     fprintf(stderr, "compare: rank %d: wrong data in %s at %ld\n", rank, what, at);
     MPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
 }
 
 static char pattern(long i, int seed) { return (char)(1 + (i + 37 * seed) % 251 % 127); }
@@ -129,6 +130,7 @@ static void result(const char *name, double value, const char *unit) {
 }
 
 static double checked_pingpong(long bytes, int trials, double target) {
+    if (bytes < 1 || bytes > LARGEST) fail("the size of a ping-pong", bytes);
     fill(out, bytes, rank);
     memset(in, 0, (size_t)bytes);
     double t = measure(pingpong, bytes, trials, target, 0) / 2;

@@ -120,8 +120,7 @@ def ways(args, peers, programs):
         base = next(lib for lib in compare.libraries(args, {"openmpi": peers["openmpi"]}, programs) if lib.key == "openmpi")
         launcher = prrte(os.path.join(peers["openmpi"], "bin", "mpiexec"))
         lean = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm,tcp", "OMPI_MCA_btl_tcp_if_include": "10.77.0.0/24"}
-        ucx = {"OMPI_MCA_pml": "ucx", "UCX_TLS": "tcp,self,sm"}
-        both = [("ob1 and tcp", [], lean), ("UCX tcp", [], ucx)]
+        both = [("default", [], {}), ("ob1 and tcp", [], lean)]
         found["openmpi"] = Way("openmpi", programs["openmpi"], base.env, launcher, both)
     if "impi-rt" in peers:
         base = next(lib for lib in compare.libraries(args, {"impi-rt": peers["impi-rt"]}, programs) if lib.key == "impi-rt")
