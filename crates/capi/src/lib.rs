@@ -15,3 +15,4 @@ mod lock;
 mod network;
 mod objects;
 mod process;
+mod settings;

@@ -69,9 +69,8 @@ fn is_plain(provider: &str) -> bool {
         .any(|part| matches!(part, "tcp" | "sockets" | "udp" | "net"))
 }
 
-fn open_ofi(wanted: Wanted, tunables: OfiTunables) -> Result<Option<ofi::Listening>, String> {
+fn open_ofi(wanted: Wanted, tunables: OfiTunables, encrypt: bool) -> Result<Option<ofi::Listening>, String> {
     // libfabric has no encryption to offer.
-    let encrypt = std::env::var("FARPOST_ENCRYPT").is_ok_and(|v| !matches!(v.trim(), "" | "0"));
     if encrypt && wanted == Wanted::Ofi {
         return Err(format!(
             "{FABRIC}=ofi and FARPOST_ENCRYPT=1: libfabric does not encrypt; use {FABRIC}=tcp"
@@ -98,7 +97,7 @@ pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Optio
     }
     let ofi = match wanted {
         Wanted::Tcp => None,
-        _ => open_ofi(wanted, settings.ofi)?,
+        _ => open_ofi(wanted, settings.ofi, settings.tcp.trust.encrypt != 0)?,
     };
     let opened = match ofi {
         Some(listening) => Opened::Ofi(listening),

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use farpost_fabric::Fabric;
 use farpost_fabric::routed::Routed;
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes};
+use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
 use farpost_job::{Job, RankState};
 use farpost_mpi::attr::{CommAttributes, CommKey};
-use farpost_mpi::world::WorldConfig;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
 use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
-use crate::network::{self, NetSettings};
+use crate::network;
+use crate::settings::Settings;
 
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,48 +54,6 @@ impl Life {
     }
 }
 
-/// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers'.
-const OTHER_VARIABLES: &[&str] = &["FARPOST_CC", "FARPOST_CXX", "FARPOST_LIBRARY"];
-
-/// All tunables, from the environment.
-struct Settings {
-    shm: ShmTunables,
-    net: NetSettings,
-    world: WorldConfig,
-}
-
-fn settings() -> std::result::Result<Settings, String> {
-    let mut shm = ShmTunables::default();
-    let mut net = NetSettings::default();
-    let mut world = WorldConfig::default();
-    // Used where they are read, while joining the job; known here so that they are not taken for mistakes.
-    let mut job = farpost_job::JobTunables::default();
-    for (name, value) in std::env::vars_os() {
-        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
-            continue;
-        };
-        if !name.starts_with("FARPOST_")
-            || farpost_job::VARIABLES.contains(&name)
-            || OTHER_VARIABLES.contains(&name)
-            || network::TEXT_VARIABLES.contains(&name)
-        {
-            continue;
-        }
-        let known = shm.set(name, value).map_err(|e| e.to_string())?
-            || net.set(name, value)?
-            || job.set(name, value).map_err(|e| e.to_string())?
-            || world.rsm.set(name, value).map_err(|e| e.to_string())?
-            || world.engine.set(name, value).map_err(|e| e.to_string())?
-            || world.tuning.set(name, value).map_err(|e| e.to_string())?;
-        if !known {
-            return Err(format!(
-                "{name}: no such setting; `farpost info --tunables` lists them"
-            ));
-        }
-    }
-    Ok(Settings { shm, net, world })
-}
-
 fn failed(what: &str, why: impl std::fmt::Display) -> Error {
     Error::new(ErrorClass::ERR_OTHER, format!("{what}: {why}"))
 }
@@ -117,9 +75,9 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
             ));
         }
     }
-    let settings = settings().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
+    let settings = Settings::find().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
     let mut opening =
-        Job::begin(&|name: &str| std::env::var(name).ok()).map_err(|e| failed("joining the job", e))?;
+        Job::begin(&|name: &str| settings.variable(name)).map_err(|e| failed("joining the job", e))?;
     let opened = network::open(&mut opening, settings.net).map_err(|e| failed("opening the network", e))?;
     let job = Rc::new(opening.finish().map_err(|e| failed("joining the job", e))?);
     let far = match opened {

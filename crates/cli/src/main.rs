@@ -10,6 +10,8 @@ mod reach;
 mod run;
 mod say;
 mod top;
+mod tune;
+mod tune_choose;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -46,6 +48,8 @@ enum Command {
         #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "A,B,...")]
         hosts: Option<String>,
     },
+    /// Measure the switch points on this machine, and write what is best here as a file of settings
+    Tune(tune::Options),
     /// What the ranks of running jobs send and receive
     Top(top::Options),
     /// Print a completion script for a shell
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Doctor { hosts: None } => doctor::run(),
         Command::Doctor { hosts: Some(hosts) } => reach::run(&hosts),
+        Command::Tune(options) => tune::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -17,6 +17,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod file;
+
 /// One declared tunable: what a person needs to know to change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunable {

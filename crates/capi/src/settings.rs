@@ -1,0 +1,195 @@
+//! All settings: defaults, over them a file, over that the environment.
+//!
+//! The file is `FARPOST_CONFIG`'s, or `etc/farpost.conf` of the installation: found from where this library lies, so
+//! that an installation may be moved. `farpost tune` writes such files.
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use farpost_fabric::shm::ShmTunables;
+use farpost_job::JobTunables;
+use farpost_mpi::world::WorldConfig;
+use farpost_tunables::file;
+
+use crate::network::{self, NetSettings};
+
+/// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers', and [`CONFIG`].
+const OTHER_VARIABLES: &[&str] = &["FARPOST_CC", "FARPOST_CXX", "FARPOST_LIBRARY", CONFIG];
+/// Names the file. Empty: no file.
+const CONFIG: &str = "FARPOST_CONFIG";
+/// The file of an installation, from the directory that the library's is in.
+const INSTALLED: &str = "etc/farpost.conf";
+/// A larger file is something else.
+const LARGEST: u64 = 1 << 20;
+
+/// What is set.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) shm: ShmTunables,
+    pub(crate) net: NetSettings,
+    pub(crate) world: WorldConfig,
+    /// Of joining the job, as the file has them.
+    job: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// Read the file, if there is one, and the environment.
+    pub(crate) fn find() -> Result<Self, String> {
+        let mut settings = Self::default();
+        if let Some((file, text)) = read_file()? {
+            settings
+                .take_file(&text)
+                .map_err(|why| format!("{}, {why}", file.display()))?;
+        }
+        for (name, value) in std::env::vars_os() {
+            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
+                continue;
+            };
+            if !name.starts_with("FARPOST_") || is_other(name) {
+                continue;
+            }
+            settings.set(name, value)?;
+        }
+        Ok(settings)
+    }
+
+    /// A variable of the environment, or what the file has in its place.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let file = || self.job.iter().find(|(known, _)| known == name);
+        std::env::var(name)
+            .ok()
+            .or_else(|| file().map(|(_, value)| value.clone()))
+    }
+
+    fn take_file(&mut self, text: &str) -> Result<(), String> {
+        for setting in file::settings(text).map_err(|e| e.to_string())? {
+            let file::Setting { line, name, value } = setting;
+            if is_other(name) {
+                return Err(format!("line {line}: {name} is taken from the environment only"));
+            }
+            self.set(name, value)
+                .map_err(|why| format!("line {line}: {why}"))?;
+            if JobTunables::TABLE.iter().any(|tunable| tunable.name == name) {
+                self.job.push((name.into(), value.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let world = &mut self.world;
+        // Those of joining the job are used where they are read; known here so that they are not taken for mistakes.
+        let known = self.shm.set(name, value).map_err(|e| e.to_string())?
+            || self.net.set(name, value)?
+            || JobTunables::default()
+                .set(name, value)
+                .map_err(|e| e.to_string())?
+            || world.rsm.set(name, value).map_err(|e| e.to_string())?
+            || world.engine.set(name, value).map_err(|e| e.to_string())?
+            || world.tuning.set(name, value).map_err(|e| e.to_string())?;
+        if known {
+            return Ok(());
+        }
+        Err(format!(
+            "{name}: no such setting; `farpost info --tunables` lists them"
+        ))
+    }
+}
+
+/// Whether `name` is known and nothing that is set here.
+fn is_other(name: &str) -> bool {
+    farpost_job::VARIABLES.contains(&name)
+        || OTHER_VARIABLES.contains(&name)
+        || network::TEXT_VARIABLES.contains(&name)
+}
+
+/// The file, and what is in it.
+fn read_file() -> Result<Option<(PathBuf, String)>, String> {
+    let (file, named) = match std::env::var_os(CONFIG) {
+        Some(name) if name.is_empty() => return Ok(None),
+        Some(name) => (PathBuf::from(name), true),
+        None => match installed() {
+            Some(file) => (file, false),
+            None => return Ok(None),
+        },
+    };
+    let by = if named { "FARPOST_CONFIG=" } else { "" };
+    let size = match std::fs::metadata(&file) {
+        Ok(found) => found.len(),
+        Err(e) if !named && e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(format!("reading the settings in {by}{}: {e}", file.display())),
+    };
+    if size > LARGEST {
+        let file = file.display();
+        return Err(format!(
+            "reading the settings in {by}{file}: {size} bytes are too many for settings"
+        ));
+    }
+    let text = std::fs::read_to_string(&file);
+    let text = text.map_err(|e| format!("reading the settings in {by}{}: {e}", file.display()))?;
+    Ok(Some((file, text)))
+}
+
+/// Where the installation that this library belongs to would have its file.
+fn installed() -> Option<PathBuf> {
+    let library = this_library()?.canonicalize().ok()?;
+    Some(library.parent()?.parent()?.join(INSTALLED))
+}
+
+/// The file that this code was loaded from.
+fn this_library() -> Option<PathBuf> {
+    // SAFETY: a structure of pointers, for which zero is a value.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let inside = this_library as *const () as *const libc::c_void;
+    // SAFETY: any address may be asked about; `found` is there to be written.
+    if unsafe { libc::dladdr(inside, &raw mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr's string, which stays while the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    Some(Path::new(OsStr::from_bytes(name.to_bytes())).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_sets_what_the_environment_can() {
+        let mut settings = Settings::default();
+        settings
+            .take_file("# tuned\nFARPOST_EAGER_MAX=8k\nFARPOST_TCP_DIRECT=4096\nFARPOST_START_TIMEOUT=7\n")
+            .unwrap();
+        assert_eq!(settings.world.engine.eager_max, 8 << 10);
+        assert_eq!(settings.variable("FARPOST_START_TIMEOUT").as_deref(), Some("7"));
+        assert_eq!(settings.variable("FARPOST_NO_SUCH_THING"), None);
+        settings.set("FARPOST_EAGER_MAX", "1k").unwrap();
+        assert_eq!(settings.world.engine.eager_max, 1 << 10, "what comes later wins");
+    }
+
+    #[test]
+    fn mistakes_in_a_file_name_line_and_setting() {
+        for (text, words) in [
+            (
+                "\nFARPOST_EAGER_MX=8k",
+                ["line 2", "FARPOST_EAGER_MX: no such setting"],
+            ),
+            ("FARPOST_EAGER_MAX=many", ["line 1", "FARPOST_EAGER_MAX=many"]),
+            ("FARPOST_YIELDS=1g", ["line 1", "0 to 1000000"]),
+            ("FARPOST_START_TIMEOUT=0", ["line 1", "1 to 86400"]),
+            ("#\n#\nFARPOST_RANK=1", ["line 3", "environment only"]),
+            ("FARPOST_CONFIG=other", ["line 1", "environment only"]),
+            ("PATH=/bin", ["line 1", "PATH: no such setting"]),
+            ("FARPOST_YIELDS", ["line 1", "NAME=value"]),
+        ] {
+            let error = Settings::default().take_file(text).unwrap_err();
+            assert!(words.iter().all(|word| error.contains(word)), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_library_knows_where_it_lies() {
+        assert!(this_library().unwrap().exists());
+    }
+}
