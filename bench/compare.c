@@ -6,6 +6,7 @@
  *   compare stream S  2 ranks: messages of 4 MiB one way for S seconds; bandwidth and the longest pause
  *   compare empty     MPI_Init and MPI_Finalize
  *   compare idle      a rank that sleeps after MPI_Init tells its resident memory
+ *   compare memory    messages around a ring; then every rank's memory, resident and its share of it (Pss)
  *   compare version   what the library says it is
  *
  * Rank 0 prints one line a result: `result NAME VALUE UNIT`. Every message and every sum is checked, outside the
@@ -230,6 +231,43 @@ static void idle(void) {
     result("resident", (double)kib / 1024, "MiB");
 }
 
+/* Kilobytes of this process: resident, and with shared pages divided among those who have them. */
+static void footprint(long *resident, long *share) {
+    char line[256];
+    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
+    *resident = *share = 0;
+    while (rollup && fgets(line, sizeof line, rollup)) {
+        sscanf(line, "Rss: %ld", resident);
+        sscanf(line, "Pss: %ld", share);
+    }
+    if (rollup) fclose(rollup);
+}
+
+static void memory(void) {
+    enum { ROUNDS = 20, WORDS = 2048 };
+    static long out_words[WORDS], in_words[WORDS], all[2 * 4096];
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = round % 2 ? WORDS : 1; /* short messages and long ones */
+        for (int i = 0; i < count; i++) out_words[i] = rank * 1000L + round + i;
+        MPI_Sendrecv(out_words, count, MPI_LONG, next, 5, in_words, count, MPI_LONG, before, 5, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        for (int i = 0; i < count; i++)
+            if (in_words[i] != before * 1000L + round + i) fail("a ring", i);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    long mine[2];
+    footprint(&mine[0], &mine[1]);
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody has left, or asks for more, while others look */
+    if (size > 4096) {
+        fprintf(stderr, "compare: memory is for 4096 ranks at most\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Gather(mine, 2, MPI_LONG, all, 2, MPI_LONG, 0, MPI_COMM_WORLD);
+    for (int i = 0; rank == 0 && i < size; i++) printf("memory %d %ld %ld\n", i, all[2 * i], all[2 * i + 1]);
+    fflush(stdout);
+}
+
 static void version(void) {
     static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1];
     int length = 0;
@@ -264,10 +302,12 @@ int main(int argc, char **argv) {
         crowd();
     else if (strcmp(mode, "idle") == 0)
         idle();
+    else if (strcmp(mode, "memory") == 0)
+        memory();
     else if (strcmp(mode, "version") == 0)
         version();
     else if (strcmp(mode, "empty") != 0 && rank == 0) {
-        fprintf(stderr, "compare: usage: compare pair (2 ranks) | far (2 ranks) | stream SECONDS (2 ranks) | crowd | empty | idle | version\n");
+        fprintf(stderr, "compare: usage: compare pair (2 ranks) | far (2 ranks) | stream SECONDS (2 ranks) | crowd | empty | idle | memory | version\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     free(out);

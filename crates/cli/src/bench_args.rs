@@ -15,7 +15,7 @@ pub enum Bench {
     Collectives(Collectives),
     /// Wall time of starting and ending a job, and memory of an idle rank
     Startup(Startup),
-    /// Draw the JSON results of several ping-pong, NetPIPE or rate runs into one plot
+    /// Draw the JSON results of several ping-pong, NetPIPE, rate or memory runs into one plot
     Plot(Plot),
 }
 

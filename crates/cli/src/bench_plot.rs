@@ -33,12 +33,13 @@ pub fn plot(o: &Plot) -> Result<()> {
         )));
     }
     let (title, axes): (&str, &[Axis]) = match first.as_str() {
+        "memory" => return write(o, &memory(&names(&o.results, &results), &results)),
         "pingpong" => ("Ping-pong between two ranks, one way", &PING_PONG),
         "netpipe" => ("NetPIPE ping-pong between two ranks, one way", &PING_PONG),
         "rate" => ("Message rate", &RATE),
         other => {
             return Err(BenchError::Usage(format!(
-                "{other}: only pingpong, netpipe and rate can be drawn together"
+                "{other}: only pingpong, netpipe, rate and memory can be drawn together"
             )));
         }
     };
@@ -58,11 +59,54 @@ pub fn plot(o: &Plot) -> Result<()> {
         x_is_bytes: true,
         panels: panels.collect(),
     };
+    write(o, &chart)
+}
+
+fn write(o: &Plot, chart: &Chart) -> Result<()> {
     for file in &o.out {
-        chart::write(&chart, file)?;
+        chart::write(chart, file)?;
         eprintln!("wrote {}", file.display());
     }
     Ok(())
+}
+
+/// Member of a point of scripts/measure-memory.py, and title of its axis.
+const MEMORY: [(&str, &str); 3] = [
+    ("resident_kib", "resident memory of a rank (KiB)"),
+    ("share_kib", "its own share of it (KiB)"),
+    ("start_ms", "start and end of an empty job (ms)"),
+];
+
+/// What a rank takes by ranks of its job: medians, from the least to the largest.
+fn memory(names: &[String], results: &[Value]) -> Chart {
+    let panels = MEMORY.iter().map(|(member, label)| Panel {
+        y_label: (*label).into(),
+        series: (results.iter().zip(names))
+            .map(|(result, name)| {
+                let points = result["points"].as_array().into_iter().flatten();
+                let dot = |p: &Value| {
+                    let of = |what: &str| p[member][what].as_f64().filter(|x| *x > 0.0);
+                    Some(Dot {
+                        x: p["ranks"].as_f64()?,
+                        y: of("median")?,
+                        low: of("min")?,
+                        high: of("max")?,
+                    })
+                };
+                Series {
+                    name: name.clone(),
+                    points: points.filter_map(dot).collect(),
+                }
+            })
+            .collect(),
+    });
+    Chart {
+        title: "A rank's memory as its job grows".into(),
+        subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
+        x_label: "ranks of the job".into(),
+        x_is_bytes: false,
+        panels: panels.collect(),
+    }
 }
 
 fn read(file: &Path) -> Result<Value> {

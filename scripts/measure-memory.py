@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""How the memory of a rank and the time to start grow with the job: ring traffic on up to 16 emulated hosts.
+
+    scripts/measure-memory.py [--farpost TREE] [--most RANKS] [--hosts N] [--out DIR] [--update-docs]
+
+Runs `bench/compare.c` (mode memory) with 2, 4, 8, ... ranks under MPICH's mpiexec.hydra, spread over hosts that are network
+namespaces of this machine (tests/net/hosts.py), and writes memory.json, memory.svg and memory.png. Needs root or user
+namespaces.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(ROOT, "tests", "net"), os.path.join(ROOT, "scripts")]
+
+import compare  # noqa: E402
+import hosts as emulated  # noqa: E402
+
+TIMEOUT = 240
+
+
+def layout(ranks, most_hosts):
+    """Ranks on each of the hosts used: as even as can be."""
+    used = min(ranks, most_hosts)
+    return [ranks // used + (i < ranks % used) for i in range(used)]
+
+
+def command(launcher, hosts, each, argv):
+    places = ",".join(f"{name}:{n}" for name, n in zip(hosts.names, each))
+    agent = ["-launcher", "ssh", "-launcher-exec", hosts.rsh]
+    return [launcher, *agent, "-hosts", places, "-n", str(sum(each)), *argv]
+
+
+def run(hosts, launcher, each, argv, env):
+    started = time.monotonic()
+    result = hosts.run(hosts.names[0], command(launcher, hosts, each, argv), timeout=TIMEOUT, env=env)
+    took = time.monotonic() - started
+    if result.code != 0:
+        lines = [line for line in (result.err + result.out).splitlines() if line.strip()]
+        raise RuntimeError(f"{sum(each)} ranks: exit code {result.code}: {lines[0] if lines else 'no message'}")
+    return result.out, took
+
+
+def measure(hosts, launcher, program, ranks, most_hosts, env):
+    each = layout(ranks, most_hosts)
+    starts = sorted(run(hosts, launcher, each, [program, "empty"], env)[1] for _ in range(3))
+    out, _ = run(hosts, launcher, each, [program, "memory"], env)
+    found = [tuple(map(int, m.groups())) for m in re.finditer(r"^memory (\d+) (\d+) (\d+)$", out, re.M)]
+    if sorted(rank for rank, _, _ in found) != list(range(ranks)):
+        raise RuntimeError(f"{ranks} ranks: {len(found)} of them told their memory")
+
+    def spread(values):
+        return {"min": min(values), "median": statistics.median(values), "max": max(values)}
+
+    return {
+        "ranks": ranks,
+        "hosts": len(each),
+        "resident_kib": spread([resident for _, resident, _ in found]),
+        "share_kib": spread([share for _, _, share in found]),
+        "start_ms": {"min": starts[0] * 1e3, "median": starts[1] * 1e3, "max": starts[2] * 1e3},
+    }
+
+
+def table(points):
+    head = ["ranks", "hosts", "resident (KiB), median", "largest", "own share (KiB), median", "largest", "start (ms)"]
+    lines = [head, ["---:"] * len(head)]
+    for p in points:
+        cells = [p["ranks"], p["hosts"]]
+        for what in ("resident_kib", "share_kib"):
+            cells += [f"{p[what]['median']:.0f}", f"{p[what]['max']:.0f}"]
+        lines.append([*map(str, cells), f"{p['start_ms']['median']:.0f}"])
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
+def growth(points):
+    """Bytes that the median rank's own share grows by with each rank of the job: between the two ends that have all hosts."""
+    full = [p for p in points if p["hosts"] == max(q["hosts"] for q in points)]
+    if len(full) < 2:
+        return None
+    first, last = full[0], full[-1]
+    return (last["resident_kib"]["median"] - first["resident_kib"]["median"]) * 1024 / (last["ranks"] - first["ranks"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--farpost", default=os.path.join(ROOT, "build", "install"), help="Farpost's install tree")
+    parser.add_argument("--library", help="directory of libmpi_abi.so.1, if not the tree's")
+    parser.add_argument("--program", help="the compiled bench/compare.c, if not to be compiled")
+    parser.add_argument("--most", type=int, default=256, help="most ranks (default 256)")
+    parser.add_argument("--hosts", type=int, default=16, help="most hosts (default 16)")
+    parser.add_argument("--out", default=os.path.join(ROOT, "build", "memory"), help="directory for results")
+    parser.add_argument("--update-docs", action="store_true", help="write the table into docs/performance.md")
+    args = parser.parse_args()
+    why = emulated.skipped_because()
+    if why:
+        sys.exit(f"measure-memory: no hosts can be emulated here: {why}")
+    args.farpost, args.out = os.path.abspath(args.farpost), os.path.abspath(args.out)
+    os.makedirs(args.out, exist_ok=True)
+    launcher = os.path.join(compare.fetch_peers(["mpich"])["mpich"], "bin", "mpiexec.hydra")
+    library = os.path.abspath(args.library or os.path.join(args.farpost, "lib"))
+    program = os.path.abspath(args.program) if args.program else compare.build(args, {})["abi"]
+    env = {"LD_LIBRARY_PATH": library}
+    counts = [2**i for i in range(1, 20) if 2**i <= args.most]
+    points = []
+    share = [args.farpost, args.out, library, os.path.dirname(program), os.path.dirname(os.path.dirname(launcher))]
+    with emulated.Hosts(min(args.hosts, max(counts)), share=share) as hosts:
+        for ranks in counts:
+            points.append(measure(hosts, launcher, program, ranks, args.hosts, env))
+            print(f"{ranks} ranks on {points[-1]['hosts']} hosts: {points[-1]['resident_kib']['median']:.0f} KiB", file=sys.stderr)
+    lines = table(points)
+    day = datetime.date.today().isoformat()
+    note = f"Measured by `scripts/measure-memory.py` on {day}: {compare.host()}."
+    per_rank = growth(points)
+    if per_rank is not None:
+        note += f" With all hosts in use the median rank's resident memory grows by {per_rank:.0f} bytes a rank of the job."
+    print("\n".join(lines), note, sep="\n\n")
+    results = os.path.join(args.out, "memory.json")
+    with open(results, "w", encoding="utf-8") as f:
+        json.dump({"benchmark": "memory", "library": "Farpost", "host": compare.host(), "points": points}, f, indent=1)
+    print(f"wrote {results}")
+    for ending in ("svg", "png"):
+        plot = os.path.join(args.out, f"memory.{ending}")
+        subprocess.run([os.path.join(args.farpost, "bin", "farpost"), "bench", "plot", results, "--out", plot], check=True)
+    if args.update_docs:
+        update_page(lines, note)
+
+
+def update_page(lines, note):
+    path = os.path.join(ROOT, "docs", "performance.md")
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    begin, end = "<!-- memory:begin -->", "<!-- memory:end -->"
+    before, rest = text.split(begin, 1)
+    after = rest.split(end, 1)[1]
+    body = "\n".join([*lines, "", note])
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"{before}{begin}\n{body}\n{end}{after}")
+    print(f"updated {path}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (OSError, RuntimeError, subprocess.CalledProcessError, emulated.Failed) as e:
+        sys.exit(f"measure-memory: {e}")
