@@ -85,9 +85,10 @@ fn raw(me: u32, mine: IpAddr, theirs: IpAddr, sizes: &[usize]) {
     socket.set_nodelay(true).unwrap();
     socket.set_nonblocking(true).unwrap();
     let mut times = Vec::new();
-    for bytes in [8, 64] {
+    for bytes in [8, 64, 64 << 10, 1 << 20] {
         let mut message = vec![1; bytes];
-        for _ in 0..ROUNDS {
+        let rounds = if bytes > 64 { 2000 } else { ROUNDS };
+        for _ in 0..rounds {
             let started = Instant::now();
             if me == 0 {
                 push(&mut socket, &message);
@@ -237,6 +238,55 @@ fn fabric(me: u32, mine: IpAddr, directory: PathBuf, sizes: &[usize]) {
         if me == 0 {
             println!(
                 "eager {size:8} bytes {:8.2} us",
+                median(std::mem::take(&mut times)) * 1e6
+            );
+        }
+    }
+    // Rendezvous: a line offers, the other gets, there and back.
+    for size in [64 << 10, 1 << 20] {
+        let mut memory = vec![me as u8; size];
+        let address = memory.as_mut_ptr().expose_provenance();
+        // SAFETY: alive until withdrawn.
+        let own = unsafe { end.tcp.expose(peer, address, size, false) }.expect("expose");
+        let get = |tcp: &Tcp, key| {
+            let descriptor = Descriptor {
+                peer,
+                direction: Direction::Get,
+                local: address,
+                remote: 0,
+                key,
+                len: size,
+            };
+            // SAFETY: the memory outlives the transfer, and what is in it does not matter.
+            if let Completion::Pending(ticket) = unsafe { tcp.submit(&descriptor) }.expect("submit") {
+                while !tcp.poll_transfer(ticket).expect("transfer") {}
+            }
+        };
+        for _ in 0..2000 {
+            let started = Instant::now();
+            if me == 0 {
+                end.send(own);
+                let key = end.receive();
+                get(&end.tcp, key);
+            } else {
+                let key = end.receive();
+                get(&end.tcp, key);
+                end.turn -= 1;
+                end.send(own);
+                end.turn += 1;
+            }
+            times.push(started.elapsed().as_secs_f64() / 2.0);
+        }
+        if me == 0 {
+            end.send(0);
+            end.turn += 1;
+        } else {
+            end.receive();
+        }
+        end.tcp.withdraw(own);
+        if me == 0 {
+            println!(
+                "rdv   {size:8} bytes {:8.2} us",
                 median(std::mem::take(&mut times)) * 1e6
             );
         }
