@@ -267,8 +267,11 @@ impl PacketQueue for Tcp {
     fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
         let next = {
             let state = &mut *self.core.state.borrow_mut();
-            // High before low, so look at all that came first.
-            state.turn(0);
+            // Who polls for packets has often made progress just before.
+            if state.turns == state.polled_at {
+                state.turn(0);
+            }
+            state.polled_at = state.turns;
             let next = state.packets.next(self.me);
             if let Some((from, priority, .., Some(credit))) = &next {
                 state.control(*from, Code::Credit, *priority as u32, &[*credit]);

@@ -8,6 +8,7 @@ use super::other::Other;
 use super::state::State;
 use super::{Core, Tcp};
 use crate::net::NetFabric;
+use crate::net::link::OFFSET_LIMIT;
 use crate::shm::Mapping;
 use crate::{
     Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
@@ -188,7 +189,7 @@ impl Table {
             3 => Permission::ReadWrite,
             other => return Err(("a segment's access", u64::from(other))),
         };
-        if told.len >= crate::net::link::OFFSET_LIMIT {
+        if told.len >= OFFSET_LIMIT {
             return Err(("a segment's size", told.len));
         }
         let theirs = Theirs {
@@ -240,6 +241,18 @@ impl State {
             Access::Only(list) => list.iter().try_for_each(|(peer, _)| self.check_peer(*peer)),
             Access::Everyone(_) => Ok(()),
         }
+    }
+
+    /// Frames have room for offsets up to a limit.
+    fn check_size(&self, len: usize) -> Result<(), FabricError> {
+        if len as u64 >= OFFSET_LIMIT && len != usize::MAX {
+            return Err(FabricError::Unsupported {
+                peer: self.me,
+                what: "a segment of so many bytes",
+                why: format!("{len} bytes are wanted, and less than {OFFSET_LIMIT} are possible"),
+            });
+        }
+        Ok(())
     }
 
     /// A new segment: those who are connected are told.
@@ -416,6 +429,7 @@ impl RemoteMemory for Tcp {
         state.check_export(id, &access)?;
         // Rounding up past the end of the address space leaves a size that the system refuses.
         let len = len.max(1).checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+        state.check_size(len)?;
         let memory = Mapping::private(len, (state.me, id))?;
         if len as u64 >= state.settings.tcp.huge_from {
             memory.prefer_huge_pages();
@@ -545,6 +559,7 @@ impl NetFabric for Tcp {
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
+        state.check_size(LocalMemory::len(memory))?;
         let memory = memory.clone();
         state.publish(Mine { id, memory, access });
         Ok(())
