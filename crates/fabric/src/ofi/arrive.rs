@@ -4,6 +4,7 @@
 
 use super::core::Inner;
 use super::link::Link;
+use super::memory::Entry;
 use super::wire::{self, Parsed, Small, control};
 use crate::{FabricError, Fault, Peer};
 use std::rc::Rc;
@@ -75,6 +76,15 @@ impl Inner {
                     self.blame(&entry.link, error);
                 }
             }
+            Parsed::Gather { handle, records } => {
+                let entries = self.segments.entries();
+                let Some(entry) = entries.get(handle as usize) else {
+                    return self.stranger();
+                };
+                if self.admit(&entry.link, token) {
+                    self.gathered(&entry.link, &entries, records);
+                }
+            }
             Parsed::Control {
                 sender,
                 what,
@@ -89,6 +99,30 @@ impl Inner {
                     self.control(&link, what, argument, rest);
                 }
             }
+        }
+    }
+
+    /// Apply what the peer gathered, in order.
+    fn gathered(&self, link: &Rc<Link>, entries: &[Entry], mut records: wire::Records<'_>) {
+        while let Some(record) = records.next() {
+            let handle = match record {
+                Parsed::Line { handle, .. } | Parsed::Put { handle, .. } => handle,
+                Parsed::Gather { .. } | Parsed::Control { .. } => return,
+            };
+            let Some(entry) = entries.get(handle as usize).filter(|e| Rc::ptr_eq(&e.link, link)) else {
+                return self.blame(link, ("the handle of a segment", handle.into()));
+            };
+            let applied = match record {
+                Parsed::Line { number, line, .. } => entry.put_line(number, &line),
+                Parsed::Put { offset, bytes, .. } => entry.put(offset, bytes),
+                Parsed::Gather { .. } | Parsed::Control { .. } => Ok(()),
+            };
+            if let Err(error) = applied {
+                self.blame(link, error);
+            }
+        }
+        if !records.is_empty() {
+            self.blame(link, ("the end of a message", 0));
         }
     }
 

@@ -55,6 +55,10 @@ pub struct Inner {
     blocked: Waiters,
     /// Links that have ever been sent anything, for looking after them.
     pub met: Waiters,
+    /// Puts not sent yet, of one peer at a time: they go out with a line, with the next other message, or with
+    /// progress.
+    pub gathering: RefCell<Option<(Rc<Link>, NonNull<Operation>)>>,
+    pub gathers: Cell<bool>,
     inject_max: usize,
     small: Pool,
     large: Pool,
@@ -116,7 +120,7 @@ impl Listening {
             completions,
             tunables.register != 0,
         )?);
-        let message = tunables.message as usize + wire::PUT_HEADER;
+        let message = tunables.message as usize + wire::GATHER_ROOM;
         let message = message.min(endpoint.ep_attr().max_msg_size).next_multiple_of(64);
         let card = Card {
             provider: endpoint.provider(),
@@ -177,6 +181,8 @@ impl Listening {
             links: (0..config.size).map(|_| OnceCell::new()).collect(),
             blocked: RefCell::default(),
             met: RefCell::default(),
+            gathering: RefCell::new(None),
+            gathers: Cell::new(false),
             inject_max: endpoint.tx_attr().inject_size,
             small: Pool::new(&endpoint, SMALL, 64),
             large: Pool::new(&endpoint, message, 16),
@@ -258,7 +264,7 @@ impl Inner {
     #[inline]
     pub fn send(&self, link: &Rc<Link>, message: &Small) {
         let bytes = message.bytes();
-        if link.direct.get() && bytes.len() <= self.inject_max {
+        if link.direct.get() && bytes.len() <= self.inject_max && !self.gathers.get() {
             match self.endpoint.inject(bytes, link.fast_address.get()) {
                 Offered::Taken => return,
                 Offered::Again => {}
@@ -270,6 +276,9 @@ impl Inner {
 
     /// Send a message given in parts.
     pub fn send_parts(&self, link: &Rc<Link>, parts: &[&[u8]]) {
+        if self.gathers.get() {
+            self.send_gathered();
+        }
         if link.is_dead() {
             return;
         }
@@ -279,8 +288,14 @@ impl Inner {
         // SAFETY: operations live as long as their pool; this one is ours.
         let it = unsafe { operation.as_ref() };
         it.fill(parts);
+        self.hand_over(link, operation);
+    }
+
+    /// Give a filled operation to the provider, or keep it until it is taken.
+    fn hand_over(&self, link: &Rc<Link>, operation: NonNull<Operation>) {
         if link.direct.get() {
-            match self.offer(link, it, link.fast_address.get()) {
+            // SAFETY: operations live as long as their pool.
+            match self.offer(link, unsafe { operation.as_ref() }, link.fast_address.get()) {
                 Offered::Taken => return,
                 Offered::Again => {}
                 Offered::Failed(code) => {
@@ -290,6 +305,58 @@ impl Inner {
             }
         }
         self.enqueue(link, operation);
+    }
+
+    /// Keep a put until more comes, after what is kept already. `record` is its header. The peer's address is known.
+    pub fn gather(&self, link: &Rc<Link>, handle: u32, record: &[u8], bytes: &[u8]) {
+        for _ in 0..2 {
+            let kept = self.gathering.borrow();
+            if let Some((to, operation)) = &*kept
+                && Rc::ptr_eq(to, link)
+            {
+                // SAFETY: operations live as long as their pool.
+                if unsafe { operation.as_ref() }.append([record, bytes], link.message.get()) {
+                    return;
+                }
+            }
+            drop(kept);
+            self.send_gathered();
+            let operation = self.large.take(Kind::Send, link.peer);
+            // SAFETY: as above.
+            let it = unsafe { operation.as_ref() };
+            it.fill(&[Small::gather(link.token(), handle).bytes()]);
+            *self.gathering.borrow_mut() = Some((Rc::clone(link), operation));
+            self.gathers.set(true);
+        }
+        unreachable!("a put that fits no message");
+    }
+
+    /// A line behind the puts kept for `link`, and all of it on its way. False: nothing is kept for it, or it does not
+    /// fit.
+    #[inline]
+    pub fn send_with_gathered(&self, link: &Rc<Link>, record: &[u8]) -> bool {
+        let kept = self.gathering.borrow();
+        let fits = matches!(&*kept, Some((to, operation)) if Rc::ptr_eq(to, link)
+            // SAFETY: as in `gather`.
+            && unsafe { operation.as_ref() }.append([record, &[]], link.message.get()));
+        drop(kept);
+        if fits {
+            self.send_gathered();
+        }
+        fits
+    }
+
+    /// Send what is kept.
+    pub fn send_gathered(&self) {
+        self.gathers.set(false);
+        let kept = self.gathering.borrow_mut().take();
+        if let Some((link, operation)) = kept {
+            if link.is_dead() {
+                self.give(operation);
+            } else {
+                self.hand_over(&link, operation);
+            }
+        }
     }
 
     #[inline]
@@ -462,6 +529,9 @@ impl Inner {
     /// Take completions, apply what arrived, send what waits. True: something happened.
     #[inline]
     pub fn progress(&self) -> bool {
+        if self.gathers.get() {
+            self.send_gathered();
+        }
         let mut entries = [const { MaybeUninit::uninit() }; BATCH];
         match self.endpoint.completions(&mut entries) {
             Completions::Some(count) => {

@@ -277,11 +277,12 @@ impl Remote for Imported {
         if self.inner.resolve(&self.link).is_none() {
             return self.inner.check_alive(&self.link);
         }
-        let most = (self.link.message.get() - wire::PUT_HEADER) & !7;
+        let most = (self.link.message.get() - wire::GATHER_ROOM) & !7;
         let mut at = offset;
         for part in from.chunks(most) {
-            let header = Small::put(self.link.token(), self.handle, at);
-            self.inner.send_parts(&self.link, &[header.bytes(), part]);
+            let record = Small::record(self.handle, at, part.len());
+            self.inner
+                .gather(&self.link, self.handle, record.as_record(), part);
             at += part.len();
         }
         Ok(())
@@ -310,6 +311,12 @@ impl Remote for Imported {
         }
         let number = offset / LINE_BYTES;
         if number < wire::LINES {
+            if self.inner.gathers.get() {
+                let record = Small::line(0, self.handle, number as u32, line);
+                if self.inner.send_with_gathered(&self.link, record.as_record()) {
+                    return Ok(());
+                }
+            }
             let message = Small::line(self.link.token(), self.handle, number as u32, line);
             self.inner.send(&self.link, &message);
         } else {

@@ -82,6 +82,27 @@ impl Operation {
         self.len.set(at);
     }
 
+    /// Put `part` behind what is there, and zeroes up to a multiple of eight. False: it does not fit into `limit` bytes.
+    #[inline]
+    pub fn append(&self, parts: [&[u8]; 2], limit: usize) -> bool {
+        let at = self.len.get();
+        let len = parts[0].len() + parts[1].len();
+        let padded = len.next_multiple_of(8);
+        if at + padded > limit.min(self.capacity) {
+            return false;
+        }
+        let mut to = at;
+        for part in parts {
+            // SAFETY: in range of the buffer, checked above; otherwise as in `fill`.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), self.buffer.as_ptr().add(to), part.len()) };
+            to += part.len();
+        }
+        // SAFETY: as above.
+        unsafe { std::ptr::write_bytes(self.buffer.as_ptr().add(to), 0, padded - len) };
+        self.len.set(at + padded);
+        true
+    }
+
     /// What was received: the first `len` bytes.
     ///
     /// # Safety

@@ -136,6 +136,9 @@ impl Waiting {
 impl Inner {
     /// See to it that the descriptor wakes us. False: there is something to do now.
     pub fn arm(&self) -> bool {
+        if self.gathers.get() {
+            self.send_gathered();
+        }
         if self.endpoint.wait_descriptor().is_none() {
             self.waiting.set_timer(POLL);
             return true;

@@ -8,6 +8,8 @@
 //! LINE     the line's words; those left out are zero
 //! PUT      word 2: offset; then bytes
 //! CONTROL  words, and for some bytes after them
+//! GATHER   word 1: handle of the first record's segment; then records: lines as above from word 1 on, and puts with
+//!          their length in bits 32..60 of word 1, word 2, and bytes up to a multiple of eight
 //! ```
 //!
 //! All little-endian: Farpost does not mix byte orders in a job. A line is a message and not an RDMA write because a
@@ -29,7 +31,13 @@ pub mod kind {
     pub const LINE: u64 = 1;
     pub const PUT: u64 = 2;
     pub const CONTROL: u64 = 3;
+    pub const GATHER: u64 = 4;
 }
+
+/// Bytes that a gathered line with its record and the message's header may add to a put.
+pub const GATHER_ROOM: usize = 192;
+/// Bytes before a gathered put's.
+pub const RECORD_HEADER: usize = 16;
 
 /// What a control message says.
 pub mod control {
@@ -124,6 +132,30 @@ impl Small {
         Self { words, len: 3 }
     }
 
+    /// The header of gathered puts and lines, the first of which is about `handle`.
+    #[inline]
+    pub fn gather(token: u64, handle: u32) -> Self {
+        let mut words = [0; 10];
+        words[0] = token.to_le();
+        words[1] = (u64::from(handle) | kind::GATHER << 60).to_le();
+        Self { words, len: 2 }
+    }
+
+    /// The header of a gathered put, to be used without its first word.
+    #[inline]
+    pub fn record(handle: u32, offset: usize, len: usize) -> Self {
+        let mut words = [0; 10];
+        words[1] = (u64::from(handle) | (len as u64) << 32 | kind::PUT << 60).to_le();
+        words[2] = (offset as u64).to_le();
+        Self { words, len: 3 }
+    }
+
+    /// Its bytes but for the token: a record.
+    #[inline]
+    pub fn as_record(&self) -> &[u8] {
+        &self.bytes()[8..]
+    }
+
     /// One word more.
     #[inline]
     pub fn with(mut self, word: u64) -> Self {
@@ -153,12 +185,67 @@ pub enum Parsed<'a> {
         offset: u64,
         bytes: &'a [u8],
     },
+    Gather {
+        handle: u32,
+        records: Records<'a>,
+    },
     Control {
         sender: u32,
         what: u8,
         argument: u16,
         rest: &'a [u8],
     },
+}
+
+/// Lines and puts of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Records<'a>(&'a [u8]);
+
+impl<'a> Records<'a> {
+    /// The next one. None: there is none, or what follows is none of ours.
+    #[inline]
+    pub fn next(&mut self) -> Option<Parsed<'a>> {
+        let first = word(self.0, 0)?;
+        let handle = first as u32;
+        let (record, len) = match first >> 60 {
+            kind::LINE => {
+                let count = (first >> 56 & 15) as usize + 1;
+                let words = self.0.get(8..8 + 8 * count).filter(|_| count <= 8)?;
+                (line(first, words), 8 + 8 * count)
+            }
+            kind::PUT => {
+                let len = (first >> 32) as usize & ((1 << 28) - 1);
+                let record = Parsed::Put {
+                    handle,
+                    offset: word(self.0, 1)?,
+                    bytes: self.0.get(RECORD_HEADER..RECORD_HEADER + len)?,
+                };
+                (record, (RECORD_HEADER + len).next_multiple_of(8))
+            }
+            _ => return None,
+        };
+        self.0 = self.0.get(len..)?;
+        Some(record)
+    }
+
+    /// Whether all was read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The line with this first word and these bytes, of at most eight words.
+#[inline]
+fn line(first: u64, bytes: &[u8]) -> Parsed<'static> {
+    let mut line = [0; 8];
+    for (to, from) in line.iter_mut().zip(bytes.chunks_exact(8)) {
+        *to = u64::from_ne_bytes(from.try_into().expect("eight bytes"));
+    }
+    Parsed::Line {
+        handle: first as u32,
+        number: (first >> 32) as u32 & (LINES as u32 - 1),
+        line,
+    }
 }
 
 /// Word `index` of `bytes`, if it is there.
@@ -180,17 +267,12 @@ pub fn parse(bytes: &[u8]) -> Option<(u64, Parsed<'_>)> {
             if count > 8 || bytes.len() != HEADER + 8 * count {
                 return None;
             }
-            let mut line = [0; 8];
-            for (to, from) in line.iter_mut().zip(bytes[HEADER..].chunks_exact(8)) {
-                *to = u64::from_ne_bytes(from.try_into().expect("eight bytes"));
-            }
-            let number = (second >> 32) as u32 & (LINES as u32 - 1);
-            Parsed::Line {
-                handle: first_half,
-                number,
-                line,
-            }
+            line(second, &bytes[HEADER..])
         }
+        kind::GATHER => Parsed::Gather {
+            handle: first_half,
+            records: Records(&bytes[HEADER..]),
+        },
         kind::PUT => Parsed::Put {
             handle: first_half,
             offset: word(bytes, 2)?,
@@ -258,12 +340,64 @@ mod tests {
     }
 
     #[test]
+    fn gathered_records_come_back_and_end_where_they_end() {
+        let mut bytes = Small::gather(3, 8).bytes().to_vec();
+        for len in [0, 1, 8, 13] {
+            bytes.extend_from_slice(Small::record(8, 40, len).as_record());
+            bytes.extend((0..len as u8).map(|b| b + 1));
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+        bytes.extend_from_slice(Small::line(0, 8, 5, &[1, 2, 3, 0, 0, 0, 0, 0]).as_record());
+        let Some((
+            3,
+            Parsed::Gather {
+                handle: 8,
+                mut records,
+            },
+        )) = parse(&bytes)
+        else {
+            panic!("not gathered");
+        };
+        for len in [0, 1, 8, 13] {
+            let Some(Parsed::Put {
+                handle: 8,
+                offset: 40,
+                bytes,
+            }) = records.next()
+            else {
+                panic!("not a put");
+            };
+            assert!(bytes.iter().copied().eq((0..len as u8).map(|b| b + 1)));
+        }
+        let line = [1, 2, 3, 0, 0, 0, 0, 0];
+        assert_eq!(
+            records.next(),
+            Some(Parsed::Line {
+                handle: 8,
+                number: 5,
+                line
+            })
+        );
+        assert!(records.is_empty() && records.next().is_none());
+        // Cut anywhere, it ends early and never reads past its end.
+        for cut in HEADER..bytes.len() {
+            let Some((_, Parsed::Gather { mut records, .. })) = parse(&bytes[..cut]) else {
+                continue;
+            };
+            while records.next().is_some() {}
+            assert!(cut == HEADER || !records.is_empty() || cut % 8 == 0);
+        }
+    }
+
+    #[test]
     fn rubbish_is_none_of_ours() {
         let mut rng = fastrand::Rng::with_seed(1);
         for len in 0..200 {
             let bytes: Vec<u8> = (0..len).map(|_| rng.u8(..)).collect();
             // Must not panic, whatever it says.
-            let _ = parse(&bytes);
+            if let Some((_, Parsed::Gather { mut records, .. })) = parse(&bytes) {
+                while records.next().is_some() {}
+            }
         }
         assert_eq!(parse(&[0; 15]), None);
         let line = Small::line(1, 1, 1, &[1; 8]);
