@@ -26,9 +26,9 @@ For people:
     hosts.py lose HOST RAIL PERMILLE|off   random loss of what arrives
     hosts.py crash HOST                kill -9 all its processes at once
     hosts.py rsh                       print the remote shell's path: HOST COMMAND..., as ssh is called
-    hosts.py down [--all]              end everything and remove it
+    hosts.py down [--all]              end everything and remove it; --all: all sets made by `up`
 
-With several sets up, FARPOST_HOSTS=DIRECTORY chooses. Needs Python 3.8, iproute2, and nftables for loss where the kernel
+With several sets up, TEST_HOSTS=DIRECTORY chooses. Needs Python 3.8, iproute2, and nftables for loss where the kernel
 has no netem.
 """
 
@@ -328,11 +328,11 @@ class Hosts:
                 found.append(f"file {path}")
         return found
 
-    def settled(self, host, seconds):
-        """`leftovers`, once there are none or `seconds` have passed."""
+    def settled(self, host, seconds, ignore=()):
+        """`leftovers` but for `ignore`, once there are none or `seconds` have passed."""
         deadline = time.monotonic() + seconds
         while True:
-            found = self.leftovers(host)
+            found = [line for line in self.leftovers(host) if line not in ignore]
             if not found or time.monotonic() > deadline:
                 return found
             time.sleep(0.1)
@@ -435,6 +435,8 @@ class Hosts:
 
     def close(self):
         """End everything in all hosts and remove the set."""
+        with contextlib.suppress(OSError), open(f"{self.directory}/log", encoding="utf-8") as f:
+            sys.stderr.write(f.read())  # empty unless something went wrong in here
         if self.guardian is None:
             with contextlib.suppress(OSError, ValueError):
                 with open(f"{self.directory}/guardian.pid", encoding="utf-8") as f:
@@ -494,17 +496,17 @@ def skipped_because():
 
 
 def sets_up():
-    """Directories of the sets that are up."""
+    """Directories of the sets that were made by `up`; those that a program made for itself are its own business."""
     return [os.path.dirname(p) for p in sorted(glob.glob(f"/tmp/{PREFIX}*/guardian.pid")) if os.access(p, os.R_OK)]
 
 
 def chosen():
     """The set that commands are about."""
-    directory = os.environ.get("FARPOST_HOSTS")
+    directory = os.environ.get("TEST_HOSTS")
     if not directory:
         found = sets_up()
         if len(found) != 1:
-            raise Failed("no hosts are up" if not found else f"several sets are up; set FARPOST_HOSTS to one of {' '.join(found)}")
+            raise Failed("no hosts are up" if not found else f"several sets are up; set TEST_HOSTS to one of {' '.join(found)}")
         directory = found[0]
     return Hosts.attach(directory)
 

@@ -274,8 +274,9 @@ def start(request, fds, listener):
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
-                signal.signal(number, signal.SIG_DFL)
+            for number in range(1, signal.NSIG):
+                if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+                    signal.signal(number, signal.SIG_DFL)
             # Above the three, so that none of them is overwritten before it is used.
             fds = [fcntl.fcntl(f, fcntl.F_DUPFD_CLOEXEC, 100) for f in fds]
             for i, f in enumerate(fds):
@@ -473,14 +474,16 @@ def serve(prepare, report):
         server = prepare()
         os.write(report, b"ready")
         os.close(report)
+        report = None
         server.serve()
     except BaseException as e:  # noqa: B036, nobody else would say it
-        try:
+        if report is not None:
             os.write(report, f"{e}".encode()[:500])
-        except OSError:
+        else:
             import traceback
 
             traceback.print_exc()
+            sys.stderr.flush()
     os._exit(1)
 
 
@@ -493,7 +496,8 @@ def guardian_main(directory):
         signal.signal(number, lambda *_: None)
     with open(f"{directory}/config.json", encoding="utf-8") as f:
         config = json.load(f)
-    write(f"{directory}/guardian.pid", str(os.getpid()))
+    if config["stays"]:  # others than its owner may end it
+        write(f"{directory}/guardian.pid", str(os.getpid()))
     wake, wake_writer = os.pipe()
     os.set_blocking(wake_writer, False)
     signal.set_wakeup_fd(wake_writer)

@@ -283,7 +283,7 @@ class Gone(Base):
         made = subprocess.run([*tool, "up", "2", "--rails", "2"], capture_output=True, text=True, timeout=60)
         directory = made.stdout.strip()
         self.assertIn(directory, sets_up(), made.stderr)
-        env = dict(os.environ, FARPOST_HOSTS=directory)
+        env = dict(os.environ, TEST_HOSTS=directory)
         do = lambda *args: subprocess.run([*tool, *args], env=env, capture_output=True, text=True, timeout=60)
         try:
             self.assertEqual(do("run", "h2", "sh", "-c", "hostname; exit 4").stdout, "h2\n")

@@ -15,7 +15,14 @@ use farpost_tunables::file;
 use crate::network::{self, NetSettings};
 
 /// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers', and [`CONFIG`].
-const OTHER_VARIABLES: &[&str] = &["FARPOST_CC", "FARPOST_CXX", "FARPOST_LIBRARY", CONFIG];
+const OTHER_VARIABLES: &[&str] = &[
+    "FARPOST_CC",
+    "FARPOST_CXX",
+    "FARPOST_LIBRARY",
+    "FARPOST_LAUNCHER",
+    "FARPOST_RSH",
+    CONFIG,
+];
 /// Names the file. Empty: no file.
 const CONFIG: &str = "FARPOST_CONFIG";
 /// The file of an installation, from the directory that the library's is in.

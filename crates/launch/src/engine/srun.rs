@@ -39,7 +39,6 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
     }
     let far = &options.far;
     let unused = [
-        (far.remote_shell.is_some(), "the remote shell"),
         (far.interface.is_some(), "-iface"),
         (!far.parameters.is_empty(), "--mca"),
     ];

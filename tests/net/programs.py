@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The C and C++ programs of tests/programs and tests/mpi across emulated hosts, under each launcher.
+
+  PREFIX=dir tests/net/programs.py [--launchers hydra,prterun,srun] [--layouts 2x1,2x2,4x2,3x5] [--all] [NAME...]
+
+Under the first launcher all programs run in all layouts (hosts x ranks on each), under the others a few; --all: all under all.
+A layout is left out for programs that want other numbers of ranks. After every run nothing may be left on any host.
+"""
+
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from hosts import ROOT, Failed, Hosts
+from launchers import PREFIX, all_launchers
+from report import Report
+
+LAYOUTS = {"2x1": (2, 1), "2x2": (2, 2), "4x2": (4, 2), "3x5": (3, 5)}
+# What runs under every launcher: start and end, point to point, collectives, communicators.
+FEW = ("programs/ring", "programs/samplesort", "mpi/p2p_modes", "mpi/coll_blocking")
+# With 15 ranks on few cores: what means something there.
+WIDE = ("programs/", "mpi/coll_blocking", "mpi/comm", "mpi/p2p_order", "mpi/p2p_probe")
+TIMEOUT = 120
+
+
+class Program:
+    """A test program's source and what its first lines say."""
+
+    def __init__(self, source):
+        self.source = source
+        folder, base = os.path.split(source)
+        self.name = f"{os.path.basename(folder)}/{base.rsplit('.', 1)[0]}"
+        with open(source, encoding="utf-8") as f:
+            head = "".join(f.readline() for _ in range(12))
+        say = lambda what: next(iter(re.findall(rf"^// *{what}: *(.*)$", head, re.M)), "")
+        self.numbers = [int(n) for n in say("ranks").split()] or [1, 2, 3, 4, 5, 8]
+        self.timeout = int(say("timeout") or TIMEOUT)
+        self.cases = [case.split() for case in say("args").split("|")] if say("args") else [[]]
+
+    def takes(self, ranks):
+        """Three numbers of ranks or more are samples of any number from the smallest on."""
+        return ranks in self.numbers or (len(self.numbers) >= 3 and ranks >= min(self.numbers))
+
+    def compile(self, into):
+        cxx = self.source.endswith(".cc")
+        wrapper = os.path.join(PREFIX, "bin", "mpicxx" if cxx else "mpicc")
+        self.path = os.path.join(into, self.name.replace("/", "_"))
+        standard = ["-std=c++17"] if cxx else ["-std=gnu11"]
+        command = [wrapper, *standard, "-O1", "-g", "-DFARPOST", "-I" + os.path.join(ROOT, "tests", "mpi")]
+        done = subprocess.run([*command, "-o", self.path, self.source, "-lm", "-lpthread"], capture_output=True, text=True, check=False)
+        return done.stderr if done.returncode else None
+
+
+def news(hosts, before, seconds=5):
+    """What is on the hosts beyond what was there before."""
+    found = []
+    for name in hosts.names:
+        found += [f"{name}: {line}" for line in hosts.settled(name, seconds, ignore=before[name])]
+    return found
+
+
+def run_one(report, hosts, before, launcher, name, program, case, layout, env, direct=False):
+    """One program once."""
+    count, each = LAYOUTS[layout]
+    ranks = {host: each for host in hosts.names[:count]}
+    command = [program.path, *case]
+    started = launcher.direct(hosts, ranks, command) if direct else launcher.mpiexec(hosts, ranks, command)
+    seconds = program.timeout
+    env = {**launcher.environment(hosts), **env, "CHECK_SECONDS": str(seconds - seconds // 8)}
+    try:
+        result = hosts.run("h1", started, env=env, timeout=seconds)
+    except Failed as e:
+        report.fail(name, f"hung, stopped after {seconds} s", str(e))
+        for host in hosts.names:
+            if launcher.name != "srun":  # its daemons are needed
+                hosts.crash(host)
+        return
+    left = news(hosts, before)
+    text = f"{result.out}\n{result.err}"
+    if result.code != 0:
+        report.fail(name, f"exit code {result.code}", text)
+    elif left:
+        report.fail(name, f"left behind: {'; '.join(left[:3])}", "\n".join(left))
+    elif re.search(r"^SKIP: ", text, re.M):
+        report.skip(name, re.search(r"^SKIP: (.*)", text, re.M).group(1))
+    else:
+        report.ok(name)
+    for host in hosts.names if left and launcher.name != "srun" else ():
+        hosts.crash(host)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--launchers", default="hydra,prterun,srun")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS))
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    layouts = args.layouts.split(",")
+    for layout in layouts:
+        if layout not in LAYOUTS:
+            parser.error(f"--layouts {layout}: allowed are {', '.join(LAYOUTS)}")
+    report = Report()
+    launchers = [launcher for launcher in all_launchers() if launcher.name in args.launchers.split(",")]
+    for launcher in launchers:
+        if launcher.missing:
+            report.skip(f"everything under {launcher.name}", f"*** {launcher.missing}")
+    launchers = [launcher for launcher in launchers if not launcher.missing]
+
+    sources = [f"{ROOT}/tests/{d}/*.{e}" for d, e in (("programs", "c"), ("programs", "cc"), ("mpi", "c"))]
+    programs = [Program(s) for pattern in sources for s in sorted(glob.glob(pattern))]
+    if args.names:
+        programs = [p for p in programs if any(p.name == n or p.name.startswith(n + "/") for n in args.names)]
+    os.makedirs(f"{ROOT}/build", exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="net-tests.", dir=f"{ROOT}/build") as built:
+        for program in programs[:]:
+            why = program.compile(built)
+            if why:
+                report.fail(program.name, "does not compile", why)
+                programs.remove(program)
+        for layout in layouts:
+            count, each = LAYOUTS[layout]
+            with Hosts(count, 2, share=[PREFIX]) as hosts:
+                for number, launcher in enumerate(launchers):
+                    launcher.prepare(hosts)
+                    before = {name: hosts.leftovers(name) for name in hosts.names}
+                    for program in programs:
+                        everything = args.all or args.names
+                        wanted = everything or (number == 0 or program.name in FEW)
+                        wide = count * each > 8 and not everything and not program.name.startswith(WIDE)
+                        if not wanted or wide or not program.takes(count * each):
+                            continue
+                        for case in program.cases if number == 0 else program.cases[:1]:
+                            tag = " ".join([program.name, *case, layout, launcher.name])
+                            run_one(report, hosts, before, launcher, tag, program, case, layout, {})
+                    if programs and layout == "2x2":
+                        tag = f"{programs[0].name} {layout} {launcher.name}, started directly"
+                        run_one(report, hosts, before, launcher, tag, programs[0], programs[0].cases[0], layout, {}, direct=True)
+                    launcher.finish()
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
