@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor
+#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor mpiexec programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
-# doctor: farpost doctor --hosts.
+# doctor: farpost doctor --hosts. mpiexec: Farpost's own, which hands jobs on several hosts to them. programs: the C and C++ test programs on 2 to 4 hosts. faults: what
+# happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -28,15 +29,28 @@ if [ -n "$why" ]; then
     exit 0
 fi
 
+# run SECONDS FILE [ARGUMENT...]
+run() {
+    local limit=$1 file=$2 began=$SECONDS code
+    shift 2
+    timeout -k 30 "$limit" "$python" "$here/tests/net/$file" "$@"
+    code=$?
+    echo "-- $file: $([ $code = 0 ] && echo ok || echo "FAILED, exit code $code") ($((SECONDS - began)) s)"
+    [ $code = 0 ] || failed=1
+}
+
 failed=0
-[ $# -gt 0 ] || set -- hosts launchers doctor
+[ $# -gt 0 ] || set -- hosts launchers doctor mpiexec programs faults
 for part in "$@"; do
     case $part in
-    hosts) timeout -k 30 300 "$python" "$here/tests/net/test_hosts.py" -v || failed=1 ;;
-    launchers) timeout -k 30 600 "$python" "$here/tests/net/test_launchers.py" -v || failed=1 ;;
-    doctor) timeout -k 30 300 "$python" "$here/tests/net/test_doctor.py" -v || failed=1 ;;
+    hosts) run 300 test_hosts.py -v ;;
+    launchers) run 600 test_launchers.py -v ;;
+    doctor) run 300 test_doctor.py -v ;;
+    mpiexec) run 600 test_launch.py -v ;;
+    programs) run 1500 programs.py ;;
+    faults) run 900 faults.py ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, mpiexec, programs, faults" >&2
         exit 2
         ;;
     esac
