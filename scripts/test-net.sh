@@ -7,8 +7,8 @@
 #   LOGS       where logs of failures go, default build/test-logs
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
-# doctor: farpost doctor --hosts. mpiexec: Farpost's own, which hands jobs on several hosts to them. programs: the C and C++ test programs on 2 to 4 hosts. faults: what
-# happens when networks, ranks, hosts and launchers fail.
+# doctor: farpost doctor --hosts. mpiexec: Farpost's own, which hands jobs on several hosts to them. programs: the C and C++
+# test programs on 2 to 4 hosts. faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
