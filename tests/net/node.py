@@ -492,11 +492,13 @@ def serve(prepare, report):
 
 def guardian_main(directory):
     """Start the switch; when the owner ends (end of standard input) or asks (SIGTERM), end and remove everything."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     with open(f"{directory}/config.json", encoding="utf-8") as f:
         config = json.load(f)
-    if config["stays"]:  # others than its owner may end it
+    # A set with an owner ends with it, and for nobody else.
+    signal.signal(signal.SIGTERM, (lambda *_: None) if config["stays"] else signal.SIG_IGN)
+    if config["stays"]:
         write(f"{directory}/guardian.pid", str(os.getpid()))
     wake, wake_writer = os.pipe()
     os.set_blocking(wake_writer, False)
@@ -531,7 +533,15 @@ def guardian_main(directory):
     null = os.open("/dev/null", os.O_WRONLY)
     os.dup2(null, 1)
     if said == b"ready":
-        select.select(watched, [], [])  # the end of standard input, SIGTERM, or the end of the switch
+        # The end of standard input, SIGTERM, or the end of the switch.
+        ready, _, _ = select.select(watched, [], [])
+        if ready == [wake]:
+            numbers = list(os.read(wake, 64))
+            ended, status = os.waitpid(middle, os.WNOHANG)
+            if ended:
+                print(f"the switch ended before its time, status {status}", file=sys.stderr)
+            elif not config["stays"]:
+                print(f"signals {numbers} came", file=sys.stderr)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         os.kill(middle, signal.SIGKILL)

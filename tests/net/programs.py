@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 from hosts import ROOT, Failed, Hosts
 from launchers import PREFIX, all_launchers
@@ -70,6 +71,7 @@ def run_one(report, hosts, before, launcher, name, program, case, layout, env, d
     command = [program.path, *case]
     started = launcher.direct(hosts, ranks, command) if direct else launcher.mpiexec(hosts, ranks, command)
     seconds = program.timeout
+    began = time.monotonic()
     env = {**launcher.environment(hosts), **env, "CHECK_SECONDS": str(seconds - seconds // 8)}
     try:
         result = hosts.run("h1", started, env=env, timeout=seconds)
@@ -79,6 +81,7 @@ def run_one(report, hosts, before, launcher, name, program, case, layout, env, d
             if launcher.name != "srun":  # its daemons are needed
                 hosts.crash(host)
         return
+    took = time.monotonic() - began
     left = news(hosts, before)
     text = f"{result.out}\n{result.err}"
     if result.code != 0:
@@ -88,7 +91,7 @@ def run_one(report, hosts, before, launcher, name, program, case, layout, env, d
     elif re.search(r"^SKIP: ", text, re.M):
         report.skip(name, re.search(r"^SKIP: (.*)", text, re.M).group(1))
     else:
-        report.ok(name)
+        report.ok(name, f"{took:.1f} s")
     for host in hosts.names if left and launcher.name != "srun" else ():
         hosts.crash(host)
 
