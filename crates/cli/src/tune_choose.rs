@@ -104,7 +104,7 @@ mod tests {
             (8, 8.0, 6.0),
             (16, 20.0, 8.0),
         ]);
-        assert_eq!(switch(&noisy, 1).value, 4);
+        assert_eq!(switch(&noisy, 16).value, 4);
         let never = points(&[(1, 2.0, 1.0), (2, 2.0, 1.0)]);
         assert_eq!(switch(&never, 2).value, 0);
     }

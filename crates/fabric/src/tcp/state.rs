@@ -513,8 +513,12 @@ impl State {
         while held && started.elapsed() < patience {
             let late = started.elapsed() > LINGER;
             held = self.others.iter().flatten().any(|other| {
-                let here =
-                    !matches!(other.standing, Standing::Dead(_)) && (other.used || other.is_connected());
+                // Who has said goodbye and gone wants nothing more, and confirms nothing more.
+                let here = match other.standing {
+                    Standing::Dead(_) => false,
+                    Standing::Left => other.is_connected(),
+                    Standing::Here => other.used || other.is_connected(),
+                };
                 let in_kernel = || {
                     let open = other.rails.iter().filter(|rail| rail.fd >= 0);
                     let mut all = open
