@@ -99,7 +99,7 @@ way=${FARPOST_EAGER_FAR:-${FARPOST_TCP_DIRECT:-0}}
 [ "${FARPOST_CONFIG-unset}" = "" ] || exit 3
 echo "$2" | awk -F, -v way="$way" '{
     printf "{\"points\": ["
-    for (i = 1; i <= NF; i++) printf "%s{\"bytes\": %d, \"min_us\": %f}", i > 1 ? "," : "", $i, way > 1024 ? $i : $i / 2 + 3000
+    for (i = 1; i <= NF; i++) printf("%s{\"bytes\": %d, \"min_us\": %f}", (i > 1 ? "," : ""), $i, (way > 1024 ? $i : $i / 2 + 3000))
     print "]}" }'
 "#;
 
