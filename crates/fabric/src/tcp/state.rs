@@ -499,9 +499,10 @@ impl State {
         let started = Instant::now();
         for peer in (0..self.size).map(Peer) {
             if let Some(other) = &mut self.others[peer.index()]
-                && other.is_here()
-                && (other.used || other.is_connected())
+                && (other.is_connected() || other.is_here() && other.used)
             {
+                // Also to who has said goodbye first and waits for the answer: an end without one looks like a rail
+                // that broke.
                 other.say(Say::Bye);
                 self.list(peer);
             }
