@@ -81,7 +81,7 @@ def table(points):
 
 
 def growth(points):
-    """Bytes that the median rank's own share grows by with each rank of the job: between the two ends that have all hosts."""
+    """Bytes that the median rank's resident memory grows by with each rank of the job, while all hosts are in use."""
     full = [p for p in points if p["hosts"] == max(q["hosts"] for q in points)]
     if len(full) < 2:
         return None
@@ -120,7 +120,8 @@ def main():
     note = f"Measured by `scripts/measure-memory.py` on {day}: {compare.host()}."
     per_rank = growth(points)
     if per_rank is not None:
-        note += f" With all hosts in use the median rank's resident memory grows by {per_rank:.0f} bytes a rank of the job."
+        by = f"grows by {per_rank:.0f} bytes a rank of the job" if per_rank > 0 else "does not grow with the job"
+        note += f" With all hosts in use the median rank's resident memory {by}."
     print("\n".join(lines), note, sep="\n\n")
     results = os.path.join(args.out, "memory.json")
     with open(results, "w", encoding="utf-8") as f:

@@ -251,7 +251,7 @@ fn on_the_host(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     let sizes = powers(2 * KIB, 256 * KIB, short);
     all.push(Found {
         tunable: eager,
-        choice: bench.switch(eager.name, &sizes, eager.max, 1 * KIB, eager.default)?,
+        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default)?,
         how: span(&sizes),
     });
     let sizes = powers(256 * KIB, 4 * MIB, short);
@@ -306,7 +306,7 @@ fn between_hosts(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     let sizes = powers(2 * KIB, MIB, short);
     let mut all = vec![Found {
         tunable: eager,
-        choice: bench.switch(eager.name, &sizes, eager.max, 1 * KIB, eager.default)?,
+        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default)?,
         how: span(&sizes),
     }];
     let direct = tunable("FARPOST_TCP_DIRECT");
