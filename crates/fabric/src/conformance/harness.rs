@@ -1,5 +1,6 @@
 //! Making endpoints and running roles.
 
+use super::namespaces::Namespaces;
 use crate::inproc::{Config, InProc, Network};
 use crate::net::interfaces::{Class, Subnet, Usable};
 use crate::net::{AddressBook, NetConfig};
@@ -340,13 +341,15 @@ impl AddressBook for SharedBook {
     }
 }
 
-/// The TCP fabric over loopback, an endpoint per thread, each as on a host of its own.
+/// The TCP fabric, an endpoint per thread, each as on a host of its own: over loopback, or between network namespaces.
 #[derive(Clone)]
 pub struct TcpThreads {
     /// Settings of the endpoints.
     pub settings: TcpSettings,
-    /// Rails between any two.
+    /// Rails between any two; between namespaces, what their interfaces make.
     pub rails: u8,
+    /// Where the endpoints live, in turns; none: over loopback, where they are.
+    pub namespaces: Namespaces,
 }
 
 impl Default for TcpThreads {
@@ -354,6 +357,7 @@ impl Default for TcpThreads {
         Self {
             settings: TcpSettings::default(),
             rails: 1,
+            namespaces: Namespaces::default(),
         }
     }
 }
@@ -381,7 +385,11 @@ impl TcpThreads {
             }],
         };
         let on: Vec<Usable> = (0..self.rails).map(interface).collect();
-        let listening = Listening::open_on(self.settings.clone(), &on).expect("listen on loopback");
+        let listening = if self.namespaces.is_empty() {
+            Listening::open_on(self.settings.clone(), &on).expect("listen on loopback")
+        } else {
+            Listening::open(self.settings.clone()).expect("listen in the namespace")
+        };
         book.publish(Peer(index), listening.card().to_vec());
         listening.start(net).expect("an endpoint")
     }
@@ -399,6 +407,7 @@ impl Harness for TcpThreads {
             for index in 0..size {
                 let (board, role, book, all_listen) = (board.clone(), &role, &book, &all_listen);
                 scope.spawn(move || {
+                    self.namespaces.enter(index);
                     let tcp = self.endpoint((index, size), book);
                     all_listen.wait();
                     block_on(&End::new(tcp, board, settle_sockets), role);
@@ -419,13 +428,16 @@ fn settle_slowly<F: Fabric>(fabric: &F) {
     while fabric.sleep(Duration::from_millis(500), &mut || false) != crate::Wake::Timeout {}
 }
 
-/// The libfabric fabric over loopback, an endpoint per thread, each as on a host of its own.
+/// The libfabric fabric, an endpoint per thread, each as on a host of its own: over loopback, or between network
+/// namespaces.
 #[derive(Clone, Default)]
 pub struct OfiThreads {
     /// Library and provider.
     pub options: OfiOptions,
     /// Tunables of the endpoints.
     pub tunables: OfiTunables,
+    /// Where the endpoints live, in turns; none: where they are.
+    pub namespaces: Namespaces,
 }
 
 impl OfiThreads {
@@ -440,6 +452,20 @@ impl OfiThreads {
                 ..OfiOptions::default()
             },
             tunables: OfiTunables::default(),
+            namespaces: Namespaces::default(),
+        }
+    }
+
+    /// With libfabric's `provider` between `namespaces`, from the library at `path` (none: the system's).
+    pub fn between(namespaces: Namespaces, provider: &str, path: Option<std::path::PathBuf>) -> Self {
+        Self {
+            options: OfiOptions {
+                library: path,
+                provider: Some(provider.into()),
+                ..OfiOptions::default()
+            },
+            tunables: OfiTunables::default(),
+            namespaces,
         }
     }
 
@@ -472,6 +498,7 @@ impl Harness for OfiThreads {
             for index in 0..size {
                 let (board, role, book, all_listen) = (board.clone(), &role, &book, &all_listen);
                 scope.spawn(move || {
+                    self.namespaces.enter(index);
                     let ofi = self.endpoint((index, size), book).expect("an endpoint");
                     all_listen.wait();
                     block_on(&End::new(ofi, board, settle_slowly), role);

@@ -15,6 +15,7 @@ mod bulk;
 mod harness;
 mod interrupt;
 mod memory;
+mod namespaces;
 mod packets;
 mod status;
 
@@ -22,6 +23,7 @@ pub use harness::{
     Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmProcesses, ShmThreads, TcpThreads,
     shm_ends,
 };
+pub use namespaces::Namespaces;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

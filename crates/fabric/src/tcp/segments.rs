@@ -478,11 +478,7 @@ impl RemoteMemory for Tcp {
                 .iter_mut()
                 .find(|(of, _)| *of == handle);
             let heard = waiting.is_none_or(|(_, peers)| {
-                peers.retain(|peer| {
-                    others[peer.index()]
-                        .as_ref()
-                        .is_some_and(|other| other.is_here() && other.is_connected())
-                });
+                peers.retain(|peer| others[peer.index()].as_ref().is_some_and(|other| other.is_here()));
                 peers.is_empty()
             });
             if heard || started.elapsed() > WITHDRAWAL {

@@ -190,12 +190,13 @@ unsafe fn address(raw: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// A number that two processes share if they are in the same network namespace of the same running kernel, so that
+/// A number that two threads share if they are in the same network namespace of the same running kernel, so that
 /// each can reach the other by loopback. 0: unknown.
 pub fn network_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let Ok(about) = std::fs::metadata("/proc/self/ns/net") else {
+    // The thread's own: tests have threads in several namespaces.
+    let Ok(about) = std::fs::metadata("/proc/thread-self/ns/net") else {
         return 0;
     };
     if boot.trim().is_empty() {
