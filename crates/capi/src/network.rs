@@ -40,7 +40,8 @@ const CARDS: [&str; 2] = ["farpost-tcp", "farpost-ofi"];
 /// A network that can be found by others.
 pub(crate) enum Opened {
     Tcp(tcp::Listening),
-    Ofi(ofi::Listening),
+    /// With the longest message that is to go through the pool.
+    Ofi(ofi::Listening, u64),
 }
 
 /// Which network to use.
@@ -95,12 +96,13 @@ pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Optio
     if !opening.may_span_hosts() {
         return Ok(None);
     }
+    let eager = settings.ofi.eager;
     let ofi = match wanted {
         Wanted::Tcp => None,
         _ => open_ofi(wanted, settings.ofi, settings.tcp.trust.encrypt != 0)?,
     };
     let opened = match ofi {
-        Some(listening) => Opened::Ofi(listening),
+        Some(listening) => Opened::Ofi(listening, eager),
         None => Opened::Tcp(tcp::Listening::open(settings.tcp).map_err(|e| e.to_string())?),
     };
     opening
@@ -143,17 +145,25 @@ impl AddressBook for Cards {
 }
 
 impl Opened {
+    /// The longest message that is to go through the pool, if the network has a say in it.
+    pub(crate) fn eager_limit(&self) -> Option<u64> {
+        match self {
+            Opened::Tcp(_) => None,
+            Opened::Ofi(_, eager) => Some(*eager),
+        }
+    }
+
     fn key(&self) -> &'static str {
         match self {
             Opened::Tcp(_) => CARDS[0],
-            Opened::Ofi(_) => CARDS[1],
+            Opened::Ofi(..) => CARDS[1],
         }
     }
 
     fn card(&self) -> &[u8] {
         match self {
             Opened::Tcp(listening) => listening.card(),
-            Opened::Ofi(listening) => listening.card(),
+            Opened::Ofi(listening, _) => listening.card(),
         }
     }
 
@@ -179,7 +189,7 @@ impl Opened {
         };
         let network = match self {
             Opened::Tcp(listening) => Either::One(listening.start(config).map_err(|e| e.to_string())?),
-            Opened::Ofi(listening) => Either::Other(listening.start(config).map_err(|e| e.to_string())?),
+            Opened::Ofi(listening, _) => Either::Other(listening.start(config).map_err(|e| e.to_string())?),
         };
         Ok(Some(network))
     }

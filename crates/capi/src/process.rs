@@ -75,10 +75,14 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
             ));
         }
     }
-    let settings = Settings::find().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
+    let mut settings = Settings::find().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
     let mut opening =
         Job::begin(&|name: &str| settings.variable(name)).map_err(|e| failed("joining the job", e))?;
     let opened = network::open(&mut opening, settings.net).map_err(|e| failed("opening the network", e))?;
+    if let Some(limit) = opened.as_ref().and_then(network::Opened::eager_limit) {
+        let eager = &mut settings.world.engine.eager_far;
+        *eager = limit.min(*eager);
+    }
     let job = Rc::new(opening.finish().map_err(|e| failed("joining the job", e))?);
     let far = match opened {
         Some(opened) => opened

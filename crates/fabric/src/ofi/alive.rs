@@ -1,8 +1,8 @@
 //! Whether a peer that is silent is there at all.
 //!
 //! A peer that computes answers nothing, and may do so for hours; libfabric's providers on sockets keep trying to
-//! reach a process that is gone and never say so. So while something for a peer has been waiting or under way for a
-//! while, its address is tried from outside, where it is an internet address: the kernel of a host that is up takes
+//! reach a process that is gone and never say so, and what was injected leaves nothing to fail. So when a peer has been
+//! silent for a while, its address is tried from outside, where it is that of a TCP listener: the kernel of a host that is up takes
 //! or refuses a connection without the process. A refusal, or no answer for `FARPOST_OFI_PEER_TIMEOUT`, ends the peer.
 //! Providers on adapters report a peer that is gone by themselves, as failed operations.
 //!

@@ -16,6 +16,8 @@ impl Inner {
         let wanted = link.next_in.get();
         if token == wanted {
             link.next_in.set(wanted.wrapping_add(1));
+            link.heard.set(true);
+            link.unanswered.set(false);
             return true;
         }
         self.not_admitted(link, token.wrapping_sub(wanted));

@@ -184,7 +184,7 @@ impl Bulk {
             return;
         };
         transfer.under_way -= 1;
-        transfer.link.silent_since.set(None);
+        transfer.link.heard.set(true);
         let Some((error, why)) = failed else { return };
         let peer = transfer.link.peer;
         let refused = [

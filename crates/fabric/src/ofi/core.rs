@@ -20,6 +20,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// How many completions are taken at once.
 const BATCH: usize = 16;
@@ -75,6 +76,8 @@ pub struct Inner {
     /// Messages that did not prove to come from the job.
     pub strangers: Cell<u64>,
     pub idle_polls: Cell<u32>,
+    /// When silent peers were last looked at.
+    pub looked: Cell<Option<Instant>>,
 }
 
 /// The one question that is open, and its answer.
@@ -196,6 +199,7 @@ impl Listening {
             faulted: Cell::new(false),
             strangers: Cell::new(0),
             idle_polls: Cell::new(0),
+            looked: Cell::new(None),
             tunables,
             endpoint,
         };
@@ -443,7 +447,6 @@ impl Inner {
             match self.offer(link, it, address) {
                 Offered::Taken => {
                     link.backlog.borrow_mut().pop_front();
-                    link.silent_since.set(None);
                 }
                 Offered::Again => return false,
                 Offered::Failed(code) => {
@@ -605,7 +608,6 @@ impl Inner {
             Kind::Send => {
                 let link = self.link(it.peer.get());
                 link.under_way.set(link.under_way.get().saturating_sub(1));
-                link.silent_since.set(None);
                 self.give(operation);
             }
             Kind::Bulk => self.bulk.completed(self, operation, None),

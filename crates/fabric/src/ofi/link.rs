@@ -55,8 +55,12 @@ pub struct Link {
     pub backlog: RefCell<VecDeque<NonNull<Operation>>>,
     /// Operations to it that the provider has.
     pub under_way: Cell<u32>,
-    /// Since when something has been waiting or under way without any sign of life.
+    /// Since when there has been no sign of life, as far as anybody looked.
     pub silent_since: Cell<Option<Instant>>,
+    /// Something came from it since this was last looked at.
+    pub heard: Cell<bool>,
+    /// Something was sent to it and nothing has come from it since.
+    pub unanswered: Cell<bool>,
     /// Why it is given up.
     pub dead: RefCell<Option<String>>,
     /// It has ended in good order.
@@ -89,6 +93,8 @@ impl Link {
             backlog: RefCell::default(),
             under_way: Cell::new(0),
             silent_since: Cell::new(None),
+            heard: Cell::new(false),
+            unanswered: Cell::new(false),
             dead: RefCell::new(None),
             left: Cell::new(false),
             unfenced: Cell::new(false),
@@ -105,6 +111,7 @@ impl Link {
     pub fn token(&self) -> u64 {
         let token = self.next_out.get();
         self.next_out.set(token.wrapping_add(1));
+        self.unanswered.set(true);
         token
     }
 

@@ -45,11 +45,13 @@ farpost_tunables::tunables! {
         receives: "FARPOST_OFI_RECEIVES" = 64, 4..=4096, "buffers";
         /// Payload of the largest message; what is longer goes in several. Each waiting buffer has this size.
         message: "FARPOST_OFI_MESSAGE" = 8192, 1024..=1 << 20, "bytes";
+        /// Longer messages are read by the receiver straight from the sender's buffer; shorter ones go through the pool, if FARPOST_EAGER_FAR lets them.
+        eager: "FARPOST_OFI_EAGER" = 16 << 10, 0..=1 << 20, "bytes";
         /// Packets that a peer may send before any is taken, per priority.
         packets: "FARPOST_OFI_PACKETS" = 64, 2..=4096, "packets";
         /// How long a question to a peer (for a segment, a fence) may stay without answer.
         answer: "FARPOST_OFI_ANSWER_TIMEOUT" = 60_000, 100..=86_400_000, "ms";
-        /// How long something for a peer may wait or be under way before its host is asked whether the process is there.
+        /// How long a peer may leave something unanswered before its host is asked whether the process is there; ten times as long if it merely says nothing.
         probe: "FARPOST_OFI_PROBE" = 1000, 10..=3_600_000, "ms";
         /// Register all memory that the provider is given, also where it does not ask for it: to test what other providers need.
         register: "FARPOST_OFI_REGISTER" = 0, 0..=1, "switch";

@@ -146,11 +146,11 @@ impl Inner {
         if !self.endpoint.may_wait() {
             return false;
         }
-        let silent = self.met.borrow().iter().any(|link| link.busy());
-        if silent {
+        let looked_after = self.probes() && self.met.borrow().iter().any(|l| !l.left.get() && !l.is_dead());
+        if looked_after {
             self.look_at_silent();
         }
-        let interval = match (self.is_blocked(), silent) {
+        let interval = match (self.is_blocked(), looked_after) {
             (true, _) => RETRY,
             (false, true) => LOOK,
             (false, false) => Duration::ZERO,
@@ -226,14 +226,26 @@ impl Inner {
         }
     }
 
-    /// Give up those who are silent for long and cannot be reached.
+    /// Whether a peer's address can be tried from outside: it is the port of a TCP listener.
+    fn probes(&self) -> bool {
+        let core = self.card.provider.split(';').next();
+        matches!(core, Some("tcp" | "net"))
+    }
+
+    /// Give up those who are silent for long and cannot be reached: soon when something for them is unfinished or
+    /// unanswered, later when they merely say nothing.
     pub fn look_at_silent(&self) {
-        let met = self.met.borrow().clone();
         let now = Instant::now();
+        let last = self.looked.replace(Some(now));
+        let soon = Duration::from_millis((self.tunables.probe / 4).min(LOOK.as_millis() as u64));
+        if !self.probes() || last.is_some_and(|last| now.duration_since(last) < soon) {
+            self.looked.set(last);
+            return;
+        }
+        let met = self.met.borrow().clone();
         for link in met.iter().filter(|link| !link.is_dead() && !link.left.get()) {
-            let awaited = self.answers.awaited.get() != 0 || self.bulk.waits_for(link);
-            if !link.busy() && !awaited {
-                link.silent_since.set(None);
+            if link.heard.replace(false) {
+                link.silent_since.set(Some(now));
                 *link.probe.borrow_mut() = None;
                 continue;
             }
@@ -241,10 +253,11 @@ impl Inner {
                 link.silent_since.set(Some(now));
                 continue;
             };
-            if now.duration_since(since) < Duration::from_millis(self.tunables.probe) {
-                continue;
+            let wanted = link.unanswered.get() || link.busy() || self.bulk.waits_for(link);
+            let patience = Duration::from_millis(self.tunables.probe) * if wanted { 1 } else { 10 };
+            if now.duration_since(since) >= patience {
+                self.probe(link, now);
             }
-            self.probe(link, now);
         }
     }
 
