@@ -22,6 +22,13 @@ pub const LISTENER: u64 = u64::MAX;
 /// An attempt that the kernel has not decided after this many nanoseconds is begun anew.
 const ATTEMPT: u64 = 1_000_000_000;
 
+/// On a rail that worked before, so many times what it took then is enough: the kernel's own second try comes too late
+/// where a network is back for moments only.
+const PATIENT: u64 = 20;
+
+/// But at least this many nanoseconds.
+const ATTEMPT_LEAST: u64 = 50_000_000;
+
 /// Any value that all processes of a job know; the secret tells jobs apart.
 const JOB: [u8; 16] = [0; 16];
 
@@ -93,10 +100,13 @@ impl State {
         if of.slot != NONE {
             return;
         }
-        let (trying, choices) = (of.trying, of.candidates.len());
+        let (trying, took, choices) = (of.trying, of.took, of.candidates.len());
         if let Some(Some(conn)) = self.conns.get(trying) {
-            let stagger = self.settings.connect.stagger * 1_000_000;
-            let limit = if choices > 1 { stagger } else { ATTEMPT };
+            let limit = match (took, choices) {
+                (0, 0 | 1) => ATTEMPT,
+                (0, _) => self.settings.connect.stagger * 1_000_000,
+                (took, _) => (PATIENT * took).clamp(ATTEMPT_LEAST, ATTEMPT),
+            };
             let waits = match conn.stage {
                 Stage::Reaching { .. } => now < conn.since + limit,
                 // The peer's host has our first message: its process will see it when it looks.
@@ -162,7 +172,7 @@ impl State {
         let Stage::Reaching { peer, rail } = conn.stage else {
             return;
         };
-        let fd = conn.fd.as_raw_fd();
+        let (fd, since) = (conn.fd.as_raw_fd(), conn.since);
         let caller = Caller {
             job: JOB,
             me: self.me.0,
@@ -179,7 +189,13 @@ impl State {
             })
             .and_then(|()| self.poll.change(fd, socket::IN, slot as u64));
         match greeted {
-            Ok(()) => conn.stage = Stage::Calling { peer, rail, shake },
+            Ok(()) => {
+                conn.stage = Stage::Calling { peer, rail, shake };
+                let took = (self.now() - since).max(1);
+                if let Some(of) = self.rail(peer, rail) {
+                    of.took = took;
+                }
+            }
             Err(error) => self.attempt_failed(slot, peer, rail, &error.to_string()),
         }
     }

@@ -36,6 +36,8 @@ pub struct Rail {
     pub sealed: bool,
     /// The connection being made.
     pub trying: usize,
+    /// Nanoseconds that the kernel took to connect the last time; 0: it never did, from here.
+    pub took: u64,
     /// What last went wrong, for people.
     pub trouble: String,
 }

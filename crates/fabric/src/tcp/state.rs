@@ -221,6 +221,7 @@ impl State {
             blocked: false,
             sealed: false,
             trying: NONE,
+            took: 0,
             trouble: String::new(),
         };
         let mut rails: Vec<Rail> = ways.rails.into_iter().map(rail).collect();
