@@ -532,16 +532,19 @@ def guardian_main(directory):
     watched = [wake] if config["stays"] or said != b"ready" else [wake, 0]
     null = os.open("/dev/null", os.O_WRONLY)
     os.dup2(null, 1)
-    if said == b"ready":
+    while said == b"ready":
         # The end of standard input, SIGTERM, or the end of the switch.
         ready, _, _ = select.select(watched, [], [])
-        if ready == [wake]:
-            numbers = list(os.read(wake, 64))
-            ended, status = os.waitpid(middle, os.WNOHANG)
-            if ended:
-                print(f"the switch ended before its time, status {status}", file=sys.stderr)
-            elif not config["stays"]:
-                print(f"signals {numbers} came", file=sys.stderr)
+        if 0 in ready:
+            break
+        numbers = os.read(wake, 64)
+        ended, status = os.waitpid(middle, os.WNOHANG)
+        if ended:
+            print(f"the switch ended before its time, status {status}", file=sys.stderr)
+            break
+        # SIGCHLD comes also when somebody has stopped the switch and lets it go on.
+        if signal.SIGTERM in numbers:
+            break
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         os.kill(middle, signal.SIGKILL)

@@ -267,6 +267,16 @@ class Gone(Base):
                 owner.stdout.close()
                 self.check_gone(directory)
 
+    def test_not_when_it_is_stopped_for_a_while(self):
+        hosts = self.make(1)
+        below = subprocess.run(["pgrep", "-f", f"node.py {hosts.directory}"], capture_output=True, text=True).stdout.split()
+        self.assertGreater(len(below), 2)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in below:
+                os.kill(int(pid), number)
+            time.sleep(0.2)
+        self.assertEqual(hosts.run("h1", ["echo", "here"]).out, "here\n")
+
     def test_after_its_guardian_or_switch_is_killed(self):
         hosts = Hosts(2)
         hosts.guardian.kill()
