@@ -14,7 +14,7 @@ use crate::net::trust::{
     Admission, Caller, Handshake, Listener, Opener, Place, Progress, Refusal, Sealer, Session,
 };
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Key of the listeners in the poll set; connections have their slot.
 pub const LISTENER: u64 = u64::MAX;
@@ -28,6 +28,9 @@ const PATIENT: u64 = 20;
 
 /// But at least this many nanoseconds.
 const ATTEMPT_LEAST: u64 = 50_000_000;
+
+/// How long nobody is taken in when the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(100);
 
 /// Any value that all processes of a job know; the secret tells jobs apart.
 const JOB: [u8; 16] = [0; 16];
@@ -218,7 +221,12 @@ impl State {
                     return self.shut_door(until);
                 }
                 let accepted = socket::accept(&self.listeners[at], self.settings.tcp.buffer as usize);
-                let Ok(Some((fd, from))) = accepted else { break };
+                let (fd, from) = match accepted {
+                    Ok(Some(accepted)) => accepted,
+                    Ok(None) => break,
+                    // No descriptors or no memory left: later there may be.
+                    Err(_) => return self.shut_door(now + NO_ROOM),
+                };
                 let Admission::Wait { place, drop } = self.gate.admit(now, from) else {
                     continue;
                 };

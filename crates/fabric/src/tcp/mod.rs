@@ -215,6 +215,13 @@ impl Tcp {
     }
 }
 
+impl Tcp {
+    /// Connections that came and were not let in, for people: empty if there were none.
+    pub fn refused(&self) -> String {
+        self.core.state.borrow().gate.tally().sentence()
+    }
+}
+
 impl Core {
     /// Progress until `ready` has an answer.
     fn wait<T>(
