@@ -1,9 +1,10 @@
 //! Small collectives on communicators of several hosts: boards on each, messages over TCP between them.
 
+use farpost_fabric::net::interfaces::{Class, Subnet, Usable};
 use farpost_fabric::net::{AddressBook, NetConfig};
 use farpost_fabric::routed::Routed;
 use farpost_fabric::shm::{Shm, ShmConfig, region_bytes, sealed_memory};
-use farpost_fabric::tcp::{Listening, Tcp};
+use farpost_fabric::tcp::{Listening, Tcp, TcpSettings};
 use farpost_fabric::{Fabric, LocalMemory, Peer, RemoteMemory};
 use farpost_mpi::group::Group;
 use farpost_mpi::world::by_host::{Among, FAR_WORDS};
@@ -31,9 +32,17 @@ fn run(host_of: &[u32], body: impl Fn(&HostsWorld) + Sync) {
     let len = region_bytes(size);
     let hosts = host_of.iter().max().unwrap() + 1;
     let memories: Vec<_> = (0..hosts).map(|_| sealed_memory(c"test", len).unwrap()).collect();
-    let listening: Vec<_> = host_of
-        .iter()
-        .map(|_| Listening::open_at(Default::default(), &[IpAddr::V4(Ipv4Addr::LOCALHOST)]).unwrap())
+    let address = |index: u32| Usable {
+        name: "lo".into(),
+        class: Class::Network,
+        speed: 0,
+        addresses: vec![Subnet {
+            ip: IpAddr::V4(Ipv4Addr::new(127, 77, 0, 1 + index as u8)),
+            prefix: 24,
+        }],
+    };
+    let listening: Vec<_> = (0..size)
+        .map(|index| Listening::open_on(TcpSettings::default(), &[address(index)]).unwrap())
         .collect();
     let cards: Vec<Vec<u8>> = listening.iter().map(|one| one.card().to_vec()).collect();
     let end = Barrier::new(size as usize);
