@@ -1,93 +1,14 @@
 //! Small collectives on communicators of several hosts: boards on each, messages over TCP between them.
 
-use farpost_fabric::net::interfaces::{Class, Subnet, Usable};
-use farpost_fabric::net::{AddressBook, NetConfig};
-use farpost_fabric::routed::Routed;
-use farpost_fabric::shm::{Shm, ShmConfig, region_bytes, sealed_memory};
-use farpost_fabric::tcp::{Listening, Tcp, TcpSettings};
-use farpost_fabric::{Fabric, LocalMemory, Peer, RemoteMemory};
+#[path = "common/hosts.rs"]
+mod hosts;
+
+use farpost_fabric::{LocalMemory, Peer, RemoteMemory};
 use farpost_mpi::group::Group;
 use farpost_mpi::world::by_host::{Among, FAR_WORDS};
-use farpost_mpi::world::{World, WorldConfig};
 use farpost_mpi::{Error, ErrorClass};
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-use std::sync::Barrier;
+use hosts::run;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-type HostsWorld = World<Routed<Tcp>>;
-
-struct Book(Vec<Vec<u8>>);
-
-impl AddressBook for Book {
-    fn card(&self, peer: Peer) -> Result<Vec<u8>, String> {
-        Ok(self.0[peer.index()].clone())
-    }
-}
-
-/// Run `body` as each process of `host_of`: hosts with a memory each, joined by TCP.
-fn run(host_of: &[u32], body: impl Fn(&HostsWorld) + Sync) {
-    let size = host_of.len() as u32;
-    let len = region_bytes(size);
-    let hosts = host_of.iter().max().unwrap() + 1;
-    let memories: Vec<_> = (0..hosts).map(|_| sealed_memory(c"test", len).unwrap()).collect();
-    let address = |index: u32| Usable {
-        name: "lo".into(),
-        class: Class::Network,
-        speed: 0,
-        addresses: vec![Subnet {
-            ip: IpAddr::V4(Ipv4Addr::new(127, 77, 0, 1 + index as u8)),
-            prefix: 24,
-        }],
-    };
-    let listening: Vec<_> = (0..size)
-        .map(|index| Listening::open_on(TcpSettings::default(), &[address(index)]).unwrap())
-        .collect();
-    let cards: Vec<Vec<u8>> = listening.iter().map(|one| one.card().to_vec()).collect();
-    let end = Barrier::new(size as usize);
-    std::thread::scope(|scope| {
-        for (index, listening) in listening.into_iter().enumerate() {
-            let (host, cards, body, end) = (host_of[index], &cards, &body, &end);
-            let file = memories[host as usize].try_clone().unwrap();
-            scope.spawn(move || {
-                let processes = host_of.iter().filter(|other| **other == host).count() as u32;
-                let near = Shm::attach(ShmConfig {
-                    file,
-                    offset: 0,
-                    len: len as u64,
-                    index: index as u32,
-                    size,
-                    processes,
-                    cores: 1,
-                    tunables: Default::default(),
-                })
-                .unwrap();
-                let map: Rc<[u32]> = host_of.into();
-                let far = listening
-                    .start(NetConfig {
-                        me: Peer(index as u32),
-                        size,
-                        host_of: Rc::clone(&map),
-                        cores: 1,
-                        processes,
-                        secret: [7; 32],
-                        book: Box::new(Book(cards.clone())),
-                    })
-                    .unwrap();
-                let world = World::new(Routed::new(near, Some(far), map), WorldConfig::default());
-                body(&world);
-                world.quiesce().unwrap();
-                // Others may still read from our memory, or wait for what we have queued.
-                let comm = world.comm_world();
-                let plan = farpost_mpi::coll::barrier(&world.site(comm)).unwrap();
-                world.run_collective(comm, plan).unwrap();
-                world.fabric().close(Duration::from_secs(5));
-                end.wait();
-            });
-        }
-    });
-}
 
 /// Numbers in which the order of combining shows: as digits.
 fn digits(low: &mut [u64; FAR_WORDS], high: &[u64; FAR_WORDS]) -> farpost_mpi::Result<()> {
