@@ -64,7 +64,7 @@ def news(hosts, before, seconds=5):
     return found
 
 
-def run_one(report, hosts, before, launcher, name, program, case, layout, env, direct=False):
+def run_one(report, hosts, before, launcher, name, program, case, layout, env, direct=False, again=True):
     """One program once."""
     count, each = LAYOUTS[layout]
     ranks = {host: each for host in hosts.names[:count]}
@@ -73,8 +73,13 @@ def run_one(report, hosts, before, launcher, name, program, case, layout, env, d
     seconds = program.timeout
     began = time.monotonic()
     env = {**launcher.environment(hosts), **env, "CHECK_SECONDS": str(seconds - seconds // 8)}
+    process = hosts.start("h1", started, env=env)
     try:
-        result = hosts.run("h1", started, env=env, timeout=seconds)
+        # A launcher that hangs by itself does so before the program says anything.
+        if process.wait(min(40, seconds)) is None and again and launcher.unstick(hosts):
+            process.close()
+            return run_one(report, hosts, before, launcher, name, program, case, layout, env, direct, again=False)
+        result = process.result(seconds)
     except Failed as e:
         report.fail(name, f"hung, stopped after {seconds} s", str(e))
         for host in hosts.names:
