@@ -30,7 +30,7 @@ demo:
 test:
 	scripts/test-all.sh
 
-# HOSTS=2 measures between hosts, emulated on this machine; ARGS=--update-docs writes the table into docs/performance.md.
+# HOSTS=2 measures between hosts, emulated on this machine; ARGS=--update-docs writes its table into the README.
 # ROUNDS=9 measures longer; ARGS=--update-readme writes the table into the README; scripts/compare.py --help lists the rest.
 compare:
 	$(MAKE) --no-print-directory install PREFIX=build/install

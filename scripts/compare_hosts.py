@@ -285,19 +285,20 @@ def table(samples):
 
 
 def update_page(lines, note):
-    """Replace what is between the markers in docs/performance.md."""
-    path = os.path.join(ROOT, "docs", "performance.md")
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
-    begin, end = "<!-- compare-hosts:begin -->", "<!-- compare-hosts:end -->"
-    if begin not in text or end not in text:
-        raise SystemExit(f"compare: docs/performance.md has no {begin} ... {end}")
-    before, rest = text.split(begin, 1)
-    after = rest.split(end, 1)[1]
-    body = "\n".join([*lines, "", note])
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(f"{before}{begin}\n{body}\n{end}{after}")
-    print(f"updated {path}")
+    """Replace what is between the markers in docs/performance.md and in the README."""
+    for name in ("docs/performance.md", "README.md"):
+        path = os.path.join(ROOT, name)
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        begin, end = "<!-- compare-hosts:begin -->", "<!-- compare-hosts:end -->"
+        if begin not in text or end not in text:
+            raise SystemExit(f"compare: {name} has no {begin} ... {end}")
+        before, rest = text.split(begin, 1)
+        after = rest.split(end, 1)[1]
+        body = "\n".join([*lines, "", note])
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"{before}{begin}\n{body}\n{end}{after}")
+        print(f"updated {path}")
 
 
 def main():
@@ -308,7 +309,7 @@ def main():
     parser.add_argument("--only", default=",".join(everything), help=f"columns: {','.join(everything)}")
     parser.add_argument("--parts", default="far,start,crowd,rails", help="parts: far, start, crowd, rails")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "compare"), help="directory for results")
-    parser.add_argument("--update-docs", action="store_true", help="write the table into docs/performance.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the table into README.md and docs/performance.md")
     args = parser.parse_args()
     args.farpost, args.out = os.path.abspath(args.farpost), os.path.abspath(args.out)
     args.only, args.parts = args.only.split(","), args.parts.split(",")
