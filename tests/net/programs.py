@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from hosts import ROOT, Failed, Hosts
-from launchers import PREFIX, all_launchers
+from launchers import PREFIX, all_launchers, has_library
 from report import Report
 
 LAYOUTS = {"2x1": (2, 1), "2x2": (2, 2), "4x2": (4, 2), "3x5": (3, 5)}
@@ -25,6 +25,8 @@ LAYOUTS = {"2x1": (2, 1), "2x2": (2, 2), "4x2": (4, 2), "3x5": (3, 5)}
 FEW = ("programs/ring", "programs/samplesort", "mpi/p2p_modes", "mpi/coll_blocking")
 # With 15 ranks on few cores: what means something there.
 WIDE = ("programs/", "mpi/coll_blocking", "mpi/comm", "mpi/p2p_order", "mpi/p2p_probe")
+# Of mpi4py: point to point, collectives, communicators, pickled objects.
+MODULES = ("test_p2p_obj", "test_p2p_buf", "test_cco_buf", "test_cco_obj", "test_comm", "test_request")
 TIMEOUT = 120
 
 
@@ -101,6 +103,42 @@ def run_one(report, hosts, before, launcher, name, program, case, layout, env, d
         hosts.crash(host)
 
 
+def over_libfabric(report, hosts, before, launcher, programs):
+    """A few programs with messages over libfabric (its tcp provider here)."""
+    if not has_library("libfabric.so.1"):
+        report.skip("programs over libfabric", "*** libfabric.so.1 is missing (on Debian and Ubuntu: apt-get install libfabric1)")
+        return
+    for program in (p for p in programs if p.name in FEW):
+        tag = f"{program.name} 2x2 {launcher.name}, libfabric"
+        run_one(report, hosts, before, launcher, tag, program, program.cases[0], "2x2", {"FARPOST_FABRIC": "ofi"})
+
+
+def mpi4py(report, hosts, before, launcher):
+    """Some of mpi4py's own tests, if scripts/test-mpi4py.sh has built it (there is no way to the internet from in here)."""
+    name = f"mpi4py {' '.join(MODULES)} 2x2 {launcher.name}"
+    cache = os.environ.get("TEST_CACHE") or os.path.join(ROOT, "build", "cache")
+    if not glob.glob(f"{cache}/mpi4py/venv-*/.ready"):
+        report.skip(name, "*** not built; scripts/test-mpi4py.sh does that")
+        return
+    wrapper = os.path.join(hosts.directory, "mpiexec")
+    start = launcher.mpiexec(hosts, {"h1": 2, "h2": 2}, [])
+    start = start[: start.index("-n")]
+    with open(wrapper, "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\nexec {' '.join(start)} \"$@\"\n")
+    os.chmod(wrapper, 0o755)
+    env = {**launcher.environment(hosts), "MPIEXEC": wrapper, "RANKS": "4", "MODE": "each", "PREFIX": PREFIX}
+    try:
+        result = hosts.run("h1", [f"{ROOT}/scripts/test-mpi4py.sh", *MODULES], env=env, timeout=400, cwd=ROOT)
+    except Failed as e:
+        report.fail(name, "hung, stopped after 400 s", str(e))
+        return
+    left = news(hosts, before)
+    if result.code == 0 and not left:
+        report.ok(name, result.out.strip().splitlines()[-1])
+    else:
+        report.fail(name, f"exit code {result.code}; left behind: {left[:3]}", f"{result.out}\n{result.err}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--launchers", default="hydra,prterun,srun")
@@ -132,7 +170,7 @@ def main():
                 programs.remove(program)
         for layout in layouts:
             count, each = LAYOUTS[layout]
-            with Hosts(count, 2, share=[PREFIX]) as hosts:
+            with Hosts(count, 2, share=[PREFIX, os.environ.get("TEST_CACHE", ROOT)]) as hosts:
                 for number, launcher in enumerate(launchers):
                     launcher.prepare(hosts)
                     before = {name: hosts.leftovers(name) for name in hosts.names}
@@ -148,6 +186,9 @@ def main():
                     if programs and layout == "2x2":
                         tag = f"{programs[0].name} {layout} {launcher.name}, started directly"
                         run_one(report, hosts, before, launcher, tag, programs[0], programs[0].cases[0], layout, {}, direct=True)
+                        if number == 0 and not args.names:
+                            over_libfabric(report, hosts, before, launcher, programs)
+                            mpi4py(report, hosts, before, launcher)
                     launcher.finish()
     return report.end()
 
