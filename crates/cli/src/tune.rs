@@ -176,6 +176,7 @@ impl Bench {
         above: u64,
         default: u64,
     ) -> Result<Choice, String> {
+        let other_way = above;
         let below = self.times(sizes, &[(name, below)])?;
         let above = self.times(sizes, &[(name, above)])?;
         let points: Vec<Both> = (sizes.iter().zip(below).zip(above))
@@ -185,7 +186,10 @@ impl Bench {
                 above,
             })
             .collect();
-        Ok(switch(&points, default))
+        let choice = switch(&points, default);
+        // Below the smallest size measured: as it was while the other way was.
+        let value = choice.value.max(other_way);
+        Ok(Choice { value, ..choice })
     }
 
     /// The best of some values, the default among them.

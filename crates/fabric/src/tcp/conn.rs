@@ -349,6 +349,7 @@ impl State {
         if self.others[peer.index()].is_none() {
             self.meet(peer);
         }
+        let now = self.now();
         let Some(other) = self.others[peer.index()].as_deref_mut() else {
             return;
         };
@@ -359,6 +360,10 @@ impl State {
             return;
         }
         let (trying, old) = (of.trying, of.slot);
+        let fresh = |since: u64| now.saturating_sub(since) < CROSSED;
+        if called && self.me < peer && old != NONE && of.ours_since.is_some_and(fresh) {
+            return;
+        }
         if called && trying != NONE {
             let ours = self.conns.get(trying).and_then(Option::as_ref);
             if self.me < peer && ours.is_some_and(|c| matches!(c.stage, Stage::Calling { .. })) {
@@ -369,12 +374,12 @@ impl State {
         if old != NONE && old != slot {
             self.close_rail(peer, rail);
         }
-        let now = self.now();
         let Some(other) = self.others[peer.index()].as_deref_mut() else {
             return;
         };
         let of = &mut other.rails[rail];
         of.trying = NONE;
+        of.ours_since = (!called).then_some(now);
         of.slot = slot;
         of.fd = conn.fd.as_raw_fd();
         of.blocked = false;
@@ -431,6 +436,10 @@ impl State {
         self.arrivals += 1;
     }
 }
+
+/// Two processes that call each other at once would each give up its own call for the other's, and have none: the one
+/// with the lower number keeps its own, and for so long, in nanoseconds, takes a call for one that crossed it.
+const CROSSED: u64 = 200_000_000;
 
 /// Read what a handshake wants and answer. None: more is to come.
 fn handshake(

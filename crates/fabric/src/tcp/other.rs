@@ -38,6 +38,8 @@ pub struct Rail {
     pub trying: usize,
     /// Nanoseconds that the kernel took to connect the last time; 0: it never did, from here.
     pub took: u64,
+    /// When the connection in use was made, in nanoseconds, if this process made it.
+    pub ours_since: Option<u64>,
     /// What last went wrong, for people.
     pub trouble: String,
 }

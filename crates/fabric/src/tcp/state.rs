@@ -222,6 +222,7 @@ impl State {
             sealed: false,
             trying: NONE,
             took: 0,
+            ours_since: None,
             trouble: String::new(),
         };
         let mut rails: Vec<Rail> = ways.rails.into_iter().map(rail).collect();
