@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor conformance mpiexec programs faults
+#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
-# hands jobs on several hosts to them. programs: the C and C++ test programs on 2 to 4 hosts. faults: what happens when networks, ranks, hosts and launchers fail.
+# hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. programs: the C and C++ test programs on 2 to 4 hosts. faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -40,7 +40,7 @@ run() {
 }
 
 failed=0
-[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec programs faults
+[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input programs faults
 for part in "$@"; do
     case $part in
     hosts) run 300 test_hosts.py -v ;;
@@ -48,10 +48,11 @@ for part in "$@"; do
     doctor) run 300 test_doctor.py -v ;;
     conformance) run 300 test_conformance.py -v ;;
     mpiexec) run 600 test_launch.py -v ;;
+    bad_input) run 200 test_bad_input.py -v ;;
     programs) run 1500 programs.py ;;
     faults) run 900 faults.py ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, programs, faults" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, programs, faults" >&2
         exit 2
         ;;
     esac

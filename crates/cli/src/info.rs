@@ -45,6 +45,52 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     ]
 }
 
+/// Settings that are text, from the environment only: name, and what it may be.
+const TEXTS: &[(&str, &str)] = &[
+    (
+        "FARPOST_FABRIC",
+        "auto, tcp or ofi: the network between hosts; the same for all ranks",
+    ),
+    (
+        "FARPOST_INTERFACE",
+        "interfaces of the tcp fabric, separated by commas: names (eth0, ib*), networks (10.1.0.0/16), exclusions (!docker0)",
+    ),
+    (
+        "FARPOST_TCP_PORTS",
+        "lo-hi: ports that the tcp fabric listens on; a port per rank of a host, for firewalls",
+    ),
+    (
+        "FARPOST_OFI_LIBRARY",
+        "file of libfabric, in place of libfabric.so.1",
+    ),
+    (
+        "FARPOST_OFI_PROVIDER",
+        "libfabric's provider, as farpost info --fabrics names them",
+    ),
+    (
+        "FARPOST_PMIX_LIBRARY",
+        "file of PMIx's client, in place of libpmix.so.2",
+    ),
+    (
+        "FARPOST_SECRET_FILE",
+        "file of mode 0600 with the job's secret, 32 bytes, the same on every host; for launchers whose channel others can read",
+    ),
+    (
+        "FARPOST_CONFIG",
+        "file of settings, NAME=value lines, in place of etc/farpost.conf of the installation; empty: none",
+    ),
+    (
+        "FARPOST_LAUNCHER",
+        "srun, prterun, hydra, local or a path: what mpiexec starts ranks on other hosts with (--launcher)",
+    ),
+    (
+        "FARPOST_RSH",
+        "command that mpiexec's launcher uses in place of ssh (--rsh-agent)",
+    ),
+    ("FARPOST_CC", "C compiler of mpicc"),
+    ("FARPOST_CXX", "C++ compiler of mpicxx"),
+];
+
 fn names(implemented: bool) -> Vec<&'static str> {
     FUNCTIONS
         .iter()
@@ -106,6 +152,10 @@ fn as_text(options: &Options) -> String {
         fabrics_as_text(&mut t);
     }
     if options.tunables {
+        let _ = writeln!(t, "text, from the environment:");
+        for (name, what) in TEXTS {
+            let _ = writeln!(t, "  {name}\n      {what}");
+        }
         for (title, table) in tunables() {
             let _ = writeln!(t, "{title}:");
             for x in table {
@@ -195,6 +245,10 @@ fn as_json(options: &Options) -> String {
         v["fabrics"] = fabrics_as_json();
     }
     if options.tunables {
+        v["texts"] = TEXTS
+            .iter()
+            .map(|(name, what)| json!({ "name": name, "values": what }))
+            .collect();
         let all = tunables();
         let all = all
             .iter()

@@ -74,8 +74,8 @@ fn clean(text: &str) -> String {
 pub(crate) enum Pass {
     /// Not with this card.
     No,
-    /// Each process was given it by its launcher.
-    Given,
+    /// Each process was given it by its launcher; this is the fingerprint of what rank 0 was given.
+    Given(String),
     /// Here it is.
     Here(Secret),
 }
@@ -97,7 +97,7 @@ impl Card {
         } = &self.identity;
         let pass = match &self.pass {
             Pass::No => "no".into(),
-            Pass::Given => "given".into(),
+            Pass::Given(fingerprint) => format!("given.{fingerprint}"),
             Pass::Here(secret) => secret::hex(secret),
         };
         format!(
@@ -127,7 +127,13 @@ impl Card {
             };
             let pass = match pass {
                 "no" => Pass::No,
-                "given" => Pass::Given,
+                given
+                    if given
+                        .strip_prefix("given.")
+                        .is_some_and(|f| f.len() == 32 && f.bytes().all(|b| b.is_ascii_hexdigit())) =>
+                {
+                    Pass::Given(given["given.".len()..].to_owned())
+                }
                 hex if hex.len() == 64 => Pass::Here(secret::parse(hex.as_bytes())?),
                 _ => return None,
             };
@@ -167,7 +173,11 @@ mod tests {
 
     #[test]
     fn cards_come_back() {
-        for pass in [Pass::No, Pass::Given, Pass::Here(secret::draw().unwrap())] {
+        for pass in [
+            Pass::No,
+            Pass::Given(secret::fingerprint(&[3; 32])),
+            Pass::Here(secret::draw().unwrap()),
+        ] {
             let card = card(pass);
             assert_eq!(Card::read(0, &card.write()).unwrap(), card);
             assert!(card.write().len() < 500);

@@ -238,7 +238,7 @@ fn meet(
         let memory = host_memory(size)?;
         let pass = match given {
             _ if rank != 0 || told.as_ref().is_some_and(|h| h.hosts() == 1) => Pass::No,
-            Some(_) => Pass::Given,
+            Some(secret) => Pass::Given(secret::fingerprint(&secret)),
             None => Pass::Here(memory.secret()),
         };
         let card = Card {
@@ -293,8 +293,18 @@ fn meet(
     } else {
         match (cards.get(0)?.pass, given) {
             (Pass::Here(secret), _) => secret,
-            (Pass::Given, Some(secret)) => secret,
-            (Pass::Given, None) => {
+            (Pass::Given(of_root), Some(secret)) => {
+                if of_root != secret::fingerprint(&secret) {
+                    return Err(JobError::Kvs(format!(
+                        "rank {rank} on host {} and rank 0 were given different secrets; what {} names must hold the same \
+                         on every host",
+                        own.name,
+                        secret::SECRET_FILE
+                    )));
+                }
+                secret
+            }
+            (Pass::Given(_), None) => {
                 return Err(JobError::Kvs(format!(
                     "rank 0 was given the job's secret by its launcher, rank {rank} was not; {} must be set for all ranks or for none",
                     secret::SECRET_FILE
@@ -370,6 +380,15 @@ fn pmi(
     tunables: &JobTunables,
 ) -> Result<(u32, u32, Place), JobError> {
     let raw: i32 = number("PMI_FD", fd, "must be the descriptor of a PMI server")?;
+    for name in ["PMI_SIZE", "PMI_RANK"] {
+        if env(name).is_none() {
+            return Err(JobError::Variable {
+                name,
+                value: String::new(),
+                allowed: "is not set, though PMI_FD is; both come from the launcher".into(),
+            });
+        }
+    }
     let size: u32 = number(
         "PMI_SIZE",
         &env("PMI_SIZE").unwrap_or_default(),

@@ -28,6 +28,16 @@ pub(crate) fn draw() -> Result<Secret, JobError> {
     }
 }
 
+/// What may be told of a secret to find out whether two processes have the same one: it does not lead back to the secret,
+/// which is 256 random bits. 32 hexadecimal digits.
+pub(crate) fn fingerprint(secret: &Secret) -> String {
+    let mut all = ring::digest::Context::new(&ring::digest::SHA256);
+    all.update(b"farpost fingerprint of a job's secret");
+    all.update(secret);
+    let digest = all.finish();
+    digest.as_ref()[..16].iter().map(|b| format!("{b:02x}")).collect()
+}
+
 /// The secret that the launcher left where a variable says, if one does.
 pub(crate) fn given(env: &impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, JobError> {
     let refuse = |name, value: &str, allowed: String| JobError::Variable {

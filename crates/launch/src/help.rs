@@ -20,6 +20,8 @@ Several hosts
   --launcher WHAT          what starts ranks elsewhere: srun, prterun, hydra, or a path; local: nothing (FARPOST_LAUNCHER).
                            Default: srun inside a Slurm allocation, else prterun, else mpiexec.hydra
   --rsh-agent COMMAND      used in place of ssh to reach other hosts (FARPOST_RSH); -launcher-exec likewise
+  --interface A,B          interfaces of the messages between ranks, by name (eth0, ib*), network (10.1.0.0/16) or
+                           exclusion (!docker0): sets FARPOST_INTERFACE
   -iface NAME              network interface of that launcher's own connections
 
 Environment

@@ -417,6 +417,16 @@ impl Parser {
             }
             Key::Launcher => o.far.launcher = Some(args.text("a launcher or a path to one")?),
             Key::RemoteShell => o.far.remote_shell = Some(args.text("a command that is used like ssh")?),
+            Key::RankInterface => {
+                let text = args.text("interfaces or networks, such as eth0 or 10.1.0.0/16")?;
+                if text.trim().is_empty() {
+                    return Err(refusal(format!(
+                        "{}: the value is empty; write interfaces or networks, such as eth0 or 10.1.0.0/16",
+                        args.option
+                    )));
+                }
+                o.rules.set.push(("FARPOST_INTERFACE".into(), text.into()));
+            }
             Key::Interface => o.far.interface = Some(args.text("a network interface")?),
             Key::Directory => app.directory = Some(args.value("a directory")?.into()),
             Key::Env => app.rules.set.push(args.pair()?),

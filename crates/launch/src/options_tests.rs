@@ -105,6 +105,10 @@ fn options_of_both_families_are_understood() {
     assert_eq!(far.remote_shell.as_deref(), Some("rsh"));
     assert_eq!(far.launcher.as_deref(), Some("hydra"));
     assert_eq!(far.interface.as_deref(), Some("eth0"));
+    assert_eq!(
+        run("--interface 10.1.0.0/16 p").rules.set,
+        [("FARPOST_INTERFACE".into(), "10.1.0.0/16".into())]
+    );
     assert!(far.cyclic && !run("--map-by slot p").far.cyclic);
     assert_eq!(try_parse("--help"), Ok(Request::Help));
     assert_eq!(try_parse("-n 2 --version"), Ok(Request::Version));
