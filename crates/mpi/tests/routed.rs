@@ -350,7 +350,7 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digits).collect()
 }
 
-/// What the process that will be killed does: greet everybody, then wait for what never comes.
+/// What the process that will go does: greet everybody, then wait to be killed or to be told to go, without goodbye.
 fn victim(cards: &str) {
     let listening = listen(&hasty());
     let mut cards: Vec<Vec<u8>> = cards.split(' ').map(from_hex).collect();
@@ -376,6 +376,19 @@ fn victim(cards: &str) {
 
 #[test]
 fn a_killed_peer_is_an_error_and_the_others_go_on() {
+    a_peer_goes("a_killed_peer_is_an_error_and_the_others_go_on", true);
+}
+
+#[test]
+fn a_peer_that_drops_its_endpoint_is_an_error_and_the_others_go_on() {
+    a_peer_goes(
+        "a_peer_that_drops_its_endpoint_is_an_error_and_the_others_go_on",
+        false,
+    );
+}
+
+/// The test called `name`: a process ends in the middle of everything, `killed` or by itself.
+fn a_peer_goes(name: &str, killed: bool) {
     if let Ok(cards) = std::env::var(CARDS) {
         return victim(&cards);
     }
@@ -383,11 +396,7 @@ fn a_killed_peer_is_an_error_and_the_others_go_on() {
     let mut cards: Vec<Vec<u8>> = listening.iter().map(|one| one.card().to_vec()).collect();
     let text: Vec<String> = cards.iter().map(|card| to_hex(card)).collect();
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_killed_peer_is_an_error_and_the_others_go_on",
-            "--nocapture",
-        ])
+        .args(["--exact", name, "--nocapture"])
         .env(CARDS, text.join(" "))
         .stdout(Stdio::piped())
         .spawn()
@@ -422,8 +431,12 @@ fn a_killed_peer_is_an_error_and_the_others_go_on() {
         };
         let waiting = waiting.unwrap();
         met.wait();
-        if me == 0 {
+        if me == 0 && killed {
             child.lock().unwrap().kill();
+        } else if me == 0 {
+            world
+                .send(comm, &send_buf(b"!"), VICTIM, 99, Mode::Standard)
+                .unwrap();
         }
         let error = world.wait(waiting).unwrap().error.expect("an error").to_string();
         assert!(error.contains("process 4") || error.contains("rank 4"), "{error}");

@@ -246,7 +246,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        self.state.get_mut().close(Duration::ZERO);
+        self.state.get_mut().abandon();
     }
 }
 

@@ -493,6 +493,20 @@ impl State {
 
     // ---- the end ----
 
+    /// End without goodbye, unless it was said: what waits is sent as far as it goes now, and peers that wait for this
+    /// process learn that it is gone.
+    pub fn abandon(&mut self) {
+        if std::mem::replace(&mut self.closing, true) {
+            return;
+        }
+        self.turn(0);
+        for other in self.others.iter().flatten() {
+            for rail in other.rails.iter().filter(|rail| rail.fd >= 0) {
+                socket::finish(rail.fd);
+            }
+        }
+    }
+
     /// Say goodbye, send what waits, and see the peers off, until `patience` runs out.
     pub fn close(&mut self, patience: Duration) {
         if std::mem::replace(&mut self.closing, true) {
