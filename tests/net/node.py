@@ -505,6 +505,7 @@ def guardian_main(directory):
     signal.set_wakeup_fd(wake_writer)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     report, report_writer = os.pipe()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     middle = os.fork()
     if middle == 0:
         os.close(report)
@@ -528,7 +529,10 @@ def guardian_main(directory):
         os._exit(0)
     os.close(report_writer)
     said = read_once(report)
-    print(said.decode() or "the switch ended at once", flush=True)
+    try:
+        os.write(1, (said or b"the switch ended at once") + b"\n")
+    except OSError:
+        said = b""  # the owner has ended meanwhile
     watched = [wake] if config["stays"] or said != b"ready" else [wake, 0]
     null = os.open("/dev/null", os.O_WRONLY)
     os.dup2(null, 1)
