@@ -39,7 +39,7 @@ class BadInput(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         below = {os.path.dirname(os.path.dirname(os.path.realpath(p))) for p in (MPIEXEC, HYDRA)}
-        cls.hosts = Hosts(2, share=sorted(p for p in below if p.startswith("/tmp/")))
+        cls.hosts = Hosts(2, rails=2, share=sorted(p for p in below if p.startswith("/tmp/")))
         cls.addClassCleanup(cls.hosts.close)
         cls.here = cls.hosts.directory
         cls.program = f"{cls.here}/program"
@@ -102,6 +102,12 @@ class BadInput(unittest.TestCase):
     def test_ports_used_up(self):
         ran = self.job("--host", "h1:2,h2:2", "-n", "4", FARPOST_TCP_PORTS="5000-5000")
         self.refused(ran, "FARPOST_TCP_PORTS=5000-5000", "widen the range", lines=4)
+
+    def test_no_route_between_ranks(self):
+        self.hosts.black_hole("h2", 1)
+        self.addCleanup(self.hosts.black_hole, "h2", 1, False)
+        ran = self.job("--host", "h1,h2", "-n", "2", "--interface", "r1", FARPOST_CONNECT_MS="2000")
+        self.refused(ran, "host h2: none of 1 rails has worked for 2", "via r1")
 
     def test_values(self):
         for name, value, allowed in (
