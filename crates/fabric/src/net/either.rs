@@ -94,6 +94,10 @@ impl<A: NetFabric, B: NetFabric> NetFabric for Either<A, B> {
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
         either!(self, it => it.publish(id, memory, access))
     }
+
+    fn strangers_turned_away(&self) -> u64 {
+        either!(self, it => it.strangers_turned_away())
+    }
 }
 
 impl<A: NetFabric, B: NetFabric> PacketQueue for Either<A, B> {

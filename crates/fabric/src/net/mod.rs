@@ -52,4 +52,8 @@ pub trait NetFabric: Fabric<Export = Mapping> {
     /// Let peers import `memory` as segment `id`, as if it had been exported here. Ended by
     /// [`unpublish`](crate::RemoteMemory::unpublish).
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
+    /// Connections and messages so far that did not prove to come from the job.
+    fn strangers_turned_away(&self) -> u64 {
+        0
+    }
 }

@@ -395,6 +395,10 @@ impl NetFabric for Ofi {
         inner.segments.log.borrow_mut().push(id.0);
         Ok(())
     }
+
+    fn strangers_turned_away(&self) -> u64 {
+        self.strangers()
+    }
 }
 
 impl RemoteMemory for Ofi {

@@ -7,6 +7,7 @@
 //! call, so while only peers of this host have anything to say it is polled now and then ([`Pace`]).
 
 mod pace;
+mod tally;
 
 use crate::net::NetFabric;
 use crate::shm::{Mapping, Shm, ShmBell};
@@ -28,6 +29,7 @@ pub struct Routed<N> {
     me: Peer,
     my_host: u32,
     pace: Pace,
+    tally: tally::Tally,
 }
 
 /// A peer's segment.
@@ -68,6 +70,7 @@ impl<N: NetFabric> Routed<N> {
             me,
             my_host,
             pace: Pace::new(neighbours),
+            tally: tally::Tally::default(),
         }
     }
 
@@ -330,6 +333,7 @@ impl<N: NetFabric> Interrupt for Routed<N> {
             return self.near.sleep(timeout.min(UNRUNG_SLEEP), ready);
         };
         self.pace.hurry();
+        self.tell_counters(false);
         let mut ready = || ready() || far.progress() || !far.arm();
         self.near.sleep_with(descriptor, timeout, &mut ready)
     }
@@ -384,7 +388,10 @@ impl<N: NetFabric> Counters for Routed<N> {
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
         let own = self.near.counter(of, peer, counter);
         match &self.far {
-            Some(far) if of == self.me => own + far.counter(of, peer, counter),
+            Some(far) if of == self.me => {
+                let far = far.counter(of, peer, counter);
+                own + far.wrapping_sub(self.tally.told(peer, counter))
+            }
             _ => own,
         }
     }
@@ -446,6 +453,7 @@ impl<N: NetFabric> Fabric for Routed<N> {
 
     fn close(&self, patience: Duration) {
         if let Some(far) = &self.far {
+            self.tell_counters(true);
             far.close(patience);
         }
     }

@@ -560,6 +560,10 @@ impl NetFabric for Tcp {
         state.publish(Mine { id, memory, access });
         Ok(())
     }
+
+    fn strangers_turned_away(&self) -> u64 {
+        self.strangers().all_refused()
+    }
 }
 
 impl Core {
