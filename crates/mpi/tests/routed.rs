@@ -3,8 +3,8 @@
 #[path = "common/hosts.rs"]
 mod hosts;
 
-use farpost_fabric::Fabric;
 use farpost_fabric::tcp::TcpSettings;
+use farpost_fabric::{Counter, Counters, Fabric, Interrupt, Peer};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll::{self, Block, Root};
 use farpost_mpi::comm::{Comm, SplitType};
@@ -89,6 +89,24 @@ fn everybody_with_everybody_in_every_size() {
             assert_eq!(world.take_faults(), Vec::<String>::new());
         });
     }
+}
+
+/// What the network counts by itself is told to the host's memory before sleeping, and counts once.
+#[test]
+fn counters_of_the_network_are_told_once() {
+    run(&SHAPES[0], |world| {
+        exchange(world, world.comm_world());
+        let (fabric, me) = (world.fabric(), Peer(world.pid()));
+        let other = Peer((me.0 + 2) % 4);
+        let moved = || fabric.counter(me, other, Counter::BulkBytes);
+        // In each of two modes two sizes are too long to be sent unasked.
+        let before = moved();
+        assert!(before >= 2 * ((128 << 10) + 1 + (1 << 20)), "{before} bytes");
+        for _ in 0..3 {
+            fabric.sleep(Duration::from_millis(1), &mut || true);
+            assert_eq!(moved(), before);
+        }
+    });
 }
 
 #[test]
