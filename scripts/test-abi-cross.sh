@@ -112,7 +112,9 @@ if [ "$name" = Farpost ] && [ -x "$work/ours/which" ]; then
         # shellcheck disable=SC2086
         env $env timeout 20 "$work/ours/which" </dev/null >"$work/foreign" 2>&1
         code=$?
-        if [ $code -ne 0 ] && [ "$(grep -c . "$work/foreign")" = 1 ]; then
+        # The PMIx library, where there is one, adds lines of its own.
+        sed -i '/\] PMIX ERROR: /d' "$work/foreign"
+        if [ $code -ne 0 ] && [ "$(grep -c . "$work/foreign")" = 1 ] && grep -q '^farpost: ' "$work/foreign"; then
             passed=$((passed + 1))
             echo "ok   abi-cross foreign launcher refused (${env%% *})"
         else

@@ -43,12 +43,17 @@ expect 'exit code of a rank' 7 '' 2 exit-code
 expect 'a rank dies of a signal' "$([ "$FARPOST" = 1 ] && echo 139 || echo nonzero)" 'rank 1.*(SIGSEGV|signal 11|egmentation)' 2 segfault
 if [ "$FARPOST" = 1 ]; then
     expect 'a rank exits without MPI_Finalize' nonzero 'rank 0.*MPI_Finalize' 2 no-finalize
-    # Every tunable: refused by name, with what is allowed, whatever is wrong with the value.
-    tunables=$("$PREFIX/bin/farpost" info --tunables | grep -oE 'FARPOST_[A-Z0-9_]+' | sort -u)
+    # Every tunable that is a number: refused by name, with what is allowed, whatever is wrong with the value.
+    tunables=$("$PREFIX/bin/farpost" info --tunables | grep -oE '^ *FARPOST_[A-Z0-9_]+ = [0-9]+ ' | grep -oE 'FARPOST_[A-Z0-9_]+' | sort -u)
     [ -n "$tunables" ] || echo "FAIL badinput/fatal tunables: farpost info --tunables shows none"
     for t in $tunables; do
         expect "$t=banana" nonzero "$t" 4 none "$t=banana"
     done
+    # Of those that are text, the ones that any job can tell to be wrong.
+    for t in FARPOST_FABRIC FARPOST_TCP_PORTS FARPOST_CONFIG; do
+        expect "$t=banana" nonzero "$t" 4 none "$t=banana"
+    done
+    expect "FARPOST_INTERFACE malformed" nonzero 'FARPOST_INTERFACE' 4 none FARPOST_INTERFACE=10.0.0.0/99
     expect "number out of range" nonzero 'FARPOST_RSM_SLOTS' 4 none FARPOST_RSM_SLOTS=99999999999
     expect "unknown variable" nonzero 'FARPOST_NO_SUCH_THING' 4 none FARPOST_NO_SUCH_THING=1
     # Also alone, without a launcher.
