@@ -129,12 +129,12 @@ impl State {
             self.conns[trying] = None;
             self.tried(peer, rail, "no answer");
         }
-        let buffer = self.settings.tcp.buffer as usize;
+        let tuning = self.settings.tcp.tuning();
         let Some(of) = self.rail(peer, rail) else { return };
         let Some(candidate) = of.candidates.get(of.next % choices.max(1)) else {
             return;
         };
-        let connected = socket::connect(candidate.to, candidate.from, buffer)
+        let connected = socket::connect(candidate.to, candidate.from, tuning)
             .and_then(|fd| self.admit(fd, Stage::Reaching { peer, rail }, socket::OUT));
         match connected {
             Ok(slot) => {
@@ -220,7 +220,7 @@ impl State {
                 if let Err(until) = self.gate.room(now) {
                     return self.shut_door(until);
                 }
-                let accepted = socket::accept(&self.listeners[at], self.settings.tcp.buffer as usize);
+                let accepted = socket::accept(&self.listeners[at], self.settings.tcp.tuning());
                 let (fd, from) = match accepted {
                     Ok(Some(accepted)) => accepted,
                     Ok(None) => break,

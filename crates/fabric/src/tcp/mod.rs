@@ -50,6 +50,8 @@ farpost_tunables::tunables! {
         direct: "FARPOST_TCP_DIRECT" = 64 << 10, 0..=1 << 30, "bytes";
         /// Size of a socket's buffers in the kernel. 0 leaves it to the kernel, which adapts them to the connection.
         buffer: "FARPOST_TCP_BUFFER" = 0, 0..=1 << 30, "bytes";
+        /// 1 leaves connections to the system's congestion control where that is BBR, which holds back the bursts of parallel programs; 0 takes CUBIC or Reno there.
+        paced: "FARPOST_TCP_PACED" = 0, 0..=1, "switch";
         /// Packets of one priority on their way to one process.
         packets: "FARPOST_TCP_PACKETS" = 32, 2..=1 << 16, "packets";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
@@ -100,6 +102,15 @@ impl From<TcpTunables> for TcpSettings {
         Self {
             tcp,
             ..Self::default()
+        }
+    }
+}
+
+impl TcpTunables {
+    fn tuning(&self) -> socket::Tuning {
+        socket::Tuning {
+            buffer: self.buffer as usize,
+            paced: self.paced != 0,
         }
     }
 }
