@@ -25,8 +25,8 @@ farpost_tunables::tunables! {
     pub struct EngineTunables {
         /// Messages up to this size are sent at once, through blocks; longer ones wait for their receive and then move in one copy where the system permits.
         eager_max: "FARPOST_EAGER_MAX" = 32 << 10, 0..=1 << 20, "bytes";
-        /// The same for messages to other hosts.
-        eager_far: "FARPOST_EAGER_FAR" = 128 << 10, 0..=1 << 20, "bytes";
+        /// The same for messages to other hosts; longer ones go straight from memory to memory, after a round trip. `farpost tune` measures where that pays.
+        eager_far: "FARPOST_EAGER_FAR" = 32 << 10, 0..=1 << 20, "bytes";
         /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
         /// The smallest piece that sender and receiver claim when both copy a long message.
