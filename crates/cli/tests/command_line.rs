@@ -140,7 +140,7 @@ fn tune_finds_switch_points_and_keeps_other_settings() {
         ]
     );
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("131072") && table.contains("2048"), "{table}");
+    assert!(table.contains("32768") && table.contains("2048"), "{table}");
     // A file that is no settings is not written over.
     let error = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1), "{error}");
