@@ -302,14 +302,14 @@ def floor_sentence(floors):
     )
 
 
-def update_readme(lines, note):
-    """Replace what is between the markers in README.md."""
-    path = os.path.join(ROOT, "README.md")
+def update_table(name, marker, lines, note):
+    """Replace what is between the markers of that name in a file of the project."""
+    path = os.path.join(ROOT, name)
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    begin, end = "<!-- compare:begin -->", "<!-- compare:end -->"
+    begin, end = f"<!-- {marker}:begin -->", f"<!-- {marker}:end -->"
     if begin not in text or end not in text:
-        raise SystemExit(f"compare: README.md has no {begin} ... {end}")
+        raise SystemExit(f"compare: {name} has no {begin} ... {end}")
     before, rest = text.split(begin, 1)
     after = rest.split(end, 1)[1]
     body = "\n".join([*lines, "", note])
@@ -482,7 +482,7 @@ def main():
         print(f"wrote {path}")
         write_curves(args, libs, samples)
     if args.update_readme:
-        update_readme(lines, note)
+        update_table("README.md", "compare", lines, note)
     if not reached:
         print("Some goals are missed (see the last column).")
 

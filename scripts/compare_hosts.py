@@ -284,23 +284,6 @@ def table(samples):
     return ["| " + " | ".join(cells) + " |" for cells in lines], reached
 
 
-def update_page(lines, note):
-    """Replace what is between the markers in docs/performance.md and in the README."""
-    for name in ("docs/performance.md", "README.md"):
-        path = os.path.join(ROOT, name)
-        with open(path, encoding="utf-8") as f:
-            text = f.read()
-        begin, end = "<!-- compare-hosts:begin -->", "<!-- compare-hosts:end -->"
-        if begin not in text or end not in text:
-            raise SystemExit(f"compare: {name} has no {begin} ... {end}")
-        before, rest = text.split(begin, 1)
-        after = rest.split(end, 1)[1]
-        body = "\n".join([*lines, "", note])
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(f"{before}{begin}\n{body}\n{end}{after}")
-        print(f"updated {path}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     everything = [key for key, _ in COLUMNS]
@@ -377,7 +360,8 @@ def main():
         json.dump({"note": note, "host": compare.host(), "samples": samples.values}, f, indent=1)
     print(f"wrote {path}")
     if args.update_docs:
-        update_page(lines, note)
+        for name in ("docs/performance.md", "README.md"):
+            compare.update_table(name, "compare-hosts", lines, note)
     if not reached:
         print("Some goals are missed (see the last column).")
 

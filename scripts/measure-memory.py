@@ -131,20 +131,7 @@ def main():
         plot = os.path.join(args.out, f"memory.{ending}")
         subprocess.run([os.path.join(args.farpost, "bin", "farpost"), "bench", "plot", results, "--out", plot], check=True)
     if args.update_docs:
-        update_page(lines, note)
-
-
-def update_page(lines, note):
-    path = os.path.join(ROOT, "docs", "performance.md")
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
-    begin, end = "<!-- memory:begin -->", "<!-- memory:end -->"
-    before, rest = text.split(begin, 1)
-    after = rest.split(end, 1)[1]
-    body = "\n".join([*lines, "", note])
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(f"{before}{begin}\n{body}\n{end}{after}")
-    print(f"updated {path}")
+        compare.update_table("docs/performance.md", "memory", lines, note)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ use crate::network::{self, NetSettings};
 const OTHER_VARIABLES: &[&str] = &[
     "FARPOST_CC",
     "FARPOST_CXX",
-    "FARPOST_LIBRARY",
     "FARPOST_LAUNCHER",
     "FARPOST_RSH",
     CONFIG,

@@ -388,7 +388,7 @@ impl<N: NetFabric> Counters for Routed<N> {
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
         let own = self.near.counter(of, peer, counter);
         match &self.far {
-            Some(far) if of == self.me => {
+            Some(far) if of == self.me && tally::COPIED.contains(&counter) => {
                 let far = far.counter(of, peer, counter);
                 own + far.wrapping_sub(self.tally.told(peer, counter))
             }

@@ -8,8 +8,8 @@ use crate::{Counter, Counters, Fabric, Peer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// Counters that the network keeps and protocols do not.
-const COPIED: [Counter; 3] = [Counter::Stalls, Counter::Retries, Counter::BulkBytes];
+/// Counters that the network keeps and protocols do not: of the others the host's memory has its own count.
+pub const COPIED: [Counter; 3] = [Counter::Stalls, Counter::Retries, Counter::BulkBytes];
 
 /// What has been copied so far.
 #[derive(Default)]
