@@ -6,7 +6,7 @@
 use crate::say;
 use farpost_fabric::net::{AddressBook, NetConfig};
 use farpost_fabric::tcp::{Listening, Tcp, TcpSettings};
-use farpost_fabric::{ErrorStatus, Fabric, PacketQueue, Peer, Priority};
+use farpost_fabric::{ErrorStatus, Fabric, PacketQueue, Peer, Port, Priority};
 use farpost_job::Job;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -178,12 +178,12 @@ fn reach(tcp: &Tcp, others: &[u32]) -> Vec<Option<String>> {
     let began = Instant::now();
     for peer in others {
         // Full is not possible: it is the first.
-        let _ = tcp.try_send(Peer(*peer), Priority::High, b"doctor");
+        let _ = tcp.try_send(Peer(*peer), Port::Postbox, Priority::High, b"doctor");
     }
     let mut done_at = None;
     loop {
         tcp.progress();
-        while tcp.poll_packet(&mut |from, _, _| {
+        while tcp.poll_packet(Port::Postbox, |from, _, _| {
             if let Some(at) = others.iter().position(|p| *p == from.0) {
                 missing[at] = None;
             }

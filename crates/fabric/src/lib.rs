@@ -5,7 +5,7 @@
 //! | Trait | What | Where it comes from |
 //! |---|---|---|
 //! | [`RemoteMemory`] | export, import, put, get, fence, mapped access | Sun Fire Link, RDMA |
-//! | [`PacketQueue`] | bounded packets, two priorities | Myrinet/FM, Arctic/StarT-X |
+//! | [`PacketQueue`] | bounded packets, a port per messaging layer, two priorities | Myrinet/FM, Arctic/StarT-X |
 //! | [`BulkTransfer`] | a descriptor in, a completion out | StarT-X RDMA mode, SeaStar DMA |
 //! | [`Interrupt`] | ring a peer, sleep until rung | all of them |
 //! | [`ErrorStatus`] | sticky errors, each naming peer and cause | Sun's CESR |
@@ -54,7 +54,7 @@ pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
     SegmentId,
 };
-pub use packet::{PACKET_BYTES, PacketQueue, Priority, TrySend};
+pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend};
 pub use topology::{Distance, Topology};
 
 /// A process of the job, numbered from 0 without gaps.

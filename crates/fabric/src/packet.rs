@@ -1,10 +1,33 @@
-//! Packet queues: bounded packets, two priorities.
+//! Packet queues: bounded packets, several messaging layers, two priorities.
 
 use crate::Peer;
 
-/// Largest payload of a packet. An Arctic message carries up to 88 bytes of payload, an FM frame 128 bytes
-/// with its header; both fit.
-pub const PACKET_BYTES: usize = 112;
+/// Largest payload of a packet, in bytes. An Arctic message carries up to 96 bytes, an FM frame 128 bytes and its
+/// header; both fit.
+pub const PACKET_BYTES: usize = 176;
+
+/// The messaging layer that a packet is for: layers share a process's fabric and do not see each other's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Port {
+    /// Setting up postboxes.
+    Postbox = 0,
+    /// Remote shared memory as an interface of its own.
+    Rsm = 1,
+    /// Fast Messages.
+    Fm = 2,
+    /// JAM.
+    Jam = 3,
+    /// Portals.
+    Portals = 4,
+}
+
+impl Port {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+    /// All of them, in order.
+    pub const ALL: [Port; Port::COUNT] = [Port::Postbox, Port::Rsm, Port::Fm, Port::Jam, Port::Portals];
+}
 
 /// High can hold up low, never the reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +36,20 @@ pub enum Priority {
     High = 0,
     /// For requests.
     Low = 1,
+}
+
+impl Priority {
+    /// Both, the high one first.
+    pub const ALL: [Priority; 2] = [Priority::High, Priority::Low];
+}
+
+/// Queues between two processes, one for each port and priority.
+pub(crate) const LANES: usize = Port::COUNT * Priority::ALL.len();
+
+/// The number of a port's queue of one priority: what goes into a header on the wire.
+#[inline(always)]
+pub(crate) const fn lane(port: Port, priority: Priority) -> usize {
+    port as usize * Priority::ALL.len() + priority as usize
 }
 
 /// What became of a packet offered.
@@ -25,17 +62,32 @@ pub enum TrySend {
     Full,
 }
 
-/// Queues of bounded packets between the processes of a job. Packets of one priority between two processes
-/// arrive in order unless [`PacketQueue::ORDERED`] says otherwise.
+/// Queues of bounded packets between the processes of a job. Packets of one port and priority between two processes
+/// arrive in order unless [`PacketQueue::ORDERED`] says otherwise. No port's packets hold up another's, and a full
+/// queue of low priority does not hold up the high one.
+///
+/// Polls find what has arrived; [`Fabric::progress`](crate::Fabric::progress) makes it arrive where that takes calls.
 pub trait PacketQueue {
-    /// Whether packets between the same two processes at the same priority arrive in order.
+    /// Whether packets between the same two processes of the same port and priority arrive in order.
     const ORDERED: bool;
-    /// Offer a packet of at most [`PACKET_BYTES`] bytes. Does not block.
+    /// Offer a packet of at most [`PACKET_BYTES`] bytes. Does not block, and does not wake the receiver: for that
+    /// there is [`Interrupt::wake`](crate::Interrupt::wake), afterwards.
     ///
     /// # Panics
     /// When the payload is longer than that, or the peer is not of the job.
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend;
-    /// Hand the next packet, high priority first, to `take` with its sender, which the fabric vouches for.
-    /// False: none waited.
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool;
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend;
+    /// Hand the next packet of one port and priority to `take` with its sender, which the fabric vouches for. False:
+    /// none waited. True without a call of `take`: what was there was damaged, and is recorded as a fault.
+    fn poll_priority(&self, port: Port, priority: Priority, take: impl FnMut(Peer, &[u8])) -> bool;
+    /// As [`poll_priority`](Self::poll_priority), of both priorities, high first.
+    #[inline]
+    fn poll_packet(&self, port: Port, mut take: impl FnMut(Peer, Priority, &[u8])) -> bool {
+        self.poll_priority(port, Priority::High, |from, bytes| {
+            take(from, Priority::High, bytes);
+        }) || self.poll_priority(port, Priority::Low, |from, bytes| {
+            take(from, Priority::Low, bytes);
+        })
+    }
+    /// How many packets polls would find now, counted up to `limit`.
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32;
 }

@@ -4,7 +4,8 @@
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, FabricError, Interrupt,
-    LocalMemory, PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory, SegmentId, TrySend, Wake,
+    LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, TrySend,
+    Wake,
 };
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ fn trace(seed: u64) -> Vec<(u64, Vec<u8>, Option<Vec<u8>>)> {
     let import = a.import(B, ID, 256, Permission::ReadWrite).unwrap();
     for i in 0..6u8 {
         import.put(usize::from(i) * 40, &[i + 1; 40]).unwrap();
-        let _ = a.try_send(B, Priority::Low, &[i]);
+        let _ = a.try_send(B, Port::Fm, Priority::Low, &[i]);
         a.wake(B);
     }
     let mut trace = Vec::new();
@@ -35,7 +36,7 @@ fn trace(seed: u64) -> Vec<(u64, Vec<u8>, Option<Vec<u8>>)> {
         let mut bytes = vec![0; 256];
         segment.read(0, &mut bytes);
         let mut packet = None;
-        b.poll_packet(&mut |_, _, p| packet = Some(p.to_vec()));
+        b.poll_packet(Port::Fm, |_, _, p| packet = Some(p.to_vec()));
         trace.push((a.network().now(), bytes, packet));
     }
     trace
@@ -139,11 +140,11 @@ fn the_dead_do_not_answer() {
     dead(unsafe { a.submit(&descriptor) }.err());
     import.put(0, &[2; 200]).unwrap();
     for _ in 0..50 {
-        assert_eq!(a.try_send(B, Priority::High, b"x"), TrySend::Sent);
+        assert_eq!(a.try_send(B, Port::Fm, Priority::High, b"x"), TrySend::Sent);
     }
     a.wake(B);
     a.network().settle();
-    assert!(!b.poll_packet(&mut |_, _, _| ()));
+    assert!(!b.poll_packet(Port::Fm, |_, _, _| ()));
     let mut after = [0; 200];
     segment.read(0, &mut after);
     assert_eq!(before, after);

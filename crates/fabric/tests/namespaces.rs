@@ -6,7 +6,7 @@
 #![cfg(not(loom))]
 
 use farpost_fabric::conformance::{Harness, Namespaces, OfiThreads, SharedBook, TcpThreads, run_all};
-use farpost_fabric::{PacketQueue, Priority, TrySend};
+use farpost_fabric::{PacketQueue, Port, Priority, TrySend};
 use std::path::PathBuf;
 
 const NAMESPACES: &str = "FARPOST_TEST_NAMESPACES";
@@ -56,7 +56,10 @@ fn tcp_uses_every_rail() {
     let rails = std::env::var(RAILS).map_or(1, |text| text.parse().expect(RAILS));
     harness.run(harness.namespaces.len() as u32, async |end| {
         for peer in end.others() {
-            assert_eq!(end.fabric.try_send(peer, Priority::High, b"hello"), TrySend::Sent);
+            assert_eq!(
+                end.fabric.try_send(peer, Port::Fm, Priority::High, b"hello"),
+                TrySend::Sent
+            );
         }
         for peer in end.others() {
             let ways = end.fabric.ways(peer).expect("ways");
@@ -70,7 +73,7 @@ fn tcp_uses_every_rail() {
         for _ in end.others() {
             end.until("a greeting", || {
                 end.fabric
-                    .poll_packet(&mut |_, _, bytes| assert_eq!(bytes, b"hello"))
+                    .poll_packet(Port::Fm, |_, _, bytes| assert_eq!(bytes, b"hello"))
             })
             .await;
         }

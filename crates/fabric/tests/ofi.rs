@@ -7,7 +7,7 @@ use farpost_fabric::net::NetConfig;
 use farpost_fabric::ofi::{Listening, Ofi};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, Fabric, FabricError, LocalMemory,
-    PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory, SegmentId, TrySend,
+    PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, TrySend,
 };
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -207,8 +207,11 @@ fn a_peer_that_goes_is_given_up() {
             let everyone = Access::Everyone(Permission::ReadWrite);
             let segment = b.export(SegmentId(1), 4096, everyone).unwrap();
             // The segment is announced with the packet.
-            assert_eq!(b.try_send(Peer(0), Priority::High, b"here I am"), TrySend::Sent);
-            until([&a, &b], "a packet", || a.poll_packet(&mut |_, _, _| ()));
+            assert_eq!(
+                b.try_send(Peer(0), Port::Fm, Priority::High, b"here I am"),
+                TrySend::Sent
+            );
+            until([&a, &b], "a packet", || a.poll_packet(Port::Fm, |_, _, _| ()));
             let import = a
                 .import(Peer(1), SegmentId(1), 4096, Permission::ReadWrite)
                 .unwrap();
@@ -234,7 +237,10 @@ fn a_peer_that_goes_is_given_up() {
             assert!(is_dead(&import.put_line(0, &[1; 8]).unwrap_err()));
             assert!(is_dead(&import.fence().unwrap_err()));
             assert!(!a.can_transfer(Peer(1)) && !a.faulted());
-            assert_eq!(a.try_send(Peer(1), Priority::Low, b"gone"), TrySend::Sent);
+            assert_eq!(
+                a.try_send(Peer(1), Port::Fm, Priority::Low, b"gone"),
+                TrySend::Sent
+            );
             eprintln!("{provider}: {}", faults[0].error);
         });
     }
@@ -249,9 +255,12 @@ fn another_secret_is_a_stranger() {
         let [a, b] = pair(&harness, [[7; 32], [8; 32]]);
         let everyone = Access::Everyone(Permission::ReadWrite);
         let segment = a.export(SegmentId(1), 4096, everyone).unwrap();
-        assert_eq!(b.try_send(Peer(0), Priority::High, b"let me in"), TrySend::Sent);
+        assert_eq!(
+            b.try_send(Peer(0), Port::Fm, Priority::High, b"let me in"),
+            TrySend::Sent
+        );
         until([&a, &b], "the stranger", || a.strangers() > 0);
-        assert!(!a.poll_packet(&mut |_, _, _| ()));
+        assert!(!a.poll_packet(Port::Fm, |_, _, _| ()));
         // Its questions stay without answer too.
         let refused = b.import(Peer(0), SegmentId(1), 4096, Permission::ReadWrite);
         assert!(matches!(refused.err(), Some(FabricError::Unsupported { .. })));

@@ -6,7 +6,7 @@ use farpost_fabric::conformance::{Harness, ShmProcesses, run_all};
 use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, PacketQueue, Peer,
-    Permission, Priority, RemoteMemory, SegmentId, TrySend,
+    Permission, Port, Priority, RemoteMemory, SegmentId, TrySend,
 };
 use std::time::{Duration, Instant};
 
@@ -119,7 +119,7 @@ fn dead_peer() {
     assert_eq!(segment.load(8), 77);
     segment.store(8, 78);
     assert_eq!(
-        shm.try_send(PEER, Priority::High, b"into the void"),
+        shm.try_send(PEER, Port::Fm, Priority::High, b"into the void"),
         TrySend::Sent
     );
 }

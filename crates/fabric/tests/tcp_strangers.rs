@@ -6,7 +6,7 @@ use farpost_fabric::net::AddressBook;
 use farpost_fabric::net::interfaces::Card;
 use farpost_fabric::net::trust::{Caller, Handshake, Progress, Reason, Secret};
 use farpost_fabric::tcp::Tcp;
-use farpost_fabric::{ErrorStatus, Fabric, PacketQueue, Peer, Priority, TrySend};
+use farpost_fabric::{ErrorStatus, Fabric, PacketQueue, Peer, Port, Priority, TrySend};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,7 @@ impl Job {
         for (at, end) in self.ends.iter().enumerate() {
             end.progress();
             let taken = &mut self.taken[1 - at];
-            while end.poll_packet(&mut |from, _, bytes| {
+            while end.poll_packet(Port::Fm, |from, _, bytes| {
                 assert_eq!(from, Peer(1 - at as u32));
                 assert_eq!(bytes, taken.to_le_bytes(), "packet {taken}");
                 *taken += 1;
@@ -78,7 +78,8 @@ impl Job {
             for (at, end) in self.ends.iter().enumerate() {
                 let to = Peer(1 - at as u32);
                 if self.sent[at] < until[at]
-                    && end.try_send(to, Priority::Low, &self.sent[at].to_le_bytes()) == TrySend::Sent
+                    && end.try_send(to, Port::Fm, Priority::Low, &self.sent[at].to_le_bytes())
+                        == TrySend::Sent
                 {
                     self.sent[at] += 1;
                 }

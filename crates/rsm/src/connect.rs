@@ -8,7 +8,7 @@ use crate::area::Layout;
 use crate::pool::Pool;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, SegmentId,
+    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Port, Priority, SegmentId,
     TrySend,
 };
 
@@ -144,18 +144,19 @@ impl<F: Fabric> Postboxes<F> {
                 index += 1; // said hello, awaiting welcome
                 continue;
             }
-            match self
-                .fabric
-                .try_send(*peer, Priority::High, &encode(*kind, layout))
-            {
-                TrySend::Full => index += 1,
-                TrySend::Sent if *kind == HELLO && !self.fabric.maps(*peer) => {
-                    self.connecting[index].kind = 0;
+            let packet = encode(*kind, layout);
+            match (self.fabric).try_send(*peer, Port::Postbox, Priority::High, &packet) {
+                TrySend::Full => {
                     index += 1;
+                    continue;
                 }
-                TrySend::Sent => {
-                    self.connecting.swap_remove(index);
-                }
+                TrySend::Sent => self.fabric.wake(*peer),
+            }
+            if *kind == HELLO && !self.fabric.maps(*peer) {
+                self.connecting[index].kind = 0;
+                index += 1;
+            } else {
+                self.connecting.swap_remove(index);
             }
         }
     }
@@ -174,7 +175,7 @@ impl<F: Fabric> Postboxes<F> {
         loop {
             let mut got: Option<Control> = None;
             let fabric = std::rc::Rc::clone(&self.fabric);
-            let polled = fabric.poll_packet(&mut |from, _, packet| {
+            let polled = fabric.poll_packet(Port::Postbox, |from, _, packet| {
                 let start = packet
                     .iter()
                     .take(8)

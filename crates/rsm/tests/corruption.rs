@@ -8,8 +8,8 @@ use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::{
-    Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, RemoteMemory, SegmentId,
-    TrySend,
+    Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Port, Priority, RemoteMemory,
+    SegmentId, TrySend,
 };
 use farpost_rsm::{Layout, Postboxes, RsmTunables};
 use proptest::prelude::*;
@@ -295,7 +295,7 @@ fn pool_bytes<F: Open>() {
 /// Send a packet past the protocol, unless nobody empties the queue.
 fn inject<F: Open>(job: &Job<F>, packet: &[u8]) {
     for _ in 0..200 {
-        if job.ends[0].try_send(RECEIVER, Priority::High, packet) == TrySend::Sent {
+        if job.ends[0].try_send(RECEIVER, Port::Postbox, Priority::High, packet) == TrySend::Sent {
             break;
         }
     }

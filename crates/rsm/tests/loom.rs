@@ -4,8 +4,8 @@
 
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
-    FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, PlainLines, Priority,
-    Remote, RemoteMemory, SegmentId, Ticket, Topology, TrySend, Wake,
+    FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, PlainLines, Port,
+    Priority, Remote, RemoteMemory, SegmentId, Ticket, Topology, TrySend, Wake,
 };
 use farpost_rsm::{Layout, Postboxes, RsmTunables};
 use loom::cell::UnsafeCell;
@@ -156,17 +156,24 @@ impl RemoteMemory for Modelled {
 
 impl PacketQueue for Modelled {
     const ORDERED: bool = true;
-    fn try_send(&self, peer: Peer, _: Priority, payload: &[u8]) -> TrySend {
+    fn try_send(&self, peer: Peer, _: Port, _: Priority, payload: &[u8]) -> TrySend {
         let packet = (self.me, payload.to_vec());
         self.shared.packets.borrow_mut()[peer.index()].push_back(packet);
         TrySend::Sent
     }
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
+    fn poll_priority(&self, _: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        if priority == Priority::Low {
+            return false;
+        }
         let next = self.shared.packets.borrow_mut()[self.me.index()].pop_front();
         if let Some((from, bytes)) = &next {
-            take(*from, Priority::High, bytes);
+            take(*from, bytes);
         }
         next.is_some()
+    }
+    fn packets_waiting(&self, _: Port, _: Priority, limit: u32) -> u32 {
+        let waiting = self.shared.packets.borrow()[self.me.index()].len();
+        (waiting as u32).min(limit)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{End, Harness, Outcome};
 use crate::{
-    Access, Interrupt, LocalMemory, PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory, SegmentId,
-    TrySend, Wake,
+    Access, Interrupt, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
+    SegmentId, TrySend, Wake,
 };
 use std::cell::Cell;
 use std::time::Duration;
@@ -85,8 +85,8 @@ pub fn no_wake_is_lost<H: Harness>(harness: &H) -> Outcome {
     Outcome::Held
 }
 
-/// Packets ring by themselves, whoever of several sends.
-pub fn packets_ring<H: Harness>(harness: &H) -> Outcome {
+/// A sleeper that is woken after a packet finds it, whoever of several sends.
+pub fn packets_and_wake<H: Harness>(harness: &H) -> Outcome {
     const SIZE: u32 = 3;
     const EACH: u32 = 300;
     harness.run(SIZE, async |end: &End<H::Fabric>| {
@@ -94,15 +94,18 @@ pub fn packets_ring<H: Harness>(harness: &H) -> Outcome {
             let mut got = 0;
             while got < EACH * (SIZE - 1) {
                 // Poll inside, so that `ready` is what it will be in real use.
-                sleep_until::<H>(end, "a packet", || end.fabric.poll_packet(&mut |_, _, _| ())).await;
+                sleep_until::<H>(end, "a packet", || end.fabric.poll_packet(Port::Fm, |_, _, _| ())).await;
                 got += 1;
             }
         } else {
             for i in 0..EACH {
                 end.until("room", || {
-                    end.fabric.try_send(Peer(0), Priority::Low, &i.to_le_bytes()) == TrySend::Sent
+                    end.fabric
+                        .try_send(Peer(0), Port::Fm, Priority::Low, &i.to_le_bytes())
+                        == TrySend::Sent
                 })
                 .await;
+                end.fabric.wake(Peer(0));
                 if i % 5 == 0 {
                     end.pause().await;
                 }

@@ -1,7 +1,7 @@
 //! Packet queues.
 
 use super::{End, Harness, Outcome, panics};
-use crate::{Fabric, PACKET_BYTES, PacketQueue, Peer, Priority, TrySend};
+use crate::{Fabric, PACKET_BYTES, PacketQueue, Peer, Port, Priority, TrySend};
 
 const PRIORITIES: [Priority; 2] = [Priority::High, Priority::Low];
 
@@ -34,13 +34,13 @@ pub fn once_in_order<H: Harness>(harness: &H) -> Outcome {
                     let next = &mut sent[to.index()][priority as usize];
                     if *next < EACH {
                         let bytes = payload(me, to, priority, *next);
-                        if end.fabric.try_send(to, priority, &bytes) == TrySend::Sent {
+                        if end.fabric.try_send(to, Port::Jam, priority, &bytes) == TrySend::Sent {
                             *next += 1;
                         }
                     }
                 }
             }
-            while end.fabric.poll_packet(&mut |from, priority, bytes| {
+            while end.fabric.poll_packet(Port::Jam, |from, priority, bytes| {
                 let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
                 assert_eq!(bytes, payload(from, me, priority, number));
                 seen[from.index()][priority as usize].push(number);
@@ -53,7 +53,10 @@ pub fn once_in_order<H: Harness>(harness: &H) -> Outcome {
         }
         end.barrier().await;
         end.settle();
-        assert!(!end.fabric.poll_packet(&mut |_, _, _| ()), "a packet too many");
+        assert!(
+            !end.fabric.poll_packet(Port::Jam, |_, _, _| ()),
+            "a packet too many"
+        );
         for from in end.others() {
             for numbers in &mut seen[from.index()] {
                 if !<H::Fabric as PacketQueue>::ORDERED {
@@ -78,7 +81,7 @@ pub fn full_is_said<H: Harness>(harness: &H) -> Outcome {
                 // *Full* may be said in passing; a full queue says it every time.
                 while refused < 100 {
                     let bytes = sent.to_le_bytes();
-                    match end.fabric.try_send(Peer(1), Priority::Low, &bytes) {
+                    match end.fabric.try_send(Peer(1), Port::Jam, Priority::Low, &bytes) {
                         TrySend::Sent => (sent, refused) = (sent + 1, 0),
                         TrySend::Full => refused += 1,
                     }
@@ -95,7 +98,7 @@ pub fn full_is_said<H: Harness>(harness: &H) -> Outcome {
                 let sent = end.posted(round) as u32;
                 let mut next = 0u32;
                 end.until("the packets", || {
-                    while end.fabric.poll_packet(&mut |from, priority, bytes| {
+                    while end.fabric.poll_packet(Port::Jam, |from, priority, bytes| {
                         assert_eq!((from, priority), (Peer(0), Priority::Low));
                         let number = u32::from_le_bytes(bytes.try_into().unwrap());
                         assert!(number == next || !<H::Fabric as PacketQueue>::ORDERED);
@@ -117,12 +120,12 @@ pub fn high_passes_low<H: Harness>(harness: &H) -> Outcome {
         if end.me() == 0 {
             let mut refused = 0;
             while refused < 100 {
-                if end.fabric.try_send(Peer(1), Priority::Low, b"low") == TrySend::Full {
+                if end.fabric.try_send(Peer(1), Port::Jam, Priority::Low, b"low") == TrySend::Full {
                     refused += 1;
                 }
             }
             end.until("room for a high packet", || {
-                end.fabric.try_send(Peer(1), Priority::High, b"high") == TrySend::Sent
+                end.fabric.try_send(Peer(1), Port::Jam, Priority::High, b"high") == TrySend::Sent
             })
             .await;
             end.barrier().await;
@@ -130,7 +133,7 @@ pub fn high_passes_low<H: Harness>(harness: &H) -> Outcome {
             end.barrier().await;
             end.settle();
             let mut order = Vec::new();
-            while end.fabric.poll_packet(&mut |_, priority, bytes| {
+            while end.fabric.poll_packet(Port::Jam, |_, priority, bytes| {
                 let name: &[u8] = if priority == Priority::High {
                     b"high"
                 } else {
@@ -146,18 +149,63 @@ pub fn high_passes_low<H: Harness>(harness: &H) -> Outcome {
     Outcome::Held
 }
 
+/// A port that is full holds up no other, a poll finds its own port's packets only, and what waits is counted.
+pub fn ports_are_apart<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let lanes = || {
+            Port::ALL
+                .into_iter()
+                .flat_map(|port| PRIORITIES.map(|p| (port, p)))
+        };
+        let full = (Port::Fm, Priority::Low);
+        if end.me() == 0 {
+            let mut refused = 0;
+            while refused < 100 {
+                if end.fabric.try_send(Peer(1), full.0, full.1, b"full") == TrySend::Full {
+                    refused += 1;
+                }
+            }
+            for (port, priority) in lanes().filter(|lane| *lane != full) {
+                // A queue may have room for one packet only.
+                end.until("room at another port", || {
+                    let name = [port as u8, priority as u8];
+                    end.fabric.try_send(Peer(1), port, priority, &name) == TrySend::Sent
+                })
+                .await;
+            }
+            end.barrier().await;
+        } else {
+            end.barrier().await;
+            end.settle();
+            assert_eq!(end.fabric.packets_waiting(full.0, full.1, 1), 1);
+            for (port, priority) in lanes().filter(|lane| *lane != full) {
+                end.until("a packet", || end.fabric.packets_waiting(port, priority, 9) == 1)
+                    .await;
+                assert!(end.fabric.poll_priority(port, priority, |from, bytes| {
+                    assert_eq!((from, bytes), (Peer(0), &[port as u8, priority as u8][..]));
+                }));
+                assert_eq!(end.fabric.packets_waiting(port, priority, 9), 0);
+                assert!(!end.fabric.poll_priority(port, priority, |_, _| ()));
+            }
+            while (end.fabric).poll_priority(full.0, full.1, |_, bytes| assert_eq!(bytes, b"full")) {}
+            assert_eq!(end.fabric.packets_waiting(full.0, full.1, 1), 0);
+        }
+    });
+    Outcome::Held
+}
+
 /// A process may send packets to itself; empty ones and full ones too.
 pub fn to_oneself<H: Harness>(harness: &H) -> Outcome {
     harness.run(1, async |end: &End<H::Fabric>| {
         for len in [0, 1, 7, 8, PACKET_BYTES - 1, PACKET_BYTES] {
             let bytes = vec![len as u8; len];
             end.until("room", || {
-                end.fabric.try_send(Peer(0), Priority::High, &bytes) == TrySend::Sent
+                end.fabric.try_send(Peer(0), Port::Jam, Priority::High, &bytes) == TrySend::Sent
             })
             .await;
             let mut got = None;
             end.until("my packet", || {
-                end.fabric.poll_packet(&mut |from, _, bytes| {
+                end.fabric.poll_packet(Port::Jam, |from, _, bytes| {
                     assert_eq!(from, Peer(0));
                     got = Some(bytes.to_vec());
                 })
@@ -174,13 +222,13 @@ pub fn misuse_panics<H: Harness>(harness: &H) -> Outcome {
     harness.run(2, async |end: &End<H::Fabric>| {
         let offer = |peer, len| {
             let bytes = vec![0; len];
-            panics(|| end.fabric.try_send(peer, Priority::Low, &bytes))
+            panics(|| end.fabric.try_send(peer, Port::Jam, Priority::Low, &bytes))
         };
         let refused = (offer(end.next(), PACKET_BYTES + 1), offer(Peer(2), 1));
         assert_eq!(refused, (true, true));
         end.barrier().await;
         end.settle();
-        assert!(!end.fabric.poll_packet(&mut |_, _, _| ()));
+        assert!(!end.fabric.poll_packet(Port::Jam, |_, _, _| ()));
     });
     Outcome::Held
 }

@@ -1,8 +1,9 @@
 //! One end of the network.
 
 use super::Network;
+use crate::packet::lane;
 use crate::{
-    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer,
+    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port,
     Priority, Topology, TrySend, Wake,
 };
 use std::time::Duration;
@@ -42,22 +43,31 @@ impl InProc {
 impl PacketQueue for InProc {
     const ORDERED: bool = true;
 
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         self.assert_peer(peer);
         let mut state = self.network.0.borrow_mut();
-        state.try_send(self.me, peer, priority, payload)
+        state.try_send(self.me, peer, lane(port, priority), payload)
     }
 
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
         // The borrow ends before the closure runs: it may send.
-        let next = self.network.0.borrow_mut().next_packet(self.me);
+        let next = self
+            .network
+            .0
+            .borrow_mut()
+            .next_packet(self.me, lane(port, priority));
         match next {
-            Some((from, priority, bytes)) => {
-                take(from, priority, &bytes);
+            Some((from, bytes)) => {
+                take(from, &bytes);
                 true
             }
             None => false,
         }
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let waiting = (self.network.0.borrow_mut()).packets_waiting(self.me, lane(port, priority));
+        u32::try_from(waiting).unwrap_or(limit).min(limit)
     }
 }
 

@@ -36,7 +36,7 @@ use std::rc::Rc;
 /// What a network is like. The defaults lose nothing.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Packets that a process's queue of one priority holds, on their way included. At least 1.
+    /// Packets that a process's queue of one port and priority holds, on their way included. At least 1.
     pub queue_packets: usize,
     /// One packet in so many is refused as *full* although there is room. 0: none.
     pub full_every: u32,

@@ -2,9 +2,8 @@
 
 use super::Config;
 use super::memory::Segment;
-use crate::{
-    Access, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, Priority, SegmentId, TrySend,
-};
+use crate::packet::LANES;
+use crate::{Access, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, SegmentId, TrySend};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A published segment.
@@ -36,8 +35,8 @@ enum What {
         offset: usize,
         bytes: Vec<u8>,
     },
-    /// The oldest packet of that pair and priority.
-    Packet(Priority),
+    /// The oldest packet of that pair and lane.
+    Packet(usize),
     Ring,
     Transfer(u64, Descriptor),
 }
@@ -49,13 +48,13 @@ struct Packet {
 
 /// What one endpoint has at the network.
 #[derive(Default)]
-struct Port {
+struct Endpoint {
     dead: bool,
     asleep: bool,
     rung: bool,
-    arrived: [VecDeque<Packet>; 2],
+    arrived: [VecDeque<Packet>; LANES],
     /// Packets arrived or on their way.
-    occupied: [usize; 2],
+    occupied: [usize; LANES],
     faults: Vec<Fault>,
     faults_lost: u64,
     counters: Vec<[u64; Counter::COUNT]>,
@@ -72,9 +71,9 @@ pub struct State {
     events: Vec<Event>,
     serial: u64,
     imports: u64,
-    ports: Vec<Port>,
-    /// Packets on their way, per sender, receiver and priority.
-    lanes: BTreeMap<(Peer, Peer, Priority), VecDeque<Packet>>,
+    ports: Vec<Endpoint>,
+    /// Packets on their way, per sender, receiver, port and priority (a lane).
+    lanes: BTreeMap<(Peer, Peer, usize), VecDeque<Packet>>,
     /// Errors that the next fence of an import reports.
     put_errors: BTreeMap<ImportId, FabricError>,
     /// Ended transfers that nobody asked about yet.
@@ -83,9 +82,9 @@ pub struct State {
 
 impl State {
     pub fn new(size: u32, seed: u64, config: Config) -> Self {
-        let port = |_| Port {
+        let port = |_| Endpoint {
             counters: vec![[0; Counter::COUNT]; size as usize],
-            ..Port::default()
+            ..Endpoint::default()
         };
         Self {
             now: 0,
@@ -164,14 +163,13 @@ impl State {
                 bytes,
                 ..
             } => segment.arrive(offset, &bytes),
-            What::Packet(priority) => {
-                let lane = self
+            What::Packet(lane) => {
+                let under_way = self
                     .lanes
-                    .get_mut(&(event.from, event.to, priority))
+                    .get_mut(&(event.from, event.to, lane))
                     .expect("a lane per packet");
-                let packet = lane.pop_front().expect("an event per packet");
-                self.ports[event.to.index()].arrived[priority as usize].push_back(packet);
-                self.ring(event.to);
+                let packet = under_way.pop_front().expect("an event per packet");
+                self.ports[event.to.index()].arrived[lane].push_back(packet);
             }
             What::Ring => self.ring(event.to),
             What::Transfer(ticket, descriptor) => {
@@ -257,7 +255,7 @@ impl State {
 
     // Packets.
 
-    pub fn try_send(&mut self, from: Peer, to: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+    pub fn try_send(&mut self, from: Peer, to: Peer, lane: usize, payload: &[u8]) -> TrySend {
         assert!(
             payload.len() <= PACKET_BYTES,
             "a packet holds {PACKET_BYTES} bytes"
@@ -268,38 +266,37 @@ impl State {
             return TrySend::Sent;
         }
         let room = self.config.queue_packets;
-        let occupied = &mut self.ports[to.index()].occupied[priority as usize];
+        let occupied = &mut self.ports[to.index()].occupied[lane];
         if *occupied >= room {
             return TrySend::Full;
         }
         *occupied += 1;
         if self.one_in(self.config.full_every) {
-            self.ports[to.index()].occupied[priority as usize] -= 1;
+            self.ports[to.index()].occupied[lane] -= 1;
             return TrySend::Full;
         }
         let packet = Packet {
             from,
             bytes: payload.to_vec(),
         };
-        self.lanes
-            .entry((from, to, priority))
-            .or_default()
-            .push_back(packet);
-        self.submit(from, to, What::Packet(priority));
+        self.lanes.entry((from, to, lane)).or_default().push_back(packet);
+        self.submit(from, to, What::Packet(lane));
         TrySend::Sent
     }
 
-    /// The next packet that has arrived, high priority first.
-    pub fn next_packet(&mut self, me: Peer) -> Option<(Peer, Priority, Vec<u8>)> {
+    /// The next packet of a lane that has arrived.
+    pub fn next_packet(&mut self, me: Peer, lane: usize) -> Option<(Peer, Vec<u8>)> {
         self.drift();
         let port = &mut self.ports[me.index()];
-        for priority in [Priority::High, Priority::Low] {
-            if let Some(packet) = port.arrived[priority as usize].pop_front() {
-                port.occupied[priority as usize] -= 1;
-                return Some((packet.from, priority, packet.bytes));
-            }
-        }
-        None
+        let packet = port.arrived[lane].pop_front()?;
+        port.occupied[lane] -= 1;
+        Some((packet.from, packet.bytes))
+    }
+
+    /// How many packets of a lane have arrived.
+    pub fn packets_waiting(&mut self, me: Peer, lane: usize) -> usize {
+        self.drift();
+        self.ports[me.index()].arrived[lane].len()
     }
 
     // Interrupts.
@@ -383,8 +380,8 @@ impl State {
                 continue;
             }
             match event.what {
-                What::Packet(priority) => {
-                    self.ports[event.to.index()].occupied[priority as usize] -= 1;
+                What::Packet(lane) => {
+                    self.ports[event.to.index()].occupied[lane] -= 1;
                 }
                 What::Transfer(ticket, _) => {
                     let error = FabricError::PeerDead {

@@ -4,7 +4,7 @@ use super::NetFabric;
 use crate::shm::Mapping;
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
-    FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory,
+    FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
     SegmentId, Ticket, Topology, TrySend, Wake,
 };
 use std::os::fd::RawFd;
@@ -103,12 +103,16 @@ impl<A: NetFabric, B: NetFabric> NetFabric for Either<A, B> {
 impl<A: NetFabric, B: NetFabric> PacketQueue for Either<A, B> {
     const ORDERED: bool = A::ORDERED && B::ORDERED;
 
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
-        either!(self, it => it.try_send(peer, priority, payload))
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        either!(self, it => it.try_send(peer, port, priority, payload))
     }
 
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
-        either!(self, it => it.poll_packet(take))
+    fn poll_priority(&self, port: Port, priority: Priority, take: impl FnMut(Peer, &[u8])) -> bool {
+        either!(self, it => it.poll_priority(port, priority, take))
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        either!(self, it => it.packets_waiting(port, priority, limit))
     }
 }
 

@@ -5,6 +5,7 @@
 use super::operations::Operation;
 use super::token;
 use crate::net::SECRET_BYTES;
+use crate::packet::LANES;
 use crate::{Counter, Peer, Permission};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +20,7 @@ pub struct Announced {
     pub handle: u32,
 }
 
-/// Credits of packets of one priority.
+/// Credits of packets of one port and priority.
 #[derive(Default)]
 pub struct Credits {
     /// Packets sent to the peer.
@@ -67,8 +68,8 @@ pub struct Link {
     pub left: Cell<bool>,
     /// Something was put since the last fence.
     pub unfenced: Cell<bool>,
-    /// Per priority.
-    pub credits: [Credits; 2],
+    /// Per port and priority.
+    pub credits: [Credits; LANES],
     /// How much of our log of segments it was told.
     pub told_segments: Cell<usize>,
     /// What it lets us import, by segment.

@@ -1,4 +1,4 @@
-//! Packets: a window per peer and priority. What arrives is kept until it is taken, and taken packets give the
+//! Packets: a window per peer, port and priority (a *lane*). What arrives is kept until it is taken, and taken packets give the
 //! window back.
 //!
 //! Cost class: *queued path*.
@@ -7,7 +7,8 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
 use super::wire::{Small, control};
-use crate::{Counter, FabricError, Fault, PACKET_BYTES, PacketQueue, Peer, Priority, TrySend};
+use crate::packet::{LANES, lane};
+use crate::{Counter, FabricError, Fault, PACKET_BYTES, PacketQueue, Peer, Port, Priority, TrySend};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -22,14 +23,14 @@ struct Packet {
     bytes: [u8; PACKET_BYTES],
 }
 
-/// Those that have arrived, by priority.
+/// Those that have arrived, by lane.
 pub struct Packets {
     window: u32,
-    arrived: [RefCell<VecDeque<Packet>>; 2],
+    arrived: [RefCell<VecDeque<Packet>>; LANES],
 }
 
 impl Packets {
-    /// `window` packets per peer and priority.
+    /// `window` packets per peer and lane.
     pub fn new(window: u32) -> Self {
         Self {
             window,
@@ -37,12 +38,12 @@ impl Packets {
         }
     }
 
-    fn keep(&self, from: &Rc<Link>, priority: usize, payload: &[u8]) {
-        let arrived = &from.credits[priority].arrived;
+    fn keep(&self, from: &Rc<Link>, lane: usize, payload: &[u8]) {
+        let arrived = &from.credits[lane].arrived;
         arrived.set(arrived.get().wrapping_add(1));
         let mut bytes = [0; PACKET_BYTES];
         bytes[..payload.len()].copy_from_slice(payload);
-        self.arrived[priority].borrow_mut().push_back(Packet {
+        self.arrived[lane].borrow_mut().push_back(Packet {
             from: Rc::clone(from),
             len: payload.len() as u8,
             bytes,
@@ -50,20 +51,20 @@ impl Packets {
     }
 
     /// A packet came. None: it cannot be.
-    pub fn arrived(&self, link: &Rc<Link>, priority: u16, payload: &[u8]) -> Option<()> {
-        let credits = link.credits.get(usize::from(priority))?;
+    pub fn arrived(&self, link: &Rc<Link>, lane: u16, payload: &[u8]) -> Option<()> {
+        let credits = link.credits.get(usize::from(lane))?;
         let held = credits.arrived.get().wrapping_sub(credits.consumed.get());
         // Its window may be larger than ours, but not so large that it could fill our memory.
         if payload.len() > PACKET_BYTES || held >= WINDOW_MAX {
             return None;
         }
-        self.keep(link, usize::from(priority), payload);
+        self.keep(link, usize::from(lane), payload);
         Some(())
     }
 
     /// The peer has taken packets. None: it cannot be.
-    pub fn credited(&self, link: &Rc<Link>, priority: u16, count: u64) -> Option<()> {
-        let credits = link.credits.get(usize::from(priority))?;
+    pub fn credited(&self, link: &Rc<Link>, lane: u16, count: u64) -> Option<()> {
+        let credits = link.credits.get(usize::from(lane))?;
         let count = u32::try_from(count).ok()?;
         let (sent, returned) = (credits.sent.get(), credits.returned.get());
         if count.wrapping_sub(returned) > sent.wrapping_sub(returned) {
@@ -75,8 +76,8 @@ impl Packets {
 }
 
 impl Inner {
-    fn taken(&self, link: &Rc<Link>, priority: usize) {
-        let credits = &link.credits[priority];
+    fn taken(&self, link: &Rc<Link>, lane: usize) {
+        let credits = &link.credits[lane];
         credits.consumed.set(credits.consumed.get().wrapping_add(1));
         if link.peer == self.me {
             credits.returned.set(credits.consumed.get());
@@ -87,7 +88,7 @@ impl Inner {
         if owed >= (self.packets.window / 2).max(1) {
             credits.told.set(credits.consumed.get());
             let words = [u64::from(credits.consumed.get())];
-            let message = Small::control(link.token(), self.me.0, control::CREDIT, priority as u16, &words);
+            let message = Small::control(link.token(), self.me.0, control::CREDIT, lane as u16, &words);
             self.send(link, &message);
         }
     }
@@ -96,15 +97,16 @@ impl Inner {
 impl PacketQueue for Ofi {
     const ORDERED: bool = true;
 
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         let inner = &self.0;
         assert!(
             payload.len() <= PACKET_BYTES,
             "a packet holds {PACKET_BYTES} bytes, not {}",
             payload.len()
         );
+        let lane = lane(port, priority);
         let link = Rc::clone(inner.link(peer));
-        let credits = &link.credits[priority as usize];
+        let credits = &link.credits[lane];
         let under_way = || credits.sent.get().wrapping_sub(credits.returned.get());
         if under_way() >= inner.packets.window {
             inner.progress();
@@ -118,26 +120,30 @@ impl PacketQueue for Ofi {
         }
         credits.sent.set(credits.sent.get().wrapping_add(1));
         if peer == inner.me {
-            inner.packets.keep(&link, priority as usize, payload);
+            inner.packets.keep(&link, lane, payload);
             return TrySend::Sent;
         }
         inner.announce(&link);
-        let header = Small::control(link.token(), inner.me.0, control::PACKET, priority as u16, &[]);
+        let header = Small::control(link.token(), inner.me.0, control::PACKET, lane as u16, &[]);
         inner.send_parts(&link, &[header.bytes(), payload]);
         TrySend::Sent
     }
 
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
-        for priority in [Priority::High, Priority::Low] {
-            // The borrow ends before the closure runs: it may send.
-            let next = self.0.packets.arrived[priority as usize].borrow_mut().pop_front();
-            if let Some(packet) = next {
-                self.0.taken(&packet.from, priority as usize);
-                take(packet.from.peer, priority, &packet.bytes[..packet.len.into()]);
-                return true;
-            }
-        }
-        false
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        let lane = lane(port, priority);
+        // The borrow ends before the closure runs: it may send.
+        let next = self.0.packets.arrived[lane].borrow_mut().pop_front();
+        let Some(packet) = next else {
+            return false;
+        };
+        self.0.taken(&packet.from, lane);
+        take(packet.from.peer, &packet.bytes[..packet.len.into()]);
+        true
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let waiting = self.0.packets.arrived[lane(port, priority)].borrow().len();
+        u32::try_from(waiting).unwrap_or(limit).min(limit)
     }
 }
 

@@ -41,9 +41,9 @@ pub const RECORD_HEADER: usize = 16;
 
 /// What a control message says.
 pub mod control {
-    /// A packet; argument: priority; bytes follow.
+    /// A packet; argument: port times two plus priority; bytes follow.
     pub const PACKET: u8 = 1;
-    /// Packets consumed so far; argument: priority.
+    /// Packets consumed so far; argument: as above.
     pub const CREDIT: u8 = 2;
     /// Question: number, segment, permission, length.
     pub const IMPORT: u8 = 3;

@@ -13,7 +13,7 @@ use crate::net::NetFabric;
 use crate::shm::{Mapping, Shm, ShmBell};
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
-    FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory,
+    FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
     SegmentId, Ticket, Topology, TrySend, Wake,
 };
 use pace::Pace;
@@ -221,15 +221,23 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
 impl<N: NetFabric> PacketQueue for Routed<N> {
     const ORDERED: bool = N::ORDERED;
 
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         match self.way(peer) {
-            None => self.near.try_send(peer, priority, payload),
-            Some(far) => far.try_send(peer, priority, payload),
+            None => self.near.try_send(peer, port, priority, payload),
+            Some(far) => far.try_send(peer, port, priority, payload),
         }
     }
 
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
-        self.near.poll_packet(take) || self.far.as_ref().is_some_and(|far| far.poll_packet(take))
+    #[inline]
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        self.near.poll_priority(port, priority, &mut take)
+            || (self.far.as_ref()).is_some_and(|far| far.poll_priority(port, priority, take))
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let near = self.near.packets_waiting(port, priority, limit);
+        let far = |far: &N| far.packets_waiting(port, priority, limit - near);
+        near + self.far.as_ref().map_or(0, far)
     }
 }
 

@@ -25,10 +25,11 @@ pub use mapping::{Mapping, sealed_memory};
 pub use sleep::{futex_wait, futex_wake};
 pub use watch::Watch;
 
+use crate::packet::{LANES, lane};
 use crate::sync::Ordering;
 use crate::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
-    PacketQueue, Peer, Permission, Priority, Topology, TrySend, Wake,
+    PacketQueue, Peer, Permission, Port, Priority, Topology, TrySend, Wake,
 };
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -98,7 +99,7 @@ pub struct Shm {
     cores: u32,
     tunables: ShmTunables,
     sleeper: sleep::Sleeper,
-    ring_positions: [Cell<u64>; 2],
+    ring_positions: [Cell<u64>; LANES],
     segments: segments::Segments,
     bulk: bulk::Bulk,
     faults: RefCell<(Vec<Fault>, u64)>,
@@ -160,7 +161,7 @@ impl Shm {
             cores,
             tunables,
             sleeper: sleep::Sleeper::new(barrier),
-            ring_positions: [Cell::new(0), Cell::new(0)],
+            ring_positions: Default::default(),
             segments: segments::Segments::default(),
             faults: RefCell::default(),
             doorbell: doorbell::Doorbell::default(),
@@ -254,12 +255,9 @@ impl Drop for Shm {
 impl PacketQueue for Shm {
     const ORDERED: bool = true;
 
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
-        match self.process(peer).rings[priority as usize].try_send(Peer(self.index), payload) {
-            ring::Offered::Sent => {
-                self.wake(peer);
-                TrySend::Sent
-            }
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        match self.process(peer).rings[lane(port, priority)].try_send(Peer(self.index), payload) {
+            ring::Offered::Sent => TrySend::Sent,
             ring::Offered::Full => TrySend::Full,
             ring::Offered::Corrupt { ticket } => {
                 let error = FabricError::Corrupt {
@@ -273,32 +271,39 @@ impl PacketQueue for Shm {
         }
     }
 
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
-        for priority in [Priority::High, Priority::Low] {
-            let ring = &self.process(Peer(self.index)).rings[priority as usize];
-            let cursor = &self.ring_positions[priority as usize];
-            let mut position = cursor.get();
-            if !ring.waiting(position) {
-                continue;
-            }
-            let mut buffer = [0; PACKET_BYTES];
-            let taken = ring.take(&mut position, self.size, &mut buffer);
-            cursor.set(position);
-            match taken {
-                ring::Taken::Packet { from, len } => {
-                    take(from, priority, &buffer[..len]);
-                    return true;
-                }
-                ring::Taken::Corrupt { header, what, value } => {
-                    let peer = Peer((header >> 32) as u32);
-                    let error = FabricError::Corrupt { peer, what, value };
-                    self.record_fault(Fault { peer, error });
-                    return true;
-                }
-                ring::Taken::Empty => {}
-            }
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        let lane = lane(port, priority);
+        let ring = &self.process(Peer(self.index)).rings[lane];
+        let cursor = &self.ring_positions[lane];
+        let mut position = cursor.get();
+        if !ring.waiting(position) {
+            return false;
         }
-        false
+        let mut buffer = [0; PACKET_BYTES];
+        let taken = ring.take(&mut position, self.size, &mut buffer);
+        cursor.set(position);
+        match taken {
+            ring::Taken::Packet { from, len } => {
+                take(from, &buffer[..len]);
+                true
+            }
+            ring::Taken::Corrupt { header, what, value } => {
+                let peer = Peer((header >> 32) as u32);
+                let error = FabricError::Corrupt { peer, what, value };
+                self.record_fault(Fault { peer, error });
+                true
+            }
+            ring::Taken::Empty => false,
+        }
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let lane = lane(port, priority);
+        let ring = &self.process(Peer(self.index)).rings[lane];
+        let first = self.ring_positions[lane].get();
+        let limit = limit.min(ring::SLOTS as u32);
+        let there = |n: &u32| ring.waiting(first.wrapping_add(u64::from(*n)));
+        (0..limit).take_while(there).count() as u32
     }
 }
 

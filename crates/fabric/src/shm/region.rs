@@ -9,11 +9,12 @@
 
 use super::ring::Ring;
 use crate::Counter;
+use crate::packet::LANES;
 use crate::sync::{AtomicU32, AtomicU64};
 
 pub const PAGE: usize = 4096;
 /// "farpost" and the version of this layout.
-pub const MAGIC: u64 = 0x0174_736f_7072_6166;
+pub const MAGIC: u64 = 0x0274_736f_7072_6166;
 /// Segments that a process can have published at a time.
 pub const SEGMENTS: usize = 24;
 
@@ -79,7 +80,8 @@ pub struct Process {
     pub identity: Identity,
     pub sleep: Sleep,
     pub segments: [Published; SEGMENTS],
-    pub rings: [Ring; 2],
+    /// By port and priority.
+    pub rings: [Ring; LANES],
     pub common: Common,
 }
 

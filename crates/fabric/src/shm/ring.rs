@@ -214,7 +214,9 @@ mod tests {
             Taken::Corrupt { .. }
         ));
         assert_eq!(ring.try_send(Peer(1), &[1]), Offered::Sent);
-        ring.slots[1].header.store(1 << 32 | 113, Ordering::Relaxed);
+        ring.slots[1]
+            .header
+            .store(1 << 32 | (PACKET_BYTES as u64 + 1), Ordering::Relaxed);
         assert!(matches!(
             ring.take(&mut position, 4, &mut buffer),
             Taken::Corrupt { .. }

@@ -3,6 +3,7 @@
 use super::mapping::{Mapping, sealed_memory};
 use super::region::{self, GONE, Identity, Process, Published, SEGMENTS, Sleep};
 use super::{Shm, ShmConfig, ShmTunables, region_bytes};
+use crate::packet::lane;
 use crate::sync::Ordering;
 use crate::*;
 use proptest::prelude::*;
@@ -45,7 +46,7 @@ fn lively() -> (Vec<Shm>, Mapping, Mapping) {
     let everyone = Access::Everyone(Permission::ReadWrite);
     let segment = ends[0].export(ID, 4096, everyone).unwrap();
     for (from, to) in [(0, 1), (1, 0)] {
-        let sent = ends[from].try_send(Peer(to), Priority::Low, b"before");
+        let sent = ends[from].try_send(Peer(to), Port::Fm, Priority::Low, b"before");
         assert_eq!(sent, TrySend::Sent);
     }
     (ends, region, segment)
@@ -96,7 +97,7 @@ fn exercise(ends: &[Shm]) {
     for end in ends {
         let mut polled = 0;
         while polled < 500
-            && end.poll_packet(&mut |from, _, bytes| {
+            && end.poll_packet(Port::Fm, |from, _, bytes| {
                 assert!(from.0 < 2 && bytes.len() <= PACKET_BYTES);
             })
         {
@@ -104,7 +105,7 @@ fn exercise(ends: &[Shm]) {
         }
         for peer in [MAD, READER] {
             for priority in [Priority::High, Priority::Low] {
-                let _ = end.try_send(peer, priority, b"after");
+                let _ = end.try_send(peer, Port::Fm, priority, b"after");
             }
             end.wake(peer);
             end.count(peer, Counter::Sent, 1);
@@ -158,10 +159,10 @@ proptest! {
         let _ = reader.can_transfer(MAD);
         for end in &ends {
             for _ in 0..200 {
-                end.poll_packet(&mut |from, _, bytes| assert!(from.0 < 2 && bytes.len() <= PACKET_BYTES));
+                end.poll_packet(Port::Fm, |from, _, bytes| assert!(from.0 < 2 && bytes.len() <= PACKET_BYTES));
             }
             for peer in [MAD, READER] {
-                let _ = end.try_send(peer, Priority::High, b"after");
+                let _ = end.try_send(peer, Port::Fm, Priority::High, b"after");
                 end.count(peer, Counter::Sent, 1);
             }
             end.sleep(Duration::from_micros(1), &mut || false);
@@ -336,7 +337,8 @@ fn a_flag_may_be_anything() {
 fn a_ring_recovers_from_wrong_tickets() {
     let rings = offset_of!(Process, rings);
     let ring_bytes = size_of::<super::ring::Ring>();
-    let low = region::process_offset(READER.0, 2) + rings + ring_bytes;
+    let lane = lane(Port::Fm, Priority::Low);
+    let low = region::process_offset(READER.0, 2) + rings + lane * ring_bytes;
     // The first slot follows the line of the tail; its ticket is its first word.
     let ticket = low + 128;
     for value in [2, 31, 1 << 40, u64::MAX, 1 << 63] {
@@ -344,16 +346,16 @@ fn a_ring_recovers_from_wrong_tickets() {
         let (mad, reader) = (&ends[0], &ends[1]);
         region.word(ticket).store(value, Ordering::SeqCst);
         // The sender cannot send, says why, and does not hang.
-        assert_eq!(mad.try_send(READER, Priority::Low, b"x"), TrySend::Full);
+        assert_eq!(mad.try_send(READER, Port::Fm, Priority::Low, b"x"), TrySend::Full);
         let ahead = !(-32..0).contains(&(value as i64));
         assert_eq!(mad.take_faults().0.len(), usize::from(ahead));
         // The reader reports it once and repairs it.
-        assert!(reader.poll_packet(&mut |_, _, _| panic!("there is no packet")));
+        assert!(reader.poll_packet(Port::Fm, |_, _, _| panic!("there is no packet")));
         assert_eq!(reader.take_faults().0.len(), 1);
-        assert!(!reader.poll_packet(&mut |_, _, _| panic!("there is no packet")));
+        assert!(!reader.poll_packet(Port::Fm, |_, _, _| panic!("there is no packet")));
         for i in 0..100u8 {
-            assert_eq!(mad.try_send(READER, Priority::Low, &[i]), TrySend::Sent);
-            assert!(reader.poll_packet(&mut |from, _, bytes| {
+            assert_eq!(mad.try_send(READER, Port::Fm, Priority::Low, &[i]), TrySend::Sent);
+            assert!(reader.poll_packet(Port::Fm, |from, _, bytes| {
                 assert_eq!((from, bytes), (MAD, &[i][..]));
             }));
         }
@@ -362,11 +364,14 @@ fn a_ring_recovers_from_wrong_tickets() {
     // With packets in it: the one whose ticket is wrong is lost, the next is not.
     let (ends, region) = job(2);
     for i in 0..2 {
-        assert_eq!(ends[0].try_send(READER, Priority::Low, &[i]), TrySend::Sent);
+        assert_eq!(
+            ends[0].try_send(READER, Port::Fm, Priority::Low, &[i]),
+            TrySend::Sent
+        );
     }
     region.word(ticket).store(77, Ordering::SeqCst);
     let mut seen = Vec::new();
-    while ends[1].poll_packet(&mut |_, _, bytes| seen.extend_from_slice(bytes)) {}
+    while ends[1].poll_packet(Port::Fm, |_, _, bytes| seen.extend_from_slice(bytes)) {}
     assert_eq!(seen, [1]);
     let faults = ends[1].take_faults().0;
     assert_eq!(faults.len(), 1);
@@ -452,8 +457,11 @@ fn regions_that_do_not_fit_are_refused() {
     });
     // Being refused changed nothing.
     let second = Shm::attach(config(&file, 1, 4)).unwrap();
-    assert_eq!(first.try_send(Peer(1), Priority::High, b"x"), TrySend::Sent);
-    assert!(second.poll_packet(&mut |from, _, _| assert_eq!(from, Peer(0))));
+    assert_eq!(
+        first.try_send(Peer(1), Port::Fm, Priority::High, b"x"),
+        TrySend::Sent
+    );
+    assert!(second.poll_packet(Port::Fm, |from, _, _| assert_eq!(from, Peer(0))));
 }
 
 #[test]

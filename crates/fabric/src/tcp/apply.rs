@@ -13,7 +13,7 @@ use crate::{LINE_BYTES, Line, LocalMemory, Peer, Permission};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// So many more packets (word 0) of priority `object` may be sent.
+    /// So many more packets (word 0) of lane `object` may be sent.
     Credit = 1,
     /// Answer when all before this is done; word 0 is the number of the fence.
     Fence = 2,

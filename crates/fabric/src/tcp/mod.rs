@@ -32,9 +32,10 @@ use crate::net::interfaces::{
 };
 use crate::net::link::LinkTunables;
 use crate::net::trust::{Tally, TrustTunables};
+use crate::packet::lane;
 use crate::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
-    PacketQueue, Peer, Priority, Topology, TrySend, Wake,
+    PacketQueue, Peer, Port, Priority, Topology, TrySend, Wake,
 };
 use apply::Code;
 use state::State;
@@ -264,43 +265,45 @@ impl Drop for Core {
 impl PacketQueue for Tcp {
     const ORDERED: bool = true;
 
-    fn try_send(&self, peer: Peer, priority: Priority, payload: &[u8]) -> TrySend {
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         assert!(peer.0 < self.size, "{peer} does not exist");
         assert!(
             payload.len() <= PACKET_BYTES,
             "a packet of {} bytes",
             payload.len()
         );
+        let lane = lane(port, priority);
         let state = &mut *self.core.state.borrow_mut();
-        if !state.packets.may_send(peer, priority) {
+        if !state.packets.may_send(peer, lane) {
             state.turn(0);
-            if !state.packets.may_send(peer, priority) {
+            if !state.packets.may_send(peer, lane) {
                 return TrySend::Full;
             }
         }
-        state.send_packet(peer, priority, payload);
+        state.send_packet(peer, lane as u8, payload);
         TrySend::Sent
     }
 
-    fn poll_packet(&self, take: &mut dyn FnMut(Peer, Priority, &[u8])) -> bool {
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        let lane = lane(port, priority);
         let next = {
             let state = &mut *self.core.state.borrow_mut();
-            // Who polls for packets has often made progress just before.
-            if state.turns == state.polled_at {
-                state.turn(0);
-            }
-            state.polled_at = state.turns;
-            let next = state.packets.next(self.me);
-            if let Some((from, priority, .., Some(credit))) = &next {
-                state.control(*from, Code::Credit, *priority as u32, &[*credit]);
+            let next = state.packets.next(self.me, lane);
+            if let Some((from, .., Some(credit))) = &next {
+                state.control(*from, Code::Credit, lane as u32, &[*credit]);
             }
             next
         };
-        let Some((from, priority, bytes, len, _)) = next else {
+        let Some((from, bytes, len, _)) = next else {
             return false;
         };
-        take(from, priority, &bytes[..len]);
+        take(from, &bytes[..len]);
         true
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let waiting = self.core.state.borrow().packets.waiting(lane(port, priority));
+        u32::try_from(waiting).unwrap_or(limit).min(limit)
     }
 }
 

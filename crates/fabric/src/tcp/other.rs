@@ -2,9 +2,9 @@
 //!
 //! Cost class: *fast path*, but for what waits for room.
 
+use crate::Line;
 use crate::net::interfaces::Candidate;
 use crate::net::link::{Link, PushError};
-use crate::{Line, Priority};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 
@@ -62,7 +62,7 @@ pub enum Say {
         value: u64,
     },
     Packet {
-        priority: Priority,
+        lane: u8,
         bytes: Vec<u8>,
     },
     Ring,
@@ -202,7 +202,7 @@ impl Other {
                 offset,
                 value,
             } => link.push_word(*handle, *offset, *value),
-            Say::Packet { priority, bytes } => link.push_packet(*priority, bytes),
+            Say::Packet { lane, bytes } => link.push_packet(*lane, bytes),
             Say::Ring => link.push_ring(),
             Say::Control {
                 code,

@@ -1,12 +1,13 @@
 //! Packets that arrived, and how many more may be sent.
 //!
-//! Each pair of processes has a window per priority: so many packets may be on their way or waiting. Who takes
+//! Each pair of processes has a window per port and priority (a *lane*): so many packets may be on their way or waiting. Who takes
 //! packets gives the right to send as many back, half a window at a time.
 //!
 //! Cost class: *queued path*.
 
 use super::TcpTunables;
-use crate::{PACKET_BYTES, Peer, Priority};
+use crate::packet::LANES;
+use crate::{PACKET_BYTES, Peer};
 use std::collections::{HashMap, VecDeque};
 
 struct Packet {
@@ -18,15 +19,15 @@ struct Packet {
 #[derive(Default)]
 struct Window {
     /// Sent and not known to be taken.
-    out: [u64; 2],
+    out: [u64; LANES],
     /// Arrived and waiting.
-    waiting: [u64; 2],
+    waiting: [u64; LANES],
     /// Taken and not reported.
-    owed: [u64; 2],
+    owed: [u64; LANES],
 }
 
 pub struct Packets {
-    queues: [VecDeque<Packet>; 2],
+    queues: [VecDeque<Packet>; LANES],
     windows: HashMap<u32, Window>,
     most: u64,
 }
@@ -44,17 +45,17 @@ impl Packets {
     }
 
     /// Whether a packet may be sent; if so it counts as sent.
-    pub fn may_send(&mut self, to: Peer, priority: Priority) -> bool {
-        let out = &mut self.windows.entry(to.0).or_default().out[priority as usize];
+    pub fn may_send(&mut self, to: Peer, lane: usize) -> bool {
+        let out = &mut self.windows.entry(to.0).or_default().out[lane];
         let may = *out < self.most;
         *out += u64::from(may);
         may
     }
 
-    pub fn arrived(&mut self, from: Peer, priority: u8, payload: &[u8]) -> Result<(), Bad> {
-        let at = usize::from(priority);
-        if at > 1 {
-            return Err(("a packet's priority", u64::from(priority)));
+    pub fn arrived(&mut self, from: Peer, lane: u8, payload: &[u8]) -> Result<(), Bad> {
+        let at = usize::from(lane);
+        if at >= LANES {
+            return Err(("a packet's port and priority", u64::from(lane)));
         }
         let waiting = &mut self.windows.entry(from.0).or_default().waiting[at];
         if *waiting >= self.most {
@@ -68,11 +69,11 @@ impl Packets {
         Ok(())
     }
 
-    pub fn credit(&mut self, from: Peer, priority: u32, count: u64) -> Result<(), Bad> {
+    pub fn credit(&mut self, from: Peer, lane: u32, count: u64) -> Result<(), Bad> {
         let out = self
             .windows
             .get_mut(&from.0)
-            .and_then(|w| w.out.get_mut(priority as usize));
+            .and_then(|w| w.out.get_mut(lane as usize));
         match out {
             Some(out) if count <= *out => {
                 *out -= count;
@@ -82,27 +83,26 @@ impl Packets {
         }
     }
 
-    /// The next packet, high priority first, and how many more its sender may be told to send.
+    /// How many packets of a lane wait.
+    pub fn waiting(&self, lane: usize) -> usize {
+        self.queues[lane].len()
+    }
+
+    /// The next packet of a lane, and how many more its sender may be told to send.
     #[expect(clippy::type_complexity)]
-    pub fn next(&mut self, me: Peer) -> Option<(Peer, Priority, [u8; PACKET_BYTES], usize, Option<u64>)> {
-        let priority = if self.queues[0].is_empty() {
-            Priority::Low
-        } else {
-            Priority::High
-        };
-        let at = priority as usize;
-        let packet = self.queues[at].pop_front()?;
+    pub fn next(&mut self, me: Peer, lane: usize) -> Option<(Peer, [u8; PACKET_BYTES], usize, Option<u64>)> {
+        let packet = self.queues[lane].pop_front()?;
         let window = self.windows.entry(packet.from.0).or_default();
-        window.waiting[at] -= 1;
+        window.waiting[lane] -= 1;
         let mut tell = None;
         if packet.from == me {
-            window.out[at] -= 1;
+            window.out[lane] -= 1;
         } else {
-            window.owed[at] += 1;
-            if window.owed[at] * 2 >= self.most {
-                tell = Some(std::mem::take(&mut window.owed[at]));
+            window.owed[lane] += 1;
+            if window.owed[lane] * 2 >= self.most {
+                tell = Some(std::mem::take(&mut window.owed[lane]));
             }
         }
-        Some((packet.from, priority, packet.bytes, usize::from(packet.len), tell))
+        Some((packet.from, packet.bytes, usize::from(packet.len), tell))
     }
 }

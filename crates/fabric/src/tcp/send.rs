@@ -7,7 +7,7 @@ use super::other::Say;
 use super::socket;
 use super::state::State;
 use crate::net::link::{Link, PIECES_MAX, Piece, PushError};
-use crate::{Counter, FabricError, Line, Peer, Priority};
+use crate::{Counter, FabricError, Line, Peer};
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Bytes that are sealed at once.
@@ -87,16 +87,16 @@ impl State {
         Ok(())
     }
 
-    /// Send a packet, which has its place in the window.
-    pub fn send_packet(&mut self, peer: Peer, priority: Priority, payload: &[u8]) {
+    /// Send a packet of a lane, which has its place in the window.
+    pub fn send_packet(&mut self, peer: Peer, lane: u8, payload: &[u8]) {
         if peer == self.me {
-            let own = self.packets.arrived(peer, priority as u8, payload);
+            let own = self.packets.arrived(peer, lane, payload);
             debug_assert_eq!(own, Ok(()), "as many as the window has arrive");
             self.arrivals += 1;
             return;
         }
         let bytes = payload.to_vec();
-        self.say(peer, Say::Packet { priority, bytes });
+        self.say(peer, Say::Packet { lane, bytes });
         self.flush();
     }
 

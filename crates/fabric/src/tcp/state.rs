@@ -61,7 +61,6 @@ pub struct State {
     pub list: Vec<u32>,
     pub turns: u32,
     /// The turn at which packets were last polled for.
-    pub polled_at: u32,
     clock: Clock,
     /// When something depends on the clock next, in nanoseconds since the epoch.
     pub deadline: u64,
@@ -112,7 +111,6 @@ impl State {
             alarm_at: u64::MAX,
             list: Vec::new(),
             turns: 0,
-            polled_at: 0,
             clock: Clock::new(),
             deadline: u64::MAX,
             arrivals: 0,

@@ -7,8 +7,8 @@ use crate::net::interfaces::Card;
 use crate::net::trust::{Caller, Handshake, Progress, Secret};
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, ErrorStatus, Fabric,
-    FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Priority, Remote, RemoteMemory,
-    SegmentId, Ticket, TrySend,
+    FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote,
+    RemoteMemory, SegmentId, Ticket, TrySend,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -53,7 +53,7 @@ impl Job {
     fn import(&self, at: usize, of: u32, id: u32) -> <Tcp as RemoteMemory>::Import {
         let (end, of, id) = (&self.ends[at], Peer(of), SegmentId(id));
         // A packet makes the connection, which brings the news.
-        assert_eq!(end.try_send(of, Priority::Low, b"hello"), TrySend::Sent);
+        assert_eq!(end.try_send(of, Port::Fm, Priority::Low, b"hello"), TrySend::Sent);
         self.until("a segment", || end.core.state.borrow().segments.knows(of, id));
         end.import(of, id, 1, Permission::ReadWrite).unwrap()
     }

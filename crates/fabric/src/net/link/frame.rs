@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! byte  0      kind
-//! byte  1      flags                      (priority of a packet, code of a control frame, else 0)
+//! byte  1      flags                      (port and priority of a packet, code of a control frame, else 0)
 //! bytes 2..4   check word over the header, keyed by the connection
 //! bytes 4..8   link sequence number       (ordered kinds; length of the range in BULK_ACK; else 0)
 //! bytes 8..12  acknowledgement: the next ordered frame expected, so all before it have arrived
@@ -14,6 +14,7 @@
 //! Everything is little-endian. TCP's own checksum misses one damaged segment in some ten thousand, and a damaged
 //! length would make everything after it nonsense: the check word finds that before a byte is believed.
 
+use crate::packet::LANES;
 use crate::{LINE_BYTES, PACKET_BYTES};
 
 /// Bytes in a header.
@@ -39,7 +40,7 @@ pub enum Kind {
     PutLine = 2,
     /// One word for a segment.
     PutWord = 3,
-    /// A packet; flags: its priority.
+    /// A packet; flags: its port times two plus its priority.
     Packet = 4,
     /// Wake the receiver.
     Ring = 5,
@@ -230,7 +231,7 @@ pub enum FrameError {
 pub struct Header {
     /// What it is.
     pub kind: Kind,
-    /// Priority of a packet, code of a control frame, else 0.
+    /// Port and priority of a packet, code of a control frame, else 0.
     pub flags: u8,
     /// Bytes of payload.
     pub len: u32,
@@ -320,7 +321,7 @@ impl Header {
         }
         let bad = |field, value| Err(FrameError::Field { kind, field, value });
         let flags_ok = match kind {
-            Kind::Packet => self.flags <= 1,
+            Kind::Packet => usize::from(self.flags) < LANES,
             Kind::Control => true,
             _ => self.flags == 0,
         };
@@ -400,7 +401,7 @@ mod tests {
                     _ => 0,
                 };
                 let flags = match kind {
-                    Kind::Packet => flags & 1,
+                    Kind::Packet => flags % LANES as u8,
                     Kind::Control => flags,
                     _ => 0,
                 };
@@ -558,7 +559,7 @@ mod tests {
             ),
             (
                 Header {
-                    flags: 2,
+                    flags: LANES as u8,
                     ..Header::new(Kind::Packet)
                 },
                 "flags",
@@ -601,12 +602,12 @@ mod tests {
             }
         }
         let long = Header {
-            len: 113,
+            len: PACKET_BYTES as u32 + 1,
             ..Header::new(Kind::Packet)
         };
         assert!(matches!(
             Header::parse(&long.emit(KEY), KEY),
-            Err(FrameError::Length { len: 113, .. })
+            Err(FrameError::Length { len: 177, .. })
         ));
         assert_eq!(GetRequest::parse(&[0; 24]), None);
         assert_eq!(GetRequest::parse(&[1; 23]), None);

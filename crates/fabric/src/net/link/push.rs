@@ -6,7 +6,8 @@ use super::frame::{
 };
 use super::link::{Link, PushError};
 use super::rail::Rest;
-use crate::{Line, PACKET_BYTES, Priority};
+use crate::packet::LANES;
+use crate::{Line, PACKET_BYTES};
 use std::collections::VecDeque;
 
 impl Link {
@@ -75,12 +76,12 @@ impl Link {
         )
     }
 
-    /// Queue a packet of at most [`PACKET_BYTES`].
-    pub fn push_packet(&mut self, priority: Priority, payload: &[u8]) -> Result<(), PushError> {
-        assert!(payload.len() <= PACKET_BYTES);
+    /// Queue a packet of at most [`PACKET_BYTES`] for a port and priority, by number.
+    pub fn push_packet(&mut self, lane: u8, payload: &[u8]) -> Result<(), PushError> {
+        assert!(payload.len() <= PACKET_BYTES && usize::from(lane) < LANES);
         self.push(
             Header {
-                flags: priority as u8,
+                flags: lane,
                 ..Header::new(Kind::Packet)
             },
             payload,

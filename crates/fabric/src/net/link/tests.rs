@@ -1,7 +1,6 @@
 //! Two links and nothing between them: what goes out comes in, with every byte accounted for.
 
 use super::*;
-use crate::Priority;
 
 const MS: u64 = 1_000_000;
 
@@ -135,7 +134,7 @@ fn what_is_pushed_arrives_as_it_is() {
     a.push_put(7, 4096, b"hello").unwrap();
     a.push_line(7, 128, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
     a.push_word(9, 8, 77).unwrap();
-    a.push_packet(Priority::Low, b"packet").unwrap();
+    a.push_packet(5, b"packet").unwrap();
     a.push_ring().unwrap();
     a.push_control(200, 3, 5, b"control").unwrap();
     a.push_fault(4, "a fault").unwrap();
@@ -158,7 +157,7 @@ fn what_is_pushed_arrives_as_it_is() {
         (h.offset, payload[0..9].to_vec()),
         (128, vec![1, 0, 0, 0, 0, 0, 0, 0, 2])
     );
-    assert_eq!(p.delivered[1][3].0.flags, Priority::Low as u8);
+    assert_eq!(p.delivered[1][3].0.flags, 5);
     assert_eq!((p.delivered[1][5].0.flags, p.delivered[1][5].0.offset), (200, 5));
     assert_eq!(p.delivered[1][8].0.offset, ORDERED_MAX as u64);
     assert!(p.ends[1].bye_heard());
