@@ -54,9 +54,13 @@ if [ "$FARPOST" = 1 ]; then
         expect "$t=banana" nonzero "$t" 4 none "$t=banana"
     done
     expect "FARPOST_INTERFACE malformed" nonzero 'FARPOST_INTERFACE' 4 none FARPOST_INTERFACE=10.0.0.0/99
+    expect "FARPOST_INTERFACE of another host" nonzero 'FARPOST_INTERFACE=nosuch matches no usable interface of this host, which has .*127.0.0.1' 4 none FARPOST_INTERFACE=nosuch
+    expect "FARPOST_INTERFACE of another network" nonzero 'FARPOST_INTERFACE=203.0.113.0/24 matches no usable interface' 4 none FARPOST_INTERFACE=203.0.113.0/24
     expect "number out of range" nonzero 'FARPOST_RSM_SLOTS' 4 none FARPOST_RSM_SLOTS=99999999999
     expect "unknown variable" nonzero 'FARPOST_NO_SUCH_THING' 4 none FARPOST_NO_SUCH_THING=1
     # Also alone, without a launcher.
     FARPOST_RSM_SLOTS=banana timeout 20 "$exe" none >"$out" 2>"$err"
     if [ $? -ne 0 ] && grep -q FARPOST_RSM_SLOTS "$err"; then echo "ok   badinput/fatal bad variable alone"; else echo "FAIL badinput/fatal bad variable alone: not refused"; fi
+    FARPOST_INTERFACE=nosuch timeout 20 "$exe" none >"$out" 2>"$err"
+    if [ $? -ne 0 ] && grep -q FARPOST_INTERFACE=nosuch "$err"; then echo "ok   badinput/fatal no such interface, alone"; else echo "FAIL badinput/fatal no such interface, alone: not refused"; fi
 fi

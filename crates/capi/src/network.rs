@@ -17,20 +17,26 @@ pub(crate) type Network = Either<Tcp, Ofi>;
 /// Variable: which network.
 const FABRIC: &str = "FARPOST_FABRIC";
 
-/// Variables that are read where they are used and are not set one by one.
-pub(crate) const TEXT_VARIABLES: &[&str] = &[FABRIC, "FARPOST_OFI_LIBRARY", "FARPOST_OFI_PROVIDER"];
-
 /// Settings of all networks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NetSettings {
+    wanted: Wanted,
     tcp: TcpSettings,
     ofi: OfiTunables,
+    options: OfiOptions,
 }
 
 impl NetSettings {
-    /// Set the tunable `name`; false: there is none of that name here.
+    /// Set what the variable `name` is about; false: it is about nothing here.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
-        Ok(self.tcp.set(name, value)? || self.ofi.set(name, value).map_err(|e| e.to_string())?)
+        if name == FABRIC {
+            self.wanted = wanted(value)?;
+            return Ok(true);
+        }
+        // Both networks go by the interfaces.
+        let options = self.options.set(name, value);
+        let set = self.tcp.set(name, value)? || self.ofi.set(name, value).map_err(|e| e.to_string())?;
+        Ok(set || options)
     }
 }
 
@@ -45,17 +51,17 @@ pub(crate) enum Opened {
 }
 
 /// Which network to use.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wanted {
     /// libfabric where it has a provider for a network that can more than TCP, else TCP.
+    #[default]
     Best,
     Tcp,
     Ofi,
 }
 
-fn wanted() -> Result<Wanted, String> {
-    let value = std::env::var(FABRIC).unwrap_or_default();
-    match value.as_str() {
+fn wanted(value: &str) -> Result<Wanted, String> {
+    match value {
         "" | "auto" => Ok(Wanted::Best),
         "tcp" => Ok(Wanted::Tcp),
         "ofi" => Ok(Wanted::Ofi),
@@ -70,7 +76,8 @@ fn is_plain(provider: &str) -> bool {
         .any(|part| matches!(part, "tcp" | "sockets" | "udp" | "net"))
 }
 
-fn open_ofi(wanted: Wanted, tunables: OfiTunables, encrypt: bool) -> Result<Option<ofi::Listening>, String> {
+fn open_ofi(settings: &NetSettings) -> Result<Option<ofi::Listening>, String> {
+    let (wanted, encrypt) = (settings.wanted, settings.tcp.trust.encrypt != 0);
     // libfabric has no encryption to offer.
     if encrypt && wanted == Wanted::Ofi {
         return Err(format!(
@@ -81,8 +88,7 @@ fn open_ofi(wanted: Wanted, tunables: OfiTunables, encrypt: bool) -> Result<Opti
     if wanted == Wanted::Best && (encrypt || ofi::adapter().is_none()) {
         return Ok(None);
     }
-    let options = OfiOptions::from_environment();
-    match ofi::Listening::open(&options, tunables) {
+    match ofi::Listening::open(&settings.options, settings.ofi.clone()) {
         Ok(listening) if wanted == Wanted::Best && is_plain(listening.provider()) => Ok(None),
         Ok(listening) => Ok(Some(listening)),
         Err(_) if wanted == Wanted::Best => Ok(None),
@@ -92,14 +98,15 @@ fn open_ofi(wanted: Wanted, tunables: OfiTunables, encrypt: bool) -> Result<Opti
 
 /// Listen and say where, if ranks may be on other hosts.
 pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Option<Opened>, String> {
-    let wanted = wanted()?;
+    // Also where all ranks are on one host: a wrong name should not wait for the first job on two.
+    settings.tcp.check_interfaces().map_err(|e| e.to_string())?;
     if !opening.may_span_hosts() {
         return Ok(None);
     }
     let eager = settings.ofi.eager;
-    let ofi = match wanted {
+    let ofi = match settings.wanted {
         Wanted::Tcp => None,
-        _ => open_ofi(wanted, settings.ofi, settings.tcp.trust.encrypt != 0)?,
+        _ => open_ofi(&settings)?,
     };
     let opened = match ofi {
         Some(listening) => Opened::Ofi(listening, eager),

@@ -12,7 +12,7 @@ use farpost_job::JobTunables;
 use farpost_mpi::world::WorldConfig;
 use farpost_tunables::file;
 
-use crate::network::{self, NetSettings};
+use crate::network::NetSettings;
 
 /// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers', and [`CONFIG`].
 const OTHER_VARIABLES: &[&str] = &[
@@ -105,9 +105,7 @@ impl Settings {
 
 /// Whether `name` is known and nothing that is set here.
 fn is_other(name: &str) -> bool {
-    farpost_job::VARIABLES.contains(&name)
-        || OTHER_VARIABLES.contains(&name)
-        || network::TEXT_VARIABLES.contains(&name)
+    farpost_job::VARIABLES.contains(&name) || OTHER_VARIABLES.contains(&name)
 }
 
 /// The file, and what is in it.
@@ -175,6 +173,28 @@ mod tests {
     }
 
     #[test]
+    fn a_file_may_choose_the_network() {
+        let mut settings = Settings::default();
+        let text = "FARPOST_FABRIC=ofi\nFARPOST_OFI_PROVIDER=verbs\nFARPOST_OFI_LIBRARY=/opt/x\nFARPOST_INTERFACE=ib*\n";
+        settings.take_file(text).unwrap();
+        let set = format!("{:?}", settings.net);
+        for part in [
+            "wanted: Ofi",
+            "Some(\"/opt/x\")",
+            "Some(\"verbs\")",
+            "interface: \"ib*\"",
+            "Name(\"ib*\")",
+        ] {
+            assert!(set.contains(part), "{part}: {set}");
+        }
+        settings.set("FARPOST_FABRIC", "tcp").unwrap();
+        assert!(
+            format!("{:?}", settings.net).contains("wanted: Tcp"),
+            "what comes later wins"
+        );
+    }
+
+    #[test]
     fn mistakes_in_a_file_name_line_and_setting() {
         for (text, words) in [
             (
@@ -187,6 +207,7 @@ mod tests {
             ("#\n#\nFARPOST_RANK=1", ["line 3", "environment only"]),
             ("FARPOST_CONFIG=other", ["line 1", "environment only"]),
             ("PATH=/bin", ["line 1", "PATH: no such setting"]),
+            ("FARPOST_FABRIC=x", ["line 1", "auto, tcp and ofi"]),
             ("FARPOST_YIELDS", ["line 1", "NAME=value"]),
         ] {
             let error = Settings::default().take_file(text).unwrap_err();

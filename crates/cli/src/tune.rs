@@ -50,6 +50,8 @@ struct Bench {
     program: PathBuf,
     trials: u32,
     trial_ms: u32,
+    /// What is compared is measured in turns, so many times.
+    rounds: usize,
 }
 
 pub fn run(options: &Options) -> ExitCode {
@@ -62,8 +64,9 @@ pub fn run(options: &Options) -> ExitCode {
 fn tune(options: &Options) -> Result<(), String> {
     if launch::is_launched() {
         return Err(
-            "tune: started by a launcher, but it starts a job for every measurement itself; start it alone, \
-                    with --launcher COMMAND to use that launcher"
+            "tune: started by a launcher, but it starts a job of two ranks for every measurement itself. Start it alone: \
+             `farpost tune` measures within this host, `farpost tune --host a,b` between two, and `farpost tune \
+             --launcher 'COMMAND'` starts the ranks with another command, e.g. --launcher 'srun -N 2 -n 2'"
                 .into(),
         );
     }
@@ -131,7 +134,20 @@ impl Bench {
             program,
             trials: if options.short { 3 } else { 9 },
             trial_ms: if options.short { 1 } else { 5 },
+            rounds: if options.short { 5 } else { 3 },
         })
+    }
+
+    /// As [`times`](Self::times), for each of several settings: medians of several jobs, which take turns, so that
+    /// what comes and goes on the machine is the same for all.
+    fn compared(&self, sizes: &[u64], all: &[Vec<(&str, u64)>]) -> Result<Vec<Vec<f64>>, String> {
+        let mut rounds = vec![Vec::new(); all.len()];
+        for _ in 0..self.rounds {
+            for (settings, found) in all.iter().zip(&mut rounds) {
+                found.push(self.times(sizes, settings)?);
+            }
+        }
+        Ok(rounds.iter().map(|found| medians(found)).collect())
     }
 
     /// Seconds of a message one way, by size, with these settings.
@@ -177,14 +193,9 @@ impl Bench {
         default: u64,
     ) -> Result<Choice, String> {
         let other_way = above;
-        let below = self.times(sizes, &[(name, below)])?;
-        let above = self.times(sizes, &[(name, above)])?;
-        let points: Vec<Both> = (sizes.iter().zip(below).zip(above))
-            .map(|((bytes, below), above)| Both {
-                bytes: *bytes,
-                below,
-                above,
-            })
+        let curves = self.compared(sizes, &[vec![(name, below)], vec![(name, above)]])?;
+        let points: Vec<Both> = (sizes.iter().zip(&curves[0]).zip(&curves[1]))
+            .map(|((&bytes, &below), &above)| Both { bytes, below, above })
             .collect();
         let choice = switch(&points, default);
         // Below the smallest size measured: as it was while the other way was.
@@ -205,12 +216,10 @@ impl Bench {
         if !all.contains(&default) {
             all.push(default);
         }
-        let mut times = Vec::new();
-        for value in all {
-            let settings: Vec<(&str, u64)> = fixed.iter().copied().chain([(name, value)]).collect();
-            times.push((value, self.times(sizes, &settings)?));
-        }
-        Ok(least(&times, default))
+        let with = |value: &u64| fixed.iter().copied().chain([(name, *value)]).collect();
+        let settings: Vec<Vec<(&str, u64)>> = all.iter().map(with).collect();
+        let times = self.compared(sizes, &settings)?;
+        Ok(least(&all.into_iter().zip(times).collect::<Vec<_>>(), default))
     }
 }
 
@@ -230,6 +239,21 @@ fn parse(output: &[u8], sizes: &[u64]) -> Result<Vec<f64>, String> {
             .ok_or_else(|| format!("its result has no time for {bytes} bytes"))
     };
     sizes.iter().map(time).collect()
+}
+
+/// The median of each column.
+fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
+    let columns = rounds.first().map_or(0, Vec::len);
+    let median = |column: usize| {
+        let mut all: Vec<f64> = rounds.iter().map(|round| round[column]).collect();
+        all.sort_by(f64::total_cmp);
+        let middle = all.len() / 2;
+        match all.len() % 2 {
+            0 => f64::midpoint(all[middle - 1], all[middle]),
+            _ => all[middle],
+        }
+    };
+    (0..columns).map(median).collect()
 }
 
 fn powers(from: u64, to: u64, short: bool) -> Vec<u64> {
@@ -289,9 +313,11 @@ fn on_the_host(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
 /// To spin as long as sleeping and waking takes costs at most twice what knowing the future would.
 fn spin(bench: &Bench) -> Result<Found, String> {
     let tunable = tunable("FARPOST_SPIN_US");
-    let asleep = bench.times(&[8], &[(tunable.name, 0), ("FARPOST_YIELDS", 0)])?[0];
-    let awake = bench.times(&[8], &[])?[0];
-    let cost = ((asleep - awake) * 1e6).max(0.0);
+    let times = bench.compared(
+        &[8],
+        &[vec![(tunable.name, 0), ("FARPOST_YIELDS", 0)], Vec::new()],
+    )?;
+    let cost = ((times[0][0] - times[1][0]) * 1e6).max(0.0);
     let value = ((cost / 10.0).ceil() as u64 * 10).clamp(10, 1000);
     let near = value.abs_diff(tunable.default) <= 10;
     Ok(Found {
@@ -404,6 +430,46 @@ mod tests {
         assert_eq!(settings, expected);
         let table = as_table(&found, "here");
         assert!(table.contains("12345") && table.contains("65536"), "{table}");
+    }
+
+    #[test]
+    fn one_job_out_of_line_does_not_count() {
+        let rounds = [vec![1.0, 5.0], vec![9.0, 6.0], vec![2.0, 7.0]];
+        assert_eq!(medians(&rounds), [2.0, 6.0]);
+        assert_eq!(medians(&rounds[..2]), [5.0, 5.5]);
+        assert_eq!(medians(&[]), [0.0; 0]);
+    }
+
+    /// A launcher that notes with which settings it was called, and answers with times; every fourth is far off.
+    #[test]
+    fn what_is_compared_takes_turns() {
+        let directory = std::env::temp_dir().join(format!("farpost-tune-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (script, log) = (directory.join("run"), directory.join("log"));
+        let text = format!(
+            "#!/bin/sh\necho ${{FARPOST_EAGER_MAX-none}} >>{log}\nt=1.${{FARPOST_EAGER_MAX-9}}\n\
+             [ $(($(wc -l <{log}) % 4)) = 0 ] && t=500\necho \"{{\\\"points\\\": [{{\\\"bytes\\\": 8, \\\"min_us\\\": $t}}]}}\"\n",
+            log = log.display()
+        );
+        std::fs::write(&script, text).unwrap();
+        let bench = Bench {
+            launcher: vec!["/bin/sh".into(), script.display().to_string()],
+            program: "program".into(),
+            trials: 1,
+            trial_ms: 1,
+            rounds: 5,
+        };
+        let with = |value| vec![("FARPOST_EAGER_MAX", value)];
+        let times = bench.compared(&[8], &[with(2), with(4)]);
+        let order = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        let times = times.unwrap();
+        assert!(
+            near(times[0][0], 1.2e-6) && near(times[1][0], 1.4e-6),
+            "{times:?}"
+        );
+        assert_eq!(order, "2\n4\n".repeat(5));
     }
 
     #[test]

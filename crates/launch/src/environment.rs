@@ -50,7 +50,8 @@ pub fn is_from_a_launcher(name: &OsStr) -> bool {
     ];
     NAMES.contains(&name)
         || PREFIXES.iter().any(|p| name.starts_with(p))
-        || farpost_job::VARIABLES.iter().any(|v| v.as_bytes() == name)
+        // The user's word, which holds for every job.
+        || farpost_job::VARIABLES.iter().any(|v| v.as_bytes() == name && *v != farpost_job::SECRET_FILE)
 }
 
 /// May another launcher see this variable of ours? Its own settings, yes; an outer job's, no.
@@ -117,6 +118,8 @@ mod tests {
             ("PMI_RANK", "3"),
             ("FARPOST_JOB_FD", "4"),
             ("FARPOST_SPIN", "5"),
+            ("FARPOST_SECRET_FD", "6"),
+            ("FARPOST_SECRET_FILE", "f"),
         ]
         .into_iter()
         .map(|(n, v)| (n.into(), v.into()))
@@ -132,7 +135,10 @@ mod tests {
     #[test]
     fn rules_of_the_app_come_after_those_of_the_job() {
         let none = Rules::default();
-        assert_eq!(names(&none, &none), "A=1 B=2 FARPOST_SPIN=5 ");
+        assert_eq!(
+            names(&none, &none),
+            "A=1 B=2 FARPOST_SECRET_FILE=f FARPOST_SPIN=5 "
+        );
         let nothing = Rules {
             base: Some(Base::Nothing),
             ..Rules::default()

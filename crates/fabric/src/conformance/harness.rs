@@ -348,6 +348,8 @@ pub struct TcpThreads {
     pub settings: TcpSettings,
     /// Rails between any two; between namespaces, what their interfaces make.
     pub rails: u8,
+    /// Hosts that they are told to be on, an endpoint each, and on the last one all others.
+    pub hosts: u32,
     /// Where the endpoints live, in turns; none: over loopback, where they are.
     pub namespaces: Namespaces,
 }
@@ -357,6 +359,7 @@ impl Default for TcpThreads {
         Self {
             settings: TcpSettings::default(),
             rails: 1,
+            hosts: u32::MAX,
             namespaces: Namespaces::default(),
         }
     }
@@ -368,7 +371,7 @@ impl TcpThreads {
         let net = NetConfig {
             me: Peer(index),
             size,
-            host_of: (0..size).collect(),
+            host_of: (0..size).map(|of| of.min(self.hosts - 1)).collect(),
             cores: 1,
             processes: 1,
             secret: [7; 32],

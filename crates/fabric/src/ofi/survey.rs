@@ -35,14 +35,25 @@ pub struct OfiOptions {
 impl OfiOptions {
     /// What the environment says.
     pub fn from_environment() -> Self {
-        let value = |name| std::env::var_os(name).filter(|v| !v.is_empty());
-        Self {
-            library: value(LIBRARY_VARIABLE).map(PathBuf::from),
-            provider: value(PROVIDER_VARIABLE).map(|v| v.to_string_lossy().into_owned()),
-            interface: value(INTERFACE_VARIABLE)
-                .map_or_else(String::new, |v| v.to_string_lossy().into_owned()),
-            ..Self::default()
+        let mut options = Self::default();
+        for name in [LIBRARY_VARIABLE, PROVIDER_VARIABLE, INTERFACE_VARIABLE] {
+            if let Some(value) = std::env::var_os(name) {
+                options.set(name, &value.to_string_lossy());
+            }
         }
+        options
+    }
+
+    /// Set what the variable `name` is about. False: it is about nothing here.
+    pub fn set(&mut self, name: &str, value: &str) -> bool {
+        let text = || Some(value.to_owned()).filter(|v| !v.is_empty());
+        match name {
+            LIBRARY_VARIABLE => self.library = text().map(PathBuf::from),
+            PROVIDER_VARIABLE => self.provider = text(),
+            INTERFACE_VARIABLE => self.interface = value.to_owned(),
+            _ => return false,
+        }
+        true
     }
 }
 

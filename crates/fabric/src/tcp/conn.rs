@@ -104,10 +104,12 @@ impl State {
             return;
         }
         let (trying, took, choices) = (of.trying, of.took, of.candidates.len());
+        let rounds = (of.next / choices.max(1)).min(3);
         if let Some(Some(conn)) = self.conns.get(trying) {
             let limit = match (took, choices) {
                 (0, 0 | 1) => ATTEMPT,
-                (0, _) => self.settings.connect.stagger * 1_000_000,
+                // Where the way itself takes long, the first rounds are too quick.
+                (0, _) => (self.settings.connect.stagger * 1_000_000) << rounds,
                 (took, _) => (PATIENT * took).clamp(ATTEMPT_LEAST, ATTEMPT),
             };
             let waits = match conn.stage {
@@ -153,8 +155,11 @@ impl State {
     fn tried(&mut self, peer: Peer, rail: usize, why: &str) {
         let Some(of) = self.rail(peer, rail) else { return };
         of.trying = NONE;
-        if let Some(candidate) = of.candidates.get(of.next % of.candidates.len().max(1)) {
+        let at = of.next % of.candidates.len().max(1);
+        if let Some(candidate) = of.candidates.get(at) {
             of.trouble = format!("{} via {}: {why}", candidate.to, candidate.interface);
+            of.outcomes.resize(of.candidates.len(), String::new());
+            of.outcomes[at] = of.trouble.clone();
         }
         of.next += 1;
     }

@@ -22,6 +22,7 @@ mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 pub use card::OpenError;
 pub use segments::Imported;
@@ -95,6 +96,17 @@ impl TcpSettings {
             }
         }
         Ok(true)
+    }
+
+    /// Whether the interfaces asked for, if any were, are there.
+    ///
+    /// # Errors
+    /// None of this host's is meant by what was asked; the sentence lists them.
+    pub fn check_interfaces(&self) -> Result<(), OpenError> {
+        if self.choice != Choice::default() {
+            card::usable(&self.choice)?;
+        }
+        Ok(())
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Rail {
     /// Addresses to try, in order and around.
     pub candidates: Vec<Candidate>,
     pub next: usize,
+    /// What came of the last attempt, by address; empty: not tried, or not decided.
+    pub outcomes: Vec<String>,
     /// The connection in use, and its descriptor.
     pub slot: usize,
     pub fd: RawFd,

@@ -11,6 +11,7 @@ use super::other::{NONE, Other, Rail, Say, Standing};
 use super::packets::Packets;
 use super::segments::Table;
 use super::socket::{self, Alarm, Poll};
+use super::ways;
 use crate::net::NetConfig;
 use crate::net::interfaces::Card;
 use crate::net::link::{Event, Link, LinkConfig, TransportReport};
@@ -214,6 +215,7 @@ impl State {
         let rail = |of: crate::net::interfaces::Rail| Rail {
             candidates: of.candidates,
             next: 0,
+            outcomes: Vec::new(),
             slot: NONE,
             fd: -1,
             blocked: false,
@@ -410,9 +412,15 @@ impl State {
             self.mind_door();
         }
         self.deadline = self.deadline.min(self.door_at);
-        for peer in (0..self.size).map(Peer) {
+        // Not always the same first, so that pings of many processes do not meet at one.
+        let first = (now / 1000) % u64::from(self.size);
+        let mut ways = self.ways();
+        for at in 0..u64::from(self.size) {
+            let peer = Peer(((first + at) % u64::from(self.size)) as u32);
             if self.others[peer.index()].is_some() {
+                self.share(peer, &mut ways, now, true);
                 self.clock_of(peer, now);
+                self.share(peer, &mut ways, now, false);
             }
         }
     }
@@ -479,8 +487,12 @@ impl State {
         };
         let host = self.net.book.host(peer).unwrap_or_else(number);
         let ms = waited / 1_000_000;
+        let other = self.others[peer.index()].as_deref();
+        if let Some(never) = other.filter(|other| !other.link.was_up()) {
+            return ways::never_reached(&host, never, waited);
+        }
         let mut why = format!("host {host}: none of {rails} rails has worked for {ms} ms");
-        if let Some(other) = &self.others[peer.index()] {
+        if let Some(other) = other {
             for rail in other.rails.iter().filter(|rail| !rail.trouble.is_empty()) {
                 why.push_str("; ");
                 why.push_str(&rail.trouble);

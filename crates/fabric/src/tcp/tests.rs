@@ -128,6 +128,78 @@ fn proved(job: &Job, of: u32, me: u32) -> TcpStream {
     socket
 }
 
+/// Pings that process `at` has sent.
+fn pings(job: &Job, at: usize) -> u64 {
+    let state = job.ends[at].core.state.borrow();
+    let links = state.others.iter().flatten();
+    links.map(|other| other.link.counters().pings).sum()
+}
+
+#[test]
+fn one_ping_is_enough_for_the_processes_of_a_host() {
+    let mut harness = TcpThreads::default();
+    harness.settings.link.bound = 200;
+    harness.settings.link.idle = 50;
+    harness.hosts = 2;
+    let job = Job::new(&harness, 5);
+    for of in 1..5 {
+        assert_eq!(
+            job.ends[0].try_send(Peer(of), Priority::Low, b"hello"),
+            TrySend::Sent
+        );
+    }
+    job.until("connections", || {
+        let state = job.ends[0].core.state.borrow();
+        state.others.iter().flatten().filter(|o| o.link.drained()).count() == 4
+    });
+    // The others compute: only their host answers.
+    let (started, before) = (Instant::now(), pings(&job, 0));
+    while pings(&job, 0) < before + 40 {
+        assert!(started.elapsed() < PATIENCE, "no pings");
+        job.ends[0].progress();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = pings(&job, 0) - before;
+    // Each for itself would send four in that time; at the beginning they do.
+    let idle_times = started.elapsed().as_millis() as u64 / 50;
+    assert!(
+        sent <= idle_times * 2 + 8,
+        "{sent} pings in {idle_times} times of 50 ms"
+    );
+    assert!(!job.ends[0].faulted());
+}
+
+#[test]
+fn who_answers_nowhere_is_named_with_all_that_was_tried() {
+    let mut harness = TcpThreads::default();
+    harness.settings.connect.total = 300;
+    harness.rails = 2;
+    // A card of a process that is not there any more.
+    let card = {
+        let gone = Job::new(&harness, 2);
+        gone.book.card(Peer(1)).unwrap()
+    };
+    let book = SharedBook::default();
+    let ends = vec![harness.endpoint((0, 2), &book)];
+    book.publish(Peer(1), card);
+    let job = Job { book, ends };
+    assert_eq!(
+        job.ends[0].try_send(Peer(1), Priority::Low, b"hello"),
+        TrySend::Sent
+    );
+    job.until("the verdict", || job.ends[0].faulted());
+    let fault = job.ends[0].take_faults().0.remove(0).error.to_string();
+    for part in [
+        "host 1: connecting has waited 0.",
+        " UTC, and no way led there: 127.77.0.2:",
+        "via rail0: Connection refused",
+        "127.77.1.2:",
+        "FARPOST_CONNECT_MS",
+    ] {
+        assert!(fault.contains(part), "{part}: {fault}");
+    }
+}
+
 #[test]
 fn nonsense_after_the_handshake_is_dropped_and_counted() {
     let mut rng = fastrand::Rng::with_seed(5);

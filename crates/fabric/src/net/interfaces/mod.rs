@@ -30,10 +30,10 @@ pub const TEXT_VARIABLES: &[&str] = &[INTERFACE_VARIABLE, PORTS_VARIABLE];
 farpost_tunables::tunables! {
     /// Connecting to other hosts.
     pub struct ConnectTunables {
-        /// After this long without answer from one address of a peer, its next one is tried.
+        /// After this long without answer from one address of a peer, its next one is tried; longer when all were tried.
         stagger: "FARPOST_CONNECT_STAGGER_MS" = 250, 1..=60_000, "milliseconds";
-        /// A peer that none of its addresses reaches for this long is given up.
-        total: "FARPOST_CONNECT_MS" = 60_000, 10..=3_600_000, "milliseconds";
+        /// A peer whose host answers on none of its addresses for this long is given up. The host's kernel answers, whatever the process does, so that ten attempts, one a second, are plenty.
+        total: "FARPOST_CONNECT_MS" = 10_000, 10..=3_600_000, "milliseconds";
     }
 }
 

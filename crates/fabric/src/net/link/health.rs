@@ -1,7 +1,7 @@
 //! Rails that come, fall silent, go, and return; and everything that depends on the clock.
 
 use super::RailNumber;
-use super::link::{Event, Link};
+use super::link::{Event, Link, Way};
 use super::log::NOWHERE;
 use super::rail::{Rail, RailState, Rest, TransportReport};
 
@@ -69,10 +69,11 @@ impl Link {
             r.ask_at = now + (limit << r.excuses.min(8)).min(bound / 4);
             if idle > 0 && !report.in_flight {
                 // With nothing in flight the next report could not tell a dead host from a silent one.
-                if now >= r.pinged_at + idle {
+                let asked = r.pinged_at.max(r.sounded);
+                if now >= asked + idle {
                     r.ping_due = true;
                 } else {
-                    r.ask_at = r.ask_at.min(r.pinged_at + idle);
+                    r.ask_at = r.ask_at.min(asked + idle);
                 }
             }
             if r.state == RailState::Suspect {
@@ -89,6 +90,55 @@ impl Link {
             }
         }
         self.deadline = 0;
+    }
+
+    /// What this link knows of a rail's way, which links between the same two hosts have in common. None: there is no such
+    /// rail, or it has no connection.
+    pub fn way(&self, rail: RailNumber) -> Option<Way> {
+        let r = self.rails.get(rail)?;
+        let up = r.state == RailState::Up;
+        let asked = if r.ping_due { self.last_poll } else { r.pinged_at };
+        (r.state != RailState::Down).then(|| Way {
+            sounded: if up { r.heard.max(asked) } else { 0 },
+            alive: if up { self.last_alive } else { 0 },
+            suspected: !up,
+        })
+    }
+
+    /// What other links between the same hosts know of this rail's way. As long as one of them hears of it or asks after
+    /// it, this link need not; when one suspects it, this link asks at once, so that all of them find a dead host in
+    /// the time that one takes.
+    pub fn on_way(&mut self, rail: RailNumber, way: &Way, now: u64) {
+        let limit = self.limit(rail);
+        let Some(r) = self.rails.get_mut(rail).filter(|r| r.state == RailState::Up) else {
+            return;
+        };
+        if !way.suspected {
+            r.sounded = way.sounded.min(now);
+            self.last_alive = self.last_alive.max(way.alive.min(now));
+            return;
+        }
+        r.sounded = 0;
+        if !r.ping_due && now >= r.heard.max(r.pinged_at) + limit {
+            if !r.waiting() {
+                r.quiet_since = now;
+            }
+            r.ping_due = true;
+            self.wake_at(now);
+        }
+    }
+
+    /// Memory that a burst took is given back when nothing was sent for a while.
+    fn rest(&mut self, now: u64) {
+        self.rest_at = now + self.bound() / 4;
+        let mark = std::mem::replace(&mut self.rest_mark, self.log.end());
+        let idle = |r: &Rail| r.offer.is_empty() && r.rest.is_none();
+        if mark == self.rest_mark && self.log.len() == 0 && self.rails.iter().all(idle) {
+            self.log.shrink();
+            for r in &mut self.rails {
+                r.saved = Vec::new();
+            }
+        }
     }
 
     pub(super) fn bound(&self) -> u64 {
@@ -266,6 +316,9 @@ impl Link {
             self.bulk_ack_at = u64::MAX;
             self.acknowledge_gets();
         }
+        if now >= self.rest_at {
+            self.rest(now);
+        }
         let mut next = self.ack_at.min(self.bulk_ack_at);
         let ending = self.bye_heard || self.lost;
         for rail in 0..self.rails.len() {
@@ -321,8 +374,9 @@ impl Link {
             if idle == 0 {
                 return u64::MAX;
             }
-            if now < r.heard + idle {
-                return r.heard + idle;
+            let heard = r.heard.max(r.sounded);
+            if now < heard + idle {
+                return heard + idle;
             }
             r.ping_due = true;
             r.quiet_since = now;

@@ -86,6 +86,28 @@ pub struct LinkCounters {
     pub suspicions: u64,
     /// Times a rail went down.
     pub downs: u64,
+    /// Pings sent.
+    pub pings: u64,
+}
+
+/// What links know of a way between two hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// When something was last heard by it, or asked.
+    pub sounded: u64,
+    /// When the host at its other end was last known to be there.
+    pub alive: u64,
+    /// What was sent there is not acknowledged for too long.
+    pub suspected: bool,
+}
+
+impl Way {
+    /// What two links know together.
+    pub fn join(&mut self, other: &Way) {
+        self.sounded = self.sounded.max(other.sounded);
+        self.alive = self.alive.max(other.alive);
+        self.suspected |= other.suspected;
+    }
 }
 
 /// One peer's traffic. See the [module's documentation](super) for how it is driven.
@@ -125,6 +147,9 @@ pub struct Link {
     pub(super) bye_heard: bool,
     pub(super) lost: bool,
     pub(super) ping_token: u32,
+    /// When it is next seen whether the log is at rest, and the frame that would have been the next the last time.
+    pub(super) rest_at: u64,
+    pub(super) rest_mark: u32,
     pub(super) counters: LinkCounters,
 }
 
@@ -163,6 +188,8 @@ impl Link {
             bye_heard: false,
             lost: false,
             ping_token: 0,
+            rest_at: now,
+            rest_mark: 0,
             counters: LinkCounters::default(),
             config,
         }
@@ -191,6 +218,11 @@ impl Link {
     /// Whether [`Event::Lost`] was told.
     pub fn lost(&self) -> bool {
         self.lost
+    }
+
+    /// Whether any rail ever worked.
+    pub fn was_up(&self) -> bool {
+        self.ever_up
     }
 
     /// What happened so far.

@@ -166,7 +166,7 @@ pub use frame::{
     CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, GetRequest, HEADER_BYTES, Header, Kind, OFFSET_LIMIT,
     ORDERED_MAX, Refusal,
 };
-pub use link::{Arrival, Event, Link, LinkCounters, LinkError, PushError};
+pub use link::{Arrival, Event, Link, LinkCounters, LinkError, PushError, Way};
 pub use rail::{RailState, TransportReport};
 pub use send::{Gather, Piece};
 
@@ -194,7 +194,7 @@ farpost_tunables::tunables! {
         bound: "FARPOST_RAIL_BOUND_MS" = 1000, 20..=3_600_000, "ms";
         /// What was sent on a rail is not acknowledged for this long (or 8 round trips): its traffic moves to another rail.
         suspect: "FARPOST_RAIL_SUSPECT_MS" = 20, 1..=60_000, "ms";
-        /// A rail on which nothing is heard for this long is pinged, so that a dead one is found before it is needed. 0 turns it off.
+        /// A rail on which nothing is heard for this long is pinged, so that a dead one is found before it is needed; of the links to the processes of one host, one for all. 0 turns it off.
         idle: "FARPOST_RAIL_IDLE_MS" = 250, 0..=3_600_000, "ms";
         /// Bytes of ordered frames to one peer that may wait for its acknowledgement.
         log: "FARPOST_LINK_LOG" = 16 << 20, 256 << 10..=256 << 20, "bytes";

@@ -143,6 +143,8 @@ pub(super) struct Rail {
     pub ping: Option<(u32, u64)>,
     pub ping_due: bool,
     pub pinged_at: u64,
+    /// When another link to the same host heard of the way or asked after it.
+    pub sounded: u64,
     pub pong_due: Option<u32>,
     pub position_due: bool,
     pub speed: Speed,
@@ -173,6 +175,7 @@ impl Rail {
             ping: None,
             ping_due: false,
             pinged_at: now,
+            sounded: 0,
             pong_due: None,
             position_due: false,
             speed: Speed::default(),

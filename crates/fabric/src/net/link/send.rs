@@ -466,6 +466,7 @@ impl Link {
                 r.ping_due = false;
                 r.ping = Some((token, now));
                 r.pinged_at = now;
+                self.counters.pings += 1;
             }
             Signal::Ack => (),
             Signal::BulkAck => {

@@ -439,3 +439,92 @@ fn what_is_half_sent_outlives_its_place_in_the_log() {
     assert_eq!(p.delivered[1].len(), 21);
     assert_eq!(p.ends[1].counters().duplicates, 1);
 }
+
+#[test]
+fn memory_that_a_burst_took_is_given_back_at_rest() {
+    let mut p = pair(1, true);
+    let large = vec![7; ORDERED_MAX];
+    for _ in 0..40 {
+        p.ends[0].push_put(1, 0, &large).unwrap();
+    }
+    let before = p.ends[0].memory();
+    assert!(before > 512 << 10, "{before}");
+    p.settle();
+    p.pass(10);
+    p.settle();
+    assert!(p.ends[0].drained());
+    // While frames go now and then, it stays.
+    for _ in 0..20 {
+        p.ends[0].push_word(1, 0, 1).unwrap();
+        p.settle();
+        p.pass(100);
+        p.settle();
+    }
+    assert_eq!(p.ends[0].memory(), before);
+    for _ in 0..20 {
+        p.pass(100);
+        p.settle();
+    }
+    assert!(p.ends[0].memory() <= 64 << 10, "{}", p.ends[0].memory());
+    p.ends[0].push_put(1, 0, &large).unwrap();
+    p.settle();
+    assert_eq!(p.delivered[1].last().map(|(_, payload)| payload), Some(&large));
+}
+
+#[test]
+fn an_idle_link_asks_only_if_no_other_does() {
+    let mut p = pair(1, true);
+    p.settle();
+    p.pass(10);
+    p.settle();
+    let pings = |p: &Pair| p.ends[0].counters().pings;
+    let before = pings(&p);
+    let alone = |p: &mut Pair, way: Option<Way>| {
+        for _ in 0..100 {
+            if let Some(way) = way {
+                let sounded = p.now;
+                p.ends[0].on_way(
+                    0,
+                    &Way {
+                        sounded,
+                        alive: sounded,
+                        ..way
+                    },
+                    p.now,
+                );
+            }
+            p.pass(20);
+            // The other end computes, its host answers.
+            p.write(0, 0, usize::MAX);
+            let report = TransportReport {
+                acknowledged: p.now,
+                in_flight: false,
+            };
+            while let Some(event) = p.ends[0].next_event() {
+                assert_eq!(event, Event::Ask(0));
+                p.ends[0].on_report(0, report, p.now);
+            }
+        }
+    };
+    alone(&mut p, Some(Way::default()));
+    assert_eq!(pings(&p), before);
+    alone(&mut p, None);
+    let now = pings(&p);
+    assert!((before + 6..=before + 9).contains(&now), "{now}");
+    // Trouble is looked into at once.
+    let suspected = Way {
+        suspected: true,
+        ..Way::default()
+    };
+    p.pass(100);
+    p.ends[0].on_way(0, &suspected, p.now);
+    p.write(0, 0, usize::MAX);
+    assert_eq!(pings(&p), now + 1);
+    p.ends[0].on_way(0, &suspected, p.now);
+    p.write(0, 0, usize::MAX);
+    assert_eq!(
+        pings(&p),
+        now + 1,
+        "but not again before it can have been answered"
+    );
+}
