@@ -15,7 +15,7 @@ help:
 	@echo "make test                 run every test (installs what tests need, if it may)"
 	@echo "make install PREFIX=dir   install a relocatable tree (default: build/install)"
 	@echo "make compare              measure Farpost next to MPICH, Open MPI and Intel MPI"
-	@echo "make docs                 write docs/reference/mpi.md, the table of MPI functions"
+	@echo "make docs                 write docs/reference/*.md, the functions of all interfaces"
 	@echo "make clean                remove build products (peers in the cache stay)"
 
 build:
@@ -37,7 +37,8 @@ compare:
 	python3 scripts/compare$(if $(HOSTS),_hosts).py --farpost build/install $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 docs:
-	$(CARGO) run -q -p farpost-apigen -- reference docs/reference/mpi.md
+	for name in mpi $$($(CARGO) run -q -p farpost-apigen -- interfaces); do \
+		$(CARGO) run -q -p farpost-apigen -- reference $$name docs/reference/$$name.md || exit 1; done
 
 clean:
 	$(CARGO) clean

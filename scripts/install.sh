@@ -54,8 +54,15 @@ wrapper mpicxx C++ CXX "c++ g++ clang++"
 put "$target/libmpi_abi.so" lib/libmpi_abi.so.1 755
 ln -sf libmpi_abi.so.1 "$prefix/lib/libmpi_abi.so"
 
-"$target/farpost-apigen" header "$work/mpi.h"
+"$target/farpost-apigen" header mpi "$work/mpi.h"
 put "$work/mpi.h" include/mpi.h 644
+mkdir -p "$prefix/include/farpost"
+for name in $("$target/farpost-apigen" interfaces); do
+    "$target/farpost-apigen" header "$name" "$work/interface.h"
+    put "$work/interface.h" "include/farpost/$name.h" 644
+    "$target/farpost-apigen" pkgconfig "$name" "$work/pc"
+    put "$work/pc" "lib/pkgconfig/farpost-$name.pc" 644
+done
 
 sed -e "s|@VERSION@|$version|g" wrappers/farpost.pc.in >"$work/pc"
 put "$work/pc" lib/pkgconfig/farpost.pc 644

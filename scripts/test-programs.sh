@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles and runs the C and C++ test programs with an installed standard-ABI MPI.
 #
-#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (examples, programs, mpi, badinput, stress) or mpi/p2p_order
+#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (examples, programs, mpi, badinput, stress, interfaces) or mpi/p2p_order
 #
 #   PREFIX     install tree: bin/mpicc (or bin/mpicc_abi), bin/mpiexec, lib/libmpi_abi.so.1
 #   MPIEXEC    launcher, default PREFIX/bin/mpiexec
@@ -12,6 +12,8 @@
 #
 # A program says in its first lines how it wants to be run:
 #   // ranks: 1 2 4        // timeout: 300        // args: a | b (two cases)        // farpost: only
+#   // interface: fm rsm   uses these beside MPI or instead of it: compiled with pkg-config
+# Those that say so are the suite interfaces, wherever they are; it runs when it is named: scripts/test-all.sh has a step for it.
 # One line a case, a final `N passed, N failed, N skipped`; exit code 1 if anything failed.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,9 +46,24 @@ flunk() {
 
 directive() { sed -n "1,12s|^// *$2: *||p" "$1" | head -1; }
 
+# compile_interface SOURCE OUTPUT [c|c++] INTERFACES
+compile_interface() {
+    local compiler='cc -std=c99 -D_GNU_SOURCE' flags
+    [ "$3" = c++ ] && compiler='c++ -x c++ -std=c++17'
+    # shellcheck disable=SC2046
+    flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs $(printf 'farpost-%s ' $4)) || return
+    # shellcheck disable=SC2086
+    $compiler -O1 -g -Wall -Wextra -o "$2" "$1" $flags -lm -lpthread
+}
+
 # compile SOURCE OUTPUT [c|c++]
 compile() {
-    local src=$1 out=$2 lang=$3 define=()
+    local src=$1 out=$2 lang=$3 define=() interfaces
+    interfaces=$(directive "$src" interface)
+    if [ -n "$interfaces" ]; then
+        compile_interface "$src" "$out" "$lang" "$interfaces"
+        return
+    fi
     [ "$FARPOST" = 1 ] && define=(-DFARPOST)
     if [ "$lang" = c++ ]; then
         "$mpicxx" -x c++ -std=c++17 -O1 -g -Wall -Wextra ${define[@]+"${define[@]}"} -I"$here/tests/mpi" -o "$out" "$src" -lm -lpthread
@@ -133,13 +150,15 @@ only_ranks() {
 }
 
 names=("$@")
-for suite in examples programs mpi badinput stress; do
+for suite in examples programs mpi badinput stress interfaces; do
     dir=$here/tests/$suite
     [ $suite = examples ] && dir=$here/examples
     for src in "$dir"/*.c "$dir"/*.cc "$dir"/*.sh; do
         [ -f "$src" ] || continue
         base=$(basename "$src")
         name=$suite/${base%.*}
+        [ -z "$(directive "$src" interface)" ] || name=interfaces/${base%.*}
+        case $name in interfaces/*) [ ${#names[@]} -gt 0 ] || continue ;; esac
         wanted "$name" || continue
         case $src in
         *.sh)
@@ -147,7 +166,9 @@ for suite in examples programs mpi badinput stress; do
             continue
             ;;
         esac
-        ranks=$(only_ranks $(directive "$src" ranks))
+        ranks=$(directive "$src" ranks)
+        case $name in interfaces/*) ranks=${ranks:-2 3 8} ;; esac
+        ranks=$(only_ranks $ranks)
         [ -n "$ranks" ] || continue
         lang=c
         [ "${src##*.}" = cc ] && lang=c++

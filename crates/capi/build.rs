@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use farpost_apigen::{Api, Bodies, abi, entry, header, status_source};
+use farpost_apigen::{Api, Bodies, Interface, abi, entry, header, interface, status_source};
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
@@ -20,6 +20,7 @@ fn main() {
     write(&out, "entry.rs", &entry::source(&api, &bodies));
     write(&out, "api_status.rs", &status_source(&api, &bodies));
     write(&out, "mpi.h", &header::header(&api));
+    write(&out, "interfaces.rs", &interface::rust::source(&Interface::all()));
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     }

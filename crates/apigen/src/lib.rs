@@ -1,7 +1,7 @@
 //! The C interface from data. `api/mpi.toml`, `api/kinds.toml` and `api/constants.toml` describe every function
 //! and constant of the MPI-5.0 C ABI once; this crate turns them into the header (`header`), the exported entry
 //! points with their argument checks (`entry`), the constants in Rust (`abi`) and the reference page
-//! (`reference`). Run by `capi`'s build script, and by hand as `farpost-apigen`.
+//! (`reference`). `interface` does the same for the interfaces beside MPI, one table each. Run by `capi`'s build script, and by hand as `farpost-apigen`.
 #![forbid(unsafe_code)]
 
 pub mod abi;
@@ -9,10 +9,12 @@ pub mod bodies;
 pub mod checks;
 pub mod entry;
 pub mod header;
+pub mod interface;
 pub mod model;
 pub mod reference;
 
 pub use bodies::Bodies;
+pub use interface::Interface;
 pub use model::Api;
 
 /// `(name, implemented)` of every exported `MPI_` name, as the source of a Rust constant `FUNCTIONS`.

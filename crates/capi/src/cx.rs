@@ -18,6 +18,7 @@ use farpost_mpi::{Error, ErrorClass, Result};
 use crate::abi;
 use crate::entry::NAMES;
 use crate::lock;
+use crate::node::{NodeCell, NodeFabric};
 use crate::objects::{Objects, no_object};
 use crate::process::{self, Life, Stage};
 
@@ -61,14 +62,16 @@ pub(crate) enum On {
 /// The library, entered.
 pub(crate) struct Cx {
     pub(crate) objects: Objects,
-    /// The job, from MPI_Init on.
+    /// The job, from the first opening of an interface on.
+    pub(crate) node: NodeCell,
+    /// MPI's view of it, from MPI_Init on.
     pub(crate) world: OnceCell<World>,
     /// Where the process is in its life.
     pub(crate) life: Life,
 }
 
-/// The world of a process: on the memory of its host, and on a network to others.
-pub(crate) type World = farpost_mpi::world::World<farpost_fabric::routed::Routed<crate::network::Network>>;
+/// The world of a process, on what carries everything of it.
+pub(crate) type World = farpost_mpi::world::World<NodeFabric>;
 pub(crate) type CommRef = Rc<Comm>;
 pub(crate) type GroupRef = Group;
 pub(crate) type InfoRef = Rc<RefCell<Info>>;
@@ -77,19 +80,44 @@ pub(crate) type TypeRef = Datatype;
 
 struct Process(Cx);
 
-// SAFETY: reached through `call` only, which lets one thread in at a time.
+// SAFETY: reached from inside the library only (`lock`), where one thread is at a time.
 unsafe impl Send for Process {}
 // SAFETY: as above.
 unsafe impl Sync for Process {}
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// The library.
+/// What an interface keeps for the process. Reached from inside the library only: who has the [`Cx`].
+pub(crate) struct Kept<T>(OnceCell<T>);
+
+// SAFETY: the methods ask for the `Cx`, which only who is inside the library has, where one thread is at a time.
+unsafe impl<T> Sync for Kept<T> {}
+
+#[allow(dead_code)]
+impl<T> Kept<T> {
+    pub(crate) const fn new() -> Self {
+        Self(OnceCell::new())
+    }
+
+    /// What was kept.
+    #[inline(always)]
+    pub(crate) fn get(&'static self, _inside: &Cx) -> Option<&'static T> {
+        self.0.get()
+    }
+
+    /// Keep `value`, unless something was kept before; what is kept now.
+    pub(crate) fn keep(&'static self, _inside: &Cx, value: T) -> &'static T {
+        self.0.get_or_init(|| value)
+    }
+}
+
+/// The library, for who is inside.
 #[inline(always)]
-fn process() -> &'static Cx {
+pub(crate) fn process() -> &'static Cx {
     let Process(cx) = PROCESS.get_or_init(|| {
         Process(Cx {
             objects: Objects::new(),
+            node: NodeCell::new(),
             world: OnceCell::new(),
             life: Life::new(),
         })

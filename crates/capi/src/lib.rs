@@ -1,5 +1,5 @@
-//! `libmpi_abi.so.1`: the C entry points of MPI, their argument checks and handles. The only place with
-//! process-global state.
+//! `libmpi_abi.so.1`: the C entry points of MPI, their argument checks and handles, and those of the interfaces beside it
+//! (`interfaces`). The only place with process-global state.
 //!
 //! The entry points are generated (`entry`); each checks its arguments (`args`), enters the library (`cx`) and
 //! calls a hand-written body in `imp`, a file a chapter of the standard.
@@ -10,9 +10,14 @@ mod args;
 mod cx;
 mod entry;
 mod fast;
+mod fm;
 mod imp;
+pub mod interfaces;
+mod jam;
 mod lock;
 mod network;
+mod node;
 mod objects;
 mod process;
+mod rsm;
 mod settings;

@@ -6,6 +6,10 @@
 //! `shared`, then makes the owner's processor pass a barrier (`membarrier`), so that one of the two sees the
 //! other; from then on all threads take an ordinary lock. Programs that ask for the level and use one thread
 //! pay nothing for it.
+//!
+//! The interfaces beside MPI may be called by any thread at any time: the first call of one makes it so
+//! (`enter_threaded`), and from then on MPI's functions enter in the same way. A thread that waits in one of them calls
+//! [`relax`] between polls, outside of every borrow, since another thread or a handler may come in meanwhile.
 
 use core::ffi::c_int;
 #[cfg(not(target_arch = "x86_64"))]
@@ -57,12 +61,34 @@ fn me() -> usize {
     }
 }
 
-/// From now on threads may come together. Called once, by the thread that initialises.
+/// From now on threads may come together. Not to be called while another thread is inside.
 pub(crate) fn allow_threads() {
     if !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
         SHARED.store(true, Ordering::SeqCst);
     }
     MULTIPLE.store(true, Ordering::SeqCst);
+}
+
+/// Come in, through an interface whose functions any thread may call. What runs inside may come in again.
+#[inline(always)]
+pub(crate) fn enter_threaded() -> Entered {
+    if !MULTIPLE.load(Ordering::Relaxed) {
+        first_thread();
+    }
+    enter_multiple();
+    Entered(())
+}
+
+#[cold]
+#[inline(never)]
+fn first_thread() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(allow_threads);
+}
+
+/// Whether threads may come together.
+pub(crate) fn threads_allowed() -> bool {
+    MULTIPLE.load(Ordering::Relaxed)
 }
 
 /// Inside until dropped.

@@ -5,10 +5,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_fabric::Fabric;
-use farpost_fabric::routed::Routed;
-use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
-use farpost_job::{Job, RankState};
+use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
 use farpost_mpi::{Error, ErrorClass, Result};
 
@@ -16,8 +13,7 @@ use crate::abi;
 use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
-use crate::network;
-use crate::settings::Settings;
+use crate::node::{self, Interface};
 
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +26,6 @@ pub(crate) enum Stage {
 /// What the process knows of itself.
 pub(crate) struct Life {
     pub(crate) stage: Cell<Stage>,
-    pub(crate) job: OnceCell<Rc<Job>>,
     pub(crate) provided: Cell<c_int>,
     main_thread: Cell<Option<std::thread::ThreadId>>,
     /// Values of the predefined attributes; C gets their addresses.
@@ -41,7 +36,6 @@ impl Life {
     pub(crate) const fn new() -> Self {
         Self {
             stage: Cell::new(Stage::Before),
-            job: OnceCell::new(),
             provided: Cell::new(abi::MPI_THREAD_SINGLE),
             main_thread: Cell::new(None),
             attributes: OnceCell::new(),
@@ -52,10 +46,6 @@ impl Life {
     pub(crate) fn is_main_thread(&self) -> bool {
         self.main_thread.get() == Some(std::thread::current().id())
     }
-}
-
-fn failed(what: &str, why: impl std::fmt::Display) -> Error {
-    Error::new(ErrorClass::ERR_OTHER, format!("{what}: {why}"))
 }
 
 /// `MPI_Init` and `MPI_Init_thread`.
@@ -75,45 +65,9 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
             ));
         }
     }
-    let mut settings = Settings::find().map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
-    let mut opening =
-        Job::begin(&|name: &str| settings.variable(name)).map_err(|e| failed("joining the job", e))?;
-    let opened = network::open(&mut opening, settings.net).map_err(|e| failed("opening the network", e))?;
-    if let Some(limit) = opened.as_ref().and_then(network::Opened::eager_limit) {
-        let eager = &mut settings.world.engine.eager_far;
-        *eager = limit.min(*eager);
-    }
-    let job = Rc::new(opening.finish().map_err(|e| failed("joining the job", e))?);
-    let far = match opened {
-        Some(opened) => opened
-            .start(&job)
-            .map_err(|e| failed("starting the network", e))?,
-        None => None,
-    };
-    let memory = job.host_memory();
-    if memory.region_len < region_bytes(memory.ranks) as u64 {
-        return Err(failed(
-            "joining the job",
-            "the job's memory is too small for its ranks",
-        ));
-    }
-    let placement = job.placement();
-    let file = memory
-        .fd
-        .try_clone_to_owned()
-        .map_err(|e| failed("joining the job", e))?;
-    let shm = Shm::attach(ShmConfig {
-        file,
-        offset: memory.region_offset,
-        len: memory.region_len,
-        index: memory.local_index,
-        size: memory.ranks,
-        processes: placement.ranks_on_host,
-        cores: placement.allowed_cores,
-        tunables: settings.shm,
-    })
-    .map_err(|e| failed("attaching to the job's memory", e))?;
-    let world = World::new(Routed::new(shm, far, job.host_map().into()), settings.world);
+    let node = node::open(cx, Interface::Mpi).map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
+    let job = &node.job;
+    let world = World::on(Rc::clone(&node.fabric), node.settings.world.clone());
     let attributes = Box::new(CommAttributes::default());
     attributes.set(CommKey::TagUb, Some(crate::args::TAG_UB));
     attributes.set(CommKey::Io, Some(abi::MPI_ANY_SOURCE));
@@ -123,22 +77,18 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     attributes.set(CommKey::LastUsedCode, Some(cx.objects.codes.last_used()));
     attributes.set(CommKey::UniverseSize, Some(job.universe_size() as c_int));
     let provided = required.clamp(abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_MULTIPLE);
-    if provided == abi::MPI_THREAD_MULTIPLE {
+    // Threads that use another interface come in while this one waits.
+    if provided == abi::MPI_THREAD_MULTIPLE || lock::threads_allowed() {
         world.set_relax(Some(lock::relax));
     }
     let _ = cx.life.attributes.set(attributes);
     let _ = cx.world.set(world);
-    job.set_state(RankState::Initialised);
-    let _ = cx.life.job.set(job);
     cx.life.provided.set(provided);
     cx.life.main_thread.set(Some(std::thread::current().id()));
     cx.life.stage.set(Stage::Active);
     fast::open(cx.world());
     Ok(())
 }
-
-/// Longest time that taking leave of other hosts may take.
-const FAREWELL: Duration = Duration::from_secs(5);
 
 /// `MPI_Finalize`: everybody's messages are delivered, then the job goes on without us.
 pub(crate) fn finalise(cx: &Cx) -> Result<()> {
@@ -149,15 +99,14 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     world.quiesce()?;
     let plan = farpost_mpi::coll::barrier(&world.site(world.comm_world()))?;
     world.run_collective(world.comm_world(), plan)?;
-    let job = cx.life.job.get();
+    let job = cx.node.get().map(|node| &node.job);
     world.drain_to_peers(|peer| {
         job.is_some_and(|job| matches!(job.state(peer), Some(RankState::Finalised | RankState::Aborted)))
     })?;
-    world.fabric().close(FAREWELL);
     fast::close();
     cx.life.stage.set(Stage::After);
-    if let Some(job) = job {
-        job.set_state(RankState::Finalised);
+    if let Some(node) = cx.node.get() {
+        node.close(Interface::Mpi);
     }
     Ok(())
 }
@@ -171,7 +120,7 @@ fn say(message: &str) {
 
 /// End the whole job.
 pub(crate) fn abort(cx: &Cx, code: c_int, message: &str) -> ! {
-    match cx.life.job.get() {
+    match cx.node.get().map(|node| &node.job) {
         Some(job) => job.abort(code, message),
         None => {
             say(message);

@@ -343,6 +343,18 @@ impl Job {
         }
     }
 
+    /// This process takes part in the job: its end counts as a failure until it has called `functions`, as the launcher
+    /// will say. Replaces what was said before.
+    pub fn leaves_by(&self, functions: &str) {
+        self.memory.set_leaves_by(self.rank, functions);
+        self.set_state(RankState::Initialised);
+    }
+
+    /// This process may end whenever and however it likes, and stays in the job until then.
+    pub fn may_end(&self) {
+        self.memory.set_state(self.rank, RankState::Finalised);
+    }
+
     /// End the whole job: tell the launcher why, write out what C's stdio holds, and exit. The launcher's exit
     /// code is `code` in 8 bits, or 1 where those are zero and `code` is not.
     pub fn abort(&self, code: i32, message: &str) -> ! {

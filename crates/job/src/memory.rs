@@ -362,8 +362,8 @@ impl JobMemory {
         Ok(())
     }
 
-    /// Record why a rank ends the job.
-    pub fn set_abort(&self, of: u32, code: i32, message: &str) {
+    /// A sentence about a rank: why it ends the job, or what it has to call before it may end.
+    fn set_message(&self, of: u32, message: &str) {
         let mut len = message.len().min(rank::MESSAGE_MAX);
         while !message.is_char_boundary(len) {
             len -= 1;
@@ -373,6 +373,16 @@ impl JobMemory {
         self.map
             .u32(self.entry(of, rank::MESSAGE_LEN))
             .store(len as u32, Relaxed);
+    }
+
+    /// Record what the rank must call before it may end, for the launcher's report.
+    pub(crate) fn set_leaves_by(&self, of: u32, functions: &str) {
+        self.set_message(of, functions);
+    }
+
+    /// Record why a rank ends the job.
+    pub fn set_abort(&self, of: u32, code: i32, message: &str) {
+        self.set_message(of, message);
         self.map
             .u32(self.entry(of, rank::CODE))
             .store(code as u32, Relaxed);
@@ -381,7 +391,8 @@ impl JobMemory {
         futex::wake_all(self.map.u32(header::FENCE_DONE));
     }
 
-    /// Code and message of a rank in state `Aborted`: one line, printable.
+    /// Code and message of a rank in state `Aborted`, one line, printable; in state `Initialised` what it must call before it
+    /// ends.
     pub fn abort_reason(&self, of: u32) -> (i32, String) {
         let code = self.map.u32(self.entry(of, rank::CODE)).load(Relaxed) as i32;
         let len = self.map.u32(self.entry(of, rank::MESSAGE_LEN)).load(Relaxed) as usize;

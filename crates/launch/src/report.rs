@@ -62,16 +62,17 @@ pub fn judge(
             true,
             0,
         ),
-        (End::Exit(0), RankState::Initialised) => {
-            failure("exited with code 0 without MPI_Finalize".into(), 1, true, 2)
+        (End::Exit(code), RankState::Initialised) => {
+            let (_, functions) = abort();
+            let functions = if functions.is_empty() {
+                "MPI_Finalize"
+            } else {
+                &functions
+            };
+            let what = format!("exited with code {code} without {functions}");
+            failure(what, if code == 0 { 1 } else { code }, true, 2)
         }
         (End::Exit(0), _) => None,
-        (End::Exit(code), RankState::Initialised) => failure(
-            format!("exited with code {code} without MPI_Finalize"),
-            code,
-            true,
-            2,
-        ),
         // It has taken leave of the others: they may finish what they do.
         (End::Exit(code), RankState::Finalised) => {
             failure(format!("exited with code {code}"), code, false, 3)

@@ -79,7 +79,11 @@ pub struct World<F: Fabric> {
 impl<F: Fabric> World<F> {
     /// A world on `fabric`, with MPI_COMM_WORLD and MPI_COMM_SELF.
     pub fn new(fabric: F, config: WorldConfig) -> Self {
-        let fabric = Rc::new(fabric);
+        Self::on(Rc::new(fabric), config)
+    }
+
+    /// A world on a fabric that others use as well.
+    pub fn on(fabric: Rc<F>, config: WorldConfig) -> Self {
         let (cores, processes) = fabric.cores_and_processes();
         let policy = WaitPolicy::new(&config.engine, cores, processes);
         let mut engine = Engine::new(Rc::clone(&fabric), &config.rsm, config.engine);

@@ -1,0 +1,163 @@
+//! `docs/reference/NAME.md`.
+
+use std::fmt::Write;
+
+use super::{Function, Interface, Kind, Param, Type, Value, ctype};
+
+/// The whole page.
+pub fn page(of: &Interface) -> String {
+    let about = &of.interface;
+    let name = &about.name;
+    let mut out = format!(
+        "# {}\n\nGenerated from `api/{name}.toml`; do not edit.\n\nSource: {}\n\n{}\n\n\
+         ```sh\ncc program.c $(pkg-config --cflags --libs farpost-{name})   # or mpicc program.c\nmpiexec -n 2 ./a.out\n```\n\n\
+         ```c\n#include <{}>\n```\n",
+        about.title,
+        one_line(&about.source),
+        about.doc.trim(),
+        about.header
+    );
+    if !of.choice.is_empty() {
+        out.push_str("\n## What the source leaves open\n\n| Question | Here | Why |\n|---|---|---|\n");
+        for c in &of.choice {
+            let cells = [&c.open, &c.choice, &c.reason].map(|text| cell(text));
+            writeln!(out, "| {} |", cells.join(" | ")).expect("String");
+        }
+    }
+    let constants = of
+        .constant
+        .iter()
+        .map(|g| (format!("`{}`", g.ctype), &g.doc, &g.values));
+    let enums = of.enums.iter().map(|e| {
+        let title = e
+            .name
+            .as_ref()
+            .map_or("`int`".into(), |name| format!("`enum {name}`"));
+        (title, &e.doc, &e.values)
+    });
+    let groups: Vec<_> = constants.chain(enums).collect();
+    if !groups.is_empty() {
+        out.push_str("\n## Constants\n");
+        for (title, doc, group) in groups {
+            write!(out, "\n{} ({title})\n\n", doc.trim()).expect("String");
+            values(group, &mut out);
+        }
+    }
+    if !of.types.is_empty() {
+        out.push_str("\n## Types\n");
+        of.types.iter().for_each(|t| one_type(t, &mut out));
+    }
+    if !of.variable.is_empty() {
+        out.push_str("\n## Variables\n\n| Variable | |\n|---|---|\n");
+        for v in &of.variable {
+            writeln!(
+                out,
+                "| `{}` | {} |",
+                ctype::declare(&v.ctype, &v.name),
+                cell(&v.doc)
+            )
+            .expect("String");
+        }
+    }
+    for group in of.groups() {
+        write!(out, "\n## {group}\n").expect("String");
+        of.function
+            .iter()
+            .filter(|f| f.group == group)
+            .for_each(|f| function(f, &mut out));
+    }
+    out
+}
+
+fn values(group: &[Value], out: &mut String) {
+    out.push_str("| Name | Value | |\n|---|---|---|\n");
+    for v in group {
+        // Large ones are sets of bits.
+        let number = if v.value >= 0x1_0000 {
+            format!("{:#x}", v.value)
+        } else {
+            v.value.to_string()
+        };
+        writeln!(out, "| `{}` | {number} | {} |", v.name, cell(&v.doc)).expect("String");
+    }
+}
+
+fn one_type(t: &Type, out: &mut String) {
+    let name = &t.name;
+    let of = t.of.as_deref().unwrap_or_default();
+    let declaration = match t.kind {
+        Kind::Opaque => format!("`{name}`, seen through pointers only"),
+        Kind::Handle => format!("`{name}`, a handle"),
+        Kind::Alias => format!("`{name}`, `{of}`"),
+        Kind::Struct => format!("`struct {name}`"),
+        Kind::Union => format!("`union {name}`"),
+        Kind::Function | Kind::Callback => {
+            let star = if t.kind == Kind::Callback { "*" } else { "" };
+            let result = t.result.as_deref().unwrap_or_default();
+            format!(
+                "`{}{}`",
+                ctype::declare(result, &format!("({star}{name})")),
+                ctype::list(&t.params)
+            )
+        }
+    };
+    write!(out, "\n### {declaration}\n\n{}\n", t.doc.trim()).expect("String");
+    if !t.fields.is_empty() {
+        out.push_str("\n| Field | |\n|---|---|\n");
+        for f in &t.fields {
+            let array = f.array.map(|n| format!("[{n}]")).unwrap_or_default();
+            writeln!(
+                out,
+                "| `{}{array}` | {} |",
+                ctype::declare(&f.ctype, &f.name),
+                cell(&f.doc)
+            )
+            .expect("String");
+        }
+    }
+    params(&t.params, out);
+}
+
+fn params(params: &[Param], out: &mut String) {
+    if params.iter().any(|p| !p.doc.is_empty()) {
+        out.push('\n');
+        for p in params {
+            writeln!(out, "- `{}`: {}", p.name, one_line(&p.doc)).expect("String");
+        }
+    }
+}
+
+fn function(f: &Function, out: &mut String) {
+    write!(
+        out,
+        "\n### {}\n\n```c\n{}{};\n```\n\n{}",
+        f.name,
+        ctype::declare(&f.result, &f.name),
+        ctype::list(&f.params),
+        f.doc.trim()
+    )
+    .expect("String");
+    if !f.section.is_empty() {
+        write!(out, " ({})", f.section).expect("String");
+    }
+    out.push('\n');
+    params(&f.params, out);
+    if !f.returns.is_empty() {
+        write!(out, "\nReturns {}\n", f.returns.trim()).expect("String");
+    }
+    if !f.errors.is_empty() {
+        out.push_str("\n| Error | When |\n|---|---|\n");
+        for e in &f.errors {
+            writeln!(out, "| `{}` | {} |", e.code, cell(&e.when)).expect("String");
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Text in a cell of a table.
+fn cell(text: &str) -> String {
+    one_line(text).replace('|', "\\|")
+}

@@ -1,0 +1,250 @@
+//! The Rust side of a table: constants, `#[repr(C)]` types, exported data and entry points.
+
+use std::fmt::Write;
+
+use super::{Interface, Kind, Param, Value, ctype};
+
+/// Modules `NAME` (types and constants) and `NAME_entry` (exported functions) of all interfaces, and `LAYOUT`: what
+/// the C compiler must agree with.
+///
+/// # Panics
+/// If a table was not checked.
+pub fn source(all: &[Interface]) -> String {
+    let mut out = String::new();
+    for of in all {
+        let About { name, title } = About::of(of);
+        writeln!(
+            out,
+            "/// {title}: types, constants and exported data.\npub mod {name} {{"
+        )
+        .expect("String");
+        constants(of, &mut out);
+        types(of, &mut out);
+        variables(of, &mut out);
+        layout(of, &mut out);
+        writeln!(
+            out,
+            "}}\n/// {title}: entry points.\npub mod {name}_entry {{\n    use super::{name}::*;"
+        )
+        .expect("String");
+        entries(of, &mut out);
+        out.push_str("}\n");
+    }
+    let each: Vec<String> = all
+        .iter()
+        .map(|of| format!("({0:?}, {0}::LAYOUT)", of.interface.name))
+        .collect();
+    writeln!(
+        out,
+        "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];",
+        each.join(", ")
+    )
+    .expect("String");
+    out
+}
+
+struct About<'a> {
+    name: &'a str,
+    title: &'a str,
+}
+
+impl<'a> About<'a> {
+    fn of(of: &'a Interface) -> Self {
+        Self {
+            name: &of.interface.name,
+            title: &of.interface.title,
+        }
+    }
+}
+
+fn value(v: &Value, ty: &str, out: &mut String) {
+    let doc = v.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    writeln!(
+        out,
+        "    #[doc = {doc:?}]\n    pub const {}: {ty} = {}_i64 as {ty};",
+        v.name, v.value
+    )
+    .expect("String");
+}
+
+/// The Rust type of an enumeration, as GCC and Clang choose it.
+fn of_enum(values: &[Value]) -> &'static str {
+    if values.iter().any(|v| v.value < 0) {
+        "core::ffi::c_int"
+    } else {
+        "core::ffi::c_uint"
+    }
+}
+
+fn constants(of: &Interface, out: &mut String) {
+    for group in &of.constant {
+        let ty = ctype::rust(of, &group.ctype).expect("checked");
+        group.values.iter().for_each(|v| value(v, &ty, out));
+    }
+    for e in &of.enums {
+        let ty = match &e.name {
+            Some(name) => {
+                writeln!(
+                    out,
+                    "    #[doc = {:?}]\n    pub type {name} = {};",
+                    e.doc,
+                    of_enum(&e.values)
+                )
+                .expect("String");
+                name.as_str()
+            }
+            None => "core::ffi::c_int",
+        };
+        e.values.iter().for_each(|v| value(v, ty, out));
+    }
+}
+
+fn types(of: &Interface, out: &mut String) {
+    for t in &of.types {
+        let (name, doc) = (&t.name, &t.doc);
+        writeln!(out, "    #[doc = {doc:?}]").expect("String");
+        match t.kind {
+            Kind::Opaque => writeln!(
+                out,
+                "    #[repr(C)]\n    pub struct {name} {{\n        hidden: [u8; 0],\n    }}"
+            ),
+            Kind::Handle => writeln!(out, "    pub type {name} = *mut core::ffi::c_void;"),
+            Kind::Alias => {
+                let c = t.of.as_deref().expect("checked");
+                writeln!(
+                    out,
+                    "    pub type {name} = {};",
+                    ctype::rust(of, c).expect("checked")
+                )
+            }
+            Kind::Struct | Kind::Union => {
+                let word = if t.kind == Kind::Union { "union" } else { "struct" };
+                let fields: String = t
+                    .fields
+                    .iter()
+                    .map(|f| {
+                        let ty = ctype::rust(of, &f.ctype).expect("checked");
+                        let ty = f.array.map_or(ty.clone(), |n| format!("[{ty}; {n}]"));
+                        format!(
+                            "        #[doc = {:?}]\n        pub {}: {ty},\n",
+                            f.doc,
+                            ident(&f.name)
+                        )
+                    })
+                    .collect();
+                writeln!(
+                    out,
+                    "    #[repr(C)]\n    #[derive(Clone, Copy)]\n    pub {word} {name} {{\n{fields}    }}"
+                )
+            }
+            Kind::Function | Kind::Callback => {
+                let result = ctype::result(of, t.result.as_deref().expect("checked")).expect("checked");
+                let params: Vec<String> = t
+                    .params
+                    .iter()
+                    .map(|p| ctype::param(of, p).expect("checked"))
+                    .collect();
+                writeln!(
+                    out,
+                    "    pub type {name} = unsafe extern \"C\" fn({}){result};",
+                    params.join(", ")
+                )
+            }
+        }
+        .expect("String");
+    }
+}
+
+fn variables(of: &Interface, out: &mut String) {
+    for v in &of.variable {
+        let ty = ctype::rust(of, &v.ctype).expect("checked");
+        writeln!(
+            out,
+            "    #[doc = {:?}]\n    #[unsafe(no_mangle)]\n    pub static {}: crate::interfaces::Exported<{ty}> = crate::interfaces::Exported::new();",
+            v.doc, v.name
+        )
+        .expect("String");
+    }
+}
+
+fn layout(of: &Interface, out: &mut String) {
+    out.push_str("    pub static LAYOUT: &[(&str, i64)] = &[\n");
+    let mut line = |c: String, rust: String| {
+        writeln!(out, "        ({c:?}, ({rust}) as i64),").expect("String");
+    };
+    let groups = of
+        .constant
+        .iter()
+        .flat_map(|g| &g.values)
+        .chain(of.enums.iter().flat_map(|e| &e.values));
+    for v in groups {
+        line(format!("(long long){}", v.name), v.name.clone());
+    }
+    for v in &of.variable {
+        let ty = ctype::rust(of, &v.ctype).expect("checked");
+        line(format!("sizeof({})", v.name), format!("size_of::<{ty}>()"));
+    }
+    for e in of.enums.iter().filter_map(|e| e.name.as_ref()) {
+        line(format!("sizeof({e})"), format!("size_of::<{e}>()"));
+    }
+    for t in &of.types {
+        let name = &t.name;
+        match t.kind {
+            Kind::Opaque | Kind::Function => {}
+            Kind::Handle | Kind::Alias | Kind::Callback => {
+                line(format!("sizeof({name})"), format!("size_of::<{name}>()"))
+            }
+            Kind::Struct | Kind::Union => {
+                line(format!("sizeof({name})"), format!("size_of::<{name}>()"));
+                for f in &t.fields {
+                    let rust = format!("core::mem::offset_of!({name}, {})", ident(&f.name));
+                    line(format!("offsetof({name}, {})", f.name), rust);
+                    let mut ty = ctype::rust(of, &f.ctype).expect("checked");
+                    if let Some(n) = f.array {
+                        ty = format!("[{ty}; {n}]");
+                    }
+                    line(
+                        format!("sizeof((({name} *)0)->{})", f.name),
+                        format!("size_of::<{ty}>()"),
+                    );
+                }
+            }
+        }
+    }
+    out.push_str("    ];\n");
+}
+
+/// A name that is none of Rust's words.
+fn ident(name: &str) -> String {
+    match name {
+        "type" | "in" | "ref" | "move" | "match" | "loop" | "fn" | "use" | "where" | "box" | "final"
+        | "priv" => {
+            format!("r#{name}")
+        }
+        _ => name.into(),
+    }
+}
+
+fn entries(of: &Interface, out: &mut String) {
+    let module = &of.interface.name;
+    for f in &of.function {
+        let list = |text: fn(&Interface, &Param) -> String| {
+            f.params
+                .iter()
+                .map(|p| text(of, p))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let params = list(|of, p| format!("{}: {}", ident(&p.name), ctype::param(of, p).expect("checked")));
+        let args: String = f.params.iter().map(|p| format!(", {}", ident(&p.name))).collect();
+        let result = ctype::result(of, &f.result).expect("checked");
+        writeln!(
+            out,
+            "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({params}){result} {{\n        \
+             crate::interfaces::enter(\"{0}\", #[inline(always)] |cx| unsafe {{ crate::{module}::functions::{1}(cx{args}) }})\n    }}",
+            f.name,
+            f.body(),
+        )
+        .expect("String");
+    }
+}

@@ -1,0 +1,3 @@
+//! Fast Messages: the bodies of the C functions.
+
+pub(crate) mod functions;

@@ -1,0 +1,79 @@
+//! The interfaces beside MPI: types, constants and entry points generated from `api/*.toml`, and the way into the
+//! library that they share.
+//!
+//! An entry point `FM_send` calls `crate::fm::functions::fm_send` with the [`Cx`] and the C arguments. What the C
+//! caller vouches for is the contract in the interface's reference page: pointers are null or point to what the
+//! prototype says.
+#![allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::missing_safety_doc,
+    non_snake_case,
+    non_camel_case_types,
+    non_upper_case_globals,
+    dead_code,
+    unused_imports,
+    unused_unsafe,
+    missing_docs
+)]
+
+use core::cell::UnsafeCell;
+
+use crate::cx::{self, Cx};
+use crate::lock;
+use crate::process;
+
+/// Data that programs read by name.
+#[repr(transparent)]
+pub struct Exported<T>(UnsafeCell<T>);
+
+// SAFETY: written from inside the library, which one thread is at a time; what a program reads meanwhile is its affair,
+// as with any variable of C's.
+unsafe impl<T> Sync for Exported<T> {}
+
+impl<T: Copy> Exported<T> {
+    const fn new() -> Self {
+        // SAFETY: exported variables are numbers and pointers, for which zero is a value.
+        Self(UnsafeCell::new(unsafe { core::mem::zeroed() }))
+    }
+
+    /// Its value from now on.
+    pub(crate) fn set(&self, _inside: &Cx, value: T) {
+        // SAFETY: one thread is inside. Volatile, because the program's copy of the variable may be the one that counts.
+        unsafe { self.0.get().write_volatile(value) }
+    }
+
+    /// Its value.
+    pub(crate) fn get(&self, _inside: &Cx) -> T {
+        // SAFETY: as in `set`.
+        unsafe { self.0.get().read_volatile() }
+    }
+}
+
+/// Enters the library and runs a body. A panic in it ends the job with a sentence instead of crossing into C.
+#[inline(always)]
+pub(crate) fn enter<T>(name: &'static str, body: impl FnOnce(&'static Cx) -> T) -> T {
+    let guard = Guard(name);
+    let inside = lock::enter_threaded();
+    let value = body(cx::process());
+    drop(inside);
+    core::mem::forget(guard);
+    value
+}
+
+/// Dropped by a panic only.
+struct Guard(&'static str);
+
+impl Drop for Guard {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        let message = format!(
+            "{}: internal error of Farpost, see the lines above; please report it",
+            self.0
+        );
+        process::abort(cx::process(), 1, &message);
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));

@@ -1,0 +1,1 @@
+//! One body per function of `api/rsm.toml`, under its name in lower case.

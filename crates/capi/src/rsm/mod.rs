@@ -1,0 +1,3 @@
+//! RSMAPI: the bodies of the C functions.
+
+pub(crate) mod functions;

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# How processes that use an interface without MPI may end, and what mpiexec says of it. Run by scripts/test-programs.sh.
+set -u
+work=$(mktemp -d "$BIN/endings.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cat >"$work/ends.c" <<'C'
+#include <farpost/fm.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    if (strchr(argv[1], 'm')) MPI_Init(&argc, &argv);
+    if (strchr(argv[1], 'f')) FM_initialize();
+    if (strchr(argv[1], 'F')) FM_finalize();
+    if (strchr(argv[1], 'M')) MPI_Finalize();
+    if (strchr(argv[1], 'f') && strchr(argv[1], 'a')) FM_initialize();
+    return argc > 2 && FM_nodeid == 1 ? atoi(argv[2]) : 0;
+}
+C
+export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig
+# shellcheck disable=SC2046
+cc -o "$work/ends" "$work/ends.c" $(pkg-config --cflags --libs farpost-fm) || { echo "FAIL endings: does not compile"; exit 1; }
+
+# expect CODE WORDS ARGUMENTS: mpiexec's exit code and what it says
+expect() {
+    local code=$1 words=$2 said
+    shift 2
+    said=$(timeout 60 "$MPIEXEC" -n 2 "$work/ends" "$@" 2>&1)
+    local got=$?
+    if [ $got = "$code" ] && case $said in *"$words"*) ;; *) false ;; esac; then
+        echo "ok   endings $*"
+    else
+        echo "FAIL endings $*: exit code $got, expected $code and \"$words\"; said: $said"
+    fi
+}
+expect 0 "" fF
+expect 1 "without FM_finalize" f
+expect 3 "without FM_finalize" f 3
+expect 3 "exited with code 3" fF 3
+expect 0 "" mfFM
+expect 1 "without FM_finalize" mfM
+expect 1 "without MPI_Finalize and FM_finalize" mf
+expect 1 "has left its job" fFa
