@@ -52,7 +52,7 @@ pub use error::{ErrorStatus, FabricError, Fault};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
-    SegmentId,
+    SegmentId, line_of,
 };
 pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend};
 pub use topology::{Distance, Topology};

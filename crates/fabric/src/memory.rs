@@ -11,6 +11,15 @@ pub const COMMON_BYTES: usize = 8192;
 /// One cache line.
 pub type Line = [u64; 8];
 
+/// A line of these bytes.
+pub fn line_of(bytes: &[u8; LINE_BYTES]) -> Line {
+    let mut line = [0; 8];
+    for (word, at) in line.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_ne_bytes(at.try_into().expect("eight bytes"));
+    }
+    line
+}
+
 /// Names a segment among those of its exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u32);
@@ -158,8 +167,36 @@ pub trait Remote {
     fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError>;
     /// Write one aligned line, whole: who sees its first word sees the rest.
     fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError>;
+    /// Write whole lines, `from` and `offset` multiples of 64. Each line arrives whole where there is one line, or where
+    /// the fabric maps; more lines may arrive in any order.
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        match from.try_into() {
+            Ok(bytes) => self.put_line(offset, &line_of(bytes)),
+            Err(_) => self.put(offset, from),
+        }
+    }
+    /// Write elements of `size` bytes (1, 2, 4 or 8), aligned to it, none of which is ever seen in part.
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+        if size == 8 {
+            for (i, word) in from.chunks_exact(8).enumerate() {
+                let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+                self.put_word(offset + 8 * i, word)?;
+            }
+            return Ok(());
+        }
+        // Smaller ones share a word with what is not ours to write, so they travel as bytes: few enough at a time to
+        // stay together.
+        for (i, part) in from.chunks(LINE_BYTES).enumerate() {
+            self.put(offset + LINE_BYTES * i, part)?;
+        }
+        Ok(())
+    }
     /// Read into `to`. Returns when the bytes are here.
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError>;
+    /// Read elements of `size` bytes (1, 2, 4 or 8), aligned to it, none of them torn.
+    fn get_elements(&self, offset: usize, to: &mut [u8], _size: usize) -> Result<(), FabricError> {
+        self.get(offset, to)
+    }
     /// Everything put so far has arrived, or here is the error.
     fn fence(&self) -> Result<(), FabricError>;
     /// What was put to this peer so far, in whatever segment, arrives before what is put from now on. Where
@@ -189,6 +226,44 @@ pub trait RemoteMemory {
     fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Self::Export, FabricError>;
     /// Withdraw `id`. Importers' later accesses do no harm; whether they fail is the fabric's affair.
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError>;
+    /// `len` zeroed bytes, whole pages, that [`publish`](Self::publish) can show to peers, now or later and as often
+    /// as wanted.
+    fn allocate(&self, len: usize) -> Result<Self::Export, FabricError>;
+    /// Let peers import `memory` as segment `id`, as if it had been exported under it. Ended by
+    /// [`unpublish`](Self::unpublish).
+    fn publish(&self, id: SegmentId, memory: &Self::Export, access: Access) -> Result<(), FabricError>;
+    /// A new access list for `id`, which shows `memory`. It decides about later imports; what is imported stays so only
+    /// for those that the new list admits as well.
+    fn republish(&self, id: SegmentId, memory: &Self::Export, access: Access) -> Result<(), FabricError>;
+    /// From now on, what peers that have imported `memory` do with it is not seen here any more: where they map it, they
+    /// keep the old pages and this process gets others with the same contents. For memory that is not published.
+    /// What other threads of this process store meanwhile may be lost.
+    fn detach(&self, _memory: &Self::Export) -> Result<(), FabricError> {
+        Ok(())
+    }
+    /// Put the pages of `memory` in the place of the caller's own at `address`, with the caller's contents: from now on
+    /// the range shows what peers put. Only ordinary private memory (of `malloc` and its like) can be replaced; that is
+    /// checked. Where `memory` covered another range before, that range keeps a private copy.
+    ///
+    /// # Safety
+    /// `address`, a multiple of the page size, for as many bytes as `memory` has is memory that nobody else uses during
+    /// the call, and that is not unmapped before [`uncover`](Self::uncover).
+    unsafe fn overlay(&self, memory: &Self::Export, address: usize) -> Result<(), FabricError> {
+        let _ = (memory, address);
+        Err(FabricError::Unsupported {
+            peer: Peer(0),
+            what: "exporting memory of the caller's own",
+            why: "this fabric has no mappings".into(),
+        })
+    }
+    /// The end of what [`overlay`](Self::overlay) began: the range becomes private memory again, with the contents it
+    /// shows. Nothing happens when `memory` covers no range.
+    ///
+    /// # Safety
+    /// The range is still mapped and nobody else uses it during the call.
+    unsafe fn uncover(&self, _memory: &Self::Export) -> Result<(), FabricError> {
+        Ok(())
+    }
     /// Reach a peer's segment, which must have at least `len` bytes.
     fn import(
         &self,

@@ -76,7 +76,10 @@ fn tcp_encrypted() {
 fn inproc_over_many_seeds() {
     for seed in 0..40 {
         eprintln!("seed {seed}");
-        run_all(&InProcHarness::new(seed), &["memory::mapped", "memory::common"]);
+        run_all(
+            &InProcHarness::new(seed),
+            &["memory::mapped", "memory::common", "memory::own_pages"],
+        );
     }
 }
 
@@ -107,10 +110,14 @@ fn inproc_at_its_extremes() {
         let skipped = [
             "memory::mapped",
             "memory::common",
+            "memory::own_pages",
             "bulk::get_and_put",
             "bulk::bad_address_is_an_error",
         ];
         run_all(&harness(&patient), &skipped);
-        run_all(&harness(&eager), &["memory::mapped", "memory::common"]);
+        run_all(
+            &harness(&eager),
+            &["memory::mapped", "memory::common", "memory::own_pages"],
+        );
     }
 }

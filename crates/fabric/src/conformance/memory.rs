@@ -436,3 +436,170 @@ pub fn mapped<H: Harness>(harness: &H) -> Outcome {
         Outcome::Skipped("this fabric does not map")
     }
 }
+
+/// Memory may be published, withdrawn and published again, with other lists; when it is detached, old imports see none
+/// of it.
+pub fn publishing_again<H: Harness>(harness: &H) -> Outcome {
+    const ID: SegmentId = SegmentId(7);
+    harness.run(3, async |end: &End<H::Fabric>| {
+        let fabric = &end.fabric;
+        let only = |peers: &[(u32, Permission)]| {
+            Access::Only(peers.iter().map(|(peer, p)| (Peer(*peer), *p)).collect())
+        };
+        let import = |permission| fabric.import(Peer(0), ID, 4096, permission);
+        if end.me() == 0 {
+            let memory = fabric.allocate(5000).unwrap();
+            assert!(LocalMemory::len(&memory) >= 5000);
+            let missing = fabric.republish(ID, &memory, EVERYONE);
+            assert!(
+                matches!(missing, Err(FabricError::NotPublished { .. })),
+                "{missing:?}"
+            );
+            let both = only(&[(1, Permission::ReadWrite), (2, Permission::ReadWrite)]);
+            fabric.publish(ID, &memory, both).unwrap();
+            let twice = fabric.publish(ID, &memory, EVERYONE);
+            assert_eq!(twice, Err(FabricError::InUse { id: ID.0 }));
+            end.barrier().await;
+            end.until("a put", || memory.load(64) == 1).await;
+            end.barrier().await;
+            fabric
+                .republish(
+                    ID,
+                    &memory,
+                    only(&[(1, Permission::ReadWrite), (2, Permission::Read)]),
+                )
+                .unwrap();
+            end.settle();
+            end.barrier().await;
+            end.until("a put of who still may", || memory.load(64) == 2).await;
+            end.barrier().await;
+            fabric.unpublish(ID).unwrap();
+            fabric.detach(&memory).unwrap();
+            memory.store(72, 3);
+            end.barrier().await;
+            end.barrier().await;
+            end.settle();
+            assert_eq!((memory.load(64), memory.load(72)), (2, 3));
+            fabric.publish(ID, &memory, EVERYONE).unwrap();
+            end.barrier().await;
+            end.until("a put to what is published again", || memory.load(64) == 5)
+                .await;
+        } else {
+            end.barrier().await;
+            let first = end.import(Peer(0), ID, 4096).await;
+            if end.me() == 1 {
+                first.put_word(64, 1).unwrap();
+                first.fence().unwrap();
+            }
+            end.barrier().await;
+            end.barrier().await;
+            end.settle();
+            if end.me() == 1 {
+                first.put_word(64, 2).unwrap();
+                first.fence().unwrap();
+            } else {
+                import(Permission::Read).unwrap();
+                let denied = import(Permission::ReadWrite).err();
+                assert!(matches!(denied, Some(FabricError::Denied { .. })), "{denied:?}");
+            }
+            end.barrier().await;
+            end.barrier().await;
+            // Nobody sees these.
+            let _ = first.put_word(64, 4).and_then(|()| first.fence());
+            end.barrier().await;
+            end.barrier().await;
+            if end.me() == 1 {
+                let again = end.import(Peer(0), ID, 4096).await;
+                let mut got = [0; 8];
+                again.get(72, &mut got).unwrap();
+                assert_eq!(u64::from_ne_bytes(got), 3);
+                again.put_word(64, 5).unwrap();
+                again.fence().unwrap();
+            }
+        }
+    });
+    Outcome::Held
+}
+
+/// Whole lines, and elements of every size.
+pub fn lines_and_elements<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let mine = end.fabric.export(SegmentId(2), 8192, EVERYONE).unwrap();
+        let theirs = end.import(end.next(), SegmentId(2), 8192).await;
+        let mut model = vec![0; 8192];
+        let mut put = |at: usize, len: usize, how: &dyn Fn(usize, &[u8])| {
+            let bytes = pattern(at as u64 + 1, len);
+            model[at..at + len].copy_from_slice(&bytes);
+            how(at, &bytes);
+        };
+        put(64, 64, &|at, bytes| theirs.put_lines(at, bytes).unwrap());
+        put(256, 640, &|at, bytes| theirs.put_lines(at, bytes).unwrap());
+        for (i, size) in [1, 2, 4, 8].into_iter().enumerate() {
+            put(1024 + 512 * i + size, 37 * size, &|at, bytes| {
+                theirs.put_elements(at, bytes, size).unwrap();
+            });
+        }
+        theirs.fence().unwrap();
+        let mut got = vec![0; 8192];
+        theirs.get(0, &mut got).unwrap();
+        assert!(got == model);
+        for size in [1, 2, 4, 8] {
+            let mut got = vec![0; 3000 * 8 / 8];
+            theirs.get_elements(64, &mut got[..2048], size).unwrap();
+            assert!(got[..2048] == model[64..64 + 2048]);
+        }
+        end.barrier().await;
+        mine.read(0, &mut got);
+        assert!(got == model);
+        let len = Remote::len(&theirs);
+        assert!(matches!(
+            theirs.put_lines(len, &[0; 64]),
+            Err(FabricError::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            theirs.put_elements(len - 4, &[0; 8], 4),
+            Err(FabricError::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            theirs.get_elements(len - 4, &mut [0; 8], 4),
+            Err(FabricError::OutOfRange { .. })
+        ));
+    });
+    Outcome::Held
+}
+
+/// A program's own memory as a segment: peers see its contents and it sees what they put, and it gets it back.
+pub fn own_pages<H: Harness>(harness: &H) -> Outcome {
+    const LEN: usize = 3 * 4096;
+    let skipped = harness.run(2, async |end: &End<H::Fabric>| {
+        let mut own = vec![0u8; LEN + 4096];
+        let start = own.as_ptr().align_offset(4096);
+        own[start + 100] = end.me() as u8 + 1;
+        let address = own.as_ptr().addr() + start;
+        let memory = end.fabric.allocate(LEN).unwrap();
+        // SAFETY: the range is in `own`, which outlives the overlay and which nobody uses during the call.
+        let covered = unsafe { end.fabric.overlay(&memory, address) };
+        if let Err(FabricError::Unsupported { .. }) = covered {
+            return end.skip();
+        }
+        covered.unwrap();
+        end.fabric.publish(SegmentId(4), &memory, EVERYONE).unwrap();
+        let theirs = end.import(end.next(), SegmentId(4), LEN).await;
+        let mut byte = [0];
+        theirs.get(100, &mut byte).unwrap();
+        assert_eq!(u32::from(byte[0]), end.next().0 + 1);
+        theirs.put(8000, b"theirs").unwrap();
+        theirs.fence().unwrap();
+        end.barrier().await;
+        let seen = |own: &[u8]| std::hint::black_box(own)[start + 8000..start + 8006].to_vec();
+        assert_eq!(seen(&own), b"theirs");
+        end.fabric.unpublish(SegmentId(4)).unwrap();
+        end.fabric.detach(&memory).unwrap();
+        // SAFETY: as above.
+        unsafe { end.fabric.uncover(&memory).unwrap() };
+        memory.write(8000, b"not me");
+        assert_eq!(seen(&own), b"theirs");
+        end.barrier().await;
+    });
+    Outcome::unless_skipped(skipped, "this fabric has no mappings")
+}

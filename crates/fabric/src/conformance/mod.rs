@@ -8,7 +8,7 @@
 //! ```
 //! use farpost_fabric::conformance::{self, InProcHarness};
 //! let harness = InProcHarness::new(7);
-//! conformance::run_all(&harness, &["memory::mapped", "memory::common"]);
+//! conformance::run_all(&harness, &["memory::mapped", "memory::common", "memory::own_pages"]);
 //! ```
 
 mod bulk;
@@ -63,6 +63,9 @@ cases! {
     memory::lines_as_a_queue,
     memory::mapped,
     memory::common,
+    memory::publishing_again,
+    memory::lines_and_elements,
+    memory::own_pages,
     packets::once_in_order,
     packets::full_is_said,
     packets::high_passes_low,

@@ -8,18 +8,40 @@ use crate::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Memory of one endpoint. Clones are the same memory.
+type Bytes = Rc<RefCell<Box<[u8]>>>;
+
+/// Memory of one endpoint. Clones are the same memory, also after a [`detach`](RemoteMemory::detach).
 #[derive(Clone)]
-pub struct Segment(Rc<RefCell<Box<[u8]>>>);
+pub struct Segment(Rc<RefCell<Bytes>>);
 
 impl Segment {
     fn new(len: usize) -> Self {
-        Self(Rc::new(RefCell::new(vec![0; len].into())))
+        Self::of(Rc::new(RefCell::new(vec![0; len].into())))
+    }
+
+    fn of(bytes: Bytes) -> Self {
+        Self(Rc::new(RefCell::new(bytes)))
+    }
+
+    /// The bytes as they are mapped now.
+    fn bytes(&self) -> Bytes {
+        Rc::clone(&self.0.borrow())
+    }
+
+    /// As an importer sees it: what it sees now, whatever the owner does later.
+    fn as_imported(&self) -> Self {
+        Self::of(self.bytes())
+    }
+
+    /// Other bytes with the same contents; imports keep the old ones.
+    fn detach(&self) {
+        let copy = self.bytes().borrow().clone();
+        *self.0.borrow_mut() = Rc::new(RefCell::new(copy));
     }
 
     /// Bytes from the network.
     pub(super) fn arrive(&self, offset: usize, bytes: &[u8]) {
-        self.0.borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.bytes().borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
@@ -28,7 +50,8 @@ impl Segment {
             "offset {offset} of {} bytes is not aligned",
             8 * N
         );
-        let bytes = self.0.borrow();
+        let bytes = self.bytes();
+        let bytes = bytes.borrow();
         let mut words = [0; N];
         for (word, at) in words
             .iter_mut()
@@ -48,7 +71,7 @@ impl LocalMemory for Segment {
     }
 
     fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.bytes().borrow().len()
     }
 
     fn load(&self, offset: usize) -> u64 {
@@ -82,7 +105,7 @@ impl LocalMemory for Segment {
     }
 
     fn read(&self, offset: usize, to: &mut [u8]) {
-        to.copy_from_slice(&self.0.borrow()[offset..offset + to.len()]);
+        to.copy_from_slice(&self.bytes().borrow()[offset..offset + to.len()]);
     }
 
     fn write(&self, offset: usize, from: &[u8]) {
@@ -183,6 +206,16 @@ impl RemoteMemory for InProc {
     type Import = Imported;
 
     fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Segment, FabricError> {
+        let segment = Segment::new(len);
+        self.publish(id, &segment, access)?;
+        Ok(segment)
+    }
+
+    fn allocate(&self, len: usize) -> Result<Segment, FabricError> {
+        Ok(Segment::new(len))
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Segment, access: Access) -> Result<(), FabricError> {
         if let Access::Only(list) = &access {
             list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
         }
@@ -190,13 +223,32 @@ impl RemoteMemory for InProc {
         if state.published.contains_key(&(self.me, id)) {
             return Err(FabricError::InUse { id: id.0 });
         }
-        let segment = Segment::new(len);
         let published = Published {
-            segment: segment.clone(),
+            segment: memory.clone(),
             access,
         };
         state.published.insert((self.me, id), published);
-        Ok(segment)
+        Ok(())
+    }
+
+    fn republish(&self, id: SegmentId, _memory: &Segment, access: Access) -> Result<(), FabricError> {
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
+        }
+        let mut state = self.network.0.borrow_mut();
+        let published = state.published.get_mut(&(self.me, id));
+        let published = published.ok_or(FabricError::NotPublished {
+            peer: self.me,
+            id: id.0,
+        })?;
+        published.access = access;
+        Ok(())
+    }
+
+    /// Imports of the past see memory of their own from now on.
+    fn detach(&self, memory: &Segment) -> Result<(), FabricError> {
+        memory.detach();
+        Ok(())
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
@@ -227,7 +279,7 @@ impl RemoteMemory for InProc {
             (Some(Permission::ReadWrite), _) | (Some(Permission::Read), Permission::Read) => {}
             _ => return Err(FabricError::Denied { peer, id: id.0 }),
         }
-        let segment = published.segment.clone();
+        let segment = published.segment.as_imported();
         if len > segment.len() {
             return Err(FabricError::OutOfRange {
                 offset: 0,

@@ -46,6 +46,18 @@ impl<A: Remote, B: Remote> Remote for Either<A, B> {
         either!(self, it => it.put_line(offset, line))
     }
 
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        either!(self, it => it.put_lines(offset, from))
+    }
+
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+        either!(self, it => it.put_elements(offset, from, size))
+    }
+
+    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
+        either!(self, it => it.get_elements(offset, to, size))
+    }
+
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
         either!(self, it => it.get(offset, to))
     }
@@ -72,6 +84,28 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
         either!(self, it => it.unpublish(id))
     }
 
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        either!(self, it => it.allocate(len))
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        either!(self, it => it.publish(id, memory, access))
+    }
+
+    fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        either!(self, it => it.republish(id, memory, access))
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        either!(self, it => unsafe { it.overlay(memory, address) })
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        either!(self, it => unsafe { it.uncover(memory) })
+    }
+
     fn import(
         &self,
         peer: Peer,
@@ -91,10 +125,6 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
 }
 
 impl<A: NetFabric, B: NetFabric> NetFabric for Either<A, B> {
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
-        either!(self, it => it.publish(id, memory, access))
-    }
-
     fn strangers_turned_away(&self) -> u64 {
         either!(self, it => it.strangers_turned_away())
     }

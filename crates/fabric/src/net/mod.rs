@@ -10,7 +10,7 @@ pub mod trust;
 pub use either::Either;
 
 use crate::shm::Mapping;
-use crate::{Access, Fabric, FabricError, Peer, SegmentId};
+use crate::{Fabric, Peer};
 use std::rc::Rc;
 
 /// Bytes that a process may publish about where it is reached.
@@ -49,9 +49,6 @@ pub struct NetConfig {
 
 /// A fabric between hosts, whose segments are memory of the exporter's like any other.
 pub trait NetFabric: Fabric<Export = Mapping> {
-    /// Let peers import `memory` as segment `id`, as if it had been exported here. Ended by
-    /// [`unpublish`](crate::RemoteMemory::unpublish).
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
     /// Connections and messages so far that did not prove to come from the job.
     fn strangers_turned_away(&self) -> u64 {
         0

@@ -381,21 +381,6 @@ impl Remote for Imported {
 }
 
 impl NetFabric for Ofi {
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
-        let inner = &self.0;
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
-        }
-        let mut published = inner.segments.published.borrow_mut();
-        if published.contains_key(&id.0) {
-            return Err(FabricError::InUse { id: id.0 });
-        }
-        let memory = memory.clone();
-        published.insert(id.0, Published { memory, access });
-        inner.segments.log.borrow_mut().push(id.0);
-        Ok(())
-    }
-
     fn strangers_turned_away(&self) -> u64 {
         self.strangers()
     }
@@ -479,6 +464,77 @@ impl RemoteMemory for Ofi {
             permission,
             own,
         })
+    }
+
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        Mapping::shared(len)
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let inner = &self.0;
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
+        }
+        let mut published = inner.segments.published.borrow_mut();
+        if published.contains_key(&id.0) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let memory = memory.clone();
+        published.insert(id.0, Published { memory, access });
+        inner.segments.log.borrow_mut().push(id.0);
+        Ok(())
+    }
+
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let inner = &self.0;
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
+        }
+        let before = {
+            let mut published = inner.segments.published.borrow_mut();
+            let segment = published.get_mut(&id.0).ok_or(FabricError::NotPublished {
+                peer: inner.me,
+                id: id.0,
+            })?;
+            std::mem::replace(&mut segment.access, access.clone())
+        };
+        // What peers were told is not so any more: handles that say more are void, and the next import asks.
+        let void = |entry: &Entry| {
+            let may = if entry.writable {
+                Permission::ReadWrite
+            } else {
+                Permission::Read
+            };
+            !admits(access.of(entry.link.peer), may)
+        };
+        let mut holders: Vec<Rc<Link>> = Vec::new();
+        for entry in inner.segments.entries.borrow_mut().iter_mut() {
+            if entry.id == id.0
+                && entry.memory.is_some()
+                && access.of(entry.link.peer) != before.of(entry.link.peer)
+            {
+                if void(entry) {
+                    entry.memory = None;
+                }
+                holders.push(Rc::clone(&entry.link));
+            }
+        }
+        for link in holders.iter().filter(|link| !link.is_dead() && !link.left.get()) {
+            let words = [u64::from(id.0)];
+            let message = Small::control(link.token(), inner.me.0, control::WITHDRAW, 0, &words);
+            inner.send(link, &message);
+        }
+        Ok(())
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.overlay(address) }
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.uncover() }
     }
 
     #[inline]

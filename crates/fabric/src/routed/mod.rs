@@ -87,6 +87,27 @@ impl<N: NetFabric> Routed<N> {
     }
 }
 
+/// Whether a list admits no process.
+fn nobody(access: &Access) -> bool {
+    matches!(access, Access::Only(list) if list.is_empty())
+}
+
+impl<N: NetFabric> Routed<N> {
+    /// The processes that an access list admits: those of this host, and the others.
+    fn split(&self, access: Access) -> (Access, Access) {
+        match &access {
+            Access::Everyone(_) => (access.clone(), access),
+            Access::Only(list) => {
+                let of = |near: bool| {
+                    let those = list.iter().filter(|(peer, _)| self.maps(*peer) == near);
+                    Access::Only(those.copied().collect())
+                };
+                (of(true), of(false))
+            }
+        }
+    }
+}
+
 impl<R: Remote> Remote for Import<R> {
     fn len(&self) -> usize {
         match self {
@@ -113,6 +134,27 @@ impl<R: Remote> Remote for Import<R> {
         match self {
             Import::Near(memory) => memory.put_line(offset, line),
             Import::Far(memory) => memory.put_line(offset, line),
+        }
+    }
+
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_lines(offset, from),
+            Import::Far(memory) => memory.put_lines(offset, from),
+        }
+    }
+
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_elements(offset, from, size),
+            Import::Far(memory) => memory.put_elements(offset, from, size),
+        }
+    }
+
+    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.get_elements(offset, to, size),
+            Import::Far(memory) => memory.get_elements(offset, to, size),
         }
     }
 
@@ -154,17 +196,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         let Some(far) = &self.far else {
             return self.near.export(id, len, access);
         };
-        let (near_list, far_list) = match &access {
-            Access::Everyone(_) => (access.clone(), access),
-            Access::Only(list) => {
-                let of = |near: bool| {
-                    let those = list.iter().filter(|(peer, _)| self.maps(*peer) == near);
-                    Access::Only(those.copied().collect())
-                };
-                (of(true), of(false))
-            }
-        };
-        let nobody = |access: &Access| matches!(access, Access::Only(list) if list.is_empty());
+        let (near_list, far_list) = self.split(access);
         if nobody(&far_list) {
             return self.near.export(id, len, near_list);
         }
@@ -179,6 +211,73 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
                 Err(error)
             }
         }
+    }
+
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        self.near.allocate(len)
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let Some(far) = &self.far else {
+            return self.near.publish(id, memory, access);
+        };
+        let (near_list, far_list) = self.split(access);
+        if nobody(&far_list) {
+            return self.near.publish(id, memory, near_list);
+        }
+        if nobody(&near_list) {
+            return far.publish(id, memory, far_list);
+        }
+        self.near.publish(id, memory, near_list)?;
+        far.publish(id, memory, far_list)
+            .inspect_err(|_| drop(self.near.unpublish(id)))
+    }
+
+    fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let Some(far) = &self.far else {
+            return self.near.republish(id, memory, access);
+        };
+        // A new list may name processes of a kind that the old one did not.
+        let (near_list, far_list) = self.split(access);
+        let mut published = false;
+        let absent = FabricError::NotPublished {
+            peer: self.me,
+            id: id.0,
+        };
+        for near in [true, false] {
+            let list = if near { &near_list } else { &far_list };
+            let again = if near {
+                self.near.republish(id, memory, list.clone())
+            } else {
+                far.republish(id, memory, list.clone())
+            };
+            match again {
+                Ok(()) => published = true,
+                Err(error) if error == absent && nobody(list) => {}
+                Err(error) if error == absent && near => self.near.publish(id, memory, list.clone())?,
+                Err(error) if error == absent => far.publish(id, memory, list.clone())?,
+                Err(error) => return Err(error),
+            }
+        }
+        if published {
+            Ok(())
+        } else {
+            self.unpublish(id).and(Err(absent))
+        }
+    }
+
+    fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
+        self.near.detach(memory)
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.near.overlay(memory, address) }
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.near.uncover(memory) }
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {

@@ -94,6 +94,181 @@ unsafe fn in_steps(from: *const u8, to: *mut u8, steps: usize) {
     }
 }
 
+/// Copy `count` lines, each by the widest stores that the processor has: one of 64 bytes (AVX-512), two of 32 (AVX), or
+/// four of 16. Of a line that takes several, the first part is stored last.
+///
+/// # Safety
+/// `from` is readable and `to`, a multiple of 64, writable for `count` lines, and the two do not overlap. Others may read
+/// `to` meanwhile.
+#[inline]
+pub(super) unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        let (mut from, mut to) = (from, to);
+        if has!("avx512f") {
+            for _ in 0..count {
+                // SAFETY: a line of each, which the caller vouches for; the processor has AVX-512.
+                unsafe {
+                    std::arch::asm!(
+                        "vmovdqu64 zmm0, [{from}]",
+                        "vmovdqa64 [{to}], zmm0",
+                        from = in(reg) from,
+                        to = in(reg) to,
+                        out("zmm0") _,
+                        options(nostack, preserves_flags)
+                    );
+                    (from, to) = (from.add(64), to.add(64));
+                }
+            }
+        } else if has!("avx") {
+            for _ in 0..count {
+                // SAFETY: as above; the processor has AVX.
+                unsafe {
+                    std::arch::asm!(
+                        "vmovdqu ymm0, [{from}]",
+                        "vmovdqu ymm1, [{from} + 32]",
+                        "vmovdqa [{to} + 32], ymm1",
+                        "vmovdqa [{to}], ymm0",
+                        from = in(reg) from,
+                        to = in(reg) to,
+                        out("ymm0") _,
+                        out("ymm1") _,
+                        options(nostack, preserves_flags)
+                    );
+                    (from, to) = (from.add(64), to.add(64));
+                }
+            }
+        } else {
+            for _ in 0..count {
+                // SAFETY: as above; every processor of this architecture has SSE2.
+                unsafe {
+                    std::arch::asm!(
+                        "movdqu xmm0, [{from}]",
+                        "movdqu xmm1, [{from} + 16]",
+                        "movdqu xmm2, [{from} + 32]",
+                        "movdqu xmm3, [{from} + 48]",
+                        "movdqa [{to} + 48], xmm3",
+                        "movdqa [{to} + 32], xmm2",
+                        "movdqa [{to} + 16], xmm1",
+                        "movdqa [{to}], xmm0",
+                        from = in(reg) from,
+                        to = in(reg) to,
+                        out("xmm0") _,
+                        out("xmm1") _,
+                        out("xmm2") _,
+                        out("xmm3") _,
+                        options(nostack, preserves_flags)
+                    );
+                    (from, to) = (from.add(64), to.add(64));
+                }
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for line in 0..count {
+        // The first word last.
+        for word in (0..8).rev() {
+            let at = line * 64 + word * 8;
+            // SAFETY: words of the lines that the caller vouches for; `to` is aligned.
+            unsafe {
+                let value = from.add(at).cast::<u64>().read_unaligned();
+                (*to.add(at).cast::<std::sync::atomic::AtomicU64>())
+                    .store(value, std::sync::atomic::Ordering::Release);
+            }
+        }
+    }
+}
+
+/// For each size of an element, its atomic.
+macro_rules! by_size {
+    ($size:expr, $element:ident => $body:expr) => {{
+        use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+        match $size {
+            1 => {
+                type $element = (AtomicU8, u8);
+                $body
+            }
+            2 => {
+                type $element = (AtomicU16, u16);
+                $body
+            }
+            4 => {
+                type $element = (AtomicU32, u32);
+                $body
+            }
+            _ => {
+                type $element = (AtomicU64, u64);
+                $body
+            }
+        }
+    }};
+}
+
+/// An unsigned integer and its atomic.
+trait Element {
+    type Atomic;
+    type Plain: Copy;
+    fn store(to: &Self::Atomic, value: Self::Plain);
+    fn load(from: &Self::Atomic) -> Self::Plain;
+}
+
+macro_rules! element {
+    ($($atomic:ty, $plain:ty;)*) => {$(
+        impl Element for ($atomic, $plain) {
+            type Atomic = $atomic;
+            type Plain = $plain;
+            #[inline(always)]
+            fn store(to: &$atomic, value: $plain) {
+                to.store(value, std::sync::atomic::Ordering::Release);
+            }
+            #[inline(always)]
+            fn load(from: &$atomic) -> $plain {
+                from.load(std::sync::atomic::Ordering::Acquire)
+            }
+        }
+    )*};
+}
+
+element! {
+    std::sync::atomic::AtomicU8, u8;
+    std::sync::atomic::AtomicU16, u16;
+    std::sync::atomic::AtomicU32, u32;
+    std::sync::atomic::AtomicU64, u64;
+}
+
+/// Store `len` bytes of elements of `size` bytes (1, 2, 4, 8), each whole.
+///
+/// # Safety
+/// `from` is readable and `to`, a multiple of `size`, writable for `len` bytes, and the two do not overlap. Others may use
+/// `to` meanwhile.
+#[inline]
+pub(super) unsafe fn store_elements(from: *const u8, to: *mut u8, len: usize, size: usize) {
+    by_size!(size, E => for at in (0..len).step_by(size) {
+        // SAFETY: an element in range, aligned in `to`.
+        unsafe {
+            let value = from.add(at).cast::<<E as Element>::Plain>().read_unaligned();
+            E::store(&*to.add(at).cast::<<E as Element>::Atomic>(), value);
+        }
+    });
+}
+
+/// Load `len` bytes of elements of `size` bytes (1, 2, 4, 8), each whole.
+///
+/// # Safety
+/// `from`, a multiple of `size`, is readable and `to` writable for `len` bytes, and the two do not overlap. Others may use
+/// `from` meanwhile.
+#[inline]
+pub(super) unsafe fn load_elements(from: *const u8, to: *mut u8, len: usize, size: usize) {
+    by_size!(size, E => for at in (0..len).step_by(size) {
+        // SAFETY: an element in range, aligned in `from`.
+        unsafe {
+            let value = E::load(&*from.add(at).cast::<<E as Element>::Atomic>());
+            to.add(at).cast::<<E as Element>::Plain>().write_unaligned(value);
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +285,31 @@ mod tests {
                 assert!(to[skew..skew + len] == from[skew..skew + len], "{len} bytes");
                 assert!(to[skew + len..].iter().all(|byte| *byte == 0), "{len} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn lines_and_elements() {
+        let from: Vec<u8> = (0..1024).map(|i: usize| (i % 251) as u8 + 1).collect();
+        let mut to = vec![0u8; 1024 + 64];
+        let start = to.as_ptr().align_offset(64);
+        for count in 0..=15 {
+            to.fill(0);
+            // SAFETY: both sides have the room, and `start` is where a line starts.
+            unsafe { lines(from[3..].as_ptr(), to[start..].as_mut_ptr(), count) };
+            assert!(to[start..start + count * 64] == from[3..3 + count * 64]);
+            assert!(to[start + count * 64..].iter().all(|byte| *byte == 0));
+        }
+        for size in [1, 2, 4, 8] {
+            to.fill(0);
+            let mut back = vec![0; 64];
+            // SAFETY: as above.
+            unsafe {
+                store_elements(from[1..].as_ptr(), to[start + 8..].as_mut_ptr(), 64, size);
+                load_elements(to[start + 8..].as_ptr(), back.as_mut_ptr(), 64, size);
+            }
+            assert!(back == from[1..65] && to[start + 8..start + 72] == from[1..65]);
+            assert!(to[start + 72..].iter().all(|byte| *byte == 0));
         }
     }
 }

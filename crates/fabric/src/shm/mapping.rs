@@ -2,6 +2,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::{FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, SegmentId};
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -12,6 +13,22 @@ struct Pages {
     len: usize,
     /// Whose segment this is and which, for error messages.
     owner: (Peer, SegmentId),
+    /// The file behind it, where others may be given it.
+    file: RefCell<Option<OwnedFd>>,
+    /// Where else in this process the file is mapped: a range of the program's own.
+    covers: Cell<Option<usize>>,
+}
+
+impl Pages {
+    fn new(base: NonNull<u8>, len: usize, owner: (Peer, SegmentId)) -> Rc<Self> {
+        Rc::new(Self {
+            base,
+            len,
+            owner,
+            file: RefCell::new(None),
+            covers: Cell::new(None),
+        })
+    }
 }
 
 impl Drop for Pages {
@@ -74,7 +91,7 @@ impl Mapping {
             return Err(FabricError::os("map shared memory"));
         }
         let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
-        let pages = Rc::new(Pages { base, len, owner });
+        let pages = Pages::new(base, len, owner);
         Ok(Self {
             base,
             len,
@@ -105,8 +122,55 @@ impl Mapping {
             base,
             len,
             writable: true,
-            pages: Rc::new(Pages { base, len, owner }),
+            pages: Pages::new(base, len, owner),
         })
+    }
+
+    /// The file behind the whole mapping, which others may be given.
+    pub(super) fn set_file(&self, file: Option<OwnedFd>) {
+        *self.pages.file.borrow_mut() = file;
+    }
+
+    /// A descriptor of the file behind the mapping.
+    pub(super) fn clone_file(&self) -> Result<OwnedFd, FabricError> {
+        match &*self.pages.file.borrow() {
+            Some(file) => file
+                .try_clone()
+                .map_err(|e| FabricError::os_error("pass shared memory on", &e)),
+            None => Err(FabricError::Unsupported {
+                peer: self.pages.owner.0,
+                what: "passing memory on",
+                why: "it was not allocated for that".into(),
+            }),
+        }
+    }
+
+    /// Where else the file is mapped in this process.
+    pub(super) fn covered(&self) -> Option<usize> {
+        self.pages.covers.get()
+    }
+
+    pub(super) fn set_covered(&self, address: Option<usize>) {
+        self.pages.covers.set(address);
+    }
+
+    pub(super) fn owner(&self) -> (Peer, SegmentId) {
+        self.pages.owner
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.base.as_ptr().addr()
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The pages, which are nobody's to unmap from now on. For the only view of them.
+    pub(super) fn forget(self) -> *mut u8 {
+        let base = self.base.as_ptr();
+        std::mem::forget(self);
+        base
     }
 
     /// Ask for huge pages; whether the kernel follows does not matter.
@@ -416,14 +480,35 @@ impl Remote for Mapping {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        if offset > self.len || to.len() > self.len - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(to.len()),
-                len: self.len,
-            });
-        }
+        self.check_range(offset, to.len())?;
         self.read(offset, to);
+        Ok(())
+    }
+
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        self.check(offset, from.len())?;
+        assert!(offset.is_multiple_of(LINE_BYTES) && from.len().is_multiple_of(LINE_BYTES));
+        let to = self.at(offset, from.len(), LINE_BYTES);
+        // SAFETY: as for `write`; the destination is aligned to lines, as mappings and slices are.
+        unsafe { super::copy::lines(from.as_ptr(), to.as_ptr(), from.len() / LINE_BYTES) };
+        Ok(())
+    }
+
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+        self.check(offset, from.len())?;
+        assert!(offset.is_multiple_of(size) && from.len().is_multiple_of(size));
+        let to = self.at(offset, from.len(), size);
+        // SAFETY: as for `write`; aligned to the elements.
+        unsafe { super::copy::store_elements(from.as_ptr(), to.as_ptr(), from.len(), size) };
+        Ok(())
+    }
+
+    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
+        self.check_range(offset, to.len())?;
+        assert!(offset.is_multiple_of(size) && to.len().is_multiple_of(size));
+        let from = self.at(offset, to.len(), size);
+        // SAFETY: as for `read`; aligned to the elements.
+        unsafe { super::copy::load_elements(from.as_ptr(), to.as_mut_ptr(), to.len(), size) };
         Ok(())
     }
 
@@ -434,7 +519,7 @@ impl Remote for Mapping {
 }
 
 impl Mapping {
-    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    fn check_range(&self, offset: usize, len: usize) -> Result<(), FabricError> {
         if offset > self.len || len > self.len - offset {
             return Err(FabricError::OutOfRange {
                 offset,
@@ -442,6 +527,11 @@ impl Mapping {
                 len: self.len,
             });
         }
+        Ok(())
+    }
+
+    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+        self.check_range(offset, len)?;
         if !self.writable {
             return Err(FabricError::Denied {
                 peer: self.pages.owner.0,

@@ -7,6 +7,7 @@
 
 mod bulk;
 mod copy;
+mod cover;
 mod doorbell;
 mod flag;
 mod host;
@@ -19,6 +20,7 @@ mod sleep;
 mod tests;
 mod watch;
 
+pub use cover::Window;
 pub use host::cross_memory_available;
 pub use mapping::MappedLines;
 pub use mapping::{Mapping, sealed_memory};

@@ -1,6 +1,6 @@
 //! Segments: published in the region's table, passed through `/proc/<pid>/fd`.
 
-use super::mapping::{Mapping, sealed_memory};
+use super::mapping::Mapping;
 use super::{Shm, file_identity, region};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::{Access, FabricError, Peer, Permission, RemoteMemory, SegmentId};
@@ -20,6 +20,23 @@ impl RemoteMemory for Shm {
     type Import = Mapping;
 
     fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+        if self.segments.0.borrow().contains_key(&id.0) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let memory = self.allocate(len)?;
+        self.publish(id, &memory, access)?;
+        Ok(memory)
+    }
+
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        let memory = Mapping::shared(len)?;
+        if crate::LocalMemory::len(&memory) as u64 >= self.tunables.huge_from {
+            memory.prefer_huge_pages();
+        }
+        Ok(memory)
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let mut mine = self.segments.0.borrow_mut();
         if mine.contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
@@ -33,28 +50,54 @@ impl RemoteMemory for Shm {
                 what: "another published segment",
                 why: format!("the table holds {}", region::SEGMENTS),
             })?;
+        let file = memory.clone_file()?;
         let code = self.encode_access(slot, &access)?;
-        let me = Peer(self.index);
-        // Rounding up past the end of the address space leaves a size that the system refuses.
-        let len = len
-            .max(1)
-            .checked_next_multiple_of(region::PAGE)
-            .unwrap_or(usize::MAX);
-        let file = sealed_memory(c"farpost-segment", len)?;
-        let mapping = Mapping::of_segment(file.as_fd(), 0, len, Permission::ReadWrite, (me, id))?;
-        if len as u64 >= self.tunables.huge_from {
-            mapping.prefer_huge_pages();
-        }
         let (device, inode) = file_identity(&file)?;
         let entry = &table[slot];
         entry.fd.store(file.as_raw_fd() as u32, Ordering::Relaxed);
-        entry.len.store(len as u64, Ordering::Relaxed);
+        entry
+            .len
+            .store(crate::LocalMemory::len(memory) as u64, Ordering::Relaxed);
         entry.device.store(device, Ordering::Relaxed);
         entry.inode.store(inode, Ordering::Relaxed);
         entry.access.store(code, Ordering::Relaxed);
         entry.id_plus_one.store(u64::from(id.0) + 1, Ordering::Release);
         mine.insert(id.0, (slot, file));
-        Ok(mapping)
+        Ok(())
+    }
+
+    /// Who looks meanwhile finds no such segment.
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let mine = self.segments.0.borrow();
+        let &(slot, _) = mine.get(&id.0).ok_or(FabricError::NotPublished {
+            peer: Peer(self.index),
+            id: id.0,
+        })?;
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
+        }
+        let entry = &self.process(Peer(self.index)).segments[slot];
+        entry.id_plus_one.store(0, Ordering::Release);
+        fence(Ordering::AcqRel);
+        entry
+            .access
+            .store(self.encode_access(slot, &access)?, Ordering::Relaxed);
+        entry.id_plus_one.store(u64::from(id.0) + 1, Ordering::Release);
+        Ok(())
+    }
+
+    fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
+        memory.renew()
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.overlay(address) }
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.uncover() }
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {

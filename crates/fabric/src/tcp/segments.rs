@@ -270,6 +270,40 @@ impl State {
         }
         self.segments.mine.push(Some(mine));
     }
+
+    /// A new access list for a segment: those who are connected are told what it is to them now.
+    fn republish(&mut self, id: SegmentId, access: Access) -> Result<(), FabricError> {
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
+        }
+        let Some((handle, _)) = self.segments.find(id) else {
+            return Err(FabricError::NotPublished {
+                peer: self.me,
+                id: id.0,
+            });
+        };
+        let Some(mine) = &mut self.segments.mine[handle] else {
+            return Ok(());
+        };
+        let before = std::mem::replace(&mut mine.access, access);
+        for peer in (0..self.size).map(Peer) {
+            let mine = self.segments.mine[handle].as_ref();
+            if let (Some(other), Some(mine)) = (&mut self.others[peer.index()], mine)
+                && other.is_here()
+                && before.of(peer) != mine.access.of(peer)
+            {
+                match mine.access.of(peer) {
+                    Some(permission) => {
+                        let told = Told::of(handle, mine, permission, 0);
+                        other.control(Code::Segment, told.id, &told.encode());
+                    }
+                    None => other.control(Code::Forget, handle as u32, &[]),
+                }
+                self.list(peer);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where an imported segment is.
@@ -546,12 +580,10 @@ impl RemoteMemory for Tcp {
         })
     }
 
-    fn mapped(_import: &Imported) -> Option<&Mapping> {
-        None
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        Mapping::shared(len)
     }
-}
 
-impl NetFabric for Tcp {
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
@@ -561,6 +593,26 @@ impl NetFabric for Tcp {
         Ok(())
     }
 
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        self.core.state.borrow_mut().republish(id, access)
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.overlay(address) }
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.uncover() }
+    }
+
+    fn mapped(_import: &Imported) -> Option<&Mapping> {
+        None
+    }
+}
+
+impl NetFabric for Tcp {
     fn strangers_turned_away(&self) -> u64 {
         self.strangers().all_refused()
     }
