@@ -20,13 +20,22 @@ pub enum Port {
     Jam = 3,
     /// Portals.
     Portals = 4,
+    /// JAM's own protocols, apart from its user's messages.
+    JamService = 5,
 }
 
 impl Port {
     /// How many there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
     /// All of them, in order.
-    pub const ALL: [Port; Port::COUNT] = [Port::Postbox, Port::Rsm, Port::Fm, Port::Jam, Port::Portals];
+    pub const ALL: [Port; Port::COUNT] = [
+        Port::Postbox,
+        Port::Rsm,
+        Port::Fm,
+        Port::Jam,
+        Port::Portals,
+        Port::JamService,
+    ];
 }
 
 /// High can hold up low, never the reverse.

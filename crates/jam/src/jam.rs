@@ -1,0 +1,192 @@
+//! One process's interface: its FIFOs, rings, block transfers and procedures.
+
+use crate::message::{Message, Service};
+use crate::pio::{Pio, Status};
+use crate::rdma::Rdma;
+use crate::rpc::{Procedure, Rpc};
+use crate::vi::{Batch, Vi};
+use crate::{Header, JamError, JamTunables};
+use farpost_fabric::{Fabric, Peer, Port, Priority};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Messages of JAM's own protocols taken in by one poll.
+const AT_ONCE: usize = 64;
+/// How deep procedures may poll inside procedures.
+const DEPTH: u32 = 16;
+
+/// A process's interface to the network, with everything that JAM puts on it. One thread at a time uses it.
+pub struct Jam<F: Fabric> {
+    fabric: Rc<F>,
+    pio: Pio<F>,
+    service: Pio<F>,
+    rdma: Rdma<F>,
+    vi: Vi<F>,
+    rpc: Rpc<F>,
+    depth: Cell<u32>,
+}
+
+impl<F: Fabric> Jam<F> {
+    /// JAM on `fabric`.
+    pub fn new(fabric: Rc<F>, tunables: &JamTunables) -> Self {
+        Self {
+            pio: Pio::new(Rc::clone(&fabric), Port::Jam),
+            service: Pio::new(Rc::clone(&fabric), Port::JamService),
+            rdma: Rdma::new(Rc::clone(&fabric), tunables.rpc_max),
+            vi: Vi::new(Rc::clone(&fabric), tunables.vi_ring),
+            rpc: Rpc::new(fabric.me(), tunables.rpc_rdma),
+            depth: Cell::new(0),
+            fabric,
+        }
+    }
+
+    /// The fabric underneath.
+    pub fn fabric(&self) -> &Rc<F> {
+        &self.fabric
+    }
+
+    /// Who I am.
+    pub fn me(&self) -> Peer {
+        self.fabric.me()
+    }
+
+    /// Processes of the job.
+    pub fn size(&self) -> u32 {
+        self.fabric.size()
+    }
+
+    /// The FIFOs of the user's messages.
+    pub fn pio(&self) -> &Pio<F> {
+        &self.pio
+    }
+
+    pub(crate) fn service(&self) -> &Pio<F> {
+        &self.service
+    }
+
+    /// Block transfers.
+    pub fn rdma(&self) -> &Rdma<F> {
+        &self.rdma
+    }
+
+    /// Launch a message: see [`Pio::send`].
+    ///
+    /// # Errors
+    /// The receiver does not exist, the payload has no legal length, or the transmit queue is full.
+    #[inline]
+    pub fn send(&self, header: &Header, payload: &[u32]) -> Result<(), JamError> {
+        self.pio.send(header, payload)
+    }
+
+    /// The next message of one priority.
+    #[inline]
+    pub fn receive(&self, priority: Priority) -> Option<Message> {
+        self.fabric.progress();
+        self.pio.launch();
+        self.pio.receive(priority)
+    }
+
+    /// The status word of the FIFOs.
+    pub fn status(&self) -> Status {
+        self.fabric.progress();
+        self.pio.status()
+    }
+
+    /// Launch a batch: see [`Vi::doorbell`].
+    ///
+    /// # Errors
+    /// The batch is longer than half the ring, the receiver does not exist or has ended.
+    pub fn doorbell(&self, batch: &mut Batch) -> Result<bool, JamError> {
+        self.vi.doorbell(&self.service, batch)
+    }
+
+    /// Hand messages of batches to `take`: see [`Vi::receive`].
+    pub fn receive_batches(&self, most: usize, take: impl FnMut(Peer, u32, &[u32])) -> usize {
+        self.vi.receive(&self.service, most, take)
+    }
+
+    /// Register a procedure: see [`Rpc::register`].
+    ///
+    /// # Errors
+    /// The number is too high.
+    pub fn register(&self, number: u32, procedure: Procedure<F>) -> Result<(), JamError> {
+        self.rpc.register(number, procedure)
+    }
+
+    /// `JAM_rpc`: start procedure `number` in process `to` with a copy of `argument`. Does not wait.
+    ///
+    /// # Errors
+    /// The process does not exist, or the number cannot be one.
+    #[inline]
+    pub fn rpc(&self, to: Peer, number: u32, argument: &[u8]) -> Result<(), JamError> {
+        self.rpc.start(&self.service, &self.rdma, to, number, argument)
+    }
+
+    /// `JAM_poll`: serve the network and run the calls that have come. How many ran.
+    pub fn poll(&self) -> usize {
+        if self.depth.get() >= DEPTH {
+            return 0;
+        }
+        self.depth.set(self.depth.get() + 1);
+        let mut ran = 0;
+        self.fabric.progress();
+        self.pio.launch();
+        self.service.launch();
+        self.rpc.push(&self.service);
+        for _ in 0..AT_ONCE {
+            let Some((service, message)) = self
+                .service
+                .take(Priority::High)
+                .or_else(|| self.service.take(Priority::Low))
+            else {
+                break;
+            };
+            ran += usize::from(self.dispatch(service, &message));
+        }
+        self.rdma.serve(&self.service);
+        ran += self.rpc.run_others(self);
+        self.depth.set(self.depth.get() - 1);
+        ran
+    }
+
+    #[inline]
+    fn dispatch(&self, service: u8, message: &Message) -> bool {
+        const RPC: u8 = Service::Rpc as u8;
+        const RDMA: u8 = Service::Rdma as u8;
+        const VI: u8 = Service::Vi as u8;
+        match service {
+            RPC => return self.rpc.on_message(self, message),
+            RDMA => self.rdma.on_message(&self.service, message),
+            VI => self.vi.on_message(&self.service, message),
+            other => self
+                .service
+                .refuse(message.from, "the service of a message", u64::from(other)),
+        }
+        false
+    }
+
+    /// Messages refused so far: a wrong check, a header that cannot be, an unknown procedure.
+    pub fn refused(&self) -> u64 {
+        self.pio.refused() + self.service.refused()
+    }
+
+    /// Procedures run so far.
+    pub fn calls(&self) -> u64 {
+        self.rpc.calls()
+    }
+
+    /// Whether something of this process's waits to go out: before leaving, poll until it does not.
+    pub fn has_waiting(&self) -> bool {
+        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || !self.rdma.is_idle()
+    }
+
+    /// Whether a poll or a receive would find something: for those about to sleep.
+    pub fn is_ready(&self) -> bool {
+        let waits = |port| {
+            Priority::ALL
+                .iter()
+                .any(|priority| self.fabric.packets_waiting(port, *priority, 1) > 0)
+        };
+        waits(Port::JamService) || waits(Port::Jam) || self.vi.waiting()
+    }
+}
