@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input programs faults
+#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input ipv6 programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
-# hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. programs: the C and C++ test programs on 2 to 4 hosts. faults: what happens when networks, ranks, hosts and launchers fail.
+# hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. ipv6: over
+# networks with IPv6 addresses only. programs: the C and C++ test programs on 2 to 4 hosts. faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -40,7 +41,7 @@ run() {
 }
 
 failed=0
-[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input programs faults
+[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input ipv6 programs faults
 for part in "$@"; do
     case $part in
     hosts) run 300 test_hosts.py -v ;;
@@ -49,10 +50,11 @@ for part in "$@"; do
     conformance) run 300 test_conformance.py -v ;;
     mpiexec) run 600 test_launch.py -v ;;
     bad_input) run 200 test_bad_input.py -v ;;
+    ipv6) run 120 test_ipv6.py -v ;;
     programs) run 1500 programs.py ;;
     faults) run 900 faults.py ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, programs, faults" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, ipv6, programs, faults" >&2
         exit 2
         ;;
     esac

@@ -164,6 +164,14 @@ class Hydra1(Launcher, unittest.TestCase):
         self.assertEqual(self.seen(result, 5)[4][0], [0, 2, 4], result)
 
 
+class Hydra1Port(Hydra1):
+    """PMI over TCP."""
+
+    def command(self, *args):
+        command = super().command(*args)
+        return [command[0], "-pmi-port", *command[1:]]
+
+
 class Hydra2(Hydra1):
     speaks = "Pmi2"
     variables = {"FARPOST_PMI_VERSION": "2"}

@@ -3,7 +3,8 @@
 //! A process finds its job in one of these ways, tried in this order:
 //!
 //! 1. Farpost's launcher left a memory file open ([`JOB_FD`]) that holds everything.
-//! 2. A PMI-1 or PMI-2 server (MPICH's Hydra, Slurm and others) is on the other end of an inherited descriptor, `PMI_FD`.
+//! 2. A PMI-1 or PMI-2 server (MPICH's Hydra, Slurm and others) is on the other end of an inherited descriptor, `PMI_FD`,
+//!    or of a connection to `PMI_PORT`.
 //! 3. A PMIx server (PRRTE, Slurm) is told of by `PMIX_NAMESPACE` and `PMIX_RANK`; its library is loaded.
 //! 4. None: a job of one, unless there is evidence of a launcher that started several; that is an error.
 //!

@@ -1,8 +1,9 @@
 //! Joining a job, in two steps: what the launcher says at once, then one fence and what the others say.
 
 use crate::card::{self, Card, Identity, Pass};
+use crate::channel::broken;
 use crate::channel::wire::Wire;
-use crate::channel::{Channel, Launched, pmi1, pmi2, pmix};
+use crate::channel::{Channel, Launched, pmi1, pmi2, pmix, port};
 use crate::deadline::JobTunables;
 use crate::hosts::HostMap;
 use crate::layout::MAX_RANKS;
@@ -78,6 +79,8 @@ impl Opening {
             )
         } else if let Some(fd) = env("PMI_FD") {
             pmi(env, &fd, &tunables)?
+        } else if let Some(at) = env(port::PORT) {
+            pmi_over_tcp(env, &at, &tunables)?
         } else if env("PMIX_RANK").is_some() && env("PMIX_NAMESPACE").is_some() {
             pmix_or_alone(env, &tunables)?
         } else {
@@ -429,6 +432,33 @@ fn pmi(
     }
     // SAFETY: the launcher left this descriptor open for the PMI client in this process, which is us.
     let wire = Wire::new(unsafe { File::from_raw_fd(raw) }, tunables.limit(), "PMI");
+    speak(env, wire, rank, size, tunables)
+}
+
+/// As [`pmi`], where the launcher serves at a port.
+fn pmi_over_tcp(
+    env: &impl Fn(&str) -> Option<String>,
+    at: &str,
+    tunables: &JobTunables,
+) -> Result<(u32, u32, Place), JobError> {
+    let (wire, rank, size) = port::connect(env, at, tunables.limit())?;
+    if size > MAX_RANKS || rank >= size {
+        return Err(broken(
+            "PMI-1",
+            format!("says that this is rank {rank} of {size}; a job has 1 to {MAX_RANKS} ranks"),
+        ));
+    }
+    speak(env, wire, rank, size, tunables)
+}
+
+/// Join over a connection to a PMI server.
+fn speak(
+    env: &impl Fn(&str) -> Option<String>,
+    wire: Wire,
+    rank: u32,
+    size: u32,
+    tunables: &JobTunables,
+) -> Result<(u32, u32, Place), JobError> {
     let jobid = env("PMI_JOBID");
     // Launchers that serve PMI-2 first of all, as Slurm does, name the job.
     let second = match tunables.pmi_version {

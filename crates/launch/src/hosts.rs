@@ -15,30 +15,37 @@ pub struct Host {
     pub slots: Option<u32>,
 }
 
-/// Read `name`, `name:slots`, an address (`[::1]:slots` with slots). `place` says where it stands, for errors.
+/// Read `name`, `name:slots`, an address (`[::1]:slots` with slots, `fe80::1%eth0` with the interface where it is valid), and
+/// any of these after `user@`. `place` says where it stands, for errors.
 ///
 /// # Errors
 /// It cannot be a host, or its slots are not a number above zero.
 pub fn parse(text: &str, place: &str) -> Result<Host, Refusal> {
     let bad = |why: &str| Err(Refusal::usage(format!("{place}: host '{text}': {why}")));
+    let (user, rest) = match text.split_once('@') {
+        Some((user, rest)) => (Some(user), rest),
+        None => (None, text),
+    };
+    if user.is_some_and(|user| !is_user(user)) {
+        return bad("before '@' stands a user's name, which has letters, digits, '-', '_' and '.'");
+    }
+    let with_user = |name: &str| match user {
+        Some(user) => format!("{user}@{name}"),
+        None => name.to_owned(),
+    };
     // An address with colons is one whole unless brackets say where it ends.
-    if let Ok(IpAddr::V6(address)) = text.trim_matches(['[', ']']).parse() {
+    if let Some(address) = ipv6(rest.trim_matches(['[', ']'])) {
         return Ok(Host {
-            name: address.to_string(),
+            name: with_user(&address),
             slots: None,
         });
     }
-    let (name, slots) = match text.rsplit_once(':') {
+    let (name, slots) = match rest.rsplit_once(':') {
         Some((name, slots)) => (name.trim_matches(['[', ']']), Some(slots)),
-        None => (text, None),
+        None => (rest, None),
     };
     if name.is_empty() {
         return bad("the name is empty");
-    }
-    if name.contains('@') {
-        return bad(
-            "user names are not taken here; the remote shell's configuration is the place (for ssh: ~/.ssh/config)",
-        );
     }
     let is_name = |n: &str| {
         n.bytes()
@@ -46,7 +53,7 @@ pub fn parse(text: &str, place: &str) -> Result<Host, Refusal> {
             && !n.starts_with(['-', '.'])
             && n.len() <= 255
     };
-    if !is_name(name) && name.parse::<Ipv6Addr>().is_err() {
+    if !is_name(name) && ipv6(name).is_none() {
         return bad("not a name of a host, which has letters, digits, '-', '_' and '.'");
     }
     // Digits and dots are meant to be an address.
@@ -54,9 +61,81 @@ pub fn parse(text: &str, place: &str) -> Result<Host, Refusal> {
         return bad("neither a name nor an address");
     }
     Ok(Host {
-        name: name.to_owned(),
+        name: with_user(&ipv6(name).unwrap_or_else(|| name.to_owned())),
         slots: slots.map(|s| parse_slots(s, text, place)).transpose()?,
     })
+}
+
+/// A user's name that no remote shell takes for something else.
+fn is_user(name: &str) -> bool {
+    let fits = (1..=64).contains(&name.len()) && !name.starts_with(['-', '.']);
+    fits && name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// An IPv6 address in its usual form, with the interface of a link-local one.
+fn ipv6(text: &str) -> Option<String> {
+    let (address, zone) = match text.split_once('%') {
+        Some((address, zone)) => (address, Some(zone)),
+        None => (text, None),
+    };
+    let address: Ipv6Addr = address.parse().ok()?;
+    match zone {
+        None => Some(address.to_string()),
+        Some(zone) => {
+            let fits = (1..=15).contains(&zone.len())
+                && zone
+                    .bytes()
+                    .all(|b| b.is_ascii_graphic() && !b"/:[]%".contains(&b));
+            (fits && address.is_unicast_link_local()).then(|| format!("{address}%{zone}"))
+        }
+    }
+}
+
+/// The host without the user before it.
+pub fn without_user(name: &str) -> &str {
+    name.rsplit_once('@').map_or(name, |(_, host)| host)
+}
+
+/// The name of the host that has this IPv6 address, as the system's tables (/etc/hosts, the domain name system) have it.
+pub fn name_of(address: &str) -> Option<String> {
+    let (address, zone) = address.split_once('%').unwrap_or((address, ""));
+    let address: Ipv6Addr = address.parse().ok()?;
+    let zone = std::ffi::CString::new(zone).ok()?;
+    // SAFETY: plain numbers, of which zero is a value.
+    let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+    raw.sin6_addr.s6_addr = address.octets();
+    // SAFETY: the name ends in a zero byte; 0 means that there is no such interface.
+    raw.sin6_scope_id = unsafe { libc::if_nametoindex(zone.as_ptr()) };
+    let mut name = [0 as libc::c_char; 1025];
+    // SAFETY: an address of the length given, and room for a name of the length given; no room for a service.
+    let code = unsafe {
+        libc::getnameinfo(
+            (&raw const raw).cast(),
+            size_of_val(&raw) as libc::socklen_t,
+            name.as_mut_ptr(),
+            name.len() as libc::socklen_t,
+            std::ptr::null_mut(),
+            0,
+            libc::NI_NAMEREQD,
+        )
+    };
+    if code != 0 {
+        return None;
+    }
+    let bytes: Vec<u8> = name.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
+    String::from_utf8(bytes).ok().filter(|name| !name.contains(':'))
+}
+
+/// Is it the name of the user that this process belongs to?
+fn is_own_user(name: &str) -> bool {
+    // SAFETY: no arguments; the entry stays valid until the next such call, and nothing else here makes one.
+    unsafe {
+        let entry = libc::getpwuid(libc::geteuid());
+        !entry.is_null() && std::ffi::CStr::from_ptr((*entry).pw_name).to_bytes() == name.as_bytes()
+    }
 }
 
 fn parse_slots(number: &str, text: &str, place: &str) -> Result<u32, Refusal> {
@@ -109,8 +188,12 @@ pub fn parse_file(name: &OsStr) -> Result<Vec<Host>, Refusal> {
     Ok(hosts)
 }
 
-/// Is it a name or an address of this host?
+/// Is it a name or an address of this host? As another user it is a host like any other.
 pub fn is_here(name: &str) -> bool {
+    if let Some((user, host)) = name.split_once('@') {
+        return is_own_user(user) && is_here(host);
+    }
+    let name = name.split('%').next().unwrap_or(name);
     if let Ok(address) = name.parse::<IpAddr>() {
         return is_own_address(address);
     }
@@ -175,6 +258,13 @@ mod tests {
             ("::1", "::1 -"),
             ("[::1]", "::1 -"),
             ("[2001:db8::7]:3", "2001:db8::7 3"),
+            ("[2001:DB8:0::7]:3", "2001:db8::7 3"),
+            ("fe80::1%eth0", "fe80::1%eth0 -"),
+            ("[fe80::1%eth0]", "fe80::1%eth0 -"),
+            ("[fe80::1%eth0]:2", "fe80::1%eth0 2"),
+            ("me@node1", "me@node1 -"),
+            ("me.too@node1:4", "me.too@node1 4"),
+            ("me@[2001:db8::7]:3", "me@2001:db8::7 3"),
         ] {
             assert_eq!(show(text), wanted);
         }
@@ -184,7 +274,15 @@ mod tests {
             ("node1:many", "slots must be a number from 1"),
             ("node1:-2", "slots must be a number from 1"),
             (":4", "empty"),
-            ("me@node1", "ssh/config"),
+            ("@node1", "a user's name"),
+            ("-oProxyCommand=x@node1", "a user's name"),
+            ("a b@node1", "a user's name"),
+            ("me@", "empty"),
+            ("me@you@node1", "not a name"),
+            ("2001:db8::7%eth0", "not a name"),
+            ("[2001:db8::7%eth0]:2", "not a name"),
+            ("[fe80::1%]:2", "not a name"),
+            ("[fe80::1%a/b]:2", "not a name"),
             ("no/de", "not a name"),
             ("-node", "not a name"),
             ("300.1.1.1", "neither a name nor an address"),
@@ -245,6 +343,8 @@ mod tests {
         for address in own_addresses() {
             assert!(is_here(&address.to_string()), "{address}");
         }
+        assert!(is_here("::1%lo") && !is_here("surely-nobody-here@localhost"));
+        assert!(name_of("2001:db8:ffff::7").is_none());
         for name in ["surely-not-this-host", "192.0.2.77", ""] {
             assert!(!is_here(name), "{name}");
         }

@@ -3,7 +3,7 @@
 //!
 //! Cost class: *queued path*.
 
-use super::other::Other;
+use super::other::{NONE, Other};
 use super::state::State;
 use crate::Peer;
 use crate::net::link::Way;
@@ -70,14 +70,22 @@ pub fn never_reached(host: &str, other: &Other, waited: u64) -> String {
     let day = since
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs() % 86_400);
-    let outcomes = other.rails.iter().flat_map(|rail| &rail.outcomes);
-    let tried: Vec<&str> = outcomes.map(String::as_str).filter(|o| !o.is_empty()).collect();
+    let mut tried: Vec<String> = Vec::new();
+    for rail in &other.rails {
+        tried.extend(rail.outcomes.iter().filter(|o| !o.is_empty()).cloned());
+        // What is being tried now.
+        let now = rail.next % rail.candidates.len().max(1);
+        let known = rail.outcomes.get(now).is_some_and(|o| !o.is_empty());
+        if let Some(way) = rail.candidates.get(now).filter(|_| !known && rail.trying != NONE) {
+            tried.push(format!("{} via {}: no answer", way.to, way.interface));
+        }
+    }
     let more = match tried.len().saturating_sub(WAYS_TOLD) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
     let ways = match tried.is_empty() {
-        true => "nothing was decided".to_owned(),
+        true => "nothing could be tried".to_owned(),
         false => tried[..tried.len().min(WAYS_TOLD)].join("; "),
     };
     format!(

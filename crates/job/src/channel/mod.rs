@@ -4,6 +4,7 @@
 pub(crate) mod pmi1;
 pub(crate) mod pmi2;
 pub(crate) mod pmix;
+pub(crate) mod port;
 pub(crate) mod text;
 pub(crate) mod wire;
 

@@ -41,7 +41,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    fn word(&self, name: &str) -> Option<&'a str> {
+    pub fn word(&self, name: &str) -> Option<&'a str> {
         self.words.iter().find(|w| w.0 == name).map(|w| w.1)
     }
 

@@ -17,6 +17,7 @@ use std::path::Path;
 /// A host or a program does not exist, or the launcher cannot do what is asked.
 pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     own_name_for_loopback(&mut options);
+    names_for_addresses(&mut options);
     let named = options.apps.iter().flat_map(|a| &a.hosts);
     let here = named.clone().count() == 0 || named.clone().any(|h| hosts::is_here(&h.name));
     let job = Job::new(&options, std::env::vars_os(), here)?;
@@ -60,6 +61,13 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     // The command's files stay open until here.
 }
 
+fn no_address(host: &str, kind: Kind) -> Refusal {
+    Refusal::usage(format!(
+        "host {host}: {} does not take IPv6 addresses, and no name belongs to this one; give it a name, in /etc/hosts if need be",
+        kind.program()
+    ))
+}
+
 /// "localhost" beside other hosts is this host, by a name that those may know.
 fn own_name_for_loopback(options: &mut Options) {
     for host in options.apps.iter_mut().flat_map(|a| &mut a.hosts) {
@@ -73,19 +81,36 @@ fn own_name_for_loopback(options: &mut Options) {
     }
 }
 
+/// No launcher takes addresses with colons: the names that belong to them, where there are any.
+fn names_for_addresses(options: &mut Options) {
+    for host in options.apps.iter_mut().flat_map(|a| &mut a.hosts) {
+        if !host.name.contains(':') {
+            continue;
+        }
+        let user = host.name.split_once('@').map(|(user, _)| format!("{user}@"));
+        if let Some(name) = hosts::name_of(hosts::without_user(&host.name)) {
+            host.name = user.unwrap_or_default() + &name;
+        }
+    }
+}
+
 /// Every host must be known, and there must be a way to it. Slurm knows its own hosts and ways.
 fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
     if engine.kind == Kind::Srun {
-        return Ok(());
+        return match job.hosts().into_iter().find(|h| h.contains(['@', ':'])) {
+            Some(host) if host.contains('@') => Err(Refusal::usage(format!(
+                "host {host}: srun starts all ranks as the user who has the allocation; leave the user's name out"
+            ))),
+            Some(host) => Err(no_address(host, engine.kind)),
+            None => Ok(()),
+        };
     }
     let away: Vec<_> = job.hosts().into_iter().filter(|h| !hosts::is_here(h)).collect();
     for host in &away {
         if host.contains(':') {
-            return Err(Refusal::usage(format!(
-                "host {host}: {} does not take IPv6 addresses; give a name",
-                engine.kind.program()
-            )));
+            return Err(no_address(host, engine.kind));
         }
+        let host = &hosts::without_user(host);
         if host.parse::<std::net::Ipv4Addr>().is_err()
             && let Err(e) = (*host, 0).to_socket_addrs()
         {
