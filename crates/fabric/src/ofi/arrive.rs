@@ -10,9 +10,9 @@ use crate::{FabricError, Fault, Peer};
 use std::rc::Rc;
 
 impl Inner {
-    /// Whether the token is the next one of the peer.
+    /// Whether the token is the next one of the peer. `bytes` is the message that it is the first word of.
     #[inline]
-    fn admit(&self, link: &Rc<Link>, token: u64) -> bool {
+    fn admit(&self, link: &Rc<Link>, token: u64, bytes: &[u8]) -> bool {
         let wanted = link.next_in.get();
         if token == wanted {
             link.next_in.set(wanted.wrapping_add(1));
@@ -20,23 +20,21 @@ impl Inner {
             link.unanswered.set(false);
             return true;
         }
-        self.not_admitted(link, token.wrapping_sub(wanted));
+        self.not_admitted(link, token, bytes);
         false
     }
 
     #[cold]
-    fn not_admitted(&self, link: &Rc<Link>, ahead: u64) {
+    fn not_admitted(&self, link: &Rc<Link>, token: u64, bytes: &[u8]) {
+        if link.is_dead() {
+            return;
+        }
         // Nobody guesses a number so near: it is the peer, but messages before this one are missing.
-        if ahead < 1 << 32 && !link.is_dead() {
-            self.give_up(
-                link,
-                &format!(
-                    "{ahead} of its messages were lost: a connection of {} broke",
-                    self.card.provider
-                ),
-            );
-        } else if !link.is_dead() {
-            self.strangers.set(self.strangers.get() + 1);
+        let ahead = token.wrapping_sub(link.next_in.get());
+        if ahead < 1 << 32 {
+            self.hold(link, token, ahead, bytes);
+        } else {
+            self.stranger();
         }
     }
 
@@ -48,6 +46,15 @@ impl Inner {
     /// A message arrived.
     #[inline]
     pub fn arrived(&self, bytes: &[u8]) {
+        self.apply(bytes);
+        if self.held.any() {
+            self.release_held();
+        }
+    }
+
+    /// Do what a message says, if it is the next one of its sender.
+    #[inline]
+    pub fn apply(&self, bytes: &[u8]) {
         let Some((token, message)) = wire::parse(bytes) else {
             return self.stranger();
         };
@@ -57,7 +64,7 @@ impl Inner {
                 let Some(entry) = entries.get(handle as usize) else {
                     return self.stranger();
                 };
-                if self.admit(&entry.link, token)
+                if self.admit(&entry.link, token, bytes)
                     && let Err(error) = entry.put_line(number, &line)
                 {
                     self.blame(&entry.link, error);
@@ -66,14 +73,14 @@ impl Inner {
             Parsed::Put {
                 handle,
                 offset,
-                bytes,
+                bytes: put,
             } => {
                 let entries = self.segments.entries();
                 let Some(entry) = entries.get(handle as usize) else {
                     return self.stranger();
                 };
-                if self.admit(&entry.link, token)
-                    && let Err(error) = entry.put(offset, bytes)
+                if self.admit(&entry.link, token, bytes)
+                    && let Err(error) = entry.put(offset, put)
                 {
                     self.blame(&entry.link, error);
                 }
@@ -83,7 +90,7 @@ impl Inner {
                 let Some(entry) = entries.get(handle as usize) else {
                     return self.stranger();
                 };
-                if self.admit(&entry.link, token) {
+                if self.admit(&entry.link, token, bytes) {
                     self.gathered(&entry.link, &entries, records);
                 }
             }
@@ -97,7 +104,7 @@ impl Inner {
                     return self.stranger();
                 }
                 let link = Rc::clone(self.link(Peer(sender)));
-                if self.admit(&link, token) {
+                if self.admit(&link, token, bytes) {
                     self.control(&link, what, argument, rest);
                 }
             }

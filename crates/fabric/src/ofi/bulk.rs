@@ -80,7 +80,17 @@ pub struct Bulk {
     transfers: RefCell<BTreeMap<u64, Transfer>>,
     /// Those with bytes not yet offered.
     blocked: RefCell<VecDeque<u64>>,
-    exposed: RefCell<BTreeMap<u64, Registration>>,
+    exposed: RefCell<BTreeMap<u64, Exposed>>,
+    /// Keys of what is exposed for reading, by address and length.
+    readable: RefCell<BTreeMap<(usize, usize), u64>>,
+}
+
+/// Memory that peers may reach.
+struct Exposed {
+    _registration: Registration,
+    at: (usize, usize),
+    /// How often it was exposed and not withdrawn.
+    times: u32,
 }
 
 impl Bulk {
@@ -91,6 +101,7 @@ impl Bulk {
             transfers: RefCell::default(),
             blocked: RefCell::default(),
             exposed: RefCell::default(),
+            readable: RefCell::default(),
         }
     }
 
@@ -293,9 +304,29 @@ impl BulkTransfer for Ofi {
         if len == 0 {
             return Ok(0);
         }
+        let bulk = &self.0.bulk;
+        let mut readable = bulk.readable.borrow_mut();
+        let mut exposed = bulk.exposed.borrow_mut();
+        // While it is exposed it may not be unmapped, so that a registration of it is good.
+        if let Some(key) = readable.get(&(address, len)).filter(|_| !writable)
+            && let Some(same) = exposed.get_mut(key)
+        {
+            same.times += 1;
+            return Ok(*key);
+        }
         let registration = self.0.register_random((at, len), access)?;
         let key = registration.key().wrapping_add(1);
-        self.0.bulk.exposed.borrow_mut().insert(key, registration);
+        if !writable {
+            readable.insert((address, len), key);
+        }
+        exposed.insert(
+            key,
+            Exposed {
+                _registration: registration,
+                at: (address, len),
+                times: 1,
+            },
+        );
         Ok(key)
     }
 
@@ -308,7 +339,18 @@ impl BulkTransfer for Ofi {
     }
 
     fn withdraw(&self, key: u64) {
-        self.0.bulk.exposed.borrow_mut().remove(&key);
+        let bulk = &self.0.bulk;
+        let mut exposed = bulk.exposed.borrow_mut();
+        let Some(one) = exposed.get_mut(&key) else { return };
+        one.times -= 1;
+        if one.times == 0 {
+            let at = one.at;
+            let mut readable = bulk.readable.borrow_mut();
+            if readable.get(&at) == Some(&key) {
+                readable.remove(&at);
+            }
+            exposed.remove(&key);
+        }
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {

@@ -10,6 +10,7 @@ use super::library::{Library, OfiError};
 use super::link::Link;
 use super::memory::Segments;
 use super::operations::{Kind, Operation, Pool};
+use super::order::{self, Held};
 use super::packets::Packets;
 use super::waiting::Waiting;
 use super::wire::{self, Small, control};
@@ -26,6 +27,8 @@ use std::time::Instant;
 const BATCH: usize = 16;
 /// Buffers of small messages: what a provider may not inject.
 const SMALL: usize = 192;
+/// No message limit may be less: a line with its header, a packet, and room for some bytes of a put.
+const SMALLEST_MESSAGE: usize = 512;
 /// How many faults are kept until somebody asks.
 const FAULTS_KEPT: usize = 64;
 /// After so many polls without anything the clock is looked at.
@@ -61,11 +64,17 @@ pub struct Inner {
     pub gathering: RefCell<Option<(Rc<Link>, NonNull<Operation>)>>,
     pub gathers: Cell<bool>,
     inject_max: usize,
+    /// Messages of a peer complete in the order in which it sent them: a gap is a loss.
+    pub in_order: bool,
+    /// Messages that have overtaken others.
+    pub held: Held,
     small: Pool,
     large: Pool,
     receives: Pool,
     /// Buffers that the provider did not take back yet.
     unposted: RefCell<Vec<NonNull<Operation>>>,
+    /// Buffers in all.
+    receive_count: usize,
     pub segments: Segments,
     pub packets: Packets,
     pub bulk: Bulk,
@@ -116,15 +125,24 @@ impl Listening {
             // SAFETY: every description of the library's has these parts.
             unsafe { ((*first.tx_attr).size, (*first.rx_attr).size) }
         };
-        let completions = (transmit + receive).clamp(256, 1 << 16);
+        // Some say the largest number where they have no limit.
+        let completions = transmit.saturating_add(receive).clamp(256, 1 << 16);
         let endpoint = Rc::new(Endpoint::open(
             library,
             info,
             completions,
             tunables.register != 0,
         )?);
-        let message = tunables.message as usize + wire::GATHER_ROOM;
-        let message = message.min(endpoint.ep_attr().max_msg_size).next_multiple_of(64);
+        let wanted = (tunables.message as usize + wire::GATHER_ROOM).next_multiple_of(64);
+        let message = wanted.min(endpoint.ep_attr().max_msg_size & !63);
+        if message < SMALLEST_MESSAGE {
+            return Err(OfiError::Refused(format!(
+                "libfabric provider {}: its messages have at most {} bytes, and Farpost needs {SMALLEST_MESSAGE}; name another one with \
+                 FARPOST_OFI_PROVIDER",
+                endpoint.provider(),
+                endpoint.ep_attr().max_msg_size
+            )));
+        }
         let card = Card {
             provider: endpoint.provider(),
             format: endpoint.info().addr_format,
@@ -171,6 +189,14 @@ impl Listening {
         }
         let receives = (tunables.receives as usize).min(endpoint.rx_attr().size.max(4));
         let message = card.message as usize;
+        // Without an order among messages the last one to be out says nothing of what was injected before it.
+        let ordered = endpoint.tx_attr().msg_order & ffi::FI_ORDER_SAS != 0;
+        let inject_max = if ordered {
+            endpoint.tx_attr().inject_size
+        } else {
+            0
+        };
+        let in_order = ordered && order::completes_in_order(&card.provider, message);
         let inner = Inner {
             me: config.me,
             size: config.size,
@@ -186,11 +212,14 @@ impl Listening {
             met: RefCell::default(),
             gathering: RefCell::new(None),
             gathers: Cell::new(false),
-            inject_max: endpoint.tx_attr().inject_size,
+            inject_max,
+            in_order,
+            held: Held::default(),
             small: Pool::new(&endpoint, SMALL, 64),
             large: Pool::new(&endpoint, message, 16),
             receives: Pool::new(&endpoint, message, receives),
             unposted: RefCell::default(),
+            receive_count: receives,
             segments: Segments::default(),
             packets: Packets::new(tunables.packets as u32),
             bulk: Bulk::new(&endpoint),
@@ -475,7 +504,13 @@ impl Inner {
     /// Whether anything waits for room.
     #[inline]
     pub fn is_blocked(&self) -> bool {
-        !self.blocked.borrow().is_empty() || self.bulk.is_blocked()
+        !self.blocked.borrow().is_empty() || self.bulk.is_blocked() || self.is_starved()
+    }
+
+    /// Whether most buffers for messages wait to be offered again.
+    #[inline]
+    fn is_starved(&self) -> bool {
+        self.unposted.borrow().len() * 2 > self.receive_count
     }
 
     #[cold]
@@ -499,6 +534,7 @@ impl Inner {
             self.give(operation);
         }
         *link.probe.borrow_mut() = None;
+        link.held.borrow_mut().clear();
         self.bulk.peer_died(self, link, why);
         self.record_fault(Fault {
             peer: link.peer,
@@ -580,7 +616,11 @@ impl Inner {
         if self.idle_polls.get().is_multiple_of(BLOCKED_POLLS) {
             self.look_after();
         }
-        self.flush_all() | self.bulk.flush(self)
+        let was_starved = self.is_starved();
+        if was_starved {
+            self.post_receives();
+        }
+        self.flush_all() | self.bulk.flush(self) | (was_starved && !self.is_starved())
     }
 
     /// Look after those who are silent, now and then.
@@ -589,6 +629,7 @@ impl Inner {
         self.idle_polls.set(1);
         self.post_receives();
         self.look_at_silent();
+        self.look_at_held();
     }
 
     #[inline]
@@ -627,7 +668,9 @@ impl Inner {
     }
 
     fn post_receives(&self) {
-        for operation in std::mem::take(&mut *self.unposted.borrow_mut()) {
+        // The borrow ends before the loop, which may put some back.
+        let unposted = self.unposted.take();
+        for operation in unposted {
             self.post(operation);
         }
     }

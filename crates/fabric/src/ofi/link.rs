@@ -50,6 +50,10 @@ pub struct Link {
     pub next_out: Cell<u64>,
     /// Of the next message from it.
     pub next_in: Cell<u64>,
+    /// Its messages that came before those they follow, by token.
+    pub held: RefCell<BTreeMap<u64, Box<[u8]>>>,
+    /// Since when the one that they wait for has not come.
+    pub held_since: Cell<Option<Instant>>,
     /// Bytes of the largest message to it.
     pub message: Cell<usize>,
     /// Messages that wait for room, oldest first.
@@ -90,6 +94,8 @@ impl Link {
             fast_address: Cell::new(0),
             next_out: Cell::new(token::first(secret, me, peer)),
             next_in: Cell::new(token::first(secret, peer, me)),
+            held: RefCell::default(),
+            held_since: Cell::new(None),
             message: Cell::new(0),
             backlog: RefCell::default(),
             under_way: Cell::new(0),

@@ -24,6 +24,7 @@ mod library;
 mod link;
 mod memory;
 mod operations;
+mod order;
 mod packets;
 mod survey;
 #[cfg(test)]

@@ -137,8 +137,8 @@ fn is_meant(wanted: &str, name: &str) -> bool {
     name == wanted || name.split(';').next() == Some(wanted)
 }
 
-/// What is asked of a provider: only what is used.
-fn hints(library: &'static Library) -> Infos {
+/// What is asked of a provider: only what is used. `order`: of messages (`FI_ORDER_SAS`, or none).
+fn hints(library: &'static Library, order: u64) -> Infos {
     let hints = library.hints();
     // SAFETY: a description that the library just made has all its parts, and nobody else has it.
     unsafe {
@@ -146,8 +146,8 @@ fn hints(library: &'static Library) -> Infos {
         info.caps = ffi::FI_MSG | ffi::FI_RMA;
         info.mode = ffi::FI_CONTEXT | ffi::FI_CONTEXT2;
         (*info.ep_attr).r#type = ffi::FI_EP_RDM;
-        (*info.tx_attr).msg_order = ffi::FI_ORDER_SAS;
-        (*info.rx_attr).msg_order = ffi::FI_ORDER_SAS;
+        (*info.tx_attr).msg_order = order;
+        (*info.rx_attr).msg_order = order;
         let domain = &mut *info.domain_attr;
         domain.mr_mode = MR_MODES;
         domain.threading = ffi::FI_THREAD_DOMAIN;
@@ -237,7 +237,7 @@ pub struct Choice {
 /// Look at everything that the library has and choose.
 pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice, OfiError> {
     let source = options.source.as_deref();
-    // Two calls: all that is there, and what of it fits.
+    // All that is there, and what of it fits; those that keep messages in order before those that do not.
     let call = |what: Result<Infos, i32>| {
         what.map_err(|code| OfiError::Call {
             provider: "(all)".into(),
@@ -245,9 +245,11 @@ pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice,
             why: library.explain(code),
         })
     };
-    let fitting = call(library.getinfo(source, 0, Some(&hints(library))))?;
+    let ordered = call(library.getinfo(source, 0, Some(&hints(library, ffi::FI_ORDER_SAS))))?;
+    let unordered = call(library.getinfo(source, 0, Some(&hints(library, 0))))?;
+    let fitting = || ordered.iter().chain(unordered.iter());
     let all = call(library.getinfo(None, 0, None))?;
-    let fits: BTreeSet<_> = fitting.iter().map(names).collect();
+    let fits: BTreeSet<_> = fitting().map(names).collect();
     let addresses = Addresses::of(options)?;
     // Place in the order of addresses, the best first.
     let place = |info: &ffi::Info| -> usize {
@@ -277,7 +279,7 @@ pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice,
         None
     };
     let mut best: Option<(&ffi::Info, (usize, usize))> = None;
-    for info in fitting.iter().filter(|info| refusal(info).is_none()) {
+    for info in fitting().filter(|info| refusal(info).is_none()) {
         let key = (rank(&names(info).0), place(info));
         if best.is_none_or(|(_, so_far)| key < so_far) {
             best = Some((info, key));
@@ -287,7 +289,7 @@ pub fn choose(library: &'static Library, options: &OfiOptions) -> Result<Choice,
 
     let mut reports = Vec::new();
     let mut told = BTreeSet::new();
-    for info in fitting.iter().chain(all.iter()) {
+    for info in fitting().chain(all.iter()) {
         let key = names(info);
         if !told.insert(key.clone()) {
             continue;
@@ -353,14 +355,12 @@ fn absent(library: &'static Library, reports: &mut Vec<ProviderReport>) -> Resul
 /// What a provider that does not fit lacks.
 fn lack(info: &ffi::Info, source: Option<&str>) -> String {
     // SAFETY: every description of the library's has these parts.
-    let (ep, domain, tx) = unsafe { (&*info.ep_attr, &*info.domain_attr, &*info.tx_attr) };
+    let (ep, domain) = unsafe { (&*info.ep_attr, &*info.domain_attr) };
     let handled = ffi::FI_CONTEXT | ffi::FI_CONTEXT2;
     if ep.r#type != ffi::FI_EP_RDM {
         "it has connected or unreliable endpoints here, not reliable datagrams (RDM)".into()
     } else if info.caps & ffi::FI_MSG == 0 || info.caps & ffi::FI_RMA == 0 {
         "it lacks messages or remote memory access".into()
-    } else if tx.msg_order & ffi::FI_ORDER_SAS == 0 {
-        "it does not keep messages in order".into()
     } else if info.mode & !handled != 0 {
         format!(
             "it asks for a mode that Farpost does not have ({:#x})",
@@ -372,7 +372,7 @@ fn lack(info: &ffi::Info, source: Option<&str>) -> String {
     } else if let Some(address) = source {
         format!("it is not at the address asked for ({address})")
     } else {
-        "it does not offer all that is asked for together (RDM, RMA, order, manual progress)".into()
+        "it does not offer all that is asked for together (RDM, RMA, manual progress)".into()
     }
 }
 

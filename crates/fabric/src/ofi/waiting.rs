@@ -150,7 +150,8 @@ impl Inner {
         if looked_after {
             self.look_at_silent();
         }
-        let interval = match (self.is_blocked(), looked_after) {
+        self.look_at_held();
+        let interval = match (self.is_blocked(), looked_after || self.held.any()) {
             (true, _) => RETRY,
             (false, true) => LOOK,
             (false, false) => Duration::ZERO,
