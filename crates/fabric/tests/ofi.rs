@@ -73,6 +73,35 @@ fn with_registered_memory() {
     });
 }
 
+/// Messages that `ofi_rxm` sends in several steps are overtaken by those that it buffers, and none of it is seen.
+#[test]
+fn messages_that_overtake_others() {
+    const LEN: usize = 200_000;
+    with_each("tcp;ofi_rxm", |harness| {
+        let mut harness = harness.clone();
+        harness.tunables.message = 256 << 10;
+        let [a, b] = pair(&harness, [[7; 32]; 2]);
+        let everyone = Access::Everyone(Permission::ReadWrite);
+        let segment = b.export(SegmentId(1), 2 * LEN, everyone).unwrap();
+        assert_eq!(b.try_send(Peer(0), Priority::High, b"here I am"), TrySend::Sent);
+        until([&a, &b], "a packet", || a.poll_packet(&mut |_, _, _| ()));
+        let import = a
+            .import(Peer(1), SegmentId(1), 2 * LEN, Permission::ReadWrite)
+            .unwrap();
+        for round in 1..=20u8 {
+            import.put(64, &vec![round; LEN]).unwrap();
+            import.put_word(0, round.into()).unwrap();
+            until([&a, &b], "a word", || {
+                assert!(!a.faulted() && !b.faulted());
+                segment.load(0) == round.into()
+            });
+            let mut bytes = vec![0; LEN];
+            segment.read(64, &mut bytes);
+            assert!(bytes.iter().all(|byte| *byte == round), "round {round}");
+        }
+    });
+}
+
 /// Two endpoints of this thread, with these tunables and secrets.
 fn pair(harness: &OfiThreads, secrets: [[u8; 32]; 2]) -> [Ofi; 2] {
     let book = SharedBook::default();

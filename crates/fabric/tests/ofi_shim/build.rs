@@ -1,4 +1,5 @@
 //! The library of `shim.c`, compiled for a personality and a real library, loaded, and its counts.
+#![allow(dead_code)]
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -106,8 +107,5 @@ pub fn build(provider: &'static str, real: &OsString, load: impl FnOnce(&PathBuf
     std::mem::forget(library);
     load(&path);
     std::fs::remove_dir_all(&place).unwrap();
-    Some(Shim {
-        path,
-        count,
-    })
+    Some(Shim { path, count })
 }
