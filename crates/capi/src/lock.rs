@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_f
 use std::time::Duration;
 
 use farpost_fabric::shm::{futex_wait, futex_wake};
-use farpost_mpi::engine::wait::Pause;
+use farpost_fabric::wait::Pause;
 
 /// Whether threads may enter together.
 static MULTIPLE: AtomicBool = AtomicBool::new(false);

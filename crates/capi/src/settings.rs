@@ -92,6 +92,7 @@ impl Settings {
                 .set(name, value)
                 .map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
+            || world.wait.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
             || world.tuning.set(name, value).map_err(|e| e.to_string())?;
         if known {

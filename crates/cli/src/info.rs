@@ -30,6 +30,7 @@ pub struct Options {
 pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     vec![
         ("job", farpost_job::JobTunables::TABLE),
+        ("fabric: waiting", farpost_fabric::wait::WaitTunables::TABLE),
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
         (
             "fabric: connecting",

@@ -45,6 +45,7 @@ pub mod sync;
 #[cfg(not(loom))]
 pub mod tcp;
 mod topology;
+pub mod wait;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, Ticket};
 pub use counters::{Counter, Counters};

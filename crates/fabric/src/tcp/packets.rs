@@ -89,7 +89,6 @@ impl Packets {
     }
 
     /// The next packet of a lane, and how many more its sender may be told to send.
-    #[expect(clippy::type_complexity)]
     pub fn next(&mut self, me: Peer, lane: usize) -> Option<(Peer, [u8; PACKET_BYTES], usize, Option<u64>)> {
         let packet = self.queues[lane].pop_front()?;
         let window = self.windows.entry(packet.from.0).or_default();

@@ -144,7 +144,7 @@ fn one_ping_is_enough_for_the_processes_of_a_host() {
     let job = Job::new(&harness, 5);
     for of in 1..5 {
         assert_eq!(
-            job.ends[0].try_send(Peer(of), Priority::Low, b"hello"),
+            job.ends[0].try_send(Peer(of), Port::Fm, Priority::Low, b"hello"),
             TrySend::Sent
         );
     }
@@ -184,7 +184,7 @@ fn who_answers_nowhere_is_named_with_all_that_was_tried() {
     book.publish(Peer(1), card);
     let job = Job { book, ends };
     assert_eq!(
-        job.ends[0].try_send(Peer(1), Priority::Low, b"hello"),
+        job.ends[0].try_send(Peer(1), Port::Fm, Priority::Low, b"hello"),
         TrySend::Sent
     );
     job.until("the verdict", || job.ends[0].faulted());

@@ -7,7 +7,6 @@ pub mod context;
 mod lost;
 mod queue;
 pub mod request;
-pub mod wait;
 
 use crate::device::wire::{self, Envelope};
 use crate::group::Group;
@@ -35,10 +34,6 @@ farpost_tunables::tunables! {
         chunk_max: "FARPOST_CHUNK_MAX" = 256 << 10, 4096..=1 << 30, "bytes";
         /// Long messages: 1 lets the sender copy along with the receiver, 0 leaves it to the receiver.
         both_copy: "FARPOST_BOTH_COPY" = 1, 0..=1, "switch";
-        /// Time a waiting process polls before it yields, when every process has a core of its own.
-        spin_us: "FARPOST_SPIN_US" = 50, 0..=1_000_000, "microseconds";
-        /// Times a waiting process yields its core before it sleeps.
-        yields: "FARPOST_YIELDS" = 100, 0..=1_000_000, "yields";
     }
 }
 

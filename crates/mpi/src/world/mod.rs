@@ -18,11 +18,11 @@ pub use requests::{Extra, Generalized, PersistentSpec, Special};
 
 use crate::coll::{Pool, Tuning};
 use crate::comm::Comm;
-use crate::engine::wait::{Backoff, Pause, WaitPolicy};
 use crate::engine::{Engine, EngineTunables};
 use crate::handle::{Kind, Table};
 use crate::{Result, p2p::Matched};
 use farpost_fabric::Fabric;
+use farpost_fabric::wait::{Backoff, Pause, Relax, WaitPolicy, WaitTunables};
 use farpost_rsm::RsmTunables;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -39,14 +39,12 @@ const LONG_SLEEP: Duration = Duration::from_millis(100);
 /// Longest sleep of a process that waits for room in a queue, which nobody rings for.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
-/// What a wait calls while it makes no headway, with what would be done next. True: it let time pass.
-pub type Relax = fn(Pause) -> bool;
-
 /// What a world is made with.
 #[derive(Clone, Debug, Default)]
 pub struct WorldConfig {
     pub rsm: RsmTunables,
     pub engine: EngineTunables,
+    pub wait: WaitTunables,
     pub tuning: Tuning,
 }
 
@@ -84,8 +82,7 @@ impl<F: Fabric> World<F> {
 
     /// A world on a fabric that others use as well.
     pub fn on(fabric: Rc<F>, config: WorldConfig) -> Self {
-        let (cores, processes) = fabric.cores_and_processes();
-        let policy = WaitPolicy::new(&config.engine, cores, processes);
+        let policy = WaitPolicy::of(&config.wait, &*fabric);
         let mut engine = Engine::new(Rc::clone(&fabric), &config.rsm, config.engine);
         let (me, size) = (fabric.me().0, fabric.size());
         let everyone = crate::group::Group::all(size);
@@ -156,7 +153,7 @@ impl<F: Fabric> World<F> {
 
     /// Make progress until `done` says so.
     pub fn wait_until(&self, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
-        let mut backoff = Backoff::new(&self.policy);
+        let mut backoff = Backoff::default();
         let mut eager = false;
         loop {
             if done()? {
@@ -169,7 +166,7 @@ impl<F: Fabric> World<F> {
             }
             // Nothing came on a first look: from now on a message that waits behind others counts.
             eager = true;
-            let pause = backoff.pause();
+            let pause = backoff.pause(&self.policy);
             if let Some(relax) = self.relax.get()
                 && relax(pause)
             {

@@ -1,0 +1,388 @@
+//! Waiting: spin briefly, then yield, then sleep until rung.
+//!
+//! The budgets come from the cores the job may use and the processes that share them: with a core each a
+//! waiting process spins first; with fewer cores than processes it yields at once, since the message can
+//! only come when somebody else runs.
+//!
+//! A core of one's own is what the placement promises, not what the scheduler must do: with a third busy program
+//! on the host two processes may find themselves on one core, and each would spin for nothing before the other can
+//! run. The time that a yield takes tells: next to nothing on a core of one's own, a few turns of peers on a
+//! shared one, a time slice where the other is a stranger. In the second case waiting yields at once, until a number of
+//! yields in a row have found nobody: peers that sleep for a moment come back.
+//!
+//! Three ways to use it: [`WaitPolicy::wait`] blocks; [`Backoff`] tells a loop of one's own what to do next; [`Idle`] is for
+//! calls that must not block, but are made in loops.
+
+use crate::{Fabric, Interrupt};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+farpost_tunables::tunables! {
+    /// Tunables of waiting.
+    pub struct WaitTunables {
+        /// Time a waiting process polls before it yields, when every process has a core of its own.
+        spin_us: "FARPOST_SPIN_US" = 50, 0..=1_000_000, "microseconds";
+        /// Times a waiting process yields its core before it sleeps.
+        yields: "FARPOST_YIELDS" = 100, 0..=1_000_000, "yields";
+    }
+}
+
+/// What to do next, while nothing moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Poll again.
+    Spin,
+    /// Give up the core for now.
+    Yield,
+    /// Sleep until rung.
+    Sleep,
+}
+
+/// How long this process waits in which way.
+#[derive(Clone, Debug)]
+pub struct WaitPolicy {
+    spin: Duration,
+    yields: u64,
+    /// Looks before anything else is done, as placed.
+    looks: u32,
+    /// Yields that have to find nobody before the core counts as one's own: none when it does.
+    shared: Cell<u32>,
+}
+
+/// Looks with a core of one's own, and with a shared one.
+const LOOKS: [u32; 2] = [2000, 2];
+/// A yield that nobody else used takes less.
+const LONELY_YIELD: Duration = Duration::from_micros(1);
+/// Peers that spin on one core, each for its whole budget before it yields in turn, at most; a stranger uses more.
+const PEERS: u32 = 16;
+/// Yields without anybody that make a core one's own again.
+const LONELY_YIELDS: u32 = 64;
+
+impl WaitPolicy {
+    /// The policy for `processes` sharing `cores`.
+    pub fn new(tunables: &WaitTunables, cores: u32, processes: u32) -> Self {
+        let roomy = processes <= cores;
+        Self {
+            spin: if roomy {
+                Duration::from_micros(tunables.spin_us)
+            } else {
+                Duration::ZERO
+            },
+            yields: tunables.yields,
+            looks: LOOKS[usize::from(!roomy)],
+            shared: Cell::new(0),
+        }
+    }
+
+    /// How often to look before a wait begins in earnest.
+    #[inline(always)]
+    pub fn looks(&self) -> u32 {
+        if self.shared.get() > 0 {
+            LOOKS[1]
+        } else {
+            self.looks
+        }
+    }
+
+    /// Give up the core for now, and learn from the time it takes.
+    pub fn give_way(&self) {
+        if self.spin.is_zero() {
+            return std::thread::yield_now();
+        }
+        let before = Instant::now();
+        std::thread::yield_now();
+        self.learn(before.elapsed());
+    }
+
+    fn learn(&self, yielded: Duration) {
+        self.shared.set(if yielded < LONELY_YIELD {
+            self.shared.get().saturating_sub(1)
+        } else if yielded < self.spin * PEERS {
+            LONELY_YIELDS
+        } else {
+            0
+        });
+    }
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// What is waited for.
+    Done,
+    /// Something else moved.
+    Moved,
+    /// Nothing.
+    Nothing,
+}
+
+/// What a wait calls while it makes no headway, with what would be done next. True: it let time pass.
+pub type Relax = fn(Pause) -> bool;
+
+impl WaitPolicy {
+    /// The policy for the processes and cores of a fabric's host.
+    pub fn of<F: Fabric>(tunables: &WaitTunables, fabric: &F) -> Self {
+        let (cores, processes) = fabric.cores_and_processes();
+        Self::new(tunables, cores, processes)
+    }
+
+    /// Wait until `look` is done. `look` makes progress ([`Fabric::progress`]) and polls. A sleep ends when this process
+    /// is rung, and after `longest` at the latest: choose it short where what is waited for rings nobody. `relax`, if
+    /// there is one, is asked before each pause.
+    ///
+    /// Nothing here ends the wait for a peer that has ended: `look` has to see that too.
+    pub fn wait<F: Interrupt>(
+        &self,
+        fabric: &F,
+        longest: Duration,
+        relax: Option<Relax>,
+        mut look: impl FnMut() -> Look,
+    ) {
+        let mut backoff = Backoff::default();
+        loop {
+            match look() {
+                Look::Done => return,
+                Look::Moved => {
+                    backoff.reset();
+                    continue;
+                }
+                Look::Nothing => {}
+            }
+            let pause = backoff.pause(self);
+            if relax.is_some_and(|relax| relax(pause)) {
+                continue;
+            }
+            match pause {
+                Pause::Spin => std::hint::spin_loop(),
+                Pause::Yield => self.give_way(),
+                Pause::Sleep => {
+                    let mut found = Look::Nothing;
+                    fabric.sleep(longest, &mut || {
+                        found = look();
+                        found != Look::Nothing
+                    });
+                    if found == Look::Done {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How far a wait has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backoff {
+    polls: u32,
+    yields: u64,
+    spinning_since: Option<Instant>,
+}
+
+impl Backoff {
+    /// Something moved: start over.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Nothing moved: what next?
+    pub fn pause(&mut self, policy: &WaitPolicy) -> Pause {
+        if !policy.spin.is_zero() && policy.shared.get() == 0 && self.yields == 0 {
+            self.polls += 1;
+            // The clock is read once in a while: it costs as much as a poll.
+            if !self.polls.is_multiple_of(64) {
+                return Pause::Spin;
+            }
+            let now = Instant::now();
+            let since = *self.spinning_since.get_or_insert(now);
+            if now.duration_since(since) < policy.spin {
+                return Pause::Spin;
+            }
+        }
+        self.yields += 1;
+        if self.yields <= policy.yields {
+            Pause::Yield
+        } else {
+            Pause::Sleep
+        }
+    }
+}
+
+/// Longest sleep inside a call that must not block.
+const IDLE_SLEEP: Duration = Duration::from_millis(1);
+/// Who is away for longer between two calls has something else to do.
+const AWAY: Duration = Duration::from_micros(5);
+
+/// The count of calls has run out: this is a wait.
+const WAITING: u32 = u32::MAX;
+
+/// For calls that return at once, but that programs make in loops until something is there: polls of a messaging layer.
+/// A loop of many calls that find nothing, with next to nothing between them, is a wait, and may not keep others from
+/// the core: such calls first return at once, then yield, and at last sleep until rung, for at most a millisecond each.
+/// A program that computes between the calls is never held up.
+#[derive(Debug, Default)]
+pub struct Idle {
+    /// Calls in a row that found nothing, as far as they are counted.
+    empty: Cell<u32>,
+    backoff: Cell<Backoff>,
+    /// When the last call returned.
+    returned: Cell<Option<Instant>>,
+}
+
+impl Idle {
+    /// A call found something.
+    #[inline(always)]
+    pub fn found(&self) {
+        self.empty.set(0);
+    }
+
+    /// A call found nothing and is about to return. `ready` makes progress and tells whether there is something now; it
+    /// must not take it.
+    #[inline(always)]
+    pub fn nothing<F: Interrupt>(&self, policy: &WaitPolicy, fabric: &F, ready: impl FnMut() -> bool) {
+        let empty = self.empty.get();
+        if empty < policy.looks() {
+            self.empty.set(empty + 1);
+        } else {
+            self.pause(policy, fabric, ready);
+        }
+    }
+
+    #[cold]
+    fn pause<F: Interrupt>(&self, policy: &WaitPolicy, fabric: &F, mut ready: impl FnMut() -> bool) {
+        let mut backoff = self.backoff.get();
+        if self.empty.get() != WAITING {
+            // The count has just run out.
+            self.empty.set(WAITING);
+            self.returned.set(None);
+            backoff.reset();
+        }
+        if self.returned.take().is_some_and(|at| at.elapsed() > AWAY) {
+            return self.empty.set(0);
+        }
+        match backoff.pause(policy) {
+            // No clock is read while the core is one's own.
+            Pause::Spin => {}
+            pause => {
+                if pause == Pause::Yield {
+                    policy.give_way();
+                } else {
+                    fabric.sleep(IDLE_SLEEP, &mut ready);
+                }
+                self.returned.set(Some(Instant::now()));
+            }
+        }
+        self.backoff.set(backoff);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_fewer_cores_than_processes_nobody_spins() {
+        let tunables = WaitTunables {
+            yields: 3,
+            ..Default::default()
+        };
+        let policy = WaitPolicy::new(&tunables, 2, 8);
+        let mut backoff = Backoff::default();
+        let first: Vec<Pause> = (0..5).map(|_| backoff.pause(&policy)).collect();
+        assert_eq!(
+            first,
+            [
+                Pause::Yield,
+                Pause::Yield,
+                Pause::Yield,
+                Pause::Sleep,
+                Pause::Sleep
+            ]
+        );
+        backoff.reset();
+        assert_eq!(backoff.pause(&policy), Pause::Yield);
+    }
+
+    #[test]
+    fn a_core_shared_with_a_peer_is_noticed_and_forgotten() {
+        let policy = WaitPolicy::new(&WaitTunables::default(), 2, 2);
+        let next = || (Backoff::default().pause(&policy), policy.looks());
+        assert_eq!(next(), (Pause::Spin, LOOKS[0]));
+        policy.learn(Duration::from_micros(60));
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "the peer spun and yielded");
+        policy.learn(Duration::from_micros(3));
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "both yield at once");
+        for _ in 1..LONELY_YIELDS {
+            policy.learn(Duration::from_nanos(400));
+        }
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "it may be asleep");
+        policy.learn(Duration::from_nanos(400));
+        assert_eq!(next(), (Pause::Spin, LOOKS[0]), "nobody else is there");
+        policy.learn(Duration::from_micros(300));
+        assert_eq!(next(), (Pause::Yield, LOOKS[1]), "several peers spun and yielded");
+        policy.learn(Duration::from_millis(3));
+        assert_eq!(next(), (Pause::Spin, LOOKS[0]), "a stranger's time slice");
+    }
+
+    /// A fabric on which one can only sleep.
+    struct Sleepless(Cell<u32>);
+
+    impl Interrupt for Sleepless {
+        type Bell = ();
+        fn bell(&self, _: crate::Peer) {}
+        fn wake_by(&self, (): &()) {}
+        fn wake(&self, _: crate::Peer) {}
+        fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> crate::Wake {
+            assert!(timeout <= IDLE_SLEEP);
+            self.0.set(self.0.get() + 1);
+            if ready() {
+                crate::Wake::Ready
+            } else {
+                crate::Wake::Timeout
+            }
+        }
+    }
+
+    fn crowded() -> WaitPolicy {
+        let tunables = WaitTunables {
+            yields: 3,
+            ..Default::default()
+        };
+        WaitPolicy::new(&tunables, 2, 8)
+    }
+
+    #[test]
+    fn a_loop_of_empty_calls_sleeps_in_the_end() {
+        let (policy, fabric, idle) = (crowded(), Sleepless(Cell::new(0)), Idle::default());
+        while fabric.0.get() < 5 {
+            idle.nothing(&policy, &fabric, || false);
+        }
+        // Something came: the next calls do not sleep at once.
+        idle.found();
+        for _ in 0..LOOKS[1] + 3 {
+            idle.nothing(&policy, &fabric, || false);
+        }
+        assert_eq!(fabric.0.get(), 5);
+    }
+
+    #[test]
+    fn who_computes_between_calls_is_not_held_up() {
+        let (policy, fabric, idle) = (crowded(), Sleepless(Cell::new(0)), Idle::default());
+        for _ in 0..200 {
+            idle.nothing(&policy, &fabric, || false);
+            std::thread::sleep(AWAY);
+        }
+        assert_eq!(fabric.0.get(), 0);
+    }
+
+    #[test]
+    fn a_wait_ends_with_what_a_sleep_found() {
+        let (policy, fabric) = (crowded(), Sleepless(Cell::new(0)));
+        let mut looks = 0;
+        policy.wait(&fabric, IDLE_SLEEP, None, || {
+            looks += 1;
+            // The first look, three after yields, and one inside the sleep.
+            if looks == 5 { Look::Done } else { Look::Nothing }
+        });
+        assert_eq!((looks, fabric.0.get()), (5, 1));
+    }
+}
