@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input ipv6 programs faults
+#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input ipv6 programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
+#   --full     (or FULL=1) programs and faults: everything under every launcher, instead of a selection (about an hour)
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
 # hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. ipv6: over
-# networks with IPv6 addresses only. programs: the C and C++ test programs on 2 to 4 hosts. faults: what happens when networks, ranks, hosts and launchers fail.
+# networks with IPv6 addresses only. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
+# faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,15 +34,23 @@ fi
 
 # run SECONDS FILE [ARGUMENT...]
 run() {
-    local limit=$1 file=$2 began=$SECONDS code
+    local seconds=$1 file=$2 began=$SECONDS code
     shift 2
-    timeout -k 30 "$limit" "$python" "$here/tests/net/$file" "$@"
+    timeout -k 30 "$seconds" "$python" "$here/tests/net/$file" "$@"
     code=$?
     echo "-- $file: $([ $code = 0 ] && echo ok || echo "FAILED, exit code $code") ($((SECONDS - began)) s)"
     [ $code = 0 ] || failed=1
 }
 
 failed=0
+full=()
+[ "${FULL:-0}" = 0 ] || full=(--full)
+if [ "${1:-}" = --full ]; then
+    full=(--full)
+    shift
+fi
+limit=1500
+[ ${#full[@]} = 0 ] || limit=14400
 [ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input ipv6 programs faults
 for part in "$@"; do
     case $part in
@@ -49,10 +59,13 @@ for part in "$@"; do
     doctor) run 300 test_doctor.py -v ;;
     conformance) run 300 test_conformance.py -v ;;
     mpiexec) run 600 test_launch.py -v ;;
-    bad_input) run 200 test_bad_input.py -v ;;
+    bad_input)
+        run 200 test_bad_input.py -v
+        run 300 test_variables.py -v
+        ;;
     ipv6) run 120 test_ipv6.py -v ;;
-    programs) run 1500 programs.py ;;
-    faults) run 900 faults.py ;;
+    programs) run $limit programs.py ${full[@]+"${full[@]}"} ;;
+    faults) run $limit faults.py ${full[@]+"${full[@]}"} ;;
     *)
         echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, ipv6, programs, faults" >&2
         exit 2

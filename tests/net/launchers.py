@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 from hosts import ROOT, Failed
@@ -38,24 +39,55 @@ class Launcher:
     def __init__(self, name, path, missing=None):
         self.name, self.path, self.missing = name, path, missing
 
+    # Daemons of its own stay on the hosts between jobs.
+    stays = False
+
     def prepare(self, hosts):
         """Bring up what it needs on the hosts."""
 
     def finish(self):
         """End what `prepare` brought up."""
 
+    # What its own defect is, if it has one that tests know.
+    sticks = ""
+
     def unstick(self, hosts):  # noqa: ARG002, what subclasses take
         """Is it a defect of the launcher's own that a job hangs? Then end what hangs; a test may try again."""
         return False
 
+    def run(self, hosts, command, seconds, **options):
+        """Run a command on the first host to its end, anew when the launcher itself hangs: (result, how many starts).
+        Past `seconds` it is killed and Failed is raised."""
+        starts = 1
+        process = hosts.start(hosts.names[0], command, **options)
+        deadline = time.monotonic() + seconds
+        while process.wait(10) is None and time.monotonic() < deadline:
+            if starts < 3 and self.unstick(hosts):
+                process.close()
+                process = hosts.start(hosts.names[0], command, **options)
+                deadline = time.monotonic() + seconds
+                starts += 1
+        return process.result(0.1), starts
+
+    def miss(self, hosts, name):
+        """Tell it that a host is gone, if it would take minutes to find out."""
+
+    def sweep(self, hosts):
+        """Remove the files that its daemons leave when they are killed."""
+
+    def clear(self, hosts):
+        """End whatever a job has left on the hosts, and make them ready for the next."""
+        for name in hosts.names:
+            hosts.crash(name)
+
     def environment(self, hosts):
         return {"FARPOST_RSH": hosts.rsh}
 
-    def mpiexec(self, hosts, ranks, command, options=()):
+    def mpiexec(self, hosts, ranks, command, quiet=True):
         """Through Farpost's mpiexec. `ranks`: {host: ranks}."""
         named = ",".join(f"{host}:{n}" for host, n in ranks.items())
         total = str(sum(ranks.values()))
-        return [MPIEXEC, "-q", "--launcher", self.path, "-host", named, "-n", total, *options, *command]
+        return [MPIEXEC, *(["-q"] if quiet else []), "--launcher", self.path, "-host", named, "-n", total, *command]
 
     def direct(self, hosts, ranks, command):
         """As a site would start it."""
@@ -70,17 +102,38 @@ class Hydra(Launcher):
 
 
 class Prterun(Launcher):
+    sticks = "PRRTE hung while it started ranks"
+
     def unstick(self, hosts):
         """PRRTE 3.0 forks ranks while it has other threads; one in some dozens never gets as far as its program.
         Whether that is what hangs here; if so, end it."""
-        found = False
+
+        def forked():
+            """Children of its daemons that are still what their parents are."""
+            found = set()
+            for name in hosts.names:
+                running = {pid: (parent, line) for pid, parent, _, line in hosts.processes(name)}
+                for pid, (parent, line) in running.items():
+                    daemon = os.path.basename(line.split(" ")[0]) in ("prted", "prterun")
+                    if daemon and running.get(parent, (0, ""))[1] == line:
+                        found.add((name, pid))
+            return found
+
+        found = forked()
+        if found:
+            time.sleep(1)
+            found &= forked()
+        if found:  # ranks that did start wait for the others, each for as long as FARPOST_START_TIMEOUT says
+            self.clear(hosts)
+        return bool(found)
+
+    def sweep(self, hosts):
         for name in hosts.names:
-            daemons = {pid: parent for pid, parent, _, line in hosts.processes(name) if "/prted " in line.split(" --")[0] + " "}
-            forked = [pid for pid, parent in daemons.items() if parent in daemons]
-            found = found or bool(forked)
-        for name in hosts.names if found else ():
-            hosts.run(name, ["sh", "-c", "pkill -9 -x prted; pkill -9 -x prterun; rm -rf /tmp/prted.* /tmp/prtrn.*"])
-        return found
+            hosts.run(name, ["sh", "-c", "rm -rf /tmp/prted.* /tmp/prtrn.*"])
+
+    def clear(self, hosts):
+        super().clear(hosts)
+        self.sweep(hosts)
 
     def environment(self, hosts):
         return {**super().environment(hosts), "PMIX_MCA_gds": "hash"}  # its shared memory store needs room in /tmp
@@ -127,10 +180,11 @@ PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=
 class Slurm(Launcher):
     """A Slurm of the set's own: slurmctld on h1, slurmd and munged on every host."""
 
+    plugin = "pmi2"
+    stays = True
+
     def prepare(self, hosts):
         top = f"{hosts.directory}/slurm"
-        if os.path.exists(top):
-            return
         os.makedirs(f"{top}/state")
         with open(f"{top}/key", "wb") as f:
             f.write(os.urandom(128))
@@ -140,49 +194,89 @@ class Slurm(Launcher):
             lines.append(f"NodeName={name} NodeHostname={name} NodeAddr={hosts.addresses[name][0]} CPUs=16 State=UNKNOWN")
         with open(f"{top}/slurm.conf", "w", encoding="utf-8") as f:
             f.write("\n".join(lines) + "\n")
+        self.running = {}
+        self._raise(hosts, hosts.names)
+        self._ready(hosts)
+
+    def _raise(self, hosts, names):
+        """Start the daemons of hosts."""
         env = self.environment(hosts)
+        top = f"{hosts.directory}/slurm"
         # munged insists on directories that others cannot write.
         munge = (
-            f"umask 022; d=/dev/shm/.munge; mkdir -p $d; cp {top}/key $d/key; chmod 400 $d/key; exec munged --force --foreground"
+            f"umask 022; d=/dev/shm/.munge; mkdir -p $d; cp -f {top}/key $d/key; chmod 400 $d/key; exec munged --force --foreground"
             " --socket=$d/socket --key-file=$d/key --pid-file=$d/pid --seed-file=$d/seed --log-file=$d/log --num-threads=2"
         )
-        self.running = []
-        for name in hosts.names:
-            self.running.append(hosts.start(name, ["sh", "-c", munge], env=env))
-        for name in hosts.names:
-            self._until(lambda name=name: hosts.run(name, ["test", "-S", "/dev/shm/.munge/socket"]).code == 0, "munged")
-        self.running.append(hosts.start("h1", ["slurmctld", "-D"], env=env))
-        for name in hosts.names:
-            self.running.append(hosts.start(name, ["slurmd", "-D", "-N", name], env=env))
+        for name in names:
+            self.running[name] = [hosts.start(name, ["sh", "-c", munge], env=env)]
+        for name in names:
+            self._until(lambda name=name: hosts.run(name, ["munge", "-n", "-S", "/dev/shm/.munge/socket"]).code == 0, "munged")
+        for name in names:
+            commands = ([["slurmctld", "-D"]] if name == "h1" else []) + [["slurmd", "-D", "-N", name]]
+            self.running[name] += [hosts.start(name, command, env=env) for command in commands]
+
+    def _ready(self, hosts):
+        env = self.environment(hosts)
         wanted = f"idle {len(hosts.names)}"
         self._until(lambda: hosts.run("h1", ["sinfo", "-h", "-o", "%T %D"], env=env).out.strip() == wanted, "slurmd")
 
     def _until(self, true, what):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not true():
             if time.monotonic() > deadline:
-                said = "\n".join("".join(p.said())[-500:] for p in self.running)
+                said = "\n".join("".join(p.said())[-500:] for ps in self.running.values() for p in ps)
                 raise Failed(f"Slurm's {what} did not come up: {said}")
             time.sleep(0.1)
 
     def finish(self):
-        for process in getattr(self, "running", []):
+        for process in (p for ps in self.running.values() for p in ps):
             process.close()
-        self.running = []
+        self.running = {}
 
     def environment(self, hosts):
         path = os.environ.get("PATH", "") + ":" + TOOLS
-        return {**super().environment(hosts), "SLURM_CONF": f"{hosts.directory}/slurm/slurm.conf", "PATH": path}
+        conf = f"{hosts.directory}/slurm/slurm.conf"
+        # What Farpost's mpiexec looks at; srun itself does, too.
+        return {**super().environment(hosts), "SLURM_CONF": conf, "PATH": path, "SLURM_MPI_TYPE": self.plugin}
 
-    def _allocation(self, hosts, command):
-        return ["salloc", "-Q", "-N", str(len(hosts.names)), "-w", ",".join(hosts.names), *command]
+    def miss(self, hosts, name):
+        command = ["scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=crashed"]
+        hosts.run("h1", command, env=self.environment(hosts))
 
-    def mpiexec(self, hosts, ranks, command, options=()):
-        return self._allocation(hosts, super().mpiexec(hosts, ranks, command, options))
+    def sweep(self, hosts):
+        for name in hosts.names:
+            hosts.run(name, ["sh", "-c", "rm -rf /tmp/spmix_appdir_*"])
+
+    def clear(self, hosts):
+        """Its daemons end what a job has left."""
+        env = self.environment(hosts)
+        hosts.run("h1", ["scancel", "--user=root", "--signal=KILL"], env=env)
+        hosts.run("h1", ["scancel", "--user=root"], env=env)
+        self.sweep(hosts)
+        fallen = [name for name in hosts.names if any(p.wait(0.01) is not None for p in self.running[name])]
+        for name in fallen:
+            hosts.crash(name)
+            self.miss(hosts, name)
+        self._raise(hosts, fallen)
+        for name in fallen:
+            hosts.run("h1", ["scontrol", "update", f"NodeName={name}", "State=RESUME"], env=env)
+        self._ready(hosts)
+
+    def _allocation(self, ranks, command):
+        return ["salloc", "-Q", "-N", str(len(ranks)), "-w", ",".join(ranks), *command]
+
+    def mpiexec(self, hosts, ranks, command, quiet=True):
+        return self._allocation(ranks, super().mpiexec(hosts, ranks, command, quiet))
 
     def direct(self, hosts, ranks, command):
-        plain = ["srun", "--mpi=pmi2", "-O", "-N", str(len(ranks)), "-w", ",".join(ranks), "-n", str(sum(ranks.values()))]
-        return self._allocation(hosts, [*plain, *command])
+        plain = ["srun", f"--mpi={self.plugin}", "-O", "-N", str(len(ranks)), "-w", ",".join(ranks), "-n", str(sum(ranks.values()))]
+        return self._allocation(ranks, [*plain, *command])
+
+
+class SlurmPmix(Slurm):
+    """The same with Slurm's other plug-in."""
+
+    plugin = "pmix"
 
 
 def all_launchers():
@@ -199,15 +293,27 @@ def all_launchers():
         launchers.append(Prterun("prterun", None, "libpmix.so.2 is missing (on Debian and Ubuntu: apt-get install libpmix2)"))
     else:
         launchers.append(Prterun("prterun", os.path.join(found["openmpi"], "bin", "prterun")))
+    return launchers + slurms()
+
+
+def slurms():
+    """Slurm with each of its plug-ins."""
     path = os.environ.get("PATH", "") + ":" + TOOLS
     lacking = [t for t in ("srun", "salloc", "slurmctld", "slurmd", "munged") if not shutil.which(t, path=path)]
+    why = None
     if lacking:
-        launchers.append(Slurm("srun", None, f"{lacking[0]} is missing (on Debian and Ubuntu: apt-get install slurm-wlm munge)"))
+        why = f"{lacking[0]} is missing (on Debian and Ubuntu: apt-get install slurm-wlm munge)"
     elif os.geteuid() != 0:
-        launchers.append(Slurm("srun", None, "starting Slurm's daemons takes root"))
-    else:
-        launchers.append(Slurm("srun", shutil.which("srun", path=path)))
-    return launchers
+        why = "starting Slurm's daemons takes root"
+    if why:
+        return [Slurm("srun", None, why), SlurmPmix("srun-pmix", None, why)]
+    srun = shutil.which("srun", path=path)
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:  # it does not even list its plug-ins without one
+        conf.write("ClusterName=none\nSlurmctldHost=localhost\nNodeName=localhost\n")
+        conf.flush()
+        listed = subprocess.run([srun, "--mpi=list"], capture_output=True, text=True, check=False, env={**os.environ, "SLURM_CONF": conf.name})
+    lacks = None if "pmix" in (listed.stdout + listed.stderr).split() else "this Slurm has no plug-in mpi/pmix"
+    return [Slurm("srun", srun), SlurmPmix("srun-pmix", srun, lacks)]
 
 
 def has_library(name):

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""The C and C++ programs of tests/programs and tests/mpi across emulated hosts, under each launcher.
+"""The C and C++ programs of tests/programs and tests/mpi, and mpi4py's own tests, across emulated hosts, under each launcher.
 
-  PREFIX=dir tests/net/programs.py [--launchers hydra,prterun,srun] [--layouts 2x1,2x2,4x2,3x5] [--all] [NAME...]
+  PREFIX=dir tests/net/programs.py [--full] [--turn N] [--launchers hydra,prterun,srun,srun-pmix] [--layouts 2x1,2x2,4x2,3x5] [NAME...]
 
-Under the first launcher all programs run in all layouts (hosts x ranks on each), under the others a few; --all: all under all.
-A layout is left out for programs that want other numbers of ranks. After every run nothing may be left on any host.
+A layout is hosts x ranks on each. --full: every program, with each of its arguments, in every layout under every launcher, and all of
+mpi4py's tests in all of them. Otherwise a selection in which every program meets every layout, every program every launcher, and every
+layout every launcher: a Latin square, where program p runs in layout l under launcher p + l + turn. The turn moves on by one a day, so
+that as many days as there are launchers see all of the matrix; the first line tells it, --turn N repeats it. NAME, as in
+programs/ring or mpi: these programs in every layout under every launcher; mpi4py for those tests.
+
+A program is left out where it wants another number of ranks. After every run nothing may be left on any host.
 """
 
 import argparse
@@ -21,13 +26,16 @@ from launchers import PREFIX, all_launchers, has_library
 from report import Report
 
 LAYOUTS = {"2x1": (2, 1), "2x2": (2, 2), "4x2": (4, 2), "3x5": (3, 5)}
-# What runs under every launcher: start and end, point to point, collectives, communicators.
+LAUNCHERS = ("hydra", "prterun", "srun", "srun-pmix")
+# Over libfabric: start and end, point to point, collectives.
 FEW = ("programs/ring", "programs/samplesort", "mpi/p2p_modes", "mpi/coll_blocking")
-# With 15 ranks on few cores: what means something there.
-WIDE = ("programs/", "mpi/coll_blocking", "mpi/comm", "mpi/p2p_order", "mpi/p2p_probe")
-# Of mpi4py: point to point, collectives, communicators, pickled objects.
-MODULES = ("test_p2p_obj", "test_p2p_buf", "test_cco_buf", "test_cco_obj", "test_comm", "test_request")
+# Of mpi4py, in the selection: point to point, collectives, communicators, pickled objects; where ranks are many for few cores, some.
+MODULES = ("test_comm", "test_request", "test_p2p_obj", "test_p2p_buf", "test_cco_buf", "test_cco_obj")
+MODULES_OF_MANY = MODULES[:2]
+MANY = 8
 TIMEOUT = 120
+# All of mpi4py's tests on this many ranks and a few cores.
+MPI4PY_TIMEOUT = 900
 
 
 class Program:
@@ -58,109 +66,157 @@ class Program:
         return done.stderr if done.returncode else None
 
 
-def news(hosts, before, seconds=5):
-    """What is on the hosts beyond what was there before."""
-    found = []
-    for name in hosts.names:
-        found += [f"{name}: {line}" for line in hosts.settled(name, seconds, ignore=before[name])]
-    return found
+class Stage:
+    """Hosts with a launcher on them, and where results go."""
+
+    def __init__(self, report, hosts, launcher):
+        self.report, self.hosts, self.launcher = report, hosts, launcher
+        launcher.prepare(hosts)
+        self.before = {name: hosts.leftovers(name) for name in hosts.names}
+        report.resume()
+
+    def news(self, seconds=5):
+        """What is on the hosts beyond what was there before."""
+        found = []
+        for name in self.hosts.names:
+            found += [f"{name}: {line}" for line in self.hosts.settled(name, seconds, ignore=self.before[name])]
+        return found
+
+    def ranks(self, layout):
+        count, each = LAYOUTS[layout]
+        return dict.fromkeys(self.hosts.names[:count], each)
+
+    def to_the_end(self, name, cell, command, env, seconds, **options):
+        """Run a command on h1; a failure is reported. Its result, and a note for the line that reports success, or None."""
+        env = {**self.launcher.environment(self.hosts), **env}
+        began = time.monotonic()
+        try:
+            result, starts = self.launcher.run(self.hosts, command, seconds, env=env, **options)
+        except Failed as e:
+            self.report.fail(name, f"hung, stopped after {seconds} s", str(e), cell)
+            self.launcher.clear(self.hosts)
+            return None
+        took = time.monotonic() - began
+        left = self.news()
+        if left:
+            self.launcher.clear(self.hosts)
+        text = f"{result.out}\n{result.err}"
+        if result.code != 0 or left:
+            why = f"exit code {result.code}" if result.code else f"left behind: {'; '.join(left[:3])}"
+            self.report.fail(name, why, "\n".join([text, *left]), cell)
+            return None
+        note = f"{took:.1f} s"
+        return result, note if starts == 1 else f"{note}, {starts} starts: {self.launcher.sticks}"
+
+    def program(self, program, case, layout, env=None, direct=False, how=""):
+        """One program once."""
+        name = " ".join([program.name, *case, layout, self.launcher.name]) + how
+        cell = (self.launcher.name, layout)
+        start = self.launcher.direct if direct else self.launcher.mpiexec
+        command = start(self.hosts, self.ranks(layout), [program.path, *case])
+        env = {**(env or {}), "CHECK_SECONDS": str(program.timeout - program.timeout // 8)}
+        done = self.to_the_end(name, cell, command, env, program.timeout)
+        if done:
+            result, note = done
+            skipped = re.search(r"^SKIP: (.*)", f"{result.out}\n{result.err}", re.M)
+            if skipped:
+                self.report.skip(name, skipped.group(1))
+            else:
+                self.report.ok(name, note, cell)
+
+    def mpi4py(self, layout, full):
+        """mpi4py's own tests, if scripts/test-mpi4py.sh has built it (there is no way to the internet from in here)."""
+        ranks = self.ranks(layout)
+        modules = () if full else MODULES_OF_MANY if sum(ranks.values()) > MANY else MODULES
+        name = f"mpi4py {' '.join(modules) or 'all modules'} {layout} {self.launcher.name}"
+        cell = (self.launcher.name, f"mpi4py {layout}")
+        cache = os.environ.get("TEST_CACHE") or os.path.join(ROOT, "build", "cache")
+        if not glob.glob(f"{cache}/mpi4py/venv-*/.ready"):
+            self.report.skip(name, "*** not built; scripts/test-mpi4py.sh does that")
+            return
+        start = self.launcher.mpiexec(self.hosts, ranks, [])
+        wrapper = os.path.join(self.hosts.directory, "mpiexec")
+        with open(wrapper, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\nexec {' '.join(start[: start.index('-n')])} \"$@\"\n")
+        os.chmod(wrapper, 0o755)
+        # Modules in one run: starting Python takes longer than most of them.
+        env = {"MPIEXEC": wrapper, "RANKS": str(sum(ranks.values())), "PREFIX": PREFIX, "TIMEOUT": str(MPI4PY_TIMEOUT // 5)}
+        done = self.to_the_end(name, cell, [f"{ROOT}/scripts/test-mpi4py.sh", *modules], env, MPI4PY_TIMEOUT, cwd=ROOT)
+        if done:
+            result, note = done
+            counted = re.search(r"Ran \d+ tests", result.out)
+            self.report.ok(name, f"{counted.group(0) if counted else result.out.strip().splitlines()[-1]}, {note}", cell)
 
 
-def run_one(report, hosts, before, launcher, name, program, case, layout, env, direct=False, again=True):
-    """One program once."""
-    count, each = LAYOUTS[layout]
-    ranks = {host: each for host in hosts.names[:count]}
-    command = [program.path, *case]
-    started = launcher.direct(hosts, ranks, command) if direct else launcher.mpiexec(hosts, ranks, command)
-    seconds = program.timeout
-    began = time.monotonic()
-    env = {**launcher.environment(hosts), **env, "CHECK_SECONDS": str(seconds - seconds // 8)}
-    process = hosts.start("h1", started, env=env)
-    try:
-        # A launcher that hangs by itself does so before the program says anything.
-        if process.wait(min(40, seconds)) is None and again and launcher.unstick(hosts):
-            process.close()
-            return run_one(report, hosts, before, launcher, name, program, case, layout, env, direct, again=False)
-        result = process.result(seconds)
-    except Failed as e:
-        report.fail(name, f"hung, stopped after {seconds} s", str(e))
-        for host in hosts.names:
-            if launcher.name != "srun":  # its daemons are needed
-                hosts.crash(host)
-        return
-    took = time.monotonic() - began
-    left = news(hosts, before)
-    text = f"{result.out}\n{result.err}"
-    if result.code != 0:
-        report.fail(name, f"exit code {result.code}", text)
-    elif left:
-        report.fail(name, f"left behind: {'; '.join(left[:3])}", "\n".join(left))
-    elif re.search(r"^SKIP: ", text, re.M):
-        report.skip(name, re.search(r"^SKIP: (.*)", text, re.M).group(1))
-    else:
-        report.ok(name, f"{took:.1f} s")
-    for host in hosts.names if left and launcher.name != "srun" else ():
-        hosts.crash(host)
+class Plan:
+    """What runs where: by launcher and layout, a list of things to do with a `Stage`."""
+
+    def __init__(self, programs, layouts, launchers, turn, whole):
+        self.programs, self.layouts, self.launchers, self.turn, self.whole = programs, layouts, launchers, turn, whole
+
+    def meets(self, row, column, launcher):
+        """Is it this launcher's turn in this place of the square?"""
+        return self.whole or (row + column + self.turn) % len(self.launchers) == launcher
+
+    def cases(self, column, launcher):
+        """Programs and arguments of a layout under a launcher."""
+        ranks = LAYOUTS[self.layouts[column]]
+        for row, program in enumerate(self.programs):
+            if not program.takes(ranks[0] * ranks[1]):
+                continue
+            for number, case in enumerate(program.cases):
+                # Further arguments of a program do not need all layouts.
+                once = self.whole or number == 0 or number % len(self.layouts) == column
+                if once and self.meets(row + number, column, launcher):
+                    yield program, case
 
 
-def over_libfabric(report, hosts, before, launcher, programs):
+def over_libfabric(stage, programs):
     """A few programs with messages over libfabric (its tcp provider here)."""
     if not has_library("libfabric.so.1"):
-        report.skip("programs over libfabric", "*** libfabric.so.1 is missing (on Debian and Ubuntu: apt-get install libfabric1)")
+        stage.report.skip("programs over libfabric", "*** libfabric.so.1 is missing (on Debian and Ubuntu: apt-get install libfabric1)")
         return
     for program in (p for p in programs if p.name in FEW):
-        tag = f"{program.name} 2x2 {launcher.name}, libfabric"
-        run_one(report, hosts, before, launcher, tag, program, program.cases[0], "2x2", {"FARPOST_FABRIC": "ofi"})
+        stage.program(program, program.cases[0], "2x2", {"FARPOST_FABRIC": "ofi"}, how=", libfabric")
 
 
-def mpi4py(report, hosts, before, launcher):
-    """Some of mpi4py's own tests, if scripts/test-mpi4py.sh has built it (there is no way to the internet from in here)."""
-    name = f"mpi4py {' '.join(MODULES)} 2x2 {launcher.name}"
-    cache = os.environ.get("TEST_CACHE") or os.path.join(ROOT, "build", "cache")
-    if not glob.glob(f"{cache}/mpi4py/venv-*/.ready"):
-        report.skip(name, "*** not built; scripts/test-mpi4py.sh does that")
-        return
-    wrapper = os.path.join(hosts.directory, "mpiexec")
-    start = launcher.mpiexec(hosts, {"h1": 2, "h2": 2}, [])
-    start = start[: start.index("-n")]
-    with open(wrapper, "w", encoding="utf-8") as f:
-        f.write(f"#!/bin/sh\nexec {' '.join(start)} \"$@\"\n")
-    os.chmod(wrapper, 0o755)
-    env = {**launcher.environment(hosts), "MPIEXEC": wrapper, "RANKS": "4", "MODE": "each", "PREFIX": PREFIX}
-    try:
-        result = hosts.run("h1", [f"{ROOT}/scripts/test-mpi4py.sh", *MODULES], env=env, timeout=400, cwd=ROOT)
-    except Failed as e:
-        report.fail(name, "hung, stopped after 400 s", str(e))
-        return
-    left = news(hosts, before)
-    if result.code == 0 and not left:
-        report.ok(name, result.out.strip().splitlines()[-1])
-    else:
-        report.fail(name, f"exit code {result.code}; left behind: {left[:3]}", f"{result.out}\n{result.err}")
+def chosen(parser, name, value, allowed):
+    """A list of names, in the order they are allowed in."""
+    words = value.split(",")
+    for word in words:
+        if word not in allowed:
+            parser.error(f"--{name} {word}: allowed are {', '.join(allowed)}")
+    return [word for word in allowed if word in words]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--launchers", default="hydra,prterun,srun")
+    parser.add_argument("--launchers", default=",".join(LAUNCHERS))
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
-    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--turn", type=int, default=int(time.time() // 86400))
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    layouts = args.layouts.split(",")
-    for layout in layouts:
-        if layout not in LAYOUTS:
-            parser.error(f"--layouts {layout}: allowed are {', '.join(LAYOUTS)}")
+    layouts = chosen(parser, "layouts", args.layouts, LAYOUTS)
+    wanted = chosen(parser, "launchers", args.launchers, LAUNCHERS)
     report = Report()
-    launchers = [launcher for launcher in all_launchers() if launcher.name in args.launchers.split(",")]
+    launchers = [launcher for launcher in all_launchers() if launcher.name in wanted]
     for launcher in launchers:
         if launcher.missing:
             report.skip(f"everything under {launcher.name}", f"*** {launcher.missing}")
     launchers = [launcher for launcher in launchers if not launcher.missing]
+    if not launchers:
+        return report.end()
 
     sources = [f"{ROOT}/tests/{d}/*.{e}" for d, e in (("programs", "c"), ("programs", "cc"), ("mpi", "c"))]
     programs = [Program(s) for pattern in sources for s in sorted(glob.glob(pattern))]
     if args.names:
         programs = [p for p in programs if any(p.name == n or p.name.startswith(n + "/") for n in args.names)]
+        if not programs and args.names != ["mpi4py"]:
+            parser.error(f"no program {' '.join(args.names)}")
+    with_python = not args.names or "mpi4py" in args.names
+    plan = Plan(programs, layouts, launchers, args.turn % len(launchers), args.full or args.names)
+    print(f"# the whole matrix under {len(launchers)} launchers" if plan.whole else f"# turn {plan.turn} of {len(launchers)}", flush=True)
     os.makedirs(f"{ROOT}/build", exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="net-tests.", dir=f"{ROOT}/build") as built:
         for program in programs[:]:
@@ -168,28 +224,20 @@ def main():
             if why:
                 report.fail(program.name, "does not compile", why)
                 programs.remove(program)
-        for layout in layouts:
-            count, each = LAYOUTS[layout]
+        count = max(LAYOUTS[layout][0] for layout in layouts)
+        for number, launcher in enumerate(launchers):
             with Hosts(count, 2, share=[PREFIX, os.environ.get("TEST_CACHE", ROOT)]) as hosts:
-                for number, launcher in enumerate(launchers):
-                    launcher.prepare(hosts)
-                    before = {name: hosts.leftovers(name) for name in hosts.names}
-                    for program in programs:
-                        everything = args.all or args.names
-                        wanted = everything or (number == 0 or program.name in FEW)
-                        wide = count * each > 8 and not everything and not program.name.startswith(WIDE)
-                        if not wanted or wide or not program.takes(count * each):
-                            continue
-                        for case in program.cases if number == 0 else program.cases[:1]:
-                            tag = " ".join([program.name, *case, layout, launcher.name])
-                            run_one(report, hosts, before, launcher, tag, program, case, layout, {})
-                    if programs and layout == "2x2":
-                        tag = f"{programs[0].name} {layout} {launcher.name}, started directly"
-                        run_one(report, hosts, before, launcher, tag, programs[0], programs[0].cases[0], layout, {}, direct=True)
-                        if number == 0 and not args.names:
-                            over_libfabric(report, hosts, before, launcher, programs)
-                            mpi4py(report, hosts, before, launcher)
-                    launcher.finish()
+                stage = Stage(report, hosts, launcher)
+                for column, layout in enumerate(layouts):
+                    for program, case in plan.cases(column, number):
+                        stage.program(program, case, layout)
+                    if with_python and plan.meets(0, column, number):
+                        stage.mpi4py(layout, args.full)
+                if "2x2" in layouts and programs:
+                    stage.program(programs[0], programs[0].cases[0], "2x2", direct=True, how=", started directly")
+                    if number == 0 and not args.names:
+                        over_libfabric(stage, programs)
+                launcher.finish()
     return report.end()
 
 

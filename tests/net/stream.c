@@ -1,7 +1,8 @@
 // Streams messages between pairs of ranks on different hosts and looks at every byte; for tests that break the network
 // in the middle. Not run by itself: tests/net/faults.py runs it on emulated hosts.
 //
-//   stream SECONDS [return]     return: errors are told and end the rank with code 3; else they are fatal
+//   stream SECONDS [return|stay]     return: errors are told and end the rank with code 3; stay: the rank lives on for 30 s, to be
+//                                    looked at; else errors are fatal
 //
 // Rank i talks to rank i + size / 2. Rank 0 says "moving" when all is under way, and at the end what the longest
 // time for one exchange was.
@@ -16,6 +17,7 @@ static const int words_of[SIZES] = {4, 1024, 64 << 10, 1 << 20};
 
 static int rank, size;
 static double began;
+static int stays;
 
 // What word i of exchange `number` of a rank holds.
 static unsigned word(unsigned who, unsigned number, unsigned i) { return (who * 2654435761u) ^ (number * 40503u) ^ (i * 97u); }
@@ -28,6 +30,7 @@ static void check(int code, const char *what) {
     MPI_Error_string(code, text, &length);
     printf("rank %d: %s failed after %.3f s with class %d: %s\n", rank, what, MPI_Wtime() - began, class, text);
     fflush(stdout);
+    if (stays) sleep(30);
     _exit(3);
 }
 
@@ -36,7 +39,8 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     double seconds = argc > 1 ? atof(argv[1]) : 1;
-    if (argc > 2 && strcmp(argv[2], "return") == 0) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    stays = argc > 2 && strcmp(argv[2], "stay") == 0;
+    if (stays || (argc > 2 && strcmp(argv[2], "return") == 0)) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int partner = (rank + size / 2) % size;
     int leads = rank < partner;
     unsigned *out = malloc(sizeof(unsigned) * words_of[SIZES - 1]), *in = malloc(sizeof(unsigned) * words_of[SIZES - 1]);

@@ -81,7 +81,7 @@ impl Opening {
             pmi(env, &fd, &tunables)?
         } else if let Some(at) = env(port::PORT) {
             pmi_over_tcp(env, &at, &tunables)?
-        } else if env("PMIX_RANK").is_some() && env("PMIX_NAMESPACE").is_some() {
+        } else if env("PMIX_RANK").is_some() || env("PMIX_NAMESPACE").is_some() {
             pmix_or_alone(env, &tunables)?
         } else {
             foreign::check(env)?;
@@ -465,11 +465,16 @@ fn speak(
         0 => jobid.is_some(),
         version => version == 2,
     };
-    let (launched, origin) = if second {
+    let (mut launched, origin) = if second {
         (pmi2::join(wire, rank, size, jobid.as_deref())?, Origin::Pmi2)
     } else {
         (pmi1::join(wire, rank, size)?, Origin::Pmi1)
     };
+    // Slurm's plug-in cannot put a list of hosts into PMI's words, and says that every rank is alone.
+    let arbitrary = env("SLURM_DISTRIBUTION").is_some_and(|how| how.starts_with("arbitrary"));
+    if arbitrary && launched.hosts.as_ref().is_some_and(|h| h.hosts() == size) {
+        launched.hosts = None;
+    }
     Ok((rank, size, Place::Launched(launched, origin, Vec::new())))
 }
 
@@ -483,6 +488,8 @@ fn pmix_or_alone(
             launched.size,
             Place::Launched(launched, Origin::Pmix, Vec::new()),
         )),
+        // Half of what a launcher says leaves open how many processes there are.
+        Err(error @ JobError::Variable { .. }) => Err(error),
         // A single process does not need its launcher.
         Err(_) if foreign::check(env).is_ok() => alone(),
         Err(error) => Err(error),

@@ -57,7 +57,16 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
         host: farpost_job::host_name(),
         engine: Some(engine.kind.program()),
     };
-    crate::launch(run, launch)
+    let code = crate::launch(run, launch)?;
+    // Hydra names a process and its host at best, and nothing when a whole host is gone.
+    if code != 0 && engine.kind == Kind::Hydra && !options.quiet && job.hosts().len() > 1 {
+        eprintln!(
+            "mpiexec: {} exited with code {code}; {}",
+            engine.kind.program(),
+            places(&job)
+        );
+    }
+    Ok(code)
     // The command's files stay open until here.
 }
 
@@ -66,6 +75,28 @@ fn no_address(host: &str, kind: Kind) -> Refusal {
         "host {host}: {} does not take IPv6 addresses, and no name belongs to this one; give it a name, in /etc/hosts if need be",
         kind.program()
     ))
+}
+
+/// Which ranks were where.
+fn places(job: &Job<'_>) -> String {
+    const SHOWN: usize = 8;
+    let blocks: Vec<_> = job.parts.iter().flat_map(|p| &p.blocks).collect();
+    let mut first = 0;
+    let mut text = Vec::new();
+    for block in &blocks {
+        let last = first + block.ranks.saturating_sub(1);
+        text.push(match block.ranks {
+            1 => format!("rank {first} was on host {}", block.host),
+            _ => format!("ranks {first} to {last} were on host {}", block.host),
+        });
+        first += block.ranks;
+    }
+    let more = text.len().saturating_sub(SHOWN);
+    text.truncate(SHOWN);
+    if more > 0 {
+        text.push(format!("and so on for {more} more"));
+    }
+    text.join(", ")
 }
 
 /// "localhost" beside other hosts is this host, by a name that those may know.
