@@ -109,13 +109,15 @@ class Prterun(Launcher):
         Whether that is what hangs here; if so, end it."""
 
         def forked():
-            """Children of its daemons that are still what their parents are."""
+            """Children of its daemons that are still what their parents are. `prted` is a parent and a child to begin with."""
             found = set()
             for name in hosts.names:
                 running = {pid: (parent, line) for pid, parent, _, line in hosts.processes(name)}
                 for pid, (parent, line) in running.items():
-                    daemon = os.path.basename(line.split(" ")[0]) in ("prted", "prterun")
-                    if daemon and running.get(parent, (0, ""))[1] == line:
+                    above, parents = 0, parent
+                    while running.get(parents, (0, ""))[1] == line:
+                        above, parents = above + 1, running[parents][0]
+                    if above > {"prterun": 0, "prted": 1}.get(os.path.basename(line.split(" ")[0]), above):
                         found.add((name, pid))
             return found
 
