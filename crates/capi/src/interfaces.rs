@@ -53,10 +53,10 @@ impl<T: Copy> Exported<T> {
 /// Enters the library and runs a body. A panic in it ends the job with a sentence instead of crossing into C.
 #[inline(always)]
 pub(crate) fn enter<T>(name: &'static str, body: impl FnOnce(&'static Cx) -> T) -> T {
+    let _inside = lock::enter_threaded();
+    // Dropped before the lock is let go: nobody sees what a panic left half done.
     let guard = Guard(name);
-    let inside = lock::enter_threaded();
     let value = body(cx::process());
-    drop(inside);
     core::mem::forget(guard);
     value
 }

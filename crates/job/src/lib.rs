@@ -338,9 +338,8 @@ impl Job {
     /// Record how far this rank has come, for the launcher. `Finalised` also takes leave of a launcher that is not Farpost's.
     pub fn set_state(&self, state: RankState) {
         self.memory.set_state(self.rank, state);
-        if let (RankState::Finalised, Some(channel)) = (state, &self.channel) {
-            // The program is done with the job: a launcher that is gone by now cannot spoil its end.
-            let _ = lock(channel).finalize();
+        if state == RankState::Finalised {
+            self.part();
         }
     }
 
@@ -349,6 +348,14 @@ impl Job {
     pub fn leaves_by(&self, functions: &str) {
         self.memory.set_leaves_by(self.rank, functions);
         self.set_state(RankState::Initialised);
+    }
+
+    /// Take leave of a launcher that is not Farpost's; the process ends, and what its exit code means is not changed.
+    pub fn part(&self) {
+        if let Some(channel) = &self.channel {
+            // The program is done with the job: a launcher that is gone by now cannot spoil its end.
+            let _ = lock(channel).finalize();
+        }
     }
 
     /// This process may end whenever and however it likes, and stays in the job until then.

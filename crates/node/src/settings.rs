@@ -29,19 +29,22 @@ const INSTALLED: &str = "etc/farpost.conf";
 /// A larger file is something else.
 const LARGEST: u64 = 1 << 20;
 
-/// What is set.
+/// What is set: a field per layer.
 #[derive(Default)]
-pub(crate) struct Settings {
+pub struct Settings {
     pub(crate) shm: ShmTunables,
     pub(crate) net: NetSettings,
-    pub(crate) world: WorldConfig,
+    pub world: WorldConfig,
     /// Of joining the job, as the file has them.
     job: Vec<(String, String)>,
 }
 
 impl Settings {
     /// Read the file, if there is one, and the environment.
-    pub(crate) fn find() -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A sentence: which file, line or variable is wrong, and what is allowed.
+    pub fn find() -> Result<Self, String> {
         let mut settings = Self::default();
         if let Some((file, text)) = read_file()? {
             settings

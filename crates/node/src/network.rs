@@ -12,7 +12,7 @@ use farpost_fabric::tcp::{self, Tcp, TcpSettings};
 use farpost_job::{Job, Opening};
 
 /// What carries messages between hosts.
-pub(crate) type Network = Either<Tcp, Ofi>;
+pub type Network = Either<Tcp, Ofi>;
 
 /// Variable: which network.
 const FABRIC: &str = "FARPOST_FABRIC";

@@ -1,0 +1,201 @@
+//! A process's place in its job: joined once, shared by all interfaces. Settings from file and environment, the job, and
+//! the one fabric on which every messaging layer of the process stands.
+//!
+//! The C interfaces come here through `capi`; a Rust program begins with [`Node::join`] and makes its layers on
+//! [`Node::fabric`].
+//!
+//! Cost class: set-up path.
+
+mod network;
+mod settings;
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::rc::Rc;
+use std::time::Duration;
+
+use farpost_fabric::Fabric;
+use farpost_fabric::routed::Routed;
+use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
+use farpost_job::{Job, RankState};
+
+pub use network::Network;
+pub use settings::Settings;
+
+/// What carries everything of a process: the memory of its host, and a network to others.
+pub type NodeFabric = Routed<Network>;
+
+/// Longest time that taking leave of other hosts may take.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What a process can have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    Mpi = 0,
+    Rsm = 1,
+    Fm = 2,
+    Jam = 3,
+}
+
+impl Interface {
+    const ALL: [Interface; 4] = [Self::Mpi, Self::Rsm, Self::Fm, Self::Jam];
+
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    /// The C function that closes it. A process that ends by itself without having called it has failed. `None`: there
+    /// is none; the end of the process closes it.
+    fn closed_by(self) -> Option<&'static str> {
+        match self {
+            Self::Mpi => Some("MPI_Finalize"),
+            Self::Fm => Some("FM_finalize"),
+            Self::Jam => Some("JAM_finalize"),
+            Self::Rsm => None,
+        }
+    }
+}
+
+/// A process in its job. Dropping it takes leave of the others, unless an interface is open that has to be closed: then
+/// the launcher takes the end of the process for a failure.
+pub struct Node {
+    /// Who else is there.
+    pub job: Rc<Job>,
+    /// What reaches them. Layers hold it as long as they like.
+    pub fabric: Rc<NodeFabric>,
+    /// As the file and the environment have them, adapted to the network.
+    pub settings: Settings,
+    /// Interfaces that were opened and not closed since, a bit each.
+    open: Cell<u32>,
+    /// Nothing can be opened any more.
+    left: Cell<bool>,
+}
+
+impl Node {
+    /// Reads the settings, joins the job that the environment names (a job of one, if none) and opens its fabric. To be
+    /// done once in the life of a process.
+    ///
+    /// # Errors
+    /// A sentence: what was attempted, what happened.
+    pub fn join() -> Result<Node, String> {
+        let joining = |e: &dyn Display| format!("joining the job: {e}");
+        let mut settings = Settings::find()?;
+        let mut opening = Job::begin(&|name: &str| settings.variable(name)).map_err(|e| joining(&e))?;
+        let opened = network::open(&mut opening, settings.net.clone())
+            .map_err(|e| format!("opening the network: {e}"))?;
+        if let Some(limit) = opened.as_ref().and_then(network::Opened::eager_limit) {
+            let eager = &mut settings.world.engine.eager_far;
+            *eager = limit.min(*eager);
+        }
+        let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
+        let far = match opened {
+            Some(opened) => opened
+                .start(&job)
+                .map_err(|e| format!("starting the network: {e}"))?,
+            None => None,
+        };
+        let memory = job.host_memory();
+        if memory.region_len < region_bytes(memory.ranks) as u64 {
+            return Err(joining(&"the job's memory is too small for its ranks"));
+        }
+        let placement = job.placement();
+        let file = memory.fd.try_clone_to_owned().map_err(|e| joining(&e))?;
+        let shm = Shm::attach(ShmConfig {
+            file,
+            offset: memory.region_offset,
+            len: memory.region_len,
+            index: memory.local_index,
+            size: memory.ranks,
+            processes: placement.ranks_on_host,
+            cores: placement.allowed_cores,
+            tunables: settings.shm.clone(),
+        })
+        .map_err(|e| format!("attaching to the job's memory: {e}"))?;
+        let fabric = Rc::new(Routed::new(shm, far, job.host_map().into()));
+        Ok(Node {
+            job,
+            fabric,
+            settings,
+            open: Cell::new(0),
+            left: Cell::new(false),
+        })
+    }
+
+    /// Note that `interface` is open. Opening what is open already changes nothing.
+    ///
+    /// # Errors
+    /// The process has left its job.
+    pub fn open(&self, interface: Interface) -> Result<(), String> {
+        if self.left.get() {
+            return Err(
+                "the process has left its job: an interface can be opened as long as another one is open, and not after \
+                 the last was finalised"
+                    .into(),
+            );
+        }
+        self.open.set(self.open.get() | interface.bit());
+        if interface.closed_by().is_some() {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// Whether `interface` is open.
+    pub fn is_open(&self, interface: Interface) -> bool {
+        self.open.get() & interface.bit() != 0
+    }
+
+    /// Note that `interface` is closed. With the last one the process leaves its job; one that only the end of the
+    /// process closes keeps it there, while the launcher learns that the process may end.
+    pub fn close(&self, interface: Interface) {
+        if !self.is_open(interface) {
+            return;
+        }
+        self.open.set(self.open.get() & !interface.bit());
+        if self.unclosed().next().is_some() {
+            self.tell();
+        } else if self.open.get() == 0 {
+            if self.leave() {
+                self.job.set_state(RankState::Finalised);
+            }
+        } else {
+            self.job.may_end();
+        }
+    }
+
+    /// The process ends: takes leave of the others, unless something is open that the program should have closed, which
+    /// the launcher will say.
+    pub fn end(&self) {
+        if self.unclosed().next().is_none() && self.leave() {
+            self.job.part();
+        }
+    }
+
+    /// Interfaces that the program has to close and has not.
+    fn unclosed(&self) -> impl Iterator<Item = Interface> {
+        Interface::ALL
+            .into_iter()
+            .filter(|it| self.is_open(*it) && it.closed_by().is_some())
+    }
+
+    /// Tell the launcher what has to be called before this process may end.
+    fn tell(&self) {
+        let functions: Vec<&str> = self.unclosed().filter_map(Interface::closed_by).collect();
+        self.job.leaves_by(&functions.join(" and "));
+    }
+
+    /// Take leave on the fabric. False: done before.
+    fn leave(&self) -> bool {
+        if self.left.replace(true) {
+            return false;
+        }
+        self.fabric.close(FAREWELL);
+        true
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
