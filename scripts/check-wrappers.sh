@@ -76,6 +76,11 @@ check "through a symbolic link" "$bin/mpicc" hello.c -o hello2
 check "through PATH" env PATH="$tree/bin:$PATH" sh -c 'mpicc hello.c -o hello3 && ./hello3'
 check "C++" sh -c '"$1" hello.cc -o hellocc && ./hellocc | grep -q "v 7"' sh "$mpicxx"
 check "compile, then link" sh -c '"$1" -c hello.c -o hello.o && "$1" hello.o -o hello4 && ./hello4' sh "$mpicc"
+for header in "$tree"/include/farpost/*.h; do
+    name=$(basename "$header" .h)
+    printf '#include <mpi.h>\n#include <farpost/%s.h>\nint main(void) { return 0; }\n' "$name" >"$name.c"
+    check "farpost/$name.h" sh -c '"$1" -Wall -Werror "$2.c" -o "$2" && "./$2"' sh "$mpicc" "$name"
+done
 check "-c does not link" sh -c '! "$1" -show -c hello.c | grep -q mpi_abi' sh "$mpicc"
 check "-E does not link" says "MPI_Init" "$mpicc" -E hello.c
 check "-M names the header" says "include/mpi.h" "$mpicc" -M hello.c
@@ -124,6 +129,10 @@ if command -v pkg-config >/dev/null 2>&1; then
     export PKG_CONFIG_PATH=$plain/tree/lib/pkgconfig
     for name in farpost mpi_abi mpi mpi-c mpi-cxx; do
         check "pkg-config $name" says "-lmpi_abi" pkg-config --libs "$name"
+    done
+    for header in "$tree"/include/farpost/*.h; do
+        name=$(basename "$header" .h)
+        check "pkg-config farpost-$name" sh -c 'eval "cc $1.c -o pc-$1 $(pkg-config --cflags --libs farpost-$1)" && "./pc-$1"' sh "$name"
     done
     check "pkg-config builds" sh -c 'eval "cc hello.c -o pc $(pkg-config --cflags --libs farpost)" && ./pc'
     check "pkg-config version" pkg-config --atleast-version=5.0 mpi

@@ -12,7 +12,7 @@
 #
 # A program says in its first lines how it wants to be run:
 #   // ranks: 1 2 4        // timeout: 300        // args: a | b (two cases)        // farpost: only
-#   // interface: fm rsm   uses these beside MPI or instead of it: compiled with pkg-config
+#   // interface: fm rsm   uses these beside MPI or instead of it: compiled with pkg-config; in Rust by Cargo
 # Those that say so are the suite interfaces, wherever they are; it runs when it is named: scripts/test-all.sh has a step for it.
 # One line a case, a final `N passed, N failed, N skipped`; exit code 1 if anything failed.
 set -u
@@ -60,6 +60,12 @@ compile_interface() {
 compile() {
     local src=$1 out=$2 lang=$3 define=() interfaces
     interfaces=$(directive "$src" interface)
+    case $src in
+    *.rs) # Cargo built it before; its own tests build it as well.
+        cp "${CARGO_TARGET_DIR:-$here/target}/debug/examples/$(basename "${src%.rs}")" "$out"
+        return
+        ;;
+    esac
     if [ -n "$interfaces" ]; then
         compile_interface "$src" "$out" "$lang" "$interfaces"
         return
@@ -150,10 +156,13 @@ only_ranks() {
 }
 
 names=("$@")
+case " ${names[*]-}" in
+*" interfaces"*) (cd "$here" && "${CARGO:-cargo}" build -q -p farpost-node --examples) || flunk interfaces "the examples in Rust do not build" /dev/null ;;
+esac
 for suite in examples programs mpi badinput stress interfaces; do
     dir=$here/tests/$suite
     [ $suite = examples ] && dir=$here/examples
-    for src in "$dir"/*.c "$dir"/*.cc "$dir"/*.sh; do
+    for src in "$dir"/*.c "$dir"/*.cc "$dir"/*.rs "$dir"/*.sh; do
         [ -f "$src" ] || continue
         base=$(basename "$src")
         name=$suite/${base%.*}

@@ -77,3 +77,38 @@ impl Drop for Guard {
 }
 
 include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// Set in the process that is to fail.
+    const PANIC: &str = "TEST_OF_A_PANIC";
+
+    extern "C" fn entry() {
+        super::enter("FM_test", |_| panic!("on purpose"));
+    }
+
+    #[test]
+    fn a_panic_ends_the_job_with_a_sentence() {
+        if std::env::var_os(PANIC).is_some() {
+            entry();
+            unreachable!("it must not come back");
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "interfaces::tests::a_panic_ends_the_job_with_a_sentence",
+                "--nocapture",
+            ])
+            .env(PANIC, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("on purpose") && said.contains("FM_test: internal error of Farpost"),
+            "{said}"
+        );
+    }
+}

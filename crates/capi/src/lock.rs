@@ -213,3 +213,46 @@ pub(crate) fn relax(pause: Pause) -> bool {
     lock(me, depth);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A word that only the lock protects.
+    struct Plain(std::cell::UnsafeCell<u64>);
+    // SAFETY: reached from inside the library only.
+    unsafe impl Sync for Plain {}
+
+    static COUNT: Plain = Plain(std::cell::UnsafeCell::new(0));
+
+    fn add() {
+        // SAFETY: the caller is inside, so that no other thread is.
+        unsafe { *COUNT.0.get() += 1 };
+    }
+
+    /// Threads that come from the start, into each other's first call too, that come in twice and let others in.
+    #[test]
+    fn one_thread_at_a_time_is_inside() {
+        const THREADS: u64 = 4;
+        const TURNS: u64 = 2000;
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for turn in 0..TURNS {
+                        let _inside = enter_threaded();
+                        add();
+                        let _deeper = enter_threaded();
+                        add();
+                        if turn % 16 == 0 {
+                            relax(Pause::Yield);
+                        }
+                        add();
+                    }
+                });
+            }
+        });
+        let _inside = enter_threaded();
+        // SAFETY: we are inside.
+        assert_eq!(unsafe { *COUNT.0.get() }, THREADS * TURNS * 3);
+    }
+}

@@ -41,6 +41,7 @@ pub use secret::{SECRET_FD, SECRET_FILE, Secret};
 use channel::Channel;
 use hosts::HostMap;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -95,6 +96,8 @@ pub struct Job {
     hosts: HostMap,
     secret: Secret,
     channel: Option<Mutex<Box<dyn Channel>>>,
+    /// Whether leave was taken of the launcher behind the channel.
+    parted: AtomicBool,
     limit: Duration,
 }
 
@@ -116,7 +119,7 @@ impl Drop for Job {
         if let Some(channel) = self
             .channel
             .take()
-            .filter(|_| self.memory.state(self.rank) != RankState::Finalised)
+            .filter(|_| !self.parted.load(Ordering::Relaxed))
         {
             opening::give_up(channel.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
@@ -352,7 +355,9 @@ impl Job {
 
     /// Take leave of a launcher that is not Farpost's; the process ends, and what its exit code means is not changed.
     pub fn part(&self) {
-        if let Some(channel) = &self.channel {
+        if let Some(channel) = &self.channel
+            && !self.parted.swap(true, Ordering::Relaxed)
+        {
             // The program is done with the job: a launcher that is gone by now cannot spoil its end.
             let _ = lock(channel).finalize();
         }

@@ -15,6 +15,7 @@ use crate::{
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 /// A process that knows its place in the job and has not met the others yet. What it [puts](Self::put) now they
 /// can [get](Job::get_from) once all have [finished](Self::finish); nothing else needs another fence.
@@ -175,6 +176,7 @@ impl Opening {
             Place::Memory(memory, origin) => {
                 memory.publish(rank);
                 Ok(Job {
+                    parted: AtomicBool::new(false),
                     secret: memory.secret(),
                     universe: size,
                     hosts: HostMap::single(size),
@@ -208,6 +210,7 @@ impl Opening {
                 allow_attach(unsafe { libc::getppid() } as u32);
                 stdio::buffer_by_line();
                 Ok(Job {
+                    parted: AtomicBool::new(false),
                     memory,
                     rank,
                     origin,
