@@ -18,3 +18,4 @@ $within cargo test -p farpost-fabric --lib loom_
 if [ -f crates/rsm/tests/loom.rs ]; then
     $within cargo test -p farpost-rsm --test loom
 fi
+$within cargo test -p farpost-fm --lib loom_

@@ -1,0 +1,342 @@
+//! One node's Fast Messages: sending, and the table of handlers.
+
+use crate::extract::Running;
+use crate::state::{Figures, State};
+use crate::stream::{Receive, Stacks};
+use crate::waiting::Pacer;
+use crate::wire::{FRAME_PAYLOAD, Header, Kind};
+use crate::{Flow, FmError, FmTunables};
+use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The next number that no handler has.
+pub const ANY_ID: u32 = u32::MAX;
+
+/// Handles a message of one frame: the node, its sender, its bytes. They are gone when it returns.
+pub(crate) type MessageHandler<F> = Rc<dyn Fn(&Fm<F>, Peer, &[u8])>;
+/// Handles a message of any length, receiving piece by piece.
+pub(crate) type StreamHandler<F> = Rc<dyn Fn(&Fm<F>, &mut Receive<'_>, Peer) -> Flow>;
+
+/// What runs when a message names its number.
+pub(crate) enum Handler<F: Fabric + 'static> {
+    Message(MessageHandler<F>),
+    Stream(StreamHandler<F>),
+}
+
+impl<F: Fabric + 'static> Clone for Handler<F> {
+    fn clone(&self) -> Self {
+        match self {
+            Handler::Message(handler) => Handler::Message(Rc::clone(handler)),
+            Handler::Stream(handler) => Handler::Stream(Rc::clone(handler)),
+        }
+    }
+}
+
+/// A node of Fast Messages. Clones are the same node.
+pub struct Fm<F: Fabric + 'static>(pub(crate) Rc<Engine<F>>);
+
+impl<F: Fabric + 'static> Clone for Fm<F> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+pub(crate) struct Engine<F: Fabric + 'static> {
+    pub fabric: Rc<F>,
+    pub state: RefCell<State>,
+    pub handlers: RefCell<Vec<Option<Handler<F>>>>,
+    pub stacks: RefCell<Stacks>,
+    /// Handlers that run inside each other, and whether the innermost receives piece by piece.
+    pub running: Running,
+    /// A message of pieces is being sent.
+    pub sending: Cell<bool>,
+    pub pacer: Pacer,
+    pub max_handlers: u32,
+    pub depth: u32,
+    patience: Duration,
+}
+
+impl<F: Fabric + 'static> Fm<F> {
+    /// This process's node on `fabric`, with a table of `max_handlers` handlers.
+    ///
+    /// Packets of the fabric's FM port are this node's from now on; there can be one per process.
+    pub fn new(fabric: Rc<F>, tunables: &FmTunables, max_handlers: u32) -> Self {
+        let (cores, processes) = fabric.cores_and_processes();
+        let state = State::new(tunables);
+        let mut handlers = Vec::new();
+        handlers.resize_with(max_handlers.clamp(1, 1 << 16) as usize, || None);
+        Self(Rc::new(Engine {
+            state: RefCell::new(state),
+            max_handlers: handlers.len() as u32,
+            handlers: RefCell::new(handlers),
+            stacks: RefCell::new(Stacks::new(tunables)),
+            running: Running::default(),
+            sending: Cell::new(false),
+            pacer: Pacer::new(cores, processes),
+            depth: tunables.depth as u32,
+            patience: Duration::from_secs(tunables.patience),
+            fabric,
+        }))
+    }
+
+    /// This node's number.
+    pub fn node(&self) -> u32 {
+        self.0.fabric.me().0
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> u32 {
+        self.0.fabric.size()
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &F {
+        &self.0.fabric
+    }
+
+    /// What has happened so far.
+    pub fn figures(&self) -> Figures {
+        self.0.state.borrow().figures
+    }
+
+    // Handlers.
+
+    /// Register a handler of messages of one frame under `id`, or under the next free number for [`ANY_ID`]: the number.
+    /// Registering again replaces.
+    pub fn register_message_handler(
+        &self,
+        id: u32,
+        handler: impl Fn(&Fm<F>, Peer, &[u8]) + 'static,
+    ) -> Result<u32, FmError> {
+        self.register(id, Handler::Message(Rc::new(handler)))
+    }
+
+    /// Register a handler of messages of any length. It starts when the first piece is there; where it
+    /// [receives](Receive::receive) what has not arrived, it is suspended, on a stack of its own, and others run.
+    pub fn register_handler(
+        &self,
+        id: u32,
+        handler: impl Fn(&Fm<F>, &mut Receive<'_>, Peer) -> Flow + 'static,
+    ) -> Result<u32, FmError> {
+        self.register(id, Handler::Stream(Rc::new(handler)))
+    }
+
+    fn register(&self, id: u32, handler: Handler<F>) -> Result<u32, FmError> {
+        let mut handlers = self.0.handlers.borrow_mut();
+        let max = self.0.max_handlers;
+        let id = if id == ANY_ID {
+            let free = handlers.iter().position(Option::is_none);
+            free.ok_or(FmError::NoHandlerLeft { max })? as u32
+        } else {
+            id
+        };
+        let place = handlers
+            .get_mut(id as usize)
+            .ok_or(FmError::NoSuchHandler { id, max })?;
+        *place = Some(handler);
+        Ok(id)
+    }
+
+    // Sending.
+
+    #[inline(always)]
+    pub(crate) fn check(&self, to: u32, handler: u32) -> Result<(), FmError> {
+        let engine = &*self.0;
+        if to >= engine.fabric.size() {
+            let size = engine.fabric.size();
+            return Err(FmError::NoSuchNode { node: to, size });
+        }
+        if handler >= engine.max_handlers {
+            let (id, max) = (handler, engine.max_handlers);
+            return Err(FmError::NoSuchHandler { id, max });
+        }
+        Ok(())
+    }
+
+    /// Offer a message of at most 128 bytes. `Ok(false)`: no slot is free; [`extract`](Fm::extract), then try again.
+    #[inline(always)]
+    pub fn try_send(&self, to: u32, handler: u32, bytes: &[u8]) -> Result<bool, FmError> {
+        if bytes.len() > FRAME_PAYLOAD {
+            return Err(FmError::TooLong { bytes: bytes.len() });
+        }
+        self.check(to, handler)?;
+        self.offer(
+            to,
+            Header::new(Kind::Message, 0, handler as u16, bytes.len()),
+            bytes,
+        )
+    }
+
+    #[inline(always)]
+    pub(crate) fn offer(&self, to: u32, mut header: Header, bytes: &[u8]) -> Result<bool, FmError> {
+        let fabric = &*self.0.fabric;
+        let mut state = self.0.state.borrow_mut();
+        if state.is_lost(to) {
+            return Err(FmError::Lost { peer: Peer(to) });
+        }
+        let sent = state.offer(fabric, to, &mut header, bytes);
+        if sent {
+            fabric.count(Peer(to), Counter::Sent, 1);
+            fabric.count(Peer(to), Counter::SentBytes, bytes.len() as u64);
+        }
+        Ok(sent)
+    }
+
+    /// Send a message of at most 128 bytes (`FM_send`). Without a free slot it waits, and runs handlers meanwhile.
+    ///
+    /// # Errors
+    /// [`TooLong`](FmError::TooLong), [`NoSuchNode`](FmError::NoSuchNode), [`NoSuchHandler`](FmError::NoSuchHandler),
+    /// [`Lost`](FmError::Lost), [`Stuck`](FmError::Stuck).
+    #[inline(always)]
+    pub fn send(&self, to: u32, handler: u32, bytes: &[u8]) -> Result<(), FmError> {
+        if self.try_send(to, handler, bytes)? {
+            return Ok(());
+        }
+        self.until(to, || self.try_send(to, handler, bytes))
+    }
+
+    /// Send four words (`FM_send_4`).
+    #[inline(always)]
+    pub fn send_4(&self, to: u32, handler: u32, words: [u32; 4]) -> Result<(), FmError> {
+        let mut bytes = [0; 16];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        self.send(to, handler, &bytes)
+    }
+
+    /// Wait until `tried` says true, moving the network and, where that is allowed, running handlers.
+    #[cold]
+    pub(crate) fn until(
+        &self,
+        to: u32,
+        mut tried: impl FnMut() -> Result<bool, FmError>,
+    ) -> Result<(), FmError> {
+        let engine = &*self.0;
+        let mut pause = engine.pacer.pause();
+        let mut waiting_since = None;
+        loop {
+            let handled = if engine.running.may_extract(engine.depth) {
+                self.extract_some(usize::MAX)
+            } else {
+                self.drain();
+                let since = *waiting_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > engine.patience {
+                    return Err(FmError::Stuck {
+                        peer: Peer(to),
+                        seconds: engine.patience.as_secs(),
+                        depth: engine.depth,
+                    });
+                }
+                0
+            };
+            if tried()? {
+                return Ok(());
+            }
+            if handled > 0 {
+                pause = engine.pacer.pause();
+                waiting_since = None;
+                continue;
+            }
+            // Whoever waits for our acknowledgements may be what we wait for.
+            engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
+            if pause.rest(&*engine.fabric) {
+                engine.state.borrow_mut().time_passed();
+                self.look_for_lost();
+            }
+        }
+    }
+
+    // Moving.
+
+    /// Move the network without running handlers: take in acknowledgements and what came back, send what waits, accept
+    /// what has room and return the rest.
+    pub fn drain(&self) {
+        let mut state = self.0.state.borrow_mut();
+        state.serve(&*self.0.fabric);
+        state.drain(&*self.0.fabric);
+    }
+
+    /// Whether everything this node has sent has been accepted, and everything it accepted acknowledged.
+    pub fn is_settled(&self) -> bool {
+        self.0.state.borrow().is_settled()
+    }
+
+    /// Send what waits and acknowledge what is owed, until everything this node has sent has been accepted or `patience`
+    /// is over: whether it has. Runs no handlers.
+    pub fn settle(&self, patience: Duration) -> bool {
+        let engine = &*self.0;
+        let until = Instant::now() + patience;
+        let mut pause = engine.pacer.pause();
+        loop {
+            self.drain();
+            engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
+            if self.is_settled() {
+                return true;
+            }
+            if Instant::now() > until {
+                return false;
+            }
+            if pause.rest(&*engine.fabric) {
+                engine.state.borrow_mut().time_passed();
+                self.look_for_lost();
+            }
+        }
+    }
+
+    /// The end: [`settle`](Fm::settle), then messages that are incomplete are broken off and handlers forgotten.
+    pub fn close(&self, patience: Duration) -> bool {
+        let settled = self.settle(patience);
+        loop {
+            let first = self.0.state.borrow().incoming.first().map(|one| one.peer);
+            let Some(peer) = first else { break };
+            self.break_off(peer);
+        }
+        self.0.handlers.borrow_mut().fill_with(|| None);
+        settled
+    }
+
+    // Lost peers.
+
+    /// Ask the fabric whether peers that this node waits for have ended. May be system calls: for idle moments.
+    pub fn look_for_lost(&self) {
+        let engine = &*self.0;
+        let mut ended = [None; 4];
+        {
+            let mut state = engine.state.borrow_mut();
+            let mut found = 0;
+            let mut look = |peer: u32| {
+                if found < ended.len() && engine.fabric.has_ended(Peer(peer)) {
+                    ended[found] = Some(peer);
+                    found += 1;
+                }
+            };
+            state.window.for_each(&mut look);
+            for one in state.incoming.iter().filter(|one| !one.ended) {
+                look(one.peer);
+            }
+        }
+        for peer in ended.into_iter().flatten() {
+            // Its last words first.
+            self.drain();
+            if self.lose(Peer(peer)) {
+                let peer = Peer(peer);
+                let why = "its process has ended".to_owned();
+                let error = FabricError::PeerDead { peer, why };
+                engine.fabric.record_fault(Fault { peer, error });
+            }
+        }
+    }
+
+    /// `peer` is gone, says who owns the fabric: its slots are free, messages of it that are incomplete are broken off, and
+    /// sends to it fail. False: that was known.
+    pub fn lose(&self, peer: Peer) -> bool {
+        let new = self.0.state.borrow_mut().lose(peer.0);
+        if new {
+            self.break_off(peer.0);
+        }
+        new
+    }
+}

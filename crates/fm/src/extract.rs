@@ -1,0 +1,301 @@
+//! Extraction: accepted frames meet their handlers.
+
+use crate::engine::{Fm, Handler};
+use crate::state::Stage;
+use crate::stream::{Receive, Resumed, Wake};
+use crate::wire::{BEGIN, END, Frame, Header, Kind, Malformed};
+use farpost_fabric::{Counter, Fabric, Peer};
+use std::cell::Cell;
+
+/// What a handler says when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// On with the next message.
+    Continue,
+    /// Let the extraction return.
+    Quit,
+}
+
+/// Frames that one extraction handles at most, so that senders cannot keep it going.
+const FRAMES_AT_ONCE: u32 = 4096;
+/// Frames between two looks at control.
+const FRAMES_BETWEEN: u32 = 32;
+/// Extractions in a row without anything after which everything owed is acknowledged.
+const EMPTY_BEFORE_ACK: u32 = 8;
+
+/// Which handlers run.
+#[derive(Default)]
+pub(crate) struct Running {
+    depth: Cell<u32>,
+    /// The innermost runs on a stack of its own.
+    apart: Cell<bool>,
+}
+
+impl Running {
+    /// Whether handlers may run now: not from one that runs on a stack of its own, and not too deep.
+    #[inline(always)]
+    pub fn may_extract(&self, deepest: u32) -> bool {
+        !self.apart.get() && self.depth.get() < deepest
+    }
+
+    /// Whether a handler runs.
+    pub fn inside(&self) -> bool {
+        self.depth.get() > 0
+    }
+
+    #[inline(always)]
+    fn enter(&self, apart: bool) -> Entered<'_> {
+        self.depth.set(self.depth.get() + 1);
+        self.apart.set(apart);
+        Entered(self)
+    }
+}
+
+/// A handler runs until this is dropped, by a panic too.
+struct Entered<'a>(&'a Running);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
+        // Nothing runs inside a handler on a stack of its own, so the outer one is not such.
+        self.0.apart.set(false);
+    }
+}
+
+impl<F: Fabric + 'static> Fm<F> {
+    /// Handle what has arrived (`FM_extract`): the bytes of payload handled. Does not block.
+    ///
+    /// With `usize::MAX`, everything, straight from the network. With less, at most that many bytes and what is left of
+    /// the last frame: the network is emptied into the host receive queue first, and what has no room there goes back to
+    /// its senders.
+    ///
+    /// Inside a handler it handles other messages, up to a depth; inside one that receives piece by piece it moves the
+    /// network and handles nothing.
+    #[inline]
+    pub fn extract(&self, max_bytes: usize) -> usize {
+        let engine = &*self.0;
+        if !engine.running.may_extract(engine.depth) {
+            self.drain();
+            return 0;
+        }
+        let (frames, bytes) = self.extract_frames(max_bytes);
+        if frames > 0 {
+            engine.pacer.found();
+        } else if engine.pacer.nothing() % EMPTY_BEFORE_ACK == 0 {
+            engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
+        }
+        bytes
+    }
+
+    /// As [`extract`](Fm::extract), for programs that call it in a loop: after many calls in a row that found nothing, a
+    /// call gives up the core, and after more it sleeps until rung, for a millisecond at most.
+    #[inline]
+    pub fn extract_civilly(&self, max_bytes: usize) -> usize {
+        let engine = &*self.0;
+        if !engine.running.may_extract(engine.depth) {
+            self.drain();
+            return 0;
+        }
+        let (frames, bytes) = self.extract_frames(max_bytes);
+        if frames > 0 {
+            engine.pacer.found();
+            return bytes;
+        }
+        let empty = engine.pacer.nothing();
+        if empty % EMPTY_BEFORE_ACK == 0 {
+            engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
+            if !engine.running.inside() && engine.pacer.rest(&*engine.fabric, empty) {
+                engine.state.borrow_mut().time_passed();
+                self.look_for_lost();
+            }
+        }
+        bytes
+    }
+
+    /// As [`extract`](Fm::extract): the number of frames handled.
+    pub(crate) fn extract_some(&self, max_bytes: usize) -> u32 {
+        self.extract_frames(max_bytes).0
+    }
+
+    #[inline(always)]
+    fn extract_frames(&self, max_bytes: usize) -> (u32, usize) {
+        let engine = &*self.0;
+        let fabric = &*engine.fabric;
+        let straight = max_bytes == usize::MAX;
+        let (mut frames, mut bytes) = (0, 0);
+        let mut frame = Frame::empty();
+        {
+            let mut state = engine.state.borrow_mut();
+            state.serve(fabric);
+            if !straight {
+                state.drain(fabric);
+            }
+        }
+        while bytes < max_bytes && frames < FRAMES_AT_ONCE {
+            let header = match engine.state.borrow_mut().next(fabric, straight, &mut frame) {
+                Some(header) => header,
+                None => break,
+            };
+            frames += 1;
+            bytes += usize::from(header.len);
+            fabric.count(Peer(frame.peer), Counter::Received, 1);
+            fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));
+            if self.handle(&mut frame, &header) == Flow::Quit {
+                break;
+            }
+            if frames % FRAMES_BETWEEN == 0 {
+                engine.state.borrow_mut().serve(fabric);
+            }
+        }
+        if frames > 0 {
+            engine.state.borrow_mut().acknowledge_if_urgent(fabric);
+        }
+        (frames, bytes)
+    }
+
+    /// The handler of that number; an unknown one is the sender's fault.
+    #[inline(always)]
+    fn handler(&self, peer: u32, id: u16) -> Option<Handler<F>> {
+        let found = self.0.handlers.borrow().get(usize::from(id)).cloned().flatten();
+        if found.is_none() {
+            self.refuse(peer, "the number of a registered FM handler", u64::from(id));
+        }
+        found
+    }
+
+    #[cold]
+    fn refuse(&self, peer: u32, what: &'static str, value: u64) {
+        let engine = &*self.0;
+        let bad = Malformed { what, value };
+        engine.state.borrow_mut().refuse(&*engine.fabric, peer, bad);
+    }
+
+    #[inline(always)]
+    fn handle(&self, frame: &mut Frame, header: &Header) -> Flow {
+        if header.kind == Kind::Piece {
+            return self.handle_piece(frame, header);
+        }
+        self.handle_whole(frame, header)
+    }
+
+    /// A message of one frame.
+    #[inline(always)]
+    fn handle_whole(&self, frame: &mut Frame, header: &Header) -> Flow {
+        let peer = frame.peer;
+        match self.handler(peer, header.handler) {
+            None => Flow::Continue,
+            Some(Handler::Message(handler)) => {
+                let _entered = self.0.running.enter(false);
+                handler(self, Peer(peer), frame.payload());
+                Flow::Continue
+            }
+            Some(Handler::Stream(handler)) => {
+                let _entered = self.0.running.enter(false);
+                handler(self, &mut Receive::whole(frame), Peer(peer))
+            }
+        }
+    }
+
+    fn handle_piece(&self, frame: &mut Frame, header: &Header) -> Flow {
+        let engine = &*self.0;
+        let peer = frame.peer;
+        let (begins, ends) = (header.has(BEGIN), header.has(END));
+        // The message it belongs to is the first of its sender that has not been handled to its end.
+        let mut state = engine.state.borrow_mut();
+        let at = loop {
+            match state.incoming.iter().position(|one| one.peer == peer) {
+                Some(at) if begins && state.incoming[at].stage != Stage::Fresh => {
+                    // The one before was never ended.
+                    let broken = state.incoming.remove(at);
+                    drop(state);
+                    self.refuse(peer, "the end of an FM message", u64::from(header.handler));
+                    self.break_stage(broken.stage);
+                    state = engine.state.borrow_mut();
+                }
+                found => break found,
+            }
+        };
+        if begins && ends {
+            drop(state);
+            return self.handle_whole(frame, header);
+        }
+        let Some(at) = at else {
+            // Of a peer that was lost meanwhile.
+            return Flow::Continue;
+        };
+        let one = &mut state.incoming[at];
+        one.handled += usize::from(header.len);
+        let (stage, handled, announced) = (one.stage, one.handled, one.announced);
+        // Nobody else finds it while its handler runs; nothing is extracted then.
+        one.stage = Stage::Discarded;
+        drop(state);
+        let mut stage = stage;
+        let mut flow = Flow::Continue;
+        if handled > announced && stage != Stage::Discarded {
+            self.refuse(peer, "the length of an FM message as announced", handled as u64);
+            self.break_stage(stage);
+            stage = Stage::Discarded;
+        }
+        let resumed = match stage {
+            Stage::Discarded => None,
+            Stage::Waits(stack) => {
+                let _entered = engine.running.enter(true);
+                Some(self.resume(stack, Wake::Piece(*frame, ends)))
+            }
+            Stage::Fresh => match self.handler(peer, header.handler) {
+                None => None,
+                Some(Handler::Message(_)) => {
+                    let what = "a message of one frame for a handler of such";
+                    self.refuse(peer, what, announced as u64);
+                    None
+                }
+                Some(Handler::Stream(handler)) => {
+                    let _entered = engine.running.enter(true);
+                    Some(self.start(handler, *frame, ends))
+                }
+            },
+        };
+        let stage = match resumed {
+            Some(Resumed::Waits(stack)) => Stage::Waits(stack),
+            Some(Resumed::Returned(said)) => {
+                flow = said;
+                Stage::Discarded
+            }
+            None => Stage::Discarded,
+        };
+        let mut state = engine.state.borrow_mut();
+        if let Some(at) = state.incoming.iter().position(|one| one.peer == peer) {
+            if ends {
+                state.incoming.remove(at);
+            } else {
+                state.incoming[at].stage = stage;
+            }
+        }
+        flow
+    }
+
+    /// Messages of `peer` that are incomplete will never be complete.
+    pub(crate) fn break_off(&self, peer: u32) {
+        loop {
+            let mut state = self.0.state.borrow_mut();
+            let Some(at) = state.incoming.iter().position(|one| one.peer == peer) else {
+                return;
+            };
+            let one = state.incoming.remove(at);
+            drop(state);
+            self.break_stage(one.stage);
+        }
+    }
+
+    /// Let a handler that waits know that nothing more comes.
+    fn break_stage(&self, stage: Stage) {
+        if let Stage::Waits(stack) = stage {
+            let _entered = self.0.running.enter(true);
+            let ended = self.resume(stack, Wake::BrokenOff);
+            debug_assert!(
+                matches!(ended, Resumed::Returned(_)),
+                "receiving fails from now on"
+            );
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Sending a message in pieces: gathered into frames, which leave as they fill.
+
+use crate::FmError;
+use crate::engine::Fm;
+use crate::wire::{BEGIN, END, FRAME_PAYLOAD, Header, Kind};
+use farpost_fabric::{Fabric, Peer};
+
+/// A message that is being sent. Dropped before its end, it is broken off: the receiver learns that with the next message
+/// from here.
+pub struct Sending<F: Fabric + 'static> {
+    fm: Fm<F>,
+    to: u32,
+    handler: u16,
+    announced: usize,
+    /// Bytes of pieces taken so far.
+    taken: usize,
+    begun: bool,
+    fill: usize,
+    frame: [u8; FRAME_PAYLOAD],
+}
+
+impl<F: Fabric + 'static> Fm<F> {
+    /// Begin a message of at most `announced` bytes (`FM_begin_message`). Does not block. None: another message is being
+    /// sent, or no slot is free; [`extract`](Fm::extract), then try again (a handler rather gives up).
+    pub fn begin_message(
+        &self,
+        to: u32,
+        announced: usize,
+        handler: u32,
+    ) -> Result<Option<Sending<F>>, FmError> {
+        self.check(to, handler)?;
+        if announced > u32::MAX as usize {
+            return Err(FmError::AnnouncedTooMuch { bytes: announced });
+        }
+        {
+            let mut state = self.0.state.borrow_mut();
+            if state.is_lost(to) {
+                return Err(FmError::Lost { peer: Peer(to) });
+            }
+            if state.window.free() == 0 {
+                state.serve(&*self.0.fabric);
+            }
+            if state.window.free() == 0 || self.0.sending.get() {
+                return Ok(None);
+            }
+        }
+        self.0.sending.set(true);
+        Ok(Some(Sending {
+            fm: self.clone(),
+            to,
+            handler: handler as u16,
+            announced,
+            taken: 0,
+            begun: false,
+            fill: 0,
+            frame: [0; FRAME_PAYLOAD],
+        }))
+    }
+}
+
+impl<F: Fabric + 'static> Sending<F> {
+    /// To whom.
+    pub fn to(&self) -> u32 {
+        self.to
+    }
+
+    /// Take as much of a piece as goes without waiting: how many bytes.
+    ///
+    /// # Errors
+    /// [`MoreThanAnnounced`](FmError::MoreThanAnnounced), with nothing taken; [`Lost`](FmError::Lost).
+    pub fn try_piece(&mut self, piece: &[u8]) -> Result<usize, FmError> {
+        let total = self.taken + piece.len();
+        if total > self.announced {
+            return Err(FmError::MoreThanAnnounced {
+                peer: Peer(self.to),
+                bytes: piece.len(),
+                total,
+                announced: self.announced,
+            });
+        }
+        let mut taken = 0;
+        while taken < piece.len() {
+            // A full frame leaves when more comes, so that the last one can say that it is the last.
+            if self.fill == FRAME_PAYLOAD && !self.leave(0)? {
+                break;
+            }
+            let len = (piece.len() - taken).min(FRAME_PAYLOAD - self.fill);
+            self.frame[self.fill..self.fill + len].copy_from_slice(&piece[taken..taken + len]);
+            self.fill += len;
+            taken += len;
+        }
+        self.taken += taken;
+        Ok(taken)
+    }
+
+    /// Send a piece (`FM_send_piece`). Without a free slot it waits, and runs handlers meanwhile where that is allowed.
+    ///
+    /// # Errors
+    /// As for [`try_piece`](Sending::try_piece), and [`Stuck`](FmError::Stuck).
+    pub fn piece(&mut self, piece: &[u8]) -> Result<(), FmError> {
+        let mut done = self.try_piece(piece)?;
+        if done < piece.len() {
+            let fm = self.fm.clone();
+            fm.until(self.to, || {
+                done += self.try_piece(&piece[done..])?;
+                Ok(done == piece.len())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// End the message if that goes without waiting.
+    pub fn try_end(&mut self) -> Result<bool, FmError> {
+        self.leave(END)
+    }
+
+    /// End the message (`FM_end_message`).
+    ///
+    /// # Errors
+    /// [`Lost`](FmError::Lost), [`Stuck`](FmError::Stuck).
+    pub fn end(mut self) -> Result<(), FmError> {
+        if self.try_end()? {
+            return Ok(());
+        }
+        let fm = self.fm.clone();
+        fm.until(self.to, || self.try_end())
+    }
+
+    fn leave(&mut self, flags: u8) -> Result<bool, FmError> {
+        let begin = if self.begun { 0 } else { BEGIN };
+        let mut header = Header::new(Kind::Piece, flags | begin, self.handler, self.fill);
+        if !self.begun {
+            header.announced = self.announced as u32;
+        }
+        let left = self.fm.offer(self.to, header, &self.frame[..self.fill])?;
+        if left {
+            self.begun = true;
+            self.fill = 0;
+        }
+        Ok(left)
+    }
+}
+
+impl<F: Fabric + 'static> Drop for Sending<F> {
+    fn drop(&mut self) {
+        self.fm.0.sending.set(false);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a node keeps about some of its peers: a table whose size does not depend on how many there are.
+//!
+//! Open addressing with the peer's number as its hash: neighbours in number never collide. Entries that hold nothing any
+//! more stay until room is needed, so that the fast path never removes.
+
+const FREE: u32 = u32::MAX;
+
+/// At most half of its entries are in use.
+pub struct Table<V> {
+    entries: Box<[(u32, V)]>,
+    /// For [`sweep`](Table::sweep).
+    spare: Box<[(u32, V)]>,
+    used: usize,
+}
+
+impl<V: Copy + Default> Table<V> {
+    /// Room for `peers` peers at once.
+    pub fn new(peers: usize) -> Self {
+        let len = (peers * 2).next_power_of_two().max(4);
+        let entries = || vec![(FREE, V::default()); len].into_boxed_slice();
+        Self {
+            entries: entries(),
+            spare: entries(),
+            used: 0,
+        }
+    }
+
+    /// Where the peer is, or the free entry where it would be.
+    #[inline(always)]
+    fn at(entries: &[(u32, V)], peer: u32) -> usize {
+        let mask = entries.len() - 1;
+        let mut at = peer as usize & mask;
+        while entries[at].0 != peer && entries[at].0 != FREE {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// What is kept about `peer`.
+    #[inline(always)]
+    pub fn get(&mut self, peer: u32) -> Option<&mut V> {
+        let (found, value) = &mut self.entries[Self::at(&self.entries, peer)];
+        (*found == peer).then_some(value)
+    }
+
+    /// As [`get`](Table::get), and if there is nothing yet, a fresh entry. None: the table is full of entries that are
+    /// not `idle`.
+    #[inline(always)]
+    pub fn enter(&mut self, peer: u32, idle: impl Fn(&V) -> bool) -> Option<&mut V> {
+        let at = Self::at(&self.entries, peer);
+        if self.entries[at].0 == peer {
+            return Some(&mut self.entries[at].1);
+        }
+        self.insert(peer, idle)
+    }
+
+    #[cold]
+    fn insert(&mut self, peer: u32, idle: impl Fn(&V) -> bool) -> Option<&mut V> {
+        if self.is_full() {
+            self.sweep(idle);
+            if self.is_full() {
+                return None;
+            }
+        }
+        self.used += 1;
+        let at = Self::at(&self.entries, peer);
+        self.entries[at] = (peer, V::default());
+        Some(&mut self.entries[at].1)
+    }
+
+    /// Whether a new peer finds no room before a [`sweep`](Table::sweep).
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.used >= self.entries.len() / 2
+    }
+
+    /// Drop the idle entries.
+    pub fn sweep(&mut self, idle: impl Fn(&V) -> bool) {
+        self.spare.fill((FREE, V::default()));
+        self.used = 0;
+        for (peer, value) in &self.entries {
+            if *peer != FREE && !idle(value) {
+                let at = Self::at(&self.spare, *peer);
+                self.spare[at] = (*peer, *value);
+                self.used += 1;
+            }
+        }
+        std::mem::swap(&mut self.entries, &mut self.spare);
+    }
+
+    /// Entry number `at` of [`len`](Table::len), if it is in use.
+    pub fn entry(&mut self, at: usize) -> Option<(u32, &mut V)> {
+        let (peer, value) = &mut self.entries[at];
+        (*peer != FREE).then_some((*peer, value))
+    }
+
+    /// Entries, used or not.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_is_busy_and_forgets_what_is_idle() {
+        let mut table = Table::<u32>::new(8);
+        let idle = |v: &u32| *v == 0;
+        // All in one chain, and around the end.
+        for i in 0..8 {
+            *table.enter(15 + i * 16, idle).unwrap() = i % 2;
+        }
+        for i in 0..8 {
+            assert_eq!(table.get(15 + i * 16).copied(), Some(i % 2));
+        }
+        assert_eq!(table.get(7), None);
+        for i in 0..4 {
+            *table.enter(1000 + i, idle).unwrap() = 5;
+        }
+        assert_eq!(table.enter(2000, idle), None, "eight are busy");
+        for i in 0..4 {
+            assert_eq!(table.get(15 + (2 * i + 1) * 16).copied(), Some(1));
+            assert_eq!(table.get(15 + 2 * i * 16), None);
+            assert_eq!(table.get(1000 + i).copied(), Some(5));
+        }
+        let used = (0..table.len()).filter(|at| table.entry(*at).is_some()).count();
+        assert_eq!((used, table.len()), (8, 16));
+    }
+}
