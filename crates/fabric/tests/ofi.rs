@@ -83,8 +83,11 @@ fn messages_that_overtake_others() {
         let [a, b] = pair(&harness, [[7; 32]; 2]);
         let everyone = Access::Everyone(Permission::ReadWrite);
         let segment = b.export(SegmentId(1), 2 * LEN, everyone).unwrap();
-        assert_eq!(b.try_send(Peer(0), Priority::High, b"here I am"), TrySend::Sent);
-        until([&a, &b], "a packet", || a.poll_packet(&mut |_, _, _| ()));
+        assert_eq!(
+            b.try_send(Peer(0), Port::Fm, Priority::High, b"here I am"),
+            TrySend::Sent
+        );
+        until([&a, &b], "a packet", || a.poll_packet(Port::Fm, |_, _, _| ()));
         let import = a
             .import(Peer(1), SegmentId(1), 2 * LEN, Permission::ReadWrite)
             .unwrap();

@@ -292,9 +292,9 @@ fn a_message_that_fails_ends_the_peer() {
         let [a, b] = pair(harness);
         let began = Instant::now();
         while !a.faulted() {
-            let _ = a.try_send(Peer(1), Priority::Low, b"some packet");
+            let _ = a.try_send(Peer(1), Port::Fm, Priority::Low, b"some packet");
             a.progress();
-            while b.poll_packet(&mut |_, _, _| ()) {}
+            while b.poll_packet(Port::Fm, |_, _, _| ()) {}
             b.progress();
             assert!(began.elapsed() < Duration::from_secs(60), "nothing was lost");
         }
