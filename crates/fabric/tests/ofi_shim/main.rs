@@ -9,7 +9,7 @@ use farpost_fabric::conformance::{OfiThreads, SharedBook, run_all};
 use farpost_fabric::ofi::Ofi;
 use farpost_fabric::{
     BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, Fabric, FabricError, PacketQueue, Peer,
-    Priority,
+    Port, Priority,
 };
 use std::time::{Duration, Instant};
 
