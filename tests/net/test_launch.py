@@ -89,6 +89,15 @@ class Jobs(unittest.TestCase):
         self.assertEqual((ran.code, lines(ran.out)), (0, ["a 0 h1", "b 1 h1", "b 2 h2", "b 3 h2"]), ran)
 
     @each_launcher()
+    def test_users(self, launcher):
+        ran = self.mpiexec(launcher, ["-n", "3", "-host", "root@h1,root@h2:2", "hostname"])
+        if launcher.name == "srun":
+            self.assertNotEqual(ran.code, 0, ran)
+            self.assertIn("mpiexec: host root@h1: srun starts all ranks as the user who has the allocation", ran.err)
+        else:
+            self.assertEqual((ran.code, lines(ran.out)), (0, ["h1", "h2", "h2"]), ran)
+
+    @each_launcher()
     def test_a_host_file(self, launcher):
         path = os.path.join(HOSTS.directory, "hostfile")
         with open(path, "w", encoding="utf-8") as f:
