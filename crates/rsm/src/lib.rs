@@ -3,6 +3,7 @@
 //! Knows nothing of messages: what a postbox or a block holds is the caller's affair.
 #![forbid(unsafe_code)]
 
+pub mod api;
 mod area;
 mod bury;
 mod connect;

@@ -27,6 +27,9 @@ impl Mapping {
 
     /// As [`detach`](crate::RemoteMemory::detach).
     pub(crate) fn renew(&self) -> Result<(), FabricError> {
+        if !self.replace_given(false) {
+            return Ok(());
+        }
         let len = LocalMemory::len(self);
         let file = sealed_memory(c"farpost-segment", len)?;
         let fresh = Self::of_segment(file.as_fd(), 0, len, Permission::ReadWrite, self.owner())?;
@@ -311,6 +314,7 @@ mod tests {
         // Whoever has the old pages sees nothing of the new, and the other way around.
         // SAFETY: the kernel chooses the address.
         let old = unsafe { memory.window(0, PAGE, true, None).unwrap() };
+        memory.replace_given(true);
         memory.renew().unwrap();
         // SAFETY: a byte of the window.
         unsafe { std::ptr::write_volatile((old.address() + 100) as *mut u8, 99) };

@@ -15,6 +15,8 @@ struct Pages {
     owner: (Peer, SegmentId),
     /// The file behind it, where others may be given it.
     file: RefCell<Option<OwnedFd>>,
+    /// Whether others may have been given the file.
+    given: Cell<bool>,
     /// Where else in this process the file is mapped: a range of the program's own.
     covers: Cell<Option<usize>>,
 }
@@ -26,6 +28,7 @@ impl Pages {
             len,
             owner,
             file: RefCell::new(None),
+            given: Cell::new(false),
             covers: Cell::new(None),
         })
     }
@@ -143,6 +146,11 @@ impl Mapping {
                 why: "it was not allocated for that".into(),
             }),
         }
+    }
+
+    /// Whether others may have been given the file, and may be from now on.
+    pub(super) fn replace_given(&self, given: bool) -> bool {
+        self.pages.given.replace(given)
     }
 
     /// Where else the file is mapped in this process.

@@ -63,6 +63,7 @@ impl RemoteMemory for Shm {
         entry.access.store(code, Ordering::Relaxed);
         entry.id_plus_one.store(u64::from(id.0) + 1, Ordering::Release);
         mine.insert(id.0, (slot, file));
+        memory.replace_given(true);
         Ok(())
     }
 

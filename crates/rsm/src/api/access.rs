@@ -1,0 +1,177 @@
+//! Put and get.
+//!
+//! Cost class: *fast path* in explicit mode where the fabric maps.
+
+use super::barrier::Mode;
+use super::cesr;
+use super::error::{Code, Result, RsmError};
+use super::import::{Import, ImportState, memory};
+use super::names::Perm;
+use farpost_fabric::{Fabric, FabricError, LINE_BYTES, Remote};
+
+/// Sizes of elements.
+pub const ELEMENT_SIZES: [usize; 4] = [1, 2, 4, 8];
+
+impl<F: Fabric> ImportState<F> {
+    /// What every access checks, in this order.
+    #[inline]
+    fn check(&self, offset: usize, len: usize, size: usize, wanted: Perm) -> Result<&F::Import> {
+        if !offset.is_multiple_of(size) {
+            return Err(misaligned(offset, size));
+        }
+        if !self.connected.get() {
+            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
+        }
+        let memory = match memory(self) {
+            Some(memory) if self.perm.allows(wanted) => memory,
+            _ => return Err(self.denied(wanted)),
+        };
+        if offset > self.len || len > self.len - offset {
+            return Err(self.outside(offset, len));
+        }
+        if self.mode.get() == Mode::Implicit && self.barriers.get() == 0 {
+            return Err(RsmError::new(
+                Code::BARRIER_UNINITIALIZED,
+                "implicit mode needs a barrier of the segment's: initialise one first",
+            ));
+        }
+        Ok(memory)
+    }
+
+    #[cold]
+    fn denied(&self, wanted: Perm) -> RsmError {
+        let what = format!(
+            "segment {:#x} of node {} was connected with {:#o}; this needs {:#o}",
+            self.id, self.peer.0, self.perm.0, wanted.0
+        );
+        RsmError::new(Code::PERM_DENIED, what)
+    }
+
+    #[cold]
+    fn outside(&self, offset: usize, len: usize) -> RsmError {
+        let code = if self.mapped.get() {
+            Code::BAD_OFFSET
+        } else {
+            Code::BAD_LENGTH
+        };
+        let what = format!(
+            "{len} bytes at {offset}: segment {:#x} of node {} has {}",
+            self.id, self.peer.0, self.len
+        );
+        RsmError::new(code, what)
+    }
+
+    /// What became of an access: in implicit mode the caller is told, in explicit mode the next barrier is.
+    #[inline]
+    fn done(&self, result: std::result::Result<(), FabricError>, put: bool) -> Result<()> {
+        if let Err(error) = &result {
+            self.failed(error, put);
+        }
+        match self.mode.get() {
+            Mode::Explicit => Ok(()),
+            Mode::Implicit => self.complete(self.errors.get() - u64::from(result.is_err()), put),
+        }
+    }
+
+    /// An access failed.
+    #[cold]
+    pub(super) fn failed(&self, error: &FabricError, put: bool) {
+        self.errors.set(self.errors.get() + 1);
+        let message = format!("segment {:#x} of node {}: {error}", self.id, self.peer.0);
+        let about = (self.peer.0, self.id);
+        self.inner
+            .cesr
+            .borrow_mut()
+            .record(cesr::cause(error, put), about, message);
+    }
+
+    /// Put bytes: elements of `size`, or, for 0, as they come.
+    #[inline]
+    pub(super) fn put(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
+        let memory = self.check(offset, from.len(), size.max(1), Perm::WRITE)?;
+        let result = if size != 0 {
+            memory.put_elements(offset, from, size)
+        } else if (offset | from.len()).is_multiple_of(LINE_BYTES) {
+            memory.put_lines(offset, from)
+        } else {
+            memory.put(offset, from)
+        };
+        self.done(result, true)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
+        let memory = self.check(offset, to.len(), size.max(1), Perm::READ)?;
+        let result = if size != 0 {
+            memory.get_elements(offset, to, size)
+        } else {
+            memory.get(offset, to)
+        };
+        self.done(result, false)
+    }
+}
+
+#[cold]
+fn misaligned(offset: usize, size: usize) -> RsmError {
+    RsmError::new(
+        Code::BAD_MEM_ALIGNMENT,
+        format!("offset {offset} is not a multiple of {size}"),
+    )
+}
+
+impl<F: Fabric> Import<F> {
+    /// Put bytes (`rsm_memseg_import_put`). Whole lines, from a multiple of 64 on, are stored as lines, each by the widest
+    /// stores that the processor has; of others, no element is promised to be whole.
+    ///
+    /// # Errors
+    /// In this order: `BAD_SEG_HNDL`: disconnected; `PERM_DENIED`; `BAD_OFFSET` (`BAD_LENGTH` where the segment is not
+    /// mapped): past the end; `BARRIER_UNINITIALIZED`; and in implicit mode `CONN_ABORTED`, `BARRIER_FAILURE`.
+    #[inline]
+    pub fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.state.put(offset, from, 0)
+    }
+
+    /// Put elements of `size` bytes (1, 2, 4 or 8), in the byte order of this host, none of which is ever seen in part
+    /// (`rsm_memseg_import_put8` to `64`).
+    ///
+    /// # Errors
+    /// `BAD_MEM_ALIGNMENT`: the offset, and then as [`put`](Self::put).
+    ///
+    /// # Panics
+    /// When there is no such size, or the bytes are not whole elements.
+    #[inline]
+    pub fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
+        check_elements(from.len(), size);
+        self.state.put(offset, from, size)
+    }
+
+    /// Get bytes (`rsm_memseg_import_get`); they are there when this returns.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    #[inline]
+    pub fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.state.get(offset, to, 0)
+    }
+
+    /// Get elements of `size` bytes (`rsm_memseg_import_get8` to `64`).
+    ///
+    /// # Errors
+    /// As [`put_elements`](Self::put_elements).
+    ///
+    /// # Panics
+    /// As there.
+    #[inline]
+    pub fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
+        check_elements(to.len(), size);
+        self.state.get(offset, to, size)
+    }
+}
+
+#[inline]
+fn check_elements(len: usize, size: usize) {
+    assert!(
+        ELEMENT_SIZES.contains(&size) && len & (size - 1) == 0,
+        "{len} bytes in elements of {size}"
+    );
+}

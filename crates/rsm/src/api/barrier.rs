@@ -1,0 +1,150 @@
+//! Barriers: scopes in which errors of accesses are found.
+//!
+//! Cost class: *queued path*: a round trip between hosts; on memory that is mapped a fence of the processor, a load, and a
+//! look whether the owner lives.
+
+use super::error::{Code, Result, RsmError};
+use super::import::{Import, ImportState};
+use farpost_fabric::{Fabric, FabricError, Remote};
+
+/// Who opens and closes barriers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The program; puts and gets report errors of their arguments only.
+    Explicit = 0,
+    /// Every put and get is in a barrier of its own, and reports what became of it.
+    #[default]
+    Implicit = 1,
+}
+
+/// A scope for one import (`rsmapi_barrier_t`). As made by `default`, it is not initialised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Barrier {
+    /// Connection it is initialised for; 0: none.
+    connection: u32,
+    /// Failed accesses when it was opened.
+    open: Option<u64>,
+}
+
+impl<F: Fabric> ImportState<F> {
+    /// All accesses so far are complete: errors since `before` of them had failed.
+    pub(super) fn complete(&self, before: u64, puts: bool) -> Result<()> {
+        self.inner.progress();
+        if puts
+            && let Some(memory) = &self.memory
+            && let Err(error) = memory.fence()
+        {
+            self.failed(&error, true);
+            if matches!(error, FabricError::PeerDead { .. }) {
+                self.abort(&error.to_string());
+            }
+        }
+        self.check_connected()?;
+        let failed = self.errors.get() - before;
+        if failed > 0 {
+            return Err(RsmError::new(
+                Code::BARRIER_FAILURE,
+                format!(
+                    "segment {:#x} of node {}: {failed} accesses did not arrive; repeat them",
+                    self.id, self.peer.0
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fabric> Import<F> {
+    fn check(&self, barrier: &Barrier) -> Result<()> {
+        if barrier.connection == 0 {
+            return Err(RsmError::of(Code::BARRIER_UNINITIALIZED));
+        }
+        if barrier.connection != self.state.connection {
+            return Err(RsmError::new(
+                Code::BAD_BARRIER_PTR,
+                "the barrier is another segment's",
+            ));
+        }
+        if !self.state.connected.get() {
+            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
+        }
+        Ok(())
+    }
+
+    /// Make a barrier of this segment's (`rsm_memseg_import_init_barrier`).
+    ///
+    /// # Errors
+    /// `BAD_SEG_HNDL`: disconnected.
+    pub fn init_barrier(&self) -> Result<Barrier> {
+        if !self.state.connected.get() {
+            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
+        }
+        self.state.barriers.set(self.state.barriers.get() + 1);
+        Ok(Barrier {
+            connection: self.state.connection,
+            open: None,
+        })
+    }
+
+    /// From here on errors count (`rsm_memseg_import_open_barrier`). Opened again, it forgets those before.
+    ///
+    /// # Errors
+    /// `BARRIER_UNINITIALIZED`, `BAD_BARRIER_PTR`: it is another segment's.
+    pub fn open_barrier(&self, barrier: &mut Barrier) -> Result<()> {
+        self.check(barrier)?;
+        barrier.open = Some(self.state.errors.get());
+        Ok(())
+    }
+
+    /// All accesses so far are complete before any later one, or here is the error (`rsm_memseg_import_order_barrier`).
+    /// The scope stays open, and an error in it is reported again when it is closed.
+    ///
+    /// # Errors
+    /// `BARRIER_UNINITIALIZED`, `BARRIER_NOT_OPENED`, `CONN_ABORTED`, `BARRIER_FAILURE`.
+    pub fn order_barrier(&self, barrier: &mut Barrier) -> Result<()> {
+        self.check(barrier)?;
+        let Some(before) = barrier.open else {
+            return Err(RsmError::of(Code::BARRIER_NOT_OPENED));
+        };
+        self.state.complete(before, true)
+    }
+
+    /// As [`order_barrier`](Self::order_barrier), and the scope ends (`rsm_memseg_import_close_barrier`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close_barrier(&self, barrier: &mut Barrier) -> Result<()> {
+        let result = self.order_barrier(barrier);
+        barrier.open = None;
+        result
+    }
+
+    /// The end of a barrier (`rsm_memseg_import_destroy_barrier`).
+    ///
+    /// # Errors
+    /// `BARRIER_UNINITIALIZED`, `BAD_BARRIER_PTR`.
+    pub fn destroy_barrier(&self, barrier: &mut Barrier) -> Result<()> {
+        if barrier.connection == 0 {
+            return Err(RsmError::of(Code::BARRIER_UNINITIALIZED));
+        }
+        if barrier.connection != self.state.connection {
+            return Err(RsmError::new(
+                Code::BAD_BARRIER_PTR,
+                "the barrier is another segment's",
+            ));
+        }
+        *barrier = Barrier::default();
+        self.state.barriers.set(self.state.barriers.get() - 1);
+        Ok(())
+    }
+
+    /// Who opens and closes barriers (`rsm_memseg_import_get_mode`).
+    pub fn mode(&self) -> Mode {
+        self.state.mode.get()
+    }
+
+    /// Choose who does (`rsm_memseg_import_set_mode`).
+    pub fn set_mode(&self, mode: Mode) {
+        self.state.mode.set(mode);
+    }
+}

@@ -1,0 +1,191 @@
+//! Controllers and the topology: one controller for the memory of the host, one for each rail of the network, and the
+//! loopback.
+
+use super::Rsm;
+use super::error::{Code, Result, RsmError};
+use super::names::NodeId;
+use farpost_fabric::{Distance, Fabric, Peer};
+
+/// A controller: what a segment is published on and connected through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Controller {
+    /// This process and itself: `loopback`.
+    Loopback,
+    /// The processes of this host, by its memory: `shm0`.
+    Host,
+    /// The processes of other hosts, by a rail of the network: `tcp0`, `ofi1`.
+    Rail(u32),
+}
+
+impl Controller {
+    /// As it is written to a directory.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Controller::Loopback => 0,
+            Controller::Host => 1,
+            Controller::Rail(rail) => 2 + rail,
+        }
+    }
+}
+
+/// What a controller can do (`rsmapi_controller_attr_t`). Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Sizes of loads and stores that work on mapped segments: bit 0 for 1 byte to bit 3 for 8. 0: nothing is mapped.
+    pub direct_access_sizes: u32,
+    /// Sizes of elements that are never torn.
+    pub atomic_sizes: u32,
+    /// Pages.
+    pub page_size: usize,
+    /// Largest segment; 0 for the loopback, whose segments have no limit of their own.
+    pub max_export_segment_size: usize,
+    /// Largest sum of all segments.
+    pub tot_export_segment_size: usize,
+    /// Most segments published at a time.
+    pub max_export_segments: usize,
+    /// Largest mapping.
+    pub max_import_map_size: usize,
+    /// Largest sum of all mappings.
+    pub tot_import_map_size: usize,
+    /// Most segments connected at a time.
+    pub max_import_segments: usize,
+}
+
+/// Bytes of a page, to which exported memory is aligned.
+pub const PAGE: usize = 4096;
+
+/// Offsets on the wire and in files stay below this.
+const SEGMENT_MAX: usize = 1 << 40;
+
+/// Which nodes a controller of this process reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// The controller.
+    pub controller: Controller,
+    /// Its name.
+    pub name: String,
+    /// Its address on the interconnect.
+    pub address: u64,
+    /// Nodes, with the address of the controller there; it has the same name.
+    pub remotes: Vec<(NodeId, u64)>,
+}
+
+fn address(node: NodeId, controller: Controller) -> u64 {
+    u64::from(controller.code()) << 32 | u64::from(node)
+}
+
+impl<F: Fabric> Rsm<F> {
+    /// Rails to nodes on other hosts; 0 where there are none.
+    fn rails(&self) -> u32 {
+        self.far_peers()
+            .map(|peer| self.inner.fabric.rails(peer))
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn far_peers(&self) -> impl Iterator<Item = Peer> {
+        let fabric = &self.inner.fabric;
+        (0..fabric.size())
+            .map(Peer)
+            .filter(move |peer| fabric.distance(*peer) == Distance::Far)
+    }
+
+    /// The controllers of this process.
+    pub fn controllers(&self) -> Vec<Controller> {
+        [Controller::Loopback, Controller::Host]
+            .into_iter()
+            .chain((0..self.rails()).map(Controller::Rail))
+            .collect()
+    }
+
+    /// What a controller is called.
+    pub fn controller_name(&self, controller: Controller) -> String {
+        match controller {
+            Controller::Loopback => "loopback".into(),
+            Controller::Host => "shm0".into(),
+            Controller::Rail(rail) => format!("{}{rail}", self.inner.fabric.name()),
+        }
+    }
+
+    /// The controller of that name (`rsm_get_controller`).
+    ///
+    /// # Errors
+    /// `CTLR_NOT_PRESENT`.
+    pub fn controller(&self, name: &str) -> Result<Controller> {
+        let all = self.controllers();
+        let found = all
+            .iter()
+            .find(|controller| self.controller_name(**controller) == name);
+        found.copied().ok_or_else(|| {
+            let names: Vec<String> = all.iter().map(|c| self.controller_name(*c)).collect();
+            RsmError::new(
+                Code::CTLR_NOT_PRESENT,
+                format!("there is no controller {name:?}: here are {}", names.join(", ")),
+            )
+        })
+    }
+
+    /// What a controller can do (`rsm_get_controller_attr`).
+    pub fn attributes(&self, controller: Controller) -> Attributes {
+        let maps = match controller {
+            Controller::Loopback | Controller::Host => self.inner.fabric.maps(self.inner.fabric.me()),
+            Controller::Rail(_) => false,
+        };
+        let mapped = if maps { SEGMENT_MAX } else { 0 };
+        let most = if controller == Controller::Loopback {
+            0
+        } else {
+            SEGMENT_MAX
+        };
+        Attributes {
+            direct_access_sizes: if maps { 0xf } else { 0 },
+            atomic_sizes: 0xf,
+            page_size: PAGE,
+            max_export_segment_size: most,
+            tot_export_segment_size: most,
+            max_export_segments: self.inner.shape.slots,
+            max_import_map_size: mapped,
+            tot_import_map_size: mapped,
+            max_import_segments: super::CONNECTIONS_MAX,
+        }
+    }
+
+    /// Whether `controller` is connected to one at `node`.
+    pub fn reaches(&self, controller: Controller, node: NodeId) -> bool {
+        let fabric = &self.inner.fabric;
+        let peer = Peer(node);
+        node < fabric.size()
+            && match controller {
+                Controller::Loopback => peer == fabric.me(),
+                Controller::Host => fabric.distance(peer) != Distance::Far,
+                Controller::Rail(rail) => fabric.distance(peer) == Distance::Far && rail < fabric.rails(peer),
+            }
+    }
+
+    /// Who is reached through what (`rsm_get_interconnect_topology`).
+    pub fn topology(&self) -> Vec<Connections> {
+        let me = self.inner.fabric.me().0;
+        self.controllers()
+            .into_iter()
+            .map(|controller| Connections {
+                controller,
+                name: self.controller_name(controller),
+                address: address(me, controller),
+                remotes: (0..self.inner.fabric.size())
+                    .filter(|node| self.reaches(controller, *node))
+                    .map(|node| (node, address(node, controller)))
+                    .collect(),
+            })
+            .collect()
+    }
+
+    /// This process as a node.
+    pub fn node(&self) -> NodeId {
+        self.inner.fabric.me().0
+    }
+
+    /// Nodes of the interconnect: processes of the job.
+    pub fn nodes(&self) -> u32 {
+        self.inner.fabric.size()
+    }
+}

@@ -1,0 +1,408 @@
+//! The importer's side: connect and disconnect.
+
+use super::barrier::Mode;
+use super::cesr::Cause;
+use super::controller::Controller;
+use super::directory::{Directory, Entry, segment_id};
+use super::error::{Code, Result, RsmError};
+use super::names::{NodeId, Perm, SegId};
+use super::signal::Signals;
+use super::wire::{Kind, Packet};
+use super::{CONNECTIONS_MAX, Inner, Rsm};
+use farpost_fabric::{Fabric, FabricError, Peer, Permission, Remote};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Attempts to connect to a segment that changes meanwhile.
+const ATTEMPTS: usize = 100;
+
+pub(super) struct ImportState<F: Fabric> {
+    pub(super) inner: Rc<Inner<F>>,
+    pub(super) peer: Peer,
+    pub(super) id: SegId,
+    pub(super) slot: usize,
+    pub(super) generation: u64,
+    pub(super) connection: u32,
+    pub(super) directory: Rc<Directory<F>>,
+    /// None where nothing is permitted.
+    pub(super) memory: Option<F::Import>,
+    pub(super) perm: Perm,
+    pub(super) len: usize,
+    pub(super) mode: Cell<Mode>,
+    /// Barriers that are initialised and not destroyed.
+    pub(super) barriers: Cell<u32>,
+    /// Accesses that failed after their call had returned, or that nobody was told of.
+    pub(super) errors: Cell<u64>,
+    /// The exporter is known to have withdrawn the segment, or to be gone.
+    pub(super) aborted: Cell<bool>,
+    pub(super) connected: Cell<bool>,
+    /// The program maps the segment.
+    pub(super) mapped: Cell<bool>,
+    pub(super) signals: Signals,
+}
+
+/// A connection to a segment of another node (or of this one). Dropped, it is disconnected.
+pub struct Import<F: Fabric> {
+    pub(super) state: Rc<ImportState<F>>,
+}
+
+/// Why an attempt came to nothing.
+enum Attempt {
+    /// The segment changed meanwhile.
+    Again,
+    No(RsmError),
+}
+
+impl<F: Fabric> Rsm<F> {
+    /// Connect through `controller` to segment `id` of `node`, to use it with `perm` (`rsm_memseg_import_connect`).
+    ///
+    /// # Errors
+    /// `PERM_DENIED`: bits that do not exist, or more than the exporter offers to this user; `REMOTE_NODE_UNREACHABLE`:
+    /// the controller is not connected to such a node, or the node is gone; `SEG_NOT_PUBLISHED`;
+    /// `SEG_NOT_PUBLISHED_TO_NODE`; `INSUFFICIENT_RESOURCES`.
+    pub fn connect(&self, controller: Controller, node: NodeId, id: SegId, perm: Perm) -> Result<Import<F>> {
+        if !Perm::RDWR.allows(perm) {
+            let what = format!(
+                "permissions {:#o}: only {:#o} and {:#o} exist here",
+                perm.0, 0o400, 0o200
+            );
+            return Err(RsmError::new(Code::PERM_DENIED, what));
+        }
+        if !self.reaches(controller, node) {
+            let name = self.controller_name(controller);
+            let what = format!(
+                "controller {name} is not connected to node {node} (there are nodes 0 to {})",
+                self.nodes() - 1
+            );
+            return Err(RsmError::new(Code::REMOTE_NODE_UNREACHABLE, what));
+        }
+        let inner = &self.inner;
+        if inner.connections.borrow().len() >= CONNECTIONS_MAX {
+            let what = format!("this process has {CONNECTIONS_MAX} connections already");
+            return Err(RsmError::new(Code::INSUFFICIENT_RESOURCES, what));
+        }
+        inner.progress();
+        let peer = Peer(node);
+        for _ in 0..ATTEMPTS {
+            match inner.attempt(controller, peer, id, perm) {
+                Ok(state) => {
+                    let connection = state.connection;
+                    let state = Rc::new(state);
+                    inner
+                        .connections
+                        .borrow_mut()
+                        .insert(connection, Rc::downgrade(&state));
+                    let packet = Packet {
+                        kind: Kind::Connect,
+                        single: false,
+                        slot: state.slot as u32,
+                        generation: state.generation,
+                        connection,
+                        count: perm.0,
+                    };
+                    inner.send(peer, packet);
+                    inner.push_out(peer);
+                    return Ok(Import { state });
+                }
+                Err(Attempt::Again) => {
+                    inner.progress();
+                }
+                Err(Attempt::No(error)) => return Err(error),
+            }
+        }
+        Err(not_published(peer, id))
+    }
+}
+
+fn not_published(peer: Peer, id: SegId) -> RsmError {
+    RsmError::new(
+        Code::SEG_NOT_PUBLISHED,
+        format!("node {} has not published segment {id:#x}", peer.0),
+    )
+}
+
+impl<F: Fabric> Inner<F> {
+    fn attempt(
+        self: &Rc<Self>,
+        controller: Controller,
+        peer: Peer,
+        id: SegId,
+        perm: Perm,
+    ) -> std::result::Result<ImportState<F>, Attempt> {
+        let failed = |what: &'static str| {
+            move |error: FabricError| {
+                if matches!(error, FabricError::Corrupt { .. }) {
+                    self.fault(peer, error.clone());
+                }
+                Attempt::No(RsmError::fabric(what, &error))
+            }
+        };
+        let read = "looking for the segments of a node";
+        let directory = self.directory_of(peer).map_err(Attempt::No)?;
+        let directory = directory.ok_or_else(|| Attempt::No(not_published(peer, id)))?;
+        if self.fabric.has_ended(peer) {
+            let error = FabricError::PeerDead {
+                peer,
+                why: "its process has ended".into(),
+            };
+            return Err(Attempt::No(RsmError::fabric("connecting to a segment", &error)));
+        }
+        let found = directory.find(id).map_err(failed(read))?;
+        let Some((slot, entry)) = found.filter(|(_, entry)| meets(controller, entry)) else {
+            return Err(Attempt::No(not_published(peer, id)));
+        };
+        let offered = match entry.everybody {
+            Some(perm) => Some(perm),
+            None => directory.listed(slot, self.fabric.me()).map_err(failed(read))?,
+        };
+        if directory.entry(slot).map_err(failed(read))? != Some(entry) {
+            return Err(Attempt::Again);
+        }
+        let Some(offered) = offered else {
+            let what = format!(
+                "segment {id:#x} of node {} is not published to node {}",
+                peer.0,
+                self.fabric.me().0
+            );
+            return Err(Attempt::No(RsmError::new(Code::SEG_NOT_PUBLISHED_TO_NODE, what)));
+        };
+        let granted = offered.of_user(entry.owner, &self.identity);
+        if !granted.allows(perm) {
+            let what = format!(
+                "segment {id:#x} of node {} is offered with {:#o}, which is {:#o} to this user; {:#o} was asked for",
+                peer.0, offered.0, granted.0, perm.0
+            );
+            return Err(Attempt::No(RsmError::new(Code::PERM_DENIED, what)));
+        }
+        let permission = match perm {
+            Perm::NONE => None,
+            Perm::READ => Some(Permission::Read),
+            _ => Some(Permission::ReadWrite),
+        };
+        let memory = match permission {
+            None => None,
+            Some(permission) => match self.fabric.import(peer, segment_id(slot), entry.len, permission) {
+                Ok(memory) => Some(memory),
+                // Withdrawn or offered anew just now: the directory will say so.
+                Err(FabricError::NotPublished { .. }) => return Err(Attempt::Again),
+                Err(error) => return Err(failed("connecting to a segment")(error)),
+            },
+        };
+        if directory.generation(slot).map_err(failed(read))? != entry.generation {
+            return Err(Attempt::Again);
+        }
+        let connection = self.next_connection.get();
+        self.next_connection.set(connection.wrapping_add(1).max(1));
+        Ok(ImportState {
+            inner: Rc::clone(self),
+            peer,
+            id,
+            slot,
+            generation: entry.generation,
+            connection,
+            directory,
+            memory,
+            perm,
+            len: entry.len,
+            mode: Cell::new(Mode::Implicit),
+            barriers: Cell::new(0),
+            errors: Cell::new(0),
+            aborted: Cell::new(false),
+            connected: Cell::new(true),
+            mapped: Cell::new(false),
+            signals: Signals::default(),
+        })
+    }
+}
+
+/// Whether a segment on the exporter's controller is reached through ours: the same, or any two rails.
+fn meets(controller: Controller, entry: &Entry) -> bool {
+    match controller {
+        Controller::Rail(_) => entry.controller >= Controller::Rail(0).code(),
+        other => entry.controller == other.code(),
+    }
+}
+
+impl<F: Fabric> ImportState<F> {
+    /// Remember that the exporter has taken the segment away.
+    #[cold]
+    pub(super) fn abort(&self, message: &str) {
+        if !self.aborted.replace(true) {
+            let about = (self.peer.0, self.id);
+            let message = format!("segment {:#x} of node {}: {message}", self.id, self.peer.0);
+            self.inner
+                .cesr
+                .borrow_mut()
+                .record(Cause::TranslationViolation, about, message);
+        }
+    }
+
+    /// Whether the segment is published as it was when this connection was made, and its owner is there. Asks the
+    /// exporter's memory.
+    pub(super) fn check_connected(&self) -> Result<()> {
+        if !self.aborted.get() {
+            match self.directory.generation(self.slot) {
+                Ok(now) if now == self.generation => {
+                    if self.inner.fabric.has_ended(self.peer) {
+                        self.abort("its process has ended");
+                    }
+                }
+                Ok(_) => self.abort("it was withdrawn"),
+                Err(error) => self.abort(&error.to_string()),
+            }
+        }
+        if self.aborted.get() {
+            return Err(RsmError::new(
+                Code::CONN_ABORTED,
+                format!(
+                    "segment {:#x} of node {}: it was withdrawn, or its owner is gone; disconnect, and connect again",
+                    self.id, self.peer.0
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn disconnect(&self) {
+        if !self.connected.replace(false) {
+            return;
+        }
+        self.inner.connections.borrow_mut().remove(&self.connection);
+        if !self.aborted.get() {
+            let packet = Packet {
+                kind: Kind::Disconnect,
+                single: false,
+                slot: self.slot as u32,
+                generation: self.generation,
+                connection: self.connection,
+                count: 0,
+            };
+            self.inner.send(self.peer, packet);
+            self.inner.push_out(self.peer);
+        }
+    }
+}
+
+impl<F: Fabric> Import<F> {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.state.len
+    }
+
+    /// Segments have at least a byte.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The exporting node.
+    pub fn node(&self) -> NodeId {
+        self.state.peer.0
+    }
+
+    /// What this connection may do.
+    pub fn permission(&self) -> Perm {
+        self.state.perm
+    }
+
+    /// The segment as plain memory, to be mapped with `perm` (`rsm_memseg_import_map`), where its fabric maps: what
+    /// the program does with it from now on is between it and the processor. Ended by [`unmap`](Self::unmap).
+    ///
+    /// # Errors
+    /// In this order: `SEG_ALREADY_MAPPED`; `BAD_PERMS`: bits that do not exist; `BAD_LENGTH`: nothing, or past the end;
+    /// `BAD_MEM_ALIGNMENT`: the offset is not that of a page; `SEG_NOT_CONNECTED`; `PERM_DENIED`: more than the
+    /// connection may; `CONN_ABORTED`; `MAP_FAILED`: the fabric does not map.
+    pub fn map(&self, offset: usize, len: usize, perm: Perm) -> Result<&F::Export> {
+        let state = &*self.state;
+        let fail = |code, what: String| Err(RsmError::new(code, what));
+        if state.mapped.get() {
+            return fail(
+                Code::SEG_ALREADY_MAPPED,
+                "the segment is mapped already: unmap it first".into(),
+            );
+        }
+        if !Perm::RDWR.allows(perm) {
+            return fail(Code::BAD_PERMS, format!("permissions {:#o} do not exist", perm.0));
+        }
+        if len == 0 || offset > state.len || len > state.len - offset {
+            let what = format!("{len} bytes from {offset} on: the segment has {}", state.len);
+            return fail(Code::BAD_LENGTH, what);
+        }
+        if !offset.is_multiple_of(super::PAGE) {
+            return fail(
+                Code::BAD_MEM_ALIGNMENT,
+                format!("offset {offset} is not that of a page"),
+            );
+        }
+        if !state.connected.get() {
+            return fail(Code::SEG_NOT_CONNECTED, "the segment is disconnected".into());
+        }
+        if !state.perm.allows(perm) {
+            let what = format!(
+                "the connection may {:#o}; {:#o} was asked for",
+                state.perm.0, perm.0
+            );
+            return fail(Code::PERM_DENIED, what);
+        }
+        state.check_connected()?;
+        match state.memory.as_ref().and_then(F::mapped) {
+            Some(memory) => {
+                state.mapped.set(true);
+                Ok(memory)
+            }
+            None => fail(
+                Code::MAP_FAILED,
+                "memory of other hosts cannot be mapped: put and get (attr_direct_access_sizes is 0)".into(),
+            ),
+        }
+    }
+
+    /// The end of the mapping (`rsm_memseg_import_unmap`).
+    ///
+    /// # Errors
+    /// `SEG_NOT_MAPPED`.
+    pub fn unmap(&self) -> Result<()> {
+        if !self.state.mapped.replace(false) {
+            return Err(RsmError::of(Code::SEG_NOT_MAPPED));
+        }
+        Ok(())
+    }
+
+    /// Disconnect (`rsm_memseg_import_disconnect`).
+    ///
+    /// # Errors
+    /// `SEG_STILL_MAPPED`, `POLLFD_IN_USE`: then it stays connected; `SEG_NOT_CONNECTED`: it was not.
+    pub fn disconnect(&self) -> Result<()> {
+        if self.state.mapped.get() {
+            return Err(RsmError::of(Code::SEG_STILL_MAPPED));
+        }
+        self.state.signals.check_unpolled()?;
+        if !self.state.connected.get() {
+            return Err(RsmError::of(Code::SEG_NOT_CONNECTED));
+        }
+        self.state.disconnect();
+        Ok(())
+    }
+
+    /// Whether the segment is still there, as far as that can be known without asking anybody.
+    pub fn is_aborted(&self) -> bool {
+        self.state.inner.progress();
+        self.state.aborted.get()
+    }
+}
+
+impl<F: Fabric> Drop for ImportState<F> {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}
+
+/// Bytes of the segment as imported, for those who need no checks twice.
+pub(super) fn memory<F: Fabric>(state: &ImportState<F>) -> Option<&F::Import> {
+    debug_assert!(
+        state
+            .memory
+            .as_ref()
+            .is_none_or(|memory| memory.len() >= state.len)
+    );
+    state.memory.as_ref()
+}

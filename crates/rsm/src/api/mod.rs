@@ -1,0 +1,211 @@
+//! RSMAPI: remote shared memory as an interface for programs, after Sun's `librsm` (section 2.8 of the paper).
+//!
+//! | Here | In C |
+//! |---|---|
+//! | [`Rsm`] | the library in a process |
+//! | [`Controller`], [`Rsm::topology`] | `rsm_get_controller`, `rsm_get_interconnect_topology` |
+//! | [`Memory`], [`Export`] | `rsm_memseg_export_*` |
+//! | [`Import`], [`Barrier`] | `rsm_memseg_import_*` |
+//! | [`Export::post`], [`Import::try_wait`] | `rsm_intr_signal_*` |
+//! | [`Rsm::take_error_status`] | `rsm_get_error_status` |
+//!
+//! A node of the interconnect is a process of the job. Knows nothing of MPI; both use one fabric without meeting: packets
+//! have a port of their own, and segments of the fabric are from the range that RSMAPI keeps for its library.
+//!
+//! Cost class: puts and gets in explicit mode are *fast path* where the fabric maps memory; barriers, signals and implicit
+//! mode *queued path*; all else is *set-up path*.
+
+mod access;
+mod barrier;
+mod cesr;
+mod controller;
+mod directory;
+mod error;
+mod export;
+mod import;
+mod names;
+mod signal;
+mod transfer;
+mod wire;
+
+pub use access::ELEMENT_SIZES;
+pub use barrier::{Barrier, Mode};
+pub use cesr::{Cause, ErrorReport};
+pub use controller::{Attributes, Connections, Controller, PAGE};
+pub use error::{Code, Result, RsmError};
+pub use export::{Export, Memory};
+pub use import::Import;
+pub use names::{AccessEntry, FIRST_ASSIGNED, Identity, LAST_RESERVED, NodeId, Perm, SegId, segmentid_range};
+pub use signal::Accumulate;
+pub use transfer::{Local, SG_MAX, Transfer, Vectored};
+
+use cesr::Cesr;
+use directory::{DIRECTORY, Directory, Shape};
+use export::ExportState;
+use farpost_fabric::{Access, Fabric, Peer, Permission};
+use import::ImportState;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use wire::Packet;
+
+farpost_tunables::tunables! {
+    /// Tunables of RSMAPI.
+    pub struct ApiTunables {
+        /// Segments that a process can have published through RSMAPI at a time; a fabric may hold fewer.
+        segments: "FARPOST_RSM_SEGMENTS" = 64, 1..=4096, "segments";
+    }
+}
+
+/// Most connections to one segment from one node, and of one process in all (Solaris: `max-segments`).
+pub(crate) const CONNECTIONS_MAX: usize = 65535;
+
+/// The library in a process. Clones are the same.
+pub struct Rsm<F: Fabric> {
+    pub(super) inner: Rc<Inner<F>>,
+}
+
+impl<F: Fabric> Clone for Rsm<F> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Rc::clone(&self.inner),
+        }
+    }
+}
+
+/// What all handles of a process share.
+pub(super) struct Inner<F: Fabric> {
+    pub(super) fabric: Rc<F>,
+    pub(super) identity: Identity,
+    pub(super) shape: Shape,
+    /// My directory, exported when the first segment is published.
+    directory: RefCell<Option<F::Export>>,
+    /// Others' directories.
+    directories: RefCell<BTreeMap<Peer, Rc<Directory<F>>>>,
+    /// What I have published, by slot.
+    published: RefCell<Vec<Option<Weak<ExportState<F>>>>>,
+    /// What I am connected to, by connection number.
+    connections: RefCell<BTreeMap<u32, Weak<ImportState<F>>>>,
+    next_connection: Cell<u32>,
+    last_generation: Cell<u64>,
+    next_id: Cell<SegId>,
+    cesr: RefCell<Cesr>,
+    /// Packets that found the queue full.
+    outbox: RefCell<Vec<(Peer, Packet)>>,
+    refused_signals: Cell<u64>,
+    relax: Cell<Option<fn() -> bool>>,
+}
+
+impl<F: Fabric> Rsm<F> {
+    /// RSMAPI on `fabric`, for a process of that `identity`.
+    pub fn new(fabric: Rc<F>, identity: Identity, tunables: &ApiTunables) -> Self {
+        let shape = Shape {
+            slots: (tunables.segments as usize).min(directory::SLOTS_MAX),
+            nodes: fabric.size() as usize,
+        };
+        let published = (0..shape.slots).map(|_| None).collect();
+        Self {
+            inner: Rc::new(Inner {
+                fabric,
+                identity,
+                shape,
+                directory: RefCell::default(),
+                directories: RefCell::default(),
+                published: RefCell::new(published),
+                connections: RefCell::default(),
+                next_connection: Cell::new(1),
+                last_generation: Cell::new(0),
+                next_id: Cell::new(FIRST_ASSIGNED),
+                cesr: RefCell::default(),
+                outbox: RefCell::default(),
+                refused_signals: Cell::new(0),
+                relax: Cell::new(None),
+            }),
+        }
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Rc<F> {
+        &self.inner.fabric
+    }
+
+    /// Called between the polls of whatever waits: where several threads take turns, to let another one in. True: one was let in, or at least asked.
+    pub fn set_relax(&self, relax: Option<fn() -> bool>) {
+        self.inner.relax.set(relax);
+    }
+
+    /// Move along what only calls move: take in connections and signals, send what found no room. True: something
+    /// happened.
+    pub fn progress(&self) -> bool {
+        self.inner.progress()
+    }
+
+    /// Whether signals and words about connections wait for room at their receivers; progress sends them.
+    pub fn owes(&self) -> bool {
+        !self.inner.outbox.borrow().is_empty()
+    }
+
+    /// The oldest error that accesses of this process met and nobody waited for, and how many there were since the last
+    /// call. Errors of other processes are never here.
+    pub fn take_error_status(&self) -> Option<ErrorReport> {
+        self.inner.cesr.borrow_mut().take()
+    }
+
+    /// Signals so far from processes that are not connected to the segment they named.
+    pub fn refused_signals(&self) -> u64 {
+        self.inner.refused_signals.get()
+    }
+}
+
+impl<F: Fabric> Inner<F> {
+    /// My directory, from the first use on for everybody to read.
+    fn directory(&self) -> Result<F::Export> {
+        if let Some(memory) = &*self.directory.borrow() {
+            return Ok(memory.clone());
+        }
+        let readers = Access::Everyone(Permission::Read);
+        let memory = self
+            .fabric
+            .export(DIRECTORY, self.shape.bytes(), readers)
+            .map_err(|e| RsmError::fabric("making the directory of segments", &e))?;
+        directory::begin(&memory, self.shape);
+        *self.directory.borrow_mut() = Some(memory.clone());
+        Ok(memory)
+    }
+
+    /// The directory of `peer`; none: it has never published anything.
+    fn directory_of(&self, peer: Peer) -> Result<Option<Rc<Directory<F>>>> {
+        if let Some(known) = self.directories.borrow().get(&peer) {
+            return Ok(Some(Rc::clone(known)));
+        }
+        match Directory::open(&*self.fabric, peer, self.shape.nodes) {
+            Ok(directory) => {
+                let directory = Rc::new(directory);
+                self.directories.borrow_mut().insert(peer, Rc::clone(&directory));
+                Ok(Some(directory))
+            }
+            Err(farpost_fabric::FabricError::NotPublished { .. }) => Ok(None),
+            Err(error) => {
+                if matches!(error, farpost_fabric::FabricError::Corrupt { .. }) {
+                    self.fault(peer, error.clone());
+                }
+                Err(RsmError::fabric("looking for the segments of a node", &error))
+            }
+        }
+    }
+
+    /// A value of `peer`'s cannot be right.
+    #[cold]
+    fn fault(&self, peer: Peer, error: farpost_fabric::FabricError) {
+        self.fabric.record_fault(farpost_fabric::Fault { peer, error });
+    }
+}
+
+impl<F: Fabric> Drop for Inner<F> {
+    fn drop(&mut self) {
+        if self.directory.borrow().is_some() {
+            // It was published here and by nobody else withdrawn.
+            let _ = self.fabric.unpublish(DIRECTORY);
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Signals between the ends of a connection, and the tables that say who may send them.
+//!
+//! Events are counted, by segment. A receiver takes them from those only that its own table has: an exporter from the
+//! importers that have connected, an importer from the exporter it is connected to. Who a packet is from is the fabric's
+//! word. A signal finds its way in order behind the word that its sender is connected, and does not overtake what the
+//! sender has put and fenced.
+//!
+//! Cost class: *queued path*.
+
+use super::cesr::Cause;
+use super::error::{Code, Result, RsmError};
+use super::export::{Export, ExportState, Importer};
+use super::import::{Import, ImportState};
+use super::names::Perm;
+use super::wire::{Kind, Packet};
+use super::{CONNECTIONS_MAX, Inner};
+use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+/// What to do with a signal while another is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulate {
+    /// Count it.
+    Yes,
+    /// Discard it (`RSM_SIGPOST_NO_ACCUMULATE`).
+    No,
+}
+
+/// Events of one segment, and who polls for them.
+#[derive(Default)]
+pub(super) struct Signals {
+    pending: Cell<u32>,
+    pollers: Cell<u32>,
+}
+
+impl Signals {
+    fn add(&self, packet: &Packet) {
+        if packet.single && self.pending.get() > 0 {
+            return;
+        }
+        let count = if packet.single { 1 } else { packet.count };
+        self.pending.set(self.pending.get().saturating_add(count));
+    }
+
+    fn take(&self) -> bool {
+        let pending = self.pending.get();
+        self.pending.set(pending.saturating_sub(1));
+        pending > 0
+    }
+
+    pub(super) fn check_unpolled(&self) -> Result<()> {
+        if self.pollers.get() > 0 {
+            return Err(RsmError::of(Code::POLLFD_IN_USE));
+        }
+        Ok(())
+    }
+}
+
+/// How long a post tries to find room before it leaves the packet to later calls.
+const POST_TRIES: usize = 1000;
+/// Looks before a waiting process yields, and yields before it sleeps.
+const LOOKS: u32 = 200;
+const YIELDS: u32 = 50;
+/// Longest sleep before looking whether the other side lives.
+const SLEEP: Duration = Duration::from_millis(50);
+
+impl<F: Fabric> Inner<F> {
+    pub(super) fn progress(&self) -> bool {
+        let mut any = self.fabric.progress();
+        if !self.outbox.borrow().is_empty() {
+            self.flush();
+        }
+        loop {
+            let mut got = None;
+            let polled = self.fabric.poll_packet(Port::Rsm, |from, _, bytes| {
+                let start = bytes.iter().take(8).rev().fold(0, |w, b| w << 8 | u64::from(*b));
+                got = Some((from, Packet::decode(bytes), start));
+            });
+            if !polled {
+                return any;
+            }
+            any = true;
+            match got {
+                Some((from, Some(packet), _)) => self.arrived(from, packet),
+                Some((from, None, value)) => self.corrupt(from, "a packet of RSMAPI", value),
+                None => {}
+            }
+        }
+    }
+
+    #[cold]
+    fn corrupt(&self, peer: Peer, what: &'static str, value: u64) {
+        self.fault(peer, FabricError::Corrupt { peer, what, value });
+    }
+
+    fn flush(&self) {
+        let waiting = self.outbox.take();
+        let mut full: Vec<(Peer, Packet)> = Vec::new();
+        for (peer, packet) in waiting {
+            // In order for each peer.
+            if full.iter().any(|(other, _)| *other == peer) || !self.offer(peer, packet) {
+                full.push((peer, packet));
+            }
+        }
+        let mut outbox = self.outbox.borrow_mut();
+        full.append(&mut outbox);
+        *outbox = full;
+    }
+
+    fn offer(&self, peer: Peer, packet: Packet) -> bool {
+        match self
+            .fabric
+            .try_send(peer, Port::Rsm, Priority::High, &packet.encode())
+        {
+            TrySend::Sent => {
+                self.fabric.wake(peer);
+                true
+            }
+            TrySend::Full => false,
+        }
+    }
+
+    /// Send, now or with a later call.
+    pub(super) fn send(&self, peer: Peer, packet: Packet) {
+        let mut outbox = self.outbox.borrow_mut();
+        if outbox.iter().all(|(other, _)| *other != peer) && self.offer(peer, packet) {
+            return;
+        }
+        // Signals that wait for room go in one packet.
+        if let Some((_, last)) = outbox.iter_mut().rev().find(|(other, _)| *other == peer)
+            && matches!(packet.kind, Kind::SignalExporter | Kind::SignalImporter)
+            && (last.kind, last.single, last.slot) == (packet.kind, packet.single, packet.slot)
+            && (last.generation, last.connection) == (packet.generation, packet.connection)
+        {
+            last.count = last.count.saturating_add(packet.count);
+            return;
+        }
+        outbox.push((peer, packet));
+    }
+
+    /// Tell an importer that its segment is gone.
+    pub(super) fn abort(&self, importer: Importer, slot: usize, generation: u64) {
+        let packet = Packet {
+            kind: Kind::Abort,
+            single: false,
+            slot: slot as u32,
+            generation,
+            connection: importer.connection,
+            count: 0,
+        };
+        self.send(importer.peer, packet);
+    }
+
+    fn arrived(&self, from: Peer, packet: Packet) {
+        match packet.kind {
+            Kind::Connect => self.on_connect(from, packet),
+            Kind::Disconnect => {
+                if let Some(export) = self.exported(&packet) {
+                    let it = |i: &Importer| i.peer == from && i.connection == packet.connection;
+                    export.importers.borrow_mut().retain(|i| !it(i));
+                }
+            }
+            Kind::SignalExporter => self.on_signal(from, packet),
+            Kind::SignalImporter | Kind::Abort => {
+                let import = self
+                    .connections
+                    .borrow()
+                    .get(&packet.connection)
+                    .and_then(Weak::upgrade)
+                    .filter(|import| import.peer == from && import.generation == packet.generation);
+                match import {
+                    Some(import) if packet.kind == Kind::Abort => import.abort("it was withdrawn"),
+                    Some(import) => import.signals.add(&packet),
+                    // Disconnected meanwhile; numbers that were never given out are nobody's.
+                    None if packet.connection < self.next_connection.get() => {
+                        if packet.kind == Kind::SignalImporter {
+                            self.refused_signals.set(self.refused_signals.get() + 1);
+                        }
+                    }
+                    None => self.stranger(from, u64::from(packet.connection)),
+                }
+            }
+        }
+    }
+
+    /// What is published in the packet's slot, if it is what the packet means.
+    fn exported(&self, packet: &Packet) -> Option<Rc<ExportState<F>>> {
+        let published = self.published.borrow();
+        let export = published.get(packet.slot as usize)?.as_ref()?.upgrade()?;
+        let same = export
+            .published
+            .borrow()
+            .as_ref()
+            .is_some_and(|p| p.generation == packet.generation);
+        same.then_some(export)
+    }
+
+    /// Somebody who is in no table.
+    #[cold]
+    fn stranger(&self, from: Peer, value: u64) {
+        self.refused_signals.set(self.refused_signals.get() + 1);
+        self.corrupt(from, "a signal for something it is connected to", value);
+    }
+
+    fn on_connect(&self, from: Peer, packet: Packet) {
+        let importer = Importer {
+            peer: from,
+            connection: packet.connection,
+            perm: Perm(packet.count),
+        };
+        let Some(export) = self.exported(&packet) else {
+            if packet.generation == 0 || packet.generation > self.last_generation.get() {
+                return self.corrupt(from, "a connection to something published", packet.generation);
+            }
+            // Withdrawn while the word was on its way.
+            return self.abort(importer, packet.slot as usize, packet.generation);
+        };
+        let permitted = match &export.published.borrow().as_ref().expect("found published").list {
+            None => true,
+            Some(list) => list.iter().any(|(peer, _)| *peer == from),
+        };
+        let mut importers = export.importers.borrow_mut();
+        let known = importers
+            .iter()
+            .any(|i| i.peer == from && i.connection == packet.connection);
+        let many = importers.iter().filter(|i| i.peer == from).count() >= CONNECTIONS_MAX;
+        if !permitted || known || many || !Perm::RDWR.allows(importer.perm) {
+            return self.corrupt(from, "a connection that is permitted", u64::from(packet.count));
+        }
+        importers.push(importer);
+    }
+
+    fn on_signal(&self, from: Peer, packet: Packet) {
+        match self.exported(&packet) {
+            Some(export) => {
+                let it = |i: &Importer| i.peer == from && i.connection == packet.connection;
+                if export.importers.borrow().iter().any(it) {
+                    export.signals.add(&packet);
+                } else {
+                    self.stranger(from, u64::from(packet.slot));
+                }
+            }
+            None if (1..=self.last_generation.get()).contains(&packet.generation) => {
+                // Withdrawn while it was on its way.
+                self.refused_signals.set(self.refused_signals.get() + 1);
+            }
+            None => self.stranger(from, u64::from(packet.slot)),
+        }
+    }
+
+    /// Try for a while to send what waits for `peer`.
+    pub(super) fn push_out(&self, peer: Peer) {
+        for _ in 0..POST_TRIES {
+            if self.outbox.borrow().iter().all(|(other, _)| *other != peer) {
+                return;
+            }
+            if !self.progress() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Look, then wait, until `ready` answers or the time is up. `None`: it was up.
+    pub(super) fn wait<T>(
+        &self,
+        timeout: Option<Duration>,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let started = Instant::now();
+        let mut looks = 0u32;
+        loop {
+            self.progress();
+            if let Some(answer) = ready() {
+                return Some(answer);
+            }
+            let left = match timeout {
+                None => SLEEP,
+                Some(timeout) => timeout.saturating_sub(started.elapsed()),
+            };
+            if left.is_zero() {
+                return None;
+            }
+            looks = looks.saturating_add(1);
+            let relaxed = self.relax.get().is_some_and(|relax| relax());
+            if relaxed || looks < LOOKS {
+                std::hint::spin_loop();
+            } else if looks < LOOKS + YIELDS {
+                std::thread::yield_now();
+            } else {
+                self.fabric.sleep(left.min(SLEEP), &mut || {
+                    self.fabric.progress() || self.fabric.packets_waiting(Port::Rsm, Priority::High, 1) > 0
+                });
+            }
+        }
+    }
+}
+
+impl<F: Fabric> Export<F> {
+    /// Signal every importer that is connected (`rsm_intr_signal_post`).
+    ///
+    /// # Errors
+    /// None today: importers that are gone are forgotten.
+    pub fn post(&self, accumulate: Accumulate) -> Result<()> {
+        let state = &*self.state;
+        state.inner.progress();
+        let Some((slot, generation)) = state.published.borrow().as_ref().map(|p| (p.slot, p.generation))
+        else {
+            return Ok(());
+        };
+        let importers = state.importers.borrow().clone();
+        for importer in importers {
+            let packet = Packet {
+                kind: Kind::SignalImporter,
+                single: accumulate == Accumulate::No,
+                slot: slot as u32,
+                generation,
+                connection: importer.connection,
+                count: 1,
+            };
+            state.inner.send(importer.peer, packet);
+            state.inner.push_out(importer.peer);
+        }
+        Ok(())
+    }
+
+    /// Consume a signal, if there is one.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_wait(&self) -> Result<bool> {
+        self.state.inner.progress();
+        Ok(self.state.signals.take())
+    }
+
+    /// Consume a signal, waiting for it (`rsm_intr_signal_wait`); without `timeout`, for ever.
+    ///
+    /// # Errors
+    /// `TIMEOUT`.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let taken = self
+            .state
+            .inner
+            .wait(timeout, || self.state.signals.take().then_some(()));
+        taken.ok_or_else(|| RsmError::of(Code::TIMEOUT))
+    }
+
+    /// Hold the segment for somebody who polls: it cannot be destroyed until as many [`release`](Self::release_poll)s.
+    pub fn hold_poll(&self) {
+        self.state
+            .signals
+            .pollers
+            .set(self.state.signals.pollers.get() + 1);
+    }
+
+    /// The end of one [`hold_poll`](Self::hold_poll). False: there was none.
+    pub fn release_poll(&self) -> bool {
+        release(&self.state.signals)
+    }
+}
+
+fn release(signals: &Signals) -> bool {
+    let held = signals.pollers.get();
+    signals.pollers.set(held.saturating_sub(1));
+    held > 0
+}
+
+impl<F: Fabric> ImportState<F> {
+    /// Consume a signal; an error where none can come any more.
+    fn take_signal(&self) -> Option<Result<()>> {
+        if self.signals.take() {
+            return Some(Ok(()));
+        }
+        if self.aborted.get() {
+            return Some(self.check_connected());
+        }
+        None
+    }
+}
+
+impl<F: Fabric> Import<F> {
+    /// Signal the exporter (`rsm_intr_signal_post`). What was put before is there when the signal is.
+    ///
+    /// # Errors
+    /// `BAD_SEG_HNDL`: disconnected; `CONN_ABORTED`.
+    pub fn post(&self, accumulate: Accumulate) -> Result<()> {
+        let state = &*self.state;
+        if !state.connected.get() {
+            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
+        }
+        state.inner.progress();
+        if let Some(memory) = &state.memory
+            && let Err(error) = memory.order()
+        {
+            state.failed(&error, true);
+        }
+        state.check_connected().inspect_err(|error| {
+            let about = (state.peer.0, state.id);
+            let mut cesr = state.inner.cesr.borrow_mut();
+            cesr.record(Cause::InterruptBusy, about, error.message.clone());
+        })?;
+        let packet = Packet {
+            kind: Kind::SignalExporter,
+            single: accumulate == Accumulate::No,
+            slot: state.slot as u32,
+            generation: state.generation,
+            connection: state.connection,
+            count: 1,
+        };
+        state.inner.send(state.peer, packet);
+        state.inner.push_out(state.peer);
+        Ok(())
+    }
+
+    /// Consume a signal, if there is one.
+    ///
+    /// # Errors
+    /// `CONN_ABORTED`, when there is none.
+    pub fn try_wait(&self) -> Result<bool> {
+        self.state.inner.progress();
+        self.state.take_signal().transpose().map(|taken| taken.is_some())
+    }
+
+    /// Consume a signal, waiting for it (`rsm_intr_signal_wait`); without `timeout`, for ever.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, `CONN_ABORTED`.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let mut last = Instant::now();
+        let taken = self.state.inner.wait(timeout, || {
+            if let Some(taken) = self.state.take_signal() {
+                return Some(taken);
+            }
+            // The owner may end without a word.
+            if last.elapsed() >= SLEEP {
+                last = Instant::now();
+                return self.state.check_connected().err().map(Err);
+            }
+            None
+        });
+        taken.unwrap_or_else(|| Err(RsmError::of(Code::TIMEOUT)))
+    }
+
+    /// As [`Export::hold_poll`].
+    pub fn hold_poll(&self) {
+        self.state
+            .signals
+            .pollers
+            .set(self.state.signals.pollers.get() + 1);
+    }
+
+    /// As [`Export::release_poll`].
+    pub fn release_poll(&self) -> bool {
+        release(&self.state.signals)
+    }
+}
