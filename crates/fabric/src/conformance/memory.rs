@@ -330,6 +330,43 @@ pub fn everyone_to_everyone<H: Harness>(harness: &H) -> Outcome {
     Outcome::Held
 }
 
+/// Long gets, in both directions at once, bring what is there, what was put before included, and leave the rest of the buffer.
+pub fn long_gets<H: Harness>(harness: &H) -> Outcome {
+    const LEN: usize = 300_000;
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let everyone = Access::Everyone(Permission::ReadWrite);
+        let mine = end.fabric.export(SegmentId(3), LEN, everyone).unwrap();
+        mine.write(0, &pattern(end.me().into(), LEN));
+        end.barrier().await;
+        let theirs = end
+            .fabric
+            .import(end.next(), SegmentId(3), LEN, Permission::ReadWrite)
+            .unwrap();
+        let mut model = pattern(end.next().0.into(), LEN);
+        let put = pattern(77, 5000);
+        for (i, len) in [32 << 10, (32 << 10) + 1, 100_003, 262_144]
+            .into_iter()
+            .enumerate()
+        {
+            let at = 1 + 1000 * i;
+            theirs.put(at + 100, &put).unwrap();
+            theirs.fence().unwrap();
+            model[at + 100..at + 5100].copy_from_slice(&put);
+            let mut here = vec![0xEE; len + 2];
+            theirs.get(at, &mut here[1..=len]).unwrap();
+            assert!(here[1..=len] == model[at..at + len], "{len} bytes");
+            assert_eq!((here[0], here[len + 1]), (0xEE, 0xEE));
+        }
+        end.barrier().await;
+        end.fabric.unpublish(SegmentId(3)).unwrap();
+        end.barrier().await;
+        // Whether it fails now is the fabric's affair; that it does no harm is not.
+        let _ = theirs.get(0, &mut vec![0; LEN]);
+        end.barrier().await;
+    });
+    Outcome::Held
+}
+
 /// A process may import what it exported itself.
 pub fn own_segment<H: Harness>(harness: &H) -> Outcome {
     harness.run(1, async |end: &End<H::Fabric>| {

@@ -59,6 +59,7 @@ cases! {
     memory::publishing,
     memory::both_directions_at_once,
     memory::everyone_to_everyone,
+    memory::long_gets,
     memory::own_segment,
     memory::lines_as_a_queue,
     memory::mapped,

@@ -168,8 +168,10 @@ impl Inner {
                 self.send(link, &answer);
             }),
             control::GET => words(4).and_then(|w| self.on_get(link, &w)),
+            control::READ => words(4).and_then(|w| self.on_read(link, &w)),
+            control::WAS_READ => words(1).map(|w| self.on_was_read(link, w[0])),
             control::COUNT => words(3).and_then(|w| self.on_count(link, &w)),
-            control::IMPORTED => answer(4),
+            control::IMPORTED | control::READABLE => answer(4),
             control::FENCED => answer(1),
             control::GOT => answer(2),
             control::COUNTED => answer(2),

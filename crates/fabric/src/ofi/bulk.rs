@@ -277,6 +277,67 @@ impl Inner {
         })
     }
 
+    /// Make memory reachable, or once more: the key.
+    pub fn expose(&self, (address, len): (usize, usize), writable: bool) -> Result<u64, FabricError> {
+        let access = if writable {
+            ffi::FI_REMOTE_READ | ffi::FI_REMOTE_WRITE
+        } else {
+            ffi::FI_REMOTE_READ
+        };
+        let at = std::ptr::with_exposed_provenance_mut::<u8>(address);
+        let bulk = &self.bulk;
+        let mut readable = bulk.readable.borrow_mut();
+        let mut exposed = bulk.exposed.borrow_mut();
+        // While it is exposed it may not be unmapped, so that a registration of it is good.
+        if let Some(key) = readable.get(&(address, len)).filter(|_| !writable)
+            && let Some(same) = exposed.get_mut(key)
+        {
+            same.times += 1;
+            return Ok(*key);
+        }
+        let registration = self.register_random((at, len), access)?;
+        let key = registration.key().wrapping_add(1);
+        if !writable {
+            readable.insert((address, len), key);
+        }
+        exposed.insert(
+            key,
+            Exposed {
+                _registration: registration,
+                at: (address, len),
+                times: 1,
+            },
+        );
+        Ok(key)
+    }
+
+    /// Undo one [`expose`](Self::expose).
+    pub fn withdraw(&self, key: u64) {
+        let bulk = &self.bulk;
+        let mut exposed = bulk.exposed.borrow_mut();
+        let Some(one) = exposed.get_mut(&key) else { return };
+        one.times -= 1;
+        if one.times == 0 {
+            let at = one.at;
+            let mut readable = bulk.readable.borrow_mut();
+            if readable.get(&at) == Some(&key) {
+                readable.remove(&at);
+            }
+            exposed.remove(&key);
+        }
+    }
+
+    /// Withdraw everything.
+    pub fn withdraw_all(&self) {
+        self.bulk.readable.borrow_mut().clear();
+        self.bulk.exposed.borrow_mut().clear();
+    }
+
+    /// What a peer is told as the position of the first byte exposed at `address`.
+    pub fn exposed_base(&self, address: usize) -> u64 {
+        if self.addresses_count() { address as u64 } else { 0 }
+    }
+
     fn addresses_count(&self) -> bool {
         self.endpoint.mr_mode() & ffi::FI_MR_VIRT_ADDR != 0
     }
@@ -295,62 +356,18 @@ impl BulkTransfer for Ofi {
         writable: bool,
     ) -> Result<u64, FabricError> {
         self.0.check_peer(peer)?;
-        let access = if writable {
-            ffi::FI_REMOTE_READ | ffi::FI_REMOTE_WRITE
-        } else {
-            ffi::FI_REMOTE_READ
-        };
-        let at = std::ptr::with_exposed_provenance_mut::<u8>(address);
         if len == 0 {
             return Ok(0);
         }
-        let bulk = &self.0.bulk;
-        let mut readable = bulk.readable.borrow_mut();
-        let mut exposed = bulk.exposed.borrow_mut();
-        // While it is exposed it may not be unmapped, so that a registration of it is good.
-        if let Some(key) = readable.get(&(address, len)).filter(|_| !writable)
-            && let Some(same) = exposed.get_mut(key)
-        {
-            same.times += 1;
-            return Ok(*key);
-        }
-        let registration = self.0.register_random((at, len), access)?;
-        let key = registration.key().wrapping_add(1);
-        if !writable {
-            readable.insert((address, len), key);
-        }
-        exposed.insert(
-            key,
-            Exposed {
-                _registration: registration,
-                at: (address, len),
-                times: 1,
-            },
-        );
-        Ok(key)
+        self.0.expose((address, len), writable)
     }
 
     fn exposed_base(&self, _peer: Peer, address: usize) -> u64 {
-        if self.0.addresses_count() {
-            address as u64
-        } else {
-            0
-        }
+        self.0.exposed_base(address)
     }
 
     fn withdraw(&self, key: u64) {
-        let bulk = &self.0.bulk;
-        let mut exposed = bulk.exposed.borrow_mut();
-        let Some(one) = exposed.get_mut(&key) else { return };
-        one.times -= 1;
-        if one.times == 0 {
-            let at = one.at;
-            let mut readable = bulk.readable.borrow_mut();
-            if readable.get(&at) == Some(&key) {
-                readable.remove(&at);
-            }
-            exposed.remove(&key);
-        }
+        self.0.withdraw(key);
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {

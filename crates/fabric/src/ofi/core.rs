@@ -535,6 +535,7 @@ impl Inner {
         }
         *link.probe.borrow_mut() = None;
         link.held.borrow_mut().clear();
+        self.forget_reader(link);
         self.bulk.peer_died(self, link, why);
         self.record_fault(Fault {
             peer: link.peer,
@@ -724,6 +725,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // Registrations may be bound to the endpoint.
+        self.withdraw_all();
         // SAFETY: nobody else has this any more, and what follows only frees memory.
         unsafe { self.endpoint.close() };
     }

@@ -10,6 +10,7 @@
 use super::Ofi;
 use super::core::Inner;
 use super::link::{Announced, Link};
+use super::read::{READ_FROM, Readers};
 use super::wire::{self, Small, control, outcome};
 use crate::net::NetFabric;
 use crate::shm::Mapping;
@@ -30,7 +31,7 @@ pub struct Entry {
 }
 
 /// What a value that cannot be right was, and the value.
-type Wrong = (&'static str, u64);
+pub type Wrong = (&'static str, u64);
 
 impl Entry {
     /// A line arrived.
@@ -61,6 +62,14 @@ impl Entry {
         Ok(())
     }
 
+    /// Its memory, if `offset` and `len` lie in it. None: withdrawn.
+    pub fn range(&self, offset: u64, len: u64) -> Result<Option<&Mapping>, Wrong> {
+        if let Some(memory) = &self.memory {
+            self.check(memory, offset, len)?;
+        }
+        Ok(self.memory.as_ref())
+    }
+
     fn check(&self, memory: &Mapping, offset: u64, len: u64) -> Result<(), Wrong> {
         let limit = LocalMemory::len(memory) as u64;
         if offset > limit || len > limit - offset {
@@ -81,6 +90,7 @@ struct Published {
 pub struct Segments {
     entries: RefCell<Vec<Entry>>,
     published: RefCell<BTreeMap<u32, Published>>,
+    pub readers: Readers,
     /// Identifiers in the order in which they were published, for telling peers.
     log: RefCell<Vec<u32>>,
 }
@@ -340,6 +350,16 @@ impl Remote for Imported {
         if self.inner.resolve(&self.link).is_none() {
             return self.inner.check_alive(&self.link);
         }
+        if to.len() >= READ_FROM {
+            // Messages put before may still be on their way.
+            self.fence()?;
+            if self
+                .inner
+                .read_segment(&self.link, (self.id, self.handle), offset, to)?
+            {
+                return Ok(());
+            }
+        }
         let mut at = offset;
         for part in to.chunks_mut(get_limit(&self.link)) {
             let words = [u64::from(self.handle), at as u64, part.len() as u64];
@@ -403,10 +423,11 @@ impl RemoteMemory for Ofi {
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let inner = &self.0;
         let gone = inner.segments.published.borrow_mut().remove(&id.0);
-        gone.ok_or(FabricError::NotPublished {
+        let gone = gone.ok_or(FabricError::NotPublished {
             peer: inner.me,
             id: id.0,
         })?;
+        inner.forget_segment(&gone.memory);
         let mut holders: Vec<Rc<Link>> = Vec::new();
         let mut entries = inner.segments.entries.borrow_mut();
         for entry in entries.iter_mut().filter(|e| e.id == id.0) {

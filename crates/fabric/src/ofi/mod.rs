@@ -6,7 +6,8 @@
 //! | packets | messages; a window per sender and priority, given back as packets are taken |
 //! | bulk transfers | `fi_read` and `fi_write` straight between user memories |
 //! | interrupts | the completion queue's descriptor; a message is its own interrupt |
-//! | fence, get, import | a question and its answer, while our own side makes progress |
+//! | long gets | `fi_read` from the segment, whose memory its owner registers once |
+//! | fence, other gets, import | a question and its answer, while our own side makes progress |
 //!
 //! The library is loaded when the fabric is opened ([`Library::load`]); a process without it loses nothing but
 //! this fabric. [`survey`] tells what the library has and why it is taken or passed over.
@@ -26,6 +27,7 @@ mod memory;
 mod operations;
 mod order;
 mod packets;
+mod read;
 mod survey;
 #[cfg(test)]
 mod tests;

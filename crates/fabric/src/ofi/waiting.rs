@@ -161,7 +161,7 @@ impl Inner {
     }
 
     /// Sleep a little, or until something happens.
-    fn nap(&self) {
+    pub fn nap(&self) {
         if self.arm() {
             self.waiting.wait(Duration::from_millis(20));
         }

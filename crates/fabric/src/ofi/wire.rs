@@ -69,6 +69,12 @@ pub mod control {
     pub const BYE: u8 = 13;
     /// A segment is no more: segment.
     pub const WITHDRAW: u8 = 14;
+    /// Question: a segment's memory for `fi_read`. Number, handle, offset, length.
+    pub const READ: u8 = 15;
+    /// Answer: number, outcome, position, key.
+    pub const READABLE: u8 = 16;
+    /// The memory was read: key.
+    pub const WAS_READ: u8 = 17;
 }
 
 /// Outcomes in answers.
@@ -76,6 +82,7 @@ pub mod outcome {
     pub const YES: u64 = 0;
     pub const NOT_PUBLISHED: u64 = 1;
     pub const DENIED: u64 = 2;
+    pub const CANNOT: u64 = 3;
 }
 
 /// A message of words, built in place.

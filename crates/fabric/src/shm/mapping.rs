@@ -166,7 +166,7 @@ impl Mapping {
         self.pages.owner
     }
 
-    pub(super) fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.base.as_ptr().addr()
     }
 
