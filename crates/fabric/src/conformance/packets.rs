@@ -177,7 +177,10 @@ pub fn ports_are_apart<H: Harness>(harness: &H) -> Outcome {
         } else {
             end.barrier().await;
             end.settle();
-            assert_eq!(end.fabric.packets_waiting(full.0, full.1, 1), 1);
+            end.until("the first packet", || {
+                end.fabric.packets_waiting(full.0, full.1, 1) == 1
+            })
+            .await;
             for (port, priority) in lanes().filter(|lane| *lane != full) {
                 end.until("a packet", || end.fabric.packets_waiting(port, priority, 9) == 1)
                     .await;
