@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     if (strchr(argv[1], 'F')) FM_finalize();
     if (strchr(argv[1], 'M')) MPI_Finalize();
     if (strchr(argv[1], 'f') && strchr(argv[1], 'a')) FM_initialize();
-    return argc > 2 && FM_nodeid == 1 ? atoi(argv[2]) : 0;
+    return argc > 2 ? atoi(argv[2]) : 0;
 }
 C
 export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig

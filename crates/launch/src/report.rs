@@ -143,6 +143,11 @@ mod tests {
         assert_eq!(f.what, "killed by signal 11 (SIGSEGV, segmentation fault)");
         assert_eq!(j(End::Exit(0), RankState::Initialised).unwrap().code, 1);
         assert_eq!(j(End::Exit(4), RankState::Initialised).unwrap().code, 4);
+        let f = judge(0, End::Exit(0), RankState::Initialised, || {
+            (0, "FM_finalize".into())
+        })
+        .unwrap();
+        assert_eq!(f.what, "exited with code 0 without FM_finalize");
         let f = j(End::Exit(4), RankState::Finalised).unwrap();
         assert_eq!((f.code, f.ends_job), (4, false));
         let f = j(End::Exit(1), RankState::Aborted).unwrap();
