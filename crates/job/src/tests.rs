@@ -151,6 +151,9 @@ fn bad_variables_are_refused_by_name() {
             vec![("PMI_FD", "9".into()), ("PMI_RANK", "0".into())],
             "PMI_SIZE=",
         ),
+        // Half of what PMIx launchers say.
+        (vec![("PMIX_NAMESPACE", "x".into())], "PMIX_RANK="),
+        (vec![("PMIX_RANK", "0".into())], "PMIX_NAMESPACE="),
         (
             vec![("FARPOST_START_TIMEOUT", "no".into())],
             "FARPOST_START_TIMEOUT=no",
@@ -320,6 +323,20 @@ fn under_pmi_1() {
         for (rank, (r, h, l, secret)) in seen.iter().enumerate() {
             assert_eq!((*r, *h, &l[..]), (rank as u32, hosts, local[rank]));
             assert_eq!(secret, &seen[0].3);
+        }
+    }
+}
+
+#[test]
+fn slurm_says_of_ranks_on_a_list_of_hosts_that_each_is_alone() {
+    let server = Server {
+        mapping: Some("(vector,(0,4,1))"),
+        ..SERVER
+    };
+    let listed: &[_] = &[("SLURM_DISTRIBUTION", "arbitrary")];
+    for (vars, hosts) in [(listed, 1), (&[("SLURM_DISTRIBUTION", "cyclic")], 4)] {
+        for seen in pmi_job(4, server, vars, exchange) {
+            assert_eq!(seen.unwrap().1, hosts);
         }
     }
 }
