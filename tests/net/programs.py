@@ -9,7 +9,7 @@ layout every launcher: a Latin square, where program p runs in layout l under la
 that as many days as there are launchers see all of the matrix; the first line tells it, --turn N repeats it. NAME, as in
 programs/ring or mpi: these programs in every layout under every launcher; mpi4py for those tests.
 
-A program is left out where it wants another number of ranks. After every run nothing may be left on any host.
+A program is left out where it wants another number of ranks, and of the selection where ranks are many and it is heavy. After every run nothing may be left on any host.
 """
 
 import argparse
@@ -33,6 +33,8 @@ FEW = ("programs/ring", "programs/samplesort", "mpi/p2p_modes", "mpi/coll_blocki
 MODULES = ("test_comm", "test_request", "test_p2p_obj", "test_p2p_buf", "test_cco_buf", "test_cco_obj")
 MODULES_OF_MANY = MODULES[:2]
 MANY = 8
+# More ranks than that make these a test of the scheduler, for a minute each; --full runs them all the same.
+HEAVY = ("mpi/threads", "mpi/p2p_overrun")
 TIMEOUT = 120
 # All of mpi4py's tests on this many ranks and a few cores.
 MPI4PY_TIMEOUT = 900
@@ -162,7 +164,8 @@ class Plan:
         """Programs and arguments of a layout under a launcher."""
         ranks = LAYOUTS[self.layouts[column]]
         for row, program in enumerate(self.programs):
-            if not program.takes(ranks[0] * ranks[1]):
+            total = ranks[0] * ranks[1]
+            if not program.takes(total) or not self.whole and total > MANY and program.name in HEAVY:
                 continue
             for number, case in enumerate(program.cases):
                 # Further arguments of a program do not need all layouts.
