@@ -175,7 +175,7 @@ impl<F: Fabric> Postboxes<F> {
         loop {
             let mut got: Option<Control> = None;
             let fabric = std::rc::Rc::clone(&self.fabric);
-            let polled = fabric.poll_packet(Port::Postbox, |from, _, packet| {
+            let polled = fabric.poll_priority(Port::Postbox, Priority::High, |from, packet| {
                 let start = packet
                     .iter()
                     .take(8)

@@ -12,6 +12,7 @@ mod doorbell;
 mod flag;
 mod host;
 mod mapping;
+mod packets;
 mod region;
 mod ring;
 mod segments;
@@ -27,13 +28,12 @@ pub use mapping::{Mapping, sealed_memory};
 pub use sleep::{futex_wait, futex_wake};
 pub use watch::Watch;
 
-use crate::packet::{LANES, lane};
 use crate::sync::Ordering;
 use crate::{
-    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
-    PacketQueue, Peer, Permission, Port, Priority, Topology, TrySend, Wake,
+    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, Peer, Permission,
+    Topology, Wake,
 };
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
@@ -101,7 +101,7 @@ pub struct Shm {
     cores: u32,
     tunables: ShmTunables,
     sleeper: sleep::Sleeper,
-    ring_positions: [Cell<u64>; LANES],
+    packets: packets::Packets,
     segments: segments::Segments,
     bulk: bulk::Bulk,
     faults: RefCell<(Vec<Fault>, u64)>,
@@ -123,6 +123,7 @@ impl Shm {
             tunables,
         } = config;
         let needed = region_bytes(size);
+        assert!(size <= ring::SENDERS, "a job of {size} processes is too large");
         if index >= size || len < needed as u64 {
             return Err(FabricError::OutOfRange {
                 offset: region::process_offset(index, size),
@@ -163,7 +164,7 @@ impl Shm {
             cores,
             tunables,
             sleeper: sleep::Sleeper::new(barrier),
-            ring_positions: Default::default(),
+            packets: packets::Packets::default(),
             segments: segments::Segments::default(),
             faults: RefCell::default(),
             doorbell: doorbell::Doorbell::default(),
@@ -217,6 +218,9 @@ impl Shm {
             std::thread::sleep(timeout.min(Duration::from_micros(500)));
             return Wake::Timeout;
         };
+        let Some(timeout) = self.before_sleep(timeout) else {
+            return Wake::Rung;
+        };
         let flag = &self.process(Peer(self.index)).sleep.asleep;
         let wake = self
             .sleeper
@@ -254,61 +258,6 @@ impl Drop for Shm {
     }
 }
 
-impl PacketQueue for Shm {
-    const ORDERED: bool = true;
-
-    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
-        match self.process(peer).rings[lane(port, priority)].try_send(Peer(self.index), payload) {
-            ring::Offered::Sent => TrySend::Sent,
-            ring::Offered::Full => TrySend::Full,
-            ring::Offered::Corrupt { ticket } => {
-                let error = FabricError::Corrupt {
-                    peer,
-                    what: "a packet slot's ticket",
-                    value: ticket,
-                };
-                self.record_fault(Fault { peer, error });
-                TrySend::Full
-            }
-        }
-    }
-
-    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
-        let lane = lane(port, priority);
-        let ring = &self.process(Peer(self.index)).rings[lane];
-        let cursor = &self.ring_positions[lane];
-        let mut position = cursor.get();
-        if !ring.waiting(position) {
-            return false;
-        }
-        let mut buffer = [0; PACKET_BYTES];
-        let taken = ring.take(&mut position, self.size, &mut buffer);
-        cursor.set(position);
-        match taken {
-            ring::Taken::Packet { from, len } => {
-                take(from, &buffer[..len]);
-                true
-            }
-            ring::Taken::Corrupt { header, what, value } => {
-                let peer = Peer((header >> 32) as u32);
-                let error = FabricError::Corrupt { peer, what, value };
-                self.record_fault(Fault { peer, error });
-                true
-            }
-            ring::Taken::Empty => false,
-        }
-    }
-
-    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
-        let lane = lane(port, priority);
-        let ring = &self.process(Peer(self.index)).rings[lane];
-        let first = self.ring_positions[lane].get();
-        let limit = limit.min(ring::SLOTS as u32);
-        let there = |n: &u32| ring.waiting(first.wrapping_add(u64::from(*n)));
-        (0..limit).take_while(there).count() as u32
-    }
-}
-
 impl Interrupt for Shm {
     type Bell = ShmBell;
 
@@ -334,6 +283,9 @@ impl Interrupt for Shm {
     }
 
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        let Some(timeout) = self.before_sleep(timeout) else {
+            return Wake::Rung;
+        };
         self.sleeper
             .sleep(&self.process(Peer(self.index)).sleep.asleep, timeout, ready)
     }

@@ -45,6 +45,11 @@ pub struct Sleep {
     pub pipe_plus_one: AtomicU32,
 }
 
+/// The place in another's packet queue that a process is writing to (see `ring`): written for each packet, read by
+/// hardly anybody.
+#[repr(C, align(128))]
+pub struct Claim(pub AtomicU64);
+
 /// A published segment.
 #[repr(C, align(64))]
 pub struct Published {
@@ -79,6 +84,7 @@ pub const LISTED_PER_WORD: u32 = 32;
 pub struct Process {
     pub identity: Identity,
     pub sleep: Sleep,
+    pub claim: Claim,
     pub segments: [Published; SEGMENTS],
     /// By port and priority.
     pub rings: [Ring; LANES],

@@ -1,32 +1,61 @@
-//! The packet queue of a process: a bounded ring in shared memory with many producers and one consumer.
+//! The packet queue of a process for one port and priority: a bounded ring in shared memory with many producers and
+//! one consumer.
 //!
-//! Each slot carries a ticket word. A slot is free for the producer whose position equals its ticket, and
-//! full for the consumer when the ticket is position + 1; the consumer frees it for the next lap by
-//! position + slots (the bounded queue of D. Vyukov). All fields are atomics, so the very same code is
-//! model-checked and mapped.
+//! ```text
+//! slot     3 lines of 64 bytes
+//! word 0   bits 0..32 sequence number, 32..56 sender, 56..64 bytes of payload
+//! word 1.. payload
+//! ```
+//! A producer claims a position by moving the tail, writes the payload and then word 0, whose sequence number makes
+//! the slot full: the position plus one. A packet of up to 56 bytes is one line, and no other line that both sides use is
+//! written for it. The consumer writes no slot; it tells how far it is (the head) on a line of its own, a quarter of the
+//! ring at a time and when it finds nothing more. Producers remember the head they saw and look again only when the
+//! ring is full by what they remember.
+//!
+//! A producer that ends between claiming a position and filling it would stop the queue. So each producer says which
+//! position it is after before it claims it, in a word of its own (the *claim*), and takes that back once the slot is full. The consumer,
+//! when it has waited long for a claimed slot, looks who is after it: nobody who lives may be overtaken, and a slot
+//! that only the dead were after is skipped. Nobody writes to a slot once the consumer has passed it.
+//!
+//! All fields are atomics, so the very same code is model-checked and mapped.
+//!
+//! Cost class: *fast path*, but for [`Ring::examine`].
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::{PACKET_BYTES, Peer};
+use crate::{LINE_BYTES, PACKET_BYTES, Peer};
 
 /// Slots in a ring: a power of two.
-pub const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
-/// The model needs not check each word of the payload.
-const WORDS: usize = if cfg!(loom) { 1 } else { PACKET_BYTES / 8 };
+pub const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
+/// Words of a slot. The model needs not check each word of the payload.
+const WORDS: usize = if cfg!(loom) { 2 } else { 3 * LINE_BYTES / 8 };
+/// Words of payload in the first line.
+const FIRST: usize = if cfg!(loom) { 1 } else { 7 };
+/// Packets taken after which the head is told.
+const TELL: u64 = if cfg!(loom) { 1 } else { SLOTS as u64 / 4 };
+/// Times that a producer tries to claim before it says *full*: others were always faster, or the tail is being damaged.
+const TRIES: u32 = 10_000;
+/// Senders' numbers are below this.
+pub const SENDERS: u32 = 1 << 24;
 
-/// One packet: a ticket, who and how long, and the payload.
-#[repr(C, align(128))]
+const _: () = assert!(cfg!(loom) || PACKET_BYTES <= (WORDS - 1) * 8 && PACKET_BYTES < 256);
+
+/// One packet.
+#[repr(C, align(64))]
 pub struct Slot {
-    ticket: AtomicU64,
-    /// Sender in the upper half, bytes of payload in the lower.
-    header: AtomicU64,
-    payload: [AtomicU64; WORDS],
+    words: [AtomicU64; WORDS],
 }
 
-/// A ring in shared memory. All-zero memory is an empty ring: tickets are stored relative to the slot's
-/// index.
+/// A word with nothing else on its line, nor on the line that is fetched along with it.
+#[repr(C, align(128))]
+pub struct Alone(AtomicU64);
+
+/// A ring in shared memory. All-zero memory is an empty ring.
 #[repr(C, align(128))]
 pub struct Ring {
-    tail: AtomicU64,
+    /// Positions claimed.
+    tail: Alone,
+    /// Positions consumed, as far as told.
+    head: Alone,
     slots: [Slot; SLOTS],
 }
 
@@ -37,23 +66,70 @@ pub enum Offered {
     Sent,
     /// No slot is free.
     Full,
-    /// A ticket that cannot be right; nothing was sent.
-    Corrupt { ticket: u64 },
+    /// Head and tail that cannot be right; nothing was sent.
+    Corrupt {
+        /// The tail, as found.
+        tail: u64,
+    },
 }
 
 /// What the consumer found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// A packet of that many bytes.
-    Packet { from: Peer, len: usize },
-    /// Nothing.
+    /// A packet, which was handed over.
+    Packet,
+    /// Nothing, or a packet that is not yet written.
     Empty,
-    /// A header or ticket that cannot be right; the packet, if there was one, is dropped.
+    /// A first word that cannot be right; the packet is dropped.
     Corrupt {
-        header: u64,
-        what: &'static str,
-        value: u64,
+        /// As found.
+        word: u64,
     },
+}
+
+/// What stands between the consumer and the next packet.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// Nothing: no packet was sent, or it is there by now.
+    None,
+    /// Somebody who lives is writing it.
+    Writing,
+    /// Its sender has ended; it was skipped.
+    Ended(Peer),
+    /// Nobody is after the slot that was claimed, or head or tail cannot be right; mended. What, and the value.
+    Corrupt(&'static str, u64),
+}
+
+/// Whose packets go where, as a claim says it: all of a claim but the position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way(u64);
+
+impl Way {
+    /// To `lane` of `to`.
+    #[inline(always)]
+    pub fn new(to: Peer, lane: usize) -> Self {
+        Self(u64::from(to.0) << 38 | (lane as u64) << 33 | 1 << 32)
+    }
+
+    /// The claim of a position.
+    #[inline(always)]
+    pub fn claimed(self, position: u64) -> u64 {
+        self.0 | u64::from(position as u32)
+    }
+}
+
+/// The consumer's side of a ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    /// Packets taken.
+    pub position: u64,
+    /// Of these, those told.
+    pub told: u64,
+}
+
+#[inline(always)]
+fn sequence(position: u64) -> u32 {
+    (position as u32).wrapping_add(1)
 }
 
 impl Ring {
@@ -61,251 +137,206 @@ impl Ring {
     #[cfg(any(test, loom))]
     pub fn new() -> Self {
         Ring {
-            tail: AtomicU64::new(0),
+            tail: Alone(AtomicU64::new(0)),
+            head: Alone(AtomicU64::new(0)),
             slots: std::array::from_fn(|_| Slot {
-                ticket: AtomicU64::new(0),
-                header: AtomicU64::new(0),
-                payload: std::array::from_fn(|_| AtomicU64::new(0)),
+                words: std::array::from_fn(|_| AtomicU64::new(0)),
             }),
         }
     }
 
-    /// Producer: offer a packet.
-    pub fn try_send(&self, from: Peer, payload: &[u8]) -> Offered {
-        assert!(
-            payload.len() <= PACKET_BYTES,
-            "a packet holds {PACKET_BYTES} bytes"
-        );
-        let mut position = self.tail.load(Ordering::Relaxed);
-        loop {
-            let index = position as usize % SLOTS;
-            let slot = &self.slots[index];
-            let ticket = slot.ticket.load(Ordering::Acquire).wrapping_add(index as u64);
-            let lead = ticket.wrapping_sub(position) as i64;
-            if lead != 0 {
-                if (-(SLOTS as i64)..0).contains(&lead) {
-                    return Offered::Full;
-                }
-                // A slot is ahead only if the tail moved on since it was loaded, and the ticket just loaded
-                // makes that move visible.
-                let now = self.tail.load(Ordering::Relaxed);
-                if now == position {
-                    return Offered::Corrupt { ticket };
-                }
-                position = now;
-                continue;
-            }
-            match self.tail.compare_exchange_weak(
-                position,
-                position.wrapping_add(1),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Err(now) => position = now,
-                Ok(_) => {
-                    slot.header
-                        .store(u64::from(from.0) << 32 | payload.len() as u64, Ordering::Relaxed);
-                    for (word, bytes) in slot.payload.iter().zip(payload.chunks(8)) {
-                        let mut whole = [0; 8];
-                        whole[..bytes.len()].copy_from_slice(bytes);
-                        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+    #[inline(always)]
+    fn slot(&self, position: u64) -> &Slot {
+        &self.slots[position as usize % SLOTS]
+    }
+
+    /// Producer: claim a position. `seen` is the head as last seen, `claim` this producer's own word.
+    #[inline(always)]
+    fn claim(&self, way: Way, claim: &AtomicU64, seen: &mut u64) -> Result<u64, Offered> {
+        let tail = &self.tail.0;
+        let mut position = tail.load(Ordering::Relaxed);
+        for _ in 0..TRIES {
+            if position.wrapping_sub(*seen) >= SLOTS as u64 {
+                *seen = self.head.0.load(Ordering::Acquire);
+                let lead = position.wrapping_sub(*seen);
+                if lead >= SLOTS as u64 {
+                    claim.store(0, Ordering::Release);
+                    if lead == SLOTS as u64 {
+                        return Err(Offered::Full);
                     }
-                    let full = position.wrapping_add(1).wrapping_sub(index as u64);
-                    slot.ticket.store(full, Ordering::Release);
-                    return Offered::Sent;
+                    // The head passes a tail only if the tail moved on since it was loaded, and the head just loaded
+                    // makes that move visible.
+                    let now = tail.load(Ordering::Relaxed);
+                    if now == position {
+                        return Err(Offered::Corrupt { tail: position });
+                    }
+                    position = now;
+                    continue;
                 }
             }
+            claim.store(way.claimed(position), Ordering::Release);
+            let next = position.wrapping_add(1);
+            // Whoever sees the tail moved sees the claim.
+            match tail.compare_exchange(position, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Ok(position),
+                Err(now) => position = now,
+            }
+        }
+        claim.store(0, Ordering::Release);
+        Err(Offered::Full)
+    }
+
+    /// Producer: fill the slot of a position claimed.
+    #[inline(always)]
+    fn fill(&self, position: u64, claim: &AtomicU64, from: Peer, payload: &[u8]) {
+        let [first, words @ ..] = &self.slot(position).words;
+        let (whole, rest) = payload.as_chunks::<8>();
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let last = rest
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            words[whole.len()].store(last, Ordering::Relaxed);
+        }
+        let about = u64::from(from.0) << 32 | (payload.len() as u64) << 56;
+        first.store(about | u64::from(sequence(position)), Ordering::Release);
+        // Who sees the claim gone sees the slot full.
+        claim.store(0, Ordering::Release);
+    }
+
+    /// Producer: offer a packet of at most [`PACKET_BYTES`].
+    #[inline(always)]
+    pub fn try_send(
+        &self,
+        way: Way,
+        claim: &AtomicU64,
+        seen: &mut u64,
+        from: Peer,
+        payload: &[u8],
+    ) -> Offered {
+        match self.claim(way, claim, seen) {
+            Ok(position) => {
+                self.fill(position, claim, from, payload);
+                Offered::Sent
+            }
+            Err(why) => why,
         }
     }
 
-    /// Consumer (there is one): whether there is something to take at `position`.
-    #[inline]
+    /// Consumer (there is one): whether the slot at `position` is full.
+    #[inline(always)]
     pub fn waiting(&self, position: u64) -> bool {
-        self.ticket(position) != position
+        self.slot(position).words[0].load(Ordering::Acquire) as u32 == sequence(position)
     }
 
-    #[inline]
-    fn ticket(&self, position: u64) -> u64 {
-        let index = position as usize % SLOTS;
-        let ticket = &self.slots[index].ticket;
-        ticket.load(Ordering::Acquire).wrapping_add(index as u64)
-    }
-
-    /// Consumer: take the packet at `*position` into `to`. `size` processes exist.
-    pub fn take(&self, position: &mut u64, size: u32, to: &mut [u8; PACKET_BYTES]) -> Taken {
-        let ticket = self.ticket(*position);
-        if ticket == *position {
+    /// Consumer: take the next packet. `size` processes exist. `take` is also given the cursor after it.
+    #[inline(always)]
+    pub fn take(&self, cursor: &mut Cursor, size: u32, take: impl FnOnce(Cursor, Peer, &[u8])) -> Taken {
+        let position = cursor.position;
+        let [first, words @ ..] = &self.slot(position).words;
+        let word = first.load(Ordering::Acquire);
+        if word as u32 != sequence(position) {
+            self.tell(cursor, 1);
             return Taken::Empty;
         }
-        let index = *position as usize % SLOTS;
-        let slot = &self.slots[index];
-        let header = slot.header.load(Ordering::Relaxed);
-        let next = position.wrapping_add(1);
-        if ticket != next && self.tail.load(Ordering::Relaxed) == *position {
-            // Nobody has taken this slot: free it.
-            let free = position.wrapping_sub(index as u64);
-            slot.ticket.store(free, Ordering::Release);
-        } else {
-            for (bytes, word) in to.chunks_mut(8).zip(&slot.payload) {
-                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-            }
-            let next_lap = position.wrapping_add(SLOTS as u64).wrapping_sub(index as u64);
-            slot.ticket.store(next_lap, Ordering::Release);
-            *position = next;
-        }
-        if ticket != next {
-            return Taken::Corrupt {
-                header,
-                what: "a packet slot's ticket",
-                value: ticket,
-            };
-        }
-        let (from, len) = ((header >> 32) as u32, header as u32 as usize);
+        let (from, len) = ((word >> 32) as u32 & (SENDERS - 1), (word >> 56) as usize);
         if from >= size || len > PACKET_BYTES {
-            return Taken::Corrupt {
-                header,
-                what: "a packet header",
-                value: header,
-            };
+            self.passed(cursor);
+            return Taken::Corrupt { word };
         }
-        Taken::Packet {
-            from: Peer(from),
-            len,
+        if len <= FIRST * 8 {
+            let mut bytes = [[0; 8]; FIRST];
+            for (to, word) in bytes.iter_mut().zip(words) {
+                *to = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            self.passed(cursor);
+            take(*cursor, Peer(from), &bytes.as_flattened()[..len]);
+        } else {
+            let mut bytes = [[0; 8]; PACKET_BYTES / 8];
+            for (to, word) in bytes[..len.div_ceil(8)].iter_mut().zip(words) {
+                *to = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            self.passed(cursor);
+            take(*cursor, Peer(from), &bytes.as_flattened()[..len]);
+        }
+        Taken::Packet
+    }
+
+    #[inline(always)]
+    fn passed(&self, cursor: &mut Cursor) {
+        cursor.position = cursor.position.wrapping_add(1);
+        self.tell(cursor, TELL);
+    }
+
+    /// Tell the head if at least so many were taken since it was told.
+    #[inline(always)]
+    fn tell(&self, cursor: &mut Cursor, least: u64) {
+        if cursor.position.wrapping_sub(cursor.told) >= least {
+            self.head.0.store(cursor.position, Ordering::Release);
+            cursor.told = cursor.position;
+        }
+    }
+
+    /// Consumer: whether anything was claimed that has not been taken, or head and tail cannot be right.
+    pub fn is_odd(&self, cursor: &Cursor) -> bool {
+        self.tail.0.load(Ordering::Relaxed) != cursor.position
+            || self.head.0.load(Ordering::Relaxed) != cursor.told
+    }
+
+    /// Consumer, after a long wait: what is the matter with the next slot? Skips it when its sender has ended, and mends
+    /// what somebody damaged. `claims` are those of all processes; `ended` tells who has ended.
+    pub fn examine<'a>(
+        &self,
+        cursor: &mut Cursor,
+        way: Way,
+        claims: impl Iterator<Item = (Peer, &'a AtomicU64)>,
+        ended: impl Fn(Peer) -> bool,
+    ) -> Gap {
+        let position = cursor.position;
+        let head = self.head.0.load(Ordering::Relaxed);
+        if head != cursor.told {
+            self.head.0.store(cursor.told, Ordering::Release);
+            return Gap::Corrupt("the head of a packet queue", head);
+        }
+        let tail = self.tail.0.load(Ordering::Acquire);
+        let lead = tail.wrapping_sub(position);
+        if lead == 0 || self.waiting(position) {
+            return Gap::None;
+        }
+        if lead > SLOTS as u64 {
+            // Producers claim nothing on such a tail, but it may have been mended since.
+            let to = (position, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.tail.0.compare_exchange(tail, to.0, to.1, to.2);
+            return Gap::Corrupt("the tail of a packet queue", tail);
+        }
+        let wanted = way.claimed(position);
+        let mut dead = None;
+        for (peer, claim) in claims {
+            if claim.load(Ordering::Acquire) == wanted {
+                if !ended(peer) {
+                    return Gap::Writing;
+                }
+                dead = Some(peer);
+            }
+        }
+        // The one who was after it may have filled it meanwhile.
+        if self.waiting(position) {
+            return Gap::None;
+        }
+        let first = &self.slot(position).words[0];
+        let found = first.load(Ordering::Relaxed);
+        first.store(sequence(position).into(), Ordering::Relaxed);
+        self.passed(cursor);
+        match dead {
+            Some(peer) => Gap::Ended(peer),
+            None => Gap::Corrupt("a packet slot's first word", found),
         }
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_arrive_in_order_and_full_is_said() {
-        let ring = Ring::new();
-        let mut position = 0;
-        let mut buffer = [0; PACKET_BYTES];
-        for lap in 0..5u8 {
-            for i in 0..SLOTS as u8 {
-                assert_eq!(ring.try_send(Peer(3), &[lap, i, 7]), Offered::Sent);
-            }
-            assert_eq!(ring.try_send(Peer(3), &[0]), Offered::Full);
-            for i in 0..SLOTS as u8 {
-                let taken = ring.take(&mut position, 4, &mut buffer);
-                assert_eq!(
-                    taken,
-                    Taken::Packet {
-                        from: Peer(3),
-                        len: 3
-                    }
-                );
-                assert_eq!(buffer[..3], [lap, i, 7]);
-            }
-            assert_eq!(ring.take(&mut position, 4, &mut buffer), Taken::Empty);
-        }
-    }
-
-    #[test]
-    fn a_stranger_or_a_lying_length_is_refused() {
-        let ring = Ring::new();
-        let (mut position, mut buffer) = (0, [0; PACKET_BYTES]);
-        assert_eq!(ring.try_send(Peer(9), &[1]), Offered::Sent);
-        assert!(matches!(
-            ring.take(&mut position, 4, &mut buffer),
-            Taken::Corrupt { .. }
-        ));
-        assert_eq!(ring.try_send(Peer(1), &[1]), Offered::Sent);
-        ring.slots[1]
-            .header
-            .store(1 << 32 | (PACKET_BYTES as u64 + 1), Ordering::Relaxed);
-        assert!(matches!(
-            ring.take(&mut position, 4, &mut buffer),
-            Taken::Corrupt { .. }
-        ));
-        assert_eq!(ring.try_send(Peer(1), &[5]), Offered::Sent);
-        assert_eq!(
-            ring.take(&mut position, 4, &mut buffer),
-            Taken::Packet {
-                from: Peer(1),
-                len: 1
-            }
-        );
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    fn model(check: impl Fn() + Sync + Send + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(2);
-        builder.check(check);
-    }
-
-    #[test]
-    fn loom_two_producers_one_consumer() {
-        model(|| {
-            let ring = Arc::new(Ring::new());
-            let producers = [0, 1].map(|me: u32| {
-                let ring = Arc::clone(&ring);
-                thread::spawn(move || ring.try_send(Peer(me), &[me as u8 + 1]))
-            });
-            let (mut position, mut buffer, mut seen) = (0, [0; PACKET_BYTES], 0);
-            let mut take = |seen: &mut u32| match ring.take(&mut position, 2, &mut buffer) {
-                Taken::Packet { from, len } => {
-                    assert_eq!((len, u32::from(buffer[0])), (1, from.0 + 1));
-                    *seen += 1 << from.0;
-                    true
-                }
-                Taken::Empty => false,
-                corrupt @ Taken::Corrupt { .. } => panic!("{corrupt:?}"),
-            };
-            take(&mut seen);
-            for producer in producers {
-                assert_eq!(producer.join().unwrap(), Offered::Sent);
-            }
-            while take(&mut seen) {}
-            assert_eq!(seen, 3);
-        });
-    }
-
-    /// More packets than slots: a slot is used again only when it was emptied, and nothing that happens by
-    /// itself looks corrupt.
-    #[test]
-    fn loom_slots_are_used_again() {
-        model(|| {
-            let ring = Arc::new(Ring::new());
-            for i in 0..SLOTS as u8 {
-                assert_eq!(ring.try_send(Peer(0), &[i]), Offered::Sent);
-            }
-            let producer = thread::spawn({
-                let ring = Arc::clone(&ring);
-                move || {
-                    let offered = ring.try_send(Peer(0), &[SLOTS as u8]);
-                    assert!(!matches!(offered, Offered::Corrupt { .. }));
-                    offered == Offered::Sent
-                }
-            });
-            let (mut position, mut buffer, mut next) = (0, [0; PACKET_BYTES], 0);
-            let mut take = || {
-                if !ring.waiting(position) {
-                    return false;
-                }
-                let taken = ring.take(&mut position, 2, &mut buffer);
-                let wanted = Taken::Packet {
-                    from: Peer(0),
-                    len: 1,
-                };
-                assert_eq!((taken, buffer[0]), (wanted, next));
-                next += 1;
-                true
-            };
-            take();
-            let sent = producer.join().unwrap();
-            while take() {}
-            assert_eq!(usize::from(next), SLOTS + usize::from(sent));
-        });
-    }
-}
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::mapping::{Mapping, sealed_memory};
 use super::region::{self, GONE, Identity, Process, Published, SEGMENTS, Sleep};
+use super::ring::Way;
 use super::{Shm, ShmConfig, ShmTunables, region_bytes};
 use crate::packet::lane;
 use crate::sync::Ordering;
@@ -9,7 +10,7 @@ use crate::*;
 use proptest::prelude::*;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who publishes, and whose part of the region is corrupted.
 const MAD: Peer = Peer(0);
@@ -333,51 +334,115 @@ fn a_flag_may_be_anything() {
     }
 }
 
-#[test]
-fn a_ring_recovers_from_wrong_tickets() {
-    let rings = offset_of!(Process, rings);
+/// Where READER's ring for low packets of Port::Fm is: its tail, then its head, then the first slot.
+fn low_ring() -> [usize; 3] {
     let ring_bytes = size_of::<super::ring::Ring>();
-    let lane = lane(Port::Fm, Priority::Low);
-    let low = region::process_offset(READER.0, 2) + rings + lane * ring_bytes;
-    // The first slot follows the line of the tail; its ticket is its first word.
-    let ticket = low + 128;
-    for value in [2, 31, 1 << 40, u64::MAX, 1 << 63] {
-        let (ends, region) = job(2);
-        let (mad, reader) = (&ends[0], &ends[1]);
-        region.word(ticket).store(value, Ordering::SeqCst);
-        // The sender cannot send, says why, and does not hang.
-        assert_eq!(mad.try_send(READER, Port::Fm, Priority::Low, b"x"), TrySend::Full);
-        let ahead = !(-32..0).contains(&(value as i64));
-        assert_eq!(mad.take_faults().0.len(), usize::from(ahead));
-        // The reader reports it once and repairs it.
-        assert!(reader.poll_packet(Port::Fm, |_, _, _| panic!("there is no packet")));
-        assert_eq!(reader.take_faults().0.len(), 1);
-        assert!(!reader.poll_packet(Port::Fm, |_, _, _| panic!("there is no packet")));
-        for i in 0..100u8 {
-            assert_eq!(mad.try_send(READER, Port::Fm, Priority::Low, &[i]), TrySend::Sent);
-            assert!(reader.poll_packet(Port::Fm, |from, _, bytes| {
-                assert_eq!((from, bytes), (MAD, &[i][..]));
-            }));
-        }
-        assert_eq!(reader.take_faults().0.len(), 0);
-    }
-    // With packets in it: the one whose ticket is wrong is lost, the next is not.
-    let (ends, region) = job(2);
-    for i in 0..2 {
-        assert_eq!(
-            ends[0].try_send(READER, Port::Fm, Priority::Low, &[i]),
-            TrySend::Sent
-        );
-    }
-    region.word(ticket).store(77, Ordering::SeqCst);
-    let mut seen = Vec::new();
-    while ends[1].poll_packet(Port::Fm, |_, _, bytes| seen.extend_from_slice(bytes)) {}
-    assert_eq!(seen, [1]);
-    let faults = ends[1].take_faults().0;
-    assert_eq!(faults.len(), 1);
-    assert_eq!(faults[0].peer, MAD);
+    let rings = region::process_offset(READER.0, 2) + offset_of!(Process, rings);
+    let tail = rings + lane(Port::Fm, Priority::Low) * ring_bytes;
+    [tail, tail + 128, tail + 256]
 }
 
+/// Poll, and sleep in between, until something is recorded.
+fn until_a_fault(end: &Shm) -> (Vec<Vec<u8>>, Vec<Fault>) {
+    let mut seen = Vec::new();
+    let started = Instant::now();
+    loop {
+        while end.poll_packet(Port::Fm, |_, _, bytes| seen.push(bytes.to_vec())) {}
+        let faults = end.take_faults().0;
+        if !faults.is_empty() {
+            while end.poll_packet(Port::Fm, |_, _, bytes| seen.push(bytes.to_vec())) {}
+            return (seen, faults);
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing was noticed");
+        end.sleep(Duration::from_millis(20), &mut || false);
+    }
+}
+
+#[test]
+fn a_ring_recovers_from_a_wrong_head_or_tail() {
+    for value in [2, 63, 65, 1 << 40, u64::MAX, 1 << 63] {
+        for (which, at) in low_ring().into_iter().take(2).enumerate() {
+            let (ends, region) = job(2);
+            let (mad, reader) = (&ends[0], &ends[1]);
+            reader.poll_packet(Port::Fm, |_, _, _| panic!("there is no packet"));
+            region.word(at).store(value, Ordering::SeqCst);
+            // Whatever the sender makes of it, it does not hang.
+            let _ = mad.try_send(READER, Port::Fm, Priority::Low, b"lost?");
+            mad.take_faults();
+            // A head is also mended by being told again, of which nobody need know.
+            if which == 0 {
+                until_a_fault(reader);
+            }
+            // Positions that nobody claimed are skipped one by one; then everything arrives.
+            let mut arrived = Vec::new();
+            let started = Instant::now();
+            while !arrived.ends_with(&[1, 2, 3]) {
+                assert!(started.elapsed() < Duration::from_secs(100), "{which} {value:#x}");
+                arrived.clear();
+                for i in 1..=3u8 {
+                    let _ = mad.try_send(READER, Port::Fm, Priority::Low, &[i]);
+                }
+                while reader.poll_packet(Port::Fm, |from, _, bytes| {
+                    assert_eq!(from, MAD);
+                    arrived.extend_from_slice(bytes);
+                }) {}
+                reader.sleep(Duration::from_millis(1), &mut || false);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_packet_with_a_wrong_first_word_is_lost_and_the_next_is_not() {
+    let [.., slot] = low_ring();
+    for value in [1 | 5 << 32, 1 | u64::MAX << 32, 77, 0] {
+        let (ends, region) = job(2);
+        for i in 0..2 {
+            let sent = ends[0].try_send(READER, Port::Fm, Priority::Low, &[i]);
+            assert_eq!(sent, TrySend::Sent);
+        }
+        region.word(slot).store(value, Ordering::SeqCst);
+        let (seen, faults) = until_a_fault(&ends[1]);
+        assert_eq!(seen, [[1]]);
+        assert_eq!(faults.len(), 1);
+        assert!(
+            matches!(faults[0].error, FabricError::Corrupt { .. }),
+            "{faults:?}"
+        );
+    }
+}
+
+/// A process is killed after it has claimed a place and before it has filled it.
+#[test]
+fn what_a_dead_sender_left_does_not_stop_the_queue() {
+    let [tail, ..] = low_ring();
+    let (ends, region) = job(2);
+    let reader = &ends[READER.index()];
+    let mad = region::process_offset(MAD.0, 2);
+    let claim = Way::new(READER, lane(Port::Fm, Priority::Low)).claimed(0);
+    region
+        .word(mad + offset_of!(Process, claim))
+        .store(claim, Ordering::SeqCst);
+    region.word(tail).store(1, Ordering::SeqCst);
+    let sent = reader.try_send(READER, Port::Fm, Priority::Low, b"behind");
+    assert_eq!(sent, TrySend::Sent);
+    // While it lives, it is waited for.
+    for _ in 0..30 {
+        for _ in 0..2000 {
+            assert!(!reader.poll_packet(Port::Fm, |_, _, _| panic!("not yet")));
+        }
+        reader.sleep(Duration::from_millis(10), &mut || false);
+    }
+    assert_eq!(reader.take_faults().0.len(), 0);
+    let pid = mad + offset_of!(Process, identity) + offset_of!(Identity, pid);
+    region.word32(pid).store(GONE, Ordering::SeqCst);
+    let (seen, faults) = until_a_fault(reader);
+    assert_eq!(seen, [b"behind"]);
+    let [Fault { peer: MAD, error }] = &faults[..] else {
+        panic!("{faults:?}");
+    };
+    assert!(matches!(error, FabricError::PeerDead { .. }), "{error}");
+}
 #[test]
 fn lists_of_many_processes() {
     const SIZE: u32 = 70;
