@@ -27,6 +27,6 @@ for library in "$@"; do
     echo "also tested with $library"
     list=$list${list:+:}$library
 done
-cd "$here" && FARPOST_TEST_OFI_LIBRARIES=$list timeout -k 30 600 "${CARGO:-cargo}" test -q -p farpost-fabric --test ofi -- --nocapture 2>&1 |
+cd "$here" && FARPOST_TEST_OFI_LIBRARIES=$list timeout -k 30 900 "${CARGO:-cargo}" test -q -p farpost-fabric --test ofi --test ofi_shim -- --nocapture 2>&1 |
     grep -v ': skipped, '
 exit "${PIPESTATUS[0]}"

@@ -65,7 +65,6 @@ static int (*real_fabric)(struct fi_fabric_attr *, struct fid_fabric **, void *)
 static uint32_t (*real_version)(void);
 static const char *(*real_strerror)(int);
 static char real_name[64];
-static uint64_t real_mode;
 
 __attribute__((constructor)) static void load(void)
 {
@@ -103,21 +102,29 @@ static void dress(struct fi_info *info)
 		info->ep_attr->max_order_waw_size = 0;
 }
 
+/* Descriptions as the real provider made them. */
+static struct fi_info *originals;
+static pthread_mutex_t originals_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep(const struct fi_info *info)
+{
+	struct fi_info *copy = real_dupinfo(info);
+	pthread_mutex_lock(&originals_lock);
+	copy->next = originals, originals = copy;
+	pthread_mutex_unlock(&originals_lock);
+}
+
 /* As the real provider wants it. To be given back. */
 static struct fi_info *undress(const struct fi_info *info)
 {
-	struct fi_info *copy = real_dupinfo(info);
-	free(copy->fabric_attr->prov_name);
-	copy->fabric_attr->prov_name = strdup(real_name);
-	copy->mode = copy->tx_attr->mode = copy->rx_attr->mode = real_mode;
-	copy->domain_attr->mr_mode = basic() ? 1 /* FI_MR_BASIC */ : 0;
-	copy->domain_attr->mr_key_size = 8;
-	copy->tx_attr->inject_size = 0;
-	copy->tx_attr->size = copy->rx_attr->size = 1024;
-	copy->ep_attr->max_msg_size = 0;
-	copy->tx_attr->msg_order = copy->rx_attr->msg_order = FI_ORDER_SAS;
-	copy->ep_attr->max_order_waw_size = 0;
-	return copy;
+	struct fi_info *found = NULL;
+	pthread_mutex_lock(&originals_lock);
+	for (struct fi_info *one = originals; one && !found; one = one->next)
+		if (one->src_addrlen == info->src_addrlen && !memcmp(one->src_addr, info->src_addr, info->src_addrlen) &&
+		    !strcmp(one->domain_attr->name, info->domain_attr->name))
+			found = real_dupinfo(one);
+	pthread_mutex_unlock(&originals_lock);
+	return found ? found : real_dupinfo(info);
 }
 
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
@@ -152,7 +159,8 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
 			continue;
 		}
 		snprintf(real_name, sizeof real_name, "%s", info->fabric_attr->prov_name);
-		real_mode = info->mode;
+		if (hints)
+			keep(info);
 		dress(info);
 		*end = info;
 		end = &info->next;
