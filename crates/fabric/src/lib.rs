@@ -7,6 +7,7 @@
 //! | [`RemoteMemory`] | export, import, put, get, fence, mapped access | Sun Fire Link, RDMA |
 //! | [`PacketQueue`] | bounded packets, a port per messaging layer, two priorities | Myrinet/FM, Arctic/StarT-X |
 //! | [`BulkTransfer`] | a descriptor in, a completion out | StarT-X RDMA mode, SeaStar DMA |
+//! | [`Tails`] | bytes that follow a line unasked | eager messages of sockets |
 //! | [`Interrupt`] | ring a peer, sleep until rung | all of them |
 //! | [`ErrorStatus`] | sticky errors, each naming peer and cause | Sun's CESR |
 //! | [`Counters`] | traffic per peer, watchable by another process | |
@@ -42,6 +43,7 @@ mod shm {
     mod ring;
 }
 pub mod sync;
+mod tail;
 #[cfg(not(loom))]
 pub mod tcp;
 mod topology;
@@ -56,6 +58,7 @@ pub use memory::{
     SegmentId, line_of,
 };
 pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend};
+pub use tail::Tails;
 pub use topology::{Distance, Topology};
 
 /// A process of the job, numbered from 0 without gaps.
@@ -78,7 +81,7 @@ impl core::fmt::Display for Peer {
 
 /// Everything the messaging layers ask of an adapter.
 pub trait Fabric:
-    RemoteMemory + PacketQueue + BulkTransfer + Interrupt + ErrorStatus + Counters + Topology
+    RemoteMemory + PacketQueue + BulkTransfer + Tails + Interrupt + ErrorStatus + Counters + Topology
 {
     /// Who I am.
     fn me(&self) -> Peer;

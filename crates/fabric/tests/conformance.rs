@@ -9,7 +9,7 @@ use farpost_fabric::tcp::{TcpSettings, TcpTunables};
 #[test]
 fn shm_where_senders_pass_the_barrier() {
     // Fewer cores than processes.
-    run_all(&ShmThreads::default(), &[]);
+    run_all(&ShmThreads::default(), &["tails::follow_their_lines"]);
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn shm_where_sleepers_pass_the_barrier() {
         cores: 64,
         ..ShmThreads::default()
     };
-    run_all(&harness, &[]);
+    run_all(&harness, &["tails::follow_their_lines"]);
 }
 
 #[test]
@@ -30,7 +30,8 @@ fn shm_without_cross_memory_attach() {
         },
         ..ShmThreads::default()
     };
-    run_all(&harness, &["bulk::get_and_put", "bulk::bad_address_is_an_error"]);
+    let bulk = ["bulk::get_and_put", "bulk::bad_address_is_an_error"];
+    run_all(&harness, &[bulk[0], bulk[1], "tails::follow_their_lines"]);
 }
 
 #[test]
@@ -78,7 +79,12 @@ fn inproc_over_many_seeds() {
         eprintln!("seed {seed}");
         run_all(
             &InProcHarness::new(seed),
-            &["memory::mapped", "memory::common", "memory::own_pages"],
+            &[
+                "memory::mapped",
+                "memory::common",
+                "memory::own_pages",
+                "tails::follow_their_lines",
+            ],
         );
     }
 }
@@ -113,11 +119,17 @@ fn inproc_at_its_extremes() {
             "memory::own_pages",
             "bulk::get_and_put",
             "bulk::bad_address_is_an_error",
+            "tails::follow_their_lines",
         ];
         run_all(&harness(&patient), &skipped);
         run_all(
             &harness(&eager),
-            &["memory::mapped", "memory::common", "memory::own_pages"],
+            &[
+                "memory::mapped",
+                "memory::common",
+                "memory::own_pages",
+                "tails::follow_their_lines",
+            ],
         );
     }
 }

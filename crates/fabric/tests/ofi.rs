@@ -41,7 +41,7 @@ fn with_each(provider: &str, test: impl Fn(&OfiThreads)) {
     }
 }
 
-const NOT_SHARED: [&str; 2] = ["memory::mapped", "memory::common"];
+const NOT_SHARED: [&str; 3] = ["memory::mapped", "memory::common", "tails::follow_their_lines"];
 
 #[test]
 fn tcp() {

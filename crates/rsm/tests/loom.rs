@@ -238,6 +238,8 @@ impl Topology for Modelled {
     }
 }
 
+impl farpost_fabric::Tails for Modelled {}
+
 impl Fabric for Modelled {
     fn me(&self) -> Peer {
         self.me

@@ -18,6 +18,7 @@ mod memory;
 mod namespaces;
 mod packets;
 mod status;
+mod tails;
 
 pub use harness::{
     Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmProcesses, ShmThreads, TcpThreads,
@@ -76,6 +77,7 @@ cases! {
     bulk::get_and_put,
     bulk::bad_address_is_an_error,
     bulk::impossible_is_refused,
+    tails::follow_their_lines,
     interrupt::ready_is_asked_first,
     interrupt::timeout,
     interrupt::no_wake_is_lost,

@@ -5,7 +5,7 @@ use crate::shm::Mapping;
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
-    SegmentId, Ticket, Topology, TrySend, Wake,
+    SegmentId, Tails, Ticket, Topology, TrySend, Wake,
 };
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -181,6 +181,54 @@ impl<A: NetFabric, B: NetFabric> BulkTransfer for Either<A, B> {
 
     fn cancel_transfer(&self, ticket: Ticket) {
         either!(self, it => it.cancel_transfer(ticket));
+    }
+}
+
+impl<A: NetFabric, B: NetFabric> Tails for Either<A, B> {
+    fn tail_room(&self, peer: Peer) -> usize {
+        either!(self, it => it.tail_room(peer))
+    }
+
+    unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+        // SAFETY: the caller's promise is the same.
+        either!(self, it => unsafe { it.send_tail(peer, address, len) })
+    }
+
+    fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        either!(self, it => it.tail_sent(peer, number))
+    }
+
+    fn release_tail(&self, peer: Peer, number: u32) {
+        either!(self, it => it.release_tail(peer, number));
+    }
+
+    unsafe fn land_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        address: usize,
+        len: usize,
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        either!(self, it => unsafe { it.land_tail(peer, number, address, len) })
+    }
+
+    fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        either!(self, it => it.tail_landed(peer, number))
+    }
+
+    fn take_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        len: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, FabricError> {
+        either!(self, it => it.take_tail(peer, number, len, take))
+    }
+
+    fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
+        either!(self, it => it.drop_tail(peer, number, len));
     }
 }
 

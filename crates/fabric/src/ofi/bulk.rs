@@ -343,6 +343,9 @@ impl Inner {
     }
 }
 
+/// None: a provider's message has its own bounds and its own buffers.
+impl crate::Tails for Ofi {}
+
 impl BulkTransfer for Ofi {
     fn can_transfer(&self, peer: Peer) -> bool {
         peer.0 < self.0.size && peer != self.0.me && self.0.known(peer).is_none_or(|link| !link.is_dead())

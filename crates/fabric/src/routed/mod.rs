@@ -14,7 +14,7 @@ use crate::shm::{Mapping, Shm, ShmBell};
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
-    SegmentId, Ticket, Topology, TrySend, Wake,
+    SegmentId, Tails, Ticket, Topology, TrySend, Wake,
 };
 use pace::Pace;
 use std::os::fd::RawFd;
@@ -397,6 +397,78 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
     fn cancel_transfer(&self, ticket: Ticket) {
         if let Some(far) = &self.far {
             far.cancel_transfer(ticket);
+        }
+    }
+}
+
+impl<N: NetFabric> Tails for Routed<N> {
+    #[inline]
+    fn tail_room(&self, peer: Peer) -> usize {
+        self.way(peer).map_or(0, |far| far.tail_room(peer))
+    }
+
+    unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(peer) {
+                None => self.near.send_tail(peer, address, len),
+                Some(far) => far.send_tail(peer, address, len),
+            }
+        }
+    }
+
+    fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        match self.way(peer) {
+            None => self.near.tail_sent(peer, number),
+            Some(far) => far.tail_sent(peer, number),
+        }
+    }
+
+    fn release_tail(&self, peer: Peer, number: u32) {
+        if let Some(far) = self.way(peer) {
+            far.release_tail(peer, number);
+        }
+    }
+
+    unsafe fn land_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        address: usize,
+        len: usize,
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(peer) {
+                None => self.near.land_tail(peer, number, address, len),
+                Some(far) => far.land_tail(peer, number, address, len),
+            }
+        }
+    }
+
+    fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        match self.way(peer) {
+            None => self.near.tail_landed(peer, number),
+            Some(far) => far.tail_landed(peer, number),
+        }
+    }
+
+    fn take_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        len: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, FabricError> {
+        match self.way(peer) {
+            None => self.near.take_tail(peer, number, len, take),
+            Some(far) => far.take_tail(peer, number, len, take),
+        }
+    }
+
+    fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
+        if let Some(far) = self.way(peer) {
+            far.drop_tail(peer, number, len);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::other::Standing;
 use super::receive::End;
 use super::segments::Told;
 use super::state::State;
-use crate::net::link::{GetRequest, Header, Kind};
+use crate::net::link::{GetRequest, Header, Kind, TAIL};
 use crate::{LINE_BYTES, Line, LocalMemory, Peer, Permission};
 
 /// What a control frame says; its words are 64 bits each.
@@ -31,12 +31,14 @@ pub enum Code {
     PutAsk = 8,
     /// The transfer of that token is over; word 1 is 1 if it was refused.
     PutDone = 9,
+    /// So many bytes (word 0), in all, may follow lines.
+    Tails = 10,
 }
 
 impl Code {
     fn of(byte: u8) -> Option<(Self, usize)> {
         use Code::*;
-        const ALL: [(Code, usize); 9] = [
+        const ALL: [(Code, usize); 10] = [
             (Credit, 1),
             (Fence, 1),
             (Fenced, 2),
@@ -46,6 +48,7 @@ impl Code {
             (Forgotten, 0),
             (PutAsk, 5),
             (PutDone, 2),
+            (Tails, 1),
         ];
         ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }
@@ -119,6 +122,10 @@ impl State {
                 }
                 Ok(())
             }
+            Kind::BulkDone if header.flags == TAIL => {
+                self.tail_arrived(peer, header.object);
+                Ok(())
+            }
             Kind::Control => self.control_frame(peer, header, payload),
             Kind::Bye => {
                 if let Some(other) = &mut self.others[peer.index()] {
@@ -172,6 +179,7 @@ impl State {
             }
             Code::Forgotten => self.segments.forgotten(peer, header.object),
             Code::PutAsk => self.put_asked(peer, &words),
+            Code::Tails => self.tails_granted(peer, words[0])?,
             Code::PutDone => self.put_done(peer, words[0], words[1] == 0),
         }
         Ok(())

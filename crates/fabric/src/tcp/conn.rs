@@ -65,6 +65,8 @@ pub struct Conn {
     pub stage: Stage,
     pub input: Input,
     pub seal: Option<Box<Seal>>,
+    /// Nothing more is read before the protocol above has looked at what came.
+    pub paused: bool,
     since: u64,
 }
 
@@ -84,6 +86,7 @@ impl State {
             stage,
             input: Input::new(),
             seal: None,
+            paused: false,
             since: self.now(),
         };
         if slot == self.conns.len() {

@@ -20,6 +20,7 @@ mod segments;
 mod send;
 mod socket;
 mod state;
+mod tails;
 #[cfg(test)]
 mod tests;
 mod ways;
@@ -56,6 +57,8 @@ farpost_tunables::tunables! {
         paced: "FARPOST_TCP_PACED" = 0, 0..=1, "switch";
         /// Packets of one priority on their way to one process.
         packets: "FARPOST_TCP_PACKETS" = 32, 2..=1 << 16, "packets";
+        /// Bytes of messages sent along with their lines that one process holds for each other one before anybody wants them; who has used them up asks first. 0 turns that way off.
+        tails: "FARPOST_TCP_TAILS" = 4 << 20, 0..=1 << 30, "bytes";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_TCP_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
     }

@@ -90,6 +90,9 @@ pub struct Other {
     backlog: VecDeque<Say>,
     /// The transfers that the link knows by its tickets.
     pub tickets: HashMap<u32, u64>,
+    pub tails: super::tails::PeerTails,
+    /// In the list of those who wait to hear that something has come.
+    pub owing: bool,
     /// In the list of those with something to send.
     pub listed: bool,
     /// Frames came that may want an answer.
@@ -119,6 +122,8 @@ impl Other {
             rails,
             backlog: VecDeque::new(),
             tickets: HashMap::new(),
+            tails: Default::default(),
+            owing: false,
             listed: false,
             answers: false,
             told: false,

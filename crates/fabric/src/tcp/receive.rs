@@ -6,7 +6,8 @@ use super::conn::{Conn, Stage};
 use super::input::{Came, Sink};
 use super::other::NONE;
 use super::state::State;
-use crate::net::link::{Arrival, HEADER_BYTES, Header, Kind, LinkError};
+use super::tails::Look;
+use crate::net::link::{Arrival, HEADER_BYTES, Header, Kind, LinkError, TAIL};
 use crate::{Counter, FabricError, Fault, Peer};
 use std::os::fd::AsRawFd;
 
@@ -46,6 +47,10 @@ impl State {
             self.conns[slot] = Some(conn);
             return;
         };
+        if conn.paused {
+            self.conns[slot] = Some(conn);
+            return;
+        }
         let fd = conn.fd.as_raw_fd();
         self.reading = slot;
         let mut end = None;
@@ -84,6 +89,10 @@ impl State {
                         end = Some(why);
                         break;
                     }
+                    if conn.paused {
+                        self.paused.push(slot);
+                        break;
+                    }
                     if came == Came::All {
                         break;
                     }
@@ -91,6 +100,41 @@ impl State {
             }
         }
         self.reading = NONE;
+        self.put_back(slot, (peer, rail), conn, (some, end), now);
+    }
+
+    /// Go on with what was left for the protocol above to look at.
+    #[cold]
+    pub fn resume(&mut self, now: u64) {
+        for slot in std::mem::take(&mut self.paused) {
+            let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
+                continue;
+            };
+            let Stage::Open { peer, rail } = conn.stage else {
+                self.conns[slot] = Some(conn);
+                continue;
+            };
+            self.arrivals += 1;
+            conn.paused = false;
+            self.reading = slot;
+            let end = self.parse(peer, rail, &mut conn, now).err();
+            self.reading = NONE;
+            if conn.paused {
+                self.paused.push(slot);
+            }
+            self.put_back(slot, (peer, rail), conn, (true, end), now);
+        }
+    }
+
+    /// A connection was read, from which `some` came and perhaps the end.
+    fn put_back(
+        &mut self,
+        slot: usize,
+        (peer, rail): (Peer, usize),
+        conn: Box<Conn>,
+        (some, end): (bool, Option<End>),
+        now: u64,
+    ) {
         if !some && end.is_none() {
             self.conns[slot] = Some(conn);
             return;
@@ -123,6 +167,13 @@ impl State {
     fn place(&self, peer: Peer, sink: Option<&Sink>) -> Option<(*mut u8, usize)> {
         let Sink { header, done } = sink?;
         let other = self.others[peer.index()].as_deref()?;
+        if header.flags == TAIL {
+            let left = header.len as usize - done;
+            let address = other
+                .link
+                .place_tail(header.object, header.offset + *done as u64, left as u64)?;
+            return Some((std::ptr::with_exposed_provenance_mut(address), left));
+        }
         // A transfer that was given up keeps its ticket in the link, and lost its own.
         other.tickets.get(&header.object)?;
         let left = header.len as usize - done;
@@ -178,7 +229,18 @@ impl State {
             };
             let header = other.link.parse(head)?;
             if header.kind == Kind::BulkData {
-                other.link.on_bulk_header(rail, &header, now)?;
+                if header.flags == TAIL {
+                    if self.tail_begins(peer, &header)? == Look::Wait {
+                        conn.paused = true;
+                        return Ok(());
+                    }
+                    let Some(other) = self.others[peer.index()].as_deref_mut() else {
+                        return Ok(());
+                    };
+                    other.link.on_tail_header(rail, &header, now)?;
+                } else {
+                    other.link.on_bulk_header(rail, &header, now)?;
+                }
                 conn.input.take(HEADER_BYTES);
                 conn.input.sink = Some(Sink { header, done: 0 });
                 continue;
@@ -236,6 +298,12 @@ impl State {
             return Ok(false);
         }
         conn.input.sink = None;
+        if header.flags == TAIL {
+            if other.link.on_tail(rail, &header, now)? {
+                self.tail_complete(peer, header.object);
+            }
+            return Ok(true);
+        }
         if let Some(ticket) = other.link.on_bulk(rail, &header, now)?
             && let Some(token) = other.tickets.remove(&ticket)
         {

@@ -119,7 +119,7 @@ fn unpace(socket: &OwnedFd) {
     if !congestion_control(socket).is_ok_and(|name| name.starts_with(b"bbr")) {
         return;
     }
-    for name in [&b"cubic"[..], b"reno"] {
+    for name in [&b"reno"[..], b"cubic"] {
         // SAFETY: the kernel reads `name.len()` bytes from `name`.
         let result = unsafe {
             libc::setsockopt(

@@ -70,6 +70,11 @@ pub struct State {
     pub segments: Table,
     pub packets: Packets,
     pub transfers: Transfers,
+    pub spare: super::tails::Spare,
+    /// Peers that have not been told of all that came.
+    pub owing: Vec<u32>,
+    /// Connections of which nothing is read before the protocol above has looked at what came.
+    pub paused: Vec<usize>,
     pub faults: (Vec<Fault>, u64),
     pub counters: Vec<Option<Box<[u64; Counter::COUNT]>>>,
     pub closing: bool,
@@ -118,6 +123,9 @@ impl State {
             segments: Table::default(),
             packets: Packets::new(&settings.tcp),
             transfers: Transfers::default(),
+            spare: Default::default(),
+            owing: Vec::new(),
+            paused: Vec::new(),
             faults: (Vec::new(), 0),
             counters: (0..net.size).map(|_| None).collect(),
             closing: false,
@@ -241,6 +249,7 @@ impl State {
         let mut other = Box::new(Other::new(link, rails));
         self.segments.announce_all(peer, &mut other);
         self.others[peer.index()] = Some(other);
+        self.open_tails(peer);
         match why {
             Some(why) => self.lose(peer, why),
             None => {
@@ -306,6 +315,9 @@ impl State {
             self.clocks(now);
         }
         self.turns = self.turns.wrapping_add(1);
+        if !self.paused.is_empty() {
+            self.resume(now);
+        }
         if self.hot != NONE && timeout == 0 && self.blocked == 0 {
             let only = self.open == 1 && self.conns.len() == 1;
             self.read(self.hot, now);
@@ -318,6 +330,9 @@ impl State {
             }
         } else {
             self.look_around(timeout, now);
+        }
+        if self.arrivals == before && !self.owing.is_empty() {
+            self.settle_owing();
         }
         self.flush();
         self.arrivals != before

@@ -251,6 +251,9 @@ fn random_traffic(seed: u64) {
                 };
                 node.get(len);
             }
+            if rng.u32(0..6) == 0 && now < ends {
+                node.tail();
+            }
             if naps && rng.u32(0..400) == 0 && now < ends {
                 node.asleep_until = now + rng.u64(10 * MS..3000 * MS);
             }
@@ -259,7 +262,11 @@ fn random_traffic(seed: u64) {
         let done = (0..2).all(|end| {
             let node = &world.nodes[end];
             assert_eq!(node.lost, None, "end {end} gave up although a rail worked");
-            node.pushed == frames && world.nodes[1 - end].delivered == frames && node.transfers.is_empty()
+            let other = &world.nodes[1 - end];
+            node.pushed == frames
+                && other.delivered == frames
+                && node.transfers.is_empty()
+                && other.tails_done == node.tails_sent
         });
         if done && now > ends && world.planned.is_empty() && world.under_way.is_empty() {
             let stop = *stop.get_or_insert(now + 1500 * MS);
@@ -279,7 +286,7 @@ fn random_traffic(seed: u64) {
     for node in &world.nodes {
         assert!(node.link.drained(), "everything was acknowledged in the end");
         assert!(node.most_memory <= 2 * (16 << 20) + (1 << 20));
-        assert!(node.gets_done > 0);
+        assert!(node.gets_done > 0 && node.tails_done > 0);
         for rail in 0..count {
             assert_eq!(
                 node.link.rail_state(rail),

@@ -2,10 +2,11 @@
 
 use crate::wire::{MS, Rail};
 use farpost_fabric::net::link::{
-    Arrival, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, PushError, Refusal,
-    TransportReport,
+    Arrival, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, PushError, Refusal, TAIL,
+    TAILS_MAX, TransportReport,
 };
 use fastrand::Rng;
+use std::collections::HashMap;
 
 /// What lies at each address of the exposed memory.
 fn exposed(address: usize) -> u8 {
@@ -38,6 +39,13 @@ pub struct Node {
     pub pushed: u64,
     pub delivered: u64,
     pub gets_done: u64,
+    /// Tails pushed, and by number where those not acknowledged lie; those that come, by number, and where they go.
+    pub tails_sent: u64,
+    tails_out: HashMap<u32, usize>,
+    tails_in: HashMap<u32, Option<usize>>,
+    pub tails_done: u64,
+    /// Where tails may lie.
+    areas: Vec<usize>,
     pub bulk_bytes: u64,
     pub lost: Option<u64>,
     /// When the last ordered frame was delivered, and the longest time between two.
@@ -56,10 +64,13 @@ impl Node {
     ) -> Self {
         let mut memory: Vec<u8> = (0..exposed_bytes).map(exposed).collect();
         memory.resize(exposed_bytes + slots * slot_bytes, TAKEN);
+        let half = vec![None; config.rails];
+        let mut link = Link::new(config, 0);
+        link.grant_tails(1 << 40);
         Self {
             end,
-            half: vec![None; config.rails],
-            link: Link::new(config, 0),
+            half,
+            link,
             seed,
             rng: Rng::with_seed(seed ^ (end as u64) << 32),
             memory,
@@ -70,6 +81,11 @@ impl Node {
             pushed: 0,
             delivered: 0,
             gets_done: 0,
+            tails_sent: 0,
+            tails_out: HashMap::new(),
+            tails_in: HashMap::new(),
+            tails_done: 0,
+            areas: Vec::new(),
             bulk_bytes: 0,
             lost: None,
             last_delivery: 0,
@@ -135,6 +151,88 @@ impl Node {
         }
     }
 
+    /// Where tail `number` of `end` is copied from, and its length: anything, but the same for both.
+    fn tail_of(&self, end: usize, number: u32) -> (usize, usize) {
+        let mut rng = Rng::with_seed(self.seed ^ (end as u64 + 5) << 40 ^ u64::from(number));
+        let most = self.slot_bytes.min(self.exposed);
+        let len = if rng.bool() {
+            rng.usize(1..1000)
+        } else {
+            rng.usize(1..most)
+        };
+        (rng.usize(0..=self.exposed - len), len)
+    }
+
+    fn area(&mut self) -> usize {
+        self.areas.pop().unwrap_or_else(|| {
+            let start = self.memory.len();
+            self.memory.resize(start + self.slot_bytes, TAKEN);
+            start
+        })
+    }
+
+    /// Send a tail, if as many as may be are not under way.
+    pub fn tail(&mut self) {
+        if self.link.tails_ahead() >= TAILS_MAX / 2 {
+            return;
+        }
+        let (from, len) = self.tail_of(self.end, self.tails_sent as u32);
+        let mut area = self.area();
+        self.memory.copy_within(from..from + len, area);
+        let number = self.link.send_tail(area, len as u32);
+        assert_eq!(u64::from(number), self.tails_sent);
+        self.tails_sent += 1;
+        if let Some((&moved, &before)) = self.tails_out.iter().next()
+            && self.rng.bool()
+        {
+            // Its user wants the memory back, and writes to it.
+            let (_, len) = self.tail_of(self.end, moved);
+            let new = self.area();
+            self.memory.copy_within(before..before + len, new);
+            self.link.move_tail(moved, new);
+            self.memory[before..before + len].fill(TAKEN);
+            self.tails_out.insert(moved, new);
+            self.areas.push(before);
+        }
+        if self.rng.u8(0..4) == 0 {
+            let new = self.area();
+            self.memory.copy_within(area..area + len, new);
+            self.link.move_tail(number, new);
+            self.memory[area..area + len].fill(TAKEN);
+            self.areas.push(area);
+            area = new;
+        }
+        self.tails_out.insert(number, area);
+    }
+
+    fn tail_header(&mut self, rail: usize, header: &Header, now: u64) {
+        self.link
+            .on_tail_header(rail, header, now)
+            .expect("an honest peer");
+        let number = header.object;
+        if !self.tails_in.contains_key(&number)
+            && self.link.expect_tail(number, header.seq).expect("an honest peer")
+        {
+            // Some are not wanted.
+            let area = (!number.is_multiple_of(5)).then(|| self.area());
+            self.link.land_tail(number, area);
+            self.tails_in.insert(number, area);
+        }
+    }
+
+    fn tail_complete(&mut self, number: u32) {
+        let (from, len) = self.tail_of(1 - self.end, number);
+        if let Some(area) = self.tails_in.remove(&number).expect("a tail that completed came") {
+            assert!(
+                self.memory[area..area + len] == self.memory[from..from + len],
+                "the bytes of tail {number}, {len} of them"
+            );
+            self.memory[area..area + len].fill(TAKEN);
+            self.areas.push(area);
+        }
+        self.tails_done += 1;
+    }
+
     fn finished(&mut self, ticket: u32) {
         let at = self.transfers.iter().position(|t| t.ticket == ticket);
         let t = self
@@ -175,6 +273,12 @@ impl Node {
                     self.link.refuse(header.object, Refusal::OutOfRange);
                 }
             }
+            Kind::BulkDone if header.flags == TAIL => {
+                let area = self.tails_out.remove(&header.object).expect("acknowledged once");
+                let (_, len) = self.tail_of(self.end, header.object);
+                self.memory[area..area + len].fill(TAKEN);
+                self.areas.push(area);
+            }
             Kind::BulkDone => (),
             other => panic!("{other:?} was delivered"),
         }
@@ -192,9 +296,12 @@ impl Node {
                 // In pieces of any size, as a socket gives them.
                 let left = header.len as usize - done;
                 let take = left.min(inbox.len()).min(1 + self.rng.usize(0..100_000));
-                let place = self
-                    .link
-                    .place(header.object, header.offset + done as u64, left as u64);
+                let at = header.offset + done as u64;
+                let place = if header.flags == TAIL {
+                    self.link.place_tail(header.object, at, left as u64)
+                } else {
+                    self.link.place(header.object, at, left as u64)
+                };
                 if let Some(address) = place {
                     self.memory[address..address + take].copy_from_slice(&inbox[..take]);
                 }
@@ -202,6 +309,12 @@ impl Node {
                 self.link.on_bytes(number, now);
                 if take == left {
                     self.half[number] = None;
+                    if header.flags == TAIL {
+                        if self.link.on_tail(number, &header, now).expect("an honest peer") {
+                            self.tail_complete(header.object);
+                        }
+                        continue;
+                    }
                     let done = self.link.on_bulk(number, &header, now).expect("an honest peer");
                     if let Some(ticket) = done {
                         self.finished(ticket);
@@ -217,9 +330,13 @@ impl Node {
             let header = self.link.parse(head).expect("an undamaged header");
             if header.kind == Kind::BulkData {
                 wire.consume(HEADER_BYTES);
-                self.link
-                    .on_bulk_header(number, &header, now)
-                    .expect("an honest peer");
+                if header.flags == TAIL {
+                    self.tail_header(number, &header, now);
+                } else {
+                    self.link
+                        .on_bulk_header(number, &header, now)
+                        .expect("an honest peer");
+                }
                 self.half[number] = Some((header, 0));
                 continue;
             }

@@ -42,6 +42,9 @@ pub const KIND_DATA: u8 = 8;
 /// A synchronous send was matched, or a long one is over. Word 3: the sender's request.
 pub const KIND_DONE: u8 = 9;
 
+/// A message whose bytes follow by themselves. Word 3: total bytes; word 4: the number that the fabric gave them.
+pub const KIND_TAIL: u8 = 10;
+
 /// In word 6 of [`KIND_RTS`]: the buffer is one run that the receiver may transfer from; words 4 and 7 say where.
 pub const ONE_RUN: u64 = 1 << 63;
 

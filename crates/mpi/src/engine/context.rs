@@ -34,6 +34,8 @@ pub enum Held {
         request: u64,
         desk: u64,
     },
+    /// Its bytes follow by themselves, and the fabric has them or waits for them.
+    Tail { total: u64, number: u32 },
     /// Sent by this process to itself and still in the sender's buffer.
     Own { request: usize, total: u64 },
 }
@@ -63,7 +65,7 @@ impl Unexpected {
     pub fn total(&self) -> u64 {
         match &self.held {
             Held::Data(data) => data.len() as u64,
-            Held::Rts { total, .. } | Held::Own { total, .. } => *total,
+            Held::Rts { total, .. } | Held::Tail { total, .. } | Held::Own { total, .. } => *total,
         }
     }
 

@@ -86,16 +86,18 @@ impl<F: Fabric> Engine<F> {
     /// No transfer touches the memory of a request any more.
     fn release_memory(&self, handle: usize) {
         match self.requests.get(handle).map(|request| &request.operation) {
-            Some(Operation::Send(send)) => {
-                if let SendState::Offered { key: Some(key), .. } = send.state {
-                    self.fabric.withdraw(key);
-                }
-            }
-            Some(Operation::Recv(recv)) => {
-                if let RecvState::Fetching { ticket, .. } = recv.state {
-                    self.fabric.cancel_transfer(ticket);
-                }
-            }
+            Some(Operation::Send(send)) => match send.state {
+                SendState::Offered { key: Some(key), .. } => self.fabric.withdraw(key),
+                SendState::Tailed { number } => self.fabric.release_tail(send.peer, number),
+                _ => {}
+            },
+            Some(Operation::Recv(recv)) => match recv.state {
+                RecvState::Fetching { ticket, .. } => self.fabric.cancel_transfer(ticket),
+                RecvState::Landing {
+                    peer, number, total, ..
+                } => self.fabric.drop_tail(peer, number, total as usize),
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -107,6 +109,7 @@ impl<F: Fabric> Engine<F> {
                 RecvState::Posted => self.may_come_from(recv.context, recv.source, peer),
                 RecvState::Streaming { peer: from, .. }
                 | RecvState::Copying { peer: from, .. }
+                | RecvState::Landing { peer: from, .. }
                 | RecvState::Fetching { peer: from, .. } => from == peer,
             },
             Operation::Idle => false,

@@ -24,8 +24,12 @@ farpost_tunables::tunables! {
     pub struct EngineTunables {
         /// Messages up to this size are sent at once, through blocks; longer ones wait for their receive and then move in one copy where the system permits.
         eager_max: "FARPOST_EAGER_MAX" = 32 << 10, 0..=1 << 20, "bytes";
-        /// The same for messages to other hosts; longer ones go straight from memory to memory, after a round trip. `farpost tune` measures where that pays.
+        /// The same for messages to other hosts; longer ones go straight from memory to memory. `farpost tune` measures where that pays.
         eager_far: "FARPOST_EAGER_FAR" = 32 << 10, 0..=1 << 20, "bytes";
+        /// Messages to other hosts longer than this go from the user's memory to the network behind their line, without blocks and without asking first, where the network can do that (tcp).
+        tail_min: "FARPOST_TAIL_MIN" = 4096, 264..=1 << 30, "bytes";
+        /// The longest message that goes so: what the receiver does not wait for takes memory there.
+        tail_max: "FARPOST_TAIL_MAX" = 1 << 20, 0..=1 << 30, "bytes";
         /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
         /// The smallest piece that sender and receiver claim when both copy a long message.
@@ -90,6 +94,9 @@ pub struct Engine<F: Fabric> {
     pub(crate) free_desk: Option<Vec<u32>>,
     /// Receives that the fabric fills.
     pub(crate) fetching: Vec<usize>,
+    /// Sends whose bytes the fabric may still need, and receives whose bytes follow by themselves.
+    pub(crate) tailed: Vec<usize>,
+    pub(crate) landing: Vec<usize>,
     /// Peers that the fabric has given up, and why.
     pub(crate) lost: HashMap<u32, String>,
     rounds: u32,
@@ -131,6 +138,8 @@ impl<F: Fabric> Engine<F> {
             copying: Vec::new(),
             free_desk: None,
             fetching: Vec::new(),
+            tailed: Vec::new(),
+            landing: Vec::new(),
             lost: HashMap::new(),
             rounds: 0,
             patience,
@@ -188,6 +197,9 @@ impl<F: Fabric> Engine<F> {
             while let Some(message) = queues.take_unexpected(context::ANY_SOURCE, context::ANY_TAG) {
                 let held = &mut self.unexpected_cost[message.peer.index()];
                 *held = held.saturating_sub(message.cost());
+                if let context::Held::Tail { total, number } = message.held {
+                    self.fabric.drop_tail(message.peer, number, total as usize);
+                }
             }
             self.contexts[index] = ContextEntry {
                 queues: Context::default(),
@@ -222,6 +234,8 @@ impl<F: Fabric> Engine<F> {
             || !self.offered.is_empty()
             || !self.copying.is_empty()
             || !self.fetching.is_empty()
+            || !self.tailed.is_empty()
+            || !self.landing.is_empty()
             || self.post.control_pending()
     }
 
@@ -269,6 +283,12 @@ impl<F: Fabric> Engine<F> {
         if !self.fetching.is_empty() {
             moved |= self.serve_fetching();
         }
+        if !self.landing.is_empty() {
+            moved |= self.serve_landing();
+        }
+        if !self.tailed.is_empty() {
+            moved |= self.serve_tailed();
+        }
         moved
     }
 
@@ -296,7 +316,11 @@ impl<F: Fabric> Engine<F> {
     /// Whether some posted receive could take a message of `peer`: then what its queue holds must be looked
     /// through, or neither side moves again.
     fn anybody_wants(&self, peer: Peer) -> bool {
-        if !self.copying.is_empty() || !self.offered.is_empty() || !self.fetching.is_empty() {
+        if !self.copying.is_empty()
+            || !self.offered.is_empty()
+            || !self.fetching.is_empty()
+            || !self.landing.is_empty()
+        {
             return true;
         }
         self.contexts.iter().any(|entry| {
@@ -342,6 +366,8 @@ impl<F: Fabric> Engine<F> {
         self.offered.retain(|h| *h != handle);
         self.copying.retain(|h| *h != handle);
         self.fetching.retain(|h| *h != handle);
+        self.tailed.retain(|h| *h != handle);
+        self.landing.retain(|h| *h != handle);
         if let Some(Request {
             operation: Operation::Recv(recv),
             ..

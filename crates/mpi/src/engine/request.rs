@@ -122,6 +122,8 @@ pub enum SendState {
     /// The request to send is out; the receiver may open the desk line.
     /// With the key by which the fabric lets the receiver get the bytes, where it needs one.
     Offered { desk: Option<u32>, key: Option<u64> },
+    /// All bytes are with the fabric, under this number, and the buffer is needed until it says otherwise.
+    Tailed { number: u32 },
     /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
     Streaming { remote: u64, sent: u64, wanted: u64 },
 }
@@ -144,6 +146,13 @@ pub enum RecvState {
     Streaming { peer: Peer, at: u64, wanted: u64 },
     /// Both sides copy; waits for the sender's last chunk.
     Copying { peer: Peer, desk: u32, chunks: u64 },
+    /// The bytes follow by themselves: to the buffer, or they are taken from the fabric when all are there.
+    Landing {
+        peer: Peer,
+        number: u32,
+        total: u64,
+        direct: bool,
+    },
     /// The fabric gets the bytes; `sender` is the sender's request.
     Fetching { peer: Peer, ticket: Ticket, sender: u64 },
 }

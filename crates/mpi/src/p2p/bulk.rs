@@ -74,6 +74,21 @@ impl RecvBuf {
         Some(unsafe { fabric.submit(&descriptor) })
     }
 
+    /// Have the fabric fill the buffer with the bytes that follow a line of `peer`'s, if it is one run. It stays where it
+    /// is, unused by others, until they have landed or are dropped: it belongs to a request.
+    pub(crate) fn start_landing<F: Fabric>(
+        &self,
+        fabric: &F,
+        peer: Peer,
+        number: u32,
+        len: u64,
+    ) -> Option<Result<(), FabricError>> {
+        let local = self.contiguous_address()?;
+        // SAFETY: the buffer has `len` bytes, and the program leaves it alone until its request has completed
+        // (`RecvBuf::new`), which is after the end of the transfer.
+        Some(unsafe { fabric.land_tail(peer, number, local, len as usize) })
+    }
+
     /// Fill `len` bytes at `at` of a buffer that is one run from `remote` in `peer`.
     pub(crate) fn fill_part_from_peer<F: Fabric>(
         &self,
@@ -147,6 +162,14 @@ impl Payload {
         // then (`SendBuf::new`).
         let key = unsafe { fabric.expose(peer, address, data.len(), false) }.ok()?;
         Some((fabric.exposed_base(peer, address), key))
+    }
+
+    /// Have the bytes follow the next line to `peer`, if they lie in one run: their number.
+    pub(crate) fn start_tail<F: Fabric>(&self, fabric: &F, peer: Peer) -> Option<u32> {
+        let data = self.contiguous()?;
+        // SAFETY: the payload belongs to a request that completes only when the fabric has sent the bytes or has
+        // released them, and stays as it is until then (`SendBuf::new`).
+        unsafe { fabric.send_tail(peer, data.as_ptr().expose_provenance(), data.len()) }.ok()
     }
 
     /// Copy `len` bytes at `at` of a payload that is one run to `remote` in `peer`.

@@ -104,6 +104,7 @@ impl<F: Fabric> Engine<F> {
         }
         if mode == Mode::Standard
             && !self.is_busy[peer.index()]
+            && !self.prefers_tail(peer, payload.bytes())
             && self.post_eager(peer, &envelope, &payload, 0)
         {
             return Ok(None);
@@ -201,6 +202,7 @@ impl<F: Fabric> Engine<F> {
         data.len() as u64 <= self.eager_max(peer)
             && peer != self.me
             && !self.is_busy[peer.index()]
+            && !self.prefers_tail(peer, data.len() as u64)
             && self.post_blocks(peer, envelope, Source::Run(data), 0)
     }
 
@@ -297,7 +299,10 @@ impl<F: Fabric> Engine<F> {
             let sync = send.envelope.flags & FLAG_SYNC != 0;
             let total = send.payload.bytes();
             let eager = total <= self.eager_max(peer) || total <= SYNC_BYTES as u64;
-            let posted = if eager {
+            let tailed = !sync && self.prefers_tail(peer, total) && self.post_tail(peer, &mut send, handle);
+            let posted = if tailed {
+                true
+            } else if eager {
                 self.post_eager(peer, &send.envelope, &send.payload, handle as u64)
             } else {
                 self.post_rts(peer, &mut send, handle)
@@ -309,10 +314,10 @@ impl<F: Fabric> Engine<F> {
             }
             moved = true;
             self.outgoing[peer.index()].sends.pop_front();
-            if eager && !sync {
+            if eager && !sync && !tailed {
                 self.complete(handle, |_| {});
             } else {
-                if eager {
+                if eager && !tailed {
                     send.state = SendState::Matched;
                 }
                 let request = self.requests.get_mut(handle).expect("still there");
@@ -374,7 +379,9 @@ impl<F: Fabric> Engine<F> {
                 operation: Operation::Send(send),
                 complete: false,
                 ..
-            }) if send.peer == peer && send.state != SendState::Queued => {
+            }) if send.peer == peer
+                && !matches!(send.state, SendState::Queued | SendState::Tailed { .. }) =>
+            {
                 let state = send.state;
                 self.end_offer(state);
                 self.offered.retain(|h| *h != handle);

@@ -9,6 +9,7 @@ mod receive;
 mod remote;
 mod rendezvous;
 mod stream;
+mod tail;
 
 pub use eager::Mode;
 pub(crate) use eager::bytes_in_pieces;

@@ -196,6 +196,7 @@ impl<F: Fabric> Engine<F> {
             wire::KIND_SHORT => self.on_short(peer, &line),
             wire::KIND_RUN => self.on_run(peer, &line),
             wire::KIND_BLOCK => self.on_blocks(peer, &line),
+            wire::KIND_TAIL => self.on_tail(peer, &line),
             wire::KIND_RTS => self.on_rts(peer, &line),
             wire::KIND_CTS => self.on_cts(peer, &line),
             wire::KIND_DATA => self.on_data(peer, &line),
@@ -212,7 +213,7 @@ impl<F: Fabric> Engine<F> {
 
     /// The context of an envelope, if the envelope can be right.
     #[inline(always)]
-    fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
+    pub(super) fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
         let context = self.context(envelope.context);
         let source = envelope.source;
         let right = match &self.contexts[context].members {
@@ -520,6 +521,7 @@ impl<F: Fabric> Engine<F> {
             } => {
                 self.fetch(handle, peer, &envelope, total, exposed, request, desk);
             }
+            Held::Tail { total, number } => self.land(handle, peer, &envelope, total, number),
             Held::Own { request, .. } => self.deliver_own(handle, request, &envelope),
         }
     }

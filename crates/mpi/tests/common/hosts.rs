@@ -123,10 +123,12 @@ pub fn run_some(
 
 /// Run `body` as each process of `host_of`.
 pub fn run(host_of: &[u32], body: impl Fn(&HostsWorld) + Sync) {
-    let listening: Vec<_> = host_of
-        .iter()
-        .map(|_| Some(listen(&TcpSettings::default())))
-        .collect();
+    run_with(&TcpSettings::default(), host_of, body);
+}
+
+/// The same with other settings.
+pub fn run_with(settings: &TcpSettings, host_of: &[u32], body: impl Fn(&HostsWorld) + Sync) {
+    let listening: Vec<_> = host_of.iter().map(|_| Some(listen(settings))).collect();
     let cards: Vec<Vec<u8>> = listening
         .iter()
         .flatten()

@@ -1,5 +1,6 @@
-//! Bulk transfers of a link: those we serve from our memory and those we asked for.
+//! Bulk transfers of a link: those we serve from our memory, asked for or as tails, and those that come here.
 
+use super::frame::{Header, Kind, TAIL};
 use super::reorder::Ranges;
 use std::collections::VecDeque;
 
@@ -16,9 +17,44 @@ pub(super) struct Chunk {
     pub delivered_at: u64,
 }
 
-/// A transfer that the peer asked for.
+/// A transfer by its ticket, which the asker chose, or a tail by its number, which its sender chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    pub tail: bool,
+    pub number: u32,
+}
+
+impl Name {
+    pub fn ticket(number: u32) -> Self {
+        Self { tail: false, number }
+    }
+
+    pub fn tail(number: u32) -> Self {
+        Self { tail: true, number }
+    }
+
+    /// Of a bulk frame.
+    pub fn of(header: &Header) -> Self {
+        Self {
+            tail: header.flags == TAIL,
+            number: header.object,
+        }
+    }
+
+    /// A header of `kind` about it.
+    pub fn header(self, kind: Kind) -> Header {
+        Header {
+            flags: if self.tail { TAIL } else { 0 },
+            object: self.number,
+            ..Header::new(kind)
+        }
+    }
+}
+
+/// A transfer that the peer asked for, or a tail of ours.
 pub(super) struct Serve {
-    pub ticket: u32,
+    pub name: Name,
+    /// Of a tail: nothing.
     pub key: u64,
     pub address: usize,
     pub len: u64,
@@ -36,7 +72,7 @@ impl Serve {
     }
 }
 
-/// A transfer that we asked for.
+/// A transfer that we asked for, or a tail that comes.
 pub(super) struct Get {
     pub address: usize,
     pub len: u64,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! byte  0      kind
-//! byte  1      flags                      (port and priority of a packet, code of a control frame, else 0)
+//! byte  1      flags                      (port and priority of a packet, code of a control frame, bulk kinds: TAIL, else 0)
 //! bytes 2..4   check word over the header, keyed by the connection
-//! bytes 4..8   link sequence number       (ordered kinds; length of the range in BULK_ACK; else 0)
+//! bytes 4..8   link sequence number       (ordered kinds; length of the range in BULK_ACK; of all in a tail; else 0)
 //! bytes 8..12  acknowledgement: the next ordered frame expected, so all before it have arrived
 //! bytes 12..16 object                     (segment, ticket, token of a ping, code of a fault)
 //! bytes 16..19 bytes of payload
@@ -29,6 +29,10 @@ pub const CONTROL_MAX: usize = 4096;
 pub const FAULT_MAX: usize = 512;
 /// Offsets are below this.
 pub const OFFSET_LIMIT: u64 = 1 << 40;
+
+/// Flag of [`Kind::BulkData`], [`Kind::BulkAck`] and [`Kind::BulkDone`]: about bytes that nobody asked for, by the number
+/// that their sender gave them.
+pub const TAIL: u8 = 1;
 
 /// What a frame is. Those below 32 are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,11 +235,12 @@ pub enum FrameError {
 pub struct Header {
     /// What it is.
     pub kind: Kind,
-    /// Port and priority of a packet, code of a control frame, else 0.
+    /// Port and priority of a packet, code of a control frame, [`TAIL`] or not of bulk kinds, else 0.
     pub flags: u8,
     /// Bytes of payload.
     pub len: u32,
-    /// Link sequence number of ordered kinds; length of the range in [`Kind::BulkAck`]; else 0.
+    /// Link sequence number of ordered kinds; length of the range in [`Kind::BulkAck`]; bytes of the whole tail in
+    /// its [`Kind::BulkData`]; else 0.
     pub seq: u32,
     /// The next ordered frame expected by the sender of this one.
     pub ack: u32,
@@ -323,12 +328,14 @@ impl Header {
         let flags_ok = match kind {
             Kind::Packet => usize::from(self.flags) < LANES,
             Kind::Control => true,
+            Kind::BulkData | Kind::BulkAck | Kind::BulkDone => self.flags <= TAIL,
             _ => self.flags == 0,
         };
         if !flags_ok {
             return bad("flags", self.flags.into());
         }
-        if !kind.ordered() && kind != Kind::BulkAck && self.seq != 0 {
+        let tail = kind == Kind::BulkData && self.flags == TAIL;
+        if !kind.ordered() && kind != Kind::BulkAck && !tail && self.seq != 0 {
             return bad("sequence number", self.seq.into());
         }
         let object_free = !matches!(
@@ -339,6 +346,7 @@ impl Header {
             return bad("object", self.object.into());
         }
         let offset_ok = match kind {
+            Kind::BulkData if tail => self.offset + u64::from(self.len) <= u64::from(self.seq),
             Kind::Put | Kind::BulkData => self.offset + u64::from(self.len) <= OFFSET_LIMIT,
             Kind::PutLine => self.offset.is_multiple_of(LINE_BYTES as u64),
             Kind::PutWord => self.offset.is_multiple_of(8),
@@ -395,13 +403,16 @@ mod tests {
                 let kind = Kind::ALL[kind];
                 let (least, most) = kind.lengths();
                 let len = least as u32 + len % (most - least + 1) as u32;
+                let tail = kind == Kind::BulkData && flags & 1 != 0;
                 let seq = match kind {
                     Kind::BulkAck => seq.max(1),
+                    Kind::BulkData if tail => seq.max(len),
                     k if k.ordered() => seq,
                     _ => 0,
                 };
                 let flags = match kind {
                     Kind::Packet => flags % LANES as u8,
+                    Kind::BulkData | Kind::BulkAck | Kind::BulkDone => flags & 1,
                     Kind::Control => flags,
                     _ => 0,
                 };
@@ -410,6 +421,7 @@ mod tests {
                     _ => object,
                 };
                 let offset = match kind {
+                    Kind::BulkData if tail => offset.min(u64::from(seq - len)),
                     Kind::Put | Kind::BulkData => offset.min(OFFSET_LIMIT - u64::from(len)),
                     Kind::BulkAck => offset.min(OFFSET_LIMIT - u64::from(seq)),
                     Kind::PutLine => offset & !63,

@@ -1,10 +1,11 @@
 //! A link: all that goes between this process and one peer, over one or more rails.
 
-use super::bulk::{Get, Serve};
+use super::bulk::{Get, Name, Serve};
 use super::frame::{FrameError, Kind};
 use super::log::Log;
 use super::rail::{Rail, RailState};
 use super::reorder::Early;
+use super::tail::Tails;
 use super::{LinkConfig, RailNumber};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,6 +41,13 @@ pub enum LinkError {
     /// A payload that its kind cannot have.
     #[error("a {kind:?} frame with a payload that makes no sense")]
     Payload { kind: Kind },
+    /// A tail that may not be sent.
+    #[error("sends tail {number} of {len} bytes, which it may not: {why}")]
+    Tail {
+        number: u32,
+        len: u32,
+        why: &'static str,
+    },
     /// A transfer in shreds.
     #[error("sends a transfer in more than {limit} separate pieces")]
     Shreds { limit: usize },
@@ -132,7 +140,10 @@ pub struct Link {
     pub(super) ack_owed: u64,
     pub(super) ack_at: u64,
     pub(super) ack_due: bool,
-    pub(super) bulk_acks: VecDeque<(u32, u64, u32)>,
+    /// Tails that come, and the number of the next that goes.
+    pub(super) tails: Tails,
+    pub(super) next_tail: u32,
+    pub(super) bulk_acks: VecDeque<(Name, u64, u32)>,
     pub(super) bulk_ack_at: u64,
     pub(super) events: VecDeque<Event>,
     pub(super) last_alive: u64,
@@ -175,6 +186,8 @@ impl Link {
             ack_owed: 0,
             ack_at: u64::MAX,
             ack_due: false,
+            tails: Tails::default(),
+            next_tail: 0,
             bulk_acks: VecDeque::new(),
             bulk_ack_at: u64::MAX,
             events: VecDeque::new(),

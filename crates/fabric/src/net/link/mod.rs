@@ -16,6 +16,9 @@
 //!   kept unless another is better by a fifth. A log at its bound answers [`PushError::Full`].
 //! - **Bulk data** go from the owner's memory to the asker's, in chunks that any rail may carry in any order, by
 //!   measured speed of the rails. They are remembered as ranges, never copied. Ranges that come twice count once.
+//! - **Tails** are bulk data that nobody asked for: they follow an ordered frame by the lead rail and are numbered by their
+//!   sender, who sends no more than the receiver has granted ([`Link::grant_tails`]). Frames of [`Kind::BulkData`] with
+//!   the flag [`TAIL`] go to [`Link::on_tail_header`], [`Link::place_tail`] and [`Link::on_tail`] instead.
 //! - **A rail** on which nothing is acknowledged for `FARPOST_RAIL_SUSPECT_MS` (or 8 round trips) is *suspect*: its
 //!   traffic moves to another rail at once, without it being given up. Silent for half the bound, it is dropped and
 //!   connected anew; a reset does so immediately. A rail that comes back is used again.
@@ -159,16 +162,18 @@ mod rail;
 mod receive;
 mod reorder;
 mod send;
+mod tail;
 #[cfg(test)]
 mod tests;
 
 pub use frame::{
     CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, GetRequest, HEADER_BYTES, Header, Kind, OFFSET_LIMIT,
-    ORDERED_MAX, Refusal,
+    ORDERED_MAX, Refusal, TAIL,
 };
 pub use link::{Arrival, Event, Link, LinkCounters, LinkError, PushError, Way};
 pub use rail::{RailState, TransportReport};
 pub use send::{Gather, Piece};
+pub use tail::TAILS_MAX;
 
 /// A rail of a link, from 0.
 pub type RailNumber = usize;

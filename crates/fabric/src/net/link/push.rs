@@ -1,6 +1,6 @@
 //! What the layers above hand to a link.
 
-use super::bulk::{Get, Serve};
+use super::bulk::{Get, Name, Serve};
 use super::frame::{
     CONTROL_MAX, FAULT_MAX, GetRequest, HEADER_BYTES, Header, Kind, OFFSET_LIMIT, ORDERED_MAX, Refusal,
 };
@@ -166,7 +166,7 @@ impl Link {
             return;
         }
         self.serves.push_back(Serve {
-            ticket,
+            name: Name::ticket(ticket),
             key,
             address,
             len,
@@ -191,26 +191,26 @@ impl Link {
     pub fn withdraw(&mut self, key: u64, now: u64) {
         let mut at = 0;
         while at < self.serves.len() {
-            if self.serves[at].key != key {
+            let name = self.serves[at].name;
+            if self.serves[at].key != key || name.tail {
                 at += 1;
                 continue;
             }
-            let ticket = self.serves[at].ticket;
             // Half a chunk is in a transport, the rest must follow and is not to be had: the peer must not take
             // what comes instead for the data.
             for rail in 0..self.rails.len() {
-                if matches!(self.rails[rail].rest, Some(Rest::Bulk { ticket: t, .. }) if t == ticket) {
+                if matches!(self.rails[rail].rest, Some(Rest::Bulk { name: n, .. }) if n == name) {
                     self.drop_rail(rail, "memory was withdrawn in the middle of a chunk", now);
                 }
             }
-            self.end_serve(ticket, now);
-            self.refuse(ticket, Refusal::Withdrawn);
+            self.end_serve(name, now);
+            self.refuse(name.number, Refusal::Withdrawn);
         }
     }
 
     /// Forget a transfer served.
-    pub(super) fn end_serve(&mut self, ticket: u32, now: u64) {
-        let Some(at) = self.serves.iter().position(|s| s.ticket == ticket) else {
+    pub(super) fn end_serve(&mut self, name: Name, now: u64) {
+        let Some(at) = self.serves.iter().position(|s| s.name == name) else {
             return;
         };
         let serve = self.serves.remove(at).expect("just found");
@@ -224,10 +224,8 @@ impl Link {
         }
         for rail in &mut self.rails {
             rail.offer.clear();
-            if let Some(Rest::Bulk {
-                ticket: t, address, ..
-            }) = &mut rail.rest
-                && *t == ticket
+            if let Some(Rest::Bulk { name: n, address, .. }) = &mut rail.rest
+                && *n == name
             {
                 *address = None;
             }

@@ -1,5 +1,6 @@
 //! One rail of a link: its health, its speed, and what is on its way into its transport.
 
+use super::bulk::Name;
 use super::frame::HEADER_BYTES;
 
 /// How a rail is.
@@ -46,7 +47,7 @@ pub(super) enum Item {
     /// A chunk of a transfer.
     Bulk {
         header: [u8; HEADER_BYTES],
-        ticket: u32,
+        name: Name,
         offset: u64,
         len: u32,
         address: usize,
@@ -75,7 +76,7 @@ pub(super) enum Rest {
     Bulk {
         header: [u8; HEADER_BYTES],
         from: usize,
-        ticket: u32,
+        name: Name,
         address: Option<usize>,
         len: usize,
     },

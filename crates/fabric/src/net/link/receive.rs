@@ -1,6 +1,6 @@
 //! What comes in.
 
-use super::bulk::Get;
+use super::bulk::{Get, Name};
 use super::frame::{GetRequest, HEADER_BYTES, Header, Kind};
 use super::link::{Arrival, Link, LinkError};
 use super::log::NOWHERE;
@@ -72,7 +72,7 @@ impl Link {
             Kind::BulkGet if GetRequest::parse(payload).is_none() => {
                 return Err(LinkError::Payload { kind: header.kind });
             }
-            Kind::BulkDone => self.end_serve(header.object, self.last_alive),
+            Kind::BulkDone => self.end_serve(Name::of(header), self.last_alive),
             Kind::BulkRefused => {
                 self.gets.remove(&header.object);
             }
@@ -129,7 +129,7 @@ impl Link {
 
     /// The peer has all frames before `ack`.
     #[inline]
-    fn on_ack(&mut self, ack: u32, now: u64) -> Result<(), LinkError> {
+    pub(super) fn on_ack(&mut self, ack: u32, now: u64) -> Result<(), LinkError> {
         let first = self.log.first();
         let count = ack.wrapping_sub(first);
         if count == 0 || count > 1 << 31 {
@@ -208,7 +208,7 @@ impl Link {
 
     fn on_bulk_ack(&mut self, header: &Header, now: u64) -> Result<(), LinkError> {
         let (start, end) = (header.offset, header.offset + u64::from(header.seq));
-        let Some(serve) = self.serves.iter_mut().find(|s| s.ticket == header.object) else {
+        let Some(serve) = self.serves.iter_mut().find(|s| s.name == Name::of(header)) else {
             return Ok(());
         };
         if end > serve.len {
@@ -282,60 +282,82 @@ impl Link {
             self.counters.duplicates += 1;
             return Ok(None);
         };
-        let start = header.offset;
-        let (fresh, run) = get.have.add(start, start + u64::from(header.len));
-        if get.have.runs() > SHREDS_MAX {
-            return Err(LinkError::Shreds { limit: SHREDS_MAX });
-        }
-        if get.have.total() == get.len {
+        let fresh = get.add(header)?;
+        let complete = get.have.total() == get.len;
+        if complete {
             self.gets.remove(&ticket);
-            let header = Header {
-                object: ticket,
-                ..Header::new(Kind::BulkDone)
-            };
-            // Fails only after bye, when the peer waits for nothing.
-            let _ = self.push_frame(header, &[], true);
-            return Ok(Some(ticket));
         }
-        get.owed += fresh;
-        get.run = run;
+        self.part_came(Name::ticket(ticket), complete, fresh, now);
+        Ok(complete.then_some(ticket))
+    }
+
+    /// A part of a transfer or a tail came, of which `fresh` bytes were not there before: acknowledge it now or later.
+    pub(super) fn part_came(&mut self, name: Name, complete: bool, fresh: u64, now: u64) {
+        if complete {
+            // Fails only after bye, when the peer waits for nothing.
+            let _ = self.push_frame(name.header(Kind::BulkDone), &[], true);
+            return;
+        }
         let several = self.rails.iter().filter(|r| r.state == RailState::Up).count() > 1;
+        let get = match name.tail {
+            true => self.tails.coming(name.number),
+            false => self.gets.get_mut(&name.number),
+        };
+        let Some(get) = get else { return };
         if fresh == 0 || several || get.owed >= BULK_ACK_BYTES {
             self.counters.duplicates += u64::from(fresh == 0);
-            acknowledge(&mut self.bulk_acks, ticket, get);
+            acknowledge(&mut self.bulk_acks, name, get);
         } else if self.bulk_ack_at == u64::MAX {
             self.bulk_ack_at = now + BULK_ACK_DELAY;
             self.wake_at(self.bulk_ack_at);
         }
-        Ok(None)
     }
 
     /// Acknowledge what came of all transfers.
     pub(super) fn acknowledge_gets(&mut self) {
         for (&ticket, get) in &mut self.gets {
             if get.owed > 0 {
-                acknowledge(&mut self.bulk_acks, ticket, get);
+                acknowledge(&mut self.bulk_acks, Name::ticket(ticket), get);
+            }
+        }
+        for (number, get) in self.tails.all_coming() {
+            if get.owed > 0 {
+                acknowledge(&mut self.bulk_acks, Name::tail(number), get);
             }
         }
     }
 }
 
+impl Get {
+    /// The bytes of a frame are here; how many of them were not before.
+    pub(super) fn add(&mut self, header: &Header) -> Result<u64, LinkError> {
+        let start = header.offset;
+        let (fresh, run) = self.have.add(start, start + u64::from(header.len));
+        if self.have.runs() > SHREDS_MAX {
+            return Err(LinkError::Shreds { limit: SHREDS_MAX });
+        }
+        self.owed += fresh;
+        self.run = run;
+        Ok(fresh)
+    }
+}
+
 /// Queue an acknowledgement of the run that the last chunk belongs to.
-fn acknowledge(acks: &mut std::collections::VecDeque<(u32, u64, u32)>, ticket: u32, get: &mut Get) {
+fn acknowledge(acks: &mut std::collections::VecDeque<(Name, u64, u32)>, name: Name, get: &mut Get) {
     get.owed = 0;
     let (start, end) = get.run;
     let start = start.max(end.saturating_sub(u64::from(u32::MAX)));
     let len = (end - start) as u32;
     if let Some(last) = acks.back_mut()
-        && last.0 == ticket
+        && last.0 == name
         && start <= last.1
         && last.1 + u64::from(last.2) <= end
     {
-        *last = (ticket, start, len);
+        *last = (name, start, len);
         return;
     }
     // What is dropped here is acknowledged by the end of the transfer.
     if acks.len() < BULK_ACKS_MAX {
-        acks.push_back((ticket, start, len));
+        acks.push_back((name, start, len));
     }
 }

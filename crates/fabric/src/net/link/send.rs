@@ -3,7 +3,7 @@
 //! Nothing is promised by offering: the transport takes some bytes of an offer, what it began is committed to the
 //! rail, and the rest is offered again, here or on another rail.
 
-use super::bulk::Chunk;
+use super::bulk::{Chunk, Name};
 use super::frame::{HEADER_BYTES, Header, Kind};
 use super::link::Link;
 use super::rail::{Item, Rail, RailState, Rest, Signal};
@@ -225,14 +225,14 @@ impl Link {
             );
         }
         if acks {
-            for &(object, offset, seq) in self.bulk_acks.iter().take(4) {
+            for &(name, offset, seq) in self.bulk_acks.iter().take(4) {
+                let header = name.header(Kind::BulkAck);
                 put(
                     Signal::BulkAck,
                     Header {
-                        object,
                         offset,
                         seq,
-                        ..Header::new(Kind::BulkAck)
+                        ..header
                     },
                 );
             }
@@ -267,7 +267,12 @@ impl Link {
         let ack = self.received as u32;
         let mut offered = 0;
         let mut offer = std::mem::take(&mut self.rails[rail].offer);
+        let lead = self.lead == Some(rail);
         'all: for serve in &self.serves {
+            // A tail follows its line, by the same rail: what overtakes the line finds nobody who waits for it.
+            if serve.name.tail && !lead {
+                continue;
+            }
             let (mut at, mut end, mut again) = match serve.again.first() {
                 Some((start, end)) => (start, end, true),
                 None => (serve.next, serve.len, false),
@@ -300,13 +305,13 @@ impl Link {
                 let header = Header {
                     len: len as u32,
                     ack,
-                    object: serve.ticket,
                     offset: at,
-                    ..Header::new(Kind::BulkData)
+                    seq: if serve.name.tail { serve.len as u32 } else { 0 },
+                    ..serve.name.header(Kind::BulkData)
                 };
                 offer.push(Item::Bulk {
                     header: header.emit(key),
-                    ticket: serve.ticket,
+                    name: serve.name,
                     offset: at,
                     len: len as u32,
                     address: serve.address + at as usize,
@@ -387,13 +392,13 @@ impl Link {
                 }
                 Item::Bulk {
                     header,
-                    ticket,
+                    name,
                     offset,
                     len,
                     address,
                     again,
                 } => {
-                    self.chunk_sent(rail, ticket, offset, len, again, now);
+                    self.chunk_sent(rail, name, offset, len, again, now);
                     let total = HEADER_BYTES + len as usize;
                     if left < total {
                         let from = left.min(HEADER_BYTES);
@@ -401,7 +406,7 @@ impl Link {
                         self.rails[rail].rest = Some(Rest::Bulk {
                             header,
                             from,
-                            ticket,
+                            name,
                             address: Some(address + skip),
                             len: len as usize - skip,
                         });
@@ -510,7 +515,7 @@ impl Link {
         }
     }
 
-    fn chunk_sent(&mut self, rail: RailNumber, ticket: u32, offset: u64, len: u32, again: bool, now: u64) {
+    fn chunk_sent(&mut self, rail: RailNumber, name: Name, offset: u64, len: u32, again: bool, now: u64) {
         let r = &mut self.rails[rail];
         let full = r.bulk_out > u64::from(len);
         if r.bulk_out == 0 {
@@ -528,7 +533,8 @@ impl Link {
         let serve = self
             .serves
             .iter_mut()
-            .find(|s| s.ticket == ticket)
+            .rev()
+            .find(|s| s.name == name)
             .expect("offered");
         let end = offset + u64::from(len);
         if again {

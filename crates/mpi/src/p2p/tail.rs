@@ -1,0 +1,215 @@
+//! Messages between hosts whose bytes go along with the line that tells of them: the fabric sends them from the user's
+//! buffer and, where a receive waits, reads them into the user's buffer. Which receive that is, the line tells first.
+
+use super::receive::fit;
+use crate::device::wire::{self, Envelope};
+use crate::engine::Engine;
+use crate::engine::context::Held;
+use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
+use crate::{Error, ErrorClass};
+use farpost_fabric::{Fabric, FabricError, Line, Peer};
+
+/// The longest message of a blocking send that is copied so that the call can return.
+const COPIED_MAX: u64 = 256 << 10;
+
+impl<F: Fabric> Engine<F> {
+    /// Whether a message of so many bytes, if they are one run, goes to `peer` behind its line.
+    #[inline]
+    pub(crate) fn prefers_tail(&self, peer: Peer, total: u64) -> bool {
+        total > self.tunables.tail_min
+            && total <= self.tunables.tail_max
+            && !self.fabric.maps(peer)
+            && total <= self.fabric.tail_room(peer) as u64
+    }
+
+    /// Sender: post a message with its bytes behind it. False: not this way, or not now.
+    pub(crate) fn post_tail(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
+        let total = send.payload.bytes();
+        if self.post.room(peer) == 0 {
+            return false;
+        }
+        let Some(number) = send.payload.start_tail(&*self.fabric, peer) else {
+            return false;
+        };
+        let mut line = send.envelope.line(wire::KIND_TAIL, 1, 0);
+        line[3] = total;
+        line[4] = u64::from(number);
+        send.state = SendState::Tailed { number };
+        self.post.post(peer, &line, total);
+        self.tailed.push(handle);
+        true
+    }
+
+    /// Sender: sends whose bytes have all arrived.
+    pub(crate) fn serve_tailed(&mut self) -> bool {
+        let mut moved = false;
+        for index in (0..self.tailed.len()).rev() {
+            let Some(&handle) = self.tailed.get(index) else {
+                continue;
+            };
+            let Some((peer, number, _)) = self.tail_of(handle) else {
+                self.tailed.swap_remove(index);
+                continue;
+            };
+            let result = match self.fabric.tail_sent(peer, number) {
+                Ok(false) => continue,
+                Ok(true) => Ok(()),
+                Err(error) => Err(error),
+            };
+            self.tailed.swap_remove(index);
+            self.finish_transfer(handle, result);
+            moved = true;
+        }
+        moved
+    }
+
+    fn tail_of(&self, handle: usize) -> Option<(Peer, u32, u64)> {
+        match &self.requests.get(handle)?.operation {
+            Operation::Send(send) => match send.state {
+                SendState::Tailed { number } => Some((send.peer, number, send.payload.bytes())),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether a send would be complete if its bytes were copied.
+    pub(crate) fn is_tailed(&self, handle: usize) -> bool {
+        self.tail_of(handle)
+            .is_some_and(|(_, _, total)| total <= COPIED_MAX)
+    }
+
+    /// Sender: complete such a send, whether its bytes have arrived or not.
+    pub(crate) fn release_tailed(&mut self, handle: usize) {
+        if let Some((peer, number, _)) = self.tail_of(handle) {
+            self.fabric.release_tail(peer, number);
+            self.tailed.retain(|other| *other != handle);
+            self.complete(handle, |_| {});
+        }
+    }
+
+    /// Receiver: a message whose bytes follow.
+    #[inline(never)]
+    pub(crate) fn on_tail(&mut self, peer: Peer, line: &Line) -> bool {
+        let (total, number) = (line[3], line[4]);
+        if total == 0 || total > u64::from(u32::MAX) || number > u64::from(u32::MAX) {
+            self.condemn(peer, "the length of a message that follows", total);
+            return false;
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        self.post.consume(peer, 1, total);
+        match self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            Some(handle) => self.land(handle, peer, &envelope, total, number as u32),
+            None => {
+                let number = number as u32;
+                self.hold(peer, context, envelope, Held::Tail { total, number }, None);
+            }
+        }
+        true
+    }
+
+    /// Receiver: the receive `handle` takes a message whose bytes follow.
+    pub(crate) fn land(&mut self, handle: usize, peer: Peer, envelope: &Envelope, total: u64, number: u32) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            status,
+            ..
+        }) = self.requests.get_mut(handle)
+        else {
+            return;
+        };
+        let (wanted, error) = fit(&recv.buf, envelope.class, total);
+        status.source = envelope.source as i32;
+        status.tag = envelope.tag;
+        status.bytes = wanted;
+        status.error = error.map(Box::new);
+        if wanted == 0 {
+            self.fabric.drop_tail(peer, number, total as usize);
+            self.complete(handle, |_| {});
+            return;
+        }
+        let landed = match wanted == total {
+            true => recv.buf.start_landing(&*self.fabric, peer, number, total),
+            false => None,
+        };
+        recv.state = RecvState::Landing {
+            peer,
+            number,
+            total,
+            direct: landed.is_some(),
+        };
+        if let Some(Err(error)) = landed {
+            self.finish_transfer(handle, Err(error));
+            return;
+        }
+        self.landing.push(handle);
+        self.serve_landing();
+    }
+
+    /// Receiver: messages that are here.
+    pub(crate) fn serve_landing(&mut self) -> bool {
+        let mut moved = false;
+        for index in (0..self.landing.len()).rev() {
+            let Some(&handle) = self.landing.get(index) else {
+                continue;
+            };
+            let Some(Request {
+                operation:
+                    Operation::Recv(Recv {
+                        buf,
+                        state:
+                            RecvState::Landing {
+                                peer,
+                                number,
+                                total,
+                                direct,
+                            },
+                        ..
+                    }),
+                status,
+                ..
+            }) = self.requests.get(handle)
+            else {
+                self.landing.swap_remove(index);
+                continue;
+            };
+            let landed = if *direct {
+                self.fabric.tail_landed(*peer, *number)
+            } else {
+                let wanted = status.bytes as usize;
+                self.fabric
+                    .take_tail(*peer, *number, *total as usize, &mut |data| {
+                        buf.unpack(0, &data[..wanted]);
+                    })
+            };
+            let result = match landed {
+                Ok(false) => continue,
+                Ok(true) => Ok(()),
+                Err(error) => Err(error),
+            };
+            self.landing.swap_remove(index);
+            self.finish_transfer(handle, result);
+            moved = true;
+        }
+        moved
+    }
+
+    fn finish_transfer(&mut self, handle: usize, result: Result<(), FabricError>) {
+        self.complete(handle, |status| {
+            if let Err(error) = result {
+                let class = match error {
+                    FabricError::PeerDead { .. } => ErrorClass::ERR_PROC_ABORTED,
+                    _ => ErrorClass::ERR_OTHER,
+                };
+                let error = Error::new(class, error.to_string());
+                status.error.get_or_insert(Box::new(error));
+            }
+        });
+    }
+}
