@@ -53,7 +53,7 @@ farpost_tunables::tunables! {
         direct: "FARPOST_TCP_DIRECT" = 64 << 10, 0..=1 << 30, "bytes";
         /// Size of a socket's buffers in the kernel. 0 leaves it to the kernel, which adapts them to the connection.
         buffer: "FARPOST_TCP_BUFFER" = 0, 0..=1 << 30, "bytes";
-        /// 1 leaves connections to the system's congestion control where that is BBR, which holds back the bursts of parallel programs; 0 takes CUBIC or Reno there.
+        /// 1 leaves connections to the system's congestion control where that is BBR, which holds back the bursts of parallel programs; 0 takes Reno or CUBIC there.
         paced: "FARPOST_TCP_PACED" = 0, 0..=1, "switch";
         /// Packets of one priority on their way to one process.
         packets: "FARPOST_TCP_PACKETS" = 32, 2..=1 << 16, "packets";

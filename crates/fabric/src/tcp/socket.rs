@@ -115,6 +115,7 @@ fn congestion_control(socket: &OwnedFd) -> io::Result<Vec<u8>> {
 
 /// BBR sends at the rate it measured, with pauses: right for the Internet, but the bursts of a program that takes turns are
 /// measured as slow, and then are (here 2 GB/s where the way takes 8). The others send what the window allows.
+/// Reno before CUBIC, which takes a process that is not scheduled for a moment for a queue on the way, and then grows slowly.
 fn unpace(socket: &OwnedFd) {
     if !congestion_control(socket).is_ok_and(|name| name.starts_with(b"bbr")) {
         return;
