@@ -191,6 +191,17 @@ fn leave_multiple() {
     }
 }
 
+/// Leave one level, while a call is suspended whose stack others will not unwind; [`step_in`] undoes it, maybe in another
+/// thread. The thread stays inside by the call that runs this one.
+pub(crate) fn step_out() {
+    leave_multiple();
+}
+
+/// See [`step_out`].
+pub(crate) fn step_in() {
+    enter_multiple();
+}
+
 /// While a wait makes no headway: let other threads in. True: time has passed.
 pub(crate) fn relax(pause: Pause) -> bool {
     if !SHARED.load(Ordering::Relaxed) {

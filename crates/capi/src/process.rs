@@ -112,7 +112,7 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
 }
 
 /// A line for people, in one piece however many processes write to the same place.
-fn say(message: &str) {
+pub(crate) fn say(message: &str) {
     use std::io::Write;
     let line = format!("farpost: {message}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());

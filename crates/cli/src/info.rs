@@ -41,6 +41,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fabric: ofi", farpost_fabric::ofi::OfiTunables::TABLE),
         ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
+        ("fm", farpost_fm::FmTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
         ("mpi: collectives", farpost_mpi::coll::Tuning::TABLE),
     ]

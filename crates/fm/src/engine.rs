@@ -6,6 +6,7 @@ use crate::stream::{Receive, Stacks};
 use crate::waiting::Pacer;
 use crate::wire::{FRAME_PAYLOAD, Header, Kind};
 use crate::{Flow, FmError, FmTunables};
+use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -62,8 +63,7 @@ impl<F: Fabric + 'static> Fm<F> {
     /// This process's node on `fabric`, with a table of `max_handlers` handlers.
     ///
     /// Packets of the fabric's FM port are this node's from now on; there can be one per process.
-    pub fn new(fabric: Rc<F>, tunables: &FmTunables, max_handlers: u32) -> Self {
-        let (cores, processes) = fabric.cores_and_processes();
+    pub fn new(fabric: Rc<F>, tunables: &FmTunables, wait: &WaitTunables, max_handlers: u32) -> Self {
         let state = State::new(tunables);
         let mut handlers = Vec::new();
         handlers.resize_with(max_handlers.clamp(1, 1 << 16) as usize, || None);
@@ -74,7 +74,7 @@ impl<F: Fabric + 'static> Fm<F> {
             stacks: RefCell::new(Stacks::new(tunables)),
             running: Running::default(),
             sending: Cell::new(false),
-            pacer: Pacer::new(cores, processes),
+            pacer: Pacer::new(wait, &*fabric),
             depth: tunables.depth as u32,
             patience: Duration::from_secs(tunables.patience),
             fabric,
@@ -99,6 +99,16 @@ impl<F: Fabric + 'static> Fm<F> {
     /// What has happened so far.
     pub fn figures(&self) -> Figures {
         self.0.state.borrow().figures
+    }
+
+    /// What to call while a send waits, with what would be done next; true: it let time pass. Nothing is borrowed then.
+    pub fn set_relax(&self, relax: Option<Relax>) {
+        self.0.pacer.set_relax(relax);
+    }
+
+    /// The faults since the last call, each naming the peer and the value, and how many more there were than fit.
+    pub fn take_faults(&self) -> (Vec<Fault>, u64) {
+        self.0.state.borrow_mut().take_faults()
     }
 
     // Handlers.
@@ -215,7 +225,7 @@ impl<F: Fabric + 'static> Fm<F> {
         mut tried: impl FnMut() -> Result<bool, FmError>,
     ) -> Result<(), FmError> {
         let engine = &*self.0;
-        let mut pause = engine.pacer.pause();
+        let mut backoff = Backoff::default();
         let mut waiting_since = None;
         loop {
             let handled = if engine.running.may_extract(engine.depth) {
@@ -236,15 +246,17 @@ impl<F: Fabric + 'static> Fm<F> {
                 return Ok(());
             }
             if handled > 0 {
-                pause = engine.pacer.pause();
+                backoff.reset();
                 waiting_since = None;
                 continue;
             }
             // Whoever waits for our acknowledgements may be what we wait for.
             engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
-            if pause.rest(&*engine.fabric) {
+            if engine.pacer.pause(&mut backoff, &*engine.fabric) {
                 engine.state.borrow_mut().time_passed();
-                self.look_for_lost();
+                if engine.pacer.time_to_ask() {
+                    self.look_for_lost();
+                }
             }
         }
     }
@@ -269,7 +281,7 @@ impl<F: Fabric + 'static> Fm<F> {
     pub fn settle(&self, patience: Duration) -> bool {
         let engine = &*self.0;
         let until = Instant::now() + patience;
-        let mut pause = engine.pacer.pause();
+        let mut backoff = Backoff::default();
         loop {
             self.drain();
             engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
@@ -279,9 +291,11 @@ impl<F: Fabric + 'static> Fm<F> {
             if Instant::now() > until {
                 return false;
             }
-            if pause.rest(&*engine.fabric) {
+            if engine.pacer.pause(&mut backoff, &*engine.fabric) {
                 engine.state.borrow_mut().time_passed();
-                self.look_for_lost();
+                if engine.pacer.time_to_ask() {
+                    self.look_for_lost();
+                }
             }
         }
     }
@@ -303,6 +317,16 @@ impl<F: Fabric + 'static> Fm<F> {
     /// Ask the fabric whether peers that this node waits for have ended. May be system calls: for idle moments.
     pub fn look_for_lost(&self) {
         let engine = &*self.0;
+        if engine.fabric.faulted() {
+            let (faults, more) = engine.fabric.take_faults();
+            for fault in faults {
+                if let FabricError::PeerDead { peer, .. } = fault.error {
+                    self.lose(peer);
+                }
+                engine.state.borrow_mut().record(fault);
+            }
+            engine.state.borrow_mut().faults_lost += more;
+        }
         let mut ended = [None; 4];
         {
             let mut state = engine.state.borrow_mut();
@@ -325,7 +349,8 @@ impl<F: Fabric + 'static> Fm<F> {
                 let peer = Peer(peer);
                 let why = "its process has ended".to_owned();
                 let error = FabricError::PeerDead { peer, why };
-                engine.fabric.record_fault(Fault { peer, error });
+                engine.fabric.count(peer, Counter::Faults, 1);
+                engine.state.borrow_mut().record(Fault { peer, error });
             }
         }
     }

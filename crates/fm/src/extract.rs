@@ -22,20 +22,22 @@ const FRAMES_AT_ONCE: u32 = 4096;
 const FRAMES_BETWEEN: u32 = 32;
 /// Extractions in a row without anything after which everything owed is acknowledged.
 const EMPTY_BEFORE_ACK: u32 = 8;
+/// And after which what came back may go again.
+const EMPTY_BEFORE_PASSED: u32 = 64;
 
 /// Which handlers run.
 #[derive(Default)]
 pub(crate) struct Running {
     depth: Cell<u32>,
-    /// The innermost runs on a stack of its own.
-    apart: Cell<bool>,
+    /// Those that run on a stack of their own: at most one of a thread, and its innermost.
+    apart: Cell<u32>,
 }
 
 impl Running {
     /// Whether handlers may run now: not from one that runs on a stack of its own, and not too deep.
     #[inline(always)]
     pub fn may_extract(&self, deepest: u32) -> bool {
-        !self.apart.get() && self.depth.get() < deepest
+        self.apart.get() == 0 && self.depth.get() < deepest
     }
 
     /// Whether a handler runs.
@@ -46,19 +48,18 @@ impl Running {
     #[inline(always)]
     fn enter(&self, apart: bool) -> Entered<'_> {
         self.depth.set(self.depth.get() + 1);
-        self.apart.set(apart);
-        Entered(self)
+        self.apart.set(self.apart.get() + u32::from(apart));
+        Entered(self, apart)
     }
 }
 
 /// A handler runs until this is dropped, by a panic too.
-struct Entered<'a>(&'a Running);
+struct Entered<'a>(&'a Running, bool);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         self.0.depth.set(self.0.depth.get() - 1);
-        // Nothing runs inside a handler on a stack of its own, so the outer one is not such.
-        self.0.apart.set(false);
+        self.0.apart.set(self.0.apart.get() - u32::from(self.1));
     }
 }
 
@@ -81,7 +82,7 @@ impl<F: Fabric + 'static> Fm<F> {
         let (frames, bytes) = self.extract_frames(max_bytes);
         if frames > 0 {
             engine.pacer.found();
-        } else if engine.pacer.nothing() % EMPTY_BEFORE_ACK == 0 {
+        } else if engine.pacer.nothing().is_multiple_of(EMPTY_BEFORE_ACK) {
             engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
         }
         bytes
@@ -102,12 +103,17 @@ impl<F: Fabric + 'static> Fm<F> {
             return bytes;
         }
         let empty = engine.pacer.nothing();
-        if empty % EMPTY_BEFORE_ACK == 0 {
+        if empty.is_multiple_of(EMPTY_BEFORE_ACK) {
             engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
-            if !engine.running.inside() && engine.pacer.rest(&*engine.fabric, empty) {
+            if empty.is_multiple_of(EMPTY_BEFORE_PASSED) {
                 engine.state.borrow_mut().time_passed();
-                self.look_for_lost();
+                if engine.pacer.may_ask(empty) {
+                    self.look_for_lost();
+                }
             }
+        }
+        if !engine.running.inside() {
+            engine.pacer.idle(&*engine.fabric);
         }
         bytes
     }

@@ -17,6 +17,8 @@ use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port, Priority, 
 const PEERS_KEPT: u32 = 64;
 /// Peers remembered as lost.
 const LOST_KEPT: usize = 64;
+/// Faults kept until somebody asks.
+const FAULTS_KEPT: usize = 64;
 /// Packets of control taken in at once, and frames sent again.
 const CONTROL_AT_ONCE: u32 = 64;
 const AGAIN_AT_ONCE: u32 = 4;
@@ -105,6 +107,8 @@ pub struct State {
     /// Somebody runs out of slots.
     urgent: bool,
     lost: Vec<u32>,
+    faults: Vec<Fault>,
+    pub faults_lost: u64,
     pub figures: Figures,
 }
 
@@ -133,6 +137,8 @@ impl State {
             ack_after: (slots / 4).max(1),
             urgent: false,
             lost: Vec::with_capacity(LOST_KEPT),
+            faults: Vec::with_capacity(FAULTS_KEPT),
+            faults_lost: 0,
             figures: Figures::default(),
         }
     }
@@ -519,7 +525,24 @@ impl State {
             what: bad.what,
             value: bad.value,
         };
-        fabric.record_fault(Fault { peer, error });
+        fabric.count(peer, Counter::Faults, 1);
+        self.record(Fault { peer, error });
+    }
+
+    /// Keep a fault for who asks.
+    pub fn record(&mut self, fault: Fault) {
+        if self.faults.len() < FAULTS_KEPT {
+            self.faults.push(fault);
+        } else {
+            self.faults_lost += 1;
+        }
+    }
+
+    pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
+        (
+            self.faults.drain(..).collect(),
+            std::mem::take(&mut self.faults_lost),
+        )
     }
 
     /// Whether `peer` is known to be gone.

@@ -1,85 +1,102 @@
-//! Waiting civilly: look again, then yield, then sleep until rung or for a millisecond.
+//! Waiting, by the fabric's policy: in sends without a slot, and in loops of extractions that find nothing.
 
 use crate::receive_queue;
 use farpost_fabric::Fabric;
+use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Looks before a yield with a core of one's own, and with fewer cores than processes.
-const LOOKS: [u32; 2] = [2000, 2];
-/// Yields before a sleep.
-const YIELDS: u32 = 64;
 /// Room in a queue is not announced by a ring, so sleeps are short.
 const SLEEP: Duration = Duration::from_millis(1);
+/// Time between two questions whether peers have ended.
+const LOST: Duration = Duration::from_millis(100);
+/// Empty extractions between two looks at the clock.
+const CLOCK: u32 = 4096;
 
 /// How a process waits.
 pub struct Pacer {
-    looks: u32,
+    policy: WaitPolicy,
+    idle: Idle,
+    relax: Cell<Option<Relax>>,
     /// Empty extractions in a row.
     empty: Cell<u32>,
-}
-
-/// One wait.
-pub struct Pause {
-    looks: u32,
-    count: u32,
+    asked: Cell<Instant>,
 }
 
 impl Pacer {
-    pub fn new(cores: u32, processes: u32) -> Self {
+    pub fn new<F: Fabric>(tunables: &WaitTunables, fabric: &F) -> Self {
         Self {
-            looks: LOOKS[usize::from(processes > cores)],
+            policy: WaitPolicy::of(tunables, fabric),
+            idle: Idle::default(),
+            relax: Cell::new(None),
             empty: Cell::new(0),
+            asked: Cell::new(Instant::now()),
         }
     }
 
-    /// Begin to wait.
-    pub fn pause(&self) -> Pause {
-        Pause {
-            looks: self.looks,
-            count: 0,
-        }
+    pub fn set_relax(&self, relax: Option<Relax>) {
+        self.relax.set(relax);
     }
 
     /// An extraction found something.
     #[inline(always)]
     pub fn found(&self) {
         self.empty.set(0);
+        self.idle.found();
     }
 
     /// An extraction found nothing: how many in a row.
     #[inline(always)]
     pub fn nothing(&self) -> u32 {
-        let empty = self.empty.get().saturating_add(1);
+        let empty = self.empty.get().wrapping_add(1);
         self.empty.set(empty);
         empty
     }
 
-    /// After `empty` extractions that found nothing. True: time has passed.
+    /// The extraction that found nothing is about to return.
     #[inline(always)]
-    pub fn rest<F: Fabric>(&self, fabric: &F, empty: u32) -> bool {
-        empty > self.looks && rest(fabric, empty - self.looks)
+    pub fn idle<F: Fabric>(&self, fabric: &F) {
+        self.idle.nothing(&self.policy, fabric, || {
+            fabric.progress();
+            receive_queue::waits(fabric)
+        });
     }
-}
 
-impl Pause {
-    /// Nothing has moved. True: time has passed.
-    pub fn rest<F: Fabric>(&mut self, fabric: &F) -> bool {
-        self.count = self.count.saturating_add(1);
-        if self.count <= self.looks {
-            std::hint::spin_loop();
-            return false;
+    /// Nothing has moved in a wait. True: time has passed.
+    pub fn pause<F: Fabric>(&self, backoff: &mut Backoff, fabric: &F) -> bool {
+        let pause = backoff.pause(&self.policy);
+        if self.relax.get().is_some_and(|relax| relax(pause)) {
+            return pause == Pause::Sleep;
         }
-        rest(fabric, self.count - self.looks)
+        match pause {
+            Pause::Spin => {
+                std::hint::spin_loop();
+                return false;
+            }
+            Pause::Yield => self.policy.give_way(),
+            Pause::Sleep => {
+                fabric.sleep(SLEEP, &mut || {
+                    fabric.progress();
+                    receive_queue::waits(fabric)
+                });
+            }
+        }
+        pause == Pause::Sleep
     }
-}
 
-#[cold]
-fn rest<F: Fabric>(fabric: &F, count: u32) -> bool {
-    if count <= YIELDS {
-        std::thread::yield_now();
-        return count == YIELDS;
+    /// After `empty` extractions that found nothing: whether it is time to ask who has ended.
+    #[inline(always)]
+    pub fn may_ask(&self, empty: u32) -> bool {
+        empty.is_multiple_of(CLOCK) && self.time_to_ask()
     }
-    fabric.sleep(SLEEP, &mut || receive_queue::waits(fabric));
-    true
+
+    /// Whether it is time to ask who has ended.
+    pub fn time_to_ask(&self) -> bool {
+        let now = Instant::now();
+        let due = now.duration_since(self.asked.get()) > LOST;
+        if due {
+            self.asked.set(now);
+        }
+        due
+    }
 }

@@ -4,9 +4,7 @@
 mod support;
 
 use farpost_fabric::inproc::{Config, Network};
-use farpost_fabric::{
-    Counter, Counters, ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, TrySend,
-};
+use farpost_fabric::{Counter, Counters, FabricError, PacketQueue, Peer, Port, Priority, TrySend};
 use farpost_fm::wire::{Acks, BEGIN, END, Frame, Header, Kind, OLDEST};
 use farpost_fm::{Flow, Fm, FmError};
 use std::cell::RefCell;
@@ -29,7 +27,7 @@ fn refused(network: &Network, nodes: &[Node], priority: Priority, packet: &[u8])
     let before = nodes[0].fm.figures().faults;
     nodes[0].fm.extract(usize::MAX);
     assert_eq!(nodes[0].fm.figures().faults, before + 1);
-    let (faults, more) = nodes[0].fm.fabric().take_faults();
+    let (faults, more) = nodes[0].fm.take_faults();
     assert_eq!((faults.len(), more), (1, 0), "{faults:?}");
     match &faults[0].error {
         FabricError::Corrupt { peer, what, value } => {
@@ -130,7 +128,7 @@ fn streams_that_lie_or_break_off() {
     let ends = Network::new(2, 5, plain());
     let network = ends[0].network().clone();
     let ends: Vec<_> = ends.into_iter().map(Rc::new).collect();
-    let fm = Fm::new(Rc::clone(&ends[0]), &SMALL, 8);
+    let fm = Fm::new(Rc::clone(&ends[0]), &SMALL, &Default::default(), 8);
     let outcomes: Rc<RefCell<Vec<Result<(), FmError>>>> = Rc::default();
     let seen = Rc::clone(&outcomes);
     fm.register_handler(STREAM, move |_, receive, _| {
@@ -158,12 +156,12 @@ fn streams_that_lie_or_break_off() {
     send(0, 1, 0, 128);
     assert_eq!(*outcomes.borrow(), [broken()]);
     send(END, 2, 0, 100);
-    assert_eq!(ends[0].take_faults().0.len(), 1);
+    assert_eq!(fm.take_faults().0.len(), 1);
     // Never ended: the next one breaks it off.
     send(BEGIN, 3, 300, 128);
     send(BEGIN, 4, 300, 128);
     assert_eq!(*outcomes.borrow(), [broken(), broken()]);
-    assert_eq!(ends[0].take_faults().0.len(), 1);
+    assert_eq!(fm.take_faults().0.len(), 1);
     send(0, 5, 0, 128);
     send(END, 6, 0, 44);
     assert_eq!(*outcomes.borrow(), [broken(), broken(), Ok(())]);
@@ -175,7 +173,7 @@ fn streams_that_lie_or_break_off() {
     send(BEGIN | END, 9, 300, 10);
     let wanted = 290;
     assert_eq!(outcomes.borrow()[4], Err(FmError::PastEnd { peer, wanted }));
-    assert_eq!(ends[0].take_faults(), (vec![], 0));
+    assert_eq!(fm.take_faults(), (vec![], 0));
     // Its place is free again.
     for seq in 0..20 {
         send(BEGIN, 10 + 3 * seq, 300, 128);
@@ -251,7 +249,7 @@ fn a_dead_peer_frees_its_slots() {
     );
     network.kill(Peer(1));
     nodes[0].fm.look_for_lost();
-    let (faults, _) = nodes[0].fm.fabric().take_faults();
+    let (faults, _) = nodes[0].fm.take_faults();
     assert!(
         faults
             .iter()
@@ -285,7 +283,7 @@ fn a_send_that_only_handlers_could_help_fails_in_the_end() {
         depth: 1,
         ..SMALL
     };
-    let fm = Fm::new(Rc::clone(&ends[0]), &tunables, 8);
+    let fm = Fm::new(Rc::clone(&ends[0]), &tunables, &Default::default(), 8);
     let outcome = Rc::new(RefCell::new(None));
     let seen = Rc::clone(&outcome);
     fm.register_message_handler(0, move |fm, from, _| {

@@ -36,7 +36,7 @@ fn bytes(size: u32) -> (usize, usize) {
     let mut ends = shm_ends(size, &Default::default()).into_iter().map(Rc::new);
     let end = ends.next().unwrap();
     let before = ALLOCATED.load(Ordering::Relaxed);
-    let fm = Fm::new(end, &FmTunables::default(), 1024);
+    let fm = Fm::new(end, &FmTunables::default(), &Default::default(), 1024);
     fm.register_handler(0, |_, receive, _| {
         while !receive.at_end().unwrap() {
             receive.skip(1).unwrap();
@@ -47,7 +47,7 @@ fn bytes(size: u32) -> (usize, usize) {
     let fresh = ALLOCATED.load(Ordering::Relaxed) - before;
     let mut others = Vec::new();
     for end in ends {
-        let other = Fm::new(end, &FmTunables::default(), 1024);
+        let other = Fm::new(end, &FmTunables::default(), &Default::default(), 1024);
         other.register_message_handler(0, |_, _, _| ()).unwrap();
         others.push(other);
     }

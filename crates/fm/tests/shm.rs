@@ -37,6 +37,7 @@ async fn meet(end: &End<Shm>, fm: &Fm<Shm>, word: usize) {
     .await;
     assert!(fm.settle(Duration::from_secs(30)));
     end.barrier().await;
+    assert_eq!(fm.take_faults(), (vec![], 0));
     assert_eq!(end.fabric.take_faults(), (vec![], 0));
 }
 
@@ -45,7 +46,7 @@ async fn meet(end: &End<Shm>, fm: &Fm<Shm>, word: usize) {
 fn requests_and_answers_do_not_deadlock() {
     const EACH: u32 = 400;
     ShmThreads::default().run(3, async |end| {
-        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, 8);
+        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, &Default::default(), 8);
         let answers = Rc::new(RefCell::new([0u32; 3]));
         fm.register_message_handler(0, |fm, from, bytes| {
             fm.send(from.0, 1, bytes).unwrap();
@@ -74,7 +75,7 @@ fn soak_one_slow_receiver() {
     const SENDERS: u32 = 3;
     const EACH: u32 = 1500;
     ShmThreads::default().run(SENDERS + 1, async |end| {
-        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, 8);
+        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, &Default::default(), 8);
         type Seen = Rc<RefCell<(Vec<Vec<u32>>, Vec<u32>)>>;
         let seen: Seen = Rc::new(RefCell::new((
             vec![vec![]; SENDERS as usize],
@@ -146,7 +147,7 @@ fn soak_one_slow_receiver() {
 #[test]
 fn handlers_interleave() {
     ShmThreads::default().run(3, async |end| {
-        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, 8);
+        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, &Default::default(), 8);
         let log = Rc::new(RefCell::new(Vec::new()));
         let seen = Rc::clone(&log);
         fm.register_handler(0, move |_, receive, from| {
@@ -191,7 +192,7 @@ fn civil_extraction_with_more_processes_than_cores() {
         ..ShmThreads::default()
     };
     harness.run(4, async |end| {
-        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, 8);
+        let fm = Fm::new(Rc::clone(&end.fabric), &FEW, &Default::default(), 8);
         let token = Rc::new(RefCell::new(0u32));
         let seen = Rc::clone(&token);
         fm.register_message_handler(0, move |_, _, bytes| {

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use farpost_fabric::shm::ShmTunables;
+use farpost_fm::FmTunables;
 use farpost_job::JobTunables;
 use farpost_mpi::world::WorldConfig;
 use farpost_tunables::file;
@@ -35,6 +36,7 @@ pub struct Settings {
     pub(crate) shm: ShmTunables,
     pub(crate) net: NetSettings,
     pub world: WorldConfig,
+    pub fm: FmTunables,
     /// Of joining the job, as the file has them.
     job: Vec<(String, String)>,
 }
@@ -91,6 +93,7 @@ impl Settings {
         // Those of joining the job are used where they are read; known here so that they are not taken for mistakes.
         let known = self.shm.set(name, value).map_err(|e| e.to_string())?
             || self.net.set(name, value)?
+            || self.fm.set(name, value).map_err(|e| e.to_string())?
             || JobTunables::default()
                 .set(name, value)
                 .map_err(|e| e.to_string())?

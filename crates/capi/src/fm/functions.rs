@@ -1,15 +1,95 @@
 //! One body per function of `api/fm.toml`, under its name in lower case.
 
-use core::ffi::c_ulong;
+use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use core::slice;
+use std::rc::Rc;
+use std::time::Duration;
+
+use farpost_fm::Fm;
 
 use crate::cx::Cx;
-use crate::interfaces::fm::{FM_nodeid, FM_numnodes};
+use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes};
 use crate::node::{self, Interface};
-use crate::process;
+use crate::{lock, process};
+
+use super::state::{Failure, state};
+pub(crate) use super::streams::{
+    fm_begin_message, fm_end_message, fm_receive, fm_register_handler, fm_send_piece,
+};
+
+/// A number of the program's as the layer counts: what is too large is refused there.
+#[inline(always)]
+pub(super) fn narrow(number: c_ulong) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// `len` bytes of the program's at `buf`.
+///
+/// # Safety
+/// `buf` is null or points to `len` bytes that nobody writes meanwhile.
+#[inline(always)]
+pub(super) unsafe fn bytes<'a>(buf: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
+    if buf.is_null() {
+        if len == 0 {
+            return Ok(&[]);
+        }
+        return Err(Failure::new(
+            api::FM_EARG,
+            format!("buf is NULL, where {len} bytes are wanted"),
+        ));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { slice::from_raw_parts(buf.cast(), len) })
+}
+
+pub(crate) fn fm_set_parameter(cx: &'static Cx, what: c_int, value: usize) -> c_int {
+    let state = state(cx);
+    let set = || {
+        if state.was_opened() {
+            return Err(Failure::new(
+                api::FM_EINIT,
+                "parameters are set before FM_initialize",
+            ));
+        }
+        // A C int among variable arguments: its upper half means nothing.
+        let int = value as c_int;
+        match what {
+            api::FM_QUIET => state.quiet.set(int != 0),
+            api::FM_MAX_HANDLERS if (1..=1 << 16).contains(&int) => state.max_handlers.set(int as u32),
+            api::FM_MAX_HANDLERS => {
+                let why = format!("FM_MAX_HANDLERS = {int}: allowed are 1 to 65536");
+                return Err(Failure::new(api::FM_EARG, why));
+            }
+            api::FM_KEY_NAME | api::FM_GRM_NAME | api::FM_GRM_PORT | api::FM_CM_PORT => {}
+            _ => {
+                return Err(Failure::new(
+                    api::FM_EARG,
+                    format!("there is no parameter {what}"),
+                ));
+            }
+        }
+        Ok(())
+    };
+    state.code("FM_set_parameter", set())
+}
 
 pub(crate) fn fm_initialize(cx: &'static Cx) {
     match node::open(cx, Interface::Fm) {
         Ok(node) => {
+            let state = state(cx);
+            let settings = &node.settings;
+            state.open(|| {
+                let fabric = Rc::clone(&node.fabric);
+                Fm::new(
+                    fabric,
+                    &settings.fm,
+                    &settings.world.wait,
+                    state.max_handlers.get(),
+                )
+            });
+            if let Ok(fm) = state.node() {
+                fm.set_relax(Some(lock::relax));
+            }
             FM_nodeid.set(cx, c_ulong::from(node.job.rank()));
             FM_numnodes.set(cx, c_ulong::from(node.job.size()));
         }
@@ -18,7 +98,145 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
 }
 
 pub(crate) fn fm_finalize(cx: &'static Cx) {
-    if let Some(node) = cx.node.get() {
-        node.close(Interface::Fm);
+    let state = state(cx);
+    let Some(node) = cx.node.get() else { return };
+    let Ok(fm) = state.node() else { return };
+    state.sending.borrow_mut().take();
+    let patience = node.settings.fm.patience;
+    let settled = fm.close(Duration::from_secs(patience));
+    if !state.quiet.get() {
+        if !settled {
+            process::say(&format!(
+                "FM_finalize: after {patience} s not everything that was sent has been accepted; it may be lost"
+            ));
+        }
+        while let Some(fault) = state.next_fault(fm) {
+            process::say(&format!(
+                "FM_finalize: a fault that nobody asked for: {}",
+                fault.error
+            ));
+        }
     }
+    state.close();
+    node.close(Interface::Fm);
+}
+
+pub(crate) fn fm_register_message_handler(
+    cx: &'static Cx,
+    id: c_ulong,
+    handler: Option<api::FM_message_handler>,
+) -> c_ulong {
+    let state = state(cx);
+    let register = || {
+        let fm = state.node()?;
+        let handler = handler.ok_or_else(|| Failure::new(api::FM_EARG, "handler is NULL"))?;
+        let run = move |_: &_, from: farpost_fabric::Peer, bytes: &[u8]| {
+            // SAFETY: the program's function of that type. The bytes are this frame's alone, and gone when it returns.
+            unsafe { handler(bytes.as_ptr().cast_mut().cast(), bytes.len() as c_uint, from.0) };
+        };
+        Ok(fm.register_message_handler(narrow(id), run)?)
+    };
+    match register() {
+        Ok(id) => c_ulong::from(id),
+        Err(failure) => {
+            state.fail("FM_register_message_handler", failure);
+            c_ulong::from(api::FM_ANY_ID)
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn fm_send_4(
+    cx: &'static Cx,
+    dest: c_ulong,
+    handler: c_ulong,
+    i0: u32,
+    i1: u32,
+    i2: u32,
+    i3: u32,
+) -> c_int {
+    let state = state(cx);
+    let send = || {
+        Ok(state
+            .node()?
+            .send_4(narrow(dest), narrow(handler), [i0, i1, i2, i3])?)
+    };
+    state.code("FM_send_4", send())
+}
+
+#[inline(always)]
+pub(crate) unsafe fn fm_send(
+    cx: &'static Cx,
+    dest: c_ulong,
+    handler: c_ulong,
+    buf: *const c_void,
+    size: c_ulong,
+) -> c_int {
+    let state = state(cx);
+    let send = || {
+        let fm = state.node()?;
+        // SAFETY: the program's promise.
+        let bytes = unsafe { bytes(buf, size as usize)? };
+        Ok(fm.send(narrow(dest), narrow(handler), bytes)?)
+    };
+    state.code("FM_send", send())
+}
+
+#[inline(always)]
+pub(crate) fn fm_extract(cx: &'static Cx, maxbytes: c_uint) -> c_int {
+    let state = state(cx);
+    let fm = match state.node() {
+        Ok(fm) => fm,
+        Err(failure) => return state.fail("FM_extract", failure),
+    };
+    let most = if maxbytes == api::FM_ALL {
+        usize::MAX
+    } else {
+        maxbytes as usize
+    };
+    c_int::try_from(fm.extract_civilly(most)).unwrap_or(c_int::MAX)
+}
+
+#[inline(always)]
+pub(crate) fn fm_extract_all(cx: &'static Cx) -> c_int {
+    fm_extract(cx, api::FM_ALL)
+}
+
+pub(crate) fn fm_reallocate_credit(_cx: &'static Cx) {}
+
+pub(crate) fn fm_error(cx: &'static Cx) -> *const c_char {
+    state(cx).error()
+}
+
+pub(crate) unsafe fn fm_next_fault(
+    cx: &'static Cx,
+    node: *mut c_ulong,
+    sentence: *mut c_char,
+    size: usize,
+) -> c_int {
+    let state = state(cx);
+    let fm = match state.node() {
+        Ok(fm) => fm,
+        Err(failure) => return state.fail("FM_next_fault", failure),
+    };
+    let Some(fault) = state.next_fault(fm) else {
+        return 0;
+    };
+    if !node.is_null() {
+        // SAFETY: the program's promise: null or writable.
+        unsafe { node.write(c_ulong::from(fault.peer.0)) };
+    }
+    if !sentence.is_null() && size > 0 {
+        let text = fault.error.to_string();
+        let mut len = text.len().min(size - 1);
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
+        // SAFETY: the program's promise: `size` bytes are writable, and `len` is below that.
+        unsafe {
+            sentence.copy_from_nonoverlapping(text.as_ptr().cast(), len);
+            sentence.add(len).write(0);
+        }
+    }
+    1
 }

@@ -39,7 +39,7 @@ pub fn nodes(size: u32, seed: u64, config: Config, tunables: &FmTunables) -> (Ne
 }
 
 fn node(end: InProc, size: u32, tunables: &FmTunables) -> Node {
-    let fm = Fm::new(Rc::new(end), tunables, 16);
+    let fm = Fm::new(Rc::new(end), tunables, &Default::default(), 16);
     let log = || Rc::new(RefCell::new(vec![Vec::new(); size as usize]));
     let (messages, streams): (Log, Log) = (log(), log());
     let seen = Rc::clone(&messages);
@@ -120,6 +120,7 @@ pub fn finish(network: &Network, nodes: &[Node]) {
         }
     }
     for node in nodes {
+        assert_eq!(node.fm.take_faults(), (vec![], 0));
         assert_eq!(node.fm.fabric().take_faults(), (vec![], 0));
     }
 }

@@ -1,0 +1,187 @@
+//! Messages in pieces: what `FM_stream *` points to.
+//!
+//! A message being sent is the one that the state keeps, and its handle the address of that place. A message being received
+//! is on its handler's stack; its handle is valid while it is in the list of those.
+
+use core::ffi::{c_int, c_uint, c_ulong, c_void};
+use core::slice;
+
+use farpost_fabric::Peer;
+use farpost_fm::{Flow, Receive};
+
+use crate::cx::Cx;
+use crate::interfaces::fm as api;
+use crate::lock;
+
+use super::functions::{bytes, narrow};
+use super::state::{Failure, Node, State, state};
+
+/// A message being received.
+struct Receiving {
+    /// The handler's, while it runs or waits.
+    message: *mut Receive<'static>,
+}
+
+/// In the list of messages being received until dropped.
+struct Listed {
+    state: &'static State,
+    handle: usize,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let mut list = self.state.receiving.borrow_mut();
+        if let Some(at) = list.iter().rposition(|handle| *handle == self.handle) {
+            list.swap_remove(at);
+        }
+    }
+}
+
+pub(crate) fn fm_register_handler(cx: &'static Cx, id: c_ulong, handler: Option<api::FM_handler>) -> c_ulong {
+    let state = state(cx);
+    let register = || {
+        let fm = state.node()?;
+        let handler = handler.ok_or_else(|| Failure::new(api::FM_EARG, "handler is NULL"))?;
+        let run = move |_: &Node, message: &mut Receive<'_>, from: Peer| {
+            let mut receiving = Receiving {
+                message: core::ptr::from_mut(message).cast(),
+            };
+            let stream: *mut Receiving = &raw mut receiving;
+            let handle = stream.addr();
+            state.receiving.borrow_mut().push(handle);
+            let _listed = Listed { state, handle };
+            // SAFETY: the program's function of that type; the stream lives longer than the call.
+            let said = unsafe { handler(stream.cast(), from.0) };
+            if said == api::FM_QUIT {
+                Flow::Quit
+            } else {
+                Flow::Continue
+            }
+        };
+        Ok(fm.register_handler(narrow(id), run)?)
+    };
+    match register() {
+        Ok(id) => c_ulong::from(id),
+        Err(failure) => {
+            state.fail("FM_register_handler", failure);
+            c_ulong::from(api::FM_ANY_ID)
+        }
+    }
+}
+
+fn no_stream(what: &str) -> Failure {
+    Failure::new(api::FM_ESTREAM, format!("stream is not that of {what}"))
+}
+
+#[inline(always)]
+pub(crate) unsafe fn fm_receive(
+    cx: &'static Cx,
+    buf: *mut c_void,
+    stream: *mut api::FM_stream,
+    len: c_uint,
+) -> c_int {
+    let state = state(cx);
+    let receive = || {
+        let len = len as usize;
+        if !state.receiving.borrow().contains(&stream.addr()) {
+            return Err(no_stream("a handler that runs"));
+        }
+        if buf.is_null() && len > 0 {
+            return Err(Failure::new(
+                api::FM_EARG,
+                format!("buf is NULL, where {len} bytes are wanted"),
+            ));
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: it is in the list, so that its handler has not returned, and it is where that handler's call keeps it.
+        // Only this function uses it, and not twice at once: who waits here is not in the handler.
+        let message = unsafe { &mut *(*stream.cast::<Receiving>()).message };
+        // SAFETY: the program's promise: `len` bytes, writable.
+        let buffer = unsafe { slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
+        if message.here() >= len {
+            return Ok(message.receive(buffer)?);
+        }
+        // The extraction that runs this handler may return while the handler waits, and another thread may go on with it:
+        // this call is not inside the library meanwhile.
+        lock::step_out();
+        let received = message.receive(buffer);
+        lock::step_in();
+        Ok(received?)
+    };
+    state.code("FM_receive", receive())
+}
+
+pub(crate) fn fm_begin_message(
+    cx: &'static Cx,
+    dest: c_ulong,
+    length: c_ulong,
+    handler: c_ulong,
+) -> *mut api::FM_stream {
+    let state = state(cx);
+    let begin = || {
+        Ok(state
+            .node()?
+            .begin_message(narrow(dest), length as usize, narrow(handler))?)
+    };
+    match begin() {
+        Ok(Some(message)) => match state.sending.try_borrow_mut() {
+            Ok(mut sending) => {
+                *sending = Some(message);
+                (&raw const state.sending).cast_mut().cast()
+            }
+            Err(_) => core::ptr::null_mut(),
+        },
+        Ok(None) => {
+            state.clear_error();
+            core::ptr::null_mut()
+        }
+        Err(failure) => {
+            state.fail("FM_begin_message", failure);
+            core::ptr::null_mut()
+        }
+    }
+}
+
+fn is_sending(state: &State, stream: *mut api::FM_stream) -> bool {
+    core::ptr::eq(stream.cast(), &raw const state.sending)
+}
+
+#[inline(always)]
+pub(crate) unsafe fn fm_send_piece(
+    cx: &'static Cx,
+    stream: *mut api::FM_stream,
+    buf: *const c_void,
+    len: c_ulong,
+) -> c_int {
+    let state = state(cx);
+    let send = || {
+        state.node()?;
+        let wrong = || no_stream("a message that is being sent");
+        if !is_sending(state, stream) {
+            return Err(wrong());
+        }
+        // Borrowed: from a handler that runs while a piece waits for a slot.
+        let mut sending = state.sending.try_borrow_mut().map_err(|_| wrong())?;
+        let message = sending.as_mut().ok_or_else(wrong)?;
+        // SAFETY: the program's promise.
+        let piece = unsafe { bytes(buf, len as usize)? };
+        Ok(message.piece(piece)?)
+    };
+    state.code("FM_send_piece", send())
+}
+
+pub(crate) fn fm_end_message(cx: &'static Cx, stream: *mut api::FM_stream) -> c_int {
+    let state = state(cx);
+    let end = || {
+        state.node()?;
+        let wrong = || no_stream("a message that is being sent");
+        if !is_sending(state, stream) {
+            return Err(wrong());
+        }
+        let message = state.sending.try_borrow_mut().map_err(|_| wrong())?.take();
+        Ok(message.ok_or_else(wrong)?.end()?)
+    };
+    state.code("FM_end_message", end())
+}
