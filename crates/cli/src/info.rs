@@ -42,6 +42,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("fm", farpost_fm::FmTunables::TABLE),
+        ("rsmapi", farpost_rsm::api::ApiTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
         ("mpi: collectives", farpost_mpi::coll::Tuning::TABLE),
     ]

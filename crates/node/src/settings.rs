@@ -11,6 +11,7 @@ use farpost_fabric::shm::ShmTunables;
 use farpost_fm::FmTunables;
 use farpost_job::JobTunables;
 use farpost_mpi::world::WorldConfig;
+use farpost_rsm::api::ApiTunables;
 use farpost_tunables::file;
 
 use crate::network::NetSettings;
@@ -21,6 +22,7 @@ const OTHER_VARIABLES: &[&str] = &[
     "FARPOST_CXX",
     "FARPOST_LAUNCHER",
     "FARPOST_RSH",
+    "FARPOST_RSM_SEGMENTID_FILE",
     CONFIG,
 ];
 /// Names the file. Empty: no file.
@@ -37,6 +39,8 @@ pub struct Settings {
     pub(crate) net: NetSettings,
     pub world: WorldConfig,
     pub fm: FmTunables,
+    /// Of RSMAPI.
+    pub rsm: ApiTunables,
     /// Of joining the job, as the file has them.
     job: Vec<(String, String)>,
 }
@@ -97,6 +101,7 @@ impl Settings {
             || JobTunables::default()
                 .set(name, value)
                 .map_err(|e| e.to_string())?
+            || self.rsm.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || world.wait.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?

@@ -3,6 +3,7 @@
 
 use farpost_fabric::conformance::{End, Harness, InProcHarness, ShmThreads, TcpThreads};
 use farpost_fabric::inproc::{Config, Network};
+use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, LocalMemory, Peer, Port, Priority, SegmentId};
 use farpost_rsm::api::{
     AccessEntry, Accumulate, ApiTunables, Barrier, Cause, Code, Controller, FIRST_ASSIGNED, Identity, Import,
@@ -30,7 +31,12 @@ fn open<F: Fabric>(end: &End<F>) -> Rsm<F> {
         gid: 100,
         groups: vec![],
     };
-    Rsm::new(end.fabric.clone(), identity, &ApiTunables::default())
+    Rsm::new(
+        end.fabric.clone(),
+        identity,
+        &ApiTunables::default(),
+        &WaitTunables::default(),
+    )
 }
 
 /// The controller that most nodes are reached by.
@@ -309,7 +315,12 @@ async fn rights<F: Fabric>(end: &End<F>) {
             gid,
             groups: vec![7],
         };
-        Rsm::new(end.fabric.clone(), identity, &ApiTunables::default())
+        Rsm::new(
+            end.fabric.clone(),
+            identity,
+            &ApiTunables::default(),
+            &WaitTunables::default(),
+        )
     };
     if end.me() == 0 {
         let controller = main_controller(&rsm);
@@ -738,7 +749,14 @@ fn transport_errors_and_death() {
         let network = ends[0].network().clone();
         let all: Vec<_> = ends
             .into_iter()
-            .map(|end| Rsm::new(end.into(), Identity::default(), &ApiTunables::default()))
+            .map(|end| {
+                Rsm::new(
+                    end.into(),
+                    Identity::default(),
+                    &ApiTunables::default(),
+                    &WaitTunables::default(),
+                )
+            })
             .collect();
         let controller = main_controller(&all[0]);
         let memory = all[0].memory(4096).unwrap();
@@ -798,7 +816,14 @@ fn directories_may_hold_anything() {
         let network = ends[0].network().clone();
         let all: Vec<_> = ends
             .into_iter()
-            .map(|end| Rsm::new(end.into(), Identity::default(), &ApiTunables::default()))
+            .map(|end| {
+                Rsm::new(
+                    end.into(),
+                    Identity::default(),
+                    &ApiTunables::default(),
+                    &WaitTunables::default(),
+                )
+            })
             .collect();
         let controller = main_controller(&all[0]);
         let memory = all[0].memory(4096).unwrap();

@@ -120,6 +120,17 @@ fn misaligned(offset: usize, size: usize) -> RsmError {
 }
 
 impl<F: Fabric> Import<F> {
+    /// Whether `len` bytes at `offset` are in the segment.
+    ///
+    /// # Errors
+    /// `BAD_OFFSET` (`BAD_LENGTH` where the segment is not mapped).
+    pub fn check_range(&self, offset: usize, len: usize) -> Result<()> {
+        if offset > self.state.len || len > self.state.len - offset {
+            return Err(self.state.outside(offset, len));
+        }
+        Ok(())
+    }
+
     /// Put bytes (`rsm_memseg_import_put`). Whole lines, from a multiple of 64 on, are stored as lines, each by the widest
     /// stores that the processor has; of others, no element is promised to be whole.
     ///

@@ -31,6 +31,11 @@ impl<F: Fabric> Memory<F> {
     pub fn local(&self) -> &F::Export {
         &self.export
     }
+
+    /// Whether the two are the same memory.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.shown, &other.shown)
+    }
 }
 
 /// An importer, as the exporter's table has it: who may interrupt this segment, and whom it interrupts.

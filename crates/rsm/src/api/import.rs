@@ -299,6 +299,11 @@ impl<F: Fabric> Import<F> {
         self.state.peer.0
     }
 
+    /// Which publication of the segment this is a connection to.
+    pub fn generation(&self) -> u64 {
+        self.state.generation
+    }
+
     /// What this connection may do.
     pub fn permission(&self) -> Perm {
         self.state.perm

@@ -42,6 +42,7 @@ pub use transfer::{Local, SG_MAX, Transfer, Vectored};
 use cesr::Cesr;
 use directory::{DIRECTORY, Directory, Shape};
 use export::ExportState;
+use farpost_fabric::wait::{Relax, WaitPolicy, WaitTunables};
 use farpost_fabric::{Access, Fabric, Peer, Permission};
 use import::ImportState;
 use std::cell::{Cell, RefCell};
@@ -93,12 +94,13 @@ pub(super) struct Inner<F: Fabric> {
     /// Packets that found the queue full.
     outbox: RefCell<Vec<(Peer, Packet)>>,
     refused_signals: Cell<u64>,
-    relax: Cell<Option<fn() -> bool>>,
+    policy: WaitPolicy,
+    relax: Cell<Option<Relax>>,
 }
 
 impl<F: Fabric> Rsm<F> {
-    /// RSMAPI on `fabric`, for a process of that `identity`.
-    pub fn new(fabric: Rc<F>, identity: Identity, tunables: &ApiTunables) -> Self {
+    /// RSMAPI on `fabric`, for a process of that `identity`, which waits as `wait` says.
+    pub fn new(fabric: Rc<F>, identity: Identity, tunables: &ApiTunables, wait: &WaitTunables) -> Self {
         let shape = Shape {
             slots: (tunables.segments as usize).min(directory::SLOTS_MAX),
             nodes: fabric.size() as usize,
@@ -106,6 +108,7 @@ impl<F: Fabric> Rsm<F> {
         let published = (0..shape.slots).map(|_| None).collect();
         Self {
             inner: Rc::new(Inner {
+                policy: WaitPolicy::of(wait, &*fabric),
                 fabric,
                 identity,
                 shape,
@@ -129,8 +132,8 @@ impl<F: Fabric> Rsm<F> {
         &self.inner.fabric
     }
 
-    /// Called between the polls of whatever waits: where several threads take turns, to let another one in. True: one was let in, or at least asked.
-    pub fn set_relax(&self, relax: Option<fn() -> bool>) {
+    /// Called between the polls of whatever waits: where several threads take turns, to let another one in.
+    pub fn set_relax(&self, relax: Option<Relax>) {
         self.inner.relax.set(relax);
     }
 
@@ -138,6 +141,16 @@ impl<F: Fabric> Rsm<F> {
     /// happened.
     pub fn progress(&self) -> bool {
         self.inner.progress()
+    }
+
+    /// Wait until `ready` answers, with progress between; without `timeout`, for ever. `None`: the time is up. For those
+    /// who wait for several segments; `ready` is asked often, and a while after nothing has moved.
+    pub fn wait_until<T>(
+        &self,
+        timeout: Option<std::time::Duration>,
+        ready: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        self.inner.wait(timeout, ready)
     }
 
     /// Whether signals and words about connections wait for room at their receivers; progress sends them.

@@ -14,6 +14,7 @@ use super::import::{Import, ImportState};
 use super::names::Perm;
 use super::wire::{Kind, Packet};
 use super::{CONNECTIONS_MAX, Inner};
+use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -60,9 +61,6 @@ impl Signals {
 
 /// How long a post tries to find room before it leaves the packet to later calls.
 const POST_TRIES: usize = 1000;
-/// Looks before a waiting process yields, and yields before it sleeps.
-const LOOKS: u32 = 200;
-const YIELDS: u32 = 50;
 /// Longest sleep before looking whether the other side lives.
 const SLEEP: Duration = Duration::from_millis(50);
 
@@ -262,38 +260,27 @@ impl<F: Fabric> Inner<F> {
         }
     }
 
-    /// Look, then wait, until `ready` answers or the time is up. `None`: it was up.
+    /// Wait until `ready` answers or the time is up. `None`: it was up.
     pub(super) fn wait<T>(
         &self,
         timeout: Option<Duration>,
         mut ready: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let started = Instant::now();
-        let mut looks = 0u32;
-        loop {
-            self.progress();
-            if let Some(answer) = ready() {
-                return Some(answer);
-            }
-            let left = match timeout {
-                None => SLEEP,
-                Some(timeout) => timeout.saturating_sub(started.elapsed()),
-            };
-            if left.is_zero() {
-                return None;
-            }
-            looks = looks.saturating_add(1);
-            let relaxed = self.relax.get().is_some_and(|relax| relax());
-            if relaxed || looks < LOOKS {
-                std::hint::spin_loop();
-            } else if looks < LOOKS + YIELDS {
-                std::thread::yield_now();
+        let mut answer = None;
+        let longest = timeout.map_or(SLEEP, |timeout| timeout.min(SLEEP));
+        self.policy.wait(&*self.fabric, longest, self.relax.get(), || {
+            let moved = self.progress();
+            answer = ready();
+            if answer.is_some() || timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+                Look::Done
+            } else if moved {
+                Look::Moved
             } else {
-                self.fabric.sleep(left.min(SLEEP), &mut || {
-                    self.fabric.progress() || self.fabric.packets_waiting(Port::Rsm, Priority::High, 1) > 0
-                });
+                Look::Nothing
             }
-        }
+        });
+        answer
     }
 }
 

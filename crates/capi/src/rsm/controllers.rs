@@ -1,0 +1,250 @@
+//! Controllers, topology, identifiers, and the error status.
+
+use core::ffi::{CStr, c_char, c_int};
+
+use farpost_rsm::api::{Code, Controller, RsmError, segmentid_range};
+
+use super::library::{OpenController, Result, code, controller, fail, message, open, opened};
+use crate::cx::Cx;
+use crate::interfaces::rsm::{
+    RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, rsm_connections_t, rsm_error_status_t, rsm_memseg_id_t,
+    rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t, rsmapi_controller_handle_t,
+};
+
+/// Copy `text` with its end, as far as there is room.
+fn copy_text(to: &mut [c_char], text: &str) {
+    to.fill(0);
+    let room = to.len() - 1;
+    let bytes = text.as_bytes();
+    let mut len = bytes.len().min(room);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    for (to, from) in to.iter_mut().zip(&bytes[..len]) {
+        *to = *from as c_char;
+    }
+}
+
+pub(crate) unsafe fn rsm_get_controller(
+    cx: &'static Cx,
+    name: *const c_char,
+    to: *mut rsmapi_controller_handle_t,
+) -> c_int {
+    let get = || {
+        if to.is_null() {
+            return fail(Code::BAD_CTLR_HNDL, "controller is null");
+        }
+        let library = open(cx)?;
+        let controller = if name.is_null() {
+            Controller::Loopback
+        } else {
+            // SAFETY: not null, so the caller vouches for a string.
+            let name = unsafe { CStr::from_ptr(name) };
+            library.rsm.controller(&name.to_string_lossy())?
+        };
+        let mut controllers = library.controllers.borrow_mut();
+        let Some(handle) = controllers.open(controller) else {
+            return fail(Code::INSUFFICIENT_RESOURCES, "too many controllers are open");
+        };
+        // SAFETY: not null, so the caller vouches for room for a handle.
+        unsafe { to.write(handle) };
+        Ok(())
+    };
+    code(cx, get())
+}
+
+impl super::handles::Table<OpenController> {
+    /// The handle of an open controller, with a reference more, or of a newly opened one.
+    fn open(&mut self, controller: Controller) -> Option<rsmapi_controller_handle_t> {
+        match self.find(|open| open.controller == controller) {
+            Some(handle) => {
+                self.get_mut(handle)?.references += 1;
+                Some(handle)
+            }
+            None => self.add(OpenController {
+                controller,
+                references: 1,
+            }),
+        }
+    }
+}
+
+pub(crate) unsafe fn rsm_get_controller_attr(
+    cx: &'static Cx,
+    handle: rsmapi_controller_handle_t,
+    attr: *mut rsmapi_controller_attr_t,
+) -> c_int {
+    let get = || {
+        let (library, controller) = controller(cx, handle)?;
+        if attr.is_null() {
+            return fail(Code::BAD_ADDR, "attr is null");
+        }
+        let it = library.rsm.attributes(controller);
+        let filled = rsmapi_controller_attr_t {
+            attr_direct_access_sizes: it.direct_access_sizes,
+            attr_atomic_sizes: it.atomic_sizes,
+            attr_page_size: it.page_size,
+            attr_max_export_segment_size: it.max_export_segment_size,
+            attr_tot_export_segment_size: it.tot_export_segment_size,
+            attr_max_export_segments: it.max_export_segments as _,
+            attr_max_import_map_size: it.max_import_map_size,
+            attr_tot_import_map_size: it.tot_import_map_size,
+            attr_max_import_segments: it.max_import_segments as _,
+        };
+        // SAFETY: not null, so the caller vouches for room.
+        unsafe { attr.write(filled) };
+        Ok(())
+    };
+    code(cx, get())
+}
+
+pub(crate) fn rsm_release_controller(cx: &'static Cx, handle: rsmapi_controller_handle_t) -> c_int {
+    let release = || {
+        let (library, _) = controller(cx, handle)?;
+        let mut controllers = library.controllers.borrow_mut();
+        if let Some(open) = controllers.get_mut(handle) {
+            open.references -= 1;
+            if open.references == 0 {
+                controllers.remove(handle);
+            }
+        }
+        Ok(())
+    };
+    code(cx, release())
+}
+
+/// Zeroed memory from `calloc` for `size` bytes.
+fn room<T>(size: usize) -> Result<*mut T> {
+    // SAFETY: a plain call.
+    let at = unsafe { libc::calloc(1, size) };
+    if at.is_null() {
+        return fail(
+            Code::INSUFFICIENT_MEM,
+            format!("no memory for {size} bytes of topology"),
+        );
+    }
+    Ok(at.cast())
+}
+
+pub(crate) unsafe fn rsm_get_interconnect_topology(
+    cx: &'static Cx,
+    topology: *mut *mut rsm_topology_t,
+) -> c_int {
+    let get = || {
+        if topology.is_null() {
+            return fail(Code::BAD_TOPOLOGY_PTR, "topology is null");
+        }
+        let library = open(cx)?;
+        let all = library.rsm.topology();
+        let pointers = all.len().saturating_sub(1) * size_of::<*mut rsm_connections_t>();
+        let whole: *mut rsm_topology_t = room(size_of::<rsm_topology_t>() + pointers)?;
+        // SAFETY: the memory was just allocated: for the header and as many pointers as there are controllers, and per
+        // controller for its header and as many remote ones as it has. All fields are numbers, characters and pointers,
+        // for which the zeroes that are there are values.
+        unsafe {
+            (*whole).topology_hdr.local_nodeid = library.rsm.node();
+            let list = (&raw mut (*whole).connections).cast::<*mut rsm_connections_t>();
+            for (i, controller) in all.iter().enumerate() {
+                let more = controller.remotes.len().saturating_sub(1) * size_of::<rsm_remote_cntlr_t>();
+                let one: *mut rsm_connections_t = match room(size_of::<rsm_connections_t>() + more) {
+                    Ok(one) => one,
+                    Err(error) => {
+                        rsm_free_interconnect_topology(cx, whole);
+                        return Err(error);
+                    }
+                };
+                copy_text(&mut (*one).hdr.cntlr_name, &controller.name);
+                (*one).hdr.local_hwaddr = controller.address;
+                (*one).hdr.remote_cntlr_count = controller.remotes.len() as c_int;
+                let remotes = (&raw mut (*one).remote_cntlr).cast::<rsm_remote_cntlr_t>();
+                for (j, (node, address)) in controller.remotes.iter().enumerate() {
+                    let remote = &mut *remotes.add(j);
+                    remote.remote_nodeid = *node;
+                    copy_text(&mut remote.remote_cntlrname, &controller.name);
+                    remote.remote_hwaddr = *address;
+                    remote.connection_state = RSM_CONNECTION_ACTIVE;
+                }
+                list.add(i).write(one);
+                (*whole).topology_hdr.local_cntlr_count = i as c_int + 1;
+            }
+            topology.write(whole);
+        }
+        Ok(())
+    };
+    code(cx, get())
+}
+
+pub(crate) unsafe fn rsm_free_interconnect_topology(_cx: &'static Cx, topology: *mut rsm_topology_t) {
+    if topology.is_null() {
+        return;
+    }
+    // SAFETY: the caller vouches that it is a topology of ours, not freed before; its parts are from `calloc`.
+    unsafe {
+        let list = (&raw mut (*topology).connections).cast::<*mut rsm_connections_t>();
+        for i in 0..(*topology).topology_hdr.local_cntlr_count {
+            libc::free((*list.add(i as usize)).cast());
+        }
+        libc::free(topology.cast());
+    }
+}
+
+/// Where ranges of identifiers are set aside.
+const SEGMENT_IDS: &str = "/etc/rsm/rsm.segmentid";
+/// Names another file.
+const SEGMENT_IDS_VARIABLE: &str = "FARPOST_RSM_SEGMENTID_FILE";
+
+pub(crate) unsafe fn rsm_get_segmentid_range(
+    cx: &'static Cx,
+    appid: *const c_char,
+    baseid: *mut rsm_memseg_id_t,
+    length: *mut u32,
+) -> c_int {
+    let get = || {
+        if appid.is_null() {
+            return fail(Code::BAD_APPID, "appid is null");
+        }
+        if baseid.is_null() || length.is_null() {
+            return fail(Code::BAD_ADDR, "baseid or length is null");
+        }
+        // SAFETY: not null, so the caller vouches for a string.
+        let appid = unsafe { CStr::from_ptr(appid) }.to_string_lossy();
+        let file = std::env::var(SEGMENT_IDS_VARIABLE).unwrap_or_else(|_| SEGMENT_IDS.into());
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| RsmError::new(Code::BAD_CONF, format!("reading {file}: {error}")))?;
+        let (base, count) = segmentid_range(&text, &appid)?;
+        // SAFETY: not null, so the caller vouches for room.
+        unsafe {
+            baseid.write(base);
+            length.write(count);
+        }
+        Ok(())
+    };
+    code(cx, get())
+}
+
+pub(crate) unsafe fn rsm_get_error_status(cx: &'static Cx, status: *mut rsm_error_status_t) -> c_int {
+    if status.is_null() {
+        return code(cx, fail(Code::BAD_ADDR, "status is null"));
+    }
+    let mut filled = rsm_error_status_t {
+        cause: RSM_CESR_NONE as _,
+        node: 0,
+        segment: 0,
+        count: 0,
+        message: [0; 256],
+    };
+    if let Some(report) = opened(cx).and_then(|library| library.rsm.take_error_status()) {
+        filled.cause = report.cause as _;
+        filled.node = report.node;
+        filled.segment = report.segment;
+        filled.count = report.count;
+        copy_text(&mut filled.message, &report.message);
+    }
+    // SAFETY: not null, so the caller vouches for room.
+    unsafe { status.write(filled) };
+    0
+}
+
+pub(crate) fn rsm_error_message(cx: &'static Cx) -> *const c_char {
+    message(cx)
+}

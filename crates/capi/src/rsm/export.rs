@@ -1,0 +1,264 @@
+//! The exporter's side.
+
+use core::ffi::{c_int, c_uint, c_void};
+use std::rc::Rc;
+
+use farpost_fabric::{FabricError, RemoteMemory};
+use farpost_rsm::api::{AccessEntry, Code, Memory, Perm, RsmError};
+
+use super::library::{
+    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, code, controller, exported, fail,
+};
+use crate::cx::Cx;
+use crate::interfaces::rsm::{
+    RSM_ALLOW_REBIND, rsm_memseg_export_handle_t, rsm_memseg_id_t, rsmapi_access_entry_t,
+    rsmapi_controller_handle_t,
+};
+use crate::node::NodeFabric;
+
+fn unusable(what: &str, error: &FabricError) -> RsmError {
+    let code = match error {
+        FabricError::Unsupported { .. } => Code::BAD_ADDR,
+        _ => Code::INSUFFICIENT_MEM,
+    };
+    RsmError::new(code, format!("{what}: {error}"))
+}
+
+fn check_range(vaddr: *mut c_void, length: usize) -> Result<()> {
+    if vaddr.is_null() {
+        return fail(Code::BAD_ADDR, "vaddr is null");
+    }
+    if length == 0 {
+        return fail(Code::BAD_LENGTH, "length is 0");
+    }
+    if !vaddr.addr().is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) {
+        return fail(
+            Code::BAD_MEM_ALIGNMENT,
+            format!("vaddr {vaddr:p} and length {length}: both must be multiples of {PAGE}"),
+        );
+    }
+    Ok(())
+}
+
+impl Library {
+    /// The memory that is in the place of the program's pages, put there if nobody has.
+    ///
+    /// # Safety
+    /// The range is the caller's, used by nobody during the call, and stays mapped until `give_back`.
+    unsafe fn adopt(&self, address: usize, len: usize) -> Result<Memory<NodeFabric>> {
+        let mut adopted = self.adopted.borrow_mut();
+        if let Some(known) = adopted.iter_mut().find(|a| (a.address, a.len) == (address, len)) {
+            known.segments += 1;
+            return Ok(known.memory.clone());
+        }
+        let memory = self.rsm.memory(len)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.rsm.fabric().overlay(memory.local(), address) }
+            .map_err(|e| unusable("exporting memory", &e))?;
+        adopted.push(Adopted {
+            address,
+            len,
+            memory: memory.clone(),
+            segments: 1,
+        });
+        Ok(memory)
+    }
+
+    /// One segment less: with the last the program has its private memory again.
+    ///
+    /// # Safety
+    /// The range is still mapped and used by nobody during the call.
+    unsafe fn give_back(&self, memory: &Memory<NodeFabric>) -> Result<()> {
+        let mut adopted = self.adopted.borrow_mut();
+        let Some(at) = adopted.iter().position(|a| a.memory.is(memory)) else {
+            return Ok(());
+        };
+        adopted[at].segments -= 1;
+        if adopted[at].segments > 0 {
+            return Ok(());
+        }
+        let gone = adopted.swap_remove(at);
+        // SAFETY: the caller's promise.
+        unsafe { self.rsm.fabric().uncover(gone.memory.local()) }
+            .map_err(|e| unusable("giving exported memory back", &e))
+    }
+}
+
+/// What everybody may do where there is no list: as with files.
+fn mask() -> Perm {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status
+        .lines()
+        .find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+    Perm(0o666 & !umask.unwrap_or(0o077))
+}
+
+pub(crate) unsafe fn rsm_memseg_export_create(
+    cx: &'static Cx,
+    handle: rsmapi_controller_handle_t,
+    memseg: *mut rsm_memseg_export_handle_t,
+    vaddr: *mut c_void,
+    length: usize,
+    flags: c_uint,
+) -> c_int {
+    let create = || {
+        let (library, controller) = controller(cx, handle)?;
+        if memseg.is_null() {
+            return fail(Code::BAD_SEG_HNDL, "memseg is null");
+        }
+        check_range(vaddr, length)?;
+        let most = library.rsm.attributes(controller).max_export_segment_size;
+        if most != 0 && length > most {
+            return fail(
+                Code::BAD_LENGTH,
+                format!("length {length}: the controller allows {most}"),
+            );
+        }
+        // SAFETY: the interface's contract: the range is the caller's, and stays so until the segment is destroyed.
+        let memory = unsafe { library.adopt(vaddr.addr(), length)? };
+        let export = match library.rsm.export(controller, &memory, length, mask()) {
+            Ok(export) => export,
+            Err(error) => {
+                // SAFETY: as above.
+                let _ = unsafe { library.give_back(&memory) };
+                return Err(error);
+            }
+        };
+        let exported = Rc::new(Exported {
+            export,
+            may_rebind: flags & RSM_ALLOW_REBIND as c_uint != 0,
+            creator: std::process::id(),
+            polled: Polled::default(),
+        });
+        let Some(handle) = library.exports.borrow_mut().add(exported) else {
+            // SAFETY: as above.
+            let _ = unsafe { library.give_back(&memory) };
+            return fail(Code::INSUFFICIENT_RESOURCES, "too many segments");
+        };
+        // SAFETY: not null, so the caller vouches for room for a handle.
+        unsafe { memseg.write(handle) };
+        Ok(())
+    };
+    code(cx, create())
+}
+
+pub(crate) unsafe fn rsm_memseg_export_destroy(cx: &'static Cx, memseg: rsm_memseg_export_handle_t) -> c_int {
+    let destroy = || {
+        let (library, exported) = exported(cx, memseg)?;
+        exported.export.destroy()?;
+        library.exports.borrow_mut().remove(memseg);
+        // SAFETY: the interface's contract: the range stays mapped until the segment is destroyed.
+        unsafe { library.give_back(&exported.export.memory()) }
+    };
+    code(cx, destroy())
+}
+
+/// The access list of a call.
+///
+/// # Safety
+/// `list`, if not null, has `count` entries.
+unsafe fn entries(list: *const rsmapi_access_entry_t, count: c_uint) -> Result<Vec<AccessEntry>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if list.is_null() {
+        return fail(
+            Code::BAD_ACL,
+            format!("access_list is null, and access_list_length {count}"),
+        );
+    }
+    // SAFETY: the caller's promise.
+    let list = unsafe { core::slice::from_raw_parts(list, count as usize) };
+    let one = |entry: &rsmapi_access_entry_t| AccessEntry {
+        node: entry.ae_node,
+        permission: Perm(entry.ae_permission),
+    };
+    Ok(list.iter().map(one).collect())
+}
+
+pub(crate) unsafe fn rsm_memseg_export_publish(
+    cx: &'static Cx,
+    memseg: rsm_memseg_export_handle_t,
+    segment_id: *mut rsm_memseg_id_t,
+    access_list: *mut rsmapi_access_entry_t,
+    access_list_length: c_uint,
+) -> c_int {
+    let publish = || {
+        if segment_id.is_null() {
+            return fail(Code::BAD_SEGID, "segment_id is null");
+        }
+        let (_, exported) = exported(cx, memseg)?;
+        // SAFETY: the interface's contract.
+        let entries = unsafe { entries(access_list, access_list_length)? };
+        // SAFETY: not null, so the caller vouches for an identifier.
+        let wanted = unsafe { segment_id.read() };
+        let id = exported.export.publish(wanted, &entries)?;
+        // SAFETY: as above.
+        unsafe { segment_id.write(id) };
+        Ok(())
+    };
+    code(cx, publish())
+}
+
+pub(crate) fn rsm_memseg_export_unpublish(cx: &'static Cx, memseg: rsm_memseg_export_handle_t) -> c_int {
+    let unpublish = || exported(cx, memseg)?.1.export.unpublish();
+    code(cx, unpublish())
+}
+
+pub(crate) unsafe fn rsm_memseg_export_republish(
+    cx: &'static Cx,
+    memseg: rsm_memseg_export_handle_t,
+    access_list: *mut rsmapi_access_entry_t,
+    access_list_length: c_uint,
+) -> c_int {
+    let republish = || {
+        let (_, exported) = exported(cx, memseg)?;
+        // SAFETY: the interface's contract.
+        let entries = unsafe { entries(access_list, access_list_length)? };
+        exported.export.republish(&entries)
+    };
+    code(cx, republish())
+}
+
+pub(crate) unsafe fn rsm_memseg_export_rebind(
+    cx: &'static Cx,
+    memseg: rsm_memseg_export_handle_t,
+    vaddr: *mut c_void,
+    _offset: libc::off_t,
+    length: usize,
+) -> c_int {
+    let rebind = || {
+        let (library, exported) = exported(cx, memseg)?;
+        check_range(vaddr, length)?;
+        if length != exported.export.len() {
+            let len = exported.export.len();
+            return fail(
+                Code::BAD_LENGTH,
+                format!("length {length}: the segment has {len}"),
+            );
+        }
+        if !exported.may_rebind {
+            return fail(
+                Code::REBIND_NOT_ALLOWED,
+                "the segment was created without RSM_ALLOW_REBIND",
+            );
+        }
+        let memory = exported.export.memory();
+        let mut adopted = library.adopted.borrow_mut();
+        let Some(entry) = adopted.iter_mut().find(|a| a.memory.is(&memory)) else {
+            return bad_segment();
+        };
+        if entry.address == vaddr.addr() {
+            return Ok(());
+        }
+        if entry.segments > 1 {
+            return fail(Code::REBIND_NOT_ALLOWED, "another segment shows the same memory");
+        }
+        // SAFETY: the interface's contract: both ranges are the caller's and mapped.
+        unsafe { library.rsm.fabric().overlay(memory.local(), vaddr.addr()) }
+            .map_err(|e| unusable("binding a segment to other memory", &e))?;
+        entry.address = vaddr.addr();
+        Ok(())
+    };
+    code(cx, rebind())
+}

@@ -1,0 +1,204 @@
+//! What the interface keeps for the process.
+
+use core::ffi::{c_char, c_int, c_void};
+use std::cell::{Cell, RefCell};
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use farpost_fabric::shm::Window;
+use farpost_rsm::api::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError};
+
+use super::handles::{Kind, Table};
+use crate::cx::{Cx, Kept};
+use crate::lock;
+use crate::node::{self, Interface, NodeFabric};
+
+pub(super) type Result<T> = farpost_rsm::api::Result<T>;
+
+/// An open controller.
+pub(super) struct OpenController {
+    pub(super) controller: Controller,
+    pub(super) references: u32,
+}
+
+/// A descriptor that stands for a segment.
+#[derive(Default)]
+pub(super) struct Polled {
+    pub(super) fd: RefCell<Option<OwnedFd>>,
+    pub(super) uses: Cell<u32>,
+}
+
+/// A segment of this process.
+pub(super) struct Exported {
+    pub(super) export: Export<NodeFabric>,
+    pub(super) may_rebind: bool,
+    /// Process that made it.
+    pub(super) creator: u32,
+    pub(super) polled: Polled,
+}
+
+/// A connection.
+pub(super) struct Imported {
+    pub(super) import: Import<NodeFabric>,
+    pub(super) window: RefCell<Option<Window>>,
+    pub(super) polled: Polled,
+}
+
+/// Memory of the program's that segments are made of.
+pub(super) struct Adopted {
+    pub(super) address: usize,
+    pub(super) len: usize,
+    pub(super) memory: Memory<NodeFabric>,
+    pub(super) segments: u32,
+}
+
+/// Memory for lists of transfers.
+#[derive(Clone, Copy)]
+pub(super) struct LocalMemory {
+    pub(super) address: usize,
+    pub(super) len: usize,
+}
+
+pub(super) struct Library {
+    pub(super) rsm: Rsm<NodeFabric>,
+    pub(super) controllers: RefCell<Table<OpenController>>,
+    pub(super) exports: RefCell<Table<Rc<Exported>>>,
+    pub(super) imports: RefCell<Table<Rc<Imported>>>,
+    pub(super) barriers: RefCell<Table<(*mut c_void, Barrier)>>,
+    pub(super) locals: RefCell<Table<LocalMemory>>,
+    pub(super) adopted: RefCell<Vec<Adopted>>,
+}
+
+static LIBRARY: Kept<Library> = Kept::new();
+static MESSAGE: Kept<RefCell<CString>> = Kept::new();
+
+/// A length or an address must be that of whole pages.
+pub(super) const PAGE: usize = farpost_rsm::api::PAGE;
+
+/// The library, if a controller or the topology was asked for before.
+#[inline(always)]
+pub(super) fn opened(cx: &'static Cx) -> Option<&'static Library> {
+    LIBRARY.get(cx)
+}
+
+/// The library; joins the job if nobody has.
+pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
+    if let Some(library) = LIBRARY.get(cx) {
+        return Ok(library);
+    }
+    let node = node::open(cx, Interface::Rsm).map_err(|why| {
+        // A return value alone would leave people in the dark.
+        eprintln!("farpost: rsm_get_controller: {why}");
+        RsmError::new(Code::INSUFFICIENT_RESOURCES, why)
+    })?;
+    let rsm = Rsm::new(
+        Rc::clone(&node.fabric),
+        identity(),
+        &node.settings.rsm,
+        &node.settings.world.wait,
+    );
+    rsm.set_relax(Some(lock::relax));
+    let library = Library {
+        rsm,
+        controllers: RefCell::new(Table::new(Kind::Controller)),
+        exports: RefCell::new(Table::new(Kind::Export)),
+        imports: RefCell::new(Table::new(Kind::Import)),
+        barriers: RefCell::new(Table::new(Kind::Barrier)),
+        locals: RefCell::new(Table::new(Kind::Local)),
+        adopted: RefCell::default(),
+    };
+    Ok(LIBRARY.keep(cx, library))
+}
+
+/// Who this process is to access lists.
+fn identity() -> Identity {
+    let mut groups = vec![0; 1024];
+    // SAFETY: plain calls; the third writes at most as many groups as there is room for.
+    let (uid, gid, count) = unsafe {
+        let count = libc::getgroups(groups.len() as c_int, groups.as_mut_ptr());
+        (libc::geteuid(), libc::getegid(), count)
+    };
+    groups.truncate(count.max(0) as usize);
+    Identity { uid, gid, groups }
+}
+
+/// What C is told: the code, and by `rsm_error_message` the sentence.
+#[inline(always)]
+pub(super) fn code(cx: &'static Cx, result: Result<()>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => told(cx, &error),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn told(cx: &'static Cx, error: &RsmError) -> c_int {
+    let text = format!("{}: {}", error.code.name(), error.message);
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    *MESSAGE.keep(cx, RefCell::default()).borrow_mut() = text;
+    error.code as c_int
+}
+
+pub(super) fn message(cx: &'static Cx) -> *const c_char {
+    match MESSAGE.get(cx) {
+        Some(text) => text.borrow().as_ptr(),
+        None => c"".as_ptr(),
+    }
+}
+
+#[cold]
+pub(super) fn fail<T>(code: Code, message: impl Into<String>) -> Result<T> {
+    Err(RsmError::new(code, message))
+}
+
+#[cold]
+pub(super) fn bad_segment<T>() -> Result<T> {
+    fail(Code::BAD_SEG_HNDL, "memseg is not a handle of such a segment")
+}
+
+/// The controller of a handle.
+pub(super) fn controller(cx: &'static Cx, handle: *mut c_void) -> Result<(&'static Library, Controller)> {
+    let found = opened(cx).and_then(|library| {
+        let controllers = library.controllers.borrow();
+        controllers.get(handle).map(|open| (library, open.controller))
+    });
+    match found {
+        Some(found) => Ok(found),
+        None => fail(
+            Code::BAD_CTLR_HNDL,
+            "controller is not a handle of an open controller",
+        ),
+    }
+}
+
+/// The segment of a handle.
+pub(super) fn exported(cx: &'static Cx, handle: *mut c_void) -> Result<(&'static Library, Rc<Exported>)> {
+    let found = opened(cx).and_then(|library| {
+        let exports = library.exports.borrow();
+        exports.get(handle).map(|export| (library, Rc::clone(export)))
+    });
+    let Some((library, export)) = found else {
+        return bad_segment();
+    };
+    if export.creator != std::process::id() {
+        return fail(
+            Code::NOT_CREATOR,
+            "only the process that created a segment may change it",
+        );
+    }
+    Ok((library, export))
+}
+
+/// The connection of a handle.
+pub(super) fn imported(cx: &'static Cx, handle: *mut c_void) -> Result<(&'static Library, Rc<Imported>)> {
+    let found = opened(cx).and_then(|library| {
+        let imports = library.imports.borrow();
+        imports.get(handle).map(|import| (library, Rc::clone(import)))
+    });
+    match found {
+        Some(found) => Ok(found),
+        None => bad_segment(),
+    }
+}

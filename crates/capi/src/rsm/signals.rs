@@ -1,0 +1,239 @@
+//! Signals and the descriptors that stand for segments.
+
+use core::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use farpost_rsm::api::{Accumulate, Code};
+
+use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, code, fail, opened};
+use crate::cx::Cx;
+use crate::interfaces::rsm::RSM_SIGPOST_NO_ACCUMULATE;
+
+/// Descriptors of segments start here, so that programs with many files of `stdio` keep working.
+const FIRST_DESCRIPTOR: c_int = 256;
+
+/// Either end of a connection.
+enum Segment {
+    Export(Rc<Exported>),
+    Import(Rc<Imported>),
+}
+
+impl Segment {
+    fn polled(&self) -> &Polled {
+        match self {
+            Segment::Export(exported) => &exported.polled,
+            Segment::Import(imported) => &imported.polled,
+        }
+    }
+
+    fn try_wait(&self) -> Result<bool> {
+        match self {
+            Segment::Export(exported) => exported.export.try_wait(),
+            Segment::Import(imported) => imported.import.try_wait(),
+        }
+    }
+}
+
+fn segment(cx: &'static Cx, handle: *mut c_void) -> Result<Segment> {
+    let Some(library) = opened(cx) else {
+        return bad_segment();
+    };
+    if let Some(exported) = library.exports.borrow().get(handle) {
+        return Ok(Segment::Export(Rc::clone(exported)));
+    }
+    if let Some(imported) = library.imports.borrow().get(handle) {
+        return Ok(Segment::Import(Rc::clone(imported)));
+    }
+    bad_segment()
+}
+
+/// Milliseconds of C: negative for ever.
+fn time(timeout: c_int) -> Option<Duration> {
+    u64::try_from(timeout).ok().map(Duration::from_millis)
+}
+
+pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, memseg: *mut c_void, flags: c_uint) -> c_int {
+    let accumulate = if flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
+        Accumulate::Yes
+    } else {
+        Accumulate::No
+    };
+    let post = || match segment(cx, memseg)? {
+        Segment::Export(exported) => exported.export.post(accumulate),
+        Segment::Import(imported) => imported.import.post(accumulate),
+    };
+    code(cx, post())
+}
+
+pub(crate) fn rsm_intr_signal_wait(cx: &'static Cx, memseg: *mut c_void, timeout: c_int) -> c_int {
+    let wait = || match segment(cx, memseg)? {
+        Segment::Export(exported) => exported.export.wait(time(timeout)),
+        Segment::Import(imported) => imported.import.wait(time(timeout)),
+    };
+    code(cx, wait())
+}
+
+impl Library {
+    /// The segment that a descriptor stands for.
+    fn of_descriptor(&self, fd: c_int) -> Option<Segment> {
+        let has = |polled: &Polled| {
+            polled
+                .fd
+                .borrow()
+                .as_ref()
+                .is_some_and(|own| own.as_raw_fd() == fd)
+        };
+        if let Some(exported) = self.exports.borrow().iter().find(|e| has(&e.polled)) {
+            return Some(Segment::Export(Rc::clone(exported)));
+        }
+        let imports = self.imports.borrow();
+        let found = imports.iter().find(|i| has(&i.polled));
+        found.map(|imported| Segment::Import(Rc::clone(imported)))
+    }
+}
+
+/// Look at all once. How many are ready, and whether a segment is gone.
+fn look(library: &Library, fds: &mut [libc::pollfd]) -> (c_int, bool) {
+    let (mut ready, mut gone) = (0, false);
+    for entry in fds {
+        entry.revents = 0;
+        if entry.fd < 0 {
+            continue;
+        }
+        match library.of_descriptor(entry.fd) {
+            Some(segment) => match segment.try_wait() {
+                Ok(true) => {
+                    entry.revents = libc::POLLRDNORM;
+                    ready += 1;
+                }
+                Ok(false) => {}
+                Err(_) => {
+                    entry.revents = libc::POLLHUP;
+                    gone = true;
+                }
+            },
+            None => {
+                // SAFETY: one entry, writable.
+                let found = unsafe { libc::poll(entry, 1, 0) };
+                ready += c_int::from(found > 0);
+            }
+        }
+    }
+    (ready, gone)
+}
+
+pub(crate) unsafe fn rsm_intr_signal_wait_pollfd(
+    cx: &'static Cx,
+    fds: *mut libc::pollfd,
+    nfds: c_ulong,
+    timeout: c_int,
+    numfdsp: *mut c_int,
+) -> c_int {
+    let wait = || {
+        if fds.is_null() || numfdsp.is_null() {
+            return fail(Code::BAD_ADDR, "fds or numfdsp is null");
+        }
+        // SAFETY: not null, so the caller vouches for as many entries, and for room for a number.
+        let (fds, count) = unsafe { (core::slice::from_raw_parts_mut(fds, nfds as usize), &mut *numfdsp) };
+        *count = 0;
+        let Some(library) = opened(cx) else {
+            return bad_segment();
+        };
+        let found = library.rsm.wait_until(time(timeout), || {
+            let (ready, gone) = look(library, fds);
+            (ready > 0 || gone).then_some(ready)
+        });
+        match found {
+            None => fail(Code::TIMEOUT, "no signal came in time"),
+            Some(0) => fail(
+                Code::CONN_ABORTED,
+                "a segment was withdrawn, or its owner is gone",
+            ),
+            Some(ready) => {
+                *count = ready;
+                Ok(())
+            }
+        }
+    };
+    code(cx, wait())
+}
+
+fn descriptor() -> Result<OwnedFd> {
+    // SAFETY: plain calls; the first makes a descriptor that is closed here, the second another that is returned.
+    let fd = unsafe {
+        let low = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
+        if low < 0 {
+            -1
+        } else {
+            let low = OwnedFd::from_raw_fd(low);
+            let high = libc::fcntl(low.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+            // Where so many are not allowed, any will do.
+            if high < 0 {
+                libc::fcntl(low.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3)
+            } else {
+                high
+            }
+        }
+    };
+    if fd < 0 {
+        let why = std::io::Error::last_os_error();
+        return fail(
+            Code::INSUFFICIENT_RESOURCES,
+            format!("making a descriptor: {why}"),
+        );
+    }
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(crate) unsafe fn rsm_memseg_get_pollfd(
+    cx: &'static Cx,
+    memseg: *mut c_void,
+    pollfd: *mut libc::pollfd,
+) -> c_int {
+    let get = || {
+        let segment = segment(cx, memseg)?;
+        if pollfd.is_null() {
+            return fail(Code::BAD_ADDR, "pollfd is null");
+        }
+        let polled = segment.polled();
+        if polled.fd.borrow().is_none() {
+            *polled.fd.borrow_mut() = Some(descriptor()?);
+        }
+        polled.uses.set(polled.uses.get() + 1);
+        match &segment {
+            Segment::Export(exported) => exported.export.hold_poll(),
+            Segment::Import(imported) => imported.import.hold_poll(),
+        }
+        let filled = libc::pollfd {
+            fd: polled.fd.borrow().as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            events: libc::POLLRDNORM as c_short,
+            revents: 0,
+        };
+        // SAFETY: not null, so the caller vouches for room.
+        unsafe { pollfd.write(filled) };
+        Ok(())
+    };
+    code(cx, get())
+}
+
+pub(crate) fn rsm_memseg_release_pollfd(cx: &'static Cx, memseg: *mut c_void) -> c_int {
+    let release = || {
+        let segment = segment(cx, memseg)?;
+        let held = match &segment {
+            Segment::Export(exported) => exported.export.release_poll(),
+            Segment::Import(imported) => imported.import.release_poll(),
+        };
+        let polled = segment.polled();
+        if held {
+            polled.uses.set(polled.uses.get() - 1);
+            if polled.uses.get() == 0 {
+                polled.fd.borrow_mut().take();
+            }
+        }
+        Ok(())
+    };
+    code(cx, release())
+}
