@@ -41,7 +41,7 @@ impl<F: Fabric> ImportState<F> {
     #[cold]
     fn denied(&self, wanted: Perm) -> RsmError {
         let what = format!(
-            "segment {:#x} of node {} was connected with {:#o}; this needs {:#o}",
+            "segment {:#x} of node {} was connected with 0{:o}; this needs 0{:o}",
             self.id, self.peer.0, self.perm.0, wanted.0
         );
         RsmError::new(Code::PERM_DENIED, what)

@@ -143,7 +143,7 @@ impl<F: Fabric> ExportState<F> {
         for entry in entries {
             let bad = |code, what| {
                 let about = format!(
-                    "access entry for node {} with permissions {:#o}: {what}",
+                    "access entry for node {} with permissions 0{:o}: {what}",
                     entry.node, entry.permission.0
                 );
                 Err(RsmError::new(code, about))
@@ -218,24 +218,26 @@ impl<F: Fabric> ExportState<F> {
         let Some(published) = self.published.borrow_mut().take() else {
             return Err(not_published("withdrawing a segment"));
         };
+        let fabric = &self.inner.fabric;
+        let withdrawn = fabric.unpublish(segment_id(published.slot));
+        // Whoever maps the memory keeps pages of its own, before anybody is told. Not while another segment shows the
+        // same.
+        let memory = self.memory.borrow();
+        memory.shown.set(memory.shown.get() - 1);
+        let detached = if memory.shown.get() == 0 {
+            fabric.detach(&memory.export)
+        } else {
+            Ok(())
+        };
         if let Ok(directory) = self.inner.directory() {
             directory::leave(&directory, published.slot);
         }
         self.inner.published.borrow_mut()[published.slot] = None;
-        let fabric = &self.inner.fabric;
-        let withdrawn = fabric.unpublish(segment_id(published.slot));
         for importer in self.importers.take() {
             self.inner.abort(importer, published.slot, published.generation);
             self.inner.push_out(importer.peer);
         }
-        let memory = self.memory.borrow();
-        memory.shown.set(memory.shown.get() - 1);
-        // Whoever maps the memory keeps pages of its own. Not while another segment shows the same.
-        if memory.shown.get() == 0 {
-            fabric
-                .detach(&memory.export)
-                .map_err(|e| RsmError::fabric("taking a segment's memory back from its importers", &e))?;
-        }
+        detached.map_err(|e| RsmError::fabric("taking a segment's memory back from its importers", &e))?;
         withdrawn.map_err(|e| RsmError::fabric("withdrawing a segment", &e))
     }
 }

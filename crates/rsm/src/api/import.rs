@@ -63,7 +63,7 @@ impl<F: Fabric> Rsm<F> {
     pub fn connect(&self, controller: Controller, node: NodeId, id: SegId, perm: Perm) -> Result<Import<F>> {
         if !Perm::RDWR.allows(perm) {
             let what = format!(
-                "permissions {:#o}: only {:#o} and {:#o} exist here",
+                "permissions 0{:o}: only 0{:o} and 0{:o} exist here",
                 perm.0, 0o400, 0o200
             );
             return Err(RsmError::new(Code::PERM_DENIED, what));
@@ -169,7 +169,7 @@ impl<F: Fabric> Inner<F> {
         let granted = offered.of_user(entry.owner, &self.identity);
         if !granted.allows(perm) {
             let what = format!(
-                "segment {id:#x} of node {} is offered with {:#o}, which is {:#o} to this user; {:#o} was asked for",
+                "segment {id:#x} of node {} is offered with 0{:o}, which is 0{:o} to this user; 0{:o} was asked for",
                 peer.0, offered.0, granted.0, perm.0
             );
             return Err(Attempt::No(RsmError::new(Code::PERM_DENIED, what)));
@@ -326,7 +326,7 @@ impl<F: Fabric> Import<F> {
             );
         }
         if !Perm::RDWR.allows(perm) {
-            return fail(Code::BAD_PERMS, format!("permissions {:#o} do not exist", perm.0));
+            return fail(Code::BAD_PERMS, format!("permissions 0{:o} do not exist", perm.0));
         }
         if len == 0 || offset > state.len || len > state.len - offset {
             let what = format!("{len} bytes from {offset} on: the segment has {}", state.len);
@@ -343,7 +343,7 @@ impl<F: Fabric> Import<F> {
         }
         if !state.perm.allows(perm) {
             let what = format!(
-                "the connection may {:#o}; {:#o} was asked for",
+                "the connection may 0{:o}; 0{:o} was asked for",
                 state.perm.0, perm.0
             );
             return fail(Code::PERM_DENIED, what);
