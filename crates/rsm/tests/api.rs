@@ -246,7 +246,7 @@ async fn accesses<F: Fabric>(end: &End<F>) {
     );
     let all: Vec<u8> = (0..len).map(pattern).collect();
     // Implicit mode: there when the call returns.
-    let third = len / 3 & !63;
+    let third = (len / 3) & !63;
     for (i, part) in all[..third].chunks(200).enumerate() {
         import.put(i * 200, part).unwrap();
         let mut back = vec![0; part.len()];
@@ -610,15 +610,16 @@ async fn strangers<F: Fabric>(end: &End<F>) {
         drained(end, &rsm).await;
     } else {
         end.barrier().await;
-        let mut say = Vec::new();
         // A signal for a segment it is not connected to; as if it were node 1's connection; a connection it may not
         // have, to something never published; a signal for a connection that was never made; nonsense.
-        say.push(packet(3, 0, 1, 1).to_vec());
-        say.push(packet(1, 0, 1, 9).to_vec());
-        say.push(packet(1, 0, 99, 9).to_vec());
-        say.push(packet(4, 0, 1, 77).to_vec());
-        say.push(packet(9, 0, 1, 1).to_vec());
-        say.push(vec![1, 2, 3]);
+        let say = [
+            packet(3, 0, 1, 1).to_vec(),
+            packet(1, 0, 1, 9).to_vec(),
+            packet(1, 0, 99, 9).to_vec(),
+            packet(4, 0, 1, 77).to_vec(),
+            packet(9, 0, 1, 1).to_vec(),
+            vec![1, 2, 3],
+        ];
         for bytes in say {
             end.until("room", || {
                 let sent = end.fabric.try_send(Peer(0), Port::Rsm, Priority::High, &bytes);
