@@ -1,22 +1,89 @@
-//! The two places where memory is handed to the fabric's bulk transfer: bytes exposed for a peer, bytes being
-//! fetched. Both own their memory, so that it is there as long as the fabric may touch it.
+//! Memory of blocks, and the two places where it is handed to the fabric's bulk transfer: bytes exposed for a peer,
+//! bytes being fetched. Both keep it until the fabric touches it no more.
 
 use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer, Ticket};
 use std::rc::Rc;
 
+/// Memory that a block comes from or goes to.
+#[derive(Debug)]
+pub struct Buffer(Memory);
+
+#[derive(Debug)]
+enum Memory {
+    Own(Box<[u8]>),
+    Lent { address: *mut u8, len: usize },
+}
+
+impl Buffer {
+    /// Memory of the program's, used where it lies.
+    ///
+    /// # Safety
+    /// `address` for `len` bytes stays valid as long as this value or a transfer that it was given to lives, and
+    /// nobody writes it meanwhile; if it is given to receive, nobody reads it either.
+    pub unsafe fn lent(address: *mut u8, len: usize) -> Self {
+        if len == 0 {
+            return Buffer(Memory::Own(Box::default()));
+        }
+        Buffer(Memory::Lent { address, len })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Memory::Own(bytes) => bytes,
+            // SAFETY: `lent` promises that the memory is there and that nobody writes it; it is not empty.
+            Memory::Lent { address, len } => unsafe { std::slice::from_raw_parts(*address, *len) },
+        }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Memory::Own(bytes) => bytes,
+            // SAFETY: `lent` promises that memory to receive is there and nobody else uses it; it is not empty.
+            Memory::Lent { address, len } => unsafe { std::slice::from_raw_parts_mut(*address, *len) },
+        }
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Memory::Own(bytes) => bytes.len(),
+            Memory::Lent { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn address(&self) -> usize {
+        match &self.0 {
+            Memory::Own(bytes) => bytes.as_ptr() as usize,
+            Memory::Lent { address, .. } => *address as usize,
+        }
+    }
+}
+
+impl<T: Into<Box<[u8]>>> From<T> for Buffer {
+    fn from(bytes: T) -> Self {
+        Buffer(Memory::Own(bytes.into()))
+    }
+}
+
 /// Bytes that a peer may fetch.
 pub(crate) struct Exposed<F: Fabric> {
     fabric: Rc<F>,
-    bytes: Box<[u8]>,
+    bytes: Buffer,
     key: u64,
     base: u64,
 }
 
 impl<F: Fabric> Exposed<F> {
-    pub fn new(fabric: &Rc<F>, peer: Peer, bytes: Box<[u8]>) -> Result<Self, (Box<[u8]>, FabricError)> {
-        let address = bytes.as_ptr() as usize;
-        // SAFETY: the memory is a heap block owned by the value made here, which withdraws it before it lets it go;
-        // it is exposed for reading only and nobody writes it.
+    pub fn new(fabric: &Rc<F>, peer: Peer, bytes: Buffer) -> Result<Self, (Buffer, FabricError)> {
+        let address = bytes.address();
+        // SAFETY: the value made here keeps the memory, and withdraws it before it lets it go; it is exposed for reading
+        // only and nobody writes it.
         match unsafe { fabric.expose(peer, address, bytes.len(), false) } {
             Ok(key) => Ok(Self {
                 base: fabric.exposed_base(peer, address),
@@ -34,7 +101,7 @@ impl<F: Fabric> Exposed<F> {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.bytes()
     }
 }
 
@@ -47,32 +114,33 @@ impl<F: Fabric> Drop for Exposed<F> {
 /// Bytes on their way here.
 pub(crate) struct Fetch<F: Fabric> {
     fabric: Rc<F>,
-    bytes: Box<[u8]>,
+    bytes: Option<Buffer>,
     ticket: Option<Ticket>,
 }
 
 impl<F: Fabric> Fetch<F> {
-    /// Begin to fetch as many bytes as `bytes` has.
+    /// Begin to fetch `len` bytes to the front of `bytes`.
     pub fn new(
         fabric: &Rc<F>,
         peer: Peer,
         (position, key): (u64, u64),
-        mut bytes: Box<[u8]>,
-    ) -> Result<Self, (Box<[u8]>, FabricError)> {
+        (bytes, len): (Buffer, usize),
+    ) -> Result<Self, (Buffer, FabricError)> {
+        assert!(len <= bytes.len());
         let descriptor = Descriptor {
             peer,
             direction: Direction::Get,
-            local: bytes.as_mut_ptr() as usize,
+            local: bytes.address(),
             remote: position as usize,
             key,
-            len: bytes.len(),
+            len,
         };
-        // SAFETY: the local memory is a heap block owned by the value made here; until the transfer has ended or is
+        // SAFETY: the value made here keeps the memory, which holds `len` bytes; until the transfer has ended or is
         // cancelled (`finished`, `drop`) nobody else sees it.
         match unsafe { fabric.submit(&descriptor) } {
             Ok(completion) => Ok(Self {
                 fabric: Rc::clone(fabric),
-                bytes,
+                bytes: Some(bytes),
                 ticket: match completion {
                     Completion::Done => None,
                     Completion::Pending(ticket) => Some(ticket),
@@ -100,10 +168,12 @@ impl<F: Fabric> Fetch<F> {
         }
     }
 
-    /// The bytes, once they are here.
-    pub fn take(&mut self) -> Box<[u8]> {
-        assert!(self.ticket.is_none(), "still on their way");
-        std::mem::take(&mut self.bytes)
+    /// The memory, when nothing is on its way to it any more.
+    pub fn take(&mut self) -> Option<Buffer> {
+        if let Some(ticket) = self.ticket.take() {
+            self.fabric.cancel_transfer(ticket);
+        }
+        self.bytes.take()
     }
 }
 

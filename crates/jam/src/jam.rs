@@ -6,6 +6,7 @@ use crate::rdma::Rdma;
 use crate::rpc::{Procedure, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
+use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
 use farpost_fabric::{Fabric, Peer, Port, Priority};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,12 +25,16 @@ pub struct Jam<F: Fabric> {
     vi: Vi<F>,
     rpc: Rpc<F>,
     depth: Cell<u32>,
+    idle: Idle,
+    policy: WaitPolicy,
 }
 
 impl<F: Fabric> Jam<F> {
     /// JAM on `fabric`.
-    pub fn new(fabric: Rc<F>, tunables: &JamTunables) -> Self {
+    pub fn new(fabric: Rc<F>, tunables: &JamTunables, wait: &WaitTunables) -> Self {
         Self {
+            idle: Idle::default(),
+            policy: WaitPolicy::of(wait, &*fabric),
             pio: Pio::new(Rc::clone(&fabric), Port::Jam),
             service: Pio::new(Rc::clone(&fabric), Port::JamService),
             rdma: Rdma::new(Rc::clone(&fabric), tunables.rpc_max),
@@ -180,8 +185,21 @@ impl<F: Fabric> Jam<F> {
         self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || !self.rdma.is_idle()
     }
 
-    /// Whether a poll or a receive would find something: for those about to sleep.
+    /// To be told whether a poll or a receive found something, by programs that call them in loops until it does: a
+    /// loop that finds nothing for long gives up the core here, and later sleeps until something comes, for at most a
+    /// millisecond at a time.
+    #[inline]
+    pub fn rest(&self, found: bool) {
+        if found {
+            self.idle.found();
+        } else {
+            self.idle.nothing(&self.policy, &*self.fabric, || self.is_ready());
+        }
+    }
+
+    /// Whether a poll or a receive would find something.
     pub fn is_ready(&self) -> bool {
+        self.fabric.progress();
         let waits = |port| {
             Priority::ALL
                 .iter()

@@ -12,7 +12,7 @@
 //! Where the paper leaves something open, the module says what was chosen and why.
 
 mod bulk;
-// pub mod cilk;
+pub mod cilk;
 mod crc16;
 mod jam;
 pub mod message;
@@ -21,6 +21,7 @@ pub mod rdma;
 pub mod rpc;
 pub mod vi;
 
+pub use bulk::Buffer;
 pub use jam::Jam;
 pub use message::{Header, MAX_WORDS, MIN_WORDS, Message};
 pub use pio::Status;

@@ -149,7 +149,7 @@ pub(crate) struct Bad {
 pub(crate) fn parse(bytes: &[u8], from: Peer, priority: Priority, me: Peer) -> Result<(u8, Message), Bad> {
     let bad = |what, value| Err(Bad { what, value });
     let len = bytes.len();
-    if len < 10 + 4 * MIN_WORDS || len > MAX_BYTES {
+    if !(10 + 4 * MIN_WORDS..=MAX_BYTES).contains(&len) {
         return bad("the length of a message", len as u64);
     }
     let (body, check) = bytes.split_at(len - 2);

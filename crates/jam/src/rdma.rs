@@ -17,7 +17,7 @@
 //!
 //! The user's blocks go to memory that the receiver has posted, in order of the asking. Cost class: queued path.
 
-use crate::bulk::{Exposed, Fetch};
+use crate::bulk::{Buffer, Exposed, Fetch};
 use crate::message::{Header, Message, Service};
 use crate::pio::{Pio, bytes_of, words_of};
 use crate::{JamError, MAX_WORDS};
@@ -52,30 +52,37 @@ pub(crate) enum Use {
 }
 
 /// A block that has come.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Block {
     /// Who sent it.
     pub from: Peer,
     /// The sender's word.
     pub tag: u32,
-    /// Its bytes, at the front of the memory that was posted.
-    pub memory: Vec<u8>,
-    /// How many there are.
+    /// The memory that was posted, with the block at its front.
+    pub memory: Buffer,
+    /// Bytes of the block.
     pub len: usize,
+}
+
+impl Block {
+    /// The block.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory.bytes()[..self.len]
+    }
 }
 
 enum Bytes<F: Fabric> {
     /// The receiver may fetch them.
     Exposed(Exposed<F>),
     /// They go by packets.
-    Own(Box<[u8]>),
+    Own(Buffer),
 }
 
 impl<F: Fabric> Bytes<F> {
     fn get(&self) -> &[u8] {
         match self {
             Bytes::Exposed(exposed) => exposed.bytes(),
-            Bytes::Own(bytes) => bytes,
+            Bytes::Own(bytes) => bytes.bytes(),
         }
     }
 }
@@ -103,14 +110,12 @@ struct Asked {
 enum Way<F: Fabric> {
     Fetch(Fetch<F>),
     /// Memory and how much of it has come.
-    Packets(Box<[u8]>, usize),
+    Packets(Buffer, usize),
 }
 
 struct Active<F: Fabric> {
     asked: Asked,
     way: Way<F>,
-    /// The user's memory, for the user's blocks.
-    memory: Option<Vec<u8>>,
 }
 
 struct State<F: Fabric> {
@@ -119,10 +124,10 @@ struct State<F: Fabric> {
     sending: HashMap<Peer, VecDeque<Sending<F>>>,
     asked: VecDeque<Asked>,
     active: Option<Active<F>>,
-    posted: VecDeque<Vec<u8>>,
+    posted: VecDeque<Buffer>,
     arrived: VecDeque<Block>,
     /// Arguments of procedures that have come.
-    arguments: VecDeque<(Peer, u32, Box<[u8]>)>,
+    arguments: VecDeque<(Peer, u32, Buffer)>,
     /// Answers that found no room.
     answers: VecDeque<(Peer, u32, u32)>,
     ended: HashMap<u32, Result<(), JamError>>,
@@ -139,6 +144,13 @@ pub struct Rdma<F: Fabric> {
 /// Names a block that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer(u32);
+
+impl Transfer {
+    /// Its number, for those who cannot hold the name.
+    pub fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+}
 
 impl<F: Fabric> Rdma<F> {
     pub(crate) fn new(fabric: Rc<F>, most: u64) -> Self {
@@ -162,11 +174,14 @@ impl<F: Fabric> Rdma<F> {
 
     /// Send a block. It goes with later calls of [`Jam::poll`](crate::Jam::poll), once the receiver is this
     /// process's alone.
-    pub fn send(&self, to: Peer, tag: u32, bytes: Box<[u8]>) -> Result<Transfer, JamError> {
-        self.start(to, Use::User(tag), bytes)
+    ///
+    /// # Errors
+    /// The receiver does not exist.
+    pub fn send(&self, to: Peer, tag: u32, bytes: impl Into<Buffer>) -> Result<Transfer, JamError> {
+        self.start(to, Use::User(tag), bytes.into())
     }
 
-    pub(crate) fn start(&self, to: Peer, purpose: Use, bytes: Box<[u8]>) -> Result<Transfer, JamError> {
+    pub(crate) fn start(&self, to: Peer, purpose: Use, bytes: Buffer) -> Result<Transfer, JamError> {
         let size = self.fabric.size();
         if to.0 >= size {
             return Err(JamError::NoSuchPeer { peer: to, size });
@@ -200,8 +215,8 @@ impl<F: Fabric> Rdma<F> {
     }
 
     /// Memory for a block of a peer's: the next one asked for goes there.
-    pub fn post(&self, memory: Vec<u8>) {
-        self.state.borrow_mut().posted.push_back(memory);
+    pub fn post(&self, memory: impl Into<Buffer>) {
+        self.state.borrow_mut().posted.push_back(memory.into());
     }
 
     /// The next block that has come.
@@ -210,7 +225,7 @@ impl<F: Fabric> Rdma<F> {
     }
 
     /// The next argument of a procedure that has come.
-    pub(crate) fn argument(&self) -> Option<(Peer, u32, Box<[u8]>)> {
+    pub(crate) fn argument(&self) -> Option<(Peer, u32, Buffer)> {
         self.state.borrow_mut().arguments.pop_front()
     }
 
@@ -304,7 +319,6 @@ impl<F: Fabric> Rdma<F> {
         let Some(Active {
             asked,
             way: Way::Packets(memory, at),
-            ..
         }) = &mut state.active
         else {
             return pio.refuse(message.from, "a packet of no transfer", u64::from(id));
@@ -314,7 +328,7 @@ impl<F: Fabric> Rdma<F> {
         }
         let mut bytes = [0; 4 * MAX_WORDS];
         let len = bytes_of(message.words(), &mut bytes).min(asked.len - *at);
-        memory[*at..*at + len].copy_from_slice(&bytes[..len]);
+        memory.bytes_mut()[*at..*at + len].copy_from_slice(&bytes[..len]);
         *at += len;
     }
 
@@ -397,31 +411,23 @@ impl<F: Fabric> Rdma<F> {
                 Err(error) => {
                     let fault = Fault { peer: from, error };
                     self.fabric.record_fault(fault);
-                    state.active = None;
+                    state.give_back();
                     self.reply(state, pio, from, tag(DONE, id), TOO_LONG);
                     return true;
                 }
             },
         }
-        let Some(active) = state.active.take() else {
+        let Some((asked, memory)) = state.active.take().and_then(Active::end) else {
             return true;
         };
-        let bytes = match active.way {
-            Way::Packets(bytes, _) => bytes,
-            Way::Fetch(mut fetch) => fetch.take(),
-        };
-        match active.asked.purpose {
-            Use::Rpc(procedure) => state.arguments.push_back((from, procedure, bytes)),
-            Use::User(word) => {
-                let mut memory = active.memory.unwrap_or_default();
-                memory[..bytes.len()].copy_from_slice(&bytes);
-                state.arrived.push_back(Block {
-                    from,
-                    tag: word,
-                    memory,
-                    len: bytes.len(),
-                });
-            }
+        match asked.purpose {
+            Use::Rpc(procedure) => state.arguments.push_back((from, procedure, memory)),
+            Use::User(tag) => state.arrived.push_back(Block {
+                from,
+                tag,
+                memory,
+                len: asked.len,
+            }),
         }
         self.reply(state, pio, from, tag(DONE, id), FITTED);
         true
@@ -439,7 +445,7 @@ impl<F: Fabric> Rdma<F> {
         let (from, id) = (asked.from, asked.id);
         let most = match asked.purpose {
             Use::Rpc(_) => self.most,
-            Use::User(_) => state.posted.front().map_or(0, Vec::len),
+            Use::User(_) => state.posted.front().map_or(0, Buffer::len),
         };
         if asked.len > most {
             self.fabric.record_fault(Fault {
@@ -453,32 +459,26 @@ impl<F: Fabric> Rdma<F> {
             self.reply(state, pio, from, tag(DONE, id), TOO_LONG);
             return true;
         }
-        let memory = match asked.purpose {
+        let posted = match asked.purpose {
             Use::User(_) => state.posted.pop_front(),
             Use::Rpc(_) => None,
         };
-        let mut bytes = vec![0; asked.len].into_boxed_slice();
+        let mut memory = posted.unwrap_or_else(|| vec![0; asked.len].into());
         if let Some(place) = asked.place
             && asked.len > 0
             && self.fabric.can_transfer(from)
         {
-            match Fetch::new(&self.fabric, from, place, bytes) {
+            match Fetch::new(&self.fabric, from, place, (memory, asked.len)) {
                 Ok(fetch) => {
-                    state.active = Some(Active {
-                        asked,
-                        way: Way::Fetch(fetch),
-                        memory,
-                    });
+                    let way = Way::Fetch(fetch);
+                    state.active = Some(Active { asked, way });
                     return true;
                 }
-                Err((back, _)) => bytes = back,
+                Err((back, _)) => memory = back,
             }
         }
-        state.active = Some(Active {
-            asked,
-            way: Way::Packets(bytes, 0),
-            memory,
-        });
+        let way = Way::Packets(memory, 0);
+        state.active = Some(Active { asked, way });
         self.reply(state, pio, from, tag(GRANT, id), 0);
         true
     }
@@ -492,12 +492,7 @@ impl<F: Fabric> Rdma<F> {
             && fabric.has_ended(active.asked.from)
         {
             let peer = active.asked.from;
-            if let Some(Active {
-                memory: Some(memory), ..
-            }) = state.active.take()
-            {
-                state.posted.push_front(memory);
-            }
+            state.give_back();
             fabric.record_fault(Fault {
                 peer,
                 error: FabricError::PeerDead {
@@ -521,7 +516,27 @@ impl<F: Fabric> Rdma<F> {
     }
 }
 
+impl<F: Fabric> Active<F> {
+    /// The owner's right ends; the memory is ours again.
+    fn end(self) -> Option<(Asked, Buffer)> {
+        let memory = match self.way {
+            Way::Packets(memory, _) => memory,
+            Way::Fetch(mut fetch) => fetch.take()?,
+        };
+        Some((self.asked, memory))
+    }
+}
+
 impl<F: Fabric> State<F> {
+    /// The block under way does not come: the user's memory is for the next one.
+    fn give_back(&mut self) {
+        if let Some((asked, memory)) = self.active.take().and_then(Active::end)
+            && matches!(asked.purpose, Use::User(_))
+        {
+            self.posted.push_front(memory);
+        }
+    }
+
     /// The block under way to `to`, if it is this one.
     fn first_to(&mut self, to: Peer, id: u32) -> Option<&mut Sending<F>> {
         self.sending

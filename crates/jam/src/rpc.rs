@@ -123,7 +123,9 @@ impl<F: Fabric> Rpc<F> {
             return self.launch(pio, to, ONE << 28 | procedure, &words, (1 + count).max(2));
         }
         if argument.len() > self.switch {
-            return rdma.start(to, Use::Rpc(procedure), argument.into()).map(|_| ());
+            return rdma
+                .start(to, Use::Rpc(procedure), argument.to_vec().into())
+                .map(|_| ());
         }
         let (first, more) = argument.split_at(ONE_BYTES);
         let mut words = [0; MAX_WORDS];
@@ -282,7 +284,7 @@ impl<F: Fabric> Rpc<F> {
             }
         }
         while let Some((from, procedure, argument)) = jam.rdma().argument() {
-            ran += usize::from(self.run(jam, from, procedure, &argument));
+            ran += usize::from(self.run(jam, from, procedure, argument.bytes()));
         }
         ran
     }

@@ -106,8 +106,19 @@ struct Incoming<E> {
     from: Peer,
     ring: E,
     read: u64,
+    /// How far it is known to be written.
+    written: u64,
+    /// What its sender was told of `read`.
     said: u64,
     closed: bool,
+}
+
+/// A message out of a ring.
+struct Taken {
+    from: Peer,
+    tag: u32,
+    len: usize,
+    words: [u32; MAX_WORDS],
 }
 
 /// The rings of one process.
@@ -234,6 +245,7 @@ impl<F: Fabric> Vi<F> {
                 from,
                 ring,
                 read: 0,
+                written: 0,
                 said: 0,
                 closed: false,
             }),
@@ -279,59 +291,85 @@ impl<F: Fabric> Vi<F> {
     }
 
     /// Hand at most `most` messages that have come to `take`, with sender, word and payload. How many there were.
+    /// `take` may call anything of this process's interface.
     pub fn receive(&self, pio: &Pio<F>, most: usize, mut take: impl FnMut(Peer, u32, &[u32])) -> usize {
-        let incoming = &mut *self.incoming.borrow_mut();
         let mut count = 0;
-        for ring in incoming.iter_mut().filter(|ring| !ring.closed) {
-            let written = ring.ring.load(0);
-            if written == ring.read {
-                continue;
-            }
-            if written.wrapping_sub(ring.read) > self.size || !written.is_multiple_of(8) {
-                ring.closed = true;
-                pio.refuse(ring.from, "how far a ring is written", written);
-                continue;
-            }
-            while ring.read < written && count < most {
-                let at = (ring.read & (self.size - 1)) as usize;
-                let to_end = self.size as usize - at;
-                let there = (written - ring.read) as usize;
-                let head = ring.ring.load(LINE_BYTES + at);
-                let words = (head & 0xffff) as usize;
-                if words == SKIP as usize && there > to_end {
-                    ring.read += to_end as u64;
-                    continue;
+        let mut index = 0;
+        while count < most {
+            let next = match self.incoming.borrow_mut().get_mut(index) {
+                Some(ring) => self.next(pio, ring),
+                None => break,
+            };
+            match next {
+                Some(message) => {
+                    take(message.from, message.tag, &message.words[..message.len]);
+                    count += 1;
                 }
-                let bytes = (8 + 4 * words).next_multiple_of(8);
-                if !(MIN_WORDS..=MAX_WORDS).contains(&words) || bytes > there || bytes > to_end {
-                    ring.closed = true;
-                    pio.refuse(ring.from, "the length of a message in a ring", head);
-                    break;
-                }
-                let mut copy = [0; 4 + 4 * MAX_WORDS];
-                let body = &mut copy[..4 + 4 * words];
-                ring.ring.read(LINE_BYTES + at + 4, body);
-                ring.read += bytes as u64;
-                if crc16::of(body) != (head >> 16) as u16 {
-                    pio.refuse(ring.from, "the check of a message in a ring", head >> 16 & 0xffff);
-                    continue;
-                }
-                let word =
-                    |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
-                let payload: [u32; MAX_WORDS] =
-                    std::array::from_fn(|i| if i < words { word(4 + 4 * i) } else { 0 });
-                take(ring.from, word(0), &payload[..words]);
-                count += 1;
-            }
-            if ring.read - ring.said >= self.size / 4 {
-                let header = Header::new(ring.from, Priority::High, ROOM);
-                let words = [ring.read as u32, (ring.read >> 32) as u32];
-                if pio.send_as(&header, Service::Vi, &words).is_ok() {
-                    ring.said = ring.read;
-                }
+                None => index += 1,
             }
         }
         count
+    }
+
+    /// The next message of a ring; without one, room is given back if it is time.
+    fn next(&self, pio: &Pio<F>, ring: &mut Incoming<F::Export>) -> Option<Taken> {
+        while !ring.closed {
+            if ring.read == ring.written {
+                ring.written = ring.ring.load(0);
+                let ahead = ring.written.wrapping_sub(ring.read);
+                if ahead == 0 {
+                    break;
+                }
+                if ahead > self.size || !ring.written.is_multiple_of(8) {
+                    ring.closed = true;
+                    pio.refuse(ring.from, "how far a ring is written", ring.written);
+                    break;
+                }
+            }
+            let at = (ring.read & (self.size - 1)) as usize;
+            let to_end = self.size as usize - at;
+            let there = (ring.written - ring.read) as usize;
+            let head = ring.ring.load(LINE_BYTES + at);
+            let words = (head & 0xffff) as usize;
+            if words == SKIP as usize && there > to_end {
+                ring.read += to_end as u64;
+                continue;
+            }
+            let bytes = (8 + 4 * words).next_multiple_of(8);
+            if !(MIN_WORDS..=MAX_WORDS).contains(&words) || bytes > there || bytes > to_end {
+                ring.closed = true;
+                pio.refuse(ring.from, "the length of a message in a ring", head);
+                break;
+            }
+            let mut copy = [0; 4 + 4 * MAX_WORDS];
+            let body = &mut copy[..4 + 4 * words];
+            ring.ring.read(LINE_BYTES + at + 4, body);
+            ring.read += bytes as u64;
+            let check = (head >> 16) as u16;
+            if crc16::of(body) != check {
+                pio.refuse(ring.from, "the check of a message in a ring", u64::from(check));
+                continue;
+            }
+            let word = |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
+            let mut taken = Taken {
+                from: ring.from,
+                tag: word(0),
+                len: words,
+                words: [0; MAX_WORDS],
+            };
+            for (index, to) in taken.words[..words].iter_mut().enumerate() {
+                *to = word(4 + 4 * index);
+            }
+            return Some(taken);
+        }
+        if ring.read - ring.said >= self.size / 4 {
+            let header = Header::new(ring.from, Priority::High, ROOM);
+            let words = [ring.read as u32, (ring.read >> 32) as u32];
+            if pio.send_as(&header, Service::Vi, &words).is_ok() {
+                ring.said = ring.read;
+            }
+        }
+        None
     }
 
     /// Whether a message waits in some ring: for those about to sleep.
@@ -339,6 +377,6 @@ impl<F: Fabric> Vi<F> {
         let incoming = self.incoming.borrow();
         incoming
             .iter()
-            .any(|ring| !ring.closed && ring.ring.load(0) != ring.read)
+            .any(|ring| !ring.closed && (ring.written != ring.read || ring.ring.load(0) != ring.read))
     }
 }

@@ -3,6 +3,7 @@
 use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::shm::ShmTunables;
+use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, TrySend};
 use farpost_jam::pio::{RECEIVE_COUNT, TRANSMIT};
 use farpost_jam::vi::Batch;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 fn jams(size: u32, seed: u64, config: Config, tunables: &JamTunables) -> Vec<Jam<InProc>> {
     Network::new(size, seed, config)
         .into_iter()
-        .map(|end| Jam::new(Rc::new(end), tunables))
+        .map(|end| Jam::new(Rc::new(end), tunables, &WaitTunables::default()))
         .collect()
 }
 
@@ -266,7 +267,7 @@ fn blocks_have_one_owner_at_a_time_and_go_to_posted_memory() {
         let mut transfers = Vec::new();
         for from in 1..4 {
             for n in 0..3 {
-                let bytes = pattern(from, n, len(from)).into_boxed_slice();
+                let bytes = pattern(from, n, len(from));
                 transfers.push((from, jams[from as usize].rdma().send(Peer(0), n, bytes).unwrap()));
             }
         }
@@ -281,7 +282,7 @@ fn blocks_have_one_owner_at_a_time_and_go_to_posted_memory() {
             let block = block.unwrap();
             let from = block.from.0;
             assert_eq!((block.tag, block.len), (next[from as usize], len(from)));
-            assert!(block.memory[..block.len] == pattern(from, block.tag, block.len));
+            assert!(block.bytes() == pattern(from, block.tag, block.len));
             next[from as usize] += 1;
         }
         let mut ended = 0;
@@ -296,7 +297,7 @@ fn blocks_have_one_owner_at_a_time_and_go_to_posted_memory() {
         });
         // Too long for what is posted: the sender hears it, the memory stays for the next.
         jams[0].rdma().post(vec![0; 100]);
-        let long = jams[1].rdma().send(Peer(0), 0, vec![1; 101].into()).unwrap();
+        let long = jams[1].rdma().send(Peer(0), 0, vec![1; 101]).unwrap();
         let mut result = None;
         until(&jams, || {
             result = jams[1].rdma().ended(long);
@@ -306,12 +307,12 @@ fn blocks_have_one_owner_at_a_time_and_go_to_posted_memory() {
             matches!(result, Some(Err(JamError::TooLong { bytes: 101, .. }))),
             "{result:?}"
         );
-        jams[2].rdma().send(Peer(0), 4, vec![2; 100].into()).unwrap();
+        jams[2].rdma().send(Peer(0), 4, vec![2; 100]).unwrap();
         until(&jams, || {
             jams[0]
                 .rdma()
                 .arrived()
-                .is_some_and(|block| block.memory == [2; 100])
+                .is_some_and(|block| block.bytes() == [2; 100])
         });
     }
 }
@@ -325,16 +326,18 @@ fn an_owner_that_ends_loses_its_right() {
         };
         let jams = jams(3, seed, config, &JamTunables::default());
         jams[0].rdma().post(vec![0; 1 << 20]);
-        jams[1].rdma().send(Peer(0), 1, vec![1; 1 << 20].into()).unwrap();
+        jams[1].rdma().send(Peer(0), 1, vec![1; 1 << 20]).unwrap();
         for _ in 0..200 {
             step(&jams);
         }
-        jams[2].rdma().send(Peer(0), 2, vec![2; 5000].into()).unwrap();
+        jams[2].rdma().send(Peer(0), 2, vec![2; 5000]).unwrap();
         jams[0].fabric().network().kill(Peer(1));
         let alive = [&jams[0], &jams[2]];
         let mut block = None;
         for _ in 0..200_000 {
-            alive.map(Jam::poll);
+            alive.iter().for_each(|jam| {
+                jam.poll();
+            });
             jams[0].fabric().network().step();
             block = jams[0].rdma().arrived();
             if block.is_some() {
@@ -398,7 +401,7 @@ fn batches_arrive_in_order_through_a_ring_that_wraps() {
 fn processes_on_shared_memory() {
     let jams: Vec<_> = shm_ends(2, &ShmTunables::default())
         .into_iter()
-        .map(|end| Jam::new(Rc::new(end), &JamTunables::default()))
+        .map(|end| Jam::new(Rc::new(end), &JamTunables::default(), &WaitTunables::default()))
         .collect();
     let back = |jam: &Jam<_>, from: Peer, argument: &[u8]| jam.rpc(from, 2, argument).unwrap();
     jams[1].register(1, Rc::new(back)).unwrap();

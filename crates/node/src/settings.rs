@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use farpost_fabric::shm::ShmTunables;
 use farpost_fm::FmTunables;
+use farpost_jam::JamTunables;
 use farpost_job::JobTunables;
 use farpost_mpi::world::WorldConfig;
 use farpost_rsm::api::ApiTunables;
@@ -39,6 +40,7 @@ pub struct Settings {
     pub(crate) net: NetSettings,
     pub world: WorldConfig,
     pub fm: FmTunables,
+    pub jam: JamTunables,
     /// Of RSMAPI.
     pub rsm: ApiTunables,
     /// Of joining the job, as the file has them.
@@ -103,6 +105,7 @@ impl Settings {
                 .map_err(|e| e.to_string())?
             || self.rsm.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
+            || self.jam.set(name, value).map_err(|e| e.to_string())?
             || world.wait.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
             || world.tuning.set(name, value).map_err(|e| e.to_string())?;

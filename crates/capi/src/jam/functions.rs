@@ -1,1 +1,393 @@
 //! One body per function of `api/jam.toml`, under its name in lower case.
+
+use core::cell::{Cell, RefCell};
+use core::ffi::{c_char, c_int, c_void};
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use farpost_fabric::{Peer, Priority};
+use farpost_jam::vi::Batch;
+use farpost_jam::{Buffer, Header, Jam};
+
+use super::{STATE, State, answer, fail, failed, rest, sentence, state};
+use crate::cx::Cx;
+use crate::interfaces::jam::*;
+use crate::node::{self, Interface};
+use crate::process;
+
+/// Longest time that seeing off what waits may take.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+pub(crate) fn jam_initialize(cx: &'static Cx) {
+    let node = match node::open(cx, Interface::Jam) {
+        Ok(node) => node,
+        Err(why) => process::abort(cx, 1, &format!("JAM_initialize: {why}")),
+    };
+    JAM_me.set(cx, node.job.rank());
+    JAM_size.set(cx, node.job.size());
+    if STATE.get(cx).is_none() {
+        let jam = Jam::new(
+            Rc::clone(&node.fabric),
+            &node.settings.jam,
+            &node.settings.world.wait,
+        );
+        STATE.keep(
+            cx,
+            State {
+                jam: Rc::new(jam),
+                transfers: RefCell::new(HashSet::new()),
+                closed: Cell::new(false),
+            },
+        );
+    }
+    if let Some(state) = STATE.get(cx) {
+        state.closed.set(false);
+    }
+}
+
+pub(crate) fn jam_finalize(cx: &'static Cx) {
+    let Ok(state) = state(cx) else {
+        return;
+    };
+    let began = Instant::now();
+    while state.jam.has_waiting() && began.elapsed() < FAREWELL {
+        let found = state.jam.poll() > 0;
+        rest(&state.jam, found);
+    }
+    state.closed.set(true);
+    if let Some(node) = cx.node.get() {
+        node.close(Interface::Jam);
+    }
+}
+
+pub(crate) fn jam_error(cx: &'static Cx) -> *const c_char {
+    sentence(cx).borrow().as_ptr()
+}
+
+pub(crate) fn jam_refused(cx: &'static Cx) -> u64 {
+    state(cx).map_or(0, |state| state.jam.refused())
+}
+
+#[inline(always)]
+fn priority_of(priority: c_int) -> Option<Priority> {
+    match priority {
+        JAM_HIGH => Some(Priority::High),
+        JAM_LOW => Some(Priority::Low),
+        _ => None,
+    }
+}
+
+/// The words of a message.
+///
+/// # Safety
+/// `words` is null or points to `count` words.
+#[inline(always)]
+unsafe fn payload<'a>(words: *const u32, count: c_int) -> &'a [u32] {
+    if words.is_null() || !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
+        return &[];
+    }
+    // SAFETY: the caller vouches for them.
+    unsafe { core::slice::from_raw_parts(words, count as usize) }
+}
+
+pub(crate) unsafe fn jam_send(
+    cx: &'static Cx,
+    to: u32,
+    priority: c_int,
+    flags: c_int,
+    tag: u32,
+    words: *const u32,
+    count: c_int,
+) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let (Some(priority), true, false) = (
+        priority_of(priority),
+        flags & !JAM_RANDOM_ROUTE == 0,
+        words.is_null(),
+    ) else {
+        let why = format!(
+            "JAM_send: priority={priority}, flags={flags:#x}, words={words:p}: one of them cannot be"
+        );
+        return fail(cx, JAM_EINVAL, &why);
+    };
+    if !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
+        let why = format!("JAM_send: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words");
+        return fail(cx, JAM_ELENGTH, &why);
+    }
+    let mut header = Header::new(Peer(to), priority, tag);
+    header.random = flags & JAM_RANDOM_ROUTE != 0;
+    // SAFETY: not null, and the caller vouches for its words.
+    answer(cx, state.jam.send(&header, unsafe { payload(words, count) }))
+}
+
+pub(crate) unsafe fn jam_receive(cx: &'static Cx, priority: c_int, message: *mut JAM_message) -> c_int {
+    let Ok(state) = state(cx) else {
+        return 0;
+    };
+    let (Some(priority), false) = (priority_of(priority), message.is_null()) else {
+        fail(
+            cx,
+            JAM_EINVAL,
+            &format!("JAM_receive: priority={priority}, message={message:p}: one of them cannot be"),
+        );
+        return 0;
+    };
+    let Some(got) = state.jam.receive(priority) else {
+        rest(&state.jam, false);
+        return 0;
+    };
+    state.jam.rest(true);
+    // SAFETY: not null, and the caller vouches for it. The words beyond the payload are left as they are.
+    unsafe {
+        (*message).from = got.from.0;
+        (*message).priority = got.priority as c_int;
+        (*message).tag = got.tag;
+        (*message).count = got.words().len() as c_int;
+        (&mut (*message).words)[..got.words().len()].copy_from_slice(got.words());
+    }
+    1
+}
+
+pub(crate) fn jam_status(cx: &'static Cx) -> u32 {
+    state(cx).map_or(0, |state| state.jam.status().0)
+}
+
+pub(crate) fn jam_batch_create(cx: &'static Cx, to: u32) -> *mut JAM_batch {
+    if state(cx).is_err() {
+        return core::ptr::null_mut();
+    }
+    Box::into_raw(Box::new(Batch::new(Peer(to)))).cast()
+}
+
+pub(crate) unsafe fn jam_batch_free(_: &'static Cx, batch: *mut JAM_batch) {
+    if !batch.is_null() {
+        // SAFETY: made by `jam_batch_create`, and the caller uses it no more.
+        drop(unsafe { Box::from_raw(batch.cast::<Batch>()) });
+    }
+}
+
+pub(crate) unsafe fn jam_batch_push(
+    cx: &'static Cx,
+    batch: *mut JAM_batch,
+    tag: u32,
+    words: *const u32,
+    count: c_int,
+) -> c_int {
+    if batch.is_null() || words.is_null() {
+        return fail(
+            cx,
+            JAM_EINVAL,
+            &format!("JAM_batch_push: batch={batch:p}, words={words:p}: one is NULL"),
+        );
+    }
+    if !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
+        let why =
+            format!("JAM_batch_push: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words");
+        return fail(cx, JAM_ELENGTH, &why);
+    }
+    // SAFETY: made by `jam_batch_create`; not null, and the caller vouches for its words.
+    let (batch, payload) = unsafe { (&mut *batch.cast::<Batch>(), payload(words, count)) };
+    answer(cx, batch.push(tag, payload))
+}
+
+pub(crate) unsafe fn jam_batch_launch(cx: &'static Cx, batch: *mut JAM_batch) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    if batch.is_null() {
+        return fail(cx, JAM_EINVAL, "JAM_batch_launch: batch is NULL");
+    }
+    // SAFETY: made by `jam_batch_create`.
+    match state.jam.doorbell(unsafe { &mut *batch.cast::<Batch>() }) {
+        Ok(true) => JAM_OK,
+        Ok(false) => fail(
+            cx,
+            JAM_AGAIN,
+            "JAM_batch_launch: the ring has no room yet: poll, then try again",
+        ),
+        Err(error) => failed(cx, &error),
+    }
+}
+
+pub(crate) fn jam_batch_receive(
+    cx: &'static Cx,
+    most: c_int,
+    receiver: Option<JAM_receiver>,
+    context: *mut c_void,
+) -> c_int {
+    let (Ok(state), Some(receiver)) = (state(cx), receiver) else {
+        return 0;
+    };
+    state.jam.poll();
+    let most = usize::try_from(most).unwrap_or(0);
+    let count = state.jam.receive_batches(most, |from, tag, words| {
+        // SAFETY: the program's function, called as its type says.
+        unsafe { receiver(from.0, tag, words.as_ptr(), words.len() as c_int, context) }
+    });
+    rest(&state.jam, count > 0);
+    count as c_int
+}
+
+pub(crate) unsafe fn jam_rdma_send(
+    cx: &'static Cx,
+    to: u32,
+    tag: u32,
+    buffer: *const c_void,
+    size: usize,
+    transfer: *mut u64,
+) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    if transfer.is_null() || (buffer.is_null() && size > 0) {
+        let why = format!("JAM_rdma_send: buffer={buffer:p}, transfer={transfer:p}: one is NULL");
+        return fail(cx, JAM_EINVAL, &why);
+    }
+    // SAFETY: the caller leaves the block alone until the transfer has ended, and it is only read.
+    let block = unsafe { Buffer::lent(buffer.cast_mut().cast(), size) };
+    match state.jam.rdma().send(Peer(to), tag, block) {
+        Ok(name) => {
+            state.transfers.borrow_mut().insert(name);
+            // SAFETY: not null, and the caller vouches for it.
+            unsafe { *transfer = name.number() };
+            state.jam.poll();
+            JAM_OK
+        }
+        Err(error) => failed(cx, &error),
+    }
+}
+
+pub(crate) fn jam_rdma_test(cx: &'static Cx, transfer: u64) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let known = state
+        .transfers
+        .borrow()
+        .iter()
+        .find(|name| name.number() == transfer)
+        .copied();
+    let Some(name) = known else {
+        let why =
+            format!("JAM_rdma_test: transfer={transfer}: no such transfer, or its end was told already");
+        return fail(cx, JAM_EINVAL, &why);
+    };
+    state.jam.poll();
+    let Some(result) = state.jam.rdma().ended(name) else {
+        rest(&state.jam, false);
+        return JAM_AGAIN;
+    };
+    state.transfers.borrow_mut().remove(&name);
+    answer(cx, result)
+}
+
+pub(crate) unsafe fn jam_rdma_post(cx: &'static Cx, buffer: *mut c_void, size: usize) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    if buffer.is_null() {
+        return fail(cx, JAM_EINVAL, "JAM_rdma_post: buffer is NULL");
+    }
+    // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken.
+    state
+        .jam
+        .rdma()
+        .post(unsafe { Buffer::lent(buffer.cast(), size) });
+    JAM_OK
+}
+
+pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, block: *mut JAM_block) -> c_int {
+    let Ok(state) = state(cx) else {
+        return 0;
+    };
+    if block.is_null() {
+        fail(cx, JAM_EINVAL, "JAM_rdma_receive: block is NULL");
+        return 0;
+    }
+    state.jam.poll();
+    let Some(came) = state.jam.rdma().arrived() else {
+        rest(&state.jam, false);
+        return 0;
+    };
+    // SAFETY: not null, and the caller vouches for it.
+    unsafe {
+        *block = JAM_block {
+            from: came.from.0,
+            tag: came.tag,
+            buffer: came.memory.bytes().as_ptr().cast_mut().cast(),
+            size: came.len,
+        };
+    }
+    1
+}
+
+pub(crate) fn jam_register(
+    cx: &'static Cx,
+    procedure: u32,
+    function: Option<JAM_procedure>,
+    context: *mut c_void,
+) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let Some(function) = function else {
+        return fail(cx, JAM_EINVAL, "JAM_register: function is NULL");
+    };
+    if procedure > JAM_MAX_PROCEDURE as u32 {
+        let why = format!("JAM_register: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}");
+        return fail(cx, JAM_EPROCEDURE, &why);
+    }
+    let run = move |_: &Jam<_>, from: Peer, argument: &[u8]| {
+        // SAFETY: the program's function, called as its type says.
+        unsafe { function(from.0, argument.as_ptr().cast(), argument.len(), context) }
+    };
+    answer(cx, state.jam.register(procedure, Rc::new(run)))
+}
+
+pub(crate) unsafe fn jam_rpc(
+    cx: &'static Cx,
+    to: u32,
+    procedure: u32,
+    argument: *const c_void,
+    size: usize,
+) -> c_int {
+    let state = match state(cx) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    if procedure > JAM_MAX_PROCEDURE as u32 {
+        let why = format!("JAM_rpc: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}");
+        return fail(cx, JAM_EPROCEDURE, &why);
+    }
+    let bytes: &[u8] = match (argument.is_null(), size) {
+        (_, 0) => &[],
+        (true, _) => {
+            return fail(
+                cx,
+                JAM_EINVAL,
+                &format!("JAM_rpc: argument is NULL and size is {size}"),
+            );
+        }
+        // SAFETY: the caller vouches for them.
+        (false, _) => unsafe { core::slice::from_raw_parts(argument.cast(), size) },
+    };
+    answer(cx, state.jam.rpc(Peer(to), procedure, bytes))
+}
+
+pub(crate) fn jam_poll(cx: &'static Cx) -> c_int {
+    let Ok(state) = state(cx) else {
+        return 0;
+    };
+    let ran = state.jam.poll();
+    rest(&state.jam, ran > 0);
+    ran as c_int
+}

@@ -1,3 +1,85 @@
 //! JAM and JAM RPC: the bodies of the C functions.
 
 pub(crate) mod functions;
+
+use core::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::rc::Rc;
+
+use farpost_fabric::wait::Pause;
+use farpost_jam::rdma::Transfer;
+use farpost_jam::{Jam, JamError};
+
+use crate::cx::{Cx, Kept};
+use crate::interfaces::jam as c;
+use crate::lock;
+use crate::node::NodeFabric;
+
+/// What JAM keeps for the process.
+pub(crate) struct State {
+    pub(crate) jam: Rc<Jam<NodeFabric>>,
+    /// Transfers whose end has not been asked for.
+    transfers: RefCell<HashSet<Transfer>>,
+    /// Whether `JAM_finalize` was called.
+    closed: Cell<bool>,
+}
+
+static STATE: Kept<State> = Kept::new();
+/// The latest error's sentence.
+static SENTENCE: Kept<RefCell<CString>> = Kept::new();
+
+fn sentence(cx: &'static Cx) -> &'static RefCell<CString> {
+    SENTENCE.keep(cx, RefCell::default())
+}
+
+/// Remember what went wrong; its code.
+#[cold]
+fn fail(cx: &'static Cx, code: i32, why: &str) -> i32 {
+    let text = CString::new(why.replace('\0', " ")).unwrap_or_default();
+    *sentence(cx).borrow_mut() = text;
+    code
+}
+
+#[cold]
+fn failed(cx: &'static Cx, error: &JamError) -> i32 {
+    let code = match error {
+        JamError::TransmitFull(_) => c::JAM_AGAIN,
+        JamError::Length(_) | JamError::TooLong { .. } => c::JAM_ELENGTH,
+        JamError::NoSuchPeer { .. } => c::JAM_EPEER,
+        JamError::NoSuchProcedure(_) => c::JAM_EPROCEDURE,
+        JamError::PeerEnded(_) => c::JAM_EENDED,
+        JamError::Fabric(_) => c::JAM_EFABRIC,
+    };
+    fail(cx, code, &error.to_string())
+}
+
+/// Success, or an error's code.
+#[inline]
+fn answer(cx: &'static Cx, result: Result<(), JamError>) -> i32 {
+    match result {
+        Ok(()) => c::JAM_OK,
+        Err(error) => failed(cx, &error),
+    }
+}
+
+/// JAM, between `JAM_initialize` and `JAM_finalize`.
+#[inline(always)]
+fn state(cx: &'static Cx) -> Result<&'static State, i32> {
+    match STATE.get(cx) {
+        Some(state) if !state.closed.get() => Ok(state),
+        _ => Err(fail(
+            cx,
+            c::JAM_ESTATE,
+            "JAM is not open: call JAM_initialize first",
+        )),
+    }
+}
+
+/// After a poll: loops that find nothing are civil, and let other threads in.
+#[inline]
+fn rest(jam: &Jam<NodeFabric>, found: bool) {
+    if found || !lock::relax(Pause::Yield) {
+        jam.rest(found);
+    }
+}

@@ -1,0 +1,177 @@
+//! Work stealing between real processes on shared memory: results are found once, whoever is slow and whoever is
+//! killed.
+
+use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::wait::WaitTunables;
+use farpost_jam::cilk::{Cilk, CilkError, Tally};
+use farpost_jam::{Jam, JamTunables};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+const FIB: u16 = 1;
+const QUEENS: u16 = 2;
+const SLOW: u16 = 3;
+const WRONG: u16 = 4;
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+fn fib(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
+    let n = number(argument);
+    if n < 2 {
+        return Ok(argument.to_vec());
+    }
+    let child = cilk.spawn(FIB, &(n - 1).to_le_bytes());
+    let other = number(&fib(cilk, &(n - 2).to_le_bytes())?);
+    Ok((number(&cilk.sync(child)?) + other).to_le_bytes().to_vec())
+}
+
+fn fib_of(n: u64) -> u64 {
+    (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
+}
+
+/// Ways to place queens on the rows that are left: columns and diagonals taken, row, size of the board.
+fn queens(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
+    let word = |i: usize| u32::from_le_bytes(argument[4 * i..4 * i + 4].try_into().expect("a word"));
+    let (columns, left, right, row, size) = (word(0), word(1), word(2), word(3), word(4));
+    if row == size {
+        return Ok(1u64.to_le_bytes().to_vec());
+    }
+    let mut children = Vec::new();
+    let mut free = !(columns | left | right) & ((1 << size) - 1);
+    while free != 0 {
+        let place = free & free.wrapping_neg();
+        free ^= place;
+        let next = [
+            columns | place,
+            (left | place) << 1,
+            (right | place) >> 1,
+            row + 1,
+            size,
+        ];
+        children.push(cilk.spawn(QUEENS, &next.map(u32::to_le_bytes).concat()));
+    }
+    let mut sum = 0;
+    for child in children.into_iter().rev() {
+        sum += number(&cilk.sync(child)?);
+    }
+    Ok(sum.to_le_bytes().to_vec())
+}
+
+/// A hundred pieces, each slow, so that everybody gets some; the sum of their numbers.
+fn slow(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
+    let n = number(argument);
+    if n > 0 {
+        std::thread::sleep(Duration::from_millis(2));
+        return Ok(n.to_le_bytes().to_vec());
+    }
+    let children: Vec<_> = (1..=100u64).map(|n| cilk.spawn(SLOW, &n.to_le_bytes())).collect();
+    let mut sum = 0;
+    for child in children.into_iter().rev() {
+        sum += number(&cilk.sync(child)?);
+    }
+    Ok(sum.to_le_bytes().to_vec())
+}
+
+fn wrong(_: &Cilk<Shm>, _: &[u8]) -> Result<Vec<u8>, CilkError> {
+    Err(CilkError::Work("this work cannot be done".into()))
+}
+
+fn open(file: &OwnedFd, index: u32, size: u32) -> Cilk<Shm> {
+    let shm = Shm::attach(ShmConfig {
+        file: file.try_clone().expect("a descriptor"),
+        offset: 0,
+        len: region_bytes(size) as u64,
+        index,
+        size,
+        processes: size,
+        cores: 2,
+        tunables: ShmTunables::default(),
+    })
+    .expect("attach");
+    let jam = Jam::new(Rc::new(shm), &JamTunables::default(), &WaitTunables::default());
+    let cilk = Cilk::new(Rc::new(jam), 7).expect("work stealing");
+    cilk.register(FIB, Rc::new(fib));
+    cilk.register(QUEENS, Rc::new(queens));
+    cilk.register(SLOW, Rc::new(slow));
+    cilk.register(WRONG, Rc::new(wrong));
+    cilk
+}
+
+/// Run `work` on `size` processes, this one the root; those in `victims` are killed after that many milliseconds.
+fn job(size: u32, (work, argument): (u16, &[u8]), victims: &[(u32, u64)]) -> (Result<u64, CilkError>, Tally) {
+    let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
+    let mut children = Vec::new();
+    for index in 1..size {
+        // SAFETY: this process has one thread, so that the child may do anything.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "fork");
+        if child == 0 {
+            // SAFETY: no memory is involved; the child ends with its parent.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            let ended = open(&file, index, size).run(work, argument);
+            // SAFETY: ends the child without running what belongs to the parent.
+            unsafe { libc::_exit(i32::from(ended != Ok(None))) };
+        }
+        children.push(child);
+    }
+    let killers: Vec<libc::pid_t> = victims
+        .iter()
+        .map(|(index, after)| {
+            // SAFETY: as above.
+            let killer = unsafe { libc::fork() };
+            assert!(killer >= 0, "fork");
+            if killer == 0 {
+                std::thread::sleep(Duration::from_millis(*after));
+                // SAFETY: our own brother; no memory is involved.
+                unsafe {
+                    libc::kill(children[*index as usize - 1], libc::SIGKILL);
+                    libc::_exit(0);
+                }
+            }
+            killer
+        })
+        .collect();
+    let cilk = open(&file, 0, size);
+    let result = cilk
+        .run(work, argument)
+        .map(|bytes| number(&bytes.expect("the root has the result")));
+    for pid in killers.into_iter().chain(children) {
+        let mut status = 0;
+        // SAFETY: `status` is valid for the call.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+        assert!(
+            status == 0 || (killed && !victims.is_empty()),
+            "a process ended with {status:#x}"
+        );
+    }
+    (result, cilk.tally())
+}
+
+fn main() {
+    // A zombie still has a number: let killed children go at once.
+    for size in [1, 2, 3, 8] {
+        let (result, tally) = job(size, (FIB, &20u64.to_le_bytes()), &[]);
+        assert_eq!(result, Ok(fib_of(20)), "fib on {size}");
+        assert!(tally.spawned > 0);
+    }
+    let board = [0u32, 0, 0, 0, 8].map(u32::to_le_bytes).concat();
+    assert_eq!(job(4, (QUEENS, &board), &[]).0, Ok(92));
+    let (result, tally) = job(4, (SLOW, &0u64.to_le_bytes()), &[]);
+    assert_eq!(result, Ok(5050));
+    assert_eq!((tally.again, tally.dropped), (0, 0));
+    let (result, _) = job(3, (WRONG, &[]), &[]);
+    assert_eq!(result, Err(CilkError::Work("this work cannot be done".into())));
+    let mut again = 0;
+    for round in 0..5 {
+        let victims = [(1, 5 + 7 * round), (3, 20 + 5 * round)];
+        let (result, tally) = job(4, (SLOW, &0u64.to_le_bytes()), &victims);
+        assert_eq!(result, Ok(5050), "with processes 1 and 3 killed");
+        again += tally.again;
+    }
+    assert!(again > 0, "processes are killed while they have work");
+    println!("work stealing: every result once; {again} pieces done again for processes that were killed");
+}
