@@ -13,7 +13,7 @@ use farpost_fabric::{
 };
 use std::time::{Duration, Instant};
 
-const NOT_SHARED: [&str; 2] = ["memory::mapped", "memory::common"];
+const NOT_SHARED: [&str; 3] = ["memory::mapped", "memory::common", "tails::follow_their_lines"];
 
 /// Run `test` with `provider` over every library there is. Nothing may be violated or left registered.
 fn play(provider: &'static str, test: impl Fn(&OfiThreads, &Shim)) {
