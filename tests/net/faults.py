@@ -148,7 +148,7 @@ def somehow(_code, _text, took):
 @dataclasses.dataclass(frozen=True)
 class Scenario:
     """`job`: of `Scene`; `ends`: one of the functions above; `words`: regular expressions that what is said must match;
-    `everywhere`: under every launcher; `daemons_die`: the launcher's cannot remove what they made for themselves."""
+    `everywhere`: under every launcher; `source`: the program; `daemons_die`: the launcher's cannot remove what they made for themselves."""
 
     breaks: typing.Callable
     ends: typing.Callable = well
@@ -156,6 +156,7 @@ class Scenario:
     words: tuple = ()
     everywhere: bool = False
     daemons_die: bool = False
+    source: str = "stream"
 
 
 def all_rails(what, host):
@@ -237,6 +238,11 @@ SCENARIOS = {
     "cut_then_mended_then_the_other_cut": Scenario(cut_then_mended_then_the_other_cut, job={"seconds": 8}),
     "both_cut_for_less_than_the_bound": Scenario(both_cut_for_less_than_the_bound, job={"env": {"FARPOST_RAIL_BOUND_MS": "10000"}}),
     "one_rail_slow_and_lossy": Scenario(slow_and_lossy, job={"seconds": 4}),
+    # The same for puts of remote shared memory.
+    "rsm_one_rail_cut": Scenario(lambda s: s.hosts.cut("h1", 2), source="rsm_stripe"),
+    "rsm_cut_then_mended_then_the_other_cut": Scenario(
+        cut_then_mended_then_the_other_cut, job={"seconds": 8}, source="rsm_stripe"
+    ),
     # What ends it, in bounded time and with words.
     "both_cut_errors_return": Scenario(all_rails("cut", "h1"), failed, RETURN, RAILS_GONE),
     "both_black_holes_errors_return": Scenario(all_rails("black_hole", "h2"), failed, RETURN, RAILS_GONE),
@@ -258,9 +264,9 @@ SCENARIOS = {
 }
 
 
-def play(scenario, hosts, launcher, program):
+def play(scenario, hosts, launcher, built):
     """Play a scenario; what there is to say of it. Wrong when the job does not end as it should."""
-    with Scene(hosts, launcher, program, **scenario.job) as scene:
+    with Scene(hosts, launcher, f"{built}/{scenario.source}", **scenario.job) as scene:
         scenario.breaks(scene)
         began = time.monotonic()
         code, text = scene.end()
@@ -293,9 +299,9 @@ def main():
     launchers = [launcher for launcher in launchers if not launcher.missing]
     os.makedirs(f"{ROOT}/build", exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="net-tests.", dir=f"{ROOT}/build") as built:
-        program = f"{built}/stream"
-        source = os.path.join(HERE, "stream.c")
-        subprocess.run([f"{PREFIX}/bin/mpicc", "-O2", "-Wall", "-Wextra", source, "-o", program], check=True)
+        for name in sorted({scenario.source for scenario in SCENARIOS.values()}):
+            source, program = os.path.join(HERE, f"{name}.c"), f"{built}/{name}"
+            subprocess.run([f"{PREFIX}/bin/mpicc", "-O2", "-Wall", "-Wextra", source, "-o", program], check=True)
         for number, launcher in enumerate(launchers):
             with Hosts(2, 3, share=[PREFIX]) as hosts:
                 launcher.prepare(hosts)
@@ -305,7 +311,7 @@ def main():
                         continue
                     tag, cell = f"{name} {launcher.name}", (name, launcher.name)
                     try:
-                        report.ok(tag, play(scenario, hosts, launcher, program), cell)
+                        report.ok(tag, play(scenario, hosts, launcher, built), cell)
                     except Wrong as e:
                         report.fail(tag, str(e), e.log, cell)
                     except Failed as e:
