@@ -16,7 +16,7 @@ pub const PAGE: usize = 4096;
 /// "farpost" and the version of this layout.
 pub const MAGIC: u64 = 0x0274_736f_7072_6166;
 /// Segments that a process can have published at a time.
-pub const SEGMENTS: usize = 24;
+pub const SEGMENTS: usize = 96;
 
 /// Page 0.
 #[repr(C)]
