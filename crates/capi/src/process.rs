@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
+use farpost_mpi::device::Carried;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
@@ -14,6 +15,9 @@ use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
 use crate::node::{self, Interface};
+
+/// Longest time that what a device still has to send may take when MPI ends.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +71,9 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     }
     let node = node::open(cx, Interface::Mpi).map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
     let job = &node.job;
-    let world = World::on(Rc::clone(&node.fabric), node.settings.world.clone());
+    let config = node.settings.world.clone();
+    let fabric = Carried::new(Rc::clone(&node.fabric), &config.device);
+    let world = World::new(fabric, config);
     let attributes = Box::new(CommAttributes::default());
     attributes.set(CommKey::TagUb, Some(crate::args::TAG_UB));
     attributes.set(CommKey::Io, Some(abi::MPI_ANY_SOURCE));
@@ -100,9 +106,11 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     let plan = farpost_mpi::coll::barrier(&world.site(world.comm_world()))?;
     world.run_collective(world.comm_world(), plan)?;
     let job = cx.node.get().map(|node| &node.job);
-    world.drain_to_peers(|peer| {
+    let gone = |peer| {
         job.is_some_and(|job| matches!(job.state(peer), Some(RankState::Finalised | RankState::Aborted)))
-    })?;
+    };
+    world.drain_to_peers(gone)?;
+    world.fabric().flush(FAREWELL, |peer| gone(peer.0));
     fast::close();
     cx.life.stage.set(Stage::After);
     if let Some(node) = cx.node.get() {

@@ -44,12 +44,17 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fm", farpost_fm::FmTunables::TABLE),
         ("rsmapi", farpost_rsm::api::ApiTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
+        ("mpi: devices", farpost_mpi::device::DeviceTunables::TABLE),
         ("mpi: collectives", farpost_mpi::coll::Tuning::TABLE),
     ]
 }
 
 /// Settings that are text, from the environment only: name, and what it may be.
 const TEXTS: &[(&str, &str)] = &[
+    (
+        farpost_mpi::device::VARIABLE,
+        "postbox, fm or jam: what carries MPI; the same for all ranks",
+    ),
     (
         "FARPOST_FABRIC",
         "auto, tcp or ofi: the network between hosts; the same for all ranks",

@@ -167,6 +167,12 @@ pub trait Remote {
     fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError>;
     /// Write one aligned line, whole: who sees its first word sees the rest.
     fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError>;
+    /// As [`put_line`](Remote::put_line) where only the first `words` words (1 to 8) count: the others may or may not be
+    /// written.
+    #[inline(always)]
+    fn put_line_words(&self, offset: usize, line: &Line, _words: usize) -> Result<(), FabricError> {
+        self.put_line(offset, line)
+    }
     /// Write whole lines, `from` and `offset` multiples of 64. Each line arrives whole where there is one line, or where
     /// the fabric maps; more lines may arrive in any order.
     fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {

@@ -22,11 +22,13 @@ pub enum Port {
     Portals = 4,
     /// JAM's own protocols, apart from its user's messages.
     JamService = 5,
+    /// What carries MPI where messages of Fast Messages or JAM do.
+    Device = 6,
 }
 
 impl Port {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All of them, in order.
     pub const ALL: [Port; Port::COUNT] = [
         Port::Postbox,
@@ -35,6 +37,7 @@ impl Port {
         Port::Jam,
         Port::Portals,
         Port::JamService,
+        Port::Device,
     ];
 }
 

@@ -7,7 +7,7 @@ use crate::waiting::Pacer;
 use crate::wire::{FRAME_PAYLOAD, Header, Kind};
 use crate::{Flow, FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
-use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -64,7 +64,17 @@ impl<F: Fabric + 'static> Fm<F> {
     ///
     /// Packets of the fabric's FM port are this node's from now on; there can be one per process.
     pub fn new(fabric: Rc<F>, tunables: &FmTunables, wait: &WaitTunables, max_handlers: u32) -> Self {
-        let state = State::new(tunables);
+        Self::build(fabric, tunables, wait, max_handlers, Port::Fm)
+    }
+
+    pub(crate) fn build(
+        fabric: Rc<F>,
+        tunables: &FmTunables,
+        wait: &WaitTunables,
+        max_handlers: u32,
+        port: Port,
+    ) -> Self {
+        let state = State::new(tunables, port);
         let mut handlers = Vec::new();
         handlers.resize_with(max_handlers.clamp(1, 1 << 16) as usize, || None);
         Self(Rc::new(Engine {

@@ -4,7 +4,7 @@ use crate::engine::{Fm, Handler};
 use crate::state::Stage;
 use crate::stream::{Receive, Resumed, Wake};
 use crate::wire::{BEGIN, END, Frame, Header, Kind, Malformed};
-use farpost_fabric::{Counter, Fabric, Peer};
+use farpost_fabric::{Counter, Fabric, Peer, Port};
 use std::cell::Cell;
 
 /// What a handler says when it returns.
@@ -119,6 +119,7 @@ impl<F: Fabric + 'static> Fm<F> {
     }
 
     /// As [`extract`](Fm::extract): the number of frames handled.
+    #[inline(always)]
     pub(crate) fn extract_some(&self, max_bytes: usize) -> u32 {
         self.extract_frames(max_bytes).0
     }
@@ -130,9 +131,12 @@ impl<F: Fabric + 'static> Fm<F> {
         let straight = max_bytes == usize::MAX;
         let (mut frames, mut bytes) = (0, 0);
         let mut frame = Frame::empty();
+        let counted;
         {
             let mut state = engine.state.borrow_mut();
             state.serve(fabric);
+            // What another layer sends by this one, it counts itself.
+            counted = state.port == Port::Fm;
             if !straight {
                 state.drain(fabric);
             }
@@ -144,8 +148,10 @@ impl<F: Fabric + 'static> Fm<F> {
             };
             frames += 1;
             bytes += usize::from(header.len);
-            fabric.count(Peer(frame.peer), Counter::Received, 1);
-            fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));
+            if counted {
+                fabric.count(Peer(frame.peer), Counter::Received, 1);
+                fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));
+            }
             if self.handle(&mut frame, &header) == Flow::Quit {
                 break;
             }

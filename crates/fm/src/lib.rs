@@ -30,6 +30,8 @@ pub mod send_queue;
 pub mod wire;
 
 #[cfg(not(loom))]
+mod carrier;
+#[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
 mod error;

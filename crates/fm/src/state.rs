@@ -85,6 +85,8 @@ enum Verdict {
 
 /// See the [module](self).
 pub struct State {
+    /// The fabric's queues that this node uses.
+    pub port: Port,
     send: SendQueue,
     send_host: send_queue::HostSide,
     send_lanai: send_queue::LanaiSide,
@@ -113,13 +115,14 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(tunables: &FmTunables) -> Self {
+    pub fn new(tunables: &FmTunables, port: Port) -> Self {
         let slots = tunables.slots as u32;
         // The counters start where they soon wrap, so that wrapping is what always happens.
         let (send, send_host, send_lanai) = SendQueue::new(slots, u32::MAX - slots);
         let (receive, receive_lanai, receive_host) =
             HostReceiveQueue::new(tunables.receive as u32, u32::MAX - slots);
         Self {
+            port,
             send,
             send_host,
             send_lanai,
@@ -183,7 +186,7 @@ impl State {
         }
         header.acks = self.owed.to(peer);
         frame.set_header(header);
-        match fabric.try_send(Peer(peer), Port::Fm, Priority::Low, frame.packet()) {
+        match fabric.try_send(Peer(peer), self.port, Priority::Low, frame.packet()) {
             TrySend::Full => return false,
             TrySend::Sent => {}
         }
@@ -223,9 +226,9 @@ impl State {
         if self.owed.is_empty() {
             return;
         }
-        let explicit = &mut self.figures.explicit;
+        let (explicit, port) = (&mut self.figures.explicit, self.port);
         self.owed.tell_all(|peer, acks| {
-            let told = acknowledge(fabric, peer, acks);
+            let told = acknowledge(fabric, port, peer, acks);
             *explicit += u64::from(told);
             told
         });
@@ -248,7 +251,7 @@ impl State {
         fabric.progress();
         let mut frame = Frame::empty();
         let mut taken = 0;
-        while taken < CONTROL_AT_ONCE && receive_queue::control(fabric, &mut frame) {
+        while taken < CONTROL_AT_ONCE && receive_queue::control(fabric, self.port, &mut frame) {
             self.sort_control(fabric, &mut frame);
             taken += 1;
         }
@@ -317,7 +320,7 @@ impl State {
             *frame = held;
             header
         } else {
-            if !receive_queue::data(fabric, frame) {
+            if !receive_queue::data(fabric, self.port, frame) {
                 return Polled::Nothing;
             }
             if !self.lost.is_empty() && self.is_lost(frame.peer) {
@@ -375,8 +378,8 @@ impl State {
 
     #[cold]
     fn acknowledge_peer<F: Fabric>(&mut self, fabric: &F, peer: u32) {
-        let acks = self.owed.to(peer);
-        if acknowledge(fabric, peer, acks) {
+        let (acks, port) = (self.owed.to(peer), self.port);
+        if acknowledge(fabric, port, peer, acks) {
             self.owed.told(peer, acks);
             self.figures.explicit += 1;
         }
@@ -451,7 +454,7 @@ impl State {
         back.tries = header.tries.saturating_add(1);
         back.acks = self.owed.to(peer);
         frame.set_header(&back);
-        match fabric.try_send(Peer(peer), Port::Fm, Priority::High, frame.packet()) {
+        match fabric.try_send(Peer(peer), self.port, Priority::High, frame.packet()) {
             TrySend::Full => {
                 frame.set_header(header);
                 return false;
@@ -506,6 +509,12 @@ impl State {
                 Polled::Sorted => {}
             }
         }
+    }
+
+    /// Whether something of this node's has not left it yet, or is back.
+    #[inline(always)]
+    pub fn has_unsent(&self) -> bool {
+        !(self.send.all_sent(&self.send_host) && self.reject.is_empty() && self.in_hand.is_none())
     }
 
     /// Whether nothing of this node's is outstanding or owed.
@@ -572,11 +581,11 @@ impl State {
 }
 
 /// A packet with nothing but acknowledgements. False: no room.
-fn acknowledge<F: Fabric>(fabric: &F, peer: u32, acks: Acks) -> bool {
+fn acknowledge<F: Fabric>(fabric: &F, port: Port, peer: u32, acks: Acks) -> bool {
     let mut header = Header::new(Kind::Ack, 0, 0, 0);
     header.acks = acks;
     let frame = Frame::new(peer, &header, &[]);
-    let sent = fabric.try_send(Peer(peer), Port::Fm, Priority::High, frame.packet()) == TrySend::Sent;
+    let sent = fabric.try_send(Peer(peer), port, Priority::High, frame.packet()) == TrySend::Sent;
     if sent {
         fabric.wake(Peer(peer));
     }

@@ -101,7 +101,8 @@ pub struct Pio<F: Fabric> {
 }
 
 impl<F: Fabric> Pio<F> {
-    pub(crate) fn new(fabric: Rc<F>, port: Port) -> Self {
+    /// The FIFOs on `port`: for layers that carry their own messages by PIO, on a port of their own.
+    pub fn new(fabric: Rc<F>, port: Port) -> Self {
         Self {
             me: fabric.me(),
             size: fabric.size(),
@@ -232,7 +233,7 @@ impl<F: Fabric> Pio<F> {
 
     /// Count and report what a peer sent and should not have.
     #[cold]
-    pub(crate) fn refuse(&self, peer: Peer, what: &'static str, value: u64) {
+    pub fn refuse(&self, peer: Peer, what: &'static str, value: u64) {
         self.refused.set(self.refused.get() + 1);
         self.fabric.count(peer, Counter::Faults, 1);
         self.fabric.record_fault(Fault {
@@ -269,7 +270,7 @@ impl<F: Fabric> Pio<F> {
     }
 
     /// Whether something waits to be launched.
-    pub(crate) fn has_waiting(&self) -> bool {
+    pub fn has_waiting(&self) -> bool {
         self.waiting.get()
     }
 }

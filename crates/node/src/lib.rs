@@ -6,6 +6,7 @@
 //!
 //! Cost class: set-up path.
 
+mod device;
 mod network;
 mod settings;
 
@@ -87,6 +88,8 @@ impl Node {
             let eager = &mut settings.world.engine.eager_far;
             *eager = limit.min(*eager);
         }
+        let device = settings.world.device.device;
+        device::publish(&mut opening, device).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
             Some(opened) => opened
@@ -94,6 +97,7 @@ impl Node {
                 .map_err(|e| format!("starting the network: {e}"))?,
             None => None,
         };
+        device::check(&job, device).map_err(|e| joining(&e))?;
         let memory = job.host_memory();
         if memory.region_len < region_bytes(memory.ranks) as u64 {
             return Err(joining(&"the job's memory is too small for its ranks"));

@@ -108,7 +108,8 @@ impl Settings {
             || self.jam.set(name, value).map_err(|e| e.to_string())?
             || world.wait.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
-            || world.tuning.set(name, value).map_err(|e| e.to_string())?;
+            || world.tuning.set(name, value).map_err(|e| e.to_string())?
+            || world.device.set(name, value)?;
         if known {
             return Ok(());
         }

@@ -153,7 +153,7 @@ impl<F: Fabric> Tx<F> {
             }
             Outlet::Far(memory) => {
                 let slot = (number & (self.layout.slots - 1)) as usize;
-                memory.put_line(self.queue + slot * LINE_BYTES, line)
+                memory.put_line_words(self.queue + slot * LINE_BYTES, line, words)
             }
         }
     }

@@ -1,3 +1,108 @@
-//! Ways to carry MPI messages, one file each. The postbox device is the only one so far.
+//! Ways to carry MPI messages, one file each.
+//!
+//! The *postbox* device is the engine as it is: postboxes and blocks in memory that both sides see, or that the fabric
+//! writes to. The others carry the same postboxes and blocks as messages of a layer of its own, to peers whose memory is
+//! then not mapped: [`fm`] by Fast Messages, [`jam`] by JAM. [`Carried`] is the fabric that the engine sees.
+//!
+//! What a peer's message says where it is to go is input: segment, place, length and permission are checked.
 
+mod bulk;
+mod carried;
+mod exports;
+mod fm;
+mod jam;
+mod outbox;
 pub mod wire;
+
+pub use carried::{Bell, Carried, Import};
+
+use farpost_fabric::FabricError;
+use farpost_fm::FmTunables;
+
+/// Names the device; the same for all ranks.
+pub const VARIABLE: &str = "FARPOST_DEVICE";
+
+/// What carries MPI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// Postboxes in the fabric's remote memory.
+    #[default]
+    Postbox,
+    /// Fast Messages, to every peer.
+    Fm,
+    /// JAM, to peers of other hosts.
+    Jam,
+}
+
+impl Device {
+    const ALL: [Device; 3] = [Device::Postbox, Device::Fm, Device::Jam];
+
+    /// As in [`VARIABLE`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Device::Postbox => "postbox",
+            Device::Fm => "fm",
+            Device::Jam => "jam",
+        }
+    }
+
+    /// The device of that name; none named is the postbox.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn named(value: &str) -> Result<Device, String> {
+        if value.is_empty() {
+            return Ok(Device::default());
+        }
+        let found = Device::ALL.into_iter().find(|device| device.name() == value);
+        found.ok_or_else(|| format!("{VARIABLE}={value}: allowed are postbox, fm and jam"))
+    }
+}
+
+farpost_tunables::tunables! {
+    /// Tunables of the devices.
+    pub struct DeviceTunables {
+        /// Ranks of one host reach each other through shared memory (1) or by JAM as well (0): for measuring and testing on one host.
+        jam_local: "FARPOST_JAM_LOCAL" = 1, 0..=1, "yes or no";
+    }
+}
+
+/// Which device, and its settings.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceConfig {
+    pub device: Device,
+    pub tunables: DeviceTunables,
+    pub fm: FmTunables,
+}
+
+impl DeviceConfig {
+    /// Set what the variable `name` is about; false: it is about nothing here.
+    ///
+    /// # Errors
+    /// A sentence: what is allowed.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        if name == VARIABLE {
+            self.device = Device::named(value)?;
+            return Ok(true);
+        }
+        self.tunables.set(name, value).map_err(|e| e.to_string())
+    }
+}
+
+/// What became of a message offered.
+type Offered = Result<bool, FabricError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_goes_by_its_name() {
+        for device in Device::ALL {
+            assert_eq!(Device::named(device.name()), Ok(device));
+        }
+        assert_eq!(Device::named(""), Ok(Device::Postbox));
+        let refused = Device::named("FM").unwrap_err();
+        assert!(refused.contains("FARPOST_DEVICE=FM") && refused.contains("postbox, fm and jam"));
+    }
+}

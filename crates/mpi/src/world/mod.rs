@@ -18,6 +18,7 @@ pub use requests::{Extra, Generalized, PersistentSpec, Special};
 
 use crate::coll::{Pool, Tuning};
 use crate::comm::Comm;
+use crate::device::DeviceConfig;
 use crate::engine::{Engine, EngineTunables};
 use crate::handle::{Kind, Table};
 use crate::{Result, p2p::Matched};
@@ -46,6 +47,8 @@ pub struct WorldConfig {
     pub engine: EngineTunables,
     pub wait: WaitTunables,
     pub tuning: Tuning,
+    /// For who makes the fabric that the world is on: [`Carried`](crate::device::Carried).
+    pub device: DeviceConfig,
 }
 
 /// Everything one process knows of a job.

@@ -1,0 +1,66 @@
+//! A node for another messaging layer, which carries its own messages by Fast Messages: on a port of its own, so that the
+//! program's Fast Messages go on beside it, with waiting and counting left to that layer.
+
+use crate::engine::Fm;
+use crate::wire::{BEGIN, END, FRAME_PAYLOAD, Header, Kind};
+use crate::{FmError, FmTunables, receive_queue};
+use farpost_fabric::wait::WaitTunables;
+use farpost_fabric::{Fabric, Peer, Port};
+use std::rc::Rc;
+
+impl<F: Fabric + 'static> Fm<F> {
+    /// As [`new`](Fm::new), for packets of `port`. Such a node is not to wait by itself.
+    pub fn on_port(fabric: Rc<F>, tunables: &FmTunables, max_handlers: u32, port: Port) -> Self {
+        Self::build(fabric, tunables, &WaitTunables::default(), max_handlers, port)
+    }
+
+    /// Offer a message of FM 2.x that is one frame, of at most 128 bytes: such messages to the same node are handled in
+    /// order. `Ok(false)`: no slot is free. Traffic is not counted.
+    #[inline(always)]
+    pub fn try_send_in_order(&self, to: u32, handler: u32, bytes: &[u8]) -> Result<bool, FmError> {
+        if bytes.len() > FRAME_PAYLOAD {
+            return Err(FmError::TooLong { bytes: bytes.len() });
+        }
+        self.check(to, handler)?;
+        let mut header = Header::new(Kind::Piece, BEGIN | END, handler as u16, bytes.len());
+        header.announced = bytes.len() as u32;
+        let mut state = self.0.state.borrow_mut();
+        if state.is_lost(to) {
+            return Err(FmError::Lost { peer: Peer(to) });
+        }
+        Ok(state.offer(&*self.0.fabric, to, &mut header, bytes))
+    }
+
+    /// Handle everything that has arrived: the number of frames. Acknowledges who runs out of slots, and who is owed
+    /// many; the rest is [`acknowledge`](Fm::acknowledge)d at rest.
+    #[inline(always)]
+    pub fn extract_quietly(&self) -> u32 {
+        self.extract_some(usize::MAX)
+    }
+
+    /// Acknowledge everything that is owed, as far as there is room.
+    pub fn acknowledge(&self) {
+        self.0.state.borrow_mut().acknowledge_all(&*self.0.fabric);
+    }
+
+    /// Time has passed that calls do not show: what came back may go again.
+    pub fn time_passed(&self) {
+        self.0.state.borrow_mut().time_passed();
+    }
+
+    /// Whether frames have not left yet, or are back.
+    pub fn has_unsent(&self) -> bool {
+        self.0.state.borrow().has_unsent()
+    }
+
+    /// Whether everything sent has been acknowledged.
+    pub fn is_acknowledged(&self) -> bool {
+        self.0.state.borrow().window.is_idle()
+    }
+
+    /// Whether packets wait to be extracted.
+    pub fn waits(&self) -> bool {
+        let port = self.0.state.borrow().port;
+        receive_queue::waits_on(&*self.0.fabric, port)
+    }
+}

@@ -1,0 +1,97 @@
+//! Transfers and tails of the fabric below: not with peers that are reached by messages.
+#![allow(unsafe_code)]
+
+use super::Carried;
+use farpost_fabric::{BulkTransfer, Completion, Descriptor, Fabric, FabricError, Peer, Tails, Ticket};
+
+impl<F: Fabric + 'static> BulkTransfer for Carried<F> {
+    #[inline]
+    fn can_transfer(&self, peer: Peer) -> bool {
+        self.is_plain(peer) && self.inner().can_transfer(peer)
+    }
+
+    unsafe fn expose(
+        &self,
+        peer: Peer,
+        address: usize,
+        len: usize,
+        writable: bool,
+    ) -> Result<u64, FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner().expose(peer, address, len, writable) }
+    }
+
+    fn exposed_base(&self, peer: Peer, address: usize) -> u64 {
+        self.inner().exposed_base(peer, address)
+    }
+
+    fn withdraw(&self, key: u64) {
+        self.inner().withdraw(key);
+    }
+
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner().submit(descriptor) }
+    }
+
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+        self.inner().poll_transfer(ticket)
+    }
+
+    fn cancel_transfer(&self, ticket: Ticket) {
+        self.inner().cancel_transfer(ticket);
+    }
+}
+
+impl<F: Fabric + 'static> Tails for Carried<F> {
+    #[inline]
+    fn tail_room(&self, peer: Peer) -> usize {
+        if self.is_plain(peer) {
+            self.inner().tail_room(peer)
+        } else {
+            0
+        }
+    }
+
+    unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner().send_tail(peer, address, len) }
+    }
+
+    fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        self.inner().tail_sent(peer, number)
+    }
+
+    fn release_tail(&self, peer: Peer, number: u32) {
+        self.inner().release_tail(peer, number);
+    }
+
+    unsafe fn land_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        address: usize,
+        len: usize,
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.inner().land_tail(peer, number, address, len) }
+    }
+
+    fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        self.inner().tail_landed(peer, number)
+    }
+
+    fn take_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        len: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, FabricError> {
+        self.inner().take_tail(peer, number, len, take)
+    }
+
+    fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
+        self.inner().drop_tail(peer, number, len);
+    }
+}

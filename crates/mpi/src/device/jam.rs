@@ -1,0 +1,104 @@
+//! MPI over JAM: every put is a PIO message of low priority, or a few. Messages of one priority and one way up the fat
+//! tree arrive in order.
+//!
+//! ```text
+//! second header word  bits 0..30 number of the receiver's segment, 30..32 bytes of the last word that do not count
+//! payload word 0      where in it
+//! payload words 1..   what to write there
+//! ```
+//!
+//! A postbox of a message of 8 bytes is a message of 9 words: one line of a packet queue in shared memory.
+//!
+//! Cost class: *fast path* while there is room.
+
+use super::Offered;
+use super::exports::Exports;
+use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority, RemoteMemory};
+use farpost_jam::pio::Pio;
+use farpost_jam::{Header, JamError, MAX_WORDS, Message};
+use std::rc::Rc;
+
+/// Requests are low, so that nothing of JAM's protocols waits behind them.
+const PRIORITY: Priority = Priority::Low;
+/// Bits of a segment's number.
+const ID_BITS: u32 = 30;
+/// Messages taken in by one poll.
+const AT_ONCE: u32 = 4096;
+
+/// This process's FIFOs.
+pub(super) struct ByJam<F: Fabric> {
+    fabric: Rc<F>,
+    pio: Pio<F>,
+    exports: Rc<Exports<<F as RemoteMemory>::Export>>,
+}
+
+impl<F: Fabric> ByJam<F> {
+    /// Bytes that one message writes at most.
+    pub const MOST: usize = 4 * (MAX_WORDS - 1);
+
+    pub fn new(fabric: Rc<F>, exports: Rc<Exports<<F as RemoteMemory>::Export>>) -> Self {
+        Self {
+            pio: Pio::new(Rc::clone(&fabric), Port::Device),
+            fabric,
+            exports,
+        }
+    }
+
+    /// Send a put. False: the transmit queue is full.
+    #[inline(always)]
+    pub fn offer(&self, to: Peer, id: u32, offset: u32, bytes: &[u8]) -> Offered {
+        debug_assert!(id >> ID_BITS == 0 && !bytes.is_empty());
+        let mut words = [0; MAX_WORDS];
+        words[0] = offset;
+        for (word, part) in words[1..].iter_mut().zip(bytes.chunks(4)) {
+            let mut whole = [0; 4];
+            whole[..part.len()].copy_from_slice(part);
+            *word = u32::from_le_bytes(whole);
+        }
+        let used = 1 + bytes.len().div_ceil(4);
+        let unused = (4 * (used - 1) - bytes.len()) as u32;
+        let header = Header::new(to, PRIORITY, id | unused << ID_BITS);
+        match self.pio.send(&header, &words[..used]) {
+            Ok(()) => Ok(true),
+            Err(JamError::TransmitFull(_)) => Ok(false),
+            Err(error) => Err(FabricError::PutFailed {
+                peer: to,
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    #[inline(always)]
+    pub fn poll(&self) -> u32 {
+        self.fabric.progress();
+        self.pio.launch();
+        let mut taken = 0;
+        while taken < AT_ONCE
+            && let Some(message) = self.pio.receive(PRIORITY)
+        {
+            taken += 1;
+            if let Err(error) = self.take(&message) {
+                let peer = message.from;
+                self.fabric.record_fault(Fault { peer, error });
+            }
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn take(&self, message: &Message) -> Result<(), FabricError> {
+        let (offset, data) = message.words().split_first().expect("at least two words");
+        let mut bytes = [0; 4 * MAX_WORDS];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(data) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        let len = 4 * data.len() - (message.tag >> ID_BITS) as usize;
+        let id = message.tag & ((1 << ID_BITS) - 1);
+        self.exports
+            .write(message.from, id, *offset as usize, &bytes[..len])
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        self.pio.has_waiting()
+    }
+}
