@@ -71,7 +71,8 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     }
     let node = node::open(cx, Interface::Mpi).map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
     let job = &node.job;
-    let config = node.settings.world.clone();
+    let mut config = node.settings.world.clone();
+    config.device.fm = node.settings.fm.clone();
     let fabric = Carried::new(Rc::clone(&node.fabric), &config.device);
     let world = World::new(fabric, config);
     let attributes = Box::new(CommAttributes::default());

@@ -450,8 +450,11 @@ impl<F: Fabric + 'static> ErrorStatus for Carried<F> {
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
-        let (faults, more) = self.inner.take_faults();
+        let (mut faults, mut more) = self.inner.take_faults();
         if let Some(way) = &self.way {
+            let (layers, and) = way.outbox.layer.take_faults();
+            faults.extend(layers);
+            more += and;
             for fault in &faults {
                 if matches!(fault.error, FabricError::PeerDead { .. }) && way.goes_to(fault.peer) {
                     way.outbox.lose(fault.peer);

@@ -103,6 +103,10 @@ impl<F: Fabric + 'static> ByFm<F> {
         self.fm.has_unsent()
     }
 
+    pub fn take_faults(&self) -> (Vec<Fault>, u64) {
+        self.fm.take_faults()
+    }
+
     pub fn lose(&self, peer: Peer) {
         self.fm.lose(peer);
     }

@@ -5,7 +5,7 @@
 //! Cost class: *fast path* while there is room.
 
 use super::{Offered, fm::ByFm, jam::ByJam};
-use farpost_fabric::{Fabric, FabricError, Peer};
+use farpost_fabric::{Fabric, FabricError, Fault, Peer};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -72,6 +72,14 @@ impl<F: Fabric + 'static> Layer<F> {
         match self {
             Layer::Fm(fm) => fm.has_unsent(),
             Layer::Jam(jam) => jam.has_unsent(),
+        }
+    }
+
+    /// Faults that the layer keeps by itself.
+    pub fn take_faults(&self) -> (Vec<Fault>, u64) {
+        match self {
+            Layer::Fm(fm) => fm.take_faults(),
+            Layer::Jam(_) => (Vec::new(), 0),
         }
     }
 
