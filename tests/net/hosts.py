@@ -157,7 +157,7 @@ class Hosts:
     rails        networks, each reaching every host
     direct       two hosts joined by veth pairs without a bridge (shorter way; for measurements)
     pin          host i keeps to processor (i - 1) modulo their number
-    private_tmp  every host has its own /tmp, empty but for the project, `share` and the set's directory if these lie there.
+    private_tmp  every host has its own /tmp, empty but for the project, TEST_CACHE, `share` and the set's directory if these lie there.
                  (With a common one, launchers that name files by process number collide: hosts count processes alike.)
     stays        the set outlives this process, until `down`
     user         use a user namespace even as root (to test that)
@@ -182,7 +182,7 @@ class Hosts:
             "direct": direct,
             "mtu": mtu,
             "private_tmp": private_tmp,
-            "share": [os.path.abspath(p) for p in (ROOT, *share)],
+            "share": [os.path.abspath(p) for p in (ROOT, os.environ.get("TEST_CACHE") or ROOT, *share)],
             "stays": stays,
             "user": user,
             "cpus": {name: [cores[i % len(cores)]] for i, name in enumerate(names)} if pin else {},

@@ -191,9 +191,11 @@ impl Bench {
         below: u64,
         above: u64,
         default: u64,
+        fixed: &[(&str, u64)],
     ) -> Result<Choice, String> {
         let other_way = above;
-        let curves = self.compared(sizes, &[vec![(name, below)], vec![(name, above)]])?;
+        let with = |value| fixed.iter().copied().chain([(name, value)]).collect();
+        let curves = self.compared(sizes, &[with(below), with(above)])?;
         let points: Vec<Both> = (sizes.iter().zip(&curves[0]).zip(&curves[1]))
             .map(|((&bytes, &below), &above)| Both { bytes, below, above })
             .collect();
@@ -279,7 +281,7 @@ fn on_the_host(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     let sizes = powers(2 * KIB, 256 * KIB, short);
     all.push(Found {
         tunable: eager,
-        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default)?,
+        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default, &[])?,
         how: span(&sizes),
     });
     let sizes = powers(256 * KIB, 4 * MIB, short);
@@ -330,19 +332,44 @@ fn spin(bench: &Bench) -> Result<Found, String> {
     })
 }
 
-/// Settings of messages between hosts.
+/// Settings of messages between hosts. Where bytes may follow their line unasked, they do, and blocks are what networks
+/// without that use: so the limits of the former are measured first, and what concerns blocks without it.
 fn between_hosts(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
-    let eager = tunable("FARPOST_EAGER_FAR");
-    let sizes = powers(2 * KIB, MIB, short);
+    let (smallest, largest) = (tunable("FARPOST_TAIL_MIN"), tunable("FARPOST_TAIL_MAX"));
+    let sizes = powers(512, 32 * KIB, short);
     let mut all = vec![Found {
-        tunable: eager,
-        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default)?,
+        tunable: smallest,
+        choice: bench.switch(
+            smallest.name,
+            &sizes,
+            smallest.max,
+            smallest.min,
+            smallest.default,
+            &[],
+        )?,
         how: span(&sizes),
     }];
+    let sizes = powers(64 * KIB, 4 * MIB, short);
+    let fixed = [(smallest.name, all[0].choice.value)];
+    // Shorter ones were measured above: none are taken away from them.
+    let lowest = 32 * KIB;
+    all.push(Found {
+        tunable: largest,
+        choice: bench.switch(largest.name, &sizes, largest.max, lowest, largest.default, &fixed)?,
+        how: span(&sizes),
+    });
+    let without = [(largest.name, 0)];
+    let eager = tunable("FARPOST_EAGER_FAR");
+    let sizes = powers(2 * KIB, MIB, short);
+    all.push(Found {
+        tunable: eager,
+        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default, &without)?,
+        how: format!("{} in blocks", span(&sizes)),
+    });
     let direct = tunable("FARPOST_TCP_DIRECT");
     let sizes = powers(4 * KIB, 256 * KIB, short);
     // The tunable is the smallest size of the other way: one more than the largest of this one.
-    let choice = bench.switch(direct.name, &sizes, direct.max, 0, direct.default - 1)?;
+    let choice = bench.switch(direct.name, &sizes, direct.max, 0, direct.default - 1, &without)?;
     let value = if choice.value == direct.default - 1 {
         direct.default
     } else {
@@ -351,7 +378,7 @@ fn between_hosts(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     all.push(Found {
         tunable: direct,
         choice: Choice { value, ..choice },
-        how: span(&sizes),
+        how: format!("{} in blocks", span(&sizes)),
     });
     Ok(all)
 }
@@ -472,6 +499,46 @@ mod tests {
         assert_eq!(order, "2\n4\n".repeat(5));
     }
 
+    /// A network on which what follows its line is quicker from 8 KiB on, up to 256 KiB, and blocks always are the slower.
+    const TAILS: &str = r#"
+least=${FARPOST_TAIL_MIN-4096} most=${FARPOST_TAIL_MAX-1048576} points=
+for word; do [ "$was" = --sizes ] && found=$word; was=$word; done
+for size in $(echo $found | tr , ' '); do
+    time=100
+    if [ $size -gt $least ] && [ $size -le $most ]; then
+        if [ $size -lt 8192 ] || [ $size -gt 262144 ]; then time=150; else time=50; fi
+    fi
+    points="$points,{\"bytes\": $size, \"min_us\": $time}"
+done
+echo "{\"points\": [${points#,}]}"
+"#;
+
+    #[test]
+    fn between_hosts_the_limits_of_what_follows_its_line_are_found() {
+        let directory = std::env::temp_dir().join(format!("farpost-tune-tails-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let script = directory.join("run");
+        std::fs::write(&script, TAILS).unwrap();
+        let bench = Bench {
+            launcher: vec!["/bin/sh".into(), script.display().to_string()],
+            program: "program".into(),
+            trials: 1,
+            trial_ms: 1,
+            rounds: 1,
+        };
+        let found = between_hosts(&bench, false);
+        std::fs::remove_dir_all(&directory).unwrap();
+        let values: Vec<_> = (found.unwrap().iter().map(|f| (f.tunable.name, f.choice.value))).collect();
+        let (eager, direct) = (tunable("FARPOST_EAGER_FAR"), tunable("FARPOST_TCP_DIRECT"));
+        let expected = [
+            ("FARPOST_TAIL_MIN", 4096),
+            ("FARPOST_TAIL_MAX", 262_144),
+            (eager.name, eager.default),
+            (direct.name, direct.default),
+        ];
+        assert_eq!(values, expected);
+    }
+
     #[test]
     fn results_are_checked() {
         let good = br#"{"points": [{"bytes": 8, "min_us": 2.0}, {"bytes": 16, "min_us": 4.0}]}"#;
@@ -494,6 +561,8 @@ mod tests {
             "FARPOST_EAGER_MAX",
             "FARPOST_EAGER_FAR",
             "FARPOST_TCP_DIRECT",
+            "FARPOST_TAIL_MIN",
+            "FARPOST_TAIL_MAX",
             "FARPOST_CHUNK_MIN",
             "FARPOST_CHUNK_MAX",
         ] {

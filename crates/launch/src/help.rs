@@ -7,7 +7,7 @@ Starts the ranks of a job and stays until they have ended. Options may be writte
 Open MPI's launchers, with one dash or two, with '=' or a space before the value.
 
 What to run
-  -n N, -np N, -c N        ranks that run the next program (default 1)
+  -n N, -np N, -c N        ranks that run the next program (default 1; of one program with hosts named: the sum of their slots)
   :                        separates programs of one job
   -configfile FILE         programs from a file, one per line, # begins a comment
   -wdir DIR, -wd, --chdir  where the program runs

@@ -280,6 +280,7 @@ pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Re
     }
     let per_host = options.far.per_host;
     let allocated = engine::allocated_hosts(env);
+    let alone = options.apps.len() == 1;
     let default = |app: &App| match per_host {
         Some(ranks) if app.hosts.is_empty() => ranks.saturating_mul(allocated),
         // Twice the same host, or two names of this host, are one.
@@ -289,6 +290,11 @@ pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Re
                 .iter()
                 .map(|h| if hosts::is_here(&h.name) { "" } else { &h.name });
             ranks.saturating_mul(hosts.collect::<HashSet<_>>().len() as u32)
+        }
+        // One program and hosts: as many ranks as these have slots.
+        None if alone && !app.hosts.is_empty() => {
+            let slots = app.hosts.iter().map(|h| h.slots.unwrap_or(1));
+            slots.fold(0, u32::saturating_add)
         }
         None => 1,
     };
