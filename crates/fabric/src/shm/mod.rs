@@ -11,6 +11,7 @@ mod cover;
 mod doorbell;
 mod flag;
 mod host;
+mod lives;
 mod mapping;
 mod packets;
 mod region;
@@ -106,6 +107,7 @@ pub struct Shm {
     bulk: bulk::Bulk,
     faults: RefCell<(Vec<Fault>, u64)>,
     doorbell: doorbell::Doorbell,
+    lives: lives::Lives,
 }
 
 impl Shm {
@@ -168,6 +170,7 @@ impl Shm {
             segments: segments::Segments::default(),
             faults: RefCell::default(),
             doorbell: doorbell::Doorbell::default(),
+            lives: lives::Lives::default(),
         };
         let identity = &shm.process(Peer(index)).identity;
         shm.bulk.publish_probe(identity);
@@ -316,7 +319,7 @@ impl ErrorStatus for Shm {
             // Not yet attached.
             0 => false,
             region::GONE => true,
-            pid => segments::has_ended(pid),
+            pid => self.lives.has_ended(peer, pid),
         }
     }
 }
