@@ -7,6 +7,8 @@
 
 use crate::options::Marks;
 use crate::sys;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -17,6 +19,10 @@ const LINE_MAX: usize = 1 << 20;
 const QUEUE_MAX: usize = 256 << 10;
 /// How long an incomplete line is kept from a terminal.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// How a line begins with which a rank says why it cannot start (the library's `farpost: MPI_Init: ...`).
+const REFUSAL: &[u8] = b"farpost: MPI_Init";
+/// Of so many different ones it is known whether they were written.
+const REFUSALS_MAX: usize = 64;
 /// Who writes mpiexec's own messages.
 const OURSELVES: usize = usize::MAX;
 
@@ -36,6 +42,8 @@ pub struct Sink {
     queue: Vec<u8>,
     /// The stream that wrote the unfinished line at the end of what was written.
     midline: Option<usize>,
+    /// What ranks said when they could not start, each line once: all of them say it.
+    refusals: HashSet<Vec<u8>>,
     /// Nobody reads any more, or the disk is full.
     pub broken: Option<Error>,
 }
@@ -64,6 +72,7 @@ impl Sink {
             terminal,
             queue: Vec::new(),
             midline: None,
+            refusals: HashSet::new(),
             broken: None,
         }
     }
@@ -114,6 +123,26 @@ impl Sink {
             }
         }
         done
+    }
+
+    /// Whole lines, without those in which another rank has already said why it cannot start.
+    fn news<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if !bytes.windows(REFUSAL.len()).any(|part| part == REFUSAL) {
+            return bytes.into();
+        }
+        let mut all = Vec::with_capacity(bytes.len());
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            let known = line.starts_with(REFUSAL) && line.ends_with(b"\n") && !self.is_new(line);
+            if !known {
+                all.extend_from_slice(line);
+            }
+        }
+        all.into()
+    }
+
+    fn is_new(&mut self, line: &[u8]) -> bool {
+        !self.refusals.contains(line)
+            && (self.refusals.len() >= REFUSALS_MAX || self.refusals.insert(line.to_vec()))
     }
 
     /// Write what waits, as far as the reader takes it.
@@ -214,8 +243,13 @@ impl Stream {
         // A newline was put after our unfinished line.
         self.begun &= sink.midline == Some(id);
         if marks.none() {
-            self.begun = bytes.last() != Some(&b'\n');
-            sink.emit(id, bytes);
+            let bytes = if self.begun || self.name != "stderr" {
+                bytes.into()
+            } else {
+                sink.news(bytes)
+            };
+            self.begun = bytes.last().is_some_and(|b| *b != b'\n');
+            sink.emit(id, &bytes);
         } else {
             let bytes = self.marked(bytes, marks);
             sink.emit(id, &bytes);
@@ -323,6 +357,26 @@ mod tests {
             self.file.read_to_string(&mut all).unwrap();
             all
         }
+    }
+
+    /// Every rank says on standard error why it cannot start: once is enough, of each reason. What programs print is theirs.
+    #[test]
+    fn one_refusal_of_all_ranks_is_one_line() {
+        let mut b = Bench::new(3, Marks::default());
+        for stream in &mut b.streams {
+            stream.name = "stderr";
+        }
+        let (why, other) = (
+            "farpost: MPI_Init: FARPOST_FABRIC=x: bad\n",
+            "farpost: MPI_Init: no\n",
+        );
+        b.take(0, &format!("here\n{why}"));
+        b.take(1, &format!("here\n{}", &why[..20]));
+        b.take(1, &why[20..]);
+        b.take(2, &format!("{other}{why}again {why}"));
+        b.streams[2].name = "stdout";
+        b.take(2, why);
+        assert_eq!(b.end(), format!("here\n{why}here\n{other}again {why}{why}"));
     }
 
     #[test]
