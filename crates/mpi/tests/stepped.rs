@@ -9,10 +9,12 @@ use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll;
 use farpost_mpi::datatype::Datatype;
+use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::op::Op;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_rsm::RsmTunables;
+use std::rc::Rc;
 
 const ANY_SOURCE: i32 = -1;
 
@@ -59,6 +61,39 @@ fn on_shared_memory(size: u32, seed: u64, cma: u64, rsm: &RsmTunables) -> Job<Sh
         step: Box::new(|| ()),
         rng: fastrand::Rng::with_seed(seed),
     }
+}
+
+/// The same, with messages of a layer between all.
+fn by_messages<F: Fabric + 'static>(
+    ends: Vec<F>,
+    device: Device,
+    seed: u64,
+    step: Box<dyn Fn()>,
+    rsm: &RsmTunables,
+) -> Job<Carried<F>> {
+    let device = DeviceConfig {
+        device,
+        tunables: DeviceTunables { jam_local: 0 },
+        ..DeviceConfig::default()
+    };
+    let world = |end| World::new(Carried::new(Rc::new(end), &device), config(rsm));
+    Job {
+        worlds: ends.into_iter().map(world).collect(),
+        step,
+        rng: fastrand::Rng::with_seed(seed),
+    }
+}
+
+fn by_messages_without_mapping(
+    size: u32,
+    seed: u64,
+    network: &Config,
+    device: Device,
+    rsm: &RsmTunables,
+) -> Job<Carried<InProc>> {
+    let ends = Network::new(size, seed, network.clone());
+    let network = ends[0].network().clone();
+    by_messages(ends, device, seed, Box::new(move || _ = network.step()), rsm)
 }
 
 impl<F: Fabric> Job<F> {
@@ -257,6 +292,44 @@ fn collectives_on_shared_memory() {
     for seed in 0..25 {
         for size in 1..=5 {
             collectives(on_shared_memory(size, seed, 1, &small()), seed);
+        }
+    }
+}
+
+#[test]
+fn messages_by_each_device() {
+    for device in [Device::Fm, Device::Jam] {
+        for seed in 0..8 {
+            for network in networks() {
+                for (size, rsm) in [(2, RsmTunables::default()), (3, small())] {
+                    let job = by_messages_without_mapping(size, seed, &network, device, &rsm);
+                    messages(job, 8, seed);
+                }
+            }
+            for size in 1..=4 {
+                let ends = shm_ends(size, &ShmTunables::default());
+                messages(
+                    by_messages(ends, device, seed, Box::new(|| ()), &small()),
+                    8,
+                    seed,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn collectives_by_each_device() {
+    for device in [Device::Fm, Device::Jam] {
+        for seed in 0..8 {
+            for (network, size) in networks().into_iter().zip([3, 2, 4]) {
+                collectives(
+                    by_messages_without_mapping(size, seed, &network, device, &small()),
+                    seed,
+                );
+            }
+            let ends = shm_ends(5, &ShmTunables::default());
+            collectives(by_messages(ends, device, seed, Box::new(|| ()), &small()), seed);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Transfers and tails of the fabric below: not with peers that are reached by messages.
+//! Transfers and tails of the fabric below. Fast Messages have neither; JAM's block transfer lets the receiver fetch from the
+//! sender's memory, once it has been asked: what the engine's offers and gets are. Tails are the fabric's own way.
 #![allow(unsafe_code)]
 
 use super::Carried;
@@ -7,7 +8,7 @@ use farpost_fabric::{BulkTransfer, Completion, Descriptor, Fabric, FabricError, 
 impl<F: Fabric + 'static> BulkTransfer for Carried<F> {
     #[inline]
     fn can_transfer(&self, peer: Peer) -> bool {
-        self.is_plain(peer) && self.inner().can_transfer(peer)
+        self.is_plain_or_jam(peer) && self.inner().can_transfer(peer)
     }
 
     unsafe fn expose(

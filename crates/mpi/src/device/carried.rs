@@ -113,6 +113,12 @@ impl<F: Fabric + 'static> Carried<F> {
         self.way(peer).is_none()
     }
 
+    /// Whether block transfers with `peer` are the fabric's.
+    pub(super) fn is_plain_or_jam(&self, peer: Peer) -> bool {
+        let way = self.way(peer);
+        way.is_none_or(|way| matches!(way.outbox.layer, Layer::Jam(_)))
+    }
+
     /// The way of messages, if it is the way to `peer`.
     #[inline(always)]
     fn way(&self, peer: Peer) -> Option<&Way<F>> {

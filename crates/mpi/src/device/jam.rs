@@ -9,6 +9,9 @@
 //!
 //! A postbox of a message of 8 bytes is a message of 9 words: one line of a packet queue in shared memory.
 //!
+//! Long messages go by block transfer where the fabric moves bytes between memories: MPI's offer is JAM's *ask*, and the
+//! receiver, once the message is matched, fetches them. Elsewhere they are puts like others.
+//!
 //! Cost class: *fast path* while there is room.
 
 use super::Offered;
