@@ -4,8 +4,8 @@
 //! `LD_LIBRARY_PATH`. Nothing of Farpost is linked in, so what is measured is what a C program sees: a call
 //! through a function pointer into the shared object.
 //!
-//! This is the crate's only module with unsafe code. It offers safe calls: each takes slices and returns when
-//! MPI is done with them.
+//! It offers safe calls: each takes slices and returns when MPI is done with them. The other modules with unsafe code are
+//! `link`, which calls the other interfaces, and `board`, memory that two ranks share.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};

@@ -6,8 +6,11 @@
 //! checks it outside the timed loops; nothing is skipped that a program would have to do.
 
 pub mod abi;
+pub mod board;
 pub mod chart;
+pub mod fit;
 pub mod launch;
+pub mod link;
 pub mod measure;
 pub mod progress;
 pub mod report;

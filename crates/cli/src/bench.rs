@@ -1,11 +1,12 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
-use crate::bench_args::{Bench, Collectives, Common, PingPong, Ranks, Rate, Sizes, Startup};
-use crate::say;
+use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
+use crate::{bench_layers, say};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
-use farpost_bench::measure::{Plan, Point, collectives, pingpong, rate, startup, warm_up};
+use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
 use farpost_bench::report::{self, Kind, Provenance, to_json, write_json};
+use farpost_bench::stats::summarise;
 use farpost_bench::{BenchError, Mpi, Result, abi, launch, sizes};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,6 +20,13 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Rate(o) => message_rate(&o),
         Bench::Collectives(o) => collective(&o),
         Bench::Startup(o) => start(&o),
+        Bench::Matmul(o) => multiply(&o),
+        Bench::Layers(o) => bench_layers::layers(&o),
+        Bench::Logp(o) => bench_layers::logp(&o),
+        Bench::Rsm(o) => bench_layers::interface(&o, "rsm"),
+        Bench::Fm(o) => bench_layers::interface(&o, "fm"),
+        Bench::Jam(o) => bench_layers::interface(&o, "jam"),
+        Bench::Interfaces(o) => bench_layers::interfaces(&o),
         Bench::Plot(o) => crate::bench_plot::plot(&o),
     };
     match result {
@@ -127,14 +135,14 @@ impl Job<'_> {
 }
 
 /// The table: at once line by line, or, where a progress bar is drawn meanwhile, at the end.
-struct Output {
+pub struct Output {
     shown: bool,
     streaming: bool,
     kept: String,
 }
 
 impl Output {
-    fn new(common: &Common, streaming: bool) -> Self {
+    pub fn new(common: &Common, streaming: bool) -> Self {
         Self {
             shown: common.json.as_deref() != Some(Path::new("-")),
             streaming,
@@ -142,7 +150,7 @@ impl Output {
         }
     }
 
-    fn line(&mut self, line: &str) {
+    pub fn line(&mut self, line: &str) {
         if self.shown && self.streaming {
             say::out(&format!("{line}\n"));
         } else if self.shown {
@@ -159,7 +167,7 @@ impl Output {
     }
 }
 
-fn finish(common: &Common, json: impl FnOnce() -> Value, chart: impl Fn() -> Chart) -> Result<()> {
+pub fn finish(common: &Common, json: impl FnOnce() -> Value, chart: impl Fn() -> Chart) -> Result<()> {
     if let Some(file) = &common.json {
         write_json(file, &json())?;
         if file != Path::new("-") {
@@ -362,4 +370,86 @@ fn start(o: &Startup) -> Result<()> {
         || to_json("startup", Kind::Startup, &from, &points, &extra),
         chart,
     )
+}
+
+/// `farpost bench matmul`: under whatever launcher started the ranks.
+fn multiply(o: &Matmul) -> Result<()> {
+    o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
+    if !launch::is_launched() {
+        return Err(launch::restart(o.ranks.ranks as usize));
+    }
+    let mpi = Mpi::init()?;
+    match multiplied(o, &mpi) {
+        Ok(()) => mpi.finalize(),
+        Err(e) => {
+            say::error(&e.to_string());
+            mpi.abort(1)
+        }
+    }
+}
+
+fn multiplied(o: &Matmul, mpi: &Mpi) -> Result<()> {
+    let from = Provenance::of(mpi)?;
+    let layout = matmul::layout(mpi)?;
+    let trials = o.common.trials.unwrap_or(3) as usize;
+    let mut output = Output::new(&o.common, mpi.rank() == 0);
+    output.line(
+        "# C = A B, single precision, columns distributed, A broadcast in panels; every product is checked",
+    );
+    output.line(&format!("# {} ({})", from.library, from.file));
+    output.line(&format!(
+        "# P = {layout} (ranks on each host), first on {}; medians of {trials} trials",
+        from.host
+    ));
+    output.line(&format!(
+        "{:>8} {:>11} {:>9} {:>9} {:>10} {:>15}",
+        "n", "seconds", "min", "max", "Gflop/s", "broadcast (s)"
+    ));
+    let (mut rows, mut dots) = (Vec::new(), Vec::new());
+    for &n in &o.sizes {
+        let products = (0..trials)
+            .map(|_| matmul::run(mpi, n as usize))
+            .collect::<Result<Vec<_>>>()?;
+        let times = summarise(&products.iter().map(|p| p.seconds).collect::<Vec<_>>());
+        let broadcast = summarise(&products.iter().map(|p| p.broadcast).collect::<Vec<_>>()).median;
+        let rate = 2.0 * f64::from(n).powi(3) / times.median;
+        output.line(&format!(
+            "{n:>8} {:>11.4} {:>9.4} {:>9.4} {:>10.2} {broadcast:>15.4}",
+            times.median,
+            times.min,
+            times.max,
+            rate / 1e9
+        ));
+        rows.push(
+            json!({ "n": n, "seconds": times.median, "min_s": times.min, "max_s": times.max, "flops": rate,
+            "broadcast_s": broadcast }),
+        );
+        dots.push(Dot {
+            x: f64::from(n),
+            y: times.median,
+            low: times.min,
+            high: times.max,
+        });
+    }
+    if mpi.rank() != 0 {
+        return Ok(());
+    }
+    output.flush();
+    let json = || {
+        json!({ "benchmark": "matmul", "library": from.library, "library_file": from.file, "layout": layout, "ranks": from.ranks,
+            "host": from.host, "points": rows })
+    };
+    finish(&o.common, json, || Chart {
+        title: "Multiplication of matrices".into(),
+        subtitle: format!("{} · P = {layout} · {}", from.library, from.host),
+        x_label: "rows and columns".into(),
+        x_is_bytes: false,
+        panels: vec![Panel {
+            y_label: "seconds".into(),
+            series: vec![Series {
+                name: String::new(),
+                points: dots.clone(),
+            }],
+        }],
+    })
 }

@@ -15,6 +15,20 @@ pub enum Bench {
     Collectives(Collectives),
     /// Wall time of starting and ending a job, and memory of an idle rank
     Startup(Startup),
+    /// Start-up overhead, bandwidth and n_1/2 of every layer from the bare cache line to MPI
+    Layers(Layers),
+    /// LogP signatures (o_s, o_r, g, L) of Fast Messages, JAM and MPI
+    Logp(Layers),
+    /// Remote shared memory beside MPI and the bare cache line
+    Rsm(Layers),
+    /// Fast Messages beside MPI and the bare cache line
+    Fm(Layers),
+    /// JAM beside MPI and the bare cache line
+    Jam(Layers),
+    /// The figures that the interfaces must reach, beside the bare cache line
+    Interfaces(Layers),
+    /// Multiplication of matrices with broadcasts (the StarT-X paper's Table 2), checked
+    Matmul(Matmul),
     /// Draw the JSON results of several ping-pong, NetPIPE, rate or memory runs into one plot
     Plot(Plot),
 }
@@ -101,6 +115,36 @@ pub struct Collectives {
     /// Operations, e.g. barrier,allreduce (default: all)
     #[arg(long, value_name = "LIST")]
     pub op: Option<String>,
+}
+
+#[derive(Args, Clone)]
+pub struct Matmul {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub ranks: Ranks,
+    /// Rows and columns of the matrices
+    #[arg(long, value_name = "LIST", default_value = "1024,2048", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub sizes: Vec<u32>,
+}
+
+#[derive(Args, Clone)]
+pub struct Layers {
+    #[command(flatten)]
+    pub common: Common,
+    /// Rounds: in each, every layer has a job of two ranks of its own
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Microseconds one trial should take; repetitions adapt to it
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub trial_us: Option<u32>,
+    /// Exactly these message sizes, e.g. 8,56,1k
+    #[arg(long, value_name = "LIST")]
+    pub sizes: Option<String>,
+    /// Leave out the job of 128 processes that shows FM's memory (interfaces)
+    #[arg(long)]
+    pub skip_memory: bool,
 }
 
 #[derive(Args, Clone)]

@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_args;
+mod bench_layers;
 mod bench_plot;
 mod doctor;
 mod info;
@@ -61,12 +62,18 @@ enum Command {
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args();
-    if arguments.nth(1).as_deref() == Some(farpost_bench::measure::startup::PROBE) {
-        // Before anything else is touched: this is the program whose start is measured.
-        return match farpost_bench::measure::startup::probe(arguments) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => say::fail(&e.to_string()),
-        };
+    // Before anything else is touched: these are the programs that are measured.
+    use farpost_bench::measure::{fm_memory, pair, startup};
+    let measured = match arguments.nth(1).as_deref() {
+        Some(startup::PROBE) => Some(startup::probe(arguments)),
+        Some(pair::PROBE) => Some(pair::probe(arguments)),
+        Some(fm_memory::PROBE) => Some(fm_memory::probe()),
+        _ => None,
+    };
+    match measured {
+        Some(Ok(())) => return ExitCode::SUCCESS,
+        Some(Err(e)) => return say::fail(&e.to_string()),
+        None => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -51,6 +51,15 @@ fn mistakes_are_one_line() {
         &["/no/such.json"],
     );
     refused(&["bench", "plot", "x.json"], 2, &["--out"]);
+    refused(&["bench", "layers", "--rounds", "0"], 2, &["--rounds", "1..=1000"]);
+    refused(&["bench", "fm", "--sizes", "8,x"], 1, &["\"x\"", "suffix"]);
+    refused(&["bench", "logp", "--plot", "a.gif"], 1, &["a.gif", ".svg or .png"]);
+    refused(&["bench", "matmul", "--sizes", "0"], 2, &["--sizes", "1..=65536"]);
+    refused(
+        &["__layer-probe", "/no/such", "carrier-pigeon", "1", "1"],
+        1,
+        &["carrier-pigeon", "fm-send-4"],
+    );
     refused(&["tune"], 1, &["tune", "--launcher"]);
     refused(
         &["tune", "--host", "a,b", "--launcher", "x"],

@@ -1,6 +1,10 @@
 //! One file per benchmark, and what they share: a plan, a measured point, repeated trials, checked data.
 
 pub mod collectives;
+pub mod fm_memory;
+pub mod jobs;
+pub mod matmul;
+pub mod pair;
 pub mod pingpong;
 pub mod rate;
 pub mod startup;

@@ -1,0 +1,247 @@
+//! The ways to get a message from one rank to another that are measured side by side: each interface of the library as a C
+//! program uses it, and below them the bare cache line and the least that a queue can be.
+
+mod bare;
+mod fm;
+mod jam;
+mod library;
+mod mpi;
+mod rsm;
+mod sink;
+
+use crate::abi::{BenchError, Result};
+pub use bare::Bare;
+pub use fm::Fm;
+pub use jam::Jam;
+pub use mpi::Mpi;
+pub use rsm::Rsm;
+
+/// One way to get messages across.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Layer {
+    /// Nothing: the floor alone.
+    Line,
+    /// A ring of lines.
+    Queue,
+    RsmPut,
+    JamPio,
+    JamVi,
+    JamRdma,
+    JamRpc,
+    FmSend4,
+    FmSend,
+    FmStream,
+    MpiPostbox,
+    MpiFm,
+    MpiJam,
+}
+
+use Layer::*;
+
+impl Layer {
+    /// All, from the lowest to the highest.
+    pub const ALL: [Layer; 13] = [
+        Line, Queue, RsmPut, JamPio, JamVi, JamRdma, JamRpc, FmSend4, FmSend, FmStream, MpiPostbox, MpiFm,
+        MpiJam,
+    ];
+
+    /// Its name in options and JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Line => "line",
+            Queue => "queue",
+            RsmPut => "rsm-put",
+            JamPio => "jam-pio",
+            JamVi => "jam-vi",
+            JamRdma => "jam-rdma",
+            JamRpc => "jam-rpc",
+            FmSend4 => "fm-send-4",
+            FmSend => "fm-send",
+            FmStream => "fm-stream",
+            MpiPostbox => "mpi-postbox",
+            MpiFm => "mpi-fm",
+            MpiJam => "mpi-jam",
+        }
+    }
+
+    /// Its name in tables and plots.
+    pub fn title(self) -> &'static str {
+        match self {
+            Line => "bare cache line",
+            Queue => "queue of lines",
+            RsmPut => "RSM put and flag",
+            JamPio => "JAM PIO",
+            JamVi => "JAM VI",
+            JamRdma => "JAM RDMA",
+            JamRpc => "JAM RPC",
+            FmSend4 => "FM_send_4",
+            FmSend => "FM_send",
+            FmStream => "FM 2.x stream",
+            MpiPostbox => "MPI, postboxes",
+            MpiFm => "MPI over FM",
+            MpiJam => "MPI over JAM",
+        }
+    }
+
+    /// What it adds to a bare line.
+    pub fn adds(self) -> &'static str {
+        match self {
+            Line => "nothing: 56 bytes and a number in one line, to and fro",
+            Queue => "room for 256 lines each way, the receiver tells how far it is; no library",
+            RsmPut => {
+                "any memory of the peer's, access rights, errors told; a ring of 32 slots made by the program"
+            }
+            JamPio => "any sender, two priorities, CRC-16, a tag; 2 to 22 words",
+            JamVi => "a ring in memory and one doorbell for 16 messages",
+            JamRdma => "blocks of any size, the receiver owned by one sender at a time",
+            JamRpc => "a procedure runs at the receiver, argument of any size",
+            FmSend4 => {
+                "a handler runs at the receiver, nothing is lost: return-to-sender flow control; 4 words"
+            }
+            FmSend => "the same with up to 128 bytes",
+            FmStream => "messages of any length in order, in pieces, handlers that wait for more",
+            MpiPostbox => "matching by source, tag and communicator, any datatype",
+            MpiFm => "the same, carried by FM",
+            MpiJam => "the same, carried by JAM",
+        }
+    }
+
+    /// The layer of that key.
+    pub fn parse(key: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|l| l.key() == key).ok_or_else(|| {
+            let all = Self::ALL.map(Self::key).join(", ");
+            BenchError::Usage(format!("layer \"{key}\": allowed are {all}"))
+        })
+    }
+
+    /// Whether it has messages of so many bytes.
+    pub fn carries(self, bytes: usize) -> bool {
+        match self {
+            Line => false,
+            FmSend4 => bytes == 16,
+            FmSend => (1..=128).contains(&bytes),
+            JamPio | JamVi => (8..=88).contains(&bytes) && bytes.is_multiple_of(4),
+            Queue | RsmPut | JamRdma | JamRpc | FmStream => (1..=LARGEST).contains(&bytes),
+            MpiPostbox | MpiFm | MpiJam => bytes <= LARGEST,
+        }
+    }
+
+    /// Whether it can answer requests, as the LogP benchmark asks them.
+    pub fn answers(self) -> bool {
+        matches!(self, JamPio | FmSend4 | MpiPostbox | MpiFm | MpiJam)
+    }
+
+    /// What `FARPOST_DEVICE` has to be; none: it must not be set.
+    pub fn device(self) -> Option<&'static str> {
+        match self {
+            MpiFm => Some("fm"),
+            MpiJam => Some("jam"),
+            _ => None,
+        }
+    }
+}
+
+/// The largest message between the two ranks.
+pub const LARGEST: usize = 1 << 20;
+/// Bytes of a request and of its answer.
+pub const REQUEST: usize = 16;
+
+/// Memory at the start of a cache line.
+pub struct Block(Vec<Words>);
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Words([u8; 64]);
+
+impl Block {
+    /// `bytes` and the rest of the last line, all written once, so that no page is touched first inside a timed loop.
+    pub fn new(bytes: usize) -> Self {
+        Self(vec![Words([1; 64]); bytes.div_ceil(64)])
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `Words` are 64 initialised bytes without padding, next to one another.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 64) }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * 64) }
+    }
+}
+
+/// Two ranks and a way between them. What is sent is the beginning of `outbox`; what has arrived last is in `inbox`.
+pub trait Link {
+    /// This rank.
+    fn rank(&self) -> usize;
+
+    /// What will be sent.
+    fn outbox(&mut self) -> &mut Block;
+
+    /// What has arrived.
+    fn inbox(&mut self) -> &mut Block;
+
+    /// Messages have so many bytes from here on; nothing is under way.
+    fn prepare(&mut self, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Send `bytes` of `outbox`, waiting for room.
+    fn send(&mut self, bytes: usize) -> Result<()>;
+
+    /// Wait for the next message, into `inbox`.
+    fn receive(&mut self, bytes: usize) -> Result<()>;
+
+    /// Whatever was sent is to leave now, if the interface keeps something back.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Keep the network going.
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Rank 0: one request; takes answers in only where there is no room for it. Returns the answers taken in.
+    fn ask(&mut self) -> Result<u64> {
+        Err(BenchError::Usage("this layer has no requests".into()))
+    }
+
+    /// Rank 0: answers that are there, at most one where they can be taken one by one.
+    fn take(&mut self) -> Result<u64> {
+        self.ask()
+    }
+
+    /// Rank 1: answer what has been asked; returns how many.
+    fn answer(&mut self) -> Result<u64> {
+        self.ask()
+    }
+
+    /// Take leave.
+    fn close(self) -> Result<()>
+    where
+        Self: Sized;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_different_and_parse_back() {
+        for layer in Layer::ALL {
+            assert_eq!(Layer::parse(layer.key()).unwrap(), layer);
+        }
+        let err = Layer::parse("fm_send").unwrap_err().to_string();
+        assert!(err.contains("fm_send") && err.contains("fm-send-4"), "{err}");
+        assert!(Layer::FmSend4.carries(16) && !Layer::FmSend4.carries(8));
+        assert!(Layer::JamPio.carries(56) && !Layer::JamPio.carries(92) && !Layer::JamPio.carries(10));
+    }
+
+    #[test]
+    fn blocks_are_lines() {
+        let mut block = Block::new(65);
+        assert_eq!(block.bytes().len(), 128);
+        assert!(block.bytes_mut().as_ptr().addr().is_multiple_of(64));
+    }
+}

@@ -1,0 +1,80 @@
+//! MPI's blocking calls, whatever device carries them.
+
+use super::{Block, LARGEST, Link, REQUEST};
+use crate::abi::{self, Result};
+
+const DATA: i32 = 31;
+const ASK: i32 = 32;
+const ANSWER: i32 = 33;
+
+/// MPI between ranks 0 and 1.
+pub struct Mpi {
+    mpi: abi::Mpi,
+    peer: usize,
+    out: Block,
+    into: Block,
+}
+
+impl Mpi {
+    pub fn open() -> Result<Self> {
+        let mpi = abi::Mpi::init()?;
+        let peer = usize::from(mpi.rank() == 0);
+        Ok(Self {
+            mpi,
+            peer,
+            out: Block::new(LARGEST),
+            into: Block::new(LARGEST),
+        })
+    }
+}
+
+impl Link for Mpi {
+    fn rank(&self) -> usize {
+        self.mpi.rank()
+    }
+
+    fn outbox(&mut self) -> &mut Block {
+        &mut self.out
+    }
+
+    fn inbox(&mut self) -> &mut Block {
+        &mut self.into
+    }
+
+    #[inline]
+    fn send(&mut self, bytes: usize) -> Result<()> {
+        self.mpi.send(&self.out.bytes()[..bytes], self.peer, DATA)
+    }
+
+    #[inline]
+    fn receive(&mut self, bytes: usize) -> Result<()> {
+        self.mpi
+            .recv(&mut self.into.bytes_mut()[..bytes], self.peer, DATA)
+    }
+
+    #[inline]
+    fn ask(&mut self) -> Result<u64> {
+        self.mpi.send(&self.out.bytes()[..REQUEST], self.peer, ASK)?;
+        Ok(0)
+    }
+
+    /// MPI has no poll that takes a message in: this waits for it.
+    #[inline]
+    fn take(&mut self) -> Result<u64> {
+        self.mpi
+            .recv(&mut self.into.bytes_mut()[..REQUEST], self.peer, ANSWER)?;
+        Ok(1)
+    }
+
+    #[inline]
+    fn answer(&mut self) -> Result<u64> {
+        self.mpi
+            .recv(&mut self.into.bytes_mut()[..REQUEST], self.peer, ASK)?;
+        self.mpi.send(&self.into.bytes()[..REQUEST], self.peer, ANSWER)?;
+        Ok(1)
+    }
+
+    fn close(self) -> Result<()> {
+        self.mpi.finalize()
+    }
+}

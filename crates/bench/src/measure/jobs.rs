@@ -1,0 +1,215 @@
+//! Jobs of two ranks, one for each layer, round after round: every layer is alone in its job, as a program would have it, with
+//! the cache-line floor measured beside it; rounds interleave the layers.
+
+use super::pair::{self, Op, PROBE, Samples};
+use crate::abi::{BenchError, Result};
+use crate::board::Memory;
+use crate::launch;
+use crate::link::Layer;
+use crate::stats::summarise;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// How to run them.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    pub launcher: PathBuf,
+    /// Rounds over all layers.
+    pub rounds: usize,
+    /// Trials in each job.
+    pub trials: usize,
+    /// Microseconds of a trial.
+    pub trial_micros: u64,
+}
+
+/// What was measured of each layer: the samples of each round.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    rounds: BTreeMap<Layer, Vec<Samples>>,
+    /// Why a layer has none.
+    pub complaints: Vec<(Layer, String)>,
+}
+
+impl Jobs {
+    /// The mpiexec beside this executable.
+    pub fn new(rounds: usize, trials: usize, trial_micros: u64) -> Result<Self> {
+        let launcher = launch::mpiexec()?;
+        Ok(Self {
+            launcher,
+            rounds,
+            trials,
+            trial_micros,
+        })
+    }
+
+    /// Measure what `ops` says of each layer, with the floor beside it; `step` hears of each job that has ended.
+    pub fn run(&self, layers: &[(Layer, Vec<Op>)], mut step: impl FnMut(Layer)) -> Result<Measured> {
+        let mut measured = Measured::default();
+        for _ in 0..self.rounds.max(1) {
+            for (layer, ops) in layers {
+                if measured.complaints.iter().any(|(l, _)| l == layer) {
+                    continue;
+                }
+                match self.job(*layer, ops) {
+                    Ok(samples) => measured.rounds.entry(*layer).or_default().push(samples),
+                    Err(e) => measured.complaints.push((*layer, e.to_string())),
+                }
+                step(*layer);
+            }
+        }
+        if measured.rounds.is_empty()
+            && let Some((layer, why)) = measured.complaints.first()
+        {
+            return Err(BenchError::Usage(format!("{}: {why}", layer.title())));
+        }
+        Ok(measured)
+    }
+
+    fn job(&self, layer: Layer, ops: &[Op]) -> Result<Samples> {
+        let what = || {
+            format!(
+                "measuring {} with {} -n 2",
+                layer.title(),
+                self.launcher.display()
+            )
+        };
+        let failed = |cause| BenchError::Io { what: what(), cause };
+        let memory = Memory::new()?;
+        let mut command = Command::new(&self.launcher);
+        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2) {
+            command.args(["--bind-to", "core"]);
+        }
+        command
+            .args(["-n", "2"])
+            .arg(std::env::current_exe().map_err(failed)?);
+        command.arg(PROBE).arg(memory.path()).arg(layer.key());
+        command
+            .arg(self.trials.to_string())
+            .arg(self.trial_micros.to_string());
+        command.args(ops.iter().map(Op::to_string));
+        match layer.device() {
+            Some(device) => command.env("FARPOST_DEVICE", device),
+            None => command.env_remove("FARPOST_DEVICE"),
+        };
+        let output = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .output()
+            .map_err(failed)?;
+        let samples = pair::read(&String::from_utf8_lossy(&output.stdout));
+        match samples {
+            Some(samples) if output.status.success() => Ok(samples),
+            _ => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said = said
+                    .lines()
+                    .find(|l| !l.trim().is_empty())
+                    .unwrap_or("it said nothing");
+                Err(failed(std::io::Error::other(said.to_owned())))
+            }
+        }
+    }
+}
+
+impl Measured {
+    /// The layers that could be measured, from the lowest.
+    pub fn layers(&self) -> Vec<Layer> {
+        Layer::ALL
+            .into_iter()
+            .filter(|l| self.rounds.contains_key(l))
+            .collect()
+    }
+
+    /// Median over the rounds of the median within each, in seconds.
+    pub fn time(&self, layer: Layer, op: Op) -> Option<f64> {
+        self.over_rounds(layer, |samples| median(samples, op))
+    }
+
+    /// All samples of all rounds.
+    pub fn samples(&self, layer: Layer, op: Op) -> Vec<f64> {
+        let rounds = self.rounds.get(&layer).into_iter().flatten();
+        rounds.filter_map(|s| s.get(&op)).flatten().copied().collect()
+    }
+
+    /// Median over the rounds of one number for each round.
+    pub fn over_rounds(&self, layer: Layer, value: impl Fn(&Samples) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.rounds.get(&layer)?.iter().filter_map(value).collect();
+        (!values.is_empty()).then(|| summarise(&values).median)
+    }
+
+    /// Median over the rounds of two layers of the second's time by the first's, round by round.
+    pub fn ratio(&self, (below, below_op): (Layer, Op), (layer, op): (Layer, Op)) -> Option<f64> {
+        let rounds = self.rounds.get(&below)?.iter().zip(self.rounds.get(&layer)?);
+        let ratios: Vec<f64> = rounds
+            .filter_map(|(b, l)| Some(median(l, op)? / median(b, below_op)?))
+            .collect();
+        (!ratios.is_empty()).then(|| summarise(&ratios).median)
+    }
+
+    /// The floor, over all jobs.
+    pub fn floor(&self) -> Option<f64> {
+        let all: Vec<f64> = self
+            .rounds
+            .values()
+            .flatten()
+            .filter_map(|s| median(s, Op::Floor))
+            .collect();
+        (!all.is_empty()).then(|| summarise(&all).median)
+    }
+
+    /// The curve of one kind by size: bytes and seconds.
+    pub fn curve(&self, layer: Layer, of: impl Fn(usize) -> Op) -> Vec<(f64, f64)> {
+        let Some(first) = self.rounds.get(&layer).and_then(|r| r.first()) else {
+            return Vec::new();
+        };
+        let sizes = first.keys().filter_map(|op| match op {
+            Op::PingPong(bytes) | Op::Stream(bytes) if of(*bytes) == *op => Some(*bytes),
+            _ => None,
+        });
+        sizes
+            .filter_map(|bytes| Some((bytes as f64, self.time(layer, of(bytes))?)))
+            .collect()
+    }
+}
+
+/// The median of one job's samples.
+pub fn median(samples: &Samples, op: Op) -> Option<f64> {
+    let samples = samples.get(&op).filter(|s| !s.is_empty())?;
+    Some(summarise(samples).median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_ratios_and_curves_over_rounds() {
+        let mut m = Measured::default();
+        for (floor, fm) in [(1.0, 2.0), (2.0, 3.0), (1.0, 30.0)] {
+            let round = |time: f64| {
+                let mut s = Samples::new();
+                s.insert(Op::Floor, vec![floor]);
+                s.insert(Op::PingPong(16), vec![time]);
+                s.insert(Op::Stream(16), vec![time, time, 100.0 * time]);
+                s
+            };
+            m.rounds.entry(Layer::FmSend).or_default().push(round(fm));
+            m.rounds
+                .entry(Layer::MpiPostbox)
+                .or_default()
+                .push(round(2.0 * fm));
+        }
+        assert_eq!(m.time(Layer::FmSend, Op::PingPong(16)), Some(3.0));
+        assert_eq!(m.floor(), Some(1.0));
+        let (below, above) = (
+            (Layer::FmSend, Op::PingPong(16)),
+            (Layer::MpiPostbox, Op::PingPong(16)),
+        );
+        assert_eq!(m.ratio(below, above), Some(2.0));
+        assert_eq!(m.ratio(below, (Layer::MpiJam, Op::Floor)), None);
+        assert_eq!(m.curve(Layer::FmSend, Op::Stream), [(16.0, 3.0)]);
+        assert_eq!(m.layers(), [Layer::FmSend, Layer::MpiPostbox]);
+    }
+}
