@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input ipv6 ofi_strangers interfaces programs faults
+#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input ipv6 ofi_strangers interfaces devices programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
@@ -11,7 +11,7 @@
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
 # hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. ipv6: over
 # networks with IPv6 addresses only. ofi_strangers: at the ports of libfabric's endpoints.
-# interfaces: those beside MPI. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
+# interfaces: those beside MPI. devices: MPI by Fast Messages and JAM. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
 # faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
@@ -52,7 +52,7 @@ if [ "${1:-}" = --full ]; then
 fi
 limit=1500
 [ ${#full[@]} = 0 ] || limit=14400
-[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input ipv6 ofi_strangers interfaces programs faults
+[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input ipv6 ofi_strangers interfaces devices programs faults
 for part in "$@"; do
     case $part in
     hosts) run 300 test_hosts.py -v ;;
@@ -67,10 +67,11 @@ for part in "$@"; do
     ipv6) run 120 test_ipv6.py -v ;;
     ofi_strangers) run 200 test_ofi_strangers.py -v ;;
     interfaces) run 300 test_interfaces.py -v ;;
+    devices) run 600 test_devices.py -v ;;
     programs) run $limit programs.py ${full[@]+"${full[@]}"} ;;
     faults) run $limit faults.py ${full[@]+"${full[@]}"} ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, ipv6, ofi_strangers, interfaces, programs, faults" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, ipv6, ofi_strangers, interfaces, devices, programs, faults" >&2
         exit 2
         ;;
     esac

@@ -73,6 +73,7 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     let job = &node.job;
     let mut config = node.settings.world.clone();
     config.device.fm = node.settings.fm.clone();
+    config.device.adapt(&mut config.engine);
     let fabric = Carried::new(Rc::clone(&node.fabric), &config.device);
     let world = World::new(fabric, config);
     let attributes = Box::new(CommAttributes::default());

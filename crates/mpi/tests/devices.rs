@@ -17,7 +17,10 @@ const ALL: Access = Access::Everyone(Permission::ReadWrite);
 fn two(device: Device) -> (Carried<Shm>, Carried<Shm>) {
     let config = DeviceConfig {
         device,
-        tunables: DeviceTunables { jam_local: 0 },
+        tunables: DeviceTunables {
+            jam_local: 0,
+            ..DeviceTunables::default()
+        },
         ..DeviceConfig::default()
     };
     let ends = shm_ends(2, &ShmTunables::default());

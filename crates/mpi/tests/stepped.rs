@@ -73,7 +73,10 @@ fn by_messages<F: Fabric + 'static>(
 ) -> Job<Carried<F>> {
     let device = DeviceConfig {
         device,
-        tunables: DeviceTunables { jam_local: 0 },
+        tunables: DeviceTunables {
+            jam_local: 0,
+            ..DeviceTunables::default()
+        },
         ..DeviceConfig::default()
     };
     let world = |end| World::new(Carried::new(Rc::new(end), &device), config(rsm));

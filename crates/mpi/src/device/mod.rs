@@ -16,6 +16,7 @@ pub mod wire;
 
 pub use carried::{Bell, Carried, Import};
 
+use crate::engine::EngineTunables;
 use farpost_fabric::FabricError;
 use farpost_fm::FmTunables;
 
@@ -64,6 +65,8 @@ farpost_tunables::tunables! {
     pub struct DeviceTunables {
         /// Ranks of one host reach each other through shared memory (1) or by JAM as well (0): for measuring and testing on one host.
         jam_local: "FARPOST_JAM_LOCAL" = 1, 0..=1, "yes or no";
+        /// By JAM, longer messages are offered and go by block transfer; others by PIO at once, 84 bytes a message.
+        jam_rdma: "FARPOST_JAM_RDMA" = 1024, 0..=1 << 20, "bytes";
     }
 }
 
@@ -76,6 +79,13 @@ pub struct DeviceConfig {
 }
 
 impl DeviceConfig {
+    /// What the device changes in the settings of the engine.
+    pub fn adapt(&self, engine: &mut EngineTunables) {
+        if self.device == Device::Jam {
+            engine.eager_far = engine.eager_far.min(self.tunables.jam_rdma);
+        }
+    }
+
     /// Set what the variable `name` is about; false: it is about nothing here.
     ///
     /// # Errors
