@@ -91,6 +91,7 @@ class BadInput(unittest.TestCase):
 
     def test_hosts(self):
         self.refused(self.job("--host", "h1,h9", "-n", "2"), "host h9: there is no such host", lines=1)
+        self.refused(self.job("--host", "h1,10.99.0.1", "-n", "2"), "host 10.99.0.1: no network of this host leads to 10.99.0.1", lines=1)
         rubbish = self.file("rubbish", b"h1\n{json: 1}\n")
         self.refused(self.job("--hostfile", rubbish, "-n", "2"), f"host file {rubbish}:2: host '{{json:'", lines=1)
         binary = self.file("binary", b"\x7fELF\xff\xfe\0\1")

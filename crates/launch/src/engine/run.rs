@@ -7,7 +7,7 @@ use crate::options::{Options, Stdin};
 use crate::spawn::Strings;
 use crate::{Launch, Prepared, Refusal, hosts, program};
 use std::ffi::{CString, OsStr};
-use std::net::ToSocketAddrs;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -142,14 +142,23 @@ fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
             return Err(no_address(host, engine.kind));
         }
         let host = &hosts::without_user(host);
-        if host.parse::<std::net::Ipv4Addr>().is_err()
-            && let Err(e) = (*host, 0).to_socket_addrs()
-        {
-            let why = e.to_string();
-            let why = why.rsplit(": ").next().unwrap_or_default();
-            return Err(Refusal::usage(format!(
-                "host {host}: there is no such host ({why})"
-            )));
+        match (*host, 9).to_socket_addrs() {
+            Err(e) => {
+                let why = e.to_string();
+                let why = why.rsplit(": ").next().unwrap_or_default();
+                return Err(Refusal::usage(format!(
+                    "host {host}: there is no such host ({why})"
+                )));
+            }
+            Ok(addresses) => {
+                let addresses: Vec<_> = addresses.collect();
+                if let Some(why) = no_route(&addresses) {
+                    return Err(Refusal::usage(format!(
+                        "host {host}: no network of this host leads to {} ({why}); `ip route` shows where they lead",
+                        addresses[0].ip()
+                    )));
+                }
+            }
         }
     }
     // Sites may have told the launcher another way.
@@ -182,6 +191,29 @@ fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Why none of these can be reached, as far as this host's own routing table tells: nothing is sent.
+fn no_route(addresses: &[SocketAddr]) -> Option<std::io::Error> {
+    let mut why = None;
+    for address in addresses {
+        let any = SocketAddr::new(
+            match address {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            },
+            0,
+        );
+        match UdpSocket::bind(any).and_then(|socket| socket.connect(address)) {
+            Ok(()) => return None,
+            Err(e) => match e.raw_os_error() {
+                Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => why = Some(e),
+                // Nothing that tells of the way.
+                _ => return None,
+            },
+        }
+    }
+    why
 }
 
 /// What is done, in one line.
