@@ -102,6 +102,7 @@ symbols! {
     isend: b"MPI_Isend\0" (*const c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
     irecv: b"MPI_Irecv\0" (*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
     waitall: b"MPI_Waitall\0" (c_int, *mut Handle, *mut c_void);
+    iprobe: b"MPI_Iprobe\0" (c_int, c_int, Handle, *mut c_int, *mut c_void);
     barrier: b"MPI_Barrier\0" (Handle);
     bcast: b"MPI_Bcast\0" (*mut c_void, c_int, Handle, c_int, Handle);
     reduce: b"MPI_Reduce\0" (*const c_void, *mut c_void, c_int, Handle, Handle, c_int, Handle);
@@ -347,6 +348,22 @@ impl Mpi {
         let code =
             unsafe { (self.f.waitall)(count(requests.len()), requests.as_mut_ptr(), std::ptr::null_mut()) };
         failed.and(self.check("MPI_Waitall", code))
+    }
+
+    /// `MPI_Iprobe` for a message that nobody sends: what is under way gets on.
+    pub fn progress(&self, peer: usize, tag: i32) -> Result<()> {
+        let mut there = 0;
+        // SAFETY: the flag is a local integer; a null status is MPI_STATUS_IGNORE.
+        let code = unsafe {
+            (self.f.iprobe)(
+                count(peer),
+                tag,
+                handle(COMM_WORLD),
+                &mut there,
+                std::ptr::null_mut(),
+            )
+        };
+        self.check("MPI_Iprobe", code)
     }
 
     /// `MPI_Barrier`.

@@ -142,6 +142,9 @@ pub struct Layers {
     /// Exactly these message sizes, e.g. 8,56,1k
     #[arg(long, value_name = "LIST")]
     pub sizes: Option<String>,
+    /// Only these layers, e.g. fm-send-4,mpi-fm
+    #[arg(long, value_name = "LIST")]
+    pub layers: Option<String>,
     /// Leave out the job of 128 processes that shows FM's memory (interfaces)
     #[arg(long)]
     pub skip_memory: bool,

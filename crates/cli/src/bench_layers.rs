@@ -49,6 +49,16 @@ impl<'a> Table<'a> {
         Ok(list)
     }
 
+    /// Those of `layers` that are wanted.
+    fn wanted(&self, layers: impl IntoIterator<Item = Layer>) -> Result<Vec<Layer>> {
+        let Some(text) = &self.o.layers else {
+            return Ok(layers.into_iter().collect());
+        };
+        let named = text.split(',').map(|key| Layer::parse(key.trim()));
+        let named = named.collect::<Result<Vec<_>>>()?;
+        Ok(layers.into_iter().filter(|l| named.contains(l)).collect())
+    }
+
     fn measure(&self, layers: &[(Layer, Vec<Op>)]) -> Result<Measured> {
         let progress = Progress::new(0, layers.len() * self.jobs.rounds.max(1));
         let measured = self.jobs.run(layers, |layer| progress.step(layer.title()));
@@ -217,6 +227,7 @@ pub fn interface(o: &Layers, name: &str) -> Result<()> {
     };
     let table = Table::new(o, title, 1000)?;
     let sizes = table.sizes(&[8, 16, 56, 64, 88, 128, 256, 512, 1024, 4096, 16384, 65536])?;
+    let layers = table.wanted(layers)?;
     let plan: Vec<_> = layers.iter().map(|l| (*l, ops(*l, &sizes))).collect();
     let m = table.measure(&plan)?;
     let mut lines = vec![format!(
@@ -261,7 +272,8 @@ pub fn layers(o: &Layers) -> Result<()> {
         1000,
     )?;
     let sizes = table.sizes(&SIZES)?;
-    let plan: Vec<_> = Layer::ALL
+    let plan: Vec<_> = table
+        .wanted(Layer::ALL)?
         .into_iter()
         .map(|layer| {
             let mut list = vec![Op::Floor];
@@ -360,7 +372,7 @@ fn signature(m: &Measured, layer: Layer, computing: &[u64]) -> Option<(LogP, Vec
 /// `farpost bench logp`: the LogP signatures.
 pub fn logp(o: &Layers) -> Result<()> {
     let table = Table::new(o, "LogP signatures, 16-byte requests and answers", 300)?;
-    let layers: Vec<Layer> = Layer::ALL.into_iter().filter(|l| l.answers()).collect();
+    let layers = table.wanted(Layer::ALL.into_iter().filter(|l| l.answers()))?;
     // How much to compute is known when the round trips are: up to twice the longest.
     let short = vec![Op::Floor, Op::PingPong(REQUEST)];
     let mut first = Jobs {
@@ -474,7 +486,7 @@ pub fn interfaces(o: &Layers) -> Result<()> {
     let pong = |bytes| vec![Op::Floor, Op::PingPong(bytes)];
     let mut streamed = vec![Op::Floor];
     streamed.extend(table.sizes(&SIZES)?.into_iter().map(Op::Stream));
-    let plan = [
+    let mut plan = vec![
         (Layer::RsmPut, pong(56)),
         (Layer::FmSend4, pong(16)),
         (Layer::FmStream, streamed),
@@ -484,6 +496,8 @@ pub fn interfaces(o: &Layers) -> Result<()> {
         (Layer::MpiFm, pong(8)),
         (Layer::MpiJam, pong(8)),
     ];
+    let wanted = table.wanted(Layer::ALL)?;
+    plan.retain(|(layer, _)| wanted.contains(layer));
     let m = table.measure(&plan)?;
     let beside = |what, layer, op, trips: f64, must, aim| Goal {
         what,

@@ -51,9 +51,17 @@ fn mistakes_are_one_line() {
         &["/no/such.json"],
     );
     refused(&["bench", "plot", "x.json"], 2, &["--out"]);
-    refused(&["bench", "layers", "--rounds", "0"], 2, &["--rounds", "1..=1000"]);
+    refused(
+        &["bench", "layers", "--rounds", "0"],
+        2,
+        &["--rounds", "1..=1000"],
+    );
     refused(&["bench", "fm", "--sizes", "8,x"], 1, &["\"x\"", "suffix"]);
-    refused(&["bench", "logp", "--plot", "a.gif"], 1, &["a.gif", ".svg or .png"]);
+    refused(
+        &["bench", "logp", "--plot", "a.gif"],
+        1,
+        &["a.gif", ".svg or .png"],
+    );
     refused(&["bench", "matmul", "--sizes", "0"], 2, &["--sizes", "1..=65536"]);
     refused(
         &["__layer-probe", "/no/such", "carrier-pigeon", "1", "1"],

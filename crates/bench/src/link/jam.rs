@@ -310,7 +310,10 @@ impl Link for Jam {
             // SAFETY: four words that live; requests go with low priority, answers with high.
             match unsafe { (self.f.send)(self.peer, LOW, 0, 7, self.words.as_ptr(), 4) } {
                 0 => return Ok(taken),
-                AGAIN => taken += u64::from(self.next(HIGH)),
+                AGAIN => {
+                    taken += u64::from(self.next(HIGH));
+                    self.poll()?;
+                }
                 code => return Err(self.failed("JAM_send", code)),
             }
         }

@@ -6,6 +6,7 @@ use crate::abi::{self, Result};
 const DATA: i32 = 31;
 const ASK: i32 = 32;
 const ANSWER: i32 = 33;
+const NEVER_SENT: i32 = 34;
 
 /// MPI between ranks 0 and 1.
 pub struct Mpi {
@@ -50,6 +51,10 @@ impl Link for Mpi {
     fn receive(&mut self, bytes: usize) -> Result<()> {
         self.mpi
             .recv(&mut self.into.bytes_mut()[..bytes], self.peer, DATA)
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        self.mpi.progress(self.peer, NEVER_SENT)
     }
 
     #[inline]

@@ -74,7 +74,7 @@ pub struct Rsm {
 impl Rsm {
     pub fn open() -> Result<Self> {
         let f = Functions::load(open()?)?;
-        let len = PAGE + SLOTS as usize * (LARGEST + 64);
+        let len = (PAGE + SLOTS as usize * (LARGEST + 64)).next_multiple_of(PAGE);
         let check = |call: &'static str, code: c_int| {
             if code == 0 {
                 return Ok(());
