@@ -390,15 +390,46 @@ def write_curves(args, libs, samples):
         subprocess.run([farpost, "bench", "plot", *files, "--out", plot], check=True)
 
 
+def interfaces(args):
+    """Measure what the interfaces beside MPI must reach; lines of the Markdown table and its note, or None."""
+    path = os.path.join(args.out, "interfaces.json")
+    farpost = os.path.join(args.farpost, "bin", "farpost")
+    command = [farpost, "bench", "interfaces", "--rounds", str(args.rounds), "--json", path]
+    try:
+        done = subprocess.run(command, env=environment({}), stdout=subprocess.DEVNULL, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        print("compare: farpost bench interfaces took more than 600 s", file=sys.stderr)
+        return None
+    if done.returncode != 0:
+        print(f"compare: farpost bench interfaces ended with code {done.returncode}", file=sys.stderr)
+        return None
+    with open(path, encoding="utf-8") as f:
+        result = json.load(f)
+    lines = [["What", "measured", "ratio", "must", "aim", ""], ["---", "---:", "---:", "---:", "---:", "---"]]
+    for row in result["rows"]:
+        times = (lambda v: f"≤ {v:g} × {row['of']}") if row["of"] else (lambda v: f"≤ {v:g} {row['unit']}")
+        verdict = {None: "not measured", True: "met", False: "**missed**"}[row["met"]]
+        figure = "-" if row["figure"] is None else f"{row['figure']:.0f} {row['unit']}"
+        ratio = "-" if row["ratio"] is None or not row["of"] else f"{row['ratio']:.2f} ×"
+        lines.append([row["what"], figure, ratio, times(row["must"]), times(row["aim"]), verdict])
+    day = datetime.date.today().isoformat()
+    note = (
+        f"Medians of {result['rounds']} interleaved rounds of `farpost bench interfaces` on {day}: {host()}. The floor, a bare cache "
+        f"line one way between the same two processes in the same jobs, was {result['floor_ns']:.0f} ns." + busy()
+    )
+    return ["| " + " | ".join(cells) + " |" for cells in lines], note
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     known = ["farpost", "mpich", "openmpi", "impi-rt"]
     parser.add_argument("--farpost", default=os.path.join(ROOT, "build", "install"), help="Farpost's install tree")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5); the median over them counts")
     parser.add_argument("--only", default=",".join(known), help="libraries, e.g. farpost,mpich")
-    parser.add_argument("--modes", default="pair,crowd,idle,empty", help="parts: pair, crowd, idle, empty")
+    parts = "pair,crowd,idle,empty,interfaces"
+    parser.add_argument("--modes", default=parts, help="parts: pair, crowd, idle, empty; interfaces (of Farpost)")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "compare"), help="directory for results")
-    parser.add_argument("--update-readme", action="store_true", help="write the table into README.md")
+    parser.add_argument("--update-readme", action="store_true", help="write the tables into README.md and docs/performance.md")
     parser.add_argument("--from", dest="saved", metavar="JSON", help="use the results in this file; measure nothing")
     args = parser.parse_args()
     args.farpost = os.path.abspath(args.farpost)
@@ -483,6 +514,16 @@ def main():
         write_curves(args, libs, samples)
     if args.update_readme:
         update_table("README.md", "compare", lines, note)
+    if not args.saved and "interfaces" in args.modes and "farpost" in args.only:
+        beside = interfaces(args)
+        if beside:
+            print()
+            print(aligned(beside[0]))
+            print()
+            print(beside[1])
+            reached = reached and not any("**missed**" in line for line in beside[0])
+            if args.update_readme:
+                update_table(os.path.join("docs", "performance.md"), "interfaces", *beside)
     if not reached:
         print("Some goals are missed (see the last column).")
 

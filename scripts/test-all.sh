@@ -2,7 +2,7 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit ofi install wrappers programs interfaces devices abi-cross mpi4py net loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom)
 #
 # As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv); else
 # it says what is missing, and what cannot run for it counts as a failure.
@@ -13,7 +13,7 @@ logs=$root/build/test-logs
 prefix=$root/build/install
 mkdir -p "$logs"
 cargo=${CARGO:-cargo}
-known="format clippy unit ofi install wrappers programs interfaces devices abi-cross mpi4py net loom"
+known="format clippy unit ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom"
 steps=${*:-$known}
 for name in $steps; do
     case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
@@ -97,6 +97,7 @@ step wrappers script check-wrappers.sh
 step programs script test-programs.sh
 step interfaces script test-programs.sh interfaces
 step devices script test-devices.sh
+step bench script test-bench.sh
 step abi-cross script test-abi-cross.sh
 step mpi4py script test-mpi4py.sh
 step net script test-net.sh

@@ -102,7 +102,7 @@ impl Layer {
             FmStream => "messages of any length in order, in pieces, handlers that wait for more",
             MpiPostbox => "matching by source, tag and communicator, any datatype",
             MpiFm => "the same, carried by FM",
-            MpiJam => "the same, carried by JAM",
+            MpiJam => "the same, carried by JAM, within the host too (FARPOST_JAM_LOCAL=0)",
         }
     }
 
@@ -131,12 +131,12 @@ impl Layer {
         matches!(self, JamPio | FmSend4 | MpiPostbox | MpiFm | MpiJam)
     }
 
-    /// What `FARPOST_DEVICE` has to be; none: it must not be set.
-    pub fn device(self) -> Option<&'static str> {
+    /// Settings that make it what it is: without the second, MPI uses JAM between hosts only.
+    pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            MpiFm => Some("fm"),
-            MpiJam => Some("jam"),
-            _ => None,
+            MpiFm => &[("FARPOST_DEVICE", "fm")],
+            MpiJam => &[("FARPOST_DEVICE", "jam"), ("FARPOST_JAM_LOCAL", "0")],
+            _ => &[],
         }
     }
 }

@@ -88,10 +88,10 @@ impl Jobs {
             .arg(self.trials.to_string())
             .arg(self.trial_micros.to_string());
         command.args(ops.iter().map(Op::to_string));
-        match layer.device() {
-            Some(device) => command.env("FARPOST_DEVICE", device),
-            None => command.env_remove("FARPOST_DEVICE"),
-        };
+        command
+            .env_remove("FARPOST_DEVICE")
+            .env_remove("FARPOST_JAM_LOCAL");
+        command.envs(layer.settings().iter().copied());
         let output = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

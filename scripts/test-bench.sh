@@ -1,0 +1,54 @@
+#!/bin/sh
+# Run the benchmarks of layers once with tiny sizes: scripts/test-bench.sh. PREFIX is the install tree (build/install).
+#
+# Figures are not judged; every layer must have some, and products of matrices are checked by the benchmark itself.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
+cd "$root"
+farpost=${PREFIX:-build/install}/bin/farpost
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+failed=0
+
+# judge NAME LAYERS OPTIONS...: the command's JSON has no missing layer, and as many different layers as expected.
+judge() {
+    name=$1 layers=$2
+    shift 2
+    if ! timeout 240 "$farpost" bench "$name" "$@" --json "$work/$name.json" --plot "$work/$name.png" >"$work/log" 2>&1; then
+        echo "FAIL $name:"
+        cat "$work/log"
+        failed=1
+    elif ! python3 - "$work/$name.json" "$layers" <<'END'
+import json, sys
+result = json.load(open(sys.argv[1], encoding="utf-8"))
+if result.get("missing"):
+    sys.exit("; ".join(f"{m['layer']}: {m['why']}" for m in result["missing"]))
+rows = result.get("rows") or result["points"]
+found = len({row.get("layer") or row.get("what") or row["n"] for row in rows})
+if found != int(sys.argv[2]):
+    sys.exit(f"{found} rows of different layers, expected {sys.argv[2]}")
+END
+    then
+        echo "FAIL $name"
+        failed=1
+    elif ! [ -s "$work/$name.png" ]; then
+        echo "FAIL $name: no plot"
+        failed=1
+    else
+        echo "ok $name"
+    fi
+}
+
+few="--rounds 1 --trials 1 --trial-us 20"
+# shellcheck disable=SC2086
+{
+    judge layers 13 $few --sizes 8,16,56,64,88,128
+    judge logp 5 $few
+    judge rsm 3 $few --sizes 8,56,64,4096
+    judge fm 6 $few --sizes 8,16,128,4096
+    judge jam 7 $few --sizes 8,88,4096
+    judge interfaces 8 $few --skip-memory
+}
+judge matmul 3 --trials 1 -n 3 --sizes 1,65,200
+exit $failed
