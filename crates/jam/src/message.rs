@@ -144,9 +144,9 @@ pub(crate) struct Bad {
     pub value: u64,
 }
 
-/// Read a message that came for `me` from `from`.
-#[inline]
-pub(crate) fn parse(bytes: &[u8], from: Peer, priority: Priority, me: Peer) -> Result<(u8, Message), Bad> {
+/// Check a message that came for `me`, where it lies: its service, its second header word, its payload.
+#[inline(always)]
+pub(crate) fn look(bytes: &[u8], priority: Priority, me: Peer) -> Result<(u8, u32, &[u8]), Bad> {
     let bad = |what, value| Err(Bad { what, value });
     let len = bytes.len();
     if !(10 + 4 * MIN_WORDS..=MAX_BYTES).contains(&len) {
@@ -169,17 +169,24 @@ pub(crate) fn parse(bytes: &[u8], from: Peer, priority: Priority, me: Peer) -> R
     if (first >> 25 & 1 == 1) != (priority == Priority::Low) {
         return bad("the priority in a header", u64::from(first));
     }
+    Ok(((first >> 16 & 15) as u8, word(4), &body[8..]))
+}
+
+/// Read a message that came for `me` from `from`.
+#[inline]
+pub(crate) fn parse(bytes: &[u8], from: Peer, priority: Priority, me: Peer) -> Result<(u8, Message), Bad> {
+    let (service, tag, payload) = look(bytes, priority, me)?;
     let mut message = Message {
         from,
         priority,
-        tag: word(4),
-        len: words as u8,
+        tag,
+        len: (payload.len() / 4) as u8,
         words: [0; MAX_WORDS],
     };
-    for (to, bytes) in message.words.iter_mut().zip(body[8..].chunks_exact(4)) {
+    for (to, bytes) in message.words.iter_mut().zip(payload.chunks_exact(4)) {
         *to = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     }
-    Ok(((first >> 16 & 15) as u8, message))
+    Ok((service, message))
 }
 
 #[cfg(test)]

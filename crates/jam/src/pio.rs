@@ -260,6 +260,24 @@ impl<F: Fabric> Pio<F> {
         }
     }
 
+    /// Show `take` the next message of the user's of one priority where it lies: sender, second header word, and the payload
+    /// as it travels, words of four bytes, the lowest first. False: none waited.
+    #[inline(always)]
+    pub fn receive_in_place(&self, priority: Priority, mut take: impl FnMut(Peer, u32, &[u8])) -> bool {
+        let mut refused = None;
+        let polled = self.fabric.poll_priority(self.port, priority, |from, bytes| {
+            match message::look(bytes, priority, self.me) {
+                Ok((service, tag, payload)) if service == Service::User as u8 => take(from, tag, payload),
+                Ok((service, ..)) => refused = Some((from, "the service of a message", u64::from(service))),
+                Err(bad) => refused = Some((from, bad.what, bad.value)),
+            }
+        });
+        if let Some((from, what, value)) = refused {
+            self.refuse(from, what, value);
+        }
+        polled
+    }
+
     /// All four counts in one word.
     pub fn status(&self) -> Status {
         self.launch();

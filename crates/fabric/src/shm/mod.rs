@@ -96,6 +96,8 @@ pub struct ShmBell {
 /// The shared-memory fabric of one process.
 pub struct Shm {
     region: Mapping,
+    /// Bytes from one process to the next.
+    stride: usize,
     index: u32,
     size: u32,
     processes: u32,
@@ -160,6 +162,7 @@ impl Shm {
         let shm = Self {
             bulk: bulk::Bulk::new(index, size, tunables.cma != 0, (about, offset)),
             region,
+            stride: region::stride(size),
             index,
             size,
             processes,
@@ -200,7 +203,7 @@ impl Shm {
     fn process(&self, peer: Peer) -> &region::Process {
         assert!(peer.0 < self.size, "{peer} does not exist");
         // SAFETY: only atomic fields.
-        unsafe { self.region.table(region::process_offset(peer.0, self.size)) }
+        unsafe { self.region.table(region::PAGE + peer.index() * self.stride) }
     }
 
     /// Wake a peer whose flag was seen raised.

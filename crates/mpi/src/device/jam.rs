@@ -18,7 +18,7 @@ use super::Offered;
 use super::exports::Exports;
 use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority, RemoteMemory};
 use farpost_jam::pio::Pio;
-use farpost_jam::{Header, JamError, MAX_WORDS, Message};
+use farpost_jam::{Header, JamError, MAX_WORDS};
 use std::rc::Rc;
 
 /// Requests are low, so that nothing of JAM's protocols waits behind them.
@@ -77,28 +77,28 @@ impl<F: Fabric> ByJam<F> {
         self.pio.launch();
         let mut taken = 0;
         while taken < AT_ONCE
-            && let Some(message) = self.pio.receive(PRIORITY)
+            && self.pio.receive_in_place(
+                PRIORITY,
+                #[inline(always)]
+                |peer, tag, payload| {
+                    if let Err(error) = self.take(peer, tag, payload) {
+                        self.fabric.record_fault(Fault { peer, error });
+                    }
+                },
+            )
         {
             taken += 1;
-            if let Err(error) = self.take(&message) {
-                let peer = message.from;
-                self.fabric.record_fault(Fault { peer, error });
-            }
         }
         taken
     }
 
     #[inline(always)]
-    fn take(&self, message: &Message) -> Result<(), FabricError> {
-        let (offset, data) = message.words().split_first().expect("at least two words");
-        let mut bytes = [0; 4 * MAX_WORDS];
-        for (to, word) in bytes.chunks_exact_mut(4).zip(data) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        let len = 4 * data.len() - (message.tag >> ID_BITS) as usize;
-        let id = message.tag & ((1 << ID_BITS) - 1);
-        self.exports
-            .write(message.from, id, *offset as usize, &bytes[..len])
+    fn take(&self, peer: Peer, tag: u32, payload: &[u8]) -> Result<(), FabricError> {
+        let (offset, data) = payload.split_first_chunk().expect("at least two words");
+        let len = data.len() - (tag >> ID_BITS) as usize;
+        let id = tag & ((1 << ID_BITS) - 1);
+        let offset = u32::from_le_bytes(*offset) as usize;
+        self.exports.write(peer, id, offset, &data[..len])
     }
 
     pub fn has_unsent(&self) -> bool {

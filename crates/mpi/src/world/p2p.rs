@@ -8,7 +8,7 @@ use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Engine, SENT};
 use crate::p2p::{Mode, Short};
 use crate::{Error, ErrorClass, Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Distance, Fabric, Peer};
 
 /// Looks at a queue that another host fills before a wait begins in earnest.
 const FAR_LOOKS: u32 = 64;
@@ -134,7 +134,7 @@ impl<F: Fabric> World<F> {
         let mut polls = if alone { self.policy.looks() } else { 1 };
         // What comes from another host comes by calls of ours, each as long as many looks.
         let far = !self.fabric.maps(peer);
-        if far {
+        if far && self.fabric.distance(peer) == Distance::Far {
             polls = polls.min(FAR_LOOKS);
         }
         loop {
