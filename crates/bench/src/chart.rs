@@ -62,7 +62,7 @@ const INK: RGBColor = RGBColor(33, 37, 41);
 const MUTED: RGBColor = RGBColor(108, 117, 125);
 const GRID: RGBColor = RGBColor(228, 231, 235);
 /// Distinguishable by most colour-blind readers.
-const COLOURS: [RGBColor; 10] = [
+const COLOURS: [RGBColor; 13] = [
     RGBColor(0, 95, 160),
     RGBColor(213, 94, 0),
     RGBColor(0, 145, 110),
@@ -73,6 +73,9 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(80, 80, 80),
     RGBColor(150, 120, 220),
     RGBColor(150, 190, 60),
+    RGBColor(200, 30, 40),
+    RGBColor(0, 180, 200),
+    RGBColor(240, 150, 170),
 ];
 
 /// Write `chart` to `file`, whose name ends in `.svg` or `.png`.

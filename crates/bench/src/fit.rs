@@ -110,7 +110,8 @@ pub fn logp(curves: &[Burst], round_trip: f64) -> Option<LogP> {
     }
     let short: Vec<_> = idle.points.iter().copied().filter(|p| p.0 <= SHORT).collect();
     let send = median_slope(&short);
-    let gap = median_slope(&idle.points[idle.points.len() / 2..]);
+    // The longest third: queues are full.
+    let gap = median_slope(&idle.points[2 * idle.points.len() / 3..]);
     let receive = median_slope(&busy.points[busy.points.len() / 2..]) - busy.compute - send;
     Some(LogP {
         send,

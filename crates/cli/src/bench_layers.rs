@@ -18,7 +18,7 @@ const SIZES: [usize; 19] = [
     4, 8, 16, 24, 32, 48, 56, 64, 88, 128, 160, 192, 256, 320, 384, 448, 512, 560, 600,
 ];
 /// Requests in a burst.
-const BURSTS: [u64; 15] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 200];
+const BURSTS: [u64; 16] = [1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 200, 300, 400, 600, 800, 1000];
 
 /// Tables grow line by line here, and what they are of is known.
 struct Table<'a> {
