@@ -42,6 +42,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("fm", farpost_fm::FmTunables::TABLE),
+        ("jam", farpost_jam::JamTunables::TABLE),
         ("rsmapi", farpost_rsm::api::ApiTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
         ("mpi: devices", farpost_mpi::device::DeviceTunables::TABLE),
