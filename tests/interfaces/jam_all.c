@@ -151,6 +151,12 @@ static void blocks(void) {
         ;
     CHECK(code == JAM_ELENGTH && strstr(JAM_error(), "11 bytes"));
     meet();
+    /* And so does the receiver. */
+    char sentence[200];
+    uint32_t process;
+    CHECK(JAM_next_fault(&process, sentence, sizeof sentence) == 1 && process == before);
+    CHECK(strstr(sentence, "11") && strstr(sentence, "10"));
+    meet();
     free(out);
     free(in);
 }
@@ -181,6 +187,13 @@ static void refused(void) {
     while (JAM_refused() == before)
         JAM_poll();
     CHECK(JAM_refused() == before + 1);
+    /* Who and what, once. */
+    uint32_t process = 99;
+    char sentence[200];
+    CHECK(JAM_next_fault(&process, sentence, sizeof sentence) == 1);
+    CHECK(process == (JAM_me + JAM_size - 1) % JAM_size);
+    CHECK(strstr(sentence, "0x1267") != NULL && strstr(sentence, "procedure") != NULL);
+    CHECK(JAM_next_fault(&process, sentence, sizeof sentence) == 0);
     meet();
 }
 

@@ -1,5 +1,6 @@
 //! One process's interface: its FIFOs, rings, block transfers and procedures.
 
+use crate::faults::Faults;
 use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
 use crate::rdma::Rdma;
@@ -7,7 +8,7 @@ use crate::rpc::{Procedure, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Fabric, Peer, Port, Priority};
+use farpost_fabric::{Fabric, Fault, Peer, Port, Priority};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -25,6 +26,7 @@ pub struct Jam<F: Fabric> {
     vi: Vi<F>,
     rpc: Rpc<F>,
     depth: Cell<u32>,
+    faults: Rc<Faults<F>>,
     idle: Idle,
     policy: WaitPolicy,
 }
@@ -32,15 +34,18 @@ pub struct Jam<F: Fabric> {
 impl<F: Fabric> Jam<F> {
     /// JAM on `fabric`.
     pub fn new(fabric: Rc<F>, tunables: &JamTunables, wait: &WaitTunables) -> Self {
+        let faults = Faults::new(Rc::clone(&fabric));
+        let told = || Rc::clone(&faults);
         Self {
             idle: Idle::default(),
             policy: WaitPolicy::of(wait, &*fabric),
-            pio: Pio::new(Rc::clone(&fabric), Port::Jam),
-            service: Pio::new(Rc::clone(&fabric), Port::JamService),
-            rdma: Rdma::new(Rc::clone(&fabric), tunables.rpc_max),
-            vi: Vi::new(Rc::clone(&fabric), tunables.vi_ring),
+            pio: Pio::telling(told(), Rc::clone(&fabric), Port::Jam),
+            service: Pio::telling(told(), Rc::clone(&fabric), Port::JamService),
+            rdma: Rdma::new(told(), Rc::clone(&fabric), tunables.rpc_max),
+            vi: Vi::new(told(), Rc::clone(&fabric), tunables.vi_ring),
             rpc: Rpc::new(fabric.me(), tunables.rpc_rdma),
             depth: Cell::new(0),
+            faults,
             fabric,
         }
     }
@@ -173,6 +178,12 @@ impl<F: Fabric> Jam<F> {
     /// Messages refused so far: a wrong check, a header that cannot be, an unknown procedure.
     pub fn refused(&self) -> u64 {
         self.pio.refused() + self.service.refused()
+    }
+
+    /// The oldest fault not told yet: who caused it, and a sentence with the value. What is refused is dropped, and what
+    /// comes after it arrives.
+    pub fn next_fault(&self) -> Option<Fault> {
+        self.faults.next()
     }
 
     /// Procedures run so far.

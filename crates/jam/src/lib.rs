@@ -16,6 +16,7 @@
 mod bulk;
 pub mod cilk;
 mod crc16;
+mod faults;
 mod jam;
 pub mod message;
 pub mod pio;

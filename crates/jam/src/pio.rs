@@ -8,9 +8,10 @@
 //!
 //! Cost class: fast path (the first way); queued path (what waits).
 
+use crate::faults::Faults;
 use crate::message::{self, Header, Message, Packet, Service};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -96,6 +97,7 @@ pub struct Pio<F: Fabric> {
     waiting: Cell<bool>,
     queues: RefCell<[Transmit; 2]>,
     refused: Cell<u64>,
+    faults: Rc<Faults<F>>,
     /// Times that a message found no room.
     held_up: Cell<u32>,
 }
@@ -103,10 +105,17 @@ pub struct Pio<F: Fabric> {
 impl<F: Fabric> Pio<F> {
     /// The FIFOs on `port`: for layers that carry their own messages by PIO, on a port of their own.
     pub fn new(fabric: Rc<F>, port: Port) -> Self {
+        let faults = Faults::new(Rc::clone(&fabric));
+        Self::telling(faults, fabric, port)
+    }
+
+    /// As [`new`](Self::new); what is refused is told to `faults`.
+    pub(crate) fn telling(faults: Rc<Faults<F>>, fabric: Rc<F>, port: Port) -> Self {
         Self {
             me: fabric.me(),
             size: fabric.size(),
             fabric,
+            faults,
             port,
             waiting: Cell::new(false),
             queues: RefCell::new([Transmit::new(), Transmit::new()]),
@@ -235,8 +244,7 @@ impl<F: Fabric> Pio<F> {
     #[cold]
     pub fn refuse(&self, peer: Peer, what: &'static str, value: u64) {
         self.refused.set(self.refused.get() + 1);
-        self.fabric.count(peer, Counter::Faults, 1);
-        self.fabric.record_fault(Fault {
+        self.faults.record(Fault {
             peer,
             error: FabricError::Corrupt { peer, what, value },
         });

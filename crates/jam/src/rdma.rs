@@ -18,6 +18,7 @@
 //! The user's blocks go to memory that the receiver has posted, in order of the asking. Cost class: queued path.
 
 use crate::bulk::{Buffer, Exposed, Fetch};
+use crate::faults::Faults;
 use crate::message::{Header, Message, Service};
 use crate::pio::{Pio, bytes_of, words_of};
 use crate::{JamError, MAX_WORDS};
@@ -137,6 +138,7 @@ struct State<F: Fabric> {
 /// The block transfers of one process.
 pub struct Rdma<F: Fabric> {
     fabric: Rc<F>,
+    faults: Rc<Faults<F>>,
     most: usize,
     state: RefCell<State<F>>,
 }
@@ -153,9 +155,10 @@ impl Transfer {
 }
 
 impl<F: Fabric> Rdma<F> {
-    pub(crate) fn new(fabric: Rc<F>, most: u64) -> Self {
+    pub(crate) fn new(faults: Rc<Faults<F>>, fabric: Rc<F>, most: u64) -> Self {
         Self {
             fabric,
+            faults,
             most: usize::try_from(most).unwrap_or(usize::MAX),
             state: RefCell::new(State {
                 next: 0,
@@ -410,7 +413,7 @@ impl<F: Fabric> Rdma<F> {
                 Ok(true) => {}
                 Err(error) => {
                     let fault = Fault { peer: from, error };
-                    self.fabric.record_fault(fault);
+                    self.faults.record(fault);
                     state.give_back();
                     self.reply(state, pio, from, tag(DONE, id), TOO_LONG);
                     return true;
@@ -448,7 +451,7 @@ impl<F: Fabric> Rdma<F> {
             Use::User(_) => state.posted.front().map_or(0, Buffer::len),
         };
         if asked.len > most {
-            self.fabric.record_fault(Fault {
+            self.faults.record(Fault {
                 peer: from,
                 error: FabricError::OutOfRange {
                     offset: 0,
@@ -493,7 +496,7 @@ impl<F: Fabric> Rdma<F> {
         {
             let peer = active.asked.from;
             state.give_back();
-            fabric.record_fault(Fault {
+            self.faults.record(Fault {
                 peer,
                 error: FabricError::PeerDead {
                     peer,

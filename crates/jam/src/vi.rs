@@ -14,6 +14,7 @@
 //!
 //! Cost class: queued path; one doorbell line and one copy each way per batch.
 
+use crate::faults::Faults;
 use crate::message::{Header, Message, Service};
 use crate::pio::Pio;
 use crate::{JamError, MAX_WORDS, MIN_WORDS, crc16};
@@ -124,15 +125,17 @@ struct Taken {
 /// The rings of one process.
 pub struct Vi<F: Fabric> {
     fabric: Rc<F>,
+    faults: Rc<Faults<F>>,
     size: u64,
     outgoing: RefCell<HashMap<Peer, Outgoing<F::Import>>>,
     incoming: RefCell<Vec<Incoming<F::Export>>>,
 }
 
 impl<F: Fabric> Vi<F> {
-    pub(crate) fn new(fabric: Rc<F>, ring: u64) -> Self {
+    pub(crate) fn new(faults: Rc<Faults<F>>, fabric: Rc<F>, ring: u64) -> Self {
         Self {
             fabric,
+            faults,
             size: ring.next_power_of_two(),
             outgoing: RefCell::new(HashMap::new()),
             incoming: RefCell::new(Vec::new()),
@@ -249,14 +252,14 @@ impl<F: Fabric> Vi<F> {
                 said: 0,
                 closed: false,
             }),
-            Err(error) => return self.fabric.record_fault(Fault { peer: from, error }),
+            Err(error) => return self.faults.record(Fault { peer: from, error }),
         }
         let header = Header::new(from, Priority::High, READY);
         let words = [self.size as u32, (self.size >> 32) as u32];
         if let Err(error) = pio.send_as(&header, Service::Vi, &words) {
             // 20 messages wait for somebody: this sender is told when it asks again.
             let why = error.to_string();
-            self.fabric.record_fault(Fault {
+            self.faults.record(Fault {
                 peer: from,
                 error: FabricError::PutFailed { peer: from, why },
             });
@@ -285,7 +288,7 @@ impl<F: Fabric> Vi<F> {
             }
             Err(error) => {
                 ring.lost = true;
-                self.fabric.record_fault(Fault { peer: from, error });
+                self.faults.record(Fault { peer: from, error });
             }
         }
     }

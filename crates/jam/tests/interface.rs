@@ -4,7 +4,9 @@ use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::shm::ShmTunables;
 use farpost_fabric::wait::WaitTunables;
-use farpost_fabric::{ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, TrySend};
+use farpost_fabric::{
+    Counter, Counters, ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, TrySend,
+};
 use farpost_jam::pio::{RECEIVE_COUNT, TRANSMIT};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Header, Jam, JamError, JamTunables};
@@ -170,6 +172,16 @@ fn bad_messages_are_counted_and_the_next_good_one_arrives() {
     );
     a.rpc(Peer(1), 77, b"nobody").unwrap();
     until(&jams, || b.refused() == 9);
+    // Who and what, to this interface's user too, and counted once each.
+    let told: Vec<_> = std::iter::from_fn(|| b.next_fault()).collect();
+    assert_eq!(told.len(), 9);
+    assert!(told.iter().all(|fault| fault.peer == Peer(0)));
+    let last = told[8].error.to_string();
+    assert!(
+        last.contains("process 0") && last.contains("0x4d") && last.contains("procedure"),
+        "{last}"
+    );
+    assert_eq!(b.fabric().counter(Peer(1), Peer(0), Counter::Faults), 9);
     a.send(&Header::new(Peer(1), Priority::Low, 3), &[1, 2]).unwrap();
     until(&jams, || b.receive(Priority::Low).is_some());
     assert!(matches!(

@@ -55,6 +55,12 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
         let found = state.jam.poll() > 0;
         rest(&state.jam, found);
     }
+    while let Some(fault) = state.jam.next_fault() {
+        process::say(&format!(
+            "JAM_finalize: a fault that nobody asked for: {}",
+            fault.error
+        ));
+    }
     state.closed.set(true);
     if let Some(node) = cx.node.get() {
         node.close(Interface::Jam);
@@ -67,6 +73,37 @@ pub(crate) fn jam_error(cx: &'static Cx) -> *const c_char {
 
 pub(crate) fn jam_refused(cx: &'static Cx) -> u64 {
     state(cx).map_or(0, |state| state.jam.refused())
+}
+
+pub(crate) unsafe fn jam_next_fault(
+    cx: &'static Cx,
+    process: *mut u32,
+    sentence: *mut c_char,
+    size: usize,
+) -> c_int {
+    let Ok(state) = state(cx) else {
+        return 0;
+    };
+    let Some(fault) = state.jam.next_fault() else {
+        return 0;
+    };
+    if !process.is_null() {
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { process.write(fault.peer.0) };
+    }
+    if !sentence.is_null() && size > 0 {
+        let text = fault.error.to_string();
+        let mut len = text.len().min(size - 1);
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
+        // SAFETY: the caller vouches for `size` bytes, and `len` is below that.
+        unsafe {
+            sentence.copy_from_nonoverlapping(text.as_ptr().cast(), len);
+            sentence.add(len).write(0);
+        }
+    }
+    1
 }
 
 #[inline(always)]
