@@ -29,6 +29,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < topology->topology_hdr.local_cntlr_count; i++)
         rails += strncmp(topology->connections[i]->hdr.cntlr_name, "tcp", 3) == 0;
     rsm_free_interconnect_topology(topology);
+    /* Both rails are controllers before anything was sent over them. */
+    if (rails != 2) {
+        fprintf(stderr, "FAIL: %d controllers of rails\n", rails);
+        exit(1);
+    }
     rsmapi_controller_handle_t ctl;
     OK(rsm_get_controller("tcp0", &ctl));
     if (me == 0) {

@@ -43,7 +43,7 @@ use hosts::HostMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Variable: the descriptor of the job memory.
 pub const JOB_FD: &str = "FARPOST_JOB_FD";
@@ -86,6 +86,9 @@ pub enum Origin {
     /// Started on its own.
     Alone,
 }
+
+/// Longest time that a process whose part is over stays for ranks of its host that have not joined yet.
+const LATECOMERS: Duration = Duration::from_secs(10);
 
 /// A process's place in its job.
 pub struct Job {
@@ -340,9 +343,25 @@ impl Job {
 
     /// Record how far this rank has come, for the launcher. `Finalised` also takes leave of a launcher that is not Farpost's.
     pub fn set_state(&self, state: RankState) {
+        if state == RankState::Finalised {
+            self.stay_for_latecomers();
+        }
         self.memory.set_state(self.rank, state);
         if state == RankState::Finalised {
             self.part();
+        }
+    }
+
+    /// Under launchers other than Farpost's the memory of a host is reached through one of its processes, which must not
+    /// end before the others of the host have it. A rank that ends on the way is the launcher's affair: not for long.
+    fn stay_for_latecomers(&self) {
+        if self.channel.is_none() {
+            return;
+        }
+        let until = Instant::now() + self.limit.min(LATECOMERS);
+        let late = |rank: u32| self.state(rank) == Some(RankState::Waiting);
+        while (0..self.size()).any(late) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

@@ -427,8 +427,16 @@ impl Topology for Tcp {
 
     fn rails(&self, peer: Peer) -> u32 {
         let state = self.core.state.borrow();
-        let other = state.others.get(peer.index()).and_then(Option::as_ref);
-        other.map_or(1, |other| other.rails.len().max(1) as u32)
+        let rails = match state.others.get(peer.index()).and_then(Option::as_ref) {
+            Some(other) => other.rails.len(),
+            None if peer == self.me => 1,
+            // Nothing was sent there yet: what the two cards say.
+            None => {
+                drop(state);
+                self.ways(peer).map_or(1, |plan| plan.rails.len())
+            }
+        };
+        rails.max(1) as u32
     }
 
     fn cores_and_processes(&self) -> (u32, u32) {
