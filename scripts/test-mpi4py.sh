@@ -33,7 +33,9 @@ fail() { echo "test-mpi4py.sh: $*" >&2; exit 1; }
 
 # One environment a wrapper and header: a changed mpi.h or mpicc means building again, a changed library does not
 # (that is what the standard ABI is for).
-key=$(cat "$mpicc" "$prefix"/include/*.h "$(command -v "${PYTHON:-python3}")" 2>/dev/null | cat - <(echo "$prefix $version") | sha256sum | cut -c1-12)
+# The Python itself, not a wrapper that looks for it: hosts of tests/net may find it by another way.
+python=$("${PYTHON:-python3}" -c 'import os, sys; print(os.path.realpath(sys.executable))') || fail "python3 is missing"
+key=$(cat "$mpicc" "$prefix"/include/*.h "$python" | cat - <(echo "$prefix $version") | sha256sum | cut -c1-12)
 venv=$cache/mpi4py/venv-$key
 src=$cache/mpi4py/mpi4py-$version
 exec 9>"$cache/mpi4py/.lock"
