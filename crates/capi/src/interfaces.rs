@@ -76,6 +76,25 @@ impl Drop for Guard {
     }
 }
 
+/// Copies as much of a sentence as fits, in whole characters, ended by 0.
+///
+/// # Safety
+/// `to` is null or points to `size` writable bytes.
+pub(crate) unsafe fn tell(sentence: &str, to: *mut core::ffi::c_char, size: usize) {
+    if to.is_null() || size == 0 {
+        return;
+    }
+    let mut len = sentence.len().min(size - 1);
+    while !sentence.is_char_boundary(len) {
+        len -= 1;
+    }
+    // SAFETY: the caller vouches for `size` bytes, and `len` is below that.
+    unsafe {
+        to.copy_from_nonoverlapping(sentence.as_ptr().cast(), len);
+        to.add(len).write(0);
+    }
+}
+
 include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 
 #[cfg(test)]
@@ -84,6 +103,18 @@ mod tests {
 
     /// Set in the process that is to fail.
     const PANIC: &str = "TEST_OF_A_PANIC";
+
+    #[test]
+    fn a_sentence_is_cut_between_characters() {
+        for (size, wanted) in [(1, ""), (2, "a"), (4, "a"), (5, "a\u{20ac}"), (9, "a\u{20ac}b")] {
+            let mut to = [0x7f_u8; 10];
+            // SAFETY: `to` has more bytes than that.
+            unsafe { super::tell("a\u{20ac}b", to.as_mut_ptr().cast(), size) };
+            let told = std::ffi::CStr::from_bytes_until_nul(&to).unwrap();
+            assert_eq!(told.to_str(), Ok(wanted), "{size}");
+            assert!(to[size..].iter().all(|byte| *byte == 0x7f), "{size}");
+        }
+    }
 
     extern "C" fn entry() {
         super::enter("FM_test", |_| panic!("on purpose"));

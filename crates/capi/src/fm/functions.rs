@@ -8,6 +8,7 @@ use std::time::Duration;
 use farpost_fm::Fm;
 
 use crate::cx::Cx;
+use crate::interfaces;
 use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes};
 use crate::node::{self, Interface};
 use crate::{lock, process};
@@ -226,17 +227,7 @@ pub(crate) unsafe fn fm_next_fault(
         // SAFETY: the program's promise: null or writable.
         unsafe { node.write(c_ulong::from(fault.peer.0)) };
     }
-    if !sentence.is_null() && size > 0 {
-        let text = fault.error.to_string();
-        let mut len = text.len().min(size - 1);
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        // SAFETY: the program's promise: `size` bytes are writable, and `len` is below that.
-        unsafe {
-            sentence.copy_from_nonoverlapping(text.as_ptr().cast(), len);
-            sentence.add(len).write(0);
-        }
-    }
+    // SAFETY: the program's promise: null or `size` writable bytes.
+    unsafe { interfaces::tell(&fault.error.to_string(), sentence, size) };
     1
 }

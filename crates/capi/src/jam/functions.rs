@@ -12,7 +12,7 @@ use farpost_jam::{Buffer, Header, Jam};
 
 use super::{STATE, State, answer, fail, failed, rest, sentence, state};
 use crate::cx::Cx;
-use crate::interfaces::jam::*;
+use crate::interfaces::{self, jam::*};
 use crate::node::{self, Interface};
 use crate::process;
 
@@ -91,18 +91,8 @@ pub(crate) unsafe fn jam_next_fault(
         // SAFETY: not null, and the caller vouches for it.
         unsafe { process.write(fault.peer.0) };
     }
-    if !sentence.is_null() && size > 0 {
-        let text = fault.error.to_string();
-        let mut len = text.len().min(size - 1);
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        // SAFETY: the caller vouches for `size` bytes, and `len` is below that.
-        unsafe {
-            sentence.copy_from_nonoverlapping(text.as_ptr().cast(), len);
-            sentence.add(len).write(0);
-        }
-    }
+    // SAFETY: the caller vouches for it: null or `size` writable bytes.
+    unsafe { interfaces::tell(&fault.error.to_string(), sentence, size) };
     1
 }
 

@@ -36,6 +36,16 @@ pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) 
     (total, None)
 }
 
+/// Note in a receive's status which message it takes; the bytes to deliver.
+pub(crate) fn note_match(status: &mut Status, buf: &RecvBuf, envelope: &Envelope, total: u64) -> u64 {
+    let (wanted, error) = fit(buf, envelope.class, total);
+    status.source = envelope.source as Rank;
+    status.tag = envelope.tag;
+    status.bytes = wanted;
+    status.error = error.map(Box::new);
+    wanted
+}
+
 /// What the fast path of a receive found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {

@@ -4,7 +4,7 @@
 //! Words of a desk line: 0 chunks claimed, 1 chunks copied, 2 address at the receiver, 3 bytes, 4 bytes per
 //! chunk, 5 open, 6 closed (the receiver has finished looking), 7 an error was met.
 
-use super::receive::fit;
+use super::receive::note_match;
 use crate::device::wire::{self, Envelope};
 use crate::engine::Engine;
 use crate::engine::context::Held;
@@ -156,11 +156,7 @@ impl<F: Fabric> Engine<F> {
         else {
             return;
         };
-        let (wanted, error) = fit(&recv.buf, envelope.class, total);
-        status.source = envelope.source as i32;
-        status.tag = envelope.tag;
-        status.bytes = wanted;
-        status.error = error.map(Box::new);
+        let wanted = note_match(status, &recv.buf, envelope, total);
         if wanted == 0 {
             self.answer_done(peer, sender);
             self.complete(handle, |_| {});

@@ -1,7 +1,7 @@
 //! Messages between hosts whose bytes go along with the line that tells of them: the fabric sends them from the user's
 //! buffer and, where a receive waits, reads them into the user's buffer. Which receive that is, the line tells first.
 
-use super::receive::fit;
+use super::receive::note_match;
 use crate::device::wire::{self, Envelope};
 use crate::engine::Engine;
 use crate::engine::context::Held;
@@ -124,11 +124,7 @@ impl<F: Fabric> Engine<F> {
         else {
             return;
         };
-        let (wanted, error) = fit(&recv.buf, envelope.class, total);
-        status.source = envelope.source as i32;
-        status.tag = envelope.tag;
-        status.bytes = wanted;
-        status.error = error.map(Box::new);
+        let wanted = note_match(status, &recv.buf, envelope, total);
         if wanted == 0 {
             self.fabric.drop_tail(peer, number, total as usize);
             self.complete(handle, |_| {});
