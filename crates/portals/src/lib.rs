@@ -1,0 +1,24 @@
+//! Portals 3.3 (Brightwell, Riesen, Lawry, Maccabe; Cray XT3: Brightwell, Hudson, Pedretti, Riesen, Underwood, 2005),
+//! on any fabric.
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`library`] | objects and address translation: portal table, match lists, descriptors, event queues, access control; no input or output, no fabric, no address space |
+//! | [`net`] | the network layer: moves a header and a body between processes; preallocated structures, go-back-n |
+//! | [`memory`] | the program's memory: lists of segments and the copies from and to them |
+//!
+//! Sections are those of the Portals 3.3 document; where it leaves a point open, the item says what was chosen and why.
+//! Deviations are listed in `docs/portals-deviations.md`.
+#![deny(unsafe_code)]
+
+pub mod error;
+pub mod library;
+#[allow(unsafe_code)]
+pub mod memory;
+pub mod net;
+pub mod types;
+
+pub use error::Error;
+pub use library::Library;
+pub use memory::{Segment, Segments};
+pub use types::*;
