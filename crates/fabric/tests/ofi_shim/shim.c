@@ -64,7 +64,7 @@ static struct fi_info *(*real_dupinfo)(const struct fi_info *);
 static int (*real_fabric)(struct fi_fabric_attr *, struct fid_fabric **, void *);
 static uint32_t (*real_version)(void);
 static const char *(*real_strerror)(int);
-static char real_name[64];
+static char real_name[64];     /* written once, under originals_lock, before anybody reads it */
 
 __attribute__((constructor)) static void load(void)
 {
@@ -106,6 +106,13 @@ static void dress(struct fi_info *info)
 static struct fi_info *originals;
 static pthread_mutex_t originals_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Whether `one`, an original, is what `info` was. */
+static bool same(const struct fi_info *one, const struct fi_info *info)
+{
+	return one->src_addrlen == info->src_addrlen && !memcmp(one->src_addr, info->src_addr, info->src_addrlen) &&
+	       !strcmp(one->domain_attr->name, info->domain_attr->name) && one->caps == info->caps;
+}
+
 static void keep(const struct fi_info *info)
 {
 	struct fi_info *copy = real_dupinfo(info);
@@ -120,11 +127,22 @@ static struct fi_info *undress(const struct fi_info *info)
 	struct fi_info *found = NULL;
 	pthread_mutex_lock(&originals_lock);
 	for (struct fi_info *one = originals; one && !found; one = one->next)
-		if (one->src_addrlen == info->src_addrlen && !memcmp(one->src_addr, info->src_addr, info->src_addrlen) &&
-		    !strcmp(one->domain_attr->name, info->domain_attr->name))
+		if (same(one, info))
 			found = real_dupinfo(one);
 	pthread_mutex_unlock(&originals_lock);
 	return found ? found : real_dupinfo(info);
+}
+
+/* There may be several, one layered over the other, and threads that ask at the same time: all play on the same, the last that was
+ * found first. */
+static void settle_on(const struct fi_info *found)
+{
+	pthread_mutex_lock(&originals_lock);
+	if (!*real_name)
+		for (; found; found = found->next)
+			if (!strncmp(found->fabric_attr->prov_name, "tcp", 3))
+				snprintf(real_name, sizeof real_name, "%s", found->fabric_attr->prov_name);
+	pthread_mutex_unlock(&originals_lock);
 }
 
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
@@ -149,16 +167,16 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
 	real_freeinfo(asked);
 	if (code)
 		return code;
+	settle_on(found);
 	struct fi_info **end = list;
 	while (found) {
 		struct fi_info *info = found;
 		found = info->next;
 		info->next = NULL;
-		if (strncmp(info->fabric_attr->prov_name, "tcp", 3)) {
+		if (strcmp(info->fabric_attr->prov_name, real_name)) {
 			real_freeinfo(info);
 			continue;
 		}
-		snprintf(real_name, sizeof real_name, "%s", info->fabric_attr->prov_name);
 		if (hints)
 			keep(info);
 		dress(info);
