@@ -41,6 +41,10 @@ fn wrong_tables_are_refused_by_name() {
             "[[type]]\nname = \"S\"\nkind = \"struct\"\ndoc = \"s\"\n".to_owned(),
             "type S: fields is missing",
         ),
+        (
+            "[[alias]]\ndoc = \"a\"\nnames = [{ name = \"X_A\", of = \"X_B\" }]\n".to_owned(),
+            "X_A stands for X_B",
+        ),
     ] {
         let error = Interface::parse("x", &(ABOUT.to_owned() + &table))
             .err()
@@ -69,6 +73,10 @@ type = "unsigned"
 doc = "Flags."
 values = [{ name = "X_ALL", value = 0xFFFFFFFF }]
 
+[[alias]]
+doc = "Old names."
+names = [{ name = "X_EVERY", of = "X_ALL", doc = "of 1.0" }, { name = "X_NONE", of = "NULL" }]
+
 [[type]]
 name = "stream"
 kind = "opaque"
@@ -84,7 +92,7 @@ doc = "Consumes."
 [[type]]
 name = "pair"
 kind = "struct"
-fields = [{ type = "const char *", name = "name" }, { type = "pair *", name = "next", array = 2, doc = "others" }]
+fields = [{ type = "const char *", name = "name" }, { type = "pair *", name = "next", array = 2, doc = "others" }, { type = "volatile int", name = "turns" }]
 doc = "Two."
 
 [[function]]
@@ -104,6 +112,9 @@ errors = [{ code = "EBAD", when = "bad" }]
     let header = interface::header::header(&of);
     for line in [
         "#define X_ALL                                ((unsigned)4294967295)",
+        "#define X_EVERY                              X_ALL /* of 1.0 */",
+        "#define X_NONE                               NULL",
+        "    volatile int turns;",
         "typedef struct stream stream;",
         "typedef int (handler)(stream *from);",
         "    const char *name;",
@@ -117,6 +128,7 @@ errors = [{ code = "EBAD", when = "bad" }]
         "pub const BLUE: colour = 5_i64 as colour;",
         "pub type handler = unsafe extern \"C\" fn(*mut stream) -> core::ffi::c_int;",
         "pub next: [*mut pair; 2],",
+        "pub turns: core::ffi::c_int,",
         "fn X_f(h: Option<handler>, r#in: *const *const pair, value: usize) -> *mut *const core::ffi::c_void",
         "crate::x::functions::x_f(cx, h, r#in, value)",
     ] {

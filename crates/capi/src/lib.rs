@@ -17,5 +17,6 @@ mod jam;
 mod lock;
 mod node;
 mod objects;
+mod portals3;
 mod process;
 mod rsm;

@@ -13,20 +13,28 @@ use crate::lock;
 /// Where `Cx` keeps the node.
 pub(crate) type NodeCell = OnceCell<Node>;
 
+/// Join the job if nobody has.
+///
+/// # Errors
+/// A sentence: what cannot be joined and why.
+pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
+    match cx.node.get() {
+        Some(node) => Ok(node),
+        None => {
+            let node = Node::join()?;
+            // SAFETY: the function stays as long as the library, whose unloading runs it.
+            unsafe { libc::atexit(at_exit) };
+            Ok(cx.node.get_or_init(|| node))
+        }
+    }
+}
+
 /// Join the job if nobody has, and note that `interface` is open. Opening what is open already changes nothing.
 ///
 /// # Errors
 /// A sentence: what cannot be joined or opened and why, or that the process has left its job.
 pub(crate) fn open(cx: &'static Cx, interface: Interface) -> Result<&'static Node, String> {
-    let node = match cx.node.get() {
-        Some(node) => node,
-        None => {
-            let node = Node::join()?;
-            // SAFETY: the function stays as long as the library, whose unloading runs it.
-            unsafe { libc::atexit(at_exit) };
-            cx.node.get_or_init(|| node)
-        }
-    };
+    let node = join(cx)?;
     node.open(interface)?;
     if interface != Interface::Mpi {
         // Any thread may call these, also while another one waits in MPI.

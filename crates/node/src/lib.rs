@@ -36,10 +36,11 @@ pub enum Interface {
     Rsm = 1,
     Fm = 2,
     Jam = 3,
+    Portals = 4,
 }
 
 impl Interface {
-    const ALL: [Interface; 4] = [Self::Mpi, Self::Rsm, Self::Fm, Self::Jam];
+    const ALL: [Interface; 5] = [Self::Mpi, Self::Rsm, Self::Fm, Self::Jam, Self::Portals];
 
     fn bit(self) -> u32 {
         1 << self as u32
@@ -52,6 +53,7 @@ impl Interface {
             Self::Mpi => Some("MPI_Finalize"),
             Self::Fm => Some("FM_finalize"),
             Self::Jam => Some("JAM_finalize"),
+            Self::Portals => Some("PtlNIFini"),
             Self::Rsm => None,
         }
     }

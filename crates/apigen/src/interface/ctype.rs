@@ -49,6 +49,8 @@ fn parts(c: &str) -> Result<Parts, String> {
         match (word, stars.last_mut()) {
             ("*", _) => stars.push(false),
             ("const", None) => constant = true,
+            // Rust has it at the access, not in the type.
+            ("volatile", None) => {}
             ("const", Some(last)) => *last = true,
             (word, None) => base.push(word),
             (word, Some(_)) => return Err(format!("C type {c:?}: {word} after a star")),

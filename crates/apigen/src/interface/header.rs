@@ -29,6 +29,7 @@ pub fn header(of: &Interface) -> String {
     out.push_str("\n#if defined(__cplusplus)\nextern \"C\" {\n#endif\n");
     constants(of, &mut out);
     enums(of, &mut out);
+    aliases(of, &mut out);
     types(of, &mut out);
     for v in &of.variable {
         comment(&v.doc, &mut out);
@@ -107,8 +108,21 @@ fn enums(of: &Interface, out: &mut String) {
     }
 }
 
+fn aliases(of: &Interface, out: &mut String) {
+    for group in &of.alias {
+        comment(&group.doc, out);
+        for a in &group.names {
+            writeln!(out, "#define {:<36} {}{}", a.name, a.of, remark(&a.doc)).expect("writing to a String");
+        }
+    }
+}
+
 fn aside(v: &Value) -> String {
-    let text = v.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    remark(&v.doc)
+}
+
+fn remark(doc: &str) -> String {
+    let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() {
         text
     } else {

@@ -17,6 +17,7 @@ use serde::Deserialize;
 const TABLES: &[(&str, &str)] = &[
     ("fm", include_str!("../../../../api/fm.toml")),
     ("jam", include_str!("../../../../api/jam.toml")),
+    ("portals3", include_str!("../../../../api/portals3.toml")),
     ("rsm", include_str!("../../../../api/rsm.toml")),
 ];
 
@@ -31,6 +32,9 @@ pub struct Interface {
     /// Families of constants.
     #[serde(default)]
     pub constant: Vec<Constants>,
+    /// Other names of constants, for C.
+    #[serde(default)]
+    pub alias: Vec<Aliases>,
     /// Enumerations.
     #[serde(default, rename = "enum")]
     pub enums: Vec<Enum>,
@@ -86,6 +90,26 @@ pub struct Constants {
     #[serde(rename = "type")]
     pub ctype: String,
     pub values: Vec<Value>,
+}
+
+/// Other names, `#define`d to what they stand for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aliases {
+    pub doc: String,
+    pub names: Vec<Alias>,
+}
+
+/// One other name.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alias {
+    pub name: String,
+    /// A constant of the table, or `NULL`.
+    pub of: String,
+    /// Whose name it is.
+    #[serde(default)]
+    pub doc: String,
 }
 
 /// An enumeration; without a name its values are of type `int`.
@@ -282,8 +306,10 @@ impl Interface {
             .iter()
             .flat_map(|e| e.name.iter().chain(e.values.iter().map(|v| &v.name)));
         let types = self.types.iter().map(|t| &t.name);
+        let aliases = || self.alias.iter().flat_map(|a| &a.names);
         for known in constants
             .chain(enums)
+            .chain(aliases().map(|a| &a.name))
             .chain(types)
             .map(String::as_str)
             .chain(self.exported())
@@ -291,6 +317,16 @@ impl Interface {
             if !names.insert(known) {
                 return Err(format!("{known} is there twice"));
             }
+        }
+        let is_value = |name: &str| {
+            let enums = self.enums.iter().flat_map(|e| &e.values);
+            let mut values = self.constant.iter().flat_map(|c| &c.values).chain(enums);
+            values.any(|v| v.name == name)
+        };
+        if let Some(Alias { name, of, .. }) = aliases().find(|a| a.of != "NULL" && !is_value(&a.of)) {
+            return Err(format!(
+                "{name} stands for {of}, which is no constant of the table"
+            ));
         }
         for exported in self.exported() {
             if !about.prefix.iter().any(|prefix| exported.starts_with(prefix)) {
@@ -373,6 +409,10 @@ impl Interface {
         for c in &self.constant {
             all.push(&c.doc);
             all.extend(values(&c.values));
+        }
+        for a in &self.alias {
+            all.push(&a.doc);
+            all.extend(a.names.iter().map(|a| a.doc.as_str()));
         }
         for e in &self.enums {
             all.push(&e.doc);

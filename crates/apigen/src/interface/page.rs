@@ -43,6 +43,17 @@ pub fn page(of: &Interface) -> String {
             values(group, &mut out);
         }
     }
+    for group in &of.alias {
+        write!(
+            out,
+            "\n{} (`#define`)\n\n| Name | Stands for | |\n|---|---|---|\n",
+            group.doc.trim()
+        )
+        .expect("String");
+        for a in &group.names {
+            writeln!(out, "| `{}` | `{}` | {} |", a.name, a.of, cell(&a.doc)).expect("String");
+        }
+    }
     if !of.types.is_empty() {
         out.push_str("\n## Types\n");
         of.types.iter().for_each(|t| one_type(t, &mut out));

@@ -180,6 +180,9 @@ fn layout(of: &Interface, out: &mut String) {
     for v in groups {
         line(format!("(long long){}", v.name), v.name.clone());
     }
+    for a in of.alias.iter().flat_map(|a| &a.names).filter(|a| a.of != "NULL") {
+        line(format!("(long long){}", a.name), a.of.clone());
+    }
     for v in &of.variable {
         let ty = ctype::rust(of, &v.ctype).expect("checked");
         line(format!("sizeof({})", v.name), format!("size_of::<{ty}>()"));
