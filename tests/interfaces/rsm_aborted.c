@@ -17,6 +17,15 @@ enum { PAGE = 4096, ID = 0x500000 };
         }                                                                                                               \
     } while (0)
 
+/* The error status is set again, by this connection's loss, and is empty once read. */
+static void lost(int gone, rsm_error_status_t *status) {
+    OK(rsm_get_error_status(status));
+    CHECK(status->cause == RSM_CESR_TRANSLATION && status->node == 0 && status->segment == ID && status->count == 1);
+    CHECK(strstr(status->message, "node 0") != NULL && strstr(status->message, gone ? "ended" : "it was withdrawn") != NULL);
+    OK(rsm_get_error_status(status));
+    CHECK(status->cause == RSM_CESR_NONE && status->count == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     const int gone = strcmp(argv[1], "gone") == 0;
@@ -81,6 +90,21 @@ int main(int argc, char **argv) {
     CHECK(strlen(status.message) > 0);
     OK(rsm_get_error_status(&status));
     CHECK(status.cause == RSM_CESR_NONE);
+    /* Reading clears it, and what is lost afterwards sets it again: by a call, in a scope, and where a program stores. */
+    for (int round = 0; round < 2; round++) {
+        CHECK(rsm_memseg_import_put(imported, 64, line, 64) == RSMERR_CONN_ABORTED);
+        lost(gone, &status);
+        OK(rsm_memseg_import_set_mode(imported, RSM_BARRIER_MODE_EXPLICIT));
+        OK(rsm_memseg_import_open_barrier(&barrier));
+        OK(rsm_memseg_import_put(imported, 64, line, 64));
+        CHECK(rsm_memseg_import_close_barrier(&barrier) == RSMERR_CONN_ABORTED);
+        lost(gone, &status);
+        OK(rsm_memseg_import_open_barrier(&barrier));
+        ((volatile unsigned char *)at)[101] = 9;
+        CHECK(rsm_memseg_import_close_barrier(&barrier) == RSMERR_CONN_ABORTED);
+        lost(gone, &status);
+        OK(rsm_memseg_import_set_mode(imported, RSM_BARRIER_MODE_IMPLICIT));
+    }
     OK(rsm_memseg_import_unmap(imported));
     OK(rsm_memseg_import_disconnect(imported));
     const int again = rsm_memseg_import_connect(ctl, 0, ID, RSM_PERM_READ, &imported);

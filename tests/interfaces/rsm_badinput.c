@@ -1,6 +1,7 @@
 // interface: rsm
 // ranks: 1 2
-// Mistakes: each is refused with a code and a sentence that names the value, and what is right still works.
+// Mistakes: each is refused with a code and a sentence that names node and value, counted by kind, and what is right still works.
+// (What strangers do wrong: rsm_strangers.sh.)
 #include "check.h"
 #include <farpost/rsm.h>
 #include <signal.h>
@@ -18,8 +19,19 @@ enum { PAGE = 4096, ID = 0x500000 };
         }                                                                                                               \
     } while (0)
 
+/* What was refused since the last call, of one kind and of no other. */
+#define COUNTED(kind, many)                                                                                             \
+    do {                                                                                                                \
+        rsm_refused_t now_;                                                                                             \
+        CHECK(rsm_get_refused(&now_) == RSM_SUCCESS);                                                                   \
+        before.kind += (many);                                                                                          \
+        CHECK(memcmp(&before, &now_, sizeof now_) == 0);                                                                \
+    } while (0)
+
 int main(void) {
     rsmapi_controller_handle_t ctl = NULL;
+    rsm_refused_t before = {0};
+    char words[64];
     rsm_memseg_export_handle_t exported;
     rsm_memseg_import_handle_t imported, reader;
     /* Before anything was opened there is nothing to name. */
@@ -27,6 +39,7 @@ int main(void) {
     REFUSED(RSMERR_BAD_CTLR_HNDL, "controller", rsm_release_controller((void *)&ctl));
     REFUSED(RSMERR_CTLR_NOT_PRESENT, "tcp7", rsm_get_controller("tcp7", &ctl));
     REFUSED(RSMERR_CTLR_NOT_PRESENT, "loopback, shm0", rsm_get_controller("", &ctl));
+    COUNTED(controllers, 2);
     CHECK(rsm_get_controller("shm0", &ctl) == RSM_SUCCESS);
 
     unsigned char *memory;
@@ -36,6 +49,7 @@ int main(void) {
     void *code = (void *)((uintptr_t)main & ~(uintptr_t)(PAGE - 1));
     REFUSED(RSMERR_BAD_ADDR, "ordinary private memory", rsm_memseg_export_create(ctl, &exported, code, PAGE, 0));
     REFUSED(RSMERR_BAD_ADDR, "mapped", rsm_memseg_export_create(ctl, &exported, (void *)PAGE, PAGE, 0));
+    REFUSED(RSMERR_LOCKS_NOT_SUPPORTED, "0x5", rsm_memseg_export_create(ctl, &exported, memory, PAGE, RSM_ALLOW_REBIND | RSM_LOCK_OPS));
     CHECK(rsm_memseg_export_create(ctl, &exported, memory, 2 * PAGE, 0) == RSM_SUCCESS);
     rsm_topology_t *topology;
     CHECK(rsm_get_interconnect_topology(&topology) == RSM_SUCCESS);
@@ -52,8 +66,14 @@ int main(void) {
     CHECK(rsm_memseg_export_publish(exported, &id, list, 1) == RSM_SUCCESS);
 
     /* Never published; a node that is not there. */
-    REFUSED(RSMERR_SEG_NOT_PUBLISHED, "0x7654321", rsm_memseg_import_connect(ctl, me, 0x7654321, RSM_PERM_READ, &imported));
-    REFUSED(RSMERR_REMOTE_NODE_UNREACHABLE, "node 4711", rsm_memseg_import_connect(ctl, 4711, ID, RSM_PERM_READ, &imported));
+    snprintf(words, sizeof words, "node %u has not published segment 0x7654321", me);
+    REFUSED(RSMERR_SEG_NOT_PUBLISHED, words, rsm_memseg_import_connect(ctl, me, 0x7654321, RSM_PERM_READ, &imported));
+    COUNTED(segments, 1);
+    REFUSED(RSMERR_REMOTE_NODE_UNREACHABLE, "shm0 is not connected to node 4711", rsm_memseg_import_connect(ctl, 4711, ID, RSM_PERM_READ, &imported));
+    COUNTED(controllers, 1);
+    /* An empty list of what this process did wrong to others. */
+    CHECK(rsm_next_fault(NULL, words, sizeof words) == 0);
+    REFUSED(RSMERR_BAD_ADDR, "refused", rsm_get_refused(NULL));
     CHECK(rsm_memseg_import_connect(ctl, me, ID, RSM_PERM_RDWR, &imported) == RSM_SUCCESS);
     CHECK(rsm_memseg_import_connect(ctl, me, ID, RSM_PERM_READ, &reader) == RSM_SUCCESS);
     rsmapi_barrier_t barrier, wrong;
@@ -62,8 +82,13 @@ int main(void) {
 
     /* Past the end; more than the connection may. */
     uint64_t word = 1;
-    REFUSED(RSMERR_BAD_LENGTH, "8192", rsm_memseg_import_put64(imported, 2 * PAGE, &word, 1));
-    REFUSED(RSMERR_BAD_LENGTH, "8192", rsm_memseg_import_get(imported, 2 * PAGE - 1, &word, 2));
+    snprintf(words, sizeof words, "8 bytes at 8192: segment 0x500000 of node %u has 8192", me);
+    REFUSED(RSMERR_BAD_LENGTH, words, rsm_memseg_import_put64(imported, 2 * PAGE, &word, 1));
+    snprintf(words, sizeof words, "2 bytes at 8191: segment 0x500000 of node %u has 8192", me);
+    REFUSED(RSMERR_BAD_LENGTH, words, rsm_memseg_import_get(imported, 2 * PAGE - 1, &word, 2));
+    COUNTED(ranges, 2);
+    CHECK(rsm_memseg_import_put64(imported, 2 * PAGE - 8, &word, 1) == RSM_SUCCESS);
+    CHECK(*(uint64_t *)(void *)(memory + 2 * PAGE - 8) == 1);
     REFUSED(RSMERR_PERM_DENIED, "0400", rsm_memseg_import_put64(reader, 0, &word, 1));
     void *at;
     REFUSED(RSMERR_PERM_DENIED, "0400", rsm_memseg_import_map(reader, &at, RSM_MAP_NONE, RSM_PERM_RDWR, 0, PAGE));

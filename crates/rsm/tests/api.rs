@@ -436,6 +436,33 @@ async fn withdrawn<F: Fabric>(end: &End<F>) {
         "{report:?}"
     );
     assert_eq!(rsm.take_error_status(), None);
+    // What is lost from now on is told like the first, each time anew, and to those only who lost something.
+    let lost_again = |what: &str, wanted: u64| {
+        let report = rsm.take_error_status();
+        let told = report.as_ref().map(|r| (r.cause, r.node, r.segment, r.count));
+        let one = (Cause::TranslationViolation, 0, ID, wanted);
+        assert_eq!(told, (wanted > 0).then_some(one), "{what}: {report:?}");
+        assert!(
+            report.is_none_or(|r| r.message.contains("it was withdrawn")),
+            "{what}"
+        );
+    };
+    assert_eq!(code(import.put(0, &[1])), Some(Code::CONN_ABORTED));
+    assert_eq!(code(import.put(0, &[1; 64])), Some(Code::CONN_ABORTED));
+    lost_again("two implicit puts", 2);
+    import.set_mode(Mode::Explicit);
+    import.open_barrier(&mut barrier).unwrap();
+    assert_eq!(code(import.close_barrier(&mut barrier)), Some(Code::CONN_ABORTED));
+    lost_again("nothing was put", 0);
+    for round in 0..3 {
+        if end.me() == 1 || round == 1 {
+            import.open_barrier(&mut barrier).unwrap();
+            import.put(128, &[round; 64]).unwrap();
+            assert_eq!(code(import.order_barrier(&mut barrier)), Some(Code::CONN_ABORTED));
+            assert_eq!(code(import.close_barrier(&mut barrier)), Some(Code::CONN_ABORTED));
+        }
+        lost_again("puts by one of two", u64::from(end.me() == 1 || round == 1));
+    }
     end.barrier().await;
     end.barrier().await;
     import.disconnect().unwrap();
@@ -596,7 +623,19 @@ async fn strangers<F: Fabric>(end: &End<F>) {
         .await;
         // Each names who it was.
         assert!(faults.iter().all(|fault| fault.peer == Peer(2)), "{faults:?}");
-        assert_eq!(rsm.refused_signals(), 2);
+        let refused = rsm.refused();
+        assert_eq!((refused.strangers, refused.malformed, refused.late), (4, 2, 0));
+        // This interface's user is told of each once, with the values, by nobody else's leave.
+        let told: Vec<_> = std::iter::from_fn(|| rsm.next_fault()).collect();
+        assert_eq!(told, faults);
+        for (fault, value) in told.iter().zip(["0x500000", "0x500000", "0x63", "0x4d"]) {
+            let sentence = fault.error.to_string();
+            assert!(
+                sentence.contains("process 2") && sentence.contains(value),
+                "{sentence}"
+            );
+        }
+        assert_eq!(rsm.next_fault(), None);
         assert_eq!(export.importers(), [1]);
         // The next good one still arrives, and only that.
         end.barrier().await;

@@ -6,9 +6,13 @@ use farpost_rsm::api::{Code, Controller, RsmError, segmentid_range};
 
 use super::library::{OpenController, Result, code, controller, fail, message, open, opened};
 use crate::cx::Cx;
-use crate::interfaces::rsm::{
-    RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, rsm_connections_t, rsm_error_status_t, rsm_memseg_id_t,
-    rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t, rsmapi_controller_handle_t,
+use crate::interfaces::{
+    self,
+    rsm::{
+        RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, rsm_connections_t, rsm_error_status_t, rsm_memseg_id_t,
+        rsm_node_id_t, rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t,
+        rsmapi_controller_handle_t,
+    },
 };
 
 /// Copy `text` with its end, as far as there is room.
@@ -242,6 +246,46 @@ pub(crate) unsafe fn rsm_get_error_status(cx: &'static Cx, status: *mut rsm_erro
     }
     // SAFETY: not null, so the caller vouches for room.
     unsafe { status.write(filled) };
+    0
+}
+
+pub(crate) unsafe fn rsm_next_fault(
+    cx: &'static Cx,
+    node: *mut rsm_node_id_t,
+    sentence: *mut c_char,
+    size: usize,
+) -> c_int {
+    let fault = opened(cx).and_then(|library| {
+        library.rsm.progress();
+        library.rsm.next_fault()
+    });
+    let Some(fault) = fault else {
+        return 0;
+    };
+    if !node.is_null() {
+        // SAFETY: not null, so the caller vouches for room.
+        unsafe { node.write(fault.peer.0) };
+    }
+    // SAFETY: the caller vouches for it: null or `size` writable bytes.
+    unsafe { interfaces::tell(&fault.error.to_string(), sentence, size) };
+    1
+}
+
+pub(crate) unsafe fn rsm_get_refused(cx: &'static Cx, refused: *mut rsm_refused_t) -> c_int {
+    if refused.is_null() {
+        return code(cx, fail(Code::BAD_ADDR, "refused is null"));
+    }
+    let it = opened(cx).map_or_else(Default::default, |library| library.rsm.refused());
+    let filled = rsm_refused_t {
+        controllers: it.controllers,
+        segments: it.segments,
+        ranges: it.ranges,
+        strangers: it.strangers,
+        malformed: it.malformed,
+        late: it.late,
+    };
+    // SAFETY: not null, so the caller vouches for room.
+    unsafe { refused.write(filled) };
     0
 }
 

@@ -11,7 +11,7 @@ use super::library::{
 };
 use crate::cx::Cx;
 use crate::interfaces::rsm::{
-    RSM_ALLOW_REBIND, rsm_memseg_export_handle_t, rsm_memseg_id_t, rsmapi_access_entry_t,
+    RSM_ALLOW_REBIND, RSM_LOCK_OPS, rsm_memseg_export_handle_t, rsm_memseg_id_t, rsmapi_access_entry_t,
     rsmapi_controller_handle_t,
 };
 use crate::node::NodeFabric;
@@ -107,6 +107,12 @@ pub(crate) unsafe fn rsm_memseg_export_create(
             return fail(Code::BAD_SEG_HNDL, "memseg is null");
         }
         check_range(vaddr, length)?;
+        if flags & RSM_LOCK_OPS as c_uint != 0 {
+            return fail(
+                Code::LOCKS_NOT_SUPPORTED,
+                format!("flags {flags:#x} has RSM_LOCK_OPS: nothing here locks a segment"),
+            );
+        }
         let most = library.rsm.attributes(controller).max_export_segment_size;
         if most != 0 && length > most {
             return fail(

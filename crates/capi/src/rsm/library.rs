@@ -13,6 +13,7 @@ use super::handles::{Kind, Table};
 use crate::cx::{Cx, Kept};
 use crate::lock;
 use crate::node::{self, Interface, NodeFabric};
+use crate::process;
 
 pub(super) type Result<T> = farpost_rsm::api::Result<T>;
 
@@ -109,6 +110,18 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         adopted: RefCell::default(),
     };
     Ok(LIBRARY.keep(cx, library))
+}
+
+/// The process ends: what peers did wrong and nobody asked for is said.
+pub(crate) fn end(cx: &'static Cx) {
+    let Some(library) = opened(cx) else { return };
+    while let Some(fault) = library.rsm.next_fault() {
+        process::say(&format!(
+            "rsm: node {}: a fault that nobody asked for: {}",
+            library.rsm.node(),
+            fault.error
+        ));
+    }
 }
 
 /// Who this process is to access lists.

@@ -10,3 +10,5 @@ mod import;
 mod library;
 mod signals;
 mod transfers;
+
+pub(crate) use library::end;

@@ -19,9 +19,7 @@ impl<F: Fabric> ImportState<F> {
         if !offset.is_multiple_of(size) {
             return Err(misaligned(offset, size));
         }
-        if !self.connected.get() {
-            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
-        }
+        self.check_handle()?;
         let memory = match memory(self) {
             Some(memory) if self.perm.allows(wanted) => memory,
             _ => return Err(self.denied(wanted)),
@@ -49,6 +47,7 @@ impl<F: Fabric> ImportState<F> {
 
     #[cold]
     fn outside(&self, offset: usize, len: usize) -> RsmError {
+        self.inner.faults.count(|refused| &mut refused.ranges);
         let code = if self.mapped.get() {
             Code::BAD_OFFSET
         } else {
@@ -68,8 +67,14 @@ impl<F: Fabric> ImportState<F> {
             self.failed(error, put);
         }
         match self.mode.get() {
-            Mode::Explicit => Ok(()),
-            Mode::Implicit => self.complete(self.errors.get() - u64::from(result.is_err()), put),
+            Mode::Explicit => {
+                self.open.set(true);
+                Ok(())
+            }
+            Mode::Implicit => {
+                let before = self.errors.get() - u64::from(result.is_err());
+                self.complete(before, put, true)
+            }
         }
     }
 
@@ -77,12 +82,7 @@ impl<F: Fabric> ImportState<F> {
     #[cold]
     pub(super) fn failed(&self, error: &FabricError, put: bool) {
         self.errors.set(self.errors.get() + 1);
-        let message = format!("segment {:#x} of node {}: {error}", self.id, self.peer.0);
-        let about = (self.peer.0, self.id);
-        self.inner
-            .cesr
-            .borrow_mut()
-            .record(cesr::cause(error, put), about, message);
+        self.record(cesr::cause(error, put), &error.to_string());
     }
 
     /// Put bytes: elements of `size`, or, for 0, as they come.

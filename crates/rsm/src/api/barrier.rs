@@ -27,13 +27,25 @@ pub struct Barrier {
 }
 
 impl<F: Fabric> ImportState<F> {
-    /// All accesses so far are complete: errors since `before` of them had failed.
-    pub(super) fn complete(&self, before: u64, puts: bool) -> Result<()> {
+    /// All accesses so far are complete: errors since `before` of them had failed. `accessed`: there was one besides
+    /// those of explicit mode.
+    pub(super) fn complete(&self, before: u64, puts: bool, accessed: bool) -> Result<()> {
+        let gone = self.is_aborted();
         self.inner.progress();
-        if puts
-            && let Some(memory) = &self.memory
-            && let Err(error) = memory.fence()
-        {
+        // What a program stores to its mapping nobody sees: it may have.
+        let accessed = self.open.replace(false) || accessed || self.mapped.get();
+        let fenced = match &self.memory {
+            Some(memory) if puts => memory.fence(),
+            _ => Ok(()),
+        };
+        if gone {
+            // What the fence says is no news, and the next connection's fence should not say it.
+            if accessed {
+                self.lost_again();
+            }
+            return self.check_connected();
+        }
+        if let Err(error) = fenced {
             self.failed(&error, true);
             if matches!(error, FabricError::PeerDead { .. }) {
                 self.abort(&error.to_string());
@@ -55,7 +67,8 @@ impl<F: Fabric> ImportState<F> {
 }
 
 impl<F: Fabric> Import<F> {
-    fn check(&self, barrier: &Barrier) -> Result<()> {
+    /// Whether the barrier is this connection's.
+    fn own(&self, barrier: &Barrier) -> Result<()> {
         if barrier.connection == 0 {
             return Err(RsmError::of(Code::BARRIER_UNINITIALIZED));
         }
@@ -65,10 +78,13 @@ impl<F: Fabric> Import<F> {
                 "the barrier is another segment's",
             ));
         }
-        if !self.state.connected.get() {
-            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
-        }
         Ok(())
+    }
+
+    /// Whether the barrier is this connection's, and there is a connection.
+    fn check(&self, barrier: &Barrier) -> Result<()> {
+        self.own(barrier)?;
+        self.state.check_handle()
     }
 
     /// Make a barrier of this segment's (`rsm_memseg_import_init_barrier`).
@@ -76,9 +92,7 @@ impl<F: Fabric> Import<F> {
     /// # Errors
     /// `BAD_SEG_HNDL`: disconnected.
     pub fn init_barrier(&self) -> Result<Barrier> {
-        if !self.state.connected.get() {
-            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
-        }
+        self.state.check_handle()?;
         self.state.barriers.set(self.state.barriers.get() + 1);
         Ok(Barrier {
             connection: self.state.connection,
@@ -106,7 +120,7 @@ impl<F: Fabric> Import<F> {
         let Some(before) = barrier.open else {
             return Err(RsmError::of(Code::BARRIER_NOT_OPENED));
         };
-        self.state.complete(before, true)
+        self.state.complete(before, true, false)
     }
 
     /// As [`order_barrier`](Self::order_barrier), and the scope ends (`rsm_memseg_import_close_barrier`).
@@ -124,15 +138,7 @@ impl<F: Fabric> Import<F> {
     /// # Errors
     /// `BARRIER_UNINITIALIZED`, `BAD_BARRIER_PTR`.
     pub fn destroy_barrier(&self, barrier: &mut Barrier) -> Result<()> {
-        if barrier.connection == 0 {
-            return Err(RsmError::of(Code::BARRIER_UNINITIALIZED));
-        }
-        if barrier.connection != self.state.connection {
-            return Err(RsmError::new(
-                Code::BAD_BARRIER_PTR,
-                "the barrier is another segment's",
-            ));
-        }
+        self.own(barrier)?;
         *barrier = Barrier::default();
         self.state.barriers.set(self.state.barriers.get() - 1);
         Ok(())

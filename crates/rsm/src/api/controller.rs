@@ -117,6 +117,7 @@ impl<F: Fabric> Rsm<F> {
             .iter()
             .find(|controller| self.controller_name(**controller) == name);
         found.copied().ok_or_else(|| {
+            self.inner.faults.count(|refused| &mut refused.controllers);
             let names: Vec<String> = all.iter().map(|c| self.controller_name(*c)).collect();
             RsmError::new(
                 Code::CTLR_NOT_PRESENT,

@@ -10,7 +10,7 @@ use super::signal::Signals;
 use super::wire::{Kind, Packet};
 use super::{CONNECTIONS_MAX, Inner, Rsm};
 use farpost_fabric::{Fabric, FabricError, Peer, Permission, Remote};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Attempts to connect to a segment that changes meanwhile.
@@ -33,8 +33,10 @@ pub(super) struct ImportState<F: Fabric> {
     pub(super) barriers: Cell<u32>,
     /// Accesses that failed after their call had returned, or that nobody was told of.
     pub(super) errors: Cell<u64>,
-    /// The exporter is known to have withdrawn the segment, or to be gone.
-    pub(super) aborted: Cell<bool>,
+    /// Accesses in explicit mode that no barrier has answered for yet.
+    pub(super) open: Cell<bool>,
+    /// The exporter is known to have withdrawn the segment, or to be gone: which of the two.
+    pub(super) aborted: RefCell<Option<String>>,
     pub(super) connected: Cell<bool>,
     /// The program maps the segment.
     pub(super) mapped: Cell<bool>,
@@ -61,6 +63,18 @@ impl<F: Fabric> Rsm<F> {
     /// the controller is not connected to such a node, or the node is gone; `SEG_NOT_PUBLISHED`;
     /// `SEG_NOT_PUBLISHED_TO_NODE`; `INSUFFICIENT_RESOURCES`.
     pub fn connect(&self, controller: Controller, node: NodeId, id: SegId, perm: Perm) -> Result<Import<F>> {
+        let connected = self.try_connect(controller, node, id, perm);
+        connected.inspect_err(|error| {
+            if matches!(
+                error.code,
+                Code::SEG_NOT_PUBLISHED | Code::SEG_NOT_PUBLISHED_TO_NODE
+            ) {
+                self.inner.faults.count(|refused| &mut refused.segments);
+            }
+        })
+    }
+
+    fn try_connect(&self, controller: Controller, node: NodeId, id: SegId, perm: Perm) -> Result<Import<F>> {
         if !Perm::RDWR.allows(perm) {
             let what = format!(
                 "permissions 0{:o}: only 0{:o} and 0{:o} exist here",
@@ -69,6 +83,7 @@ impl<F: Fabric> Rsm<F> {
             return Err(RsmError::new(Code::PERM_DENIED, what));
         }
         if !self.reaches(controller, node) {
+            self.inner.faults.count(|refused| &mut refused.controllers);
             let name = self.controller_name(controller);
             let what = format!(
                 "controller {name} is not connected to node {node} (there are nodes 0 to {})",
@@ -92,16 +107,7 @@ impl<F: Fabric> Rsm<F> {
                         .connections
                         .borrow_mut()
                         .insert(connection, Rc::downgrade(&state));
-                    let packet = Packet {
-                        kind: Kind::Connect,
-                        single: false,
-                        slot: state.slot as u32,
-                        generation: state.generation,
-                        connection,
-                        count: perm.0,
-                    };
-                    inner.send(peer, packet);
-                    inner.push_out(peer);
+                    inner.deliver(peer, state.packet(Kind::Connect, perm.0));
                     return Ok(Import { state });
                 }
                 Err(Attempt::Again) => {
@@ -131,9 +137,7 @@ impl<F: Fabric> Inner<F> {
     ) -> std::result::Result<ImportState<F>, Attempt> {
         let failed = |what: &'static str| {
             move |error: FabricError| {
-                if matches!(error, FabricError::Corrupt { .. }) {
-                    self.fault(peer, error.clone());
-                }
+                self.suspect(peer, &error);
                 Attempt::No(RsmError::fabric(what, &error))
             }
         };
@@ -207,7 +211,8 @@ impl<F: Fabric> Inner<F> {
             mode: Cell::new(Mode::Implicit),
             barriers: Cell::new(0),
             errors: Cell::new(0),
-            aborted: Cell::new(false),
+            open: Cell::new(false),
+            aborted: RefCell::default(),
             connected: Cell::new(true),
             mapped: Cell::new(false),
             signals: Signals::default(),
@@ -224,23 +229,55 @@ fn meets(controller: Controller, entry: &Entry) -> bool {
 }
 
 impl<F: Fabric> ImportState<F> {
-    /// Remember that the exporter has taken the segment away.
-    #[cold]
-    pub(super) fn abort(&self, message: &str) {
-        if !self.aborted.replace(true) {
-            let about = (self.peer.0, self.id);
-            let message = format!("segment {:#x} of node {}: {message}", self.id, self.peer.0);
-            self.inner
-                .cesr
-                .borrow_mut()
-                .record(Cause::TranslationViolation, about, message);
+    /// Whether it was not disconnected.
+    #[inline]
+    pub(super) fn check_handle(&self) -> Result<()> {
+        if self.connected.get() {
+            return Ok(());
         }
+        Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"))
+    }
+
+    /// Whether the exporter is known to have taken the segment away.
+    #[inline]
+    pub(super) fn is_aborted(&self) -> bool {
+        self.aborted.borrow().is_some()
+    }
+
+    /// Remember that the exporter has taken the segment away, and why.
+    #[cold]
+    pub(super) fn abort(&self, why: &str) {
+        if self.is_aborted() {
+            return;
+        }
+        *self.aborted.borrow_mut() = Some(why.into());
+        // Whatever was under way is part of this error.
+        self.open.set(false);
+        self.record(Cause::TranslationViolation, why);
+    }
+
+    /// Accesses found the segment gone that had been gone before: lost like those that met it first, and told like them.
+    #[cold]
+    pub(super) fn lost_again(&self) {
+        let why = match &*self.aborted.borrow() {
+            Some(why) => format!("what was put or got since is lost: {why}"),
+            None => return,
+        };
+        self.record(Cause::TranslationViolation, &why);
+    }
+
+    /// An error that the status of this process keeps.
+    #[cold]
+    pub(super) fn record(&self, cause: Cause, what: &str) {
+        let message = format!("segment {:#x} of node {}: {what}", self.id, self.peer.0);
+        let about = (self.peer.0, self.id);
+        self.inner.cesr.borrow_mut().record(cause, about, message);
     }
 
     /// Whether the segment is published as it was when this connection was made, and its owner is there. Asks the
     /// exporter's memory.
     pub(super) fn check_connected(&self) -> Result<()> {
-        if !self.aborted.get() {
+        if !self.is_aborted() {
             match self.directory.generation(self.slot) {
                 Ok(now) if now == self.generation => {
                     if self.inner.fabric.has_ended(self.peer) {
@@ -251,16 +288,16 @@ impl<F: Fabric> ImportState<F> {
                 Err(error) => self.abort(&error.to_string()),
             }
         }
-        if self.aborted.get() {
-            return Err(RsmError::new(
+        match &*self.aborted.borrow() {
+            None => Ok(()),
+            Some(why) => Err(RsmError::new(
                 Code::CONN_ABORTED,
                 format!(
-                    "segment {:#x} of node {}: it was withdrawn, or its owner is gone; disconnect, and connect again",
+                    "segment {:#x} of node {}: {why}; disconnect, and connect again",
                     self.id, self.peer.0
                 ),
-            ));
+            )),
         }
-        Ok(())
     }
 
     fn disconnect(&self) {
@@ -268,17 +305,20 @@ impl<F: Fabric> ImportState<F> {
             return;
         }
         self.inner.connections.borrow_mut().remove(&self.connection);
-        if !self.aborted.get() {
-            let packet = Packet {
-                kind: Kind::Disconnect,
-                single: false,
-                slot: self.slot as u32,
-                generation: self.generation,
-                connection: self.connection,
-                count: 0,
-            };
-            self.inner.send(self.peer, packet);
-            self.inner.push_out(self.peer);
+        if !self.is_aborted() {
+            self.inner.deliver(self.peer, self.packet(Kind::Disconnect, 0));
+        }
+    }
+
+    /// Something to say to the exporter about this connection.
+    pub(super) fn packet(&self, kind: Kind, count: u32) -> Packet {
+        Packet {
+            kind,
+            single: false,
+            slot: self.slot as u32,
+            generation: self.generation,
+            connection: self.connection,
+            count,
         }
     }
 }
@@ -391,7 +431,7 @@ impl<F: Fabric> Import<F> {
     /// Whether the segment is still there, as far as that can be known without asking anybody.
     pub fn is_aborted(&self) -> bool {
         self.state.inner.progress();
-        self.state.aborted.get()
+        self.state.is_aborted()
     }
 }
 

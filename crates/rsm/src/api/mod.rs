@@ -8,6 +8,7 @@
 //! | [`Import`], [`Barrier`] | `rsm_memseg_import_*` |
 //! | [`Export::post`], [`Import::try_wait`] | `rsm_intr_signal_*` |
 //! | [`Rsm::take_error_status`] | `rsm_get_error_status` |
+//! | [`Rsm::next_fault`], [`Rsm::refused`] | `rsm_next_fault`, `rsm_get_refused` |
 //!
 //! A node of the interconnect is a process of the job. Knows nothing of MPI; both use one fabric without meeting: packets
 //! have a port of their own, and segments of the fabric are from the range that RSMAPI keeps for its library.
@@ -22,6 +23,7 @@ mod controller;
 mod directory;
 mod error;
 mod export;
+mod faults;
 mod import;
 mod names;
 mod signal;
@@ -34,6 +36,7 @@ pub use cesr::{Cause, ErrorReport};
 pub use controller::{Attributes, Connections, Controller, PAGE};
 pub use error::{Code, Result, RsmError};
 pub use export::{Export, Memory};
+pub use faults::Refused;
 pub use import::Import;
 pub use names::{AccessEntry, FIRST_ASSIGNED, Identity, LAST_RESERVED, NodeId, Perm, SegId, segmentid_range};
 pub use signal::Accumulate;
@@ -44,6 +47,7 @@ use directory::{DIRECTORY, Directory, Shape};
 use export::ExportState;
 use farpost_fabric::wait::{Relax, WaitPolicy, WaitTunables};
 use farpost_fabric::{Access, Fabric, Peer, Permission};
+use faults::Faults;
 use import::ImportState;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -93,7 +97,7 @@ pub(super) struct Inner<F: Fabric> {
     cesr: RefCell<Cesr>,
     /// Packets that found the queue full.
     outbox: RefCell<Vec<(Peer, Packet)>>,
-    refused_signals: Cell<u64>,
+    faults: Faults,
     policy: WaitPolicy,
     relax: Cell<Option<Relax>>,
 }
@@ -121,7 +125,7 @@ impl<F: Fabric> Rsm<F> {
                 next_id: Cell::new(FIRST_ASSIGNED),
                 cesr: RefCell::default(),
                 outbox: RefCell::default(),
-                refused_signals: Cell::new(0),
+                faults: Faults::default(),
                 relax: Cell::new(None),
             }),
         }
@@ -164,9 +168,16 @@ impl<F: Fabric> Rsm<F> {
         self.inner.cesr.borrow_mut().take()
     }
 
-    /// Signals so far from processes that are not connected to the segment they named.
-    pub fn refused_signals(&self) -> u64 {
-        self.inner.refused_signals.get()
+    /// The oldest fault of a peer not told yet: a signal or a connection of one that this process's tables do not have, a
+    /// packet or a directory that cannot be. It names the peer and the value. What is refused is dropped, and what comes
+    /// after it arrives. What has arrived is taken in by [`progress`](Self::progress).
+    pub fn next_fault(&self) -> Option<farpost_fabric::Fault> {
+        self.inner.faults.next()
+    }
+
+    /// What was refused so far.
+    pub fn refused(&self) -> Refused {
+        self.inner.faults.refused()
     }
 }
 
@@ -199,18 +210,26 @@ impl<F: Fabric> Inner<F> {
             }
             Err(farpost_fabric::FabricError::NotPublished { .. }) => Ok(None),
             Err(error) => {
-                if matches!(error, farpost_fabric::FabricError::Corrupt { .. }) {
-                    self.fault(peer, error.clone());
-                }
+                self.suspect(peer, &error);
                 Err(RsmError::fabric("looking for the segments of a node", &error))
             }
+        }
+    }
+
+    /// What was read from `peer`'s memory may be its fault.
+    #[cold]
+    fn suspect(&self, peer: Peer, error: &farpost_fabric::FabricError) {
+        if matches!(error, farpost_fabric::FabricError::Corrupt { .. }) {
+            self.faults.count(|refused| &mut refused.malformed);
+            self.fault(peer, error.clone());
         }
     }
 
     /// A value of `peer`'s cannot be right.
     #[cold]
     fn fault(&self, peer: Peer, error: farpost_fabric::FabricError) {
-        self.fabric.record_fault(farpost_fabric::Fault { peer, error });
+        self.faults
+            .record(&*self.fabric, farpost_fabric::Fault { peer, error });
     }
 }
 

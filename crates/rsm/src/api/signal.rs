@@ -51,6 +51,18 @@ impl Signals {
         pending > 0
     }
 
+    /// Somebody polls: the segment stays until as many [`release`](Self::release)s.
+    pub(super) fn hold(&self) {
+        self.pollers.set(self.pollers.get() + 1);
+    }
+
+    /// The end of one [`hold`](Self::hold). False: there was none.
+    pub(super) fn release(&self) -> bool {
+        let held = self.pollers.get();
+        self.pollers.set(held.saturating_sub(1));
+        held > 0
+    }
+
     pub(super) fn check_unpolled(&self) -> Result<()> {
         if self.pollers.get() > 0 {
             return Err(RsmError::of(Code::POLLFD_IN_USE));
@@ -88,8 +100,10 @@ impl<F: Fabric> Inner<F> {
         }
     }
 
+    /// A packet that no library of ours sends.
     #[cold]
     fn corrupt(&self, peer: Peer, what: &'static str, value: u64) {
+        self.faults.count(|refused| &mut refused.malformed);
         self.fault(peer, FabricError::Corrupt { peer, what, value });
     }
 
@@ -138,6 +152,12 @@ impl<F: Fabric> Inner<F> {
         outbox.push((peer, packet));
     }
 
+    /// Send, and try for a while to have it out of this process.
+    pub(super) fn deliver(&self, peer: Peer, packet: Packet) {
+        self.send(peer, packet);
+        self.push_out(peer);
+    }
+
     /// Tell an importer that its segment is gone.
     pub(super) fn abort(&self, importer: Importer, slot: usize, generation: u64) {
         let packet = Packet {
@@ -174,10 +194,14 @@ impl<F: Fabric> Inner<F> {
                     // Disconnected meanwhile; numbers that were never given out are nobody's.
                     None if packet.connection < self.next_connection.get() => {
                         if packet.kind == Kind::SignalImporter {
-                            self.refused_signals.set(self.refused_signals.get() + 1);
+                            self.faults.count(|refused| &mut refused.late);
                         }
                     }
-                    None => self.stranger(from, u64::from(packet.connection)),
+                    None => self.stranger(
+                        from,
+                        "a signal for a connection of this process",
+                        packet.connection,
+                    ),
                 }
             }
         }
@@ -195,11 +219,12 @@ impl<F: Fabric> Inner<F> {
         same.then_some(export)
     }
 
-    /// Somebody who is in no table.
+    /// Somebody who is not in the table for what the packet is about.
     #[cold]
-    fn stranger(&self, from: Peer, value: u64) {
-        self.refused_signals.set(self.refused_signals.get() + 1);
-        self.corrupt(from, "a signal for something it is connected to", value);
+    fn stranger(&self, peer: Peer, what: &'static str, value: impl Into<u64>) {
+        self.faults.count(|refused| &mut refused.strangers);
+        let value = value.into();
+        self.fault(peer, FabricError::Corrupt { peer, what, value });
     }
 
     fn on_connect(&self, from: Peer, packet: Packet) {
@@ -210,7 +235,7 @@ impl<F: Fabric> Inner<F> {
         };
         let Some(export) = self.exported(&packet) else {
             if packet.generation == 0 || packet.generation > self.last_generation.get() {
-                return self.corrupt(from, "a connection to something published", packet.generation);
+                return self.stranger(from, "a connection to something published", packet.generation);
             }
             // Withdrawn while the word was on its way.
             return self.abort(importer, packet.slot as usize, packet.generation);
@@ -224,8 +249,12 @@ impl<F: Fabric> Inner<F> {
             .iter()
             .any(|i| i.peer == from && i.connection == packet.connection);
         let many = importers.iter().filter(|i| i.peer == from).count() >= CONNECTIONS_MAX;
-        if !permitted || known || many || !Perm::RDWR.allows(importer.perm) {
-            return self.corrupt(from, "a connection that is permitted", u64::from(packet.count));
+        if !permitted {
+            let id = export.published.borrow().as_ref().map_or(0, |p| p.id);
+            return self.stranger(from, "a connection to a segment that it may use", id);
+        }
+        if known || many || !Perm::RDWR.allows(importer.perm) {
+            return self.corrupt(from, "a connection that can be", u64::from(packet.count));
         }
         importers.push(importer);
     }
@@ -237,14 +266,15 @@ impl<F: Fabric> Inner<F> {
                 if export.importers.borrow().iter().any(it) {
                     export.signals.add(&packet);
                 } else {
-                    self.stranger(from, u64::from(packet.slot));
+                    let id = export.published.borrow().as_ref().map_or(0, |p| p.id);
+                    self.stranger(from, "a signal for a segment that it is connected to", id);
                 }
             }
             None if (1..=self.last_generation.get()).contains(&packet.generation) => {
                 // Withdrawn while it was on its way.
-                self.refused_signals.set(self.refused_signals.get() + 1);
+                self.faults.count(|refused| &mut refused.late);
             }
-            None => self.stranger(from, u64::from(packet.slot)),
+            None => self.stranger(from, "a signal for something published", packet.slot),
         }
     }
 
@@ -306,8 +336,7 @@ impl<F: Fabric> Export<F> {
                 connection: importer.connection,
                 count: 1,
             };
-            state.inner.send(importer.peer, packet);
-            state.inner.push_out(importer.peer);
+            state.inner.deliver(importer.peer, packet);
         }
         Ok(())
     }
@@ -335,22 +364,13 @@ impl<F: Fabric> Export<F> {
 
     /// Hold the segment for somebody who polls: it cannot be destroyed until as many [`release`](Self::release_poll)s.
     pub fn hold_poll(&self) {
-        self.state
-            .signals
-            .pollers
-            .set(self.state.signals.pollers.get() + 1);
+        self.state.signals.hold();
     }
 
     /// The end of one [`hold_poll`](Self::hold_poll). False: there was none.
     pub fn release_poll(&self) -> bool {
-        release(&self.state.signals)
+        self.state.signals.release()
     }
-}
-
-fn release(signals: &Signals) -> bool {
-    let held = signals.pollers.get();
-    signals.pollers.set(held.saturating_sub(1));
-    held > 0
 }
 
 impl<F: Fabric> ImportState<F> {
@@ -359,7 +379,7 @@ impl<F: Fabric> ImportState<F> {
         if self.signals.take() {
             return Some(Ok(()));
         }
-        if self.aborted.get() {
+        if self.is_aborted() {
             return Some(self.check_connected());
         }
         None
@@ -373,9 +393,7 @@ impl<F: Fabric> Import<F> {
     /// `BAD_SEG_HNDL`: disconnected; `CONN_ABORTED`.
     pub fn post(&self, accumulate: Accumulate) -> Result<()> {
         let state = &*self.state;
-        if !state.connected.get() {
-            return Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"));
-        }
+        state.check_handle()?;
         state.inner.progress();
         if let Some(memory) = &state.memory
             && let Err(error) = memory.order()
@@ -388,15 +406,10 @@ impl<F: Fabric> Import<F> {
             cesr.record(Cause::InterruptBusy, about, error.message.clone());
         })?;
         let packet = Packet {
-            kind: Kind::SignalExporter,
             single: accumulate == Accumulate::No,
-            slot: state.slot as u32,
-            generation: state.generation,
-            connection: state.connection,
-            count: 1,
+            ..state.packet(Kind::SignalExporter, 1)
         };
-        state.inner.send(state.peer, packet);
-        state.inner.push_out(state.peer);
+        state.inner.deliver(state.peer, packet);
         Ok(())
     }
 
@@ -431,14 +444,11 @@ impl<F: Fabric> Import<F> {
 
     /// As [`Export::hold_poll`].
     pub fn hold_poll(&self) {
-        self.state
-            .signals
-            .pollers
-            .set(self.state.signals.pollers.get() + 1);
+        self.state.signals.hold();
     }
 
     /// As [`Export::release_poll`].
     pub fn release_poll(&self) -> bool {
-        release(&self.state.signals)
+        self.state.signals.release()
     }
 }
