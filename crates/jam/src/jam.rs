@@ -96,6 +96,14 @@ impl<F: Fabric> Jam<F> {
         self.pio.receive(priority)
     }
 
+    /// As [`receive`](Self::receive), where it lies: see [`Pio::receive_in_place`].
+    #[inline]
+    pub fn receive_in_place(&self, priority: Priority, take: impl FnMut(Peer, u32, &[u8])) -> bool {
+        self.fabric.progress();
+        self.pio.launch();
+        self.pio.receive_in_place(priority, take)
+    }
+
     /// The status word of the FIFOs.
     pub fn status(&self) -> Status {
         self.fabric.progress();
@@ -144,14 +152,15 @@ impl<F: Fabric> Jam<F> {
         self.service.launch();
         self.rpc.push(&self.service);
         for _ in 0..AT_ONCE {
-            let Some((service, message)) = self
-                .service
-                .take(Priority::High)
-                .or_else(|| self.service.take(Priority::Low))
-            else {
+            let any = Priority::ALL.iter().any(|&priority| {
+                self.service
+                    .take_in_place(priority, |from, service, tag, payload| {
+                        ran += usize::from(self.dispatch(priority, from, service, tag, payload));
+                    })
+            });
+            if !any {
                 break;
-            };
-            ran += usize::from(self.dispatch(service, &message));
+            }
         }
         self.rdma.serve(&self.service);
         ran += self.rpc.run_others(self);
@@ -160,17 +169,18 @@ impl<F: Fabric> Jam<F> {
     }
 
     #[inline]
-    fn dispatch(&self, service: u8, message: &Message) -> bool {
+    fn dispatch(&self, priority: Priority, from: Peer, service: u8, tag: u32, payload: &[u8]) -> bool {
         const RPC: u8 = Service::Rpc as u8;
         const RDMA: u8 = Service::Rdma as u8;
         const VI: u8 = Service::Vi as u8;
+        let message = || Message::of(from, priority, tag, payload);
         match service {
-            RPC => return self.rpc.on_message(self, message),
-            RDMA => self.rdma.on_message(&self.service, message),
-            VI => self.vi.on_message(&self.service, message),
+            RPC => return self.rpc.on_message(self, from, tag, payload),
+            RDMA => self.rdma.on_message(&self.service, &message()),
+            VI => self.vi.on_message(&self.service, &message()),
             other => self
                 .service
-                .refuse(message.from, "the service of a message", u64::from(other)),
+                .refuse(from, "the service of a message", u64::from(other)),
         }
         false
     }

@@ -88,13 +88,17 @@ impl Message {
     }
 }
 
-/// A message in the form that travels.
+/// Words of eight bytes of the longest message.
+const WORDS: usize = MAX_BYTES.div_ceil(8);
+
+/// A message in the form that travels: header, payload, check. It is made, checked and read by eight bytes at a time: a
+/// read that spans writes of a moment ago waits for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
     pub to: Peer,
     pub random: bool,
     len: u8,
-    bytes: [u8; MAX_BYTES],
+    words: [[u8; 8]; WORDS],
 }
 
 impl Packet {
@@ -102,38 +106,84 @@ impl Packet {
         to: Peer(0),
         random: false,
         len: 0,
-        bytes: [0; MAX_BYTES],
+        words: [[0; 8]; WORDS],
     };
 
+    /// Become a message of `payload`. In place: moving what was just written would wait for the writes.
+    ///
     /// # Errors
     /// Too few or too many words.
-    #[inline]
-    pub fn new(header: &Header, service: Service, payload: &[u32]) -> Result<Self, JamError> {
-        let words = payload.len();
-        if !(MIN_WORDS..=MAX_WORDS).contains(&words) {
-            return Err(JamError::Length(words));
+    #[inline(always)]
+    pub fn set(&mut self, header: &Header, service: Service, payload: &[u32]) -> Result<(), JamError> {
+        let count = payload.len();
+        if !(MIN_WORDS..=MAX_WORDS).contains(&count) {
+            return Err(JamError::Length(count));
         }
-        let mut packet = Packet {
-            to: header.to,
-            random: header.random,
-            len: (10 + 4 * words) as u8,
-            bytes: [0; MAX_BYTES],
-        };
-        let (head, rest) = packet.bytes.split_at_mut(8);
-        head[..4].copy_from_slice(&header.word(service, words).to_le_bytes());
-        head[4..].copy_from_slice(&header.tag.to_le_bytes());
-        for (to, word) in rest.chunks_exact_mut(4).zip(payload) {
-            to.copy_from_slice(&word.to_le_bytes());
+        self.begin(header, service, count);
+        let (pairs, odd) = payload.as_chunks::<2>();
+        for (to, [low, high]) in self.words[1..].iter_mut().zip(pairs) {
+            *to = (u64::from(*low) | u64::from(*high) << 32).to_le_bytes();
         }
-        let end = 8 + 4 * words;
-        let check = crc16::of(&packet.bytes[..end]);
-        packet.bytes[end..end + 2].copy_from_slice(&check.to_le_bytes());
-        Ok(packet)
+        self.end(1 + pairs.len(), odd.first().copied());
+        Ok(())
     }
 
-    #[inline]
+    /// Become a message of `bytes`, at most 4 * ([`MAX_WORDS`] - 1), filled up to whole words, at least one, and the word
+    /// `last`.
+    ///
+    /// # Panics
+    /// With more bytes.
+    #[inline(always)]
+    pub fn set_bytes(&mut self, header: &Header, service: Service, bytes: &[u8], last: u32) {
+        assert!(bytes.len() <= 4 * (MAX_WORDS - 1));
+        let count = bytes.len().div_ceil(4).max(1);
+        self.begin(header, service, count + 1);
+        let (eights, rest) = bytes.as_chunks::<8>();
+        for (to, eight) in self.words[1..].iter_mut().zip(eights) {
+            *to = *eight;
+        }
+        let rest = rest
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let mut at = 1 + eights.len();
+        let odd = if count % 2 == 1 {
+            self.words[at] = (rest | u64::from(last) << 32).to_le_bytes();
+            at += 1;
+            None
+        } else {
+            // Five to seven bytes are two words of payload.
+            if !bytes.len().is_multiple_of(8) {
+                self.words[at] = rest.to_le_bytes();
+                at += 1;
+            }
+            Some(last)
+        };
+        self.end(at, odd);
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, header: &Header, service: Service, count: usize) {
+        self.to = header.to;
+        self.random = header.random;
+        self.len = (10 + 4 * count) as u8;
+        let head = u64::from(header.word(service, count)) | u64::from(header.tag) << 32;
+        self.words[0] = head.to_le_bytes();
+    }
+
+    /// The check, behind `at` words and the `odd` half of one.
+    #[inline(always)]
+    fn end(&mut self, at: usize, odd: Option<u32>) {
+        let half = u64::from(odd.unwrap_or(0));
+        self.words[at] = half.to_le_bytes();
+        let bits = if odd.is_some() { 32 } else { 0 };
+        let check = crc16::of(&self.words.as_flattened()[..usize::from(self.len) - 2]);
+        self.words[at] = (half | u64::from(check) << bits).to_le_bytes();
+    }
+
+    #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len as usize]
+        &self.words.as_flattened()[..usize::from(self.len)]
     }
 }
 
@@ -172,21 +222,22 @@ pub(crate) fn look(bytes: &[u8], priority: Priority, me: Peer) -> Result<(u8, u3
     Ok(((first >> 16 & 15) as u8, word(4), &body[8..]))
 }
 
-/// Read a message that came for `me` from `from`.
-#[inline]
-pub(crate) fn parse(bytes: &[u8], from: Peer, priority: Priority, me: Peer) -> Result<(u8, Message), Bad> {
-    let (service, tag, payload) = look(bytes, priority, me)?;
-    let mut message = Message {
-        from,
-        priority,
-        tag,
-        len: (payload.len() / 4) as u8,
-        words: [0; MAX_WORDS],
-    };
-    for (to, bytes) in message.words.iter_mut().zip(payload.chunks_exact(4)) {
-        *to = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+impl Message {
+    /// A message with that payload, as it travels: whole words, at most [`MAX_WORDS`].
+    #[inline(always)]
+    pub(crate) fn of(from: Peer, priority: Priority, tag: u32, payload: &[u8]) -> Self {
+        let mut message = Message {
+            from,
+            priority,
+            tag,
+            len: (payload.len() / 4) as u8,
+            words: [0; MAX_WORDS],
+        };
+        for (to, bytes) in message.words.iter_mut().zip(payload.as_chunks::<4>().0) {
+            *to = u32::from_le_bytes(*bytes);
+        }
+        message
     }
-    Ok((service, message))
 }
 
 #[cfg(test)]
@@ -198,7 +249,8 @@ mod tests {
     fn lengths_beyond_the_papers_are_refused() {
         let header = Header::new(Peer(1), Priority::Low, 7);
         for words in [0, 1, 23, 40] {
-            let refused = Packet::new(&header, Service::User, &vec![0; words]).err();
+            let mut packet = Packet::EMPTY;
+            let refused = packet.set(&header, Service::User, &vec![0; words]).err();
             assert_eq!(refused, Some(JamError::Length(words)));
         }
     }
@@ -209,24 +261,42 @@ mod tests {
                             words in proptest::collection::vec(any::<u32>(), MIN_WORDS..=MAX_WORDS)) {
             let priority = if low { Priority::Low } else { Priority::High };
             let header = Header { to: Peer(to), priority, up_route: up, random, tag };
-            let packet = Packet::new(&header, Service::Vi, &words).unwrap();
-            let (service, message) = parse(packet.bytes(), Peer(3), priority, Peer(to)).unwrap();
+            let mut packet = Packet::EMPTY;
+            packet.set(&header, Service::Vi, &words).unwrap();
+            let (service, tagged, payload) = look(packet.bytes(), priority, Peer(to)).unwrap();
+            let message = Message::of(Peer(3), priority, tagged, payload);
             prop_assert_eq!((service, message.from, message.tag), (3, Peer(3), tag));
             prop_assert_eq!(message.words(), &words[..]);
+            let (check, body) = packet.bytes().split_last_chunk::<2>().map(|(body, check)| (check, body)).unwrap();
+            prop_assert_eq!(u16::from_le_bytes(*check), crc16::of(body));
+        }
+
+        #[test]
+        fn bytes_survive(bytes in proptest::collection::vec(any::<u8>(), 0..=4 * (MAX_WORDS - 1)), last: u32) {
+            let header = Header::new(Peer(4), Priority::Low, 9);
+            let mut packet = Packet::EMPTY;
+            packet.set_bytes(&header, Service::Rpc, &bytes, last);
+            let (service, tag, payload) = look(packet.bytes(), Priority::Low, Peer(4)).unwrap();
+            prop_assert_eq!((service, tag), (1, 9));
+            let mut whole = bytes.clone();
+            whole.resize(bytes.len().next_multiple_of(4).max(4), 0);
+            whole.extend_from_slice(&last.to_le_bytes());
+            prop_assert_eq!(payload, &whole[..]);
         }
 
         #[test]
         fn any_flipped_bit_is_noticed(tag: u32, at in 0usize..(8 + 4 * 5 + 2) * 8) {
             let header = Header::new(Peer(2), Priority::High, tag);
-            let packet = Packet::new(&header, Service::User, &[1, 2, 3, 4, 5]).unwrap();
+            let mut packet = Packet::EMPTY;
+            packet.set(&header, Service::User, &[1, 2, 3, 4, 5]).unwrap();
             let mut bytes = packet.bytes().to_vec();
             bytes[at / 8] ^= 1 << (at % 8);
-            prop_assert!(parse(&bytes, Peer(0), Priority::High, Peer(2)).is_err());
+            prop_assert!(look(&bytes, Priority::High, Peer(2)).is_err());
         }
 
         #[test]
         fn garbage_is_refused_or_is_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-            let _ = parse(&bytes, Peer(0), Priority::Low, Peer(0));
+            let _ = look(&bytes, Priority::Low, Peer(0));
         }
     }
 }

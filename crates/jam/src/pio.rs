@@ -133,19 +133,40 @@ impl<F: Fabric> Pio<F> {
         self.send_as(header, Service::User, payload)
     }
 
-    #[inline]
+    /// As [`send`](Self::send), of bytes: at most 4 * ([`MAX_WORDS`] - 1), which are filled up with zeros to whole
+    /// words, at least one, and the word `last`.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// # Panics
+    /// With more bytes.
+    #[inline(always)]
+    pub fn send_bytes(&self, header: &Header, bytes: &[u8], last: u32) -> Result<(), JamError> {
+        let mut packet = Packet::EMPTY;
+        packet.set_bytes(header, Service::User, bytes, last);
+        self.launch_packet(&packet, header.priority)
+    }
+
+    #[inline(always)]
     pub(crate) fn send_as(&self, header: &Header, service: Service, payload: &[u32]) -> Result<(), JamError> {
-        if header.to.0 >= self.size {
+        let mut packet = Packet::EMPTY;
+        packet.set(header, service, payload)?;
+        self.launch_packet(&packet, header.priority)
+    }
+
+    #[inline(always)]
+    pub(crate) fn launch_packet(&self, packet: &Packet, priority: Priority) -> Result<(), JamError> {
+        if packet.to.0 >= self.size {
             return Err(JamError::NoSuchPeer {
-                peer: header.to,
+                peer: packet.to,
                 size: self.size,
             });
         }
-        let packet = Packet::new(header, service, payload)?;
-        if !self.waiting.get() && self.offer(&packet, header.priority) {
+        if !self.waiting.get() && self.offer(packet, priority) {
             return Ok(());
         }
-        self.enqueue(&packet, header.priority)
+        self.enqueue(packet, priority)
     }
 
     #[inline(always)]
@@ -223,21 +244,23 @@ impl<F: Fabric> Pio<F> {
         self.held_up.get().is_multiple_of(256) && self.fabric.has_ended(packet.to)
     }
 
-    /// The next message of one priority, whoever's it is, with its service.
-    #[inline]
-    pub(crate) fn take(&self, priority: Priority) -> Option<(u8, Message)> {
-        loop {
-            let mut taken = None;
-            let polled = self.fabric.poll_priority(self.port, priority, |from, bytes| {
-                taken = Some(message::parse(bytes, from, priority, self.me).map_err(|bad| (from, bad)));
-            });
-            match taken {
-                Some(Ok(message)) => return Some(message),
-                Some(Err((from, bad))) => self.refuse(from, bad.what, bad.value),
-                None if polled => {}
-                None => return None,
-            }
-        }
+    /// Show `take` the next message of one priority where it lies, whoever's it is: sender, service, second header word, and the
+    /// payload as it travels, words of four bytes, the lowest first. What cannot be a message is refused. False: none waited.
+    #[inline(always)]
+    pub(crate) fn take_in_place(
+        &self,
+        priority: Priority,
+        mut take: impl FnMut(Peer, u8, u32, &[u8]),
+    ) -> bool {
+        self.fabric.poll_priority(
+            self.port,
+            priority,
+            #[inline(always)]
+            |from, bytes| match message::look(bytes, priority, self.me) {
+                Ok((service, tag, payload)) => take(from, service, tag, payload),
+                Err(bad) => self.refuse(from, bad.what, bad.value),
+            },
+        )
     }
 
     /// Count and report what a peer sent and should not have.
@@ -258,32 +281,31 @@ impl<F: Fabric> Pio<F> {
     /// The next message of the user's of one priority.
     #[inline]
     pub fn receive(&self, priority: Priority) -> Option<Message> {
-        loop {
-            match self.take(priority)? {
-                (service, message) if service == Service::User as u8 => return Some(message),
-                (service, message) => {
-                    self.refuse(message.from, "the service of a message", u64::from(service));
-                }
-            }
-        }
+        let mut taken = None;
+        while taken.is_none()
+            && self.receive_in_place(priority, |from, tag, payload| {
+                taken = Some(Message::of(from, priority, tag, payload));
+            })
+        {}
+        taken
     }
 
     /// Show `take` the next message of the user's of one priority where it lies: sender, second header word, and the payload
-    /// as it travels, words of four bytes, the lowest first. False: none waited.
+    /// as it travels, words of four bytes, the lowest first. False: none waited. True without a call of `take`: what was there
+    /// was refused.
     #[inline(always)]
     pub fn receive_in_place(&self, priority: Priority, mut take: impl FnMut(Peer, u32, &[u8])) -> bool {
-        let mut refused = None;
-        let polled = self.fabric.poll_priority(self.port, priority, |from, bytes| {
-            match message::look(bytes, priority, self.me) {
-                Ok((service, tag, payload)) if service == Service::User as u8 => take(from, tag, payload),
-                Ok((service, ..)) => refused = Some((from, "the service of a message", u64::from(service))),
-                Err(bad) => refused = Some((from, bad.what, bad.value)),
-            }
-        });
-        if let Some((from, what, value)) = refused {
-            self.refuse(from, what, value);
-        }
-        polled
+        self.take_in_place(
+            priority,
+            #[inline(always)]
+            |from, service, tag, payload| {
+                if service == Service::User as u8 {
+                    take(from, tag, payload);
+                } else {
+                    self.refuse(from, "the service of a message", u64::from(service));
+                }
+            },
+        )
     }
 
     /// All four counts in one word.

@@ -8,15 +8,15 @@
 //!
 //! ```text
 //! tag: bits 0..28 procedure, 28..32 kind
-//! ONE    word 0: bytes of the argument; then the argument, up to 84 bytes
-//! FIRST  word 0: bytes of the argument; then its first 84
+//! ONE    the argument, up to 84 bytes, filled up to at least one whole word; last word: its bytes
+//! FIRST  the first 84 bytes of the argument; last word: bytes of all of it
 //! MORE   the next 88
 //! ```
 //!
 //! Cost class: fast path (an argument of up to 84 bytes), queued path (longer ones).
 
-use crate::message::{Header, Message, Service};
-use crate::pio::{Pio, bytes_of, words_of};
+use crate::message::{Header, Packet, Service};
+use crate::pio::{Pio, words_of};
 use crate::rdma::{Rdma, Use};
 use crate::{JamError, MAX_WORDS};
 use farpost_fabric::{Fabric, Peer, Priority};
@@ -30,20 +30,14 @@ const MORE: u32 = 2;
 
 /// Highest number of a procedure.
 pub const MAX_PROCEDURE: u32 = (1 << 16) - 1;
+/// Calls are requests.
+const PRIORITY: Priority = Priority::Low;
 const PROCEDURE_MASK: u32 = (1 << 28) - 1;
 /// Bytes of an argument in one message beside its length.
 const ONE_BYTES: usize = 4 * (MAX_WORDS - 1);
 
 /// What runs: the caller and the argument, which lives until the procedure returns.
 pub type Procedure<F> = Rc<dyn Fn(&crate::Jam<F>, Peer, &[u8])>;
-
-/// A message that waits for room.
-struct Waiting {
-    to: Peer,
-    tag: u32,
-    len: u8,
-    words: [u32; MAX_WORDS],
-}
 
 /// An argument of which a part has come.
 struct Partial {
@@ -57,7 +51,8 @@ pub struct Rpc<F: Fabric> {
     me: Peer,
     switch: usize,
     procedures: RefCell<Vec<Option<Procedure<F>>>>,
-    waiting: RefCell<VecDeque<Waiting>>,
+    /// Messages that wait for room.
+    waiting: RefCell<VecDeque<Packet>>,
     any_waiting: Cell<bool>,
     own: RefCell<VecDeque<(u32, Box<[u8]>)>>,
     partial: RefCell<HashMap<Peer, Partial>>,
@@ -114,13 +109,12 @@ impl<F: Fabric> Rpc<F> {
             self.own.borrow_mut().push_back((procedure, argument.into()));
             return Ok(());
         }
+        let header = |kind: u32| Header::new(to, PRIORITY, kind << 28 | procedure);
+        let len = argument.len() as u32;
         if argument.len() <= ONE_BYTES {
-            let mut words = [0; MAX_WORDS];
-            words[0] = argument.len() as u32;
-            let mut rest = [0; MAX_WORDS];
-            let count = words_of(argument, &mut rest);
-            words[1..].copy_from_slice(&rest[..MAX_WORDS - 1]);
-            return self.launch(pio, to, ONE << 28 | procedure, &words, (1 + count).max(2));
+            let mut packet = Packet::EMPTY;
+            packet.set_bytes(&header(ONE), Service::Rpc, argument, len);
+            return self.launch(pio, &packet);
         }
         if argument.len() > self.switch {
             return rdma
@@ -128,44 +122,34 @@ impl<F: Fabric> Rpc<F> {
                 .map(|_| ());
         }
         let (first, more) = argument.split_at(ONE_BYTES);
-        let mut words = [0; MAX_WORDS];
-        words[0] = argument.len() as u32;
-        let mut rest = [0; MAX_WORDS];
-        words_of(first, &mut rest);
-        words[1..].copy_from_slice(&rest[..MAX_WORDS - 1]);
-        self.launch(pio, to, FIRST << 28 | procedure, &words, MAX_WORDS)?;
+        let mut packet = Packet::EMPTY;
+        packet.set_bytes(&header(FIRST), Service::Rpc, first, len);
+        self.launch(pio, &packet)?;
         for part in more.chunks(4 * MAX_WORDS) {
             let mut words = [0; MAX_WORDS];
             let count = words_of(part, &mut words).max(2);
-            self.launch(pio, to, MORE << 28 | procedure, &words, count)?;
+            packet.set(&header(MORE), Service::Rpc, &words[..count])?;
+            self.launch(pio, &packet)?;
         }
         Ok(())
     }
 
-    #[inline]
-    fn launch(
-        &self,
-        pio: &Pio<F>,
-        to: Peer,
-        tag: u32,
-        words: &[u32; MAX_WORDS],
-        count: usize,
-    ) -> Result<(), JamError> {
+    #[inline(always)]
+    fn launch(&self, pio: &Pio<F>, packet: &Packet) -> Result<(), JamError> {
         if !self.any_waiting.get() {
-            let header = Header::new(to, Priority::Low, tag);
-            match pio.send_as(&header, Service::Rpc, &words[..count]) {
+            match pio.launch_packet(packet, PRIORITY) {
                 Err(JamError::TransmitFull(_)) => {}
                 sent => return sent,
             }
         }
-        self.waiting.borrow_mut().push_back(Waiting {
-            to,
-            tag,
-            len: count as u8,
-            words: *words,
-        });
-        self.any_waiting.set(true);
+        self.keep(packet);
         Ok(())
+    }
+
+    #[cold]
+    fn keep(&self, packet: &Packet) {
+        self.waiting.borrow_mut().push_back(*packet);
+        self.any_waiting.set(true);
     }
 
     /// Launch what waits for room. True: something went.
@@ -176,10 +160,7 @@ impl<F: Fabric> Rpc<F> {
         let mut waiting = self.waiting.borrow_mut();
         let before = waiting.len();
         while let Some(next) = waiting.front() {
-            let header = Header::new(next.to, Priority::Low, next.tag);
-            if let Err(JamError::TransmitFull(_)) =
-                pio.send_as(&header, Service::Rpc, &next.words[..next.len as usize])
-            {
+            if let Err(JamError::TransmitFull(_)) = pio.launch_packet(next, PRIORITY) {
                 break;
             }
             waiting.pop_front();
@@ -215,50 +196,46 @@ impl<F: Fabric> Rpc<F> {
 
     /// A message of this protocol. True: a procedure ran.
     #[inline]
-    pub(crate) fn on_message(&self, jam: &crate::Jam<F>, message: &Message) -> bool {
-        let (kind, procedure) = (message.tag >> 28, message.tag & PROCEDURE_MASK);
-        let from = message.from;
-        let words = message.words();
-        let mut bytes = [0; 4 * MAX_WORDS];
+    pub(crate) fn on_message(&self, jam: &crate::Jam<F>, from: Peer, tag: u32, payload: &[u8]) -> bool {
+        let (kind, procedure) = (tag >> 28, tag & PROCEDURE_MASK);
         let refuse = |what, value| {
             jam.service().refuse(from, what, value);
             false
         };
+        let (argument, len) = match payload.split_last_chunk::<4>() {
+            Some((argument, len)) => (argument, u32::from_le_bytes(*len) as usize),
+            None => return refuse("the length of a call", payload.len() as u64),
+        };
         match kind {
             ONE => {
-                let len = words[0] as usize;
-                let there = bytes_of(&words[1..], &mut bytes);
-                if len > there || there - len > 7 {
+                if len.div_ceil(4).max(1) != argument.len() / 4 {
                     return refuse("the length of an argument", len as u64);
                 }
-                self.run(jam, from, procedure, &bytes[..len])
+                self.run(jam, from, procedure, &argument[..len])
             }
             FIRST => {
-                let total = words[0] as usize;
-                if total <= ONE_BYTES || total > 1 << 20 || words.len() != MAX_WORDS {
-                    return refuse("the length of an argument", total as u64);
+                if len <= ONE_BYTES || len > 1 << 20 || argument.len() != ONE_BYTES {
+                    return refuse("the length of an argument", len as u64);
                 }
-                bytes_of(&words[1..], &mut bytes);
                 let mut partial = Partial {
                     procedure,
-                    bytes: Vec::with_capacity(total),
-                    total,
+                    bytes: Vec::with_capacity(len),
+                    total: len,
                 };
-                partial.bytes.extend_from_slice(&bytes[..ONE_BYTES]);
+                partial.bytes.extend_from_slice(argument);
                 if self.partial.borrow_mut().insert(from, partial).is_some() {
-                    return refuse("an argument inside another", total as u64);
+                    return refuse("an argument inside another", len as u64);
                 }
                 false
             }
             MORE => {
-                let there = bytes_of(words, &mut bytes);
                 let mut all = self.partial.borrow_mut();
                 let Some(partial) = all.get_mut(&from) else {
                     drop(all);
                     return refuse("the rest of no argument", u64::from(procedure));
                 };
-                let len = there.min(partial.total - partial.bytes.len());
-                partial.bytes.extend_from_slice(&bytes[..len]);
+                let more = payload.len().min(partial.total - partial.bytes.len());
+                partial.bytes.extend_from_slice(&payload[..more]);
                 if partial.bytes.len() < partial.total {
                     return false;
                 }

@@ -163,19 +163,33 @@ pub(crate) unsafe fn jam_receive(cx: &'static Cx, priority: c_int, message: *mut
         );
         return 0;
     };
-    let Some(got) = state.jam.receive(priority) else {
+    let mut got = false;
+    while !got
+        && state.jam.receive_in_place(
+            priority,
+            #[inline(always)]
+            |from, tag, payload| {
+                got = true;
+                // SAFETY: not null, and the caller vouches for it. A payload has at most as many words as there are; those beyond it
+                // are left as they are.
+                unsafe {
+                    (*message).from = from.0;
+                    (*message).priority = priority as c_int;
+                    (*message).tag = tag;
+                    (*message).count = (payload.len() / 4) as c_int;
+                    let words = &mut (*message).words;
+                    for (to, word) in words.iter_mut().zip(payload.as_chunks::<4>().0) {
+                        *to = u32::from_le_bytes(*word);
+                    }
+                }
+            },
+        )
+    {}
+    if !got {
         rest(&state.jam, false);
         return 0;
-    };
-    state.jam.rest(true);
-    // SAFETY: not null, and the caller vouches for it. The words beyond the payload are left as they are.
-    unsafe {
-        (*message).from = got.from.0;
-        (*message).priority = got.priority as c_int;
-        (*message).tag = got.tag;
-        (*message).count = got.words().len() as c_int;
-        (&mut (*message).words)[..got.words().len()].copy_from_slice(got.words());
     }
+    state.jam.rest(true);
     1
 }
 

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //! second header word  bits 0..30 number of the receiver's segment, 30..32 bytes of the last word that do not count
-//! payload word 0      where in it
-//! payload words 1..   what to write there
+//! payload             what to write there, filled up to whole words; last word: where in it
 //! ```
 //!
 //! A postbox of a message of 8 bytes is a message of 9 words: one line of a packet queue in shared memory.
@@ -51,17 +50,9 @@ impl<F: Fabric> ByJam<F> {
     #[inline(always)]
     pub fn offer(&self, to: Peer, id: u32, offset: u32, bytes: &[u8]) -> Offered {
         debug_assert!(id >> ID_BITS == 0 && !bytes.is_empty());
-        let mut words = [0; MAX_WORDS];
-        words[0] = offset;
-        for (word, part) in words[1..].iter_mut().zip(bytes.chunks(4)) {
-            let mut whole = [0; 4];
-            whole[..part.len()].copy_from_slice(part);
-            *word = u32::from_le_bytes(whole);
-        }
-        let used = 1 + bytes.len().div_ceil(4);
-        let unused = (4 * (used - 1) - bytes.len()) as u32;
+        let unused = bytes.len().wrapping_neg() as u32 & 3;
         let header = Header::new(to, PRIORITY, id | unused << ID_BITS);
-        match self.pio.send(&header, &words[..used]) {
+        match self.pio.send_bytes(&header, bytes, offset) {
             Ok(()) => Ok(true),
             Err(JamError::TransmitFull(_)) => Ok(false),
             Err(error) => Err(FabricError::PutFailed {
@@ -94,7 +85,7 @@ impl<F: Fabric> ByJam<F> {
 
     #[inline(always)]
     fn take(&self, peer: Peer, tag: u32, payload: &[u8]) -> Result<(), FabricError> {
-        let (offset, data) = payload.split_first_chunk().expect("at least two words");
+        let (data, offset) = payload.split_last_chunk().expect("at least two words");
         let len = data.len() - (tag >> ID_BITS) as usize;
         let id = tag & ((1 << ID_BITS) - 1);
         let offset = u32::from_le_bytes(*offset) as usize;
