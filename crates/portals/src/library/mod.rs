@@ -1,5 +1,396 @@
 //! The library of section 3 of the paper: objects of one process's network interface and the translation of
 //! addresses. Written once; where it runs is somebody else's choice. It does no input and output and follows no address.
+//!
+//! Who runs it takes what [`put`](Library::put), [`get`](Library::get) and [`get_put`](Library::get_put) answer to the network,
+//! asks [`incoming`](Library::incoming) what is to become of each header that arrives, moves the bytes that this names,
+//! and says [`finished`](Library::finished) when they have moved.
+
+mod access;
+mod descriptor;
+mod drops;
+mod initiate;
+mod list;
+mod objects;
+mod operation;
+mod processes;
+mod queue;
+mod receive;
+mod table;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use access::AccessEntry;
+pub use drops::{DropReason, Drops};
+pub use initiate::Target;
+pub use processes::Processes;
+pub use receive::Verdict;
+pub use wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER};
+
+use crate::error::Error;
+use crate::memory::Segments;
+use crate::types::{Event, Handle, Identity, Kind, Limits, NiFail, SR_DROP_COUNT, Unlink, option};
+use crate::types::{EventKind, ProcessId};
+use descriptor::Descriptor;
+use list::MatchList;
+use operation::{Facts, Operation};
+use queue::EventQueue;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use table::{Named, Table};
+
+/// A token that names no operation: nobody wants to hear of the end of what it goes with.
+pub const NO_TOKEN: u64 = u64::MAX;
+
+/// Most operations in progress at once, those included that wait for an answer.
+pub const MAX_OPERATIONS: u32 = 1 << 20;
+
+/// A message to be sent.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The fabric's number of the process it is for.
+    pub to: u32,
+    /// The header, as it travels.
+    pub header: [u8; HEADER_BYTES],
+    /// The body; it stays valid until [`finished`](Library::finished) is told of `token`.
+    pub body: Segments,
+    /// For [`finished`](Library::finished), or [`NO_TOKEN`].
+    pub token: u64,
+}
+
+struct MatchEntry {
+    handle: Handle,
+    pt_index: u32,
+    /// Finds it in its list.
+    label: u64,
+    unlink: Unlink,
+    md: Option<u32>,
+}
+
+impl Named for MatchEntry {
+    const KIND: Kind = Kind::Me;
+    #[inline]
+    fn handle(&self) -> Handle {
+        self.handle
+    }
+}
 
 /// One network interface's objects.
-pub struct Library {}
+pub struct Library {
+    interface: u8,
+    handle: Handle,
+    me: Identity,
+    processes: Rc<Processes>,
+    limits: Limits,
+    portals: Vec<MatchList>,
+    access: Vec<AccessEntry>,
+    mes: Table<MatchEntry>,
+    mds: Table<Descriptor>,
+    eqs: Table<EventQueue>,
+    operations: Table<Operation>,
+    drops: Drops,
+    /// Events for handlers.
+    handled: VecDeque<(Handle, Event)>,
+    /// Links START to END.
+    next_link: u32,
+}
+
+impl Library {
+    /// The objects of interface `interface` (0 to 7) of process `me`, a number of the fabric's that `processes` has.
+    /// `desired` may ask for less than [`Limits::LIBRARY`]; values below 0 mean 0. `generation` counts the openings
+    /// of this interface, so that its handles of before are stale.
+    ///
+    /// # Errors
+    /// [`Error::PidInvalid`]: there is no process `me`.
+    pub fn new(
+        interface: u8,
+        generation: u32,
+        me: u32,
+        processes: Rc<Processes>,
+        desired: Option<&Limits>,
+    ) -> Result<Self, Error> {
+        let identity = *processes.identity(me).ok_or(Error::PidInvalid)?;
+        let limits = actual_limits(desired);
+        let mut operations = Table::new(MAX_OPERATIONS);
+        operations.reserve(256);
+        Ok(Self {
+            interface: interface & 7,
+            handle: Handle::new(Kind::Ni, interface, 0, generation),
+            me: identity,
+            limits,
+            portals: (0..=limits.max_pt_index).map(|_| MatchList::default()).collect(),
+            access: vec![AccessEntry::of_user(identity.uid); limits.max_ac_index as usize + 1],
+            mes: Table::new(limits.max_mes as u32),
+            mds: Table::new(limits.max_mds as u32),
+            eqs: Table::new(limits.max_eqs as u32),
+            operations,
+            drops: Drops::default(),
+            handled: VecDeque::new(),
+            next_link: 1,
+            processes,
+        })
+    }
+
+    /// The interface's handle.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Who this process is (`PtlGetId`, `PtlGetUid`, `PtlGetJid`).
+    pub fn identity(&self) -> Identity {
+        self.me
+    }
+
+    /// The job's processes.
+    pub fn processes(&self) -> &Rc<Processes> {
+        &self.processes
+    }
+
+    /// `PtlNIStatus`: a status register.
+    ///
+    /// # Errors
+    /// [`Error::SrIndexInvalid`]: there is only [`SR_DROP_COUNT`].
+    pub fn status(&self, register: u32) -> Result<u64, Error> {
+        if register == SR_DROP_COUNT {
+            Ok(self.drops.total())
+        } else {
+            Err(Error::SrIndexInvalid)
+        }
+    }
+
+    /// What was dropped, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// `PtlNIHandle`: the interface of any object, this interface's own handle included.
+    ///
+    /// # Errors
+    /// [`Error::HandleInvalid`]: it names nothing here.
+    pub fn interface_of(&self, handle: Handle) -> Result<Handle, Error> {
+        let known = match handle.kind() {
+            Kind::Ni => handle == self.handle,
+            Kind::Me => self.mes.find(handle).is_some(),
+            Kind::Md => self.mds.find(handle).is_some(),
+            Kind::Eq => self.eqs.find(handle).is_some(),
+        };
+        if known {
+            Ok(self.handle)
+        } else {
+            Err(Error::HandleInvalid)
+        }
+    }
+
+    /// `PtlACEntry` (section 3.12): whom access entry `index` admits.
+    ///
+    /// # Errors
+    /// [`Error::AcIndexInvalid`]; [`Error::PtIndexInvalid`]; [`Error::ProcessInvalid`]: no process of the job can be
+    /// meant.
+    pub fn ac_entry(&mut self, index: u32, entry: AccessEntry) -> Result<(), Error> {
+        let slot = self.access.get_mut(index as usize).ok_or(Error::AcIndexInvalid)?;
+        if entry.pt_index != crate::types::ANY && entry.pt_index as usize >= self.portals.len() {
+            return Err(Error::PtIndexInvalid);
+        }
+        if !self.processes.admissible(entry.id) {
+            return Err(Error::ProcessInvalid);
+        }
+        *slot = entry;
+        Ok(())
+    }
+
+    /// The next event that a handler is to see, with the queue it was logged in. To be asked after every call that can
+    /// log events.
+    #[inline]
+    pub fn next_handled(&mut self) -> Option<(Handle, Event)> {
+        self.handled.pop_front()
+    }
+
+    /// Operations in progress, those included that wait for an answer.
+    pub fn operations(&self) -> usize {
+        self.operations.len()
+    }
+
+    #[inline]
+    fn link(&mut self) -> u32 {
+        let link = self.next_link;
+        self.next_link = link.wrapping_add(1);
+        link
+    }
+
+    /// Log an event of a descriptor, if it has a queue and does not disable such events. The sequence it got.
+    #[inline]
+    fn log(
+        &mut self,
+        md: u32,
+        kind: EventKind,
+        who: &Identity,
+        facts: &Facts,
+        ni_fail_type: NiFail,
+    ) -> Option<u32> {
+        use EventKind::*;
+        let descriptor = self.mds.get(md)?;
+        let off = match kind {
+            GetStart | PutStart | GetPutStart | ReplyStart | SendStart => {
+                descriptor.has(option::EVENT_START_DISABLE)
+            }
+            GetEnd | PutEnd | GetPutEnd | ReplyEnd | SendEnd => descriptor.has(option::EVENT_END_DISABLE),
+            // An acknowledgement has no pair: it is off when both are (section 5).
+            Ack => descriptor.has(option::EVENT_START_DISABLE) && descriptor.has(option::EVENT_END_DISABLE),
+            Unlink => false,
+        };
+        if off {
+            return None;
+        }
+        let handle = descriptor.md.eq_handle;
+        let at = self.eqs.find(handle)?;
+        let queue = self.eqs.get_mut(at)?;
+        let event = Event {
+            kind,
+            initiator: who.id,
+            uid: who.uid,
+            jid: who.jid,
+            pt_index: facts.pt_index,
+            match_bits: facts.match_bits,
+            rlength: facts.rlength,
+            mlength: facts.mlength,
+            offset: facts.offset,
+            md_handle: descriptor.handle,
+            md: descriptor.md,
+            hdr_data: facts.hdr_data,
+            link: facts.link,
+            ni_fail_type,
+            sequence: 0,
+        };
+        let sequence = queue.log(event);
+        if queue.handled {
+            self.handled.push_back((handle, Event { sequence, ..event }));
+        }
+        Some(sequence)
+    }
+
+    /// An operation of a descriptor has been accepted or started: its END will be logged in the queue returned.
+    #[inline]
+    fn begin(&mut self, md: u32) -> Handle {
+        let Some(descriptor) = self.mds.get(md) else {
+            return Handle::EQ_NONE;
+        };
+        let handle = descriptor.md.eq_handle;
+        if let Some(queue) = self.eqs.find(handle).and_then(|at| self.eqs.get_mut(at)) {
+            queue.pending += 1;
+        }
+        handle
+    }
+
+    /// An operation of a descriptor ends: END, then UNLINK if that was the last of it (section 6).
+    #[inline]
+    fn end(&mut self, md: u32, eq: Handle, kind: EventKind, who: &Identity, facts: &Facts, fail: NiFail) {
+        let sequence = self.log(md, kind, who, facts, fail);
+        if let Some(queue) = self.eqs.find(eq).and_then(|at| self.eqs.get_mut(at)) {
+            queue.pending = queue.pending.saturating_sub(1);
+        }
+        if let Some(descriptor) = self.mds.get_mut(md) {
+            descriptor.pending -= 1;
+        }
+        self.retire(md, who, facts, sequence.unwrap_or(facts.start), fail);
+    }
+
+    /// Release a descriptor that is to go by itself: inactive, and nothing in progress. Its UNLINK links to the event
+    /// that caused it, `cause`.
+    #[inline]
+    fn retire(&mut self, md: u32, who: &Identity, facts: &Facts, cause: u32, fail: NiFail) {
+        let goes = self
+            .mds
+            .get(md)
+            .is_some_and(|d| d.unlink == Unlink::Unlink && !d.active && d.pending == 0);
+        if goes {
+            self.log(
+                md,
+                EventKind::Unlink,
+                who,
+                &Facts {
+                    link: cause,
+                    ..*facts
+                },
+                fail,
+            );
+            self.release(md);
+        }
+    }
+
+    /// Take a descriptor away, and its match entry where that is to go with it.
+    fn release(&mut self, md: u32) {
+        let Some(me) = self.mds.remove(md).and_then(|d| d.me) else {
+            return;
+        };
+        let goes = match self.mes.get_mut(me) {
+            Some(entry) => {
+                entry.md = None;
+                entry.unlink == Unlink::Unlink
+            }
+            None => return,
+        };
+        if goes {
+            self.remove_entry(me);
+        } else {
+            self.show(me);
+        }
+    }
+
+    fn remove_entry(&mut self, me: u32) {
+        if let Some(entry) = self.mes.remove(me) {
+            self.portals[entry.pt_index as usize].remove(me as u16, entry.label);
+        }
+    }
+
+    /// Make the match list see what an entry's descriptor accepts now.
+    #[inline]
+    fn show(&mut self, me: u32) {
+        let Some(entry) = self.mes.get(me) else { return };
+        let (md, operations) = match entry.md.and_then(|md| Some((md, self.mds.get(md)?))) {
+            Some((md, descriptor)) => (md as u16, descriptor.operations()),
+            None => (0, 0),
+        };
+        self.portals[entry.pt_index as usize].set(me as u16, entry.label, md, operations);
+    }
+
+    /// One operation of a descriptor's threshold, and what follows from it for the match list.
+    #[inline]
+    fn consume(&mut self, md: u32) {
+        let Some(descriptor) = self.mds.get_mut(md) else {
+            return;
+        };
+        descriptor.consume();
+        if let (false, Some(me)) = (descriptor.active, descriptor.me) {
+            self.show(me);
+        }
+    }
+}
+
+/// Library limits, or what is asked for where that is less (section 3.5).
+fn actual_limits(desired: Option<&Limits>) -> Limits {
+    let most = Limits::LIBRARY;
+    let Some(wanted) = desired else { return most };
+    let least = |wanted: i32, most: i32| wanted.clamp(0, most);
+    Limits {
+        max_mes: least(wanted.max_mes, most.max_mes),
+        max_mds: least(wanted.max_mds, most.max_mds),
+        max_eqs: least(wanted.max_eqs, most.max_eqs),
+        max_ac_index: least(wanted.max_ac_index, most.max_ac_index),
+        max_pt_index: least(wanted.max_pt_index, most.max_pt_index),
+        max_md_iovecs: least(wanted.max_md_iovecs, most.max_md_iovecs),
+        max_me_list: least(wanted.max_me_list, most.max_me_list),
+        max_getput_md: least(wanted.max_getput_md, most.max_getput_md),
+    }
+}
+
+impl Library {
+    /// Whether a match entry or access entry may name `id`.
+    fn admissible(&self, id: ProcessId) -> bool {
+        self.processes.admissible(id)
+    }
+}

@@ -1,0 +1,270 @@
+//! Beginning operations: put, get, get-put (section 3.13). Fast path.
+
+use super::operation::{Answer, Facts, Operation, Role};
+use super::table::Key;
+use super::wire::{Header, MessageKind, NO_ANSWER, index_byte};
+use super::{Library, Outgoing};
+use crate::error::Error;
+use crate::types::{ANY, AckReq, EventKind, Handle, NiFail, ProcessId};
+
+/// What an operation addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The process.
+    pub id: ProcessId,
+    /// Index into its portal table.
+    pub pt_index: u32,
+    /// Which of its access entries is to admit us.
+    pub ac_index: u32,
+    /// What its match entries look at.
+    pub match_bits: u64,
+    /// Where in its descriptor, if that manages offsets remotely.
+    pub offset: u64,
+}
+
+const NO_FACTS: Facts = Facts {
+    pt_index: ANY,
+    match_bits: 0,
+    rlength: 0,
+    mlength: 0,
+    offset: 0,
+    hdr_data: 0,
+    link: 0,
+    start: 0,
+};
+
+impl Library {
+    /// `PtlPut`, or `PtlPutRegion` with a `region` (offset, length) of the descriptor. Logs SEND_START; SEND_END follows
+    /// when [`finished`](Library::finished) is told of the message's token.
+    ///
+    /// An acknowledgement is asked for only if the descriptor has a queue to log it in (section 5), and is one more
+    /// operation of the threshold (section 12, 1).
+    ///
+    /// # Errors
+    /// [`Error::MdInvalid`]: no descriptor, or an inactive one. The document lets an operation on an inactive descriptor
+    /// do nothing and succeed, the reference refuses it; so do we, since silence hides mistakes (section 7).
+    /// [`Error::MdIllegal`]: the region leaves it. [`Error::ProcessInvalid`]. [`Error::NoSpace`]: 2^20 operations are in
+    /// progress.
+    #[inline]
+    pub fn put(
+        &mut self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<Outgoing, Error> {
+        let (key, local) = self.initiator(md, region)?;
+        let peer = self.processes.number(target.id).ok_or(Error::ProcessInvalid)?;
+        let link = self.link();
+        let has_queue = self
+            .mds
+            .get(key.index)
+            .is_some_and(|d| self.eqs.find(d.md.eq_handle).is_some());
+        let ack = ack == AckReq::Ack && has_queue;
+        let facts = Facts {
+            pt_index: target.pt_index,
+            match_bits: target.match_bits,
+            rlength: local.1,
+            mlength: local.1,
+            offset: target.offset,
+            hdr_data,
+            link,
+            start: 0,
+        };
+        let operation = Operation {
+            role: Role::Put,
+            peer,
+            sending: true,
+            answer: if ack { Answer::Awaited } else { Answer::None },
+            md: key,
+            get_md: key,
+            eq: Handle::EQ_NONE,
+            facts,
+            reply: NO_FACTS,
+            get_eq: Handle::EQ_NONE,
+            initiator: NO_ANSWER,
+        };
+        let token = self.operations.insert(|_| operation).ok_or(Error::NoSpace)?;
+        self.start_sending(token, key.index);
+        let body = self
+            .mds
+            .get(key.index)
+            .map(|d| d.part(local.0, local.1))
+            .unwrap_or_default();
+        let header = Header {
+            kind: MessageKind::Put,
+            pt_index: index_byte(target.pt_index),
+            ac_index: index_byte(target.ac_index),
+            interface: self.interface,
+            operation: if ack { token.token() } else { NO_ANSWER },
+            match_bits: target.match_bits,
+            offset: target.offset,
+            data: hdr_data,
+        };
+        Ok(Outgoing {
+            to: peer,
+            header: header.encode(),
+            body,
+            token: token.token(),
+        })
+    }
+
+    /// `PtlGet`, or `PtlGetRegion` with a `region` (offset, length) of the descriptor, where the reply lands. Sending
+    /// the request logs nothing and does not count in the threshold; the reply does both (sections 5 and 6).
+    ///
+    /// # Errors
+    /// As [`put`](Library::put).
+    #[inline]
+    pub fn get(
+        &mut self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        target: &Target,
+    ) -> Result<Outgoing, Error> {
+        let (key, local) = self.initiator(md, region)?;
+        let peer = self.processes.number(target.id).ok_or(Error::ProcessInvalid)?;
+        let reply = Facts {
+            rlength: local.1,
+            mlength: local.1,
+            offset: local.0,
+            ..NO_FACTS
+        };
+        let operation = Operation {
+            role: Role::Get,
+            peer,
+            sending: true,
+            answer: Answer::Awaited,
+            md: key,
+            get_md: key,
+            eq: Handle::EQ_NONE,
+            facts: NO_FACTS,
+            reply,
+            get_eq: Handle::EQ_NONE,
+            initiator: NO_ANSWER,
+        };
+        let token = self
+            .operations
+            .insert(|_| operation)
+            .ok_or(Error::NoSpace)?
+            .token();
+        let header = Header {
+            kind: MessageKind::Get,
+            pt_index: index_byte(target.pt_index),
+            ac_index: index_byte(target.ac_index),
+            interface: self.interface,
+            operation: token,
+            match_bits: target.match_bits,
+            offset: target.offset,
+            data: local.1,
+        };
+        Ok(Outgoing {
+            to: peer,
+            header: header.encode(),
+            body: Default::default(),
+            token,
+        })
+    }
+
+    /// `PtlGetPut`: what `put_md` describes goes to the target, and what was there comes to `get_md`.
+    ///
+    /// # Errors
+    /// As [`put`](Library::put); [`Error::MdIllegal`] also if `put_md` is longer than the limit `max_getput_md`.
+    pub fn get_put(
+        &mut self,
+        get_md: Handle,
+        put_md: Handle,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<Outgoing, Error> {
+        let (get_key, into) = self.initiator(get_md, None)?;
+        let (key, local) = self.initiator(put_md, None)?;
+        if local.1 > self.limits.max_getput_md as u64 {
+            return Err(Error::MdIllegal);
+        }
+        let peer = self.processes.number(target.id).ok_or(Error::ProcessInvalid)?;
+        let link = self.link();
+        let facts = Facts {
+            pt_index: target.pt_index,
+            match_bits: target.match_bits,
+            rlength: local.1,
+            mlength: local.1,
+            offset: target.offset,
+            hdr_data,
+            link,
+            start: 0,
+        };
+        let operation = Operation {
+            role: Role::GetPut,
+            peer,
+            sending: true,
+            answer: Answer::Awaited,
+            md: key,
+            get_md: get_key,
+            eq: Handle::EQ_NONE,
+            facts,
+            reply: Facts {
+                rlength: into.1,
+                mlength: into.1,
+                ..NO_FACTS
+            },
+            get_eq: Handle::EQ_NONE,
+            initiator: NO_ANSWER,
+        };
+        let token = self.operations.insert(|_| operation).ok_or(Error::NoSpace)?;
+        self.start_sending(token, key.index);
+        let body = self
+            .mds
+            .get(key.index)
+            .map(|d| d.part(local.0, local.1))
+            .unwrap_or_default();
+        let header = Header {
+            kind: MessageKind::GetPut,
+            pt_index: index_byte(target.pt_index),
+            ac_index: index_byte(target.ac_index),
+            interface: self.interface,
+            operation: token.token(),
+            match_bits: target.match_bits,
+            offset: target.offset,
+            data: hdr_data,
+        };
+        Ok(Outgoing {
+            to: peer,
+            header: header.encode(),
+            body,
+            token: token.token(),
+        })
+    }
+
+    /// The active descriptor of a handle, and the region meant.
+    #[inline]
+    fn initiator(&self, md: Handle, region: Option<(u64, u64)>) -> Result<(Key, (u64, u64)), Error> {
+        let index = self.mds.find(md).ok_or(Error::MdInvalid)?;
+        let descriptor = self.mds.get(index).filter(|d| d.active).ok_or(Error::MdInvalid)?;
+        let whole = descriptor.region.length;
+        let (offset, length) = region.unwrap_or((0, whole));
+        if offset > whole || length > whole - offset {
+            return Err(Error::MdIllegal);
+        }
+        Ok((self.mds.key(index), (offset, length)))
+    }
+
+    /// Count a send of descriptor `md` and log its START.
+    #[inline]
+    fn start_sending(&mut self, token: Key, md: u32) {
+        self.consume(md);
+        if let Some(descriptor) = self.mds.get_mut(md) {
+            descriptor.pending += 1;
+        }
+        let eq = self.begin(md);
+        let Some(facts) = self.operations.get(token.index).map(|operation| operation.facts) else {
+            return;
+        };
+        let me = self.me;
+        let start = self.log(md, EventKind::SendStart, &me, &facts, NiFail::OK);
+        if let Some(operation) = self.operations.get_mut(token.index) {
+            operation.eq = eq;
+            operation.facts.start = start.unwrap_or(0);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Match entries, memory descriptors and event queues: making, changing and releasing them (sections 3.9 to 3.11).
+
+use super::descriptor::{Descriptor, Region};
+use super::list::Criteria;
+use super::queue::{EventQueue, MAX_EVENTS};
+use super::table::Table;
+use super::{Library, MatchEntry};
+use crate::error::Error;
+use crate::types::{Handle, Iovec, Kind, Md, Position, ProcessId, Taken, Unlink};
+
+impl Library {
+    /// `PtlMEAttach`: a match entry at the head or the tail of portal `pt_index`'s list.
+    ///
+    /// # Errors
+    /// [`Error::PtIndexInvalid`], [`Error::ProcessInvalid`], [`Error::MeListTooLong`], [`Error::NoSpace`].
+    pub fn me_attach(
+        &mut self,
+        pt_index: u32,
+        id: ProcessId,
+        (bits, ignore): (u64, u64),
+        unlink: Unlink,
+        position: Position,
+    ) -> Result<Handle, Error> {
+        if pt_index as usize >= self.portals.len() {
+            return Err(Error::PtIndexInvalid);
+        }
+        self.new_entry(pt_index, None, Criteria { id, bits, ignore }, unlink, position)
+    }
+
+    /// `PtlMEAttachAny`: a match entry at a portal index that has none, and which one that is.
+    ///
+    /// # Errors
+    /// [`Error::PtFull`], [`Error::ProcessInvalid`], [`Error::NoSpace`].
+    pub fn me_attach_any(
+        &mut self,
+        id: ProcessId,
+        (bits, ignore): (u64, u64),
+        unlink: Unlink,
+    ) -> Result<(u32, Handle), Error> {
+        let unused = self.portals.iter().position(|list| list.is_empty());
+        let pt_index = unused.ok_or(Error::PtFull)? as u32;
+        let handle = self.new_entry(
+            pt_index,
+            None,
+            Criteria { id, bits, ignore },
+            unlink,
+            Position::After,
+        )?;
+        Ok((pt_index, handle))
+    }
+
+    /// `PtlMEInsert`: a match entry directly before or after `base`.
+    ///
+    /// # Errors
+    /// [`Error::MeInvalid`], [`Error::ProcessInvalid`], [`Error::MeListTooLong`], [`Error::NoSpace`].
+    pub fn me_insert(
+        &mut self,
+        base: Handle,
+        id: ProcessId,
+        (bits, ignore): (u64, u64),
+        unlink: Unlink,
+        position: Position,
+    ) -> Result<Handle, Error> {
+        let index = self.mes.find(base).ok_or(Error::MeInvalid)?;
+        let entry = self.mes.get(index).ok_or(Error::MeInvalid)?;
+        let (pt_index, label) = (entry.pt_index, entry.label);
+        let criteria = Criteria { id, bits, ignore };
+        self.new_entry(pt_index, Some((index as u16, label)), criteria, unlink, position)
+    }
+
+    fn new_entry(
+        &mut self,
+        pt_index: u32,
+        base: Option<(u16, u64)>,
+        criteria: Criteria,
+        unlink: Unlink,
+        position: Position,
+    ) -> Result<Handle, Error> {
+        if !self.admissible(criteria.id) {
+            return Err(Error::ProcessInvalid);
+        }
+        // Entries that were left without a descriptor count (section 12, 10).
+        if self.portals[pt_index as usize].len() >= self.limits.max_me_list as usize {
+            return Err(Error::MeListTooLong);
+        }
+        let interface = self.interface;
+        let key = self
+            .mes
+            .insert(|key| MatchEntry {
+                handle: Table::<MatchEntry>::handle(interface, key),
+                pt_index,
+                label: 0,
+                unlink,
+                md: None,
+            })
+            .ok_or(Error::NoSpace)?;
+        let mes = &mut self.mes;
+        let label = self.portals[pt_index as usize].insert(
+            base,
+            criteria,
+            key.index as u16,
+            position,
+            |me, label| {
+                if let Some(entry) = mes.get_mut(u32::from(me)) {
+                    entry.label = label;
+                }
+            },
+        );
+        let entry = self.mes.get_mut(key.index).ok_or(Error::NoSpace)?;
+        entry.label = label;
+        Ok(entry.handle)
+    }
+
+    /// `PtlMEUnlink`: take a match entry out of its list and release it with its descriptor.
+    ///
+    /// # Errors
+    /// [`Error::MeInvalid`]; [`Error::MeInUse`]: its descriptor has operations in progress (section 12, 12).
+    pub fn me_unlink(&mut self, me: Handle) -> Result<(), Error> {
+        let index = self.mes.find(me).ok_or(Error::MeInvalid)?;
+        if let Some(md) = self.mes.get(index).and_then(|entry| entry.md) {
+            if self.mds.get(md).is_some_and(|d| d.pending > 0) {
+                return Err(Error::MeInUse);
+            }
+            self.mds.remove(md);
+        }
+        self.remove_entry(index);
+        Ok(())
+    }
+
+    /// `PtlMDAttach`: a descriptor for a match entry that has none.
+    ///
+    /// # Errors
+    /// [`Error::MeInvalid`]; [`Error::MeInUse`]: it has one; [`Error::MdIllegal`]; [`Error::EqInvalid`];
+    /// [`Error::NoSpace`].
+    pub fn md_attach(&mut self, me: Handle, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
+        let index = self.mes.find(me).ok_or(Error::MeInvalid)?;
+        if self.mes.get(index).is_some_and(|entry| entry.md.is_some()) {
+            return Err(Error::MeInUse);
+        }
+        let (key, handle) = self.new_descriptor(md, iovec, unlink, Some(index))?;
+        if let Some(entry) = self.mes.get_mut(index) {
+            entry.md = Some(key);
+        }
+        self.show(index);
+        Ok(handle)
+    }
+
+    /// `PtlMDBind`: a descriptor of its own, to send from and for replies.
+    ///
+    /// # Errors
+    /// [`Error::MdIllegal`], [`Error::EqInvalid`], [`Error::NoSpace`].
+    pub fn md_bind(&mut self, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
+        Ok(self.new_descriptor(md, iovec, unlink, None)?.1)
+    }
+
+    fn new_descriptor(
+        &mut self,
+        md: Md,
+        iovec: Iovec,
+        unlink: Unlink,
+        me: Option<u32>,
+    ) -> Result<(u32, Handle), Error> {
+        let region = self.check_descriptor(&md, iovec)?;
+        let interface = self.interface;
+        let key = self.mds.insert(|key| {
+            let handle = Table::<Descriptor>::handle(interface, key);
+            Descriptor::new(handle, md, region, unlink, me)
+        });
+        let key = key.ok_or(Error::NoSpace)?;
+        Ok((key.index, Table::<Descriptor>::handle(interface, key)))
+    }
+
+    fn check_descriptor(&self, md: &Md, iovec: Iovec) -> Result<Region, Error> {
+        let eq = md.eq_handle;
+        if eq != Handle::EQ_NONE && self.eqs.find(eq).is_none() {
+            // A queue of another interface is a descriptor that contradicts itself; anything else is no queue at all.
+            let other = eq.is_plausible() && eq.kind() == Kind::Eq && eq.interface() != self.interface;
+            return Err(if other { Error::MdIllegal } else { Error::EqInvalid });
+        }
+        Region::check(md, iovec, &self.limits)
+    }
+
+    /// `PtlMDUnlink`: release a descriptor, and its match entry where that was made to go with it. No UNLINK event
+    /// (section 12, 4).
+    ///
+    /// # Errors
+    /// [`Error::MdInvalid`]; [`Error::MdInUse`]: operations are in progress (section 12, 12). A get or an ack that has
+    /// not been answered does not count: its target may have dropped it. What answers afterwards is dropped.
+    pub fn md_unlink(&mut self, md: Handle) -> Result<(), Error> {
+        let index = self.mds.find(md).ok_or(Error::MdInvalid)?;
+        if self.mds.get(index).is_some_and(|d| d.pending > 0) {
+            return Err(Error::MdInUse);
+        }
+        self.release(index);
+        Ok(())
+    }
+
+    /// `PtlMDUpdate` (section 6): `old` receives the present values in any case; `new` replaces all of them at once and
+    /// begins the local offset again, unless `testq` holds an event.
+    ///
+    /// # Errors
+    /// [`Error::MdNoUpdate`]: `testq` is not empty, or will not be, since an operation that logs to it is in progress, or
+    /// this descriptor has operations in progress. Without the second the program would miss a message that has
+    /// matched and is not in its queue yet. [`Error::MdInvalid`], [`Error::EqInvalid`], [`Error::MdIllegal`].
+    pub fn md_update(
+        &mut self,
+        md: Handle,
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        testq: Handle,
+    ) -> Result<(), Error> {
+        let index = self.mds.find(md).ok_or(Error::MdInvalid)?;
+        let descriptor = self.mds.get(index).ok_or(Error::MdInvalid)?;
+        let (values, me, pending) = (descriptor.md, descriptor.me, descriptor.pending);
+        if let Some(old) = old {
+            *old = values;
+        }
+        let quiet = if testq == Handle::EQ_NONE {
+            true
+        } else {
+            let queue = self
+                .eqs
+                .find(testq)
+                .and_then(|at| self.eqs.get(at))
+                .ok_or(Error::EqInvalid)?;
+            queue.is_empty() && queue.pending == 0
+        };
+        let Some((new, iovec)) = new else { return Ok(()) };
+        let region = self.check_descriptor(&new, iovec)?;
+        if !quiet || pending > 0 {
+            return Err(Error::MdNoUpdate);
+        }
+        if let Some(descriptor) = self.mds.get_mut(index) {
+            descriptor.replace(new, region);
+        }
+        if let Some(me) = me {
+            self.show(me);
+        }
+        Ok(())
+    }
+
+    /// `PtlEQAlloc`: a queue of at least `count` events. None: `count` is 0, C's `PTL_EQ_NONE`. With `handled` each
+    /// event is also given out by [`next_handled`](Library::next_handled).
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: no queue is left, or `count` is more than 2^20.
+    pub fn eq_alloc(&mut self, count: u32, handled: bool) -> Result<Option<Handle>, Error> {
+        if count == 0 {
+            return Ok(None);
+        }
+        if count > MAX_EVENTS {
+            return Err(Error::NoSpace);
+        }
+        let interface = self.interface;
+        let key = self
+            .eqs
+            .insert(|key| EventQueue::new(Table::<EventQueue>::handle(interface, key), count, handled));
+        let key = key.ok_or(Error::NoSpace)?;
+        Ok(Some(Table::<EventQueue>::handle(interface, key)))
+    }
+
+    /// `PtlEQFree`: release a queue with the events in it. The program sees to it that no descriptor refers to it; one
+    /// that does logs no events from now on.
+    ///
+    /// # Errors
+    /// [`Error::EqInvalid`].
+    pub fn eq_free(&mut self, eq: Handle) -> Result<(), Error> {
+        let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
+        self.eqs.remove(index);
+        Ok(())
+    }
+
+    /// `PtlEQGet`: the oldest event. [`Taken::dropped`] says that events before it were lost.
+    ///
+    /// # Errors
+    /// [`Error::EqEmpty`], [`Error::EqInvalid`].
+    #[inline]
+    pub fn eq_get(&mut self, eq: Handle) -> Result<Taken, Error> {
+        let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
+        let queue = self.eqs.get_mut(index).ok_or(Error::EqInvalid)?;
+        queue.take().ok_or(Error::EqEmpty)
+    }
+
+    /// Whether a queue holds an event.
+    ///
+    /// # Errors
+    /// [`Error::EqInvalid`].
+    #[inline]
+    pub fn eq_has_events(&self, eq: Handle) -> Result<bool, Error> {
+        let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
+        Ok(self.eqs.get(index).is_some_and(|queue| !queue.is_empty()))
+    }
+}

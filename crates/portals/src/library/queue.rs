@@ -1,0 +1,101 @@
+//! Event queues (section 3.11): circular, the newest event takes the place of the oldest when they are full, and whoever
+//! reads next is told. Never a reason to refuse a message.
+
+use super::table::Named;
+use crate::types::{Event, Handle, Kind};
+use crate::types::{EventKind, Md, NiFail, ProcessId, Taken};
+
+pub(super) struct EventQueue {
+    pub handle: Handle,
+    /// Every event is shown to a handler as well.
+    pub handled: bool,
+    /// Operations that have been accepted and will still log an event here: `md_update` waits for them.
+    pub pending: u32,
+    events: Box<[Event]>,
+    /// Events logged and taken (or lost) so far; the low 32 bits of `logged` are the next event's sequence.
+    logged: u64,
+    taken: u64,
+}
+
+impl Named for EventQueue {
+    const KIND: Kind = Kind::Eq;
+    #[inline]
+    fn handle(&self) -> Handle {
+        self.handle
+    }
+}
+
+/// The most events of a queue: a bound for what one call may ask of the memory.
+pub(super) const MAX_EVENTS: u32 = 1 << 20;
+
+const BLANK: Event = Event {
+    kind: EventKind::GetStart,
+    initiator: ProcessId::new(0, 0),
+    uid: 0,
+    jid: 0,
+    pt_index: 0,
+    match_bits: 0,
+    rlength: 0,
+    mlength: 0,
+    offset: 0,
+    md_handle: Handle::INVALID,
+    md: Md {
+        start: 0,
+        length: 0,
+        threshold: 0,
+        max_size: 0,
+        options: 0,
+        user_ptr: 0,
+        eq_handle: Handle::EQ_NONE,
+    },
+    hdr_data: 0,
+    link: 0,
+    ni_fail_type: NiFail::OK,
+    sequence: 0,
+};
+
+impl EventQueue {
+    /// A queue of at least `count` events, rounded up to a power of two and to two at least, as the reference does.
+    pub fn new(handle: Handle, count: u32, handled: bool) -> Self {
+        let count = count.max(2).next_power_of_two() as usize;
+        Self {
+            handle,
+            handled,
+            pending: 0,
+            events: vec![BLANK; count].into_boxed_slice(),
+            logged: 0,
+            taken: 0,
+        }
+    }
+
+    /// Log an event; its `sequence` is set here. The sequence.
+    #[inline]
+    pub fn log(&mut self, event: Event) -> u32 {
+        let sequence = self.logged as u32;
+        let at = self.logged as usize & (self.events.len() - 1);
+        self.events[at] = Event { sequence, ..event };
+        self.logged += 1;
+        sequence
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.logged
+    }
+
+    /// The oldest event that is left.
+    #[inline]
+    pub fn take(&mut self) -> Option<Taken> {
+        if self.is_empty() {
+            return None;
+        }
+        let oldest = self.logged.saturating_sub(self.events.len() as u64);
+        let dropped = self.taken < oldest;
+        if dropped {
+            self.taken = oldest;
+        }
+        let event = self.events[self.taken as usize & (self.events.len() - 1)];
+        self.taken += 1;
+        Some(Taken { event, dropped })
+    }
+}

@@ -1,0 +1,128 @@
+//! Headers as they travel (section 4.1): 36 bytes, little endian, checked field by field when they arrive.
+//!
+//! | Bytes | put | get | get-put | ack | reply | nothing |
+//! |---|---|---|---|---|---|---|
+//! | 0 | kind | | | | | |
+//! | 1, 2 | portal and access index, 255 for whatever does not fit | same | same | 0 | 0 | 0 |
+//! | 3 | interface | same | same | same | same | same |
+//! | 4-11 | the initiator's operation, all ones: no answer wanted | operation | operation | echoed | echoed | echoed |
+//! | 12-19 | match bits | same | same | 0 | 0 | 0 |
+//! | 20-27 | offset | same | same | offset used | offset used | 0 |
+//! | 28-35 | hdr_data | length | hdr_data | bytes stored | 0 | 0 |
+//!
+//! The length of a put, get-put or reply is that of its body, which the network layer tells. Who the initiator is, is not
+//! in it: that is the trusted layer's word. A *nothing* answers a request that was dropped, or that will not be
+//! acknowledged: it releases what the initiator keeps of it. Programs do not see it: there is no negative
+//! acknowledgement (section 4.2).
+
+use super::drops::DropReason;
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 36;
+/// In the place of an operation: no answer is wanted.
+pub const NO_ANSWER: u64 = u64::MAX;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// Acknowledges a put.
+    Ack = 0,
+    /// Brings data.
+    Put = 1,
+    /// Asks for data.
+    Get = 2,
+    /// Answers a get or a get-put.
+    Reply = 3,
+    /// Brings data and asks for what it replaces.
+    GetPut = 4,
+    /// There will be no ack or reply.
+    Nothing = 5,
+}
+
+/// A header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: MessageKind,
+    /// Portal index.
+    pub pt_index: u8,
+    /// Access control index.
+    pub ac_index: u8,
+    /// Interface number.
+    pub interface: u8,
+    /// The initiator's operation.
+    pub operation: u64,
+    /// Match bits.
+    pub match_bits: u64,
+    /// Offset in the target's descriptor.
+    pub offset: u64,
+    /// hdr_data, the length of a get, or the bytes that an ack says are stored.
+    pub data: u64,
+}
+
+/// An index as it travels: what no table has is 255, which no table has either.
+#[inline]
+pub(super) fn index_byte(index: u32) -> u8 {
+    index.min(255) as u8
+}
+
+impl Header {
+    /// As it travels.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&[self.kind as u8, self.pt_index, self.ac_index, self.interface]);
+        bytes[4..12].copy_from_slice(&self.operation.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.match_bits.to_le_bytes());
+        bytes[20..28].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.data.to_le_bytes());
+        bytes
+    }
+
+    /// Read a header with a body of `length` bytes.
+    ///
+    /// # Errors
+    /// [`DropReason::Malformed`]: the size, the kind, or a field that such a message does not have.
+    #[inline]
+    pub fn decode(bytes: &[u8], length: u64) -> Result<Self, DropReason> {
+        let bytes: &[u8; HEADER_BYTES] = bytes.try_into().map_err(|_| DropReason::Malformed)?;
+        let word = |at: usize| {
+            let word: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes");
+            u64::from_le_bytes(word)
+        };
+        let kind = match bytes[0] {
+            0 => MessageKind::Ack,
+            1 => MessageKind::Put,
+            2 => MessageKind::Get,
+            3 => MessageKind::Reply,
+            4 => MessageKind::GetPut,
+            5 => MessageKind::Nothing,
+            _ => return Err(DropReason::Malformed),
+        };
+        let header = Self {
+            kind,
+            pt_index: bytes[1],
+            ac_index: bytes[2],
+            interface: bytes[3],
+            operation: word(4),
+            match_bits: word(12),
+            offset: word(20),
+            data: word(28),
+        };
+        let answer = header.pt_index == 0 && header.ac_index == 0 && header.match_bits == 0;
+        let possible = match kind {
+            MessageKind::Put => true,
+            MessageKind::GetPut => header.operation != NO_ANSWER,
+            MessageKind::Get => header.operation != NO_ANSWER && length == 0,
+            MessageKind::Ack => answer && length == 0,
+            MessageKind::Reply => answer && header.data == 0,
+            MessageKind::Nothing => answer && length == 0 && header.data == 0 && header.offset == 0,
+        };
+        if possible {
+            Ok(header)
+        } else {
+            Err(DropReason::Malformed)
+        }
+    }
+}
