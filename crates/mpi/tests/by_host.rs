@@ -3,11 +3,16 @@
 #[path = "common/hosts.rs"]
 mod hosts;
 
-use farpost_fabric::{LocalMemory, Peer, RemoteMemory};
+use farpost_fabric::{Counter, Counters, LocalMemory, Peer, RemoteMemory, Topology};
+use farpost_mpi::buffer::RecvBuf;
+use farpost_mpi::coll::{self, Root};
+use farpost_mpi::comm::Comm;
+use farpost_mpi::datatype::Datatype;
 use farpost_mpi::group::Group;
 use farpost_mpi::world::by_host::{Among, FAR_WORDS};
 use farpost_mpi::{Error, ErrorClass};
-use hosts::run;
+use hosts::{HostsWorld, run};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Numbers in which the order of combining shows: as digits.
@@ -155,5 +160,63 @@ fn a_damaged_line_is_an_error_and_not_waited_for() {
             assert!(step().unwrap().is_some());
         }
         assert_eq!(step().unwrap().map(|all| all[5]), Some(4));
+    });
+}
+
+/// Bytes that this process has sent to ranks of other hosts of `comm`.
+fn told_far(world: &HostsWorld, comm: &Comm) -> u64 {
+    world.settle();
+    let (fabric, me) = (world.fabric(), Peer(world.pid()));
+    let far = |peer: &Peer| fabric.host_of(*peer) != fabric.host_of(me);
+    let sent = |peer: Peer| fabric.counter(me, peer, Counter::SentBytes);
+    comm.local.iter().map(Peer).filter(far).map(sent).sum()
+}
+
+/// Whoever is the root, and whichever ranks a communicator has: each host is told once, whatever the length.
+#[test]
+fn a_broadcast_goes_to_each_host_once() {
+    run(&[0, 1, 0, 1, 2, 1], |world| {
+        let all = world.comm_world();
+        let sub = world
+            .comm_create(all, &Group::from_pids(&[5, 4, 3, 2, 1]))
+            .unwrap();
+        for comm in [Rc::clone(all)].iter().chain(&sub) {
+            for len in [1usize, 48, 4 << 10, 1 << 20] {
+                for root in 0..comm.size() as usize {
+                    let settle = || {
+                        world.quiesce().unwrap();
+                        let plan = coll::barrier(&world.site(comm)).unwrap();
+                        world.run_collective(comm, plan).unwrap();
+                    };
+                    settle();
+                    let before = told_far(world, comm);
+                    let seed = if comm.rank as usize == root { 3 } else { 0xee };
+                    let mut data: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(seed)).collect();
+                    // SAFETY: waited for before the data goes.
+                    let buf = unsafe { RecvBuf::new(data.as_mut_ptr(), len as u64, Datatype::byte()) };
+                    let plan = coll::bcast(&world.site(comm), buf.into(), Root::Rank(root)).unwrap();
+                    world.run_collective(comm, plan).unwrap();
+                    assert!((0..len).all(|i| data[i] == (i as u8).wrapping_mul(3)));
+                    world.quiesce().unwrap();
+                    let mut told = words(told_far(world, comm) - before, 0);
+                    settle();
+                    told = world
+                        .by_host(comm, &told, 1, COMMUTES, |low, high| {
+                            low[0] += high[0];
+                            Ok(())
+                        })
+                        .unwrap()
+                        .expect("some host has several ranks");
+                    let hosts = 3;
+                    let (least, most) = ((hosts - 1) * len as u64, (hosts - 1) * (len as u64 + 200));
+                    assert!(
+                        (least..=most).contains(&told[0]),
+                        "{len} bytes from {root} of {}: {} bytes went to other hosts",
+                        comm.size(),
+                        told[0]
+                    );
+                }
+            }
+        }
     });
 }

@@ -46,6 +46,11 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block
         }
         return;
     }
+    if tuning.allreduce == 0
+        && let Some(hosts) = super::hosts::reduces(b)
+    {
+        return super::hosts::allreduce_by_host(b, &hosts, tuning, send, recv);
+    }
     let algorithm = match tuning.allreduce {
         0 if p == 2 && bytes <= tuning.pair_whole_max => 1,
         0 if bytes <= tuning.allreduce_doubling_max || send.count() < p as u64 => 1,

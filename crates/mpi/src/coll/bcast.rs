@@ -40,6 +40,11 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, buf: &Block, root: usize) 
     if p < 2 || bytes == 0 {
         return;
     }
+    if tuning.bcast == 0
+        && let Some(hosts) = b.hosts.clone()
+    {
+        return super::hosts::bcast_by_host(b, &hosts, tuning, buf, root);
+    }
     let algorithm = match tuning.bcast {
         0 if bytes <= tuning.bcast_tree_max || p == 2 => 1,
         0 if bytes < tuning.bcast_chain_min && p > 3 => 2,
@@ -47,7 +52,7 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, buf: &Block, root: usize) 
         forced => forced,
     };
     match algorithm {
-        1 => binomial(b, buf, root),
+        1 => binomial(b, tuning, buf, root),
         2 => scatter_allgather(b, buf, root),
         _ => chain(b, tuning, buf, root),
     }
@@ -72,16 +77,9 @@ pub(super) fn tree(rank: usize, size: usize) -> (Option<usize>, Vec<usize>) {
     (parent, children)
 }
 
-fn binomial(b: &mut Builder, buf: &Block, root: usize) {
-    let p = b.size;
-    let (parent, children) = tree((b.rank + p - root) % p, p);
-    if let Some(parent) = parent {
-        b.recv(buf, (parent + root) % p, &[]);
-        b.round();
-    }
-    for child in children {
-        b.send(buf, (child + root) % p, &[]);
-    }
+fn binomial(b: &mut Builder, tuning: &Tuning, buf: &Block, root: usize) {
+    let (parent, children) = relatives(b.rank, root, b.size, false);
+    flow(b, tuning, buf, 1, parent, &children);
 }
 
 /// The data as one run of bytes: in place when it is one, else a temporary (packed here at the root).
@@ -149,35 +147,65 @@ fn unpack(b: &mut Builder, run: &Block, buf: &Block, root: usize) {
     }
 }
 
+/// Parent and children of `rank` among `size` ranks when `root` has the data: along a chain, where every rank passes on each
+/// byte once, when there is much of it, else down a binomial tree, which has the fewest steps.
+pub(super) fn relatives(rank: usize, root: usize, size: usize, chain: bool) -> (Option<usize>, Vec<usize>) {
+    let me = (rank + size - root) % size;
+    let at = |v: usize| (v + root) % size;
+    let (parent, children) = if chain {
+        let next = (me + 1 < size).then_some(me + 1);
+        (me.checked_sub(1), next.into_iter().collect())
+    } else {
+        tree(me, size)
+    };
+    (parent.map(at), children.into_iter().map(at).collect())
+}
+
 /// Piece by piece from rank to rank: all ranks copy at the same time, each byte once per rank.
 fn chain(b: &mut Builder, tuning: &Tuning, buf: &Block, root: usize) {
-    let p = b.size;
-    let me = (b.rank + p - root) % p;
     let pieces = buf.bytes().div_ceil(tuning.link(buf.bytes())) as usize;
-    let flat = buf.as_bytes();
+    let (parent, children) = relatives(b.rank, root, b.size, true);
+    flow(b, tuning, buf, pieces, parent, &children);
+}
+
+/// Receive from `parent` (at the root: have) and pass on to each of `children`, in `pieces`.
+pub(super) fn flow(
+    b: &mut Builder,
+    tuning: &Tuning,
+    buf: &Block,
+    pieces: usize,
+    parent: Option<usize>,
+    children: &[usize],
+) {
     let mut incoming = Flow::new(tuning.window as usize);
-    let mut outgoing = Flow::new(tuning.window as usize);
-    let run = match &flat {
-        Some(run) => run.clone(),
-        None => b.temp_bytes(buf.bytes()),
+    let mut outgoing: Vec<_> = children
+        .iter()
+        .map(|_| Flow::new(tuning.window as usize))
+        .collect();
+    // Pieces are cut from a run of bytes; what travels whole needs none.
+    let whole = pieces < 2;
+    let (run, packed) = match buf.as_bytes() {
+        _ if whole => (buf.clone(), false),
+        Some(run) => (run, false),
+        None => (b.temp_bytes(buf.bytes()), true),
     };
     for i in 0..pieces {
         let (first, len) = part_of(run.bytes(), pieces, i);
-        let piece = run.part(first, len);
+        let piece = if whole { run.clone() } else { run.part(first, len) };
         let mut here = Step::NONE;
-        if me > 0 {
-            here = b.recv(&piece, (b.rank + p - 1) % p, &incoming.next());
+        if let Some(parent) = parent {
+            here = b.recv(&piece, parent, &incoming.next());
             incoming.push(here);
-            if flat.is_none() {
+            if packed {
                 b.copy_range(&run, first, buf, first, len, &[here.done()]);
             }
-        } else if flat.is_none() {
+        } else if packed {
             here = b.copy_range(buf, first, &run, first, len, &[]);
         }
-        if me + 1 < p {
-            let [room, order] = outgoing.next();
-            let sent = b.send(&piece, (b.rank + 1) % p, &[here.done(), room, order]);
-            outgoing.push(sent);
+        for (child, flow) in children.iter().zip(&mut outgoing) {
+            let [room, order] = flow.next();
+            let sent = b.send(&piece, *child, &[here.done(), room, order]);
+            flow.push(sent);
         }
     }
 }

@@ -19,6 +19,7 @@ mod barrier;
 mod bcast;
 mod direct;
 mod gather;
+mod hosts;
 mod mem;
 mod neighbor;
 mod plan;
@@ -38,6 +39,7 @@ pub use alltoall::{alltoall, alltoallv};
 pub use barrier::barrier;
 pub use bcast::bcast;
 pub use gather::{gather, gatherv};
+pub use hosts::Hosts;
 pub use mem::{Block, Blocks, Pool};
 pub use neighbor::{Neighbors, neighbor_allgather, neighbor_alltoall};
 pub use plan::{Lane, Plan};
@@ -50,6 +52,7 @@ pub use tuning::Tuning;
 
 use crate::{Error, ErrorClass, Result};
 use plan::Builder;
+use std::rc::Rc;
 
 /// Where a collective is built: the shape of the communicator, and what it may use.
 #[derive(Clone)]
@@ -60,6 +63,8 @@ pub struct Site<'a> {
     pub size: usize,
     /// Ranks in the remote group; 0 on an intracommunicator.
     pub remote_size: usize,
+    /// Which ranks of the (local) group share a host; `None`: all, or nobody knows.
+    pub hosts: Option<Rc<Hosts>>,
     /// Switch points, the same at all ranks.
     pub tuning: &'a Tuning,
     /// Where temporaries come from.
@@ -73,6 +78,7 @@ impl<'a> Site<'a> {
             rank: t.rank(),
             size: t.size(),
             remote_size: t.remote_size(),
+            hosts: None,
             tuning,
             pool,
         }
@@ -83,7 +89,7 @@ impl<'a> Site<'a> {
     }
 
     fn builder(&self) -> Builder {
-        Builder::new(self.rank, self.size, self.pool)
+        Builder::new(self.rank, self.size, self.hosts.clone(), self.pool)
     }
 
     /// The root argument against the communicator.

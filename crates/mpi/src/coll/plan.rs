@@ -1,7 +1,9 @@
 //! What a collective does at one rank, as a graph of steps, and the builder algorithms write it with.
 
 use std::ops::Range;
+use std::rc::Rc;
 
+use super::hosts::Hosts;
 use super::mem::{Block, Pool, Temp};
 use crate::datatype::Datatype;
 use crate::op::Op;
@@ -106,6 +108,10 @@ pub(crate) struct Builder {
     /// My rank and the number of ranks in my group.
     pub(crate) rank: usize,
     pub(crate) size: usize,
+    /// Which ranks share a host, when they do not all.
+    pub(crate) hosts: Option<Rc<Hosts>>,
+    /// What is written now concerns these ranks only, and calls them by their places here.
+    members: Option<Rc<[usize]>>,
     pool: Pool,
     actions: Vec<Action>,
     /// (from, to, fires at completion).
@@ -117,10 +123,12 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn new(rank: usize, size: usize, pool: &Pool) -> Self {
+    pub(crate) fn new(rank: usize, size: usize, hosts: Option<Rc<Hosts>>, pool: &Pool) -> Self {
         Self {
             rank,
             size,
+            hosts,
+            members: None,
             pool: pool.clone(),
             actions: Vec::new(),
             edges: Vec::new(),
@@ -128,6 +136,28 @@ impl Builder {
             round_start: 0,
             op: None,
             temps: Vec::new(),
+        }
+    }
+
+    /// Write the part of an algorithm among `members` of my group, of whom I am one: inside `write` ranks are places in
+    /// `members`, and hosts do not matter. `of` is one of them, too, told as its place.
+    pub(crate) fn within(&mut self, members: &Rc<[usize]>, of: usize, write: impl FnOnce(&mut Self, usize)) {
+        let place = |rank| members.iter().position(|other| *other == rank);
+        let (Some(me), Some(of)) = (place(self.rank), place(of)) else {
+            unreachable!("a rank is among those that share its host, or leads it");
+        };
+        let (rank, size, hosts) = (self.rank, self.size, self.hosts.take());
+        debug_assert!(self.members.is_none(), "parts of an algorithm are one level deep");
+        (self.rank, self.size, self.members) = (me, members.len(), Some(Rc::clone(members)));
+        write(self, of);
+        (self.rank, self.size, self.hosts, self.members) = (rank, size, hosts, None);
+    }
+
+    /// The rank in the group of a rank among those written about.
+    fn peer(&self, lane: Lane, peer: usize) -> usize {
+        match &self.members {
+            Some(members) if lane == Lane::Local => members[peer],
+            _ => peer,
         }
     }
 
@@ -174,7 +204,7 @@ impl Builder {
         if buf.bytes() == 0 {
             return self.nothing(after);
         }
-        let buf = buf.clone();
+        let (buf, peer) = (buf.clone(), self.peer(lane, peer));
         self.add(Action::Send { lane, peer, buf }, after)
     }
 
@@ -183,7 +213,7 @@ impl Builder {
         if buf.bytes() == 0 {
             return self.nothing(after);
         }
-        let buf = buf.clone();
+        let (buf, peer) = (buf.clone(), self.peer(lane, peer));
         self.add(Action::Recv { lane, peer, buf }, after)
     }
 
@@ -211,13 +241,13 @@ impl Builder {
 
     /// Send an empty message: for synchronisation, so never left out.
     pub(crate) fn signal(&mut self, lane: Lane, peer: usize) -> Step {
-        let buf = Block::none();
+        let (buf, peer) = (Block::none(), self.peer(lane, peer));
         self.add(Action::Send { lane, peer, buf }, &[])
     }
 
     /// Receive an empty message.
     pub(crate) fn await_signal(&mut self, lane: Lane, peer: usize) -> Step {
-        let buf = Block::none();
+        let (buf, peer) = (Block::none(), self.peer(lane, peer));
         self.add(Action::Recv { lane, peer, buf }, &[])
     }
 

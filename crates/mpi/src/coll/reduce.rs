@@ -70,6 +70,11 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block
         }
         return;
     }
+    if tuning.reduce == 0
+        && let Some(hosts) = super::hosts::reduces(b)
+    {
+        return super::hosts::reduce_by_host(b, &hosts, tuning, send, recv, root);
+    }
     let algorithm = match tuning.reduce {
         0 if p == 2 && bytes <= tuning.pair_whole_max => 1,
         0 if bytes <= tuning.reduce_tree_max || send.count() < p as u64 => 1,

@@ -4,13 +4,14 @@
 farpost_tunables::tunables! {
     /// Switch points of the collectives. Every rank of a job must have the same values.
     pub struct Tuning {
-        /// Algorithm of MPI_Bcast: 0 chooses by size, 1 binomial tree, 2 scatter and ring allgather, 3 pipelined chain.
+        /// Algorithm of MPI_Bcast: 0 chooses by size, and on several hosts sends to each once; 1 binomial tree, 2 scatter
+        /// and ring allgather, 3 pipelined chain, whichever hosts ranks are on.
         bcast: "FARPOST_COLL_BCAST" = 0, 0..=3, "algorithm";
         /// Largest MPI_Bcast sent down a binomial tree; above, the message is cut so that all ranks copy at once.
         bcast_tree_max: "FARPOST_COLL_BCAST_TREE_MAX" = 32 << 10, 0..=1 << 40, "bytes";
         /// Smallest MPI_Bcast passed down a pipelined chain, where every byte is copied once per rank.
         bcast_chain_min: "FARPOST_COLL_BCAST_CHAIN_MIN" = 512 << 10, 0..=1 << 40, "bytes";
-        /// Algorithm of MPI_Allreduce: 0 chooses by size, 1 recursive doubling, 2 direct reduce-scatter and
+        /// Algorithm of MPI_Allreduce: 0 chooses by size, and on several hosts reduces within each first; 1 recursive doubling, 2 direct reduce-scatter and
         /// allgather, 3 Rabenseifner, 4 ring. 3 and 4 fall back to 2 when the operation does not commute.
         allreduce: "FARPOST_COLL_ALLREDUCE" = 0, 0..=4, "algorithm";
         /// Largest MPI_Allreduce done by recursive doubling, which has the fewest steps but sends everything in each.
@@ -22,7 +23,7 @@ farpost_tunables::tunables! {
         allreduce_peer_min: "FARPOST_COLL_ALLREDUCE_PEER_MIN" = 128 << 10, 4096..=1 << 40, "bytes";
         /// Piece in which a rank reads another's buffer to reduce it: it has to stay in the cache.
         allreduce_peer_chunk: "FARPOST_COLL_ALLREDUCE_PEER_CHUNK" = 128 << 10, 4096..=1 << 30, "bytes";
-        /// Algorithm of MPI_Reduce: 0 chooses by size, 1 binomial tree, 2 direct reduce-scatter and gather.
+        /// Algorithm of MPI_Reduce: 0 chooses by size, and on several hosts reduces within each first; 1 binomial tree, 2 direct reduce-scatter and gather.
         reduce: "FARPOST_COLL_REDUCE" = 0, 0..=2, "algorithm";
         /// Largest MPI_Reduce done along a binomial tree.
         reduce_tree_max: "FARPOST_COLL_REDUCE_TREE_MAX" = 16 << 10, 0..=1 << 40, "bytes";

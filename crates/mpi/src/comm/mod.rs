@@ -15,12 +15,14 @@ mod topology;
 pub(crate) use dup::Pending;
 pub use split::{RESOURCE_KEY, SHARED_MEMORY, SplitType};
 
+use crate::coll::Hosts;
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::{Rank, attr, topo};
-use farpost_fabric::Peer;
-use std::cell::{Cell, RefCell};
+use farpost_fabric::{Peer, Topology};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
 
 /// Which messages of a communicator a context carries. The lowest bits of a context's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +69,17 @@ pub struct Comm {
     pub collectives: [Cell<u32>; 2],
     /// Buffer for buffered sends on this communicator (MPI-4.1).
     pub buffer: RefCell<Option<crate::world::buffered::Attached>>,
+    /// Which ranks of the local group share a host, found out when it is first asked for.
+    pub(crate) hosts: OnceCell<Option<Rc<Hosts>>>,
 }
 
 impl Comm {
+    /// Which ranks of the local group share a host; `None` when all do.
+    pub(crate) fn hosts(&self, fabric: &impl Topology) -> Option<Rc<Hosts>> {
+        let places = || Hosts::of(self.local.iter().map(|pid| fabric.host_of(Peer(pid))));
+        self.hosts.get_or_init(|| places().map(Rc::new)).clone()
+    }
+
     /// Ranks that a message can go to: the group's, or the remote group's.
     #[inline]
     pub fn peers(&self) -> u32 {

@@ -13,11 +13,12 @@
 
 use super::World;
 use super::board::{Board, MOST_RANKS, WORDS};
+use crate::coll::Hosts;
 use crate::comm::Comm;
 use crate::group::Group;
-use crate::{Error, ErrorClass, Result};
-use farpost_fabric::{Fabric, Lines, Peer};
-use std::collections::HashMap;
+use crate::{Error, ErrorClass, Rank, Result};
+use farpost_fabric::{Fabric, Lines};
+use std::rc::Rc;
 
 /// Words that a rank brings and gets: the leader shows one more, which says how it went.
 pub const FAR_WORDS: usize = WORDS - 1;
@@ -32,10 +33,8 @@ pub struct Span {
     pub(super) here: Vec<usize>,
     /// The lowest rank of each host, as processes, in order of ranks.
     leaders: Group,
-    /// By rank: the place of its leader among the leaders.
-    host_of: Vec<u32>,
-    /// Ranks of a host follow each other, so that reducing by host keeps the order of ranks.
-    in_order: bool,
+    /// Who is where; a host's number is the place of its leader among the leaders.
+    hosts: Rc<Hosts>,
     /// Some host has several ranks, and nothing stands in the way.
     pub(super) pays: bool,
 }
@@ -58,33 +57,15 @@ impl Span {
         if comm.is_inter() {
             return None;
         }
-        let mut leaders = Vec::new();
-        let mut places = HashMap::new();
-        let mut members: Vec<u32> = Vec::new();
-        let mut host_of: Vec<u32> = Vec::with_capacity(comm.size() as usize);
-        let mut in_order = true;
-        for pid in comm.local.iter() {
-            let place = *places.entry(fabric.host_of(Peer(pid))).or_insert_with(|| {
-                leaders.push(pid);
-                members.push(0);
-                members.len() as u32 - 1
-            });
-            members[place as usize] += 1;
-            in_order &= host_of.last().is_none_or(|last| *last <= place);
-            host_of.push(place);
-        }
-        if leaders.len() < 2 {
-            return None;
-        }
-        let mine = host_of[comm.rank as usize];
-        let here: Vec<usize> = (0..host_of.len()).filter(|rank| host_of[*rank] == mine).collect();
-        let most = members.iter().copied().max().unwrap_or(0);
+        let hosts = comm.hosts(fabric)?;
+        let lowest = |host| comm.local.pid(hosts.ranks(host)[0] as Rank);
+        let leaders: Vec<u32> = (0..hosts.count()).filter_map(lowest).collect();
+        let here = hosts.ranks(hosts.host_of(comm.rank as usize)).to_vec();
         Some(Self {
             here,
-            pays: (2..=MOST_RANKS).contains(&most) && leaders.len() <= MOST_HOSTS,
+            pays: (2..=MOST_RANKS as usize).contains(&hosts.most()) && hosts.count() <= MOST_HOSTS,
             leaders: Group::from_pids(&leaders),
-            host_of,
-            in_order,
+            hosts,
         })
     }
 }
@@ -110,7 +91,7 @@ impl<F: Fabric> World<F> {
         let Some(span) = &board.span else {
             return Ok(None);
         };
-        if among == (Among::Reduce { ordered: true }) && !span.in_order {
+        if among == (Among::Reduce { ordered: true }) && !span.hosts.in_order() {
             return Ok(None);
         }
         // Everybody counts, so that the next collective by messages has the same tag everywhere.
@@ -241,7 +222,7 @@ impl<F: Fabric> World<F> {
         match among {
             Among::Barrier => self.meet_some(comm, &span.leaders, tag)?,
             Among::Tell { rank } => {
-                let root = span.host_of[rank] as usize;
+                let root = span.hosts.host_of(rank);
                 let told = self.hear_one(comm, &span.leaders, tag, &brought[..words], root)?;
                 all[..words].copy_from_slice(&told);
             }

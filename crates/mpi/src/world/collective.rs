@@ -106,7 +106,10 @@ impl<F: Fabric> Transport for Via<'_, F> {
 impl<F: Fabric> World<F> {
     /// Where plans for collectives on `comm` are built.
     pub fn site<'a>(&'a self, comm: &Comm) -> Site<'a> {
-        Site::of(&Via { world: self, comm }, &self.tuning, &self.pool)
+        Site {
+            hosts: comm.hosts(&*self.fabric),
+            ..Site::of(&Via { world: self, comm }, &self.tuning, &self.pool)
+        }
     }
 
     /// Run a collective to its end.

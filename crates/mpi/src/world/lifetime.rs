@@ -47,6 +47,7 @@ pub(super) fn make_comm<F: Fabric>(
         info: RefCell::new(Info::new()),
         topology: RefCell::new(None),
         collectives: Default::default(),
+        hosts: Default::default(),
         buffer: RefCell::new(None),
     }
 }

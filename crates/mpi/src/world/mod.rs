@@ -183,6 +183,11 @@ impl<F: Fabric> World<F> {
         }
     }
 
+    /// What is else done before sleeping: acknowledge what is owed and tell the counters.
+    pub fn settle(&self) {
+        self.engine.borrow_mut().idle();
+    }
+
     fn sleep(&self) {
         let mut engine = self.engine.borrow_mut();
         engine.idle();

@@ -1,7 +1,7 @@
 //! Wrong arguments, failing messages, cancelling.
 
 use super::data::{Layout, Mem, value};
-use super::{Comm, Net, Port};
+use super::{Comm, Net, Placing, Port};
 use crate::ErrorClass;
 use crate::coll::*;
 use crate::op::Op;
@@ -27,6 +27,7 @@ fn in_place_is_refused_where_the_standard_has_none() {
     let inter = Comm {
         sizes: [2, 2],
         seed: 0,
+        placing: Placing::Together,
     };
     let site = inter.site(0, 0, &tuning, &pool);
     let refused = [

@@ -3,7 +3,7 @@
 use super::data::{Layout, Mem, room, spread, value};
 use super::net::Rng;
 use super::reductions::{CASES, Case};
-use super::{Comm, tight};
+use super::{Comm, Placing, tight};
 use crate::coll::*;
 
 /// Sizes of the two groups.
@@ -23,7 +23,8 @@ fn every(seeds: u64, one: impl Fn(Comm, &mut Rng, &Tuning, &Pool)) {
     for (g, sizes) in GROUPS.into_iter().enumerate() {
         for seed in 0..seeds {
             let seed = 100 * g as u64 + seed;
-            let comm = Comm { sizes, seed };
+            let placing = Placing::pick(&mut Rng::new(seed ^ 0x9105));
+            let comm = Comm { sizes, seed, placing };
             one(comm, &mut Rng::new(seed), &tight(seed), &Pool::new(1 << 20));
         }
     }

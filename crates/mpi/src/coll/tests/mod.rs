@@ -6,15 +6,17 @@
 
 mod data;
 mod errors;
+mod hosts;
 mod inter;
 mod movement;
 mod neighbors;
 mod net;
 mod reductions;
 
-use super::{Plan, Pool, Schedule, Site, Tuning};
+use super::{Hosts, Plan, Pool, Schedule, Site, Tuning};
 use data::Mem;
 use net::{Net, Port, Rng};
+use std::rc::Rc;
 
 /// Numbers of ranks tried.
 const SIZES: [usize; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17];
@@ -35,6 +37,39 @@ fn tight(seed: u64) -> Tuning {
 struct Comm {
     sizes: [usize; 2],
     seed: u64,
+    placing: Placing,
+}
+
+/// Where ranks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placing {
+    /// On one host.
+    Together,
+    /// So many in a row on each host, the last host with what is left.
+    Rows(usize),
+    /// Dealt to so many hosts.
+    Dealt(usize),
+    /// On so many hosts by chance.
+    Chance(usize),
+}
+
+impl Placing {
+    /// One of all kinds.
+    fn pick(rng: &mut Rng) -> Self {
+        let n = 1 + rng.below(4);
+        [Self::Together, Self::Rows(n), Self::Dealt(n), Self::Chance(n)][rng.below(4)]
+    }
+
+    fn of(self, size: usize, seed: u64) -> Vec<u32> {
+        let mut rng = Rng::new(seed);
+        let host = |rank| match self {
+            Self::Together => 0,
+            Self::Rows(n) => rank / n,
+            Self::Dealt(n) => rank % n,
+            Self::Chance(n) => rng.below(n),
+        };
+        (0..size).map(host).map(|host| host as u32).collect()
+    }
 }
 
 impl Comm {
@@ -42,7 +77,16 @@ impl Comm {
         Self {
             sizes: [size, 0],
             seed,
+            placing: Placing::pick(&mut Rng::new(seed ^ 0x9105)),
         }
+    }
+
+    fn on(self, placing: Placing) -> Self {
+        Self { placing, ..self }
+    }
+
+    fn hosts(self, group: usize) -> Option<Rc<Hosts>> {
+        Hosts::of(self.placing.of(self.sizes[group], self.seed)).map(Rc::new)
     }
 
     /// All (group, rank).
@@ -55,6 +99,7 @@ impl Comm {
             rank,
             size: self.sizes[group],
             remote_size: self.sizes[1 - group],
+            hosts: self.hosts(group),
             tuning,
             pool,
         }

@@ -63,6 +63,8 @@ struct State {
     matched: Vec<(Message, Posted)>,
     done: Vec<Option<Result<()>>>,
     events: u64,
+    /// Rank to rank of the first group, bytes: every message.
+    sent: Vec<(usize, usize, u64)>,
 }
 
 pub(super) struct Net {
@@ -122,6 +124,9 @@ impl Transport for Port<'_> {
         let eager = state.rng.below(2) == 0;
         state.done.push(eager.then_some(Ok(())));
         state.events += 1;
+        if self.me.0 == 0 && to.0 == 0 {
+            state.sent.push((self.me.1, to.1, buf.bytes()));
+        }
         let data = if eager {
             Data::Here(bytes_of(&buf))
         } else {
@@ -206,6 +211,7 @@ impl Net {
                 matched: Vec::new(),
                 done: Vec::new(),
                 events: 0,
+                sent: Vec::new(),
             }),
         }
     }
@@ -307,6 +313,11 @@ impl Net {
         }
         self.step();
         !finished && self.state.borrow().events == before
+    }
+
+    /// Every message within the first group: from, to, bytes.
+    pub(super) fn sent(&self) -> Vec<(usize, usize, u64)> {
+        self.state.borrow().sent.clone()
     }
 
     /// Receives posted and not matched.
