@@ -3,6 +3,9 @@
 //! on all processes of the job.
 //!
 //! `cargo build -p farpost-node --example jam_cilk && mpiexec -n 4 target/debug/examples/jam_cilk`
+//!
+//! With an argument also that Fibonacci number. Under `mpiexec --on-failure continue` processes other than 0 may be killed
+//! meanwhile: what they had taken is done again.
 
 use std::rc::Rc;
 
@@ -135,12 +138,26 @@ fn main() -> Result<(), String> {
         println!("area = {area:.9}, exactly {exact:.9}");
         assert!((area - exact).abs() < 1e-6);
     }
+    if let Some(n) = std::env::args().nth(1) {
+        let n: u64 = n.parse().map_err(|e| format!("{n}: {e}"))?;
+        if n > 90 {
+            return Err(format!(
+                "{n}: the number must fit into 64 bits, so at most the 90th"
+            ));
+        }
+        if let Some(result) = run(FIB, &bytes([n]))? {
+            let [found] = words(&result).map_err(|e| e.to_string())?;
+            println!("fib({n}) = {found}");
+            assert_eq!(found, (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0);
+        }
+    }
     let tally = cilk.tally();
     println!(
-        "process {}: {} pieces spawned, {} of others' done, {} requests found nothing",
+        "process {}: {} pieces spawned, {} of others' done, {} done again, {} requests found nothing",
         node.job.rank(),
         tally.spawned,
         tally.stolen,
+        tally.again,
         tally.refused
     );
     Ok(())

@@ -401,8 +401,11 @@ impl<'a> Guardian<'a> {
                     .filter_map(|r| judge(r, End::Exit(1), RankState::Aborted, || memory.abort_reason(r))),
             );
             failures.sort_by_key(|f: &Failure| f.weight);
-            let first = failures.swap_remove(0);
-            self.fail(first);
+            // Where the others go on, each failure is one of its own.
+            failures.truncate(if self.plan.options.go_on { usize::MAX } else { 1 });
+            for failure in failures {
+                self.fail(failure);
+            }
         }
     }
 
@@ -427,7 +430,11 @@ impl<'a> Guardian<'a> {
             return judge_engine(end);
         }
         let memory = &self.plan.memory;
-        judge(rank, end, memory.state(rank), || memory.abort_reason(rank))
+        let state = memory.state(rank);
+        let mut failure = judge(rank, end, state, || memory.abort_reason(rank))?;
+        // Who aborts asks for the end of all.
+        failure.ends_job &= !self.plan.options.go_on || state == RankState::Aborted;
+        Some(failure)
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -440,7 +447,8 @@ impl<'a> Guardian<'a> {
             ""
         };
         // Of failures that let the job go on, one is told; of a launcher's, those that it cannot tell itself.
-        let told = self.plan.options.quiet || !failure.ends_job && self.first.is_some();
+        let told =
+            self.plan.options.quiet || !failure.ends_job && self.first.is_some() && !self.plan.options.go_on;
         if let Some(engine) = self.plan.engine {
             if !failure.what.is_empty() {
                 self.say(&format!("{engine} {}", failure.what));

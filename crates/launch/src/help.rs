@@ -46,12 +46,14 @@ Input and output
 
 Other
   --timeout S              end the job after S seconds, exit code 124 (also MPIEXEC_TIMEOUT=S)
+  --on-failure continue    when a rank fails, the others go on; its end is told and decides the exit code. MPI_Abort ends the
+                           job all the same. Default: end. Also --enable-recovery, --continuous, -disable-auto-cleanup
   -v, -q                   say what is done; do not say which launcher is used and how ranks failed
   --version, --help
   --oversubscribe, --allow-run-as-root, --rank-by, ...   accepted, not needed
   --mca NAME VALUE         accepted, without effect
 
 The exit code is that of the first rank that failed: its own, the code given to MPI_Abort, or 128 + the signal that
-killed it. When a rank fails, the others are ended. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and
+killed it. When a rank fails, the others are ended (but see --on-failure). SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and
 SIGCONT are passed on to the ranks; a second Ctrl-C kills them.
 ";

@@ -35,6 +35,8 @@ pub enum Key {
     ErrFile,
     Merge,
     Timeout,
+    OnFailure,
+    GoOn,
     Stdin,
     Verbose,
     Quiet,
@@ -94,6 +96,11 @@ const TABLE: &[(&[&str], Key)] = &[
     (&["errfile-pattern", "errfile"], Key::ErrFile),
     (&["merge-stderr-to-stdout"], Key::Merge),
     (&["timeout"], Key::Timeout),
+    (&["on-failure"], Key::OnFailure),
+    (
+        &["enable-recovery", "continuous", "disable-auto-cleanup"],
+        Key::GoOn,
+    ),
     (&["stdin", "s"], Key::Stdin),
     (&["v", "verbose", "d", "debug"], Key::Verbose),
     (&["q", "quiet"], Key::Quiet),
@@ -109,7 +116,6 @@ const TABLE: &[(&[&str], Key)] = &[
             "bynode",
             "byslot",
             "localonly",
-            "enable-recovery",
             "disable-hostname-propagation",
             "print-all-exitcodes",
             "nolocal",
@@ -141,7 +147,7 @@ const TABLE: &[(&[&str], Key)] = &[
         ],
         Key::NoEffect(1),
     ),
-    (&["disable-auto-cleanup", "preload-binary"], Key::NoEffect(0)),
+    (&["preload-binary"], Key::NoEffect(0)),
 ];
 
 /// Find an option by its text with dashes. `-n4` is read as `-n 4`.

@@ -94,6 +94,8 @@ pub struct Options {
     pub files: Option<Files>,
     /// End the job after this time.
     pub timeout: Option<Duration>,
+    /// When a rank fails, the others go on.
+    pub go_on: bool,
     /// Who reads standard input.
     pub stdin: Stdin,
     /// Say what is done.
@@ -137,6 +139,7 @@ impl Default for Options {
             merge: false,
             files: None,
             timeout: None,
+            go_on: false,
             stdin: Stdin::Rank(0),
             verbose: false,
             quiet: false,
@@ -523,6 +526,20 @@ impl Parser {
                 let text = args.text("seconds")?;
                 o.timeout = Some(seconds(&args.option, &text)?);
             }
+            Key::OnFailure => {
+                let text = args.text("continue or end")?;
+                o.go_on = match text.as_str() {
+                    "continue" => true,
+                    "end" => false,
+                    _ => {
+                        return Err(refusal(format!(
+                            "{} {text}: must be continue or end",
+                            args.option
+                        )));
+                    }
+                };
+            }
+            Key::GoOn => o.go_on = true,
             Key::Stdin => {
                 const ALLOWED: &str = "a rank, all or none";
                 let text = args.text(ALLOWED)?;

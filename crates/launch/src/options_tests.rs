@@ -110,6 +110,16 @@ fn options_of_both_families_are_understood() {
         [("FARPOST_INTERFACE".into(), "10.1.0.0/16".into())]
     );
     assert!(far.cyclic && !run("--map-by slot p").far.cyclic);
+    for go_on in [
+        "--on-failure continue",
+        "--on-failure=continue",
+        "--enable-recovery",
+        "-disable-auto-cleanup",
+    ] {
+        let o = run(&format!("{go_on} p"));
+        assert!(o.go_on && o.warnings.is_empty(), "{go_on}");
+    }
+    assert!(!run("p").go_on && !run("--on-failure continue --on-failure end p").go_on);
     assert_eq!(try_parse("--help"), Ok(Request::Help));
     assert_eq!(try_parse("-n 2 --version"), Ok(Request::Version));
 }
@@ -153,6 +163,7 @@ fn bad_lines_are_refused_with_the_argument_and_what_is_allowed() {
         ("--bind-to moon p", "hwthread"),
         ("--map-by moon p", "socket"),
         ("--timeout soon p", "seconds"),
+        ("--on-failure panic p", "continue or end"),
         ("--timeout -1 p", "seconds"),
         ("-host else/where p", "else/where"),
         ("-host a:0 p", "slots"),

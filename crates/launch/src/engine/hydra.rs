@@ -25,6 +25,9 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
     if let Some(interface) = &options.far.interface {
         command.add(["-iface", interface]);
     }
+    if options.go_on {
+        command.add(["-disable-auto-cleanup"]);
+    }
     bind(&mut command, job);
     if !options.marks.none() {
         command.add(["-prepend-rank"]);

@@ -119,6 +119,9 @@ fn bind(command: &mut Command, job: &Job<'_>) {
 
 fn output(command: &mut Command, job: &Job<'_>) {
     let options = job.options;
+    if options.go_on {
+        command.add(["--enable-recovery"]);
+    }
     let mut words = Vec::new();
     if options.marks.tag || options.marks.rank {
         words.push("tag");

@@ -19,7 +19,8 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
     let mpi = mpi.filter(|m| m == "pmi2" || m.starts_with("pmix"));
     command.add([&format!("--mpi={}", mpi.as_deref().unwrap_or("pmi2"))]);
     command.add([&format!("--ntasks={}", job.ranks())]);
-    command.add(["--kill-on-bad-exit=1", "--overcommit"]);
+    let kill = if options.go_on { 0 } else { 1 };
+    command.add([&format!("--kill-on-bad-exit={kill}"), "--overcommit"]);
     place(&mut command, job)?;
     bind(&mut command, job);
     if !options.marks.none() {
