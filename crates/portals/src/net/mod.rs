@@ -1,1 +1,626 @@
-//! The network layer: moves messages, each an opaque header and a body, between processes.
+//! The network layer: moves messages, each an opaque header and a body, between processes (paper, sections 3.3 and 4:
+//! what the SeaStar's firmware does).
+//!
+//! | File | What |
+//! |---|---|
+//! | `transmit` | the sending half: pendings, targets, numbering, sending again |
+//! | `receive` | the receiving half: pendings, sources, acceptance in order, acknowledgements, fetching bodies |
+//! | `wire` | packets |
+//! | `table` | structures by peer, a hash table of fixed size |
+//! | `moves` | the memory of messages, where it is handed to the fabric or copied |
+//!
+//! A message takes a transmit pending at its sender and, unless its body comes with its header and is stored at once, a receive
+//! pending at its receiver. What is known about a peer is in structures for targets and for sources, of which there is a fixed
+//! number. All of them are made by [`Net::new`]; nothing is allocated afterwards (but the fabric's own mapping of a peer's
+//! staging memory, once for each peer). The paper's firmware panics where a pool runs out; here the receiver refuses, and the
+//! sender goes back to what was refused and sends from there again (go-back-n). The same protocol makes good what is lost,
+//! repeated, reordered or damaged on the way.
+//!
+//! A body travels in the header packet if it fits. On memory that both sides map it is *staged* up to
+//! `FARPOST_PORTALS_STAGED` bytes: copied where the receiver reads it. Longer ones are fetched by the receiver straight from the
+//! sender's memory into the place that the message matches. Where neither works, packets of the body follow the header.
+//!
+//! There are two channels, for requests and for answers, with pendings, numbers and a priority of the fabric each. An
+//! answer never waits for a request, so that processes which all have requests outstanding do not wait for each other in a circle.
+
+#[allow(unsafe_code)]
+mod moves;
+mod receive;
+mod table;
+mod transmit;
+mod wire;
+
+use crate::memory::Segments;
+use farpost_fabric::{Counter, Distance, Fabric, FabricError, Fault, Peer, Port, Priority};
+use receive::{Accepted, Receive};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use transmit::Transmit;
+use wire::{Kind, Malformed, Message, Op, Word};
+
+/// Longest header, bytes. With 40 or fewer, a body of 8 bytes travels in the same line of shared memory.
+pub const HEADER_BYTES: usize = 48;
+
+/// Packets taken in one call of [`Net::progress`].
+const BURST: usize = 32;
+/// Progress calls without anything to do between two looks at the clock: a power of two.
+const CLOCK: u64 = 64;
+/// Looks at the clock before acknowledgements go that nothing else takes along.
+const AT_REST: u64 = 16;
+/// Time between two looks for what has to be done in time.
+const TEND: Duration = Duration::from_millis(1);
+/// Time between two questions whether peers have ended.
+const ASK: Duration = Duration::from_millis(50);
+
+farpost_tunables::tunables! {
+    /// Tunables of the Portals network layer.
+    pub struct NetTunables {
+        /// Structures for targets, and as many for sources. With fewer than there are peers, peers take turns.
+        sources: "FARPOST_PORTALS_SOURCES" = 1024, 1..=16384, "structures";
+        /// Messages of a process that may be on their way, of each channel. More hide a longer way, fewer stay in the cache.
+        tx_pendings: "FARPOST_PORTALS_TX_PENDINGS" = 128, 1..=16384, "messages";
+        /// Messages to a process that may be arriving at once. When they run out, senders are asked to come back.
+        rx_pendings: "FARPOST_PORTALS_RX_PENDINGS" = 1274, 1..=32768, "messages";
+        /// Packets to one process that may be unacknowledged, of each channel. A receiver acknowledges a quarter of it at a time.
+        window: "FARPOST_PORTALS_WINDOW" = 32, 1..=1024, "packets";
+        /// Longest body that goes through staging memory where both sides map it. Two copies cost more than one system call beyond some length.
+        staged: "FARPOST_PORTALS_STAGED" = 16 << 10, 0..=1 << 20, "bytes";
+        /// Bodies that staging memory holds at a time. More only take memory of the cache.
+        staging: "FARPOST_PORTALS_STAGING" = 32, 1..=1024, "bodies";
+        /// Bytes that a receiver fetches in one system call on shared memory, before it looks after other messages.
+        chunk: "FARPOST_PORTALS_CHUNK" = 256 << 10, 4 << 10..=1 << 30, "bytes";
+        /// Time without an acknowledgement after which packets are sent again. Only what was lost needs it; it doubles with each time.
+        resend: "FARPOST_PORTALS_RESEND" = 100, 0..=60_000, "milliseconds";
+        /// Which messages carry a CRC-32: 0 none, 1 those that cross a wire, 2 all.
+        check: "FARPOST_PORTALS_CHECK" = 1, 0..=2, "routes";
+    }
+}
+
+/// What kind of message: each kind has pendings and an order of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Replies and acknowledgements. Who receives one never has to send in order to deal with it.
+    Answer = 0,
+    /// Everything else.
+    Request = 1,
+}
+
+/// No transmit pending, or no structure for another target: call [`Net::progress`] and try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many messages are on their way: make progress and send again")]
+pub struct NoPending;
+
+/// When the memory of a message's body may be used again.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// Now. [`Upper::sent`] is not called.
+    Gone,
+    /// When [`Upper::sent`] is called.
+    Waits,
+}
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well.
+    Done,
+    /// The other process has ended.
+    PeerEnded,
+    /// Memory could not be read or written, or the peer does not keep to the protocol.
+    Failed,
+}
+
+/// Names a receive pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RxId(u32);
+
+impl RxId {
+    #[inline(always)]
+    fn new(number: u16, generation: u16) -> Self {
+        Self(u32::from(generation) << 16 | u32::from(number))
+    }
+
+    fn parts(self) -> (u16, u16) {
+        (self.0 as u16, (self.0 >> 16) as u16)
+    }
+
+    /// Its place among the pendings, below `FARPOST_PORTALS_RX_PENDINGS`.
+    pub fn index(self) -> usize {
+        usize::from(self.0 as u16)
+    }
+}
+
+/// Where a body goes.
+#[derive(Clone, Debug)]
+pub enum Placement {
+    /// Nothing is left to do: the body was taken where it lay, or there is none.
+    Done,
+    /// The body is not wanted.
+    Discard,
+    /// The first `bytes` of it go to `into`, the rest is not wanted; then [`Upper::deposited`] is called with `token`.
+    Keep {
+        /// The upper layer's name for it.
+        token: u64,
+        /// Bytes wanted. More than the body or the memory has are not stored.
+        bytes: u64,
+        /// Where to. The memory is nobody else's until `deposited`.
+        into: Segments,
+    },
+    /// Somebody else decides, with [`Net::place`]. Messages of the same source behind it may arrive before.
+    Later,
+    /// Not now: the message is refused, and comes again. Nothing may have been noted about it, nor anything sent to its sender from
+    /// within the call.
+    Refuse,
+}
+
+/// The layer above, while [`Net::progress`] runs. It may send from inside, but not make progress.
+pub trait Upper {
+    /// A header has come, once for each message and in the order that `from` sent those of its channel. `length` is the
+    /// body's; `inline` is the body if it has come whole.
+    fn arrived(
+        &mut self,
+        pending: RxId,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement;
+    /// What was to be kept is in its place, or never will be.
+    fn deposited(&mut self, token: u64, outcome: Outcome);
+    /// The memory of a body may be used again.
+    fn sent(&mut self, token: u64, outcome: Outcome);
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Messages sent.
+    pub sent: u64,
+    /// Bytes of their bodies.
+    pub sent_bytes: u64,
+    /// Messages that came.
+    pub received: u64,
+    /// Bytes of their bodies.
+    pub received_bytes: u64,
+    /// Packets of nothing but acknowledgements sent.
+    pub acks: u64,
+    /// Refusals sent.
+    pub refusals: u64,
+    /// Times that no receive pending was free.
+    pub exhausted: u64,
+    /// Packets sent again.
+    pub resent: u64,
+    /// Times that nothing was heard for long.
+    pub timeouts: u64,
+    /// Packets that came again.
+    pub duplicates: u64,
+    /// Packets that came before one that was missing.
+    pub gaps: u64,
+    /// Packets of connections that are over.
+    pub stale: u64,
+    /// Packets and bodies whose CRC was wrong.
+    pub mismatches: u64,
+    /// Bodies that could not be fetched.
+    pub failed: u64,
+    /// Packets that cannot be right.
+    pub faults: u64,
+}
+
+/// What the structures of a network layer take, by the formula of the paper's section 4.2: *M = S Ssize + sum of Pi Psize*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Structures of peers: targets and sources.
+    pub sources: u64,
+    /// Bytes of one, on average.
+    pub source_bytes: u64,
+    /// Transmit pendings of both channels, and bytes of one.
+    pub tx_pendings: (u64, u64),
+    /// Receive pendings, and bytes of one.
+    pub rx_pendings: (u64, u64),
+    /// Staging memory, bytes.
+    pub staging: u64,
+}
+
+impl Occupancy {
+    /// With these settings on fabric `F`.
+    pub fn of<F: Fabric>(config: &NetTunables) -> Self {
+        let ((target, tx), (origin, rx)) = (Transmit::<F>::sizes(), Receive::<F>::sizes());
+        Self {
+            sources: 2 * config.sources,
+            source_bytes: (target + origin) as u64 / 2,
+            tx_pendings: (2 * config.tx_pendings, tx as u64),
+            rx_pendings: (config.rx_pendings, rx as u64),
+            staging: config.staged * config.staging,
+        }
+    }
+
+    /// Bytes of structures, *M*.
+    pub fn bytes(&self) -> u64 {
+        self.sources * self.source_bytes
+            + self.tx_pendings.0 * self.tx_pendings.1
+            + self.rx_pendings.0 * self.rx_pendings.1
+    }
+}
+
+struct State<F: Fabric> {
+    tx: Transmit<F>,
+    rx: Receive<F>,
+    figures: Figures,
+    turn: u64,
+    /// Progress calls in a row without anything to do.
+    idle: u64,
+    tended: Instant,
+    asked: Instant,
+}
+
+/// The network layer of one process.
+pub struct Net<F: Fabric> {
+    fabric: Rc<F>,
+    check: u64,
+    /// Time counts for nothing: for tests on fabrics whose time is not ours.
+    impatient: bool,
+    inside: Cell<bool>,
+    state: RefCell<State<F>>,
+}
+
+impl<F: Fabric> Net<F> {
+    /// The network layer on `fabric`, whose packets of the Portals port are its from now on.
+    pub fn new(fabric: Rc<F>, config: &NetTunables) -> Self {
+        let wires = fabric.hosts() > 1;
+        let now = Instant::now();
+        let state = State {
+            tx: Transmit::new(&*fabric, config),
+            rx: Receive::new(&*fabric, config),
+            figures: Figures::default(),
+            turn: 0,
+            idle: 0,
+            tended: now,
+            asked: now,
+        };
+        Self {
+            // Where there is no wire nothing is asked for each packet.
+            check: if config.check == 1 && !wires {
+                0
+            } else {
+                config.check
+            },
+            impatient: config.resend == 0,
+            inside: Cell::new(false),
+            state: RefCell::new(state),
+            fabric,
+        }
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Rc<F> {
+        &self.fabric
+    }
+
+    /// What has happened so far.
+    pub fn figures(&self) -> Figures {
+        self.state.borrow().figures
+    }
+
+    /// Messages of a channel that [`send`](Self::send) would take now.
+    #[inline]
+    pub fn available(&self, channel: Channel) -> usize {
+        self.state.borrow().tx.available(channel)
+    }
+
+    /// Whether packets to and from `peer` carry a check.
+    #[inline(always)]
+    fn checks(&self, peer: Peer) -> bool {
+        self.check != 0 && self.checks_route(peer)
+    }
+
+    #[cold]
+    fn checks_route(&self, peer: Peer) -> bool {
+        self.check == 2 || self.fabric.distance(peer) == Distance::Far
+    }
+
+    /// Send a message: a header of at most [`HEADER_BYTES`] and a body. The body's memory stays where it is, readable and
+    /// unchanged, until the answer is [`Departure::Gone`] or [`Upper::sent`] has been called with `token`.
+    ///
+    /// Messages of one channel to the same process arrive in the order of these calls. To a process that has ended, sending
+    /// succeeds, and `sent` tells the outcome where it is called at all.
+    ///
+    /// # Errors
+    /// There is no pending: make progress and try again.
+    ///
+    /// # Panics
+    /// When the header is longer than that, or the process does not exist.
+    #[inline]
+    pub fn send(
+        &self,
+        to: Peer,
+        channel: Channel,
+        header: &[u8],
+        body: &Segments,
+        token: u64,
+    ) -> Result<Departure, NoPending> {
+        assert!(
+            header.len() <= HEADER_BYTES,
+            "a Portals header has at most {HEADER_BYTES} bytes"
+        );
+        assert!(to.0 < self.fabric.size(), "{to} does not exist");
+        let State { tx, rx, figures, .. } = &mut *self.state.borrow_mut();
+        let checked = |peer| self.checks(peer);
+        tx.send(
+            &*self.fabric,
+            rx,
+            figures,
+            (to, channel),
+            header,
+            body,
+            token,
+            checked,
+        )
+    }
+
+    /// Decide about a message for which [`Upper::arrived`] said [`Placement::Later`]. False: there is none of that name.
+    pub fn place(&self, pending: RxId, placement: Placement) -> bool {
+        let State { rx, figures, .. } = &mut *self.state.borrow_mut();
+        rx.place(&*self.fabric, figures, pending, placement)
+    }
+
+    /// Whether nothing is on its way from here or to here, as far as this process knows.
+    pub fn is_idle(&self) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        state.tx.is_idle() && state.rx.is_idle()
+    }
+
+    /// Send acknowledgements that are owed: before a sleep.
+    pub fn flush(&self) {
+        let State { rx, figures, .. } = &mut *self.state.borrow_mut();
+        if rx.owes() {
+            rx.flush(&*self.fabric, figures);
+        }
+    }
+
+    /// Move everything that can be moved, and tell `upper` about it. True: something happened.
+    #[inline]
+    pub fn progress(&self, upper: &mut impl Upper) -> bool {
+        if self.inside.replace(true) {
+            return false;
+        }
+        let fabric = &*self.fabric;
+        let mut moved = fabric.progress();
+        for _ in 0..BURST {
+            let polled = fabric.poll_packet(Port::Portals, |from, priority, bytes| {
+                self.on_packet(upper, from, priority, bytes);
+            });
+            if !polled {
+                break;
+            }
+            moved = true;
+        }
+        let told = {
+            let state = &mut *self.state.borrow_mut();
+            state.turn += 1;
+            if state.tx.has_active() {
+                moved |= state
+                    .tx
+                    .pump(fabric, &mut state.rx, &mut state.figures, state.turn);
+            }
+            if state.rx.has_fetching() {
+                moved |= state.rx.fetch_all(fabric, &mut state.figures);
+            }
+            if state.rx.urgent {
+                state.rx.flush(fabric, &mut state.figures);
+            }
+            state.idle = if moved { 0 } else { state.idle + 1 };
+            if state.idle.is_multiple_of(CLOCK) && (!moved || state.turn.is_multiple_of(4096)) {
+                self.tend(state);
+            }
+            !(state.tx.finished.is_empty() && state.rx.finished.is_empty())
+        };
+        if told {
+            self.tell(upper);
+            moved = true;
+        }
+        self.inside.set(false);
+        moved
+    }
+
+    /// Tell what has ended. Nothing is borrowed meanwhile: `upper` may send.
+    #[inline(never)]
+    fn tell(&self, upper: &mut impl Upper) {
+        loop {
+            let (deposited, sent) = {
+                let state = &mut *self.state.borrow_mut();
+                (state.rx.finished.pop_front(), state.tx.finished.pop_front())
+            };
+            if deposited.is_none() && sent.is_none() {
+                return;
+            }
+            if let Some((token, outcome)) = deposited {
+                upper.deposited(token, outcome);
+            }
+            if let Some((token, outcome)) = sent {
+                upper.sent(token, outcome);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tend(&self, state: &mut State<F>) {
+        let fabric = &*self.fabric;
+        if state.idle.is_multiple_of(CLOCK * AT_REST) && state.rx.owes() {
+            state.rx.flush(fabric, &mut state.figures);
+        }
+        let now = Instant::now();
+        if now.duration_since(state.tended) < TEND && !self.impatient {
+            return;
+        }
+        state.tended = now;
+        let ask = self.impatient || now.duration_since(state.asked) >= ASK;
+        if ask {
+            state.asked = now;
+            state.rx.tend(fabric);
+        }
+        state.tx.tend(fabric, &mut state.figures, now, ask);
+    }
+
+    #[inline(always)]
+    fn on_packet(&self, upper: &mut impl Upper, from: Peer, priority: Priority, packet: &[u8]) {
+        if self.check != 0 && self.checks_route(from) && !wire::is_whole(packet) {
+            return self.on_damage(from, priority);
+        }
+        if let Err(bad) = self.on_whole_packet(upper, from, priority as usize, packet) {
+            self.refuse(from, bad);
+        }
+    }
+
+    #[inline(always)]
+    fn on_whole_packet(
+        &self,
+        upper: &mut impl Upper,
+        from: Peer,
+        index: usize,
+        packet: &[u8],
+    ) -> Result<(), Malformed> {
+        let (word, mut rest) = Word::read(packet)?;
+        let checked = word.has(wire::CHECKED);
+        if checked {
+            rest = rest.get(wire::CHECK..).ok_or(Malformed {
+                what: "the length of a Portals packet",
+                value: packet.len() as u64,
+            })?;
+        }
+        if checked != (self.check != 0) && checked != self.checks(from) {
+            return Err(Malformed {
+                what: "the flags of a Portals packet",
+                value: u64::from(packet[0]),
+            });
+        }
+        let fabric = &*self.fabric;
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        if word.has(wire::HAS_ACK) {
+            let about = if word.has(wire::ACK_OTHER) {
+                1 - index
+            } else {
+                index
+            };
+            state.tx.acked(fabric, from, about, word.ack)?;
+        }
+        if word.kind == Kind::Control {
+            return self.on_control(state, from, &word, rest);
+        }
+        // Looked at before it is accepted: what cannot be right is not acknowledged with what is.
+        let message = match word.kind {
+            Kind::Data => None,
+            _ => Some(wire::message(&word, rest)?),
+        };
+        let how = (state.turn, |peer| self.checks(peer));
+        match state
+            .rx
+            .accept(fabric, &mut state.figures, (from, index), &word, how)?
+        {
+            Accepted::No => Ok(()),
+            Accepted::Data(number) => state.rx.data((number, checked), rest),
+            Accepted::Header(number, at) => {
+                let id = state.rx.id(number);
+                state.figures.received += 1;
+                match message {
+                    Some(Message::Short { header, body }) => {
+                        state.figures.received_bytes += body.len() as u64;
+                        drop(borrowed);
+                        let placement = upper.arrived(id, from, header, body.len() as u64, Some(body));
+                        let rx = &mut self.state.borrow_mut().rx;
+                        if let Placement::Done = placement {
+                            rx.give_back(number);
+                        } else {
+                            rx.settle_short((number, at, index), body, placement);
+                        }
+                        Ok(())
+                    }
+                    Some(Message::Long {
+                        header,
+                        length,
+                        place,
+                        check,
+                    }) => {
+                        let can = state.rx.can_have(fabric, (at, index), place, length, state.turn);
+                        if !matches!(can, Ok(true)) {
+                            state.rx.give_back(number);
+                            state.figures.received -= 1;
+                            return can.map(|_| ());
+                        }
+                        state.figures.received_bytes += length;
+                        state
+                            .rx
+                            .begin((number, at, index), word.seq, length, place, check);
+                        drop(borrowed);
+                        let placement = upper.arrived(id, from, header, length, None);
+                        let state = &mut *self.state.borrow_mut();
+                        state.rx.settle(fabric, &mut state.figures, number, placement);
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_control(
+        &self,
+        state: &mut State<F>,
+        from: Peer,
+        word: &Word,
+        rest: &[u8],
+    ) -> Result<(), Malformed> {
+        let fabric = &*self.fabric;
+        let (op, index) = word.op()?;
+        match op {
+            Op::Ack => {
+                let (known, wanted, _) = wire::numbers_of(wire::argument(rest, 0)?);
+                state.tx.acked_both(fabric, from, known, wanted)
+            }
+            Op::Gap | Op::Busy => {
+                state.tx.refused(from, index, word, (op == Op::Busy, state.turn));
+                Ok(())
+            }
+            Op::Sync => state
+                .tx
+                .synchronised(fabric, from, word, wire::argument(rest, 0)?),
+            Op::Detach => {
+                state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
+                let to = (from, self.checks(from));
+                // Lost or without room: the receiver asks again.
+                receive::control(fabric, to, Op::Detached, 0, (word.tag, 0), &[]);
+                Ok(())
+            }
+            Op::Detached => {
+                state.rx.detached(from, word);
+                Ok(())
+            }
+            Op::Want | Op::Grant | Op::Given => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn on_damage(&self, from: Peer, priority: Priority) {
+        let state = &mut *self.state.borrow_mut();
+        state.figures.mismatches += 1;
+        self.fabric.count(from, Counter::Faults, 1);
+        state.rx.damaged(from, priority as usize);
+    }
+
+    /// Count and report what a peer sent and should not have.
+    #[cold]
+    fn refuse(&self, peer: Peer, bad: Malformed) {
+        self.state.borrow_mut().figures.faults += 1;
+        let error = FabricError::Corrupt {
+            peer,
+            what: bad.what,
+            value: bad.value,
+        };
+        self.fabric.record_fault(Fault { peer, error });
+    }
+}

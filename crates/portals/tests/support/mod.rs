@@ -1,0 +1,298 @@
+//! Processes that send each other messages by the network layer alone, and remember what came.
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub mod unruly;
+
+use farpost_fabric::{Fabric, Peer};
+use farpost_portals::Segments;
+use farpost_portals::net::{
+    Channel, Departure, Net, NetTunables, NoPending, Outcome, Placement, RxId, Upper,
+};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What a process does with messages that are longer than a packet, or with every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Takes them at once.
+    AtOnce,
+    /// Decides after so many turns.
+    Later(u32),
+    /// Refuses every second one.
+    Reluctant,
+    /// Keeps half of the body.
+    Half,
+    /// Wants none.
+    Discard,
+}
+
+/// A message that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Came {
+    pub from: Peer,
+    pub header: Vec<u8>,
+    pub length: u64,
+    pub body: Vec<u8>,
+    pub outcome: Option<Outcome>,
+}
+
+/// The layer above, for tests.
+pub struct Memory {
+    pub came: Vec<Came>,
+    pub sent: HashMap<u64, Outcome>,
+    pub way: Way,
+    waiting: Vec<(u32, RxId, usize)>,
+    refusals: u32,
+}
+
+fn memory_of(bytes: &mut [u8]) -> Segments {
+    Segments::one(bytes.as_mut_ptr().expose_provenance(), bytes.len())
+}
+
+impl Memory {
+    fn keep(&mut self, index: usize) -> Placement {
+        let came = &mut self.came[index];
+        let bytes = match self.way {
+            Way::Half => came.length / 2,
+            Way::Discard => {
+                came.outcome = Some(Outcome::Done);
+                return Placement::Discard;
+            }
+            _ => came.length,
+        };
+        came.body = vec![0; bytes as usize];
+        Placement::Keep {
+            token: index as u64,
+            bytes,
+            into: memory_of(&mut came.body),
+        }
+    }
+}
+
+impl Upper for Memory {
+    fn arrived(
+        &mut self,
+        id: RxId,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement {
+        if self.way == Way::Reluctant {
+            self.refusals += 1;
+            if self.refusals % 2 == 1 {
+                return Placement::Refuse;
+            }
+        }
+        let index = self.came.len();
+        self.came.push(Came {
+            from,
+            header: header.to_vec(),
+            length,
+            body: vec![],
+            outcome: None,
+        });
+        if let Way::Later(turns) = self.way {
+            self.waiting.push((turns, id, index));
+            return Placement::Later;
+        }
+        match inline {
+            Some(bytes) if self.way == Way::AtOnce || self.way == Way::Reluctant => {
+                assert_eq!(bytes.len() as u64, length);
+                let came = &mut self.came[index];
+                came.body = bytes.to_vec();
+                came.outcome = Some(Outcome::Done);
+                Placement::Done
+            }
+            _ => self.keep(index),
+        }
+    }
+
+    fn deposited(&mut self, token: u64, outcome: Outcome) {
+        let came = &mut self.came[token as usize];
+        assert_eq!(came.outcome.replace(outcome), None, "deposited twice");
+    }
+
+    fn sent(&mut self, token: u64, outcome: Outcome) {
+        assert_eq!(self.sent.insert(token, outcome), None, "sent twice");
+    }
+}
+
+/// A process.
+pub struct Process<F: Fabric> {
+    pub net: Net<F>,
+    pub upper: Memory,
+    /// Bodies under way.
+    bodies: HashMap<u64, Vec<u8>>,
+    tokens: u64,
+}
+
+impl<F: Fabric> Process<F> {
+    pub fn new(fabric: Rc<F>, config: &NetTunables, way: Way) -> Self {
+        Self {
+            net: Net::new(fabric, config),
+            upper: Memory {
+                came: vec![],
+                sent: HashMap::new(),
+                way,
+                waiting: vec![],
+                refusals: 0,
+            },
+            bodies: HashMap::new(),
+            tokens: 0,
+        }
+    }
+
+    /// Send; false: no pending.
+    pub fn send(&mut self, to: u32, channel: Channel, header: &[u8], body: &[u8]) -> bool {
+        let mut copy = body.to_vec();
+        let token = self.tokens;
+        let sent = self
+            .net
+            .send(Peer(to), channel, header, &memory_of(&mut copy), token);
+        match sent {
+            Err(NoPending) => return false,
+            Ok(Departure::Gone) => copy.fill(0xee),
+            Ok(Departure::Waits) => {
+                self.bodies.insert(token, copy);
+            }
+        }
+        self.tokens += 1;
+        true
+    }
+
+    /// One turn of progress, and of those who decide later.
+    pub fn turn(&mut self) -> bool {
+        let moved = self.net.progress(&mut self.upper);
+        for (token, outcome) in &self.upper.sent {
+            if let Some(mut body) = self.bodies.remove(token)
+                && *outcome == Outcome::Done
+            {
+                body.fill(0xee);
+            }
+        }
+        let mut due = vec![];
+        self.upper.waiting.retain_mut(|(turns, id, index)| {
+            *turns = turns.saturating_sub(1);
+            if *turns == 0 {
+                due.push((*id, *index));
+            }
+            *turns > 0
+        });
+        for (id, index) in due {
+            let placement = self.upper.keep(index);
+            assert!(self.net.place(id, placement));
+        }
+        moved
+    }
+
+    /// Whether all that came is in place and all that was sent is gone.
+    pub fn settled(&self) -> bool {
+        self.bodies.is_empty() && self.upper.came.iter().all(|came| came.outcome.is_some())
+    }
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| rng.u8(..)).collect()
+}
+
+/// A header that names sender, receiver, channel and number.
+pub fn header(from: u32, to: u32, channel: Channel, number: u32) -> Vec<u8> {
+    let mut header = vec![];
+    for word in [from, to, channel as u32, number] {
+        header.extend(word.to_le_bytes());
+    }
+    header.resize(40, number as u8);
+    header
+}
+
+/// The number in a header.
+pub fn number_of(header: &[u8]) -> u32 {
+    u32::from_le_bytes(header[12..16].try_into().expect("four bytes"))
+}
+
+/// Everybody sends `each` messages to everybody else on both channels, of lengths that `length` gives by number; checks that
+/// all arrive, once, in order, whole.
+pub fn everybody_to_everybody<F: Fabric>(
+    fabrics: Vec<Rc<F>>,
+    config: &NetTunables,
+    way: Way,
+    each: u32,
+    length: impl Fn(u32) -> usize,
+) -> Vec<Process<F>> {
+    let size = fabrics.len() as u32;
+    let mut processes: Vec<Process<F>> = fabrics
+        .into_iter()
+        .map(|fabric| Process::new(fabric, config, way))
+        .collect();
+    let seed = |from: u32, to: u32, channel: Channel, number: u32| {
+        (u64::from(from) << 48 | u64::from(to) << 40 | u64::from(number)) * 2 + channel as u64
+    };
+    let mut next = vec![[0u32; 2]; (size * size) as usize];
+    let wanted = (each * 2 * (size - 1)) as usize;
+    for round in 0u64.. {
+        assert!(
+            round < 3_000_000,
+            "nothing moves any more: {:?}",
+            stuck(&processes, &next)
+        );
+        for me in 0..size {
+            for to in (0..size).filter(|to| *to != me) {
+                for channel in [Channel::Answer, Channel::Request] {
+                    let number = &mut next[(me * size + to) as usize][channel as usize];
+                    if *number < each {
+                        let body = pattern(seed(me, to, channel, *number), length(*number));
+                        let header = header(me, to, channel, *number);
+                        *number += u32::from(processes[me as usize].send(to, channel, &header, &body));
+                    }
+                }
+            }
+            processes[me as usize].turn();
+        }
+        if processes
+            .iter()
+            .all(|p| p.upper.came.len() == wanted && p.settled())
+        {
+            break;
+        }
+    }
+    for (me, process) in processes.iter().enumerate() {
+        for from in (0..size).filter(|from| *from as usize != me) {
+            for channel in [Channel::Answer, Channel::Request] {
+                let mut expected = 0;
+                for came in process.upper.came.iter().filter(|came| {
+                    came.from == Peer(from) && came.header[8..12] == (channel as u32).to_le_bytes()
+                }) {
+                    assert_eq!(came.header, header(from, me as u32, channel, expected), "order");
+                    let body = pattern(seed(from, me as u32, channel, expected), length(expected));
+                    assert_eq!(came.length, body.len() as u64);
+                    assert_eq!(came.outcome, Some(Outcome::Done));
+                    let kept = match way {
+                        Way::Discard => &[][..],
+                        Way::Half => &body[..body.len() / 2],
+                        _ => &body[..],
+                    };
+                    assert_eq!(came.body, kept, "message {expected} of {from} to {me}");
+                    expected += 1;
+                }
+                assert_eq!(expected, each, "messages of {from} to {me}");
+            }
+        }
+    }
+    processes
+}
+
+fn stuck<F: Fabric>(processes: &[Process<F>], next: &[[u32; 2]]) -> String {
+    let one = |p: &Process<F>| {
+        let open = p.upper.came.iter().filter(|came| came.outcome.is_none()).count();
+        format!(
+            "\n{} came, {open} of them open, {} to be sent, {:?}",
+            p.upper.came.len(),
+            p.bodies.len(),
+            p.net.figures()
+        )
+    };
+    format!("{next:?}{}", processes.iter().map(one).collect::<String>())
+}

@@ -1,0 +1,249 @@
+//! A fabric around a fabric that loses, repeats, holds back and damages packets, from a seed.
+
+use farpost_fabric::*;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What happens to packets: one in so many, 0 none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chances {
+    pub lost: u32,
+    pub repeated: u32,
+    pub held_back: u32,
+    pub damaged: u32,
+}
+
+struct Held {
+    /// Polls until it comes.
+    polls: u32,
+    to: Peer,
+    port: Port,
+    priority: Priority,
+    bytes: Vec<u8>,
+}
+
+pub struct Unruly<F> {
+    pub inner: Rc<F>,
+    chances: Chances,
+    rng: RefCell<fastrand::Rng>,
+    held: RefCell<VecDeque<Held>>,
+}
+
+impl<F: Fabric> Unruly<F> {
+    pub fn new(inner: Rc<F>, seed: u64, chances: Chances) -> Self {
+        let seed = seed * 1000 + u64::from(inner.me().0);
+        Self {
+            inner,
+            chances,
+            rng: RefCell::new(fastrand::Rng::with_seed(seed)),
+            held: RefCell::default(),
+        }
+    }
+
+    fn one_in(&self, chances: u32) -> bool {
+        chances > 0 && self.rng.borrow_mut().u32(0..chances) == 0
+    }
+
+    fn release(&self) {
+        let mut held = self.held.borrow_mut();
+        for packet in held.iter_mut() {
+            packet.polls = packet.polls.saturating_sub(1);
+        }
+        held.retain(|packet| {
+            packet.polls > 0
+                || self
+                    .inner
+                    .try_send(packet.to, packet.port, packet.priority, &packet.bytes)
+                    == TrySend::Full
+        });
+    }
+}
+
+impl<F: Fabric> PacketQueue for Unruly<F> {
+    const ORDERED: bool = false;
+
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        if self.one_in(self.chances.lost) {
+            return TrySend::Sent;
+        }
+        let mut bytes = payload.to_vec();
+        if self.one_in(self.chances.damaged) {
+            let mut rng = self.rng.borrow_mut();
+            let at = rng.usize(0..bytes.len());
+            bytes[at] ^= 1 << rng.u32(0..8);
+            if rng.u32(0..4) == 0 {
+                let len = rng.usize(0..bytes.len());
+                bytes.truncate(len);
+            }
+        }
+        let mut copies = 1 + u32::from(self.one_in(self.chances.repeated));
+        if !self.one_in(self.chances.held_back) {
+            if self.inner.try_send(peer, port, priority, &bytes) == TrySend::Full {
+                return TrySend::Full;
+            }
+            copies -= 1;
+        }
+        for _ in 0..copies {
+            self.held.borrow_mut().push_back(Held {
+                polls: self.rng.borrow_mut().u32(1..200),
+                to: peer,
+                port,
+                priority,
+                bytes: bytes.clone(),
+            });
+        }
+        TrySend::Sent
+    }
+
+    fn poll_priority(&self, port: Port, priority: Priority, take: impl FnMut(Peer, &[u8])) -> bool {
+        self.release();
+        self.inner.poll_priority(port, priority, take)
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        self.inner.packets_waiting(port, priority, limit)
+    }
+}
+
+impl<F: Fabric> RemoteMemory for Unruly<F> {
+    const MAPPED: bool = F::MAPPED;
+    type Export = F::Export;
+    type Import = F::Import;
+
+    fn maps(&self, peer: Peer) -> bool {
+        self.inner.maps(peer)
+    }
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<F::Export, FabricError> {
+        self.inner.export(id, len, access)
+    }
+    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+        self.inner.unpublish(id)
+    }
+    fn allocate(&self, len: usize) -> Result<F::Export, FabricError> {
+        self.inner.allocate(len)
+    }
+    fn publish(&self, id: SegmentId, memory: &F::Export, access: Access) -> Result<(), FabricError> {
+        self.inner.publish(id, memory, access)
+    }
+    fn republish(&self, id: SegmentId, memory: &F::Export, access: Access) -> Result<(), FabricError> {
+        self.inner.republish(id, memory, access)
+    }
+    fn import(
+        &self,
+        peer: Peer,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<F::Import, FabricError> {
+        self.inner.import(peer, id, len, permission)
+    }
+    fn mapped(import: &F::Import) -> Option<&F::Export> {
+        F::mapped(import)
+    }
+}
+
+impl<F: Fabric> BulkTransfer for Unruly<F> {
+    fn can_transfer(&self, peer: Peer) -> bool {
+        self.inner.can_transfer(peer)
+    }
+    unsafe fn expose(
+        &self,
+        peer: Peer,
+        address: usize,
+        len: usize,
+        writable: bool,
+    ) -> Result<u64, FabricError> {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.inner.expose(peer, address, len, writable) }
+    }
+    fn exposed_base(&self, peer: Peer, address: usize) -> u64 {
+        self.inner.exposed_base(peer, address)
+    }
+    fn withdraw(&self, key: u64) {
+        self.inner.withdraw(key);
+    }
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.inner.submit(descriptor) }
+    }
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+        self.inner.poll_transfer(ticket)
+    }
+    fn cancel_transfer(&self, ticket: Ticket) {
+        self.inner.cancel_transfer(ticket);
+    }
+}
+
+impl<F: Fabric> Tails for Unruly<F> {}
+
+impl<F: Fabric> Interrupt for Unruly<F> {
+    type Bell = F::Bell;
+    fn bell(&self, peer: Peer) -> F::Bell {
+        self.inner.bell(peer)
+    }
+    fn wake_by(&self, bell: &F::Bell) {
+        self.inner.wake_by(bell);
+    }
+    fn wake(&self, peer: Peer) {
+        self.inner.wake(peer);
+    }
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        self.inner.sleep(timeout, ready)
+    }
+}
+
+impl<F: Fabric> ErrorStatus for Unruly<F> {
+    fn record_fault(&self, fault: Fault) {
+        self.inner.record_fault(fault);
+    }
+    fn take_faults(&self) -> (Vec<Fault>, u64) {
+        self.inner.take_faults()
+    }
+    fn has_ended(&self, peer: Peer) -> bool {
+        self.inner.has_ended(peer)
+    }
+}
+
+impl<F: Fabric> Counters for Unruly<F> {
+    fn count(&self, peer: Peer, counter: Counter, amount: u64) {
+        self.inner.count(peer, counter, amount);
+    }
+    fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        self.inner.counter(of, peer, counter)
+    }
+}
+
+impl<F: Fabric> Topology for Unruly<F> {
+    fn hosts(&self) -> u32 {
+        self.inner.hosts()
+    }
+    fn host_of(&self, peer: Peer) -> u32 {
+        self.inner.host_of(peer)
+    }
+    fn distance(&self, peer: Peer) -> Distance {
+        self.inner.distance(peer)
+    }
+    fn rails(&self, peer: Peer) -> u32 {
+        self.inner.rails(peer)
+    }
+    fn cores_and_processes(&self) -> (u32, u32) {
+        self.inner.cores_and_processes()
+    }
+}
+
+impl<F: Fabric> Fabric for Unruly<F> {
+    fn me(&self) -> Peer {
+        self.inner.me()
+    }
+    fn size(&self) -> u32 {
+        self.inner.size()
+    }
+    fn name(&self) -> &'static str {
+        "unruly"
+    }
+    fn progress(&self) -> bool {
+        self.inner.progress()
+    }
+}
