@@ -238,10 +238,10 @@ SCENARIOS = {
     "cut_then_mended_then_the_other_cut": Scenario(cut_then_mended_then_the_other_cut, job={"seconds": 8}),
     "both_cut_for_less_than_the_bound": Scenario(both_cut_for_less_than_the_bound, job={"env": {"FARPOST_RAIL_BOUND_MS": "10000"}}),
     "one_rail_slow_and_lossy": Scenario(slow_and_lossy, job={"seconds": 4}),
-    # The same for puts of remote shared memory.
-    "rsm_one_rail_cut": Scenario(lambda s: s.hosts.cut("h1", 2), source="rsm_stripe"),
+    # The same for puts of remote shared memory, which are striped over two rails, over one, and over two again.
+    "rsm_one_rail_cut": Scenario(lambda s: s.hosts.cut("h1", 2), words=(r"(?m)^degrees 2( 1 2)* 1$",), source="rsm_stripe"),
     "rsm_cut_then_mended_then_the_other_cut": Scenario(
-        cut_then_mended_then_the_other_cut, job={"seconds": 8}, source="rsm_stripe"
+        cut_then_mended_then_the_other_cut, job={"seconds": 8}, words=(r"(?m)^degrees 2( 1 2)+ 1$",), source="rsm_stripe"
     ),
     # What ends it, in bounded time and with words.
     "both_cut_errors_return": Scenario(all_rails("cut", "h1"), failed, RETURN, RAILS_GONE),

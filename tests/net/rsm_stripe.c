@@ -1,5 +1,6 @@
 /* Puts between hosts that go on while rails fail: rank 1 fills rank 0's segment again and again, with a barrier after each
- * round and a signal; rank 0 checks every byte, and answers. Ends after argv[1] seconds. Says what stream.c says. */
+ * round and a signal; rank 0 checks every byte, and answers. Ends after argv[1] seconds. Says what stream.c says, and the degrees of
+ * striping, one after the other, from when both rails work. */
 #include <farpost/rsm.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,37 @@ enum { PAGE = 4096, SIZE = 1 << 20, ID = 0x500000 };
 
 static unsigned char pattern(unsigned round, size_t i) {
     return (unsigned char)(round * 29 + i * 7 + i / 256);
+}
+
+/* Rails to node 0 that the topology says are active. */
+static unsigned active(void) {
+    unsigned found = 0;
+    rsm_topology_t *topology;
+    OK(rsm_get_interconnect_topology(&topology));
+    for (int i = 0; i < topology->topology_hdr.local_cntlr_count; i++) {
+        rsm_connections_t *of = topology->connections[i];
+        for (int j = 0; j < of->hdr.remote_cntlr_count; j++)
+            found += of->remote_cntlr[j].remote_nodeid == 0 && strncmp(of->hdr.cntlr_name, "tcp", 3) == 0 &&
+                     of->remote_cntlr[j].connection_state == RSM_CONNECTION_ACTIVE;
+    }
+    rsm_free_interconnect_topology(topology);
+    return found;
+}
+
+/* The degree of striping to node 0, by the function and by the topology, which agree unless it changes just then. */
+static unsigned degree(void) {
+    unsigned works, rails;
+    for (int i = 0; i < 1000; i++) {
+        OK(rsm_get_striping(0, &works, &rails));
+        if (rails != 2) {
+            fprintf(stderr, "FAIL: %u rails\n", rails);
+            exit(1);
+        }
+        if (active() == works)
+            return works;
+    }
+    fprintf(stderr, "FAIL: degree %u, %u rails active\n", works, active());
+    exit(1);
 }
 
 int main(int argc, char **argv) {
@@ -71,7 +103,8 @@ int main(int argc, char **argv) {
     OK(rsm_memseg_import_init_barrier(imported, 0, &barrier));
     OK(rsm_memseg_import_set_mode(imported, RSM_BARRIER_MODE_EXPLICIT));
     unsigned char *data = malloc(SIZE);
-    unsigned round = 1, failures = 0;
+    unsigned round = 1, failures = 0, moving = 0;
+    unsigned degrees[100], changes = 0;
     double longest = 0;
     struct timespec start, before, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
@@ -94,7 +127,12 @@ int main(int argc, char **argv) {
         }
         OK(rsm_intr_signal_post(imported, 0));
         OK(rsm_intr_signal_wait(imported, 60000));
-        if (round == 1) {
+        /* Fewer than all only from when there were all. */
+        const unsigned now_works = degree();
+        if (changes == 0 ? now_works == 2 : changes < 100 && now_works != degrees[changes - 1])
+            degrees[changes++] = now_works;
+        if (changes == 1 && !moving) {
+            moving = 1;
             printf("moving\n");
             fflush(stdout);
         }
@@ -106,6 +144,10 @@ int main(int argc, char **argv) {
             break;
     }
     printf("%d rails, %u rounds, %u barriers failed\nlongest exchange %.3f s, 0 wrong\n", rails, round, failures, longest);
+    printf("degrees");
+    for (unsigned i = 0; i < changes; i++)
+        printf(" %u", degrees[i]);
+    printf("\n");
     fflush(stdout);
     OK(rsm_intr_signal_post(imported, 0));
     OK(rsm_memseg_import_disconnect(imported));

@@ -23,6 +23,11 @@ pub trait Topology {
     fn distance(&self, peer: Peer) -> Distance;
     /// Number of independent paths (rails) to `peer`.
     fn rails(&self, peer: Peer) -> u32;
+    /// Whether messages to `peer` go over `rail` now: transfers are striped over those that say so. Before the first
+    /// message all that there are.
+    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
+        rail < self.rails(peer)
+    }
     /// Cores of this host that this process may use, and processes of the job on this host.
     fn cores_and_processes(&self) -> (u32, u32);
 }

@@ -7,7 +7,7 @@ use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, LocalMemory, Peer, Port, Priority, SegmentId};
 use farpost_rsm::api::{
     AccessEntry, Accumulate, ApiTunables, Barrier, Cause, Code, Controller, FIRST_ASSIGNED, Identity, Import,
-    Local, Mode, Perm, Result, Rsm, RsmError, Transfer,
+    Local, Mode, Perm, Result, Rsm, RsmError, Striping, Transfer,
 };
 use std::time::Duration;
 
@@ -117,8 +117,10 @@ async fn topology<F: Fabric>(end: &End<F>) {
         assert_eq!(attributes.page_size, 4096);
         let loopback = connections.controller == Controller::Loopback;
         assert_eq!(attributes.max_export_segment_size == 0, loopback);
-        for (node, _) in &connections.remotes {
-            assert!(rsm.reaches(connections.controller, *node));
+        for remote in &connections.remotes {
+            assert!(remote.active && rsm.reaches(connections.controller, remote.node));
+            let rails = Ok(Striping { degree: 1, rails: 1 });
+            assert_eq!(rsm.striping(remote.node), rails);
         }
     }
     for name in ["tcp7", "inproc1", "shm1", "", "Loopback"] {
@@ -133,6 +135,8 @@ async fn topology<F: Fabric>(end: &End<F>) {
         let refused = rsm.connect(controller, node, ID, Perm::READ);
         assert_eq!(code(refused), Some(Code::REMOTE_NODE_UNREACHABLE));
     }
+    assert_eq!(code(rsm.striping(3)), Some(Code::REMOTE_NODE_UNREACHABLE));
+    assert_eq!(rsm.refused().controllers, 5 + 3 + 1);
     end.barrier().await;
 }
 

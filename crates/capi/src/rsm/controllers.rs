@@ -1,6 +1,6 @@
 //! Controllers, topology, identifiers, and the error status.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_uint};
 
 use farpost_rsm::api::{Code, Controller, RsmError, segmentid_range};
 
@@ -9,9 +9,9 @@ use crate::cx::Cx;
 use crate::interfaces::{
     self,
     rsm::{
-        RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, rsm_connections_t, rsm_error_status_t, rsm_memseg_id_t,
-        rsm_node_id_t, rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t,
-        rsmapi_controller_handle_t,
+        RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, RSM_CONNECTION_DOWN, rsm_connections_t, rsm_error_status_t,
+        rsm_memseg_id_t, rsm_node_id_t, rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t,
+        rsmapi_controller_attr_t, rsmapi_controller_handle_t,
     },
 };
 
@@ -139,6 +139,7 @@ pub(crate) unsafe fn rsm_get_interconnect_topology(
             return fail(Code::BAD_TOPOLOGY_PTR, "topology is null");
         }
         let library = open(cx)?;
+        library.rsm.progress();
         let all = library.rsm.topology();
         let pointers = all.len().saturating_sub(1) * size_of::<*mut rsm_connections_t>();
         let whole: *mut rsm_topology_t = room(size_of::<rsm_topology_t>() + pointers)?;
@@ -161,12 +162,16 @@ pub(crate) unsafe fn rsm_get_interconnect_topology(
                 (*one).hdr.local_hwaddr = controller.address;
                 (*one).hdr.remote_cntlr_count = controller.remotes.len() as c_int;
                 let remotes = (&raw mut (*one).remote_cntlr).cast::<rsm_remote_cntlr_t>();
-                for (j, (node, address)) in controller.remotes.iter().enumerate() {
+                for (j, end) in controller.remotes.iter().enumerate() {
                     let remote = &mut *remotes.add(j);
-                    remote.remote_nodeid = *node;
+                    remote.remote_nodeid = end.node;
                     copy_text(&mut remote.remote_cntlrname, &controller.name);
-                    remote.remote_hwaddr = *address;
-                    remote.connection_state = RSM_CONNECTION_ACTIVE;
+                    remote.remote_hwaddr = end.address;
+                    remote.connection_state = if end.active {
+                        RSM_CONNECTION_ACTIVE
+                    } else {
+                        RSM_CONNECTION_DOWN
+                    };
                 }
                 list.add(i).write(one);
                 (*whole).topology_hdr.local_cntlr_count = i as c_int + 1;
@@ -190,6 +195,31 @@ pub(crate) unsafe fn rsm_free_interconnect_topology(_cx: &'static Cx, topology: 
         }
         libc::free(topology.cast());
     }
+}
+
+pub(crate) unsafe fn rsm_get_striping(
+    cx: &'static Cx,
+    node: rsm_node_id_t,
+    degree: *mut c_uint,
+    rails: *mut c_uint,
+) -> c_int {
+    let get = || {
+        if degree.is_null() {
+            return fail(Code::BAD_ADDR, "degree is null");
+        }
+        let library = open(cx)?;
+        // Rails fail while nobody looks.
+        library.rsm.progress();
+        let striping = library.rsm.striping(node)?;
+        // SAFETY: not null, so the caller vouches for room.
+        unsafe { degree.write(striping.degree) };
+        if !rails.is_null() {
+            // SAFETY: as above.
+            unsafe { rails.write(striping.rails) };
+        }
+        Ok(())
+    };
+    code(cx, get())
 }
 
 /// Where ranges of identifiers are set aside.

@@ -308,6 +308,10 @@ impl<A: NetFabric, B: NetFabric> Topology for Either<A, B> {
         either!(self, it => it.rails(peer))
     }
 
+    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
+        either!(self, it => it.rail_works(peer, rail))
+    }
+
     fn cores_and_processes(&self) -> (u32, u32) {
         either!(self, it => it.cores_and_processes())
     }

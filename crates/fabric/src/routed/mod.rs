@@ -599,6 +599,13 @@ impl<N: NetFabric> Topology for Routed<N> {
         }
     }
 
+    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
+        match self.way(peer) {
+            None => rail == 0,
+            Some(far) => far.rail_works(peer, rail),
+        }
+    }
+
     fn cores_and_processes(&self) -> (u32, u32) {
         self.near.cores_and_processes()
     }

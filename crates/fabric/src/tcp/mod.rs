@@ -439,6 +439,17 @@ impl Topology for Tcp {
         rails.max(1) as u32
     }
 
+    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
+        let state = self.core.state.borrow();
+        match state.others.get(peer.index()).and_then(Option::as_ref) {
+            Some(other) if other.link.was_up() => other.link.is_usable(rail as usize),
+            _ => {
+                drop(state);
+                rail < self.rails(peer)
+            }
+        }
+    }
+
     fn cores_and_processes(&self) -> (u32, u32) {
         let state = self.core.state.borrow();
         (state.net.cores, state.net.processes)

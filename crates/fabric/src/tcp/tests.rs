@@ -8,7 +8,7 @@ use crate::net::trust::{Caller, Handshake, Progress, Secret};
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, ErrorStatus, Fabric,
     FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote,
-    RemoteMemory, SegmentId, Ticket, TrySend,
+    RemoteMemory, SegmentId, Ticket, Topology, TrySend,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -394,6 +394,31 @@ fn one_of_two_rails_is_cut_and_nobody_notices() {
             job.ends[1].sever(Peer(0), Some((sent / 300 % 2) as usize));
         }
     });
+}
+
+/// The degree of striping, as users see it: falls when a rail dies, rises when it is back, and no line is lost or doubled.
+#[test]
+fn the_degree_of_striping_falls_and_rises() {
+    let degree = |job: &Job| {
+        let works = |rail: &u32| job.ends[1].rail_works(Peer(0), *rail);
+        assert_eq!(job.ends[1].rails(Peer(0)), 2);
+        (0..4).filter(works).count()
+    };
+    lines_survive(2, |job, sent| {
+        if sent % 300 == 0 {
+            job.until("both rails", || degree(job) == 2);
+            let cut = (sent / 300 % 2) as usize;
+            job.ends[1].sever(Peer(0), Some(cut));
+            job.until("one rail", || degree(job) == 1);
+            assert!(!job.ends[1].rail_works(Peer(0), cut as u32));
+        }
+    });
+    // Before anything was sent it is what there is.
+    let harness = TcpThreads {
+        rails: 2,
+        ..TcpThreads::default()
+    };
+    assert_eq!(degree(&Job::new(&harness, 2)), 2);
 }
 
 #[test]

@@ -508,6 +508,10 @@ impl<F: Fabric + 'static> Topology for Carried<F> {
         self.inner.rails(peer)
     }
 
+    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
+        self.inner.rail_works(peer, rail)
+    }
+
     fn cores_and_processes(&self) -> (u32, u32) {
         self.inner.cores_and_processes()
     }

@@ -66,8 +66,28 @@ pub struct Connections {
     pub name: String,
     /// Its address on the interconnect.
     pub address: u64,
-    /// Nodes, with the address of the controller there; it has the same name.
-    pub remotes: Vec<(NodeId, u64)>,
+    /// Controllers that it is connected to.
+    pub remotes: Vec<RemoteController>,
+}
+
+/// The other end of a connection of controllers; it has the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteController {
+    /// The node.
+    pub node: NodeId,
+    /// Its address on the interconnect.
+    pub address: u64,
+    /// Whether anything goes this way now. False: a rail that does not work; what is put through it goes by the others.
+    pub active: bool,
+}
+
+/// Over how many rails transfers to a node are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Striping {
+    /// Rails that work now: the degree of striping. Before the first message, all that there are. 0: none works.
+    pub degree: u32,
+    /// Rails that there are.
+    pub rails: u32,
 }
 
 fn address(node: NodeId, controller: Controller) -> u64 {
@@ -174,10 +194,40 @@ impl<F: Fabric> Rsm<F> {
                 address: address(me, controller),
                 remotes: (0..self.inner.fabric.size())
                     .filter(|node| self.reaches(controller, *node))
-                    .map(|node| (node, address(node, controller)))
+                    .map(|node| RemoteController {
+                        node,
+                        address: address(node, controller),
+                        active: match controller {
+                            Controller::Rail(rail) => self.inner.fabric.rail_works(Peer(node), rail),
+                            _ => true,
+                        },
+                    })
                     .collect(),
             })
             .collect()
+    }
+
+    /// Over how many rails transfers to `node` are split now: falls when one dies, and rises when it is back. To this host
+    /// there is one way.
+    ///
+    /// # Errors
+    /// `REMOTE_NODE_UNREACHABLE`: there is no such node.
+    pub fn striping(&self, node: NodeId) -> Result<Striping> {
+        let fabric = &self.inner.fabric;
+        if node >= fabric.size() {
+            self.inner.faults.count(|refused| &mut refused.controllers);
+            let what = format!(
+                "there is no node {node}: there are nodes 0 to {}",
+                self.nodes() - 1
+            );
+            return Err(RsmError::new(Code::REMOTE_NODE_UNREACHABLE, what));
+        }
+        let rails = fabric.rails(Peer(node));
+        let degree = (0..rails).filter(|rail| fabric.rail_works(Peer(node), *rail));
+        Ok(Striping {
+            degree: degree.count() as u32,
+            rails,
+        })
     }
 
     /// This process as a node.

@@ -8,6 +8,7 @@
 //! | [`Import`], [`Barrier`] | `rsm_memseg_import_*` |
 //! | [`Export::post`], [`Import::try_wait`] | `rsm_intr_signal_*` |
 //! | [`Rsm::take_error_status`] | `rsm_get_error_status` |
+//! | [`Rsm::striping`] | `rsm_get_striping` |
 //! | [`Rsm::next_fault`], [`Rsm::refused`] | `rsm_next_fault`, `rsm_get_refused` |
 //!
 //! A node of the interconnect is a process of the job. Knows nothing of MPI; both use one fabric without meeting: packets
@@ -33,7 +34,7 @@ mod wire;
 pub use access::ELEMENT_SIZES;
 pub use barrier::{Barrier, Mode};
 pub use cesr::{Cause, ErrorReport};
-pub use controller::{Attributes, Connections, Controller, PAGE};
+pub use controller::{Attributes, Connections, Controller, PAGE, RemoteController, Striping};
 pub use error::{Code, Result, RsmError};
 pub use export::{Export, Memory};
 pub use faults::Refused;

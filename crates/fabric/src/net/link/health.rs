@@ -237,13 +237,12 @@ impl Link {
 
     /// Choose the rail of ordered frames anew, and move what lies on suspected rails.
     pub(super) fn settle(&mut self) {
-        let usable = |r: &Rail| r.state == RailState::Up && r.ready;
         let cost = |r: &Rail| if r.least == 0 { u64::MAX } else { r.least };
         let best = (0..self.rails.len())
-            .filter(|&i| usable(&self.rails[i]))
+            .filter(|&i| self.rails[i].is_usable())
             .min_by_key(|&i| (cost(&self.rails[i]), i));
         self.lead = match (self.lead, best) {
-            (Some(old), Some(new)) if usable(&self.rails[old]) => {
+            (Some(old), Some(new)) if self.rails[old].is_usable() => {
                 // Every change lets frames overtake each other: not for little.
                 let better = cost(&self.rails[new]) < cost(&self.rails[old]) / 5 * 4;
                 let known = self.rails[old].least != 0;

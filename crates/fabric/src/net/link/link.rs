@@ -253,6 +253,11 @@ impl Link {
         self.rails[rail].state
     }
 
+    /// Whether a rail carries frames now; there may be no such rail. Transfers are striped over all that do.
+    pub fn is_usable(&self, rail: RailNumber) -> bool {
+        self.rails.get(rail).is_some_and(Rail::is_usable)
+    }
+
     /// The rail of ordered frames, if any works.
     pub fn lead(&self) -> Option<RailNumber> {
         self.lead

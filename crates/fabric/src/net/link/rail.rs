@@ -157,6 +157,11 @@ pub(super) struct Rail {
 }
 
 impl Rail {
+    /// Whether frames may go here.
+    pub fn is_usable(&self) -> bool {
+        self.state == RailState::Up && self.ready
+    }
+
     pub fn new(now: u64) -> Self {
         Self {
             state: RailState::Down,

@@ -252,11 +252,7 @@ impl Link {
     }
 
     fn offer_bulk(&mut self, rail: RailNumber, mut room: usize, now: u64) {
-        let usable = self
-            .rails
-            .iter()
-            .filter(|r| r.state == RailState::Up && r.ready)
-            .count();
+        let usable = self.rails.iter().filter(|r| r.is_usable()).count();
         let whole = self.config.tunables.chunk;
         // How much waits matters only where rails share it.
         let unsent: u64 = match usable {
