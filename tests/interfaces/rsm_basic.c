@@ -1,6 +1,6 @@
 // interface: rsm
 // Remote shared memory in C: controllers, segments, puts and gets, lists, barriers, signals, mappings. Every rank exports a
-// segment, and works on that of the next one.
+// segment, and works on that of the next one, by the controller that leads there: on one host or between hosts.
 #include "check.h"
 #include <farpost/rsm.h>
 #include <string.h>
@@ -35,7 +35,8 @@ int main(void) {
     IS(RSMERR_BAD_TOPOLOGY_PTR, rsm_get_interconnect_topology(NULL));
     OK(rsm_get_interconnect_topology(&topology));
     const int me = (int)topology->topology_hdr.local_nodeid;
-    int nodes = 0;
+    int nodes = 0, reached = 0;
+    char by[64][64] = {{0}};
     CHECK(topology->topology_hdr.local_cntlr_count >= 2);
     CHECK(strcmp(topology->connections[0]->hdr.cntlr_name, "loopback") == 0);
     CHECK(topology->connections[0]->hdr.remote_cntlr_count == 1);
@@ -44,23 +45,38 @@ int main(void) {
         for (int j = 0; j < connections->hdr.remote_cntlr_count; j++) {
             CHECK(connections->remote_cntlr[j].connection_state == RSM_CONNECTION_ACTIVE);
             CHECK(strcmp(connections->remote_cntlr[j].remote_cntlrname, connections->hdr.cntlr_name) == 0);
-            if ((int)connections->remote_cntlr[j].remote_nodeid >= nodes)
-                nodes = (int)connections->remote_cntlr[j].remote_nodeid + 1;
+            const int node = (int)connections->remote_cntlr[j].remote_nodeid;
+            CHECK(node < 64);
+            if (node >= nodes)
+                nodes = node + 1;
+            reached += by[node][0] == 0;
+            strcpy(by[node], connections->hdr.cntlr_name);
         }
     }
-    /* All ranks are on one host here. */
-    const int all = topology->connections[1]->hdr.remote_cntlr_count;
-    CHECK(nodes == all);
     rsm_free_interconnect_topology(topology);
-    const int next = (me + 1) % nodes;
+    /* Each is reached, and those of this host by its memory. */
+    CHECK(nodes == reached && strcmp(by[me], "shm0") == 0);
+    const int next = (me + 1) % nodes, previous = (me + nodes - 1) % nodes;
+    /* Whether all others are on this host, or none is. */
+    int near = 0;
+    for (int i = 0; i < nodes; i++)
+        near += strcmp(by[i], "shm0") == 0;
+    const int alike = near == nodes || near == 1;
 
-    rsmapi_controller_handle_t ctl, again, loop;
+    /* `ctl` leads to the segment that is worked on, `ours` is where this rank's own is. */
+    rsmapi_controller_handle_t ctl, ours, again, loop;
     IS(RSMERR_BAD_CTLR_HNDL, rsm_get_controller("shm0", NULL));
     IS(RSMERR_CTLR_NOT_PRESENT, rsm_get_controller("wrsm0", &ctl));
     CHECK(strstr(rsm_error_message(), "wrsm0") != NULL);
-    OK(rsm_get_controller("shm0", &ctl));
-    OK(rsm_get_controller("shm0", &again));
+    OK(rsm_get_controller(by[next], &ctl));
+    OK(rsm_get_controller(by[next], &again));
     CHECK(ctl == again);
+    OK(rsm_get_controller(by[previous], &ours));
+    unsigned degree, rails;
+    IS(RSMERR_BAD_ADDR, rsm_get_striping(0, NULL, &rails));
+    IS(RSMERR_REMOTE_NODE_UNREACHABLE, rsm_get_striping((rsm_node_id_t)nodes, &degree, NULL));
+    OK(rsm_get_striping((rsm_node_id_t)next, &degree, &rails));
+    CHECK(degree >= 1 && degree <= rails);
     OK(rsm_get_controller(NULL, &loop));
     OK(rsm_release_controller(again));
     rsmapi_controller_attr_t attr;
@@ -71,7 +87,9 @@ int main(void) {
     IS(RSMERR_BAD_CTLR_HNDL, rsm_release_controller(loop));
     IS(RSMERR_BAD_CTLR_HNDL, rsm_get_controller_attr(loop, &attr));
     OK(rsm_get_controller_attr(ctl, &attr));
-    CHECK(attr.attr_page_size == PAGE && attr.attr_direct_access_sizes == (RSM_DAS8 | RSM_DAS16 | RSM_DAS32 | RSM_DAS64));
+    const int maps = strcmp(by[next], "shm0") == 0;
+    const unsigned all = RSM_DAS8 | RSM_DAS16 | RSM_DAS32 | RSM_DAS64;
+    CHECK(attr.attr_page_size == PAGE && attr.attr_atomic_sizes == all && attr.attr_direct_access_sizes == (maps ? all : 0));
 
     /* Export: memory of malloc's family, with what is in it. */
     unsigned char *memory;
@@ -86,14 +104,14 @@ int main(void) {
     IS(RSMERR_BAD_MEM_ALIGNMENT, rsm_memseg_export_create(ctl, &exported, memory + 1, SIZE, 0));
     IS(RSMERR_BAD_MEM_ALIGNMENT, rsm_memseg_export_create(ctl, &exported, memory, SIZE - 1, 0));
     IS(RSMERR_BAD_LENGTH, rsm_memseg_export_create(ctl, &exported, memory, (size_t)1 << 50, 0));
-    OK(rsm_memseg_export_create(ctl, &exported, memory, SIZE, RSM_ALLOW_REBIND));
-    IS(RSMERR_BAD_ADDR, rsm_memseg_export_create(ctl, &second, memory, PAGE, 0));
-    OK(rsm_memseg_export_create(ctl, &second, memory, SIZE, 0));
+    OK(rsm_memseg_export_create(ours, &exported, memory, SIZE, RSM_ALLOW_REBIND));
+    IS(RSMERR_BAD_ADDR, rsm_memseg_export_create(ours, &second, memory, PAGE, 0));
+    OK(rsm_memseg_export_create(ours, &second, memory, SIZE, 0));
     for (size_t i = 0; i < SIZE; i++)
         CHECK(memory[i] == pattern(me, i));
 
     rsm_memseg_id_t id = ID, chosen = 0;
-    rsmapi_access_entry_t list[2] = {{(rsm_node_id_t)((me + nodes - 1) % nodes), 0600}, {(rsm_node_id_t)me, 0400}};
+    rsmapi_access_entry_t list[2] = {{(rsm_node_id_t)previous, 0600}, {(rsm_node_id_t)me, 0400}};
     IS(RSMERR_BAD_SEGID, rsm_memseg_export_publish(exported, NULL, NULL, 1));
     IS(RSMERR_BAD_SEG_HNDL, rsm_memseg_export_publish(NULL, &id, NULL, 1));
     IS(RSMERR_BAD_ACL, rsm_memseg_export_publish(exported, &id, NULL, 1));
@@ -117,7 +135,7 @@ int main(void) {
     int code;
     while ((code = rsm_memseg_import_connect(ctl, (rsm_node_id_t)next, ID, RSM_PERM_RDWR, &imported)) != RSM_SUCCESS)
         IS(RSMERR_SEG_NOT_PUBLISHED, code);
-    if (nodes > 2)
+    if (nodes > 2 && alike)
         while ((code = rsm_memseg_import_connect(ctl, (rsm_node_id_t)((me + 2) % nodes), ID, RSM_PERM_READ, &imported2)) !=
                RSMERR_SEG_NOT_PUBLISHED_TO_NODE)
             IS(RSMERR_SEG_NOT_PUBLISHED, code);
@@ -225,6 +243,11 @@ int main(void) {
     IS(RSMERR_BAD_MEM_ALIGNMENT, rsm_memseg_import_map(imported, &at, RSM_MAP_NONE, RSM_PERM_READ, 64, PAGE));
     IS(RSMERR_BAD_LENGTH, rsm_memseg_import_map(imported, &at, RSM_MAP_NONE, RSM_PERM_READ, 0, SIZE + 1));
     IS(RSMERR_SEG_NOT_MAPPED, rsm_memseg_import_unmap(imported));
+    if (!maps) {
+        IS(RSMERR_MAP_FAILED, rsm_memseg_import_map(imported, &at, RSM_MAP_NONE, RSM_PERM_RDWR, 3 * PAGE, PAGE));
+        IS(RSMERR_BAD_LENGTH, rsm_memseg_import_put64(imported, SIZE, words, 1));
+        goto signals;
+    }
     OK(rsm_memseg_import_map(imported, &at, RSM_MAP_NONE, RSM_PERM_RDWR, 3 * PAGE, PAGE));
     IS(RSMERR_SEG_ALREADY_MAPPED, rsm_memseg_import_map(imported, &other, RSM_MAP_NONE, RSM_PERM_READ, 0, PAGE));
     IS(RSMERR_SEG_STILL_MAPPED, rsm_memseg_import_disconnect(imported));
@@ -240,6 +263,7 @@ int main(void) {
     CHECK(at == other && ((unsigned char *)at)[5] == 123);
     OK(rsm_memseg_import_unmap(imported));
 
+signals:
     /* Signals: two to the exporter, and, after it has had both, one to us from the next one's segment. */
     IS(RSMERR_TIMEOUT, rsm_intr_signal_wait(imported, 0));
     OK(rsm_intr_signal_post(imported, 0));
@@ -308,6 +332,7 @@ int main(void) {
     OK(rsm_memseg_export_destroy(exported));
     CHECK(moved[3] == 99 && moved[5] == (unsigned char)(200 + me));
     moved[5] = 1;
+    OK(rsm_release_controller(ours));
     OK(rsm_release_controller(ctl));
     free(moved);
     free(memory);

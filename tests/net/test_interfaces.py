@@ -1,15 +1,34 @@
 #!/usr/bin/env python3
-"""The interfaces beside MPI between emulated hosts: their C programs, on both networks that Farpost knows."""
+"""The interfaces beside MPI between emulated hosts: their C programs, on both networks that Farpost knows, and a stranger that
+sends RSMAPI's packets by hand."""
 
 import ctypes.util
+import json
 import os
+import shutil
 import subprocess
 import unittest
 
 from hosts import ROOT, Hosts
 from test_bad_input import HYDRA, MPIEXEC, PREFIX
 
-PROGRAMS = {"jam": ("jam_all",), "fm": ("fm_messages", "fm_bad"), "rsm": ("rsm_badinput",)}
+PROGRAMS = {
+    "jam": ("jam_all",),
+    "fm": ("fm_messages", "fm_bad"),
+    "rsm": ("rsm_badinput", "rsm_basic", "rsm_aborted withdrawn", "rsm_aborted gone"),
+}
+LAYOUTS = {"h1:1,h2:1": "2", "h1:2,h2:2": "4"}
+# A process that has ended without a word is missed after so many milliseconds.
+SOON = {"FARPOST_OFI_PEER_TIMEOUT": "1000"}
+CARGO = os.environ.get("CARGO", "cargo")
+
+
+def stranger():
+    """Build the process that interrupts whom it may not; its path."""
+    command = [CARGO, "build", "-q", "-p", "farpost-node", "--example", "stranger", "--message-format=json"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
+    return next(m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "stranger")
 
 
 @unittest.skipUnless(HYDRA, "no launcher for several hosts: mpiexec.hydra could not be had")
@@ -20,35 +39,50 @@ class Interfaces(unittest.TestCase):
         cls.hosts = Hosts(2, share=sorted(p for p in below if p.startswith("/tmp/")))
         cls.addClassCleanup(cls.hosts.close)
         for interface, programs in PROGRAMS.items():
-            for name in programs:
-                source = f"{ROOT}/tests/interfaces/{name}.c"
-                command = ["cc", "-std=c99", "-D_GNU_SOURCE", "-O1", "-g", source, "-o", f"{cls.hosts.directory}/{name}"]
-                env = {**os.environ, "PKG_CONFIG_PATH": f"{PREFIX}/lib/pkgconfig"}
-                flags = subprocess.run(
-                    ["pkg-config", "--cflags", "--libs", f"farpost-{interface}"],
-                    check=True, capture_output=True, text=True, env=env,
-                ).stdout.split()
-                subprocess.run([*command, *flags, f"-Wl,-rpath,{PREFIX}/lib", "-lm", "-lpthread"], check=True)
+            for name in sorted({program.split()[0] for program in programs}):
+                cls.compile(interface, name)
+        cls.compile("rsm", "strangers/victim")
+        shutil.copy(stranger(), f"{cls.hosts.directory}/stranger")
 
-    def programs(self, **settings):
-        for programs in PROGRAMS.values():
-            for name in programs:
-                for layout in ("h1:1,h2:1", "h1:2,h2:2"):
-                    with self.subTest(name, layout=layout, **settings):
-                        size = "2" if layout == "h1:1,h2:1" else "4"
-                        command = [MPIEXEC, "-q", "--launcher", "hydra", "--rsh-agent", self.hosts.rsh, "--host", layout]
-                        env = {"PATH": f"{os.path.dirname(HYDRA)}:{os.environ['PATH']}", **settings}
-                        program = f"{self.hosts.directory}/{name}"
-                        ran = self.hosts.run("h1", [*command, "-n", size, program], timeout=60, env=env)
-                        self.assertEqual(ran.code, 0, ran)
-                        for host in self.hosts.names:
-                            self.assertEqual(self.hosts.settled(host, 10), [], f"left on {host} after {ran}")
+    @classmethod
+    def compile(cls, interface, name):
+        source, program = f"{ROOT}/tests/interfaces/{name}.c", f"{cls.hosts.directory}/{os.path.basename(name)}"
+        command = ["cc", "-std=c99", "-D_GNU_SOURCE", "-O1", "-g", source, "-o", program]
+        env = {**os.environ, "PKG_CONFIG_PATH": f"{PREFIX}/lib/pkgconfig"}
+        flags = subprocess.run(
+            ["pkg-config", "--cflags", "--libs", f"farpost-{interface}"],
+            check=True, capture_output=True, text=True, env=env,
+        ).stdout.split()
+        subprocess.run([*command, *flags, f"-Wl,-rpath,{PREFIX}/lib", "-lm", "-lpthread"], check=True)
+
+    def job(self, layout, command, **settings):
+        mpiexec = [MPIEXEC, "-q", "--launcher", "hydra", "--rsh-agent", self.hosts.rsh, "--host", layout]
+        env = {"PATH": f"{os.path.dirname(HYDRA)}:{os.environ['PATH']}", **SOON, **settings}
+        ran = self.hosts.run("h1", [*mpiexec, *command], timeout=60, env=env)
+        self.assertEqual(ran.code, 0, ran)
+        for host in self.hosts.names:
+            self.assertEqual(self.hosts.settled(host, 10), [], f"left on {host} after {ran}")
+        return ran
+
+    def programs(self, layouts=LAYOUTS, **settings):
+        for program in (program for programs in PROGRAMS.values() for program in programs):
+            name, *args = program.split()
+            for layout, size in layouts.items():
+                with self.subTest(program, layout=layout, **settings):
+                    self.job(layout, ["-n", size, f"{self.hosts.directory}/{name}", *args], **settings)
+        # Process 0 on one host, who may and who may not interrupt it on the other.
+        for how, lines in (("asked", 0), ("untold", 5)):
+            with self.subTest("a stranger", how=how, **settings):
+                here = self.hosts.directory
+                ran = self.job("h1:1,h2:2", ["-n", "2", f"{here}/victim", how, ":", "-n", "1", f"{here}/stranger"], **settings)
+                said = (ran.out + ran.err).count("node 0: a fault that nobody asked for: process 2 wrote 0x")
+                self.assertEqual(said, lines, ran)
 
     def test_tcp(self):
         self.programs(FARPOST_FABRIC="tcp")
 
     def test_encrypted(self):
-        self.programs(FARPOST_FABRIC="tcp", FARPOST_ENCRYPT="1")
+        self.programs({"h1:1,h2:1": "2"}, FARPOST_FABRIC="tcp", FARPOST_ENCRYPT="1")
 
     @unittest.skipUnless(ctypes.util.find_library("fabric"), "libfabric is not installed")
     def test_ofi(self):

@@ -82,7 +82,10 @@ impl<F: Fabric> ImportState<F> {
     #[cold]
     pub(super) fn failed(&self, error: &FabricError, put: bool) {
         self.errors.set(self.errors.get() + 1);
-        self.record(cesr::cause(error, put), &error.to_string());
+        // On a connection whose segment is gone the end of the scope tells.
+        if !self.is_aborted() {
+            self.record(cesr::cause(error, put), &error.to_string());
+        }
     }
 
     /// Put bytes: elements of `size`, or, for 0, as they come.
