@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::process::Stdio;
 
 #[test]
@@ -88,7 +88,11 @@ fn input_goes_to_rank_0_or_where_it_is_sent() {
         let mut args: Vec<&str> = options.split_whitespace().collect();
         args.extend(["sh", "-c", "x=$(cat); echo $FARPOST_RANK$x"]);
         let mut child = mpiexec(&args).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        match child.stdin.take().unwrap().write_all(input.as_bytes()) {
+            // Nobody reads it, and the job may be over.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && options.ends_with("none") => {}
+            written => written.unwrap(),
+        }
         finish(child)
             .out
             .lines()

@@ -135,11 +135,21 @@ impl RemoteMemory for Modelled {
     const MAPPED: bool = true;
     type Export = Memory;
     type Import = Memory;
-    fn export(&self, id: SegmentId, len: usize, _: Access) -> Result<Memory, FabricError> {
-        let memory = Memory::new(len);
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Memory, FabricError> {
+        let memory = self.allocate(len)?;
+        self.publish(id, &memory, access)?;
+        Ok(memory)
+    }
+    fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
+        Ok(Memory::new(len))
+    }
+    fn publish(&self, id: SegmentId, memory: &Memory, _: Access) -> Result<(), FabricError> {
         let mut segments = self.shared.segments.borrow_mut();
         segments.insert((self.me, id), memory.clone());
-        Ok(memory)
+        Ok(())
+    }
+    fn republish(&self, id: SegmentId, memory: &Memory, access: Access) -> Result<(), FabricError> {
+        self.publish(id, memory, access)
     }
     fn unpublish(&self, _: SegmentId) -> Result<(), FabricError> {
         Ok(())

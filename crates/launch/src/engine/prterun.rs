@@ -46,7 +46,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Command {
         }
         if let [only] = job.parts.as_slice() {
             export(&mut command, job, only);
-            redirect(&mut command, job);
+            shell(&mut command, job);
             command.add([&only.program]);
             command.add(&only.app.args);
             continue;
@@ -58,7 +58,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Command {
             exported.clone().for_each(|n| command.add([OsStr::new("-x"), n]));
         }
         let drop = exported.filter(|n| !kept(n) && !part.set.contains_key(*n));
-        redirect(&mut command, job);
+        shell(&mut command, job);
         command.add(part.wrapped(false, drop.cloned()));
     }
     command
@@ -134,15 +134,18 @@ fn output(command: &mut Command, job: &Job<'_>) {
     }
 }
 
-fn redirect(command: &mut Command, job: &Job<'_>) {
-    if let Some(files) = &job.options.files {
-        command.add([
-            OsStr::new("/bin/sh"),
-            "-c".as_ref(),
-            &to_files(files),
-            "sh".as_ref(),
-        ]);
-    }
+/// What a rank does before it becomes the program. prterun waits for ever for some that end within a few milliseconds
+/// unbound (PRRTE 3.0.14, `true` on two hosts); and a shell that is there hides from it that the program is not.
+const PRELUDE: &str = "sleep 0.01; command -v \"$1\" >/dev/null || \
+                       { echo \"mpiexec: $1: no such program on $(hostname)\" >&2; exit 127; }; ";
+
+fn shell(command: &mut Command, job: &Job<'_>) {
+    let mut script = OsString::from(PRELUDE);
+    script.push(match &job.options.files {
+        Some(files) => to_files(files),
+        None => "exec \"$@\"".into(),
+    });
+    command.add([OsStr::new("/bin/sh"), "-c".as_ref(), &script, "sh".as_ref()]);
 }
 
 /// Its own way of writing output to files loses some of it (PRRTE 3.0.14): a shell opens them for each rank.

@@ -126,37 +126,40 @@ fn hydra() {
 fn prterun() {
     let usual = "--map-by slot:OVERSUBSCRIBE --bind-to none";
     let all = "-x A -x B -x PYTHONUNBUFFERED";
+    let first = "/bin/sh -c sleep 0.01; command -v \"$1\" >/dev/null || \
+                 { echo \"mpiexec: $1: no such program on $(hostname)\" >&2; exit 127; };";
+    let sh = format!("{first} exec \"$@\" sh");
     for (line, wanted) in [
         (
             "-n 4 -host a,b p x y",
-            format!("{usual} -n 4 --host a:2,b:2 {all} p x y"),
+            format!("{usual} -n 4 --host a:2,b:2 {all} {sh} p x y"),
         ),
         (
             "-n 4 -host a,b --map-by node p",
-            format!("--map-by node:OVERSUBSCRIBE --bind-to none -n 4 --host a:2,b:2 {all} p"),
+            format!("--map-by node:OVERSUBSCRIBE --bind-to none -n 4 --host a:2,b:2 {all} {sh} p"),
         ),
         (
             "-n 1 -host a:2,b -wdir /w -env C x p 1 : -n 2 -envnone -env A 9 q",
             format!(
-                "{usual} -n 1 --host a:1 --wdir /w {all} /usr/bin/env C=x p 1 : -n 2 --host a:1,b:1 /usr/bin/env -u B -u PYTHONUNBUFFERED A=9 q"
+                "{usual} -n 1 --host a:1 --wdir /w {all} {sh} /usr/bin/env C=x p 1 : -n 2 --host a:1,b:1 {sh} /usr/bin/env -u B -u PYTHONUNBUFFERED A=9 q"
             ),
         ),
         (
             "-host a --bind-to core --map-by socket:PE=2 -l --timestamp-output p",
             format!(
-                "--map-by package:PE=2:OVERSUBSCRIBE --bind-to core:overload-allowed --output tag,timestamp -n 1 --host a:1 {all} p"
+                "--map-by package:PE=2:OVERSUBSCRIBE --bind-to core:overload-allowed --output tag,timestamp -n 1 --host a:1 {all} {sh} p"
             ),
         ),
         (
             "-host a --rsh-agent /x/rsh -iface eth1 --prtemca q r --stdin all p",
             format!(
-                "--prtemca plm_ssh_agent /x/rsh --prtemca prte_if_include eth1 --prtemca q r {usual} --stdin all -n 1 --host a:1 {all} p"
+                "--prtemca plm_ssh_agent /x/rsh --prtemca prte_if_include eth1 --prtemca q r {usual} --stdin all -n 1 --host a:1 {all} {sh} p"
             ),
         ),
         (
             "-host a --output-filename d p",
             format!(
-                "{usual} -n 1 --host a:1 {all} /bin/sh -c d='d'/rank.$PMIX_RANK && mkdir -p \"$d\" && \
+                "{usual} -n 1 --host a:1 {all} {first} d='d'/rank.$PMIX_RANK && mkdir -p \"$d\" && \
                  exec \"$@\" >\"$d/stdout\" 2>\"$d/stderr\" sh p"
             ),
         ),
@@ -172,8 +175,8 @@ fn prterun() {
         1
     );
     let text = words(Kind::Prterun, "-host a -outfile-pattern o%r.%%x p");
-    let shell = r#"/bin/sh -c exec "$@" >>'o'"$PMIX_RANK"'.''%''x' sh p"#;
-    assert!(text.ends_with(shell), "{text}");
+    let shell = r#" exec "$@" >>'o'"$PMIX_RANK"'.''%''x' sh p"#;
+    assert!(text.ends_with(&format!("{first}{shell}")), "{text}");
 }
 
 #[test]
