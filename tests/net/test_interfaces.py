@@ -15,7 +15,7 @@ from test_bad_input import HYDRA, MPIEXEC, PREFIX
 PROGRAMS = {
     "jam": ("jam_all",),
     "fm": ("fm_messages", "fm_bad"),
-    "rsm": ("rsm_badinput", "rsm_basic", "rsm_aborted withdrawn", "rsm_aborted gone"),
+    "rsm": ("rsm_badinput", "rsm_basic", "rsm_aborted withdrawn", "rsm_aborted gone", "rsm_computing"),
 }
 LAYOUTS = {"h1:1,h2:1": "2", "h1:2,h2:2": "4"}
 # A process that has ended without a word is missed after so many milliseconds.

@@ -61,8 +61,8 @@ pub(crate) fn enter<T>(name: &'static str, body: impl FnOnce(&'static Cx) -> T) 
     value
 }
 
-/// Dropped by a panic only.
-struct Guard(&'static str);
+/// Dropped by a panic only: ends the job.
+pub(crate) struct Guard(pub(crate) &'static str);
 
 impl Drop for Guard {
     #[cold]

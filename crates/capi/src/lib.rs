@@ -19,4 +19,5 @@ mod node;
 mod objects;
 mod portals3;
 mod process;
+mod progress;
 mod rsm;

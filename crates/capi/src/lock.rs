@@ -1,38 +1,66 @@
 //! One thread at a time: entering and leaving the library.
 //!
 //! Below `MPI_THREAD_MULTIPLE` the program sees to that and entering costs one predicted branch. At
-//! `MPI_THREAD_MULTIPLE` the first thread owns the library without any atomic read-modify-write: it marks
-//! itself inside with a plain store and looks whether somebody else wants in. Somebody else first raises
-//! `shared`, then makes the owner's processor pass a barrier (`membarrier`), so that one of the two sees the
-//! other; from then on all threads take an ordinary lock. Programs that ask for the level and use one thread
-//! pay nothing for it.
+//! `MPI_THREAD_MULTIPLE` the first thread owns the library without any atomic read-modify-write, until a second one comes
+//! ([`Gate`]). Programs that ask for the level and use one thread pay nothing for it.
 //!
 //! The interfaces beside MPI may be called by any thread at any time: the first call of one makes it so
 //! (`enter_threaded`), and from then on MPI's functions enter in the same way. A thread that waits in one of them calls
 //! [`relax`] between polls, outside of every borrow, since another thread or a handler may come in meanwhile.
+//!
+//! The thread that makes progress while the program computes ([`crate::progress`]) comes in as the gate's guest.
 
 use core::ffi::c_int;
 #[cfg(not(target_arch = "x86_64"))]
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
+use farpost_fabric::gate::{Gate, Platform};
 use farpost_fabric::shm::{futex_wait, futex_wake};
 use farpost_fabric::wait::Pause;
 
 /// Whether threads may enter together.
 static MULTIPLE: AtomicBool = AtomicBool::new(false);
-/// The thread that owns the library while it is alone.
-static OWNER: AtomicUsize = AtomicUsize::new(0);
-/// How deep the owner is inside; 0: outside.
-static INSIDE: AtomicU32 = AtomicU32::new(0);
-/// A second thread has come: everybody takes the lock.
-static SHARED: AtomicBool = AtomicBool::new(false);
-/// The lock: 0 free, 1 taken, 2 taken and waited for.
-static LOCK: AtomicU32 = AtomicU32::new(0);
-/// Who has the lock, and how deep.
-static HOLDER: AtomicUsize = AtomicUsize::new(0);
-static DEPTH: AtomicU32 = AtomicU32::new(0);
+static GATE: Gate<System> = Gate::new(System);
+
+/// Looks at the lock before a thread sleeps on it: the guest is inside for moments.
+const LOOKS: u32 = 200;
+
+struct System;
+
+impl Platform for System {
+    #[inline(always)]
+    fn light(&self) {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn heavy(&self) {
+        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    }
+
+    fn wait(&self, word: &AtomicU32, expected: u32) {
+        for _ in 0..LOOKS {
+            if word.load(Ordering::Relaxed) != expected {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        futex_wait(word, expected, Duration::from_secs(1));
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        futex_wake(word);
+    }
+
+    fn nap(&self) {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+
+    fn tell(&self) {
+        crate::progress::tell();
+    }
+}
 
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: c_int = 8;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: c_int = 16;
@@ -44,10 +72,10 @@ fn membarrier(command: c_int) -> bool {
 
 /// A number that no other live thread has.
 #[inline(always)]
-fn me() -> usize {
+fn me() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        let pointer: usize;
+        let pointer: u64;
         // SAFETY: the thread control block begins with its own address (x86-64 ELF TLS).
         unsafe {
             core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
@@ -57,14 +85,14 @@ fn me() -> usize {
     #[cfg(not(target_arch = "x86_64"))]
     {
         thread_local!(static MARK: Cell<u8> = const { Cell::new(0) });
-        MARK.with(|mark| core::ptr::from_ref(mark).addr())
+        MARK.with(|mark| core::ptr::from_ref(mark).addr() as u64)
     }
 }
 
 /// From now on threads may come together. Not to be called while another thread is inside.
 pub(crate) fn allow_threads() {
     if !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
-        SHARED.store(true, Ordering::SeqCst);
+        GATE.always_lock();
     }
     MULTIPLE.store(true, Ordering::SeqCst);
 }
@@ -73,7 +101,7 @@ pub(crate) fn allow_threads() {
 #[inline(always)]
 pub(crate) fn enter_threaded() -> Entered {
     if !MULTIPLE.load(Ordering::Relaxed) {
-        first_thread();
+        allow_threads_once();
     }
     enter_multiple();
     Entered(())
@@ -81,7 +109,7 @@ pub(crate) fn enter_threaded() -> Entered {
 
 #[cold]
 #[inline(never)]
-fn first_thread() {
+fn allow_threads_once() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(allow_threads);
 }
@@ -112,83 +140,69 @@ impl Drop for Entered {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn enter_multiple() {
-    let me = me();
-    if !SHARED.load(Ordering::Relaxed) && OWNER.load(Ordering::Relaxed) == me {
-        INSIDE.store(INSIDE.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        if !SHARED.load(Ordering::Relaxed) {
-            return;
-        }
-        // Somebody came between; what we have just marked he will wait for.
-        if INSIDE.load(Ordering::Relaxed) > 1 {
-            return;
-        }
-        INSIDE.store(0, Ordering::Release);
-    }
-    enter_slow(me);
+    GATE.enter(me());
 }
 
-#[cold]
-#[inline(never)]
-fn enter_slow(me: usize) {
-    if !SHARED.load(Ordering::Acquire) {
-        if OWNER
-            .compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
-        {
-            return enter_multiple();
-        }
-        SHARED.store(true, Ordering::SeqCst);
-    }
-    if HOLDER.load(Ordering::Relaxed) == me {
-        DEPTH.store(DEPTH.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        return;
-    }
-    // Every newcomer waits for the former owner to be outside, or to have taken the lock himself.
-    if OWNER.load(Ordering::SeqCst) != me {
-        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-        while INSIDE.load(Ordering::Acquire) != 0 {
-            std::thread::sleep(Duration::from_micros(20));
-        }
-    }
-    lock(me, 1);
-}
-
-fn lock(me: usize, depth: u32) {
-    if LOCK
-        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-        .is_err()
-    {
-        while LOCK.swap(2, Ordering::Acquire) != 0 {
-            futex_wait(&LOCK, 2, Duration::from_secs(1));
-        }
-    }
-    HOLDER.store(me, Ordering::Relaxed);
-    DEPTH.store(depth, Ordering::Relaxed);
-}
-
-fn unlock() {
-    HOLDER.store(0, Ordering::Relaxed);
-    if LOCK.swap(0, Ordering::Release) == 2 {
-        futex_wake(&LOCK);
-    }
-}
-
-#[inline]
+#[inline(always)]
 fn leave_multiple() {
+    GATE.leave(me());
+}
+
+/// For a call that may have come in before threads were counted: from here on it is counted.
+pub(crate) fn count_in() {
+    allow_threads_once();
     let me = me();
-    if HOLDER.load(Ordering::Relaxed) == me {
-        let depth = DEPTH.load(Ordering::Relaxed) - 1;
-        DEPTH.store(depth, Ordering::Relaxed);
-        if depth == 0 {
-            unlock();
-        }
-    } else if OWNER.load(Ordering::Relaxed) == me {
-        let inside = INSIDE.load(Ordering::Relaxed);
-        INSIDE.store(inside.saturating_sub(1), Ordering::Release);
+    if !GATE.is_inside(me) {
+        GATE.enter(me);
     }
+}
+
+/// The guest inside, until dropped.
+pub(crate) struct Guest(());
+
+/// Come in as the guest, if nobody is inside.
+pub(crate) fn enter_as_guest() -> Option<Guest> {
+    GATE.enter_as_guest(me()).then_some(Guest(()))
+}
+
+impl Guest {
+    /// Somebody wants in.
+    pub(crate) fn is_wanted(&self) -> bool {
+        GATE.is_wanted()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        GATE.leave_as_guest();
+    }
+}
+
+/// Whether this thread is inside.
+pub(crate) fn is_inside() -> bool {
+    GATE.is_inside(me())
+}
+
+/// Whether somebody is inside; not for the guest while it is.
+pub(crate) fn is_busy() -> bool {
+    GATE.is_busy()
+}
+
+/// Changes with every call of the program's.
+pub(crate) fn calls() -> u64 {
+    GATE.calls()
+}
+
+/// The guest is told ([`crate::progress::tell`]) of the next call that leaves.
+pub(crate) fn watch() {
+    GATE.watch();
+}
+
+/// The guest need not be told any more.
+pub(crate) fn unwatch() {
+    GATE.unwatch();
 }
 
 /// Leave one level, while a call is suspended whose stack others will not unwind; [`step_in`] undoes it, maybe in another
@@ -204,24 +218,14 @@ pub(crate) fn step_in() {
 
 /// While a wait makes no headway: let other threads in. True: time has passed.
 pub(crate) fn relax(pause: Pause) -> bool {
-    if !SHARED.load(Ordering::Relaxed) {
+    if !GATE.is_shared() {
         return false;
     }
-    let me = me();
-    let depth = if HOLDER.load(Ordering::Relaxed) == me {
-        let depth = DEPTH.load(Ordering::Relaxed);
-        unlock();
-        depth
-    } else {
-        // The owner from before there were others: from here on it holds the lock like everybody.
-        INSIDE.swap(0, Ordering::SeqCst)
-    };
-    match pause {
+    GATE.step_aside(me(), || match pause {
         Pause::Spin => std::hint::spin_loop(),
         Pause::Yield => std::thread::yield_now(),
         Pause::Sleep => std::thread::sleep(Duration::from_micros(50)),
-    }
-    lock(me, depth);
+    });
     true
 }
 

@@ -9,6 +9,7 @@ pub(crate) use farpost_node::{Interface, Node, NodeFabric};
 
 use crate::cx::{self, Cx};
 use crate::lock;
+use crate::progress;
 use crate::rsm;
 
 /// Where `Cx` keeps the node.
@@ -51,6 +52,7 @@ extern "C" fn at_exit() {
     // A panic here, say because a handler of the program's called `exit` in the middle of something, changes nothing.
     let _ = std::panic::catch_unwind(|| {
         let _inside = lock::enter_threaded();
+        progress::stop_all(cx::process());
         rsm::end(cx::process());
         if let Some(node) = cx::process().node.get() {
             node.end();

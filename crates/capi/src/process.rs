@@ -15,6 +15,7 @@ use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
 use crate::node::{self, Interface};
+use crate::progress::{self, Reason, Served};
 
 /// Longest time that what a device still has to send may take when MPI ends.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -95,11 +96,24 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     cx.life.main_thread.set(Some(std::thread::current().id()));
     cx.life.stage.set(Stage::Active);
     fast::open(cx.world());
+    if node.settings.progress.mpi != 0
+        && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
+    {
+        say(&why);
+    }
     Ok(())
 }
 
+/// What moves MPI while the program computes.
+fn serve(cx: &'static Cx) -> Served {
+    match cx.world().serve() {
+        (true, _) => Served::Moved,
+        (false, longest) => Served::After(longest),
+    }
+}
+
 /// `MPI_Finalize`: everybody's messages are delivered, then the job goes on without us.
-pub(crate) fn finalise(cx: &Cx) -> Result<()> {
+pub(crate) fn finalise(cx: &'static Cx) -> Result<()> {
     let world = cx.world();
     let own = world.comm_self();
     own.attrs.delete_all(own.handle.get())?;
@@ -113,6 +127,7 @@ pub(crate) fn finalise(cx: &Cx) -> Result<()> {
     };
     world.drain_to_peers(gone)?;
     world.fabric().flush(FAREWELL, |peer| gone(peer.0));
+    progress::stop(cx, Reason::Mpi);
     fast::close();
     cx.life.stage.set(Stage::After);
     if let Some(node) = cx.node.get() {

@@ -31,6 +31,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
     vec![
         ("job", farpost_job::JobTunables::TABLE),
         ("fabric: waiting", farpost_fabric::wait::WaitTunables::TABLE),
+        ("progress", farpost_fabric::progress::ProgressTunables::TABLE),
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
         (
             "fabric: connecting",

@@ -21,6 +21,7 @@ mod bulk;
 pub mod conformance;
 mod counters;
 mod error;
+pub mod gate;
 #[cfg(feature = "conformance")]
 pub mod inproc;
 mod interrupt;
@@ -30,6 +31,7 @@ pub mod net;
 #[cfg(not(loom))]
 pub mod ofi;
 mod packet;
+pub mod progress;
 #[cfg(not(loom))]
 pub mod routed;
 #[cfg(not(loom))]
@@ -58,6 +60,7 @@ pub use memory::{
     SegmentId, line_of,
 };
 pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend};
+pub use progress::Vigil;
 pub use tail::Tails;
 pub use topology::{Distance, Topology};
 

@@ -7,6 +7,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use farpost_fabric::progress::ProgressTunables;
 use farpost_fabric::shm::ShmTunables;
 use farpost_fm::FmTunables;
 use farpost_jam::JamTunables;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub jam: JamTunables,
     /// Of RSMAPI.
     pub rsm: ApiTunables,
+    /// Of the thread that makes progress while the program computes.
+    pub progress: ProgressTunables,
     /// Of joining the job, as the file has them.
     job: Vec<(String, String)>,
 }
@@ -104,6 +107,7 @@ impl Settings {
                 .set(name, value)
                 .map_err(|e| e.to_string())?
             || self.rsm.set(name, value).map_err(|e| e.to_string())?
+            || self.progress.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || self.jam.set(name, value).map_err(|e| e.to_string())?
             || world.wait.set(name, value).map_err(|e| e.to_string())?

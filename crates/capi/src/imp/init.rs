@@ -41,7 +41,7 @@ pub(crate) fn mpi_init_thread(
     Ok(())
 }
 
-pub(crate) fn mpi_finalize(cx: &Cx) -> Result<()> {
+pub(crate) fn mpi_finalize(cx: &'static Cx) -> Result<()> {
     process::finalise(cx)
 }
 

@@ -2,12 +2,13 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 use std::rc::Rc;
+use std::time::Duration;
 
-use farpost_fabric::{FabricError, RemoteMemory};
+use farpost_fabric::{Fabric, FabricError, Peer, RemoteMemory};
 use farpost_rsm::api::{AccessEntry, Code, Memory, Perm, RsmError};
 
 use super::library::{
-    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, code, controller, exported, fail,
+    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, code, controller, exported, fail, opened,
 };
 use crate::cx::Cx;
 use crate::interfaces::rsm::{
@@ -15,6 +16,8 @@ use crate::interfaces::rsm::{
     rsmapi_controller_handle_t,
 };
 use crate::node::NodeFabric;
+use crate::process;
+use crate::progress::{self, Reason, Served};
 
 fn unusable(what: &str, error: &FabricError) -> RsmError {
     let code = match error {
@@ -81,6 +84,38 @@ impl Library {
         // SAFETY: the caller's promise.
         unsafe { self.rsm.fabric().uncover(gone.memory.local()) }
             .map_err(|e| unusable("giving exported memory back", &e))
+    }
+}
+
+/// Importers on other hosts are served while this process computes, as long as there may be any.
+fn serve_importers(cx: &'static Cx, library: &Library) {
+    let Some(node) = cx.node.get().filter(|node| node.settings.progress.rsm != 0) else {
+        return;
+    };
+    let fabric = &node.fabric;
+    let far = |exported: &Rc<Exported>| {
+        let export = &exported.export;
+        let reached = |peer: u32| !fabric.maps(Peer(peer)) && library.rsm.reaches(export.controller(), peer);
+        export.id().is_some() && (0..fabric.size()).any(reached)
+    };
+    if !library.exports.borrow().iter().any(far) {
+        progress::stop(cx, Reason::Rsm);
+    } else if let Err(why) = progress::start(cx, Reason::Rsm, false, serve) {
+        process::say(&why);
+    }
+}
+
+/// What moves RSMAPI while the program computes.
+fn serve(cx: &'static Cx) -> Served {
+    let Some(library) = opened(cx) else {
+        return Served::Nothing;
+    };
+    if library.rsm.progress() {
+        Served::Moved
+    } else if library.rsm.owes() {
+        Served::After(Duration::from_millis(1))
+    } else {
+        Served::Nothing
     }
 }
 
@@ -153,6 +188,7 @@ pub(crate) unsafe fn rsm_memseg_export_destroy(cx: &'static Cx, memseg: rsm_mems
         let (library, exported) = exported(cx, memseg)?;
         exported.export.destroy()?;
         library.exports.borrow_mut().remove(memseg);
+        serve_importers(cx, library);
         // SAFETY: the interface's contract: the range stays mapped until the segment is destroyed.
         unsafe { library.give_back(&exported.export.memory()) }
     };
@@ -193,12 +229,13 @@ pub(crate) unsafe fn rsm_memseg_export_publish(
         if segment_id.is_null() {
             return fail(Code::BAD_SEGID, "segment_id is null");
         }
-        let (_, exported) = exported(cx, memseg)?;
+        let (library, exported) = exported(cx, memseg)?;
         // SAFETY: the interface's contract.
         let entries = unsafe { entries(access_list, access_list_length)? };
         // SAFETY: not null, so the caller vouches for an identifier.
         let wanted = unsafe { segment_id.read() };
         let id = exported.export.publish(wanted, &entries)?;
+        serve_importers(cx, library);
         // SAFETY: as above.
         unsafe { segment_id.write(id) };
         Ok(())
@@ -207,7 +244,12 @@ pub(crate) unsafe fn rsm_memseg_export_publish(
 }
 
 pub(crate) fn rsm_memseg_export_unpublish(cx: &'static Cx, memseg: rsm_memseg_export_handle_t) -> c_int {
-    let unpublish = || exported(cx, memseg)?.1.export.unpublish();
+    let unpublish = || {
+        let (library, exported) = exported(cx, memseg)?;
+        let done = exported.export.unpublish();
+        serve_importers(cx, library);
+        done
+    };
     code(cx, unpublish())
 }
 

@@ -14,7 +14,7 @@ use crate::shm::{Mapping, Shm, ShmBell};
 use crate::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
-    SegmentId, Tails, Ticket, Topology, TrySend, Wake,
+    SegmentId, Tails, Ticket, Topology, TrySend, Vigil, Wake,
 };
 use pace::Pace;
 use std::os::fd::RawFd;
@@ -77,6 +77,41 @@ impl<N: NetFabric> Routed<N> {
     /// The network, where there is one.
     pub fn network(&self) -> Option<&N> {
         self.far.as_ref()
+    }
+
+    /// Before a thread waits beside the others of this process, without being in any call: what it has to wait for, so that
+    /// it learns of what comes by the network and, if `near`, of being rung by processes of this host. `ready` is asked
+    /// once more after everybody can see that. None: there is something now. To be ended by [`end_vigil`](Self::end_vigil).
+    pub fn vigil(&self, near: bool, longest: Duration, ready: &mut dyn FnMut() -> bool) -> Option<Vigil> {
+        let mut longest = longest;
+        let mut network = -1;
+        if let Some(far) = &self.far {
+            self.pace.hurry();
+            self.tell_counters(false);
+            match far.descriptor() {
+                Some(descriptor) => network = descriptor,
+                None => longest = longest.min(UNRUNG_SLEEP),
+            }
+        }
+        let mut ready = || ready() || (self.far.as_ref()).is_some_and(|far| far.progress() || !far.arm());
+        let mut pipe = -1;
+        if near {
+            (pipe, longest) = self.near.vigil(longest, &mut ready)?;
+        } else if ready() {
+            return None;
+        }
+        Some(Vigil {
+            descriptors: [pipe, network],
+            longest,
+        })
+    }
+
+    /// The thread that waited is awake, and in a call.
+    pub fn end_vigil(&self, near: bool) {
+        self.pace.hurry();
+        if near {
+            self.near.end_vigil();
+        }
     }
 
     /// The network to `peer`; none for a peer of this host.

@@ -237,6 +237,30 @@ impl Shm {
         wake
     }
 
+    /// Raise my flag for a thread that will wait beside the others of this process, without being in any call: who wakes
+    /// this process writes to the pipe that is returned. `ready` is asked once more after that. None: there is something.
+    ///
+    /// A call that sleeps takes the flag down again, so that the thread has to be told when calls were made.
+    pub fn vigil(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Option<(RawFd, Duration)> {
+        let pipe = self.own_pipe().ok()?.as_raw_fd();
+        let timeout = self.before_sleep(timeout)?;
+        let flag = &self.process(Peer(self.index)).sleep.asleep;
+        let timeout = self.sleeper.raise(flag, flag::POLLING, timeout);
+        if ready() {
+            self.end_vigil();
+            return None;
+        }
+        Some((pipe, timeout))
+    }
+
+    /// Nobody is to write to the pipe any more.
+    pub fn end_vigil(&self) {
+        flag::lower(&self.process(Peer(self.index)).sleep.asleep);
+        if let Ok(pipe) = self.own_pipe() {
+            doorbell::drain(pipe);
+        }
+    }
+
     fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
         if peer.0 >= self.size {
             return Err(FabricError::NoSuchPeer {

@@ -80,13 +80,7 @@ impl Sleeper {
         ready: &mut dyn FnMut() -> bool,
         wait: impl FnOnce(Duration) -> bool,
     ) -> Wake {
-        flag::raise(flag, up);
-        let mut timeout = timeout;
-        if self.barrier == Barrier::Sleeper
-            && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
-        {
-            timeout = timeout.min(BLIND_SLEEP);
-        }
+        let timeout = self.raise(flag, up, timeout);
         if ready() {
             flag::lower(flag);
             return Wake::Ready;
@@ -94,6 +88,20 @@ impl Sleeper {
         let rung = wait(timeout);
         flag::lower(flag);
         if rung { Wake::Rung } else { Wake::Timeout }
+    }
+}
+
+impl Sleeper {
+    /// Raise `flag` to `up`. How long one may sleep then, of `timeout`.
+    pub fn raise(&self, flag: &AtomicU32, up: u32, timeout: Duration) -> Duration {
+        flag::raise(flag, up);
+        if self.barrier == Barrier::Sleeper
+            && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
+        {
+            timeout.min(BLIND_SLEEP)
+        } else {
+            timeout
+        }
     }
 }
 

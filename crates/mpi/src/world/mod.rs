@@ -154,6 +154,22 @@ impl<F: Fabric> World<F> {
         self.advance_collectives() | moved
     }
 
+    /// Let everything move that can, for a thread that looks after the process while the program computes, and before it
+    /// sleeps. What moved, and how long it may sleep when nothing did.
+    pub fn serve(&self) -> (bool, Duration) {
+        let mut engine = self.engine.borrow_mut();
+        let mut moved = engine.progress_all();
+        if !moved {
+            engine.idle();
+        }
+        let unrung = !engine.busy.is_empty() || engine.post.control_pending() || self.unrung.get();
+        drop(engine);
+        if !self.active.borrow().is_empty() {
+            moved |= self.advance_collectives();
+        }
+        (moved, if unrung { SHORT_SLEEP } else { LONG_SLEEP })
+    }
+
     /// Make progress until `done` says so.
     pub fn wait_until(&self, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
         let mut backoff = Backoff::default();
