@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`library`] | objects and address translation: portal table, match lists, descriptors, event queues, access control; no input or output, no fabric, no address space |
 //! | [`net`] | the network layer: moves a header and a body between processes; preallocated structures, go-back-n |
+//! | [`interface`] | a network interface with both in the application's address space |
 //! | [`memory`] | the program's memory: lists of segments and the copies from and to them |
 //!
 //! Sections are those of the Portals 3.3 document; where it leaves a point open, the item says what was chosen and why.
@@ -12,6 +13,7 @@
 #![deny(unsafe_code)]
 
 pub mod error;
+pub mod interface;
 pub mod library;
 #[allow(unsafe_code)]
 pub mod memory;
@@ -19,6 +21,7 @@ pub mod net;
 pub mod types;
 
 pub use error::Error;
-pub use library::Library;
+pub use interface::{Handler, Interface};
+pub use library::{AccessEntry, DropReason, Library, Processes, Target};
 pub use memory::{Segment, Segments};
 pub use types::*;

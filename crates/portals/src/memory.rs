@@ -191,4 +191,44 @@ impl Segments {
             }
         }
     }
+
+    /// Exchange its first bytes with `bytes`.
+    ///
+    /// # Safety
+    /// It is memory of this process, valid for reading and writing, that nobody else uses during the call.
+    ///
+    /// # Panics
+    /// When it is shorter than `bytes`.
+    pub unsafe fn swap(&self, bytes: &mut [u8]) {
+        let mut old = [0; SWAP_BYTES];
+        let old = &mut old[..bytes.len()];
+        // SAFETY: what the caller promises is what both ask for.
+        unsafe {
+            self.load(old);
+            self.store(bytes);
+        }
+        bytes.copy_from_slice(old);
+    }
+}
+
+/// Most bytes that [`Segments::swap`] exchanges.
+pub const SWAP_BYTES: usize = 64;
+
+/// The program's memory as the interface uses it: what descriptors describe.
+pub(crate) mod user {
+    use super::Segments;
+
+    /// Store the bytes of a message.
+    #[inline]
+    pub fn store(into: &Segments, bytes: &[u8]) {
+        // SAFETY: the memory of a descriptor that accepted the message, or a part of it: whoever made the descriptor
+        // vouches for it until the descriptor is gone, and the library keeps that until this operation has ended.
+        unsafe { into.store(bytes) }
+    }
+
+    /// Exchange the bytes of a get-put with those that are there.
+    pub fn swap(with: &Segments, bytes: &mut [u8]) {
+        // SAFETY: as for `store`; `bytes` is the interface's own.
+        unsafe { with.swap(bytes) }
+    }
 }

@@ -78,6 +78,7 @@ impl Named for MatchEntry {
 /// One network interface's objects.
 pub struct Library {
     interface: u8,
+    opening: u32,
     handle: Handle,
     me: Identity,
     processes: Rc<Processes>,
@@ -110,11 +111,33 @@ impl Library {
         desired: Option<&Limits>,
     ) -> Result<Self, Error> {
         let identity = *processes.identity(me).ok_or(Error::PidInvalid)?;
+        Ok(Self::of(interface, generation, identity, processes, desired))
+    }
+
+    /// The same process's interface with no objects, opened for the `generation`th time. Counts of drops go on.
+    pub fn anew(&self, desired: Option<&Limits>, generation: u32) -> Self {
+        let processes = Rc::clone(&self.processes);
+        let drops = self.drops.clone();
+        Self {
+            drops,
+            ..Self::of(self.interface, generation, self.me, processes, desired)
+        }
+    }
+
+    fn of(
+        interface: u8,
+        generation: u32,
+        identity: Identity,
+        processes: Rc<Processes>,
+        desired: Option<&Limits>,
+    ) -> Self {
         let limits = actual_limits(desired);
-        let mut operations = Table::new(MAX_OPERATIONS);
+        // Operations of an earlier opening that the network layer still knows are nobody's.
+        let mut operations = Table::beginning(MAX_OPERATIONS, generation << 16);
         operations.reserve(256);
-        Ok(Self {
+        Self {
             interface: interface & 7,
+            opening: generation,
             handle: Handle::new(Kind::Ni, interface, 0, generation),
             me: identity,
             limits,
@@ -128,12 +151,17 @@ impl Library {
             handled: VecDeque::new(),
             next_link: 1,
             processes,
-        })
+        }
     }
 
     /// The interface's handle.
     pub fn handle(&self) -> Handle {
         self.handle
+    }
+
+    /// Which opening of the interface this is.
+    pub fn opening(&self) -> u32 {
+        self.opening
     }
 
     /// The limits in force.
@@ -208,6 +236,12 @@ impl Library {
     #[inline]
     pub fn next_handled(&mut self) -> Option<(Handle, Event)> {
         self.handled.pop_front()
+    }
+
+    /// Whether [`next_handled`](Self::next_handled) has one.
+    #[inline]
+    pub fn has_handled(&self) -> bool {
+        !self.handled.is_empty()
     }
 
     /// Operations in progress, those included that wait for an answer.

@@ -71,6 +71,13 @@ pub(super) struct Operation {
 }
 
 impl Operation {
+    /// It has left, and its target is to answer.
+    pub fn waits_for_answer(&self) -> bool {
+        !self.sending
+            && self.answer == Answer::Awaited
+            && matches!(self.role, Role::Put | Role::Get | Role::GetPut)
+    }
+
     /// Nothing more will happen to it.
     pub fn is_over(&self) -> bool {
         !self.sending && self.answer == Answer::None

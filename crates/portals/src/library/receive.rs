@@ -70,6 +70,14 @@ impl Library {
         }
     }
 
+    /// What is to become of a message while the interface is not open (section 4.2, rule 1).
+    pub fn incoming_while_closed(&mut self, from: u32, header: &[u8], length: u64) -> Verdict {
+        let header = Header::decode(header, length).ok();
+        let request =
+            header.filter(|h| matches!(h.kind, MessageKind::Put | MessageKind::Get | MessageKind::GetPut));
+        self.refuse(DropReason::UnknownProcess, from, request.as_ref())
+    }
+
     /// Drop a message and count it (section 4.2). Its initiator, if it waits, is released.
     #[cold]
     fn refuse(&mut self, reason: DropReason, from: u32, header: Option<&Header>) -> Verdict {
@@ -543,6 +551,19 @@ impl Library {
         }
     }
 
+    /// Whose answers are awaited.
+    pub fn awaited(&self) -> Vec<u32> {
+        let mut peers: Vec<u32> = self
+            .operations
+            .iter()
+            .filter(|(_, o)| o.waits_for_answer())
+            .map(|(_, o)| o.peer)
+            .collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
     /// Process `peer` has ended: what waits for an answer from it ends with an ACK or a REPLY_START and REPLY_END that
     /// say so. What the network layer still has of it is ended by [`finished`](Library::finished), as always. The
     /// document leaves open what an initiator is told of a node that dies.
@@ -550,12 +571,7 @@ impl Library {
         let waiting: Vec<Key> = self
             .operations
             .iter()
-            .filter(|(_, o)| {
-                o.peer == peer
-                    && !o.sending
-                    && o.answer == Answer::Awaited
-                    && matches!(o.role, Role::Put | Role::Get | Role::GetPut)
-            })
+            .filter(|(_, o)| o.peer == peer && o.waits_for_answer())
             .map(|(key, _)| key)
             .collect();
         for key in waiting {

@@ -22,6 +22,8 @@ pub(super) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     limit: u32,
+    /// Where generations begin.
+    first: u32,
 }
 
 /// A place and its generation: names a value exactly, where a handle repeats after [`Handle::GENERATIONS`] uses.
@@ -49,10 +51,16 @@ impl Key {
 
 impl<T> Table<T> {
     pub fn new(limit: u32) -> Self {
+        Self::beginning(limit, 0)
+    }
+
+    /// As [`new`](Self::new), with generations that begin with `first`.
+    pub fn beginning(limit: u32, first: u32) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             limit,
+            first: first & GENERATION,
         }
     }
 
@@ -83,7 +91,7 @@ impl<T> Table<T> {
                     return None;
                 }
                 self.slots.push(Slot {
-                    generation: 0,
+                    generation: self.first,
                     value: None,
                 });
                 self.slots.len() as u32 - 1
