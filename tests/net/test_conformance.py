@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The fabrics' conformance suites (crates/fabric/src/conformance) between emulated hosts: `tcp`, encrypted too, and `ofi`.
+"""The fabrics' conformance suites (crates/fabric/src/conformance) between emulated hosts: `tcp`, encrypted too, and `ofi`; and the
+tests of RSMAPI in Rust over `ofi`, with a process on each host.
 
 A thread of one process lives in the network namespace of each host. The process runs in the switch of the set, which owns the
 hosts' namespaces, as root or in a user namespace.
@@ -17,14 +18,14 @@ from hosts import ROOT, Hosts
 CARGO = os.environ.get("CARGO", "cargo")
 
 
-def binary():
-    """Build the test program; its path."""
-    command = [CARGO, "test", "-q", "-p", "farpost-fabric", "--test", "namespaces", "--no-run", "--message-format=json"]
+def binary(package, name):
+    """Build a test program; its path."""
+    command = [CARGO, "test", "-q", "-p", package, "--test", name, "--no-run", "--message-format=json"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     for line in built.stdout.splitlines():
         if line.startswith("{"):
             message = json.loads(line)
-            if message.get("executable") and message["target"]["name"] == "namespaces":
+            if message.get("executable") and message["target"]["name"] == name:
                 return message["executable"]
     raise RuntimeError(f"{' '.join(command)} told of no program")
 
@@ -68,7 +69,8 @@ def namespaces(hosts):
 class Conformance(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.binary = binary()
+        cls.binary = binary("farpost-fabric", "namespaces")
+        cls.rsm = binary("farpost-rsm", "processes")
         cls.libraries = libraries()
 
     def suites(self, count, rails, *tests, libraries=()):
@@ -87,6 +89,16 @@ class Conformance(unittest.TestCase):
             for line in said.splitlines():
                 if line.startswith("SKIPPED"):
                     print(f"*** {line}", file=sys.stderr)
+
+    def test_remote_shared_memory(self):
+        with Hosts(3, rails=1) as hosts:
+            ran = hosts.run("switch", [self.rsm], timeout=150, env={"FARPOST_TEST_NAMESPACES": ":".join(namespaces(hosts))})
+            said = ran.out + ran.err
+            self.assertEqual(ran.code, 0, said)
+            if "SKIPPED" in said:
+                print(f"*** {said.strip()}", file=sys.stderr)
+            else:
+                self.assertRegex(said, r"libfabric: \d\d roles")
 
     def test_two_hosts_one_rail(self):
         self.suites(2, 1, "tcp", "tcp_encrypted", "tcp_uses_every_rail", "ofi_tcp_with_the_rxm_layer")

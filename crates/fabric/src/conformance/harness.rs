@@ -29,14 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[repr(C)]
 pub struct Board {
     arrived: AtomicU64,
-    failed: AtomicU64,
-    skipped: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) skipped: AtomicU64,
     words: [AtomicU64; 32],
 }
 
 /// How ends see the board.
 #[derive(Clone)]
-enum BoardRef {
+pub(super) enum BoardRef {
     Shared(Arc<Board>),
     /// Of a process that forked; never unmapped while it runs.
     Mapped(&'static Board),
@@ -63,7 +63,7 @@ pub struct End<F> {
 }
 
 impl<F: Fabric> End<F> {
-    fn new(fabric: F, board: BoardRef, settle: fn(&F)) -> Self {
+    pub(super) fn new(fabric: F, board: BoardRef, settle: fn(&F)) -> Self {
         Self {
             fabric: Rc::new(fabric),
             board,
@@ -176,7 +176,7 @@ pub trait Harness {
 }
 
 /// Run a role to its end in this thread while others run elsewhere.
-fn block_on<F: Fabric>(end: &End<F>, role: &impl AsyncFn(&End<F>)) {
+pub(super) fn block_on<F: Fabric>(end: &End<F>, role: &impl AsyncFn(&End<F>)) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let whole = async {
             role(end).await;
@@ -203,7 +203,7 @@ pub struct ShmThreads {
     pub tunables: ShmTunables,
 }
 
-fn attach(file: OwnedFd, (index, size): (u32, u32), (cores, tunables): (u32, ShmTunables)) -> Shm {
+pub(super) fn attach(file: OwnedFd, (index, size): (u32, u32), (cores, tunables): (u32, ShmTunables)) -> Shm {
     Shm::attach(ShmConfig {
         file,
         offset: 0,
@@ -249,70 +249,6 @@ impl Harness for ShmThreads {
                 });
             }
         });
-        board.skipped.load(Ordering::Relaxed) != 0
-    }
-}
-
-/// The shared-memory fabric, an endpoint per process. The calling process must have one thread only.
-#[derive(Clone, Default)]
-pub struct ShmProcesses {
-    /// As for [`ShmThreads`].
-    pub cores: u32,
-    /// Tunables of the endpoints.
-    pub tunables: ShmTunables,
-}
-
-impl Harness for ShmProcesses {
-    type Fabric = Shm;
-    const PARALLEL: bool = true;
-
-    fn run(&self, size: u32, role: impl AsyncFn(&End<Shm>) + Sync) -> bool {
-        let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
-        // SAFETY: a fresh anonymous mapping of zeroes, which are a valid `Board`, never unmapped.
-        let board: &'static Board = unsafe {
-            let at = libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Board>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            assert_ne!(at, libc::MAP_FAILED);
-            &*at.cast::<Board>()
-        };
-        let children: Vec<libc::pid_t> = (0..size)
-            .map(|index| {
-                // SAFETY: this process has one thread, so that the child may do anything.
-                let child = unsafe { libc::fork() };
-                assert!(child >= 0, "fork");
-                if child == 0 {
-                    // SAFETY: no memory is involved; the child ends with its parent.
-                    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                    let ran = catch_unwind(AssertUnwindSafe(|| {
-                        let file = file.try_clone().expect("a descriptor");
-                        let mine = (self.cores, self.tunables.clone());
-                        let end =
-                            End::new(attach(file, (index, size), mine), BoardRef::Mapped(board), |_| ());
-                        block_on(&end, &role);
-                    }));
-                    // SAFETY: ends the child without running what belongs to the parent.
-                    unsafe { libc::_exit(i32::from(ran.is_err())) };
-                }
-                child
-            })
-            .collect();
-        let mut failed = Vec::new();
-        for (index, child) in children.into_iter().enumerate() {
-            let mut status = 0;
-            // SAFETY: waits for a child of ours; `status` is writable.
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            if waited != child || status != 0 {
-                board.failed.store(1, Ordering::Relaxed);
-                failed.push((index, status));
-            }
-        }
-        assert!(failed.is_empty(), "ends and their wait status: {failed:?}");
         board.skipped.load(Ordering::Relaxed) != 0
     }
 }
@@ -427,7 +363,7 @@ fn settle_sockets<F: Fabric>(fabric: &F) {
 }
 
 /// As [`settle_sockets`]; libfabric's layered providers take their time to connect, with turns of both sides.
-fn settle_slowly<F: Fabric>(fabric: &F) {
+pub(super) fn settle_slowly<F: Fabric>(fabric: &F) {
     while fabric.sleep(Duration::from_millis(500), &mut || false) != crate::Wake::Timeout {}
 }
 
@@ -474,6 +410,17 @@ impl OfiThreads {
 
     /// Endpoint `index` of `size`, which finds and is found through `book`.
     pub fn endpoint(&self, (index, size): (u32, u32), book: &SharedBook) -> Result<Ofi, OfiError> {
+        let publish = |card: &[u8]| book.publish(Peer(index), card.to_vec());
+        self.open((index, size), publish, Box::new(book.clone()))
+    }
+
+    /// Endpoint `index` of `size`, whose card is for `publish`.
+    pub(super) fn open(
+        &self,
+        (index, size): (u32, u32),
+        publish: impl FnOnce(&[u8]),
+        book: Box<dyn AddressBook>,
+    ) -> Result<Ofi, OfiError> {
         let net = NetConfig {
             me: Peer(index),
             size,
@@ -481,10 +428,10 @@ impl OfiThreads {
             cores: 1,
             processes: 1,
             secret: [7; 32],
-            book: Box::new(book.clone()),
+            book,
         };
         let listening = OfiListening::open(&self.options, self.tunables.clone())?;
-        book.publish(Peer(index), listening.card().to_vec());
+        publish(listening.card());
         listening.start(net)
     }
 }

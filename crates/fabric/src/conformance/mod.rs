@@ -18,14 +18,15 @@ mod interrupt;
 mod memory;
 mod namespaces;
 mod packets;
+mod processes;
 mod status;
 mod tails;
 
 pub use harness::{
-    Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmProcesses, ShmThreads, TcpThreads,
-    shm_ends,
+    Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmThreads, TcpThreads, shm_ends,
 };
 pub use namespaces::Namespaces;
+pub use processes::{OfiProcesses, ShmProcesses};
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
