@@ -59,7 +59,7 @@ pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
     SegmentId, line_of,
 };
-pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend};
+pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words};
 pub use progress::Vigil;
 pub use tail::Tails;
 pub use topology::{Distance, Topology};

@@ -1,6 +1,7 @@
 //! Packet queues: bounded packets, several messaging layers, two priorities.
 
 use crate::Peer;
+use std::hint::black_box;
 
 /// Largest payload of a packet, in bytes. An Arctic message carries up to 96 bytes, an FM frame 128 bytes and its
 /// header; both fit.
@@ -102,4 +103,26 @@ pub trait PacketQueue {
     }
     /// How many packets polls would find now, counted up to `limit`.
     fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32;
+}
+
+/// Copy bytes that were written word by word a moment ago, each word by itself: a processor makes a read that spans several
+/// writes wait until they have left it, which takes longer than a short message. For up to a line or so.
+///
+/// # Panics
+/// When `to` is too short. Its last word is filled up with zeros.
+#[inline(always)]
+pub fn copy_words(to: &mut [[u8; 8]], from: &[u8]) {
+    let (whole, rest) = from.as_chunks::<8>();
+    let (first, last) = to.split_at_mut(whole.len());
+    for (to, word) in first.iter_mut().zip(whole) {
+        // Else the compiler would make wide reads of these.
+        *to = black_box(u64::from_le_bytes(*word)).to_le_bytes();
+    }
+    if !rest.is_empty() {
+        let word = rest
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        last[0] = word.to_le_bytes();
+    }
 }

@@ -14,21 +14,28 @@ impl<F: Fabric + 'static> Fm<F> {
         Self::build(fabric, tunables, &WaitTunables::default(), max_handlers, port)
     }
 
-    /// Offer a message of FM 2.x that is one frame, of at most 128 bytes: such messages to the same node are handled in
-    /// order. `Ok(false)`: no slot is free. Traffic is not counted.
+    /// Offer a message of FM 2.x that is one frame, of at most 128 bytes: eight, the lowest of `first` at the front, and
+    /// `bytes`. Such messages to the same node are handled in order. `Ok(false)`: no slot is free. Traffic is not counted.
     #[inline(always)]
-    pub fn try_send_in_order(&self, to: u32, handler: u32, bytes: &[u8]) -> Result<bool, FmError> {
-        if bytes.len() > FRAME_PAYLOAD {
-            return Err(FmError::TooLong { bytes: bytes.len() });
+    pub fn try_send_in_order(
+        &self,
+        to: u32,
+        handler: u32,
+        first: u64,
+        bytes: &[u8],
+    ) -> Result<bool, FmError> {
+        let len = 8 + bytes.len();
+        if len > FRAME_PAYLOAD {
+            return Err(FmError::TooLong { bytes: len });
         }
         self.check(to, handler)?;
-        let mut header = Header::new(Kind::Piece, BEGIN | END, handler as u16, bytes.len());
-        header.announced = bytes.len() as u32;
+        let mut header = Header::new(Kind::Piece, BEGIN | END, handler as u16, len);
+        header.announced = len as u32;
         let mut state = self.0.state.borrow_mut();
         if state.is_lost(to) {
             return Err(FmError::Lost { peer: Peer(to) });
         }
-        Ok(state.offer(&*self.0.fabric, to, &mut header, bytes))
+        Ok(state.offer(&*self.0.fabric, to, &mut header, (&[first], bytes)))
     }
 
     /// Handle everything that has arrived: the number of frames. Acknowledges who runs out of slots, and who is owed

@@ -4,7 +4,7 @@ use crate::extract::Running;
 use crate::state::{Figures, State};
 use crate::stream::{Receive, Stacks};
 use crate::waiting::Pacer;
-use crate::wire::{FRAME_PAYLOAD, Header, Kind};
+use crate::wire::{FRAME_PAYLOAD, Frame, Header, Kind};
 use crate::{Flow, FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
@@ -53,6 +53,8 @@ pub(crate) struct Engine<F: Fabric + 'static> {
     pub running: Running,
     /// A message of pieces is being sent.
     pub sending: Cell<bool>,
+    /// Room for the frame that an extraction takes.
+    pub spare: Cell<Option<Box<Frame>>>,
     pub pacer: Pacer,
     pub max_handlers: u32,
     pub depth: u32,
@@ -84,6 +86,7 @@ impl<F: Fabric + 'static> Fm<F> {
             stacks: RefCell::new(Stacks::new(tunables)),
             running: Running::default(),
             sending: Cell::new(false),
+            spare: Cell::new(Some(Box::new(Frame::empty()))),
             pacer: Pacer::new(wait, &*fabric),
             depth: tunables.depth as u32,
             patience: Duration::from_secs(tunables.patience),
@@ -178,28 +181,42 @@ impl<F: Fabric + 'static> Fm<F> {
     /// Offer a message of at most 128 bytes. `Ok(false)`: no slot is free; [`extract`](Fm::extract), then try again.
     #[inline(always)]
     pub fn try_send(&self, to: u32, handler: u32, bytes: &[u8]) -> Result<bool, FmError> {
-        if bytes.len() > FRAME_PAYLOAD {
-            return Err(FmError::TooLong { bytes: bytes.len() });
+        self.try_send_led(to, handler, &[], bytes)
+    }
+
+    /// As [`try_send`](Fm::try_send): some words, and after them bytes.
+    #[inline(always)]
+    fn try_send_led(&self, to: u32, handler: u32, lead: &[u64], bytes: &[u8]) -> Result<bool, FmError> {
+        let len = 8 * lead.len() + bytes.len();
+        if len > FRAME_PAYLOAD {
+            return Err(FmError::TooLong { bytes: len });
         }
         self.check(to, handler)?;
         self.offer(
             to,
-            Header::new(Kind::Message, 0, handler as u16, bytes.len()),
+            Header::new(Kind::Message, 0, handler as u16, len),
+            lead,
             bytes,
         )
     }
 
     #[inline(always)]
-    pub(crate) fn offer(&self, to: u32, mut header: Header, bytes: &[u8]) -> Result<bool, FmError> {
+    pub(crate) fn offer(
+        &self,
+        to: u32,
+        mut header: Header,
+        lead: &[u64],
+        bytes: &[u8],
+    ) -> Result<bool, FmError> {
         let fabric = &*self.0.fabric;
         let mut state = self.0.state.borrow_mut();
         if state.is_lost(to) {
             return Err(FmError::Lost { peer: Peer(to) });
         }
-        let sent = state.offer(fabric, to, &mut header, bytes);
+        let sent = state.offer(fabric, to, &mut header, (lead, bytes));
         if sent {
             fabric.count(Peer(to), Counter::Sent, 1);
-            fabric.count(Peer(to), Counter::SentBytes, bytes.len() as u64);
+            fabric.count(Peer(to), Counter::SentBytes, u64::from(header.len));
         }
         Ok(sent)
     }
@@ -220,11 +237,15 @@ impl<F: Fabric + 'static> Fm<F> {
     /// Send four words (`FM_send_4`).
     #[inline(always)]
     pub fn send_4(&self, to: u32, handler: u32, words: [u32; 4]) -> Result<(), FmError> {
-        let mut bytes = [0; 16];
-        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
+        let pair = |low: u32, high: u32| {
+            let ([a, b, c, d], [e, f, g, h]) = (low.to_ne_bytes(), high.to_ne_bytes());
+            u64::from_le_bytes([a, b, c, d, e, f, g, h])
+        };
+        let lead = [pair(words[0], words[1]), pair(words[2], words[3])];
+        if self.try_send_led(to, handler, &lead, &[])? {
+            return Ok(());
         }
-        self.send(to, handler, &bytes)
+        self.until(to, || self.try_send_led(to, handler, &lead, &[]))
     }
 
     /// Wait until `tried` says true, moving the network and, where that is allowed, running handlers.

@@ -130,7 +130,6 @@ impl<F: Fabric + 'static> Fm<F> {
         let fabric = &*engine.fabric;
         let straight = max_bytes == usize::MAX;
         let (mut frames, mut bytes) = (0, 0);
-        let mut frame = Frame::empty();
         let counted;
         {
             let mut state = engine.state.borrow_mut();
@@ -141,8 +140,11 @@ impl<F: Fabric + 'static> Fm<F> {
                 state.drain(fabric);
             }
         }
+        // Made once: most extractions find nothing. Those inside a handler make their own.
+        let mut spare = engine.spare.take().unwrap_or_else(|| Box::new(Frame::empty()));
+        let frame = &mut *spare;
         while bytes < max_bytes && frames < FRAMES_AT_ONCE {
-            let header = match engine.state.borrow_mut().next(fabric, straight, &mut frame) {
+            let header = match engine.state.borrow_mut().next(fabric, straight, frame) {
                 Some(header) => header,
                 None => break,
             };
@@ -152,13 +154,14 @@ impl<F: Fabric + 'static> Fm<F> {
                 fabric.count(Peer(frame.peer), Counter::Received, 1);
                 fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));
             }
-            if self.handle(&mut frame, &header) == Flow::Quit {
+            if self.handle(frame, &header) == Flow::Quit {
                 break;
             }
             if frames % FRAMES_BETWEEN == 0 {
                 engine.state.borrow_mut().serve(fabric);
             }
         }
+        engine.spare.set(Some(spare));
         if frames > 0 {
             engine.state.borrow_mut().acknowledge_if_urgent(fabric);
         }

@@ -9,26 +9,31 @@ use farpost_fabric::{Fabric, Port, Priority};
 /// The next packet of data. False: none waits.
 #[inline(always)]
 pub fn data<F: Fabric>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
-    take(fabric, port, Priority::Low, frame)
-}
-
-/// The next packet of control. False: none waits.
-#[inline(always)]
-pub fn control<F: Fabric>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
-    take(fabric, port, Priority::High, frame)
-}
-
-#[inline(always)]
-fn take<F: Fabric>(fabric: &F, port: Port, priority: Priority, frame: &mut Frame) -> bool {
     let mut taken = false;
     // A poll that found something damaged calls nothing; the fabric has recorded it.
     while !taken
-        && fabric.poll_priority(port, priority, |from, packet| {
-            frame.fill(from.0, packet);
-            taken = true;
-        })
+        && fabric.poll_priority(
+            port,
+            Priority::Low,
+            #[inline(always)]
+            |from, packet| {
+                frame.fill(from.0, packet);
+                taken = true;
+            },
+        )
     {}
     taken
+}
+
+/// Hand the next packet of control to `sort`. False: none waits. There is none most of the time, and then no room is made for
+/// it.
+#[inline(always)]
+pub fn control<F: Fabric>(fabric: &F, port: Port, mut sort: impl FnMut(&mut Frame)) -> bool {
+    fabric.poll_priority(port, Priority::High, |from, packet| {
+        let mut frame = Frame::empty();
+        frame.fill(from.0, packet);
+        sort(&mut frame);
+    })
 }
 
 /// Whether anything waits.

@@ -148,10 +148,16 @@ impl State {
 
     // Sending.
 
-    /// Send a frame: reserve a slot, and put it into the network or, if that is full, into the send queue. False: no slot
+    /// Send a frame, some words and after them bytes: reserve a slot, and put it into the network or, if that is full, into the send queue. False: no slot
     /// is free.
     #[inline(always)]
-    pub fn offer<F: Fabric>(&mut self, fabric: &F, peer: u32, header: &mut Header, payload: &[u8]) -> bool {
+    pub fn offer<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        peer: u32,
+        header: &mut Header,
+        (lead, payload): (&[u64], &[u8]),
+    ) -> bool {
         if header.kind == Kind::Piece && self.reject.holds_pieces(peer) {
             return false;
         }
@@ -160,7 +166,8 @@ impl State {
             return false;
         };
         header.seq = seq;
-        let mut frame = Frame::new(peer, header, payload);
+        let mut frame = Frame::empty();
+        frame.set(peer, header, lead, payload);
         if !(self.send.all_sent(&self.send_host) && self.transmit(fabric, &mut frame, header)) {
             let put = self.send.put(&mut self.send_host, &frame);
             debug_assert!(put, "the send queue has room for all slots");
@@ -249,10 +256,11 @@ impl State {
     #[inline(always)]
     pub fn serve<F: Fabric>(&mut self, fabric: &F) {
         fabric.progress();
-        let mut frame = Frame::empty();
+        let port = self.port;
         let mut taken = 0;
-        while taken < CONTROL_AT_ONCE && receive_queue::control(fabric, self.port, &mut frame) {
-            self.sort_control(fabric, &mut frame);
+        while taken < CONTROL_AT_ONCE
+            && receive_queue::control(fabric, port, |frame| self.sort_control(fabric, frame))
+        {
             taken += 1;
         }
         if !(self.send.all_sent(&self.send_host) && self.reject.is_empty()) {
@@ -316,7 +324,8 @@ impl State {
     /// Take a frame of data from the network and accept it if there is `room`; else return it.
     #[inline(always)]
     fn poll<F: Fabric>(&mut self, fabric: &F, room: bool, frame: &mut Frame) -> Polled {
-        let header = if let Some((held, header)) = self.in_hand.take() {
+        let header = if self.in_hand.is_some() {
+            let (held, header) = self.in_hand.take().expect("just looked");
             *frame = held;
             header
         } else {

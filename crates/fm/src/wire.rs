@@ -13,6 +13,8 @@
 //!
 //! A frame of 40 bytes of payload or fewer is one line of a packet queue in shared memory.
 
+use farpost_fabric::copy_words;
+
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 16;
 /// Largest payload of a frame, in bytes: 32 words (paper, section 3.1).
@@ -112,9 +114,9 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Into the first bytes of a frame.
+    /// Into the first words of a frame.
     #[inline(always)]
-    pub fn write(&self, to: &mut [u8; FRAME_BYTES]) {
+    fn write(&self, to: &mut [[u8; 8]; FRAME_BYTES / 8]) {
         let kind = self.kind as u8 | if self.returned { RETURNED } else { 0 };
         let first = u64::from(kind)
             | u64::from(self.flags) << 8
@@ -125,8 +127,8 @@ impl Header {
         let second = u64::from(self.acks.messages)
             | u64::from(self.acks.pieces) << 16
             | u64::from(self.announced) << 32;
-        to[..8].copy_from_slice(&first.to_le_bytes());
-        to[8..16].copy_from_slice(&second.to_le_bytes());
+        to[0] = first.to_le_bytes();
+        to[1] = second.to_le_bytes();
     }
 
     /// Of a packet as it came, whose length must be what the header says.
@@ -175,7 +177,7 @@ impl Header {
 #[repr(C, align(16))]
 pub struct Frame {
     /// Header and payload. First, so that payloads are aligned to 16 bytes.
-    bytes: [u8; FRAME_BYTES],
+    words: [[u8; 8]; FRAME_BYTES / 8],
     /// The other process's number.
     pub peer: u32,
     /// Bytes in use, header included.
@@ -187,18 +189,29 @@ impl Frame {
     #[inline(always)]
     pub fn new(peer: u32, header: &Header, payload: &[u8]) -> Self {
         let mut frame = Self::empty();
-        frame.peer = peer;
-        header.write(&mut frame.bytes);
-        frame.bytes[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
-        frame.len = (HEADER_BYTES + payload.len()) as u32;
+        frame.set(peer, header, &[], payload);
         frame
+    }
+
+    /// Become a frame of that header, whose payload is some words, and after them bytes. In place: moving what was just
+    /// written would wait for the writes.
+    #[inline(always)]
+    pub fn set(&mut self, peer: u32, header: &Header, lead: &[u64], payload: &[u8]) {
+        self.peer = peer;
+        header.write(&mut self.words);
+        let (words, rest) = self.words[HEADER_BYTES / 8..].split_at_mut(lead.len());
+        for (to, word) in words.iter_mut().zip(lead) {
+            *to = word.to_le_bytes();
+        }
+        copy(rest, payload);
+        self.len = (HEADER_BYTES + 8 * lead.len() + payload.len()) as u32;
     }
 
     /// Room for a frame.
     #[inline(always)]
     pub const fn empty() -> Self {
         Self {
-            bytes: [0; FRAME_BYTES],
+            words: [[0; 8]; FRAME_BYTES / 8],
             peer: 0,
             len: 0,
         }
@@ -209,7 +222,7 @@ impl Frame {
     #[inline(always)]
     pub fn fill(&mut self, peer: u32, packet: &[u8]) {
         let kept = packet.len().min(FRAME_BYTES);
-        self.bytes[..kept].copy_from_slice(&packet[..kept]);
+        copy(&mut self.words, &packet[..kept]);
         self.peer = peer;
         self.len = packet.len() as u32;
     }
@@ -217,7 +230,7 @@ impl Frame {
     /// As it travels; of a packet that was too long, its beginning.
     #[inline(always)]
     pub fn packet(&self) -> &[u8] {
-        &self.bytes[..(self.len as usize).min(FRAME_BYTES)]
+        &self.words.as_flattened()[..(self.len as usize).min(FRAME_BYTES)]
     }
 
     /// Its header, checked.
@@ -235,7 +248,7 @@ impl Frame {
     /// Change the header; the payload stays.
     #[inline(always)]
     pub fn set_header(&mut self, header: &Header) {
-        header.write(&mut self.bytes);
+        header.write(&mut self.words);
     }
 
     /// Its payload.
@@ -246,12 +259,11 @@ impl Frame {
 
     /// All of it as words, for the queues.
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        self.bytes.chunks_exact(8).map(word)
+        self.words.iter().map(|word| u64::from_le_bytes(*word))
     }
 
     pub(crate) fn set_word(&mut self, at: usize, word: u64) {
-        self.bytes[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        self.words[at] = word.to_le_bytes();
     }
 
     pub(crate) fn who(&self) -> u64 {
@@ -261,6 +273,18 @@ impl Frame {
     pub(crate) fn set_who(&mut self, who: u64) {
         self.peer = (who >> 32) as u32;
         self.len = who as u32;
+    }
+}
+
+/// Longest copy that is made word by word.
+const BY_WORDS: usize = 64;
+
+#[inline(always)]
+fn copy(to: &mut [[u8; 8]], from: &[u8]) {
+    if from.len() <= BY_WORDS {
+        copy_words(to, from);
+    } else {
+        to.as_flattened_mut()[..from.len()].copy_from_slice(from);
     }
 }
 

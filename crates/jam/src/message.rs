@@ -10,7 +10,7 @@
 //! The second word is the user's. *Service* keeps the messages of JAM's own protocols apart from the user's.
 
 use crate::{JamError, crc16};
-use farpost_fabric::{Peer, Priority};
+use farpost_fabric::{Peer, Priority, copy_words};
 
 /// Fewest words of payload.
 pub const MIN_WORDS: usize = 2;
@@ -138,28 +138,18 @@ impl Packet {
         assert!(bytes.len() <= 4 * (MAX_WORDS - 1));
         let count = bytes.len().div_ceil(4).max(1);
         self.begin(header, service, count + 1);
-        let (eights, rest) = bytes.as_chunks::<8>();
-        for (to, eight) in self.words[1..].iter_mut().zip(eights) {
-            *to = *eight;
+        copy_words(&mut self.words[1..], bytes);
+        let at = 1 + count / 2;
+        if count.is_multiple_of(2) {
+            return self.end(at, Some(last));
         }
-        let rest = rest
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let mut at = 1 + eights.len();
-        let odd = if count % 2 == 1 {
-            self.words[at] = (rest | u64::from(last) << 32).to_le_bytes();
-            at += 1;
-            None
+        let half = if bytes.is_empty() {
+            0
         } else {
-            // Five to seven bytes are two words of payload.
-            if !bytes.len().is_multiple_of(8) {
-                self.words[at] = rest.to_le_bytes();
-                at += 1;
-            }
-            Some(last)
+            u64::from_le_bytes(self.words[at])
         };
-        self.end(at, odd);
+        self.words[at] = (half | u64::from(last) << 32).to_le_bytes();
+        self.end(at + 1, None);
     }
 
     #[inline(always)]

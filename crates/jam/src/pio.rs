@@ -46,6 +46,8 @@ struct Transmit {
     slots: Box<[Packet; TRANSMIT]>,
     first: usize,
     len: usize,
+    /// Those that may go any way.
+    random: usize,
 }
 
 impl Transmit {
@@ -54,6 +56,7 @@ impl Transmit {
             slots: Box::new([Packet::EMPTY; TRANSMIT]),
             first: 0,
             len: 0,
+            random: 0,
         }
     }
 
@@ -69,16 +72,19 @@ impl Transmit {
         let at = self.at(self.len);
         self.slots[at] = *packet;
         self.len += 1;
+        self.random += usize::from(packet.random);
         true
     }
 
     fn pop(&mut self) {
+        self.random -= usize::from(self.slots[self.first].random);
         self.first = self.at(1);
         self.len -= 1;
     }
 
     /// Take one out of the middle; the order of the others stays.
     fn remove(&mut self, index: usize) {
+        self.random -= usize::from(self.slots[self.at(index)].random);
         for later in index..self.len - 1 {
             let (to, from) = (self.at(later), self.at(later + 1));
             self.slots[to] = self.slots[from];
@@ -217,9 +223,9 @@ impl<F: Fabric> Pio<F> {
                 moved = true;
             }
             let mut index = 1;
-            while index < queue.len {
-                let packet = queue.slots[queue.at(index)];
-                if packet.random && self.gone(&packet, priority) {
+            while queue.random > 0 && index < queue.len {
+                let packet = &queue.slots[queue.at(index)];
+                if packet.random && self.gone(packet, priority) {
                     queue.remove(index);
                     moved = true;
                 } else {

@@ -145,7 +145,9 @@ impl<F: Fabric> Tx<F> {
     /// `words` of the line count.
     #[inline(always)]
     fn put_line(&self, number: u32, line: &mut Line, words: usize) -> Result<(), FabricError> {
-        line[0] = line[0] & !0xffff_ffff | u64::from(number.wrapping_add(1));
+        // A whole word: half of one, which the compiler would make of it, keeps the reads below waiting until it is written.
+        let first = std::hint::black_box(line[0]);
+        line[0] = first & !0xffff_ffff | u64::from(number.wrapping_add(1));
         match &self.outlet {
             Outlet::Own(_, lines) => {
                 lines.put(number, line, words);

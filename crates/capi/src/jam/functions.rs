@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_char, c_int, c_void};
+use core::hint::black_box;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use farpost_fabric::{Peer, Priority};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Buffer, Header, Jam};
 
-use super::{STATE, State, answer, fail, failed, rest, sentence, state};
+use super::{STATE, State, again, answer, fail, failed, rest, sentence, state};
 use crate::cx::Cx;
 use crate::interfaces::{self, jam::*};
 use crate::node::{self, Interface};
@@ -178,8 +179,15 @@ pub(crate) unsafe fn jam_receive(cx: &'static Cx, priority: c_int, message: *mut
                     (*message).tag = tag;
                     (*message).count = (payload.len() / 4) as c_int;
                     let words = &mut (*message).words;
-                    for (to, word) in words.iter_mut().zip(payload.as_chunks::<4>().0) {
-                        *to = u32::from_le_bytes(*word);
+                    let (pairs, odd) = payload.as_chunks::<8>();
+                    let at = 2 * pairs.len();
+                    for (to, pair) in words.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
+                        // Each by itself, as in `farpost_fabric::copy_words`.
+                        let pair = black_box(u64::from_le_bytes(*pair));
+                        *to = [pair as u32, (pair >> 32) as u32];
+                    }
+                    if let Ok(odd) = odd.try_into() {
+                        words[at] = u32::from_le_bytes(odd);
                     }
                 }
             },
@@ -246,10 +254,9 @@ pub(crate) unsafe fn jam_batch_launch(cx: &'static Cx, batch: *mut JAM_batch) ->
     // SAFETY: made by `jam_batch_create`.
     match state.jam.doorbell(unsafe { &mut *batch.cast::<Batch>() }) {
         Ok(true) => JAM_OK,
-        Ok(false) => fail(
+        Ok(false) => again(
             cx,
-            JAM_AGAIN,
-            "JAM_batch_launch: the ring has no room yet: poll, then try again",
+            c"JAM_batch_launch: the ring has no room yet: poll, then try again",
         ),
         Err(error) => failed(cx, &error),
     }
@@ -326,6 +333,7 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, transfer: u64) -> c_int {
         return JAM_AGAIN;
     };
     state.transfers.borrow_mut().remove(&name);
+    state.jam.rest(true);
     answer(cx, result)
 }
 
@@ -358,6 +366,7 @@ pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, block: *mut JAM_block) ->
         rest(&state.jam, false);
         return 0;
     };
+    state.jam.rest(true);
     // SAFETY: not null, and the caller vouches for it.
     unsafe {
         *block = JAM_block {

@@ -3,11 +3,13 @@
 pub(crate) mod functions;
 
 use core::cell::{Cell, RefCell};
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
 use farpost_fabric::wait::Pause;
+use farpost_jam::pio::TRANSMIT;
 use farpost_jam::rdma::Transfer;
 use farpost_jam::{Jam, JamError};
 
@@ -27,24 +29,37 @@ pub(crate) struct State {
 
 static STATE: Kept<State> = Kept::new();
 /// The latest error's sentence.
-static SENTENCE: Kept<RefCell<CString>> = Kept::new();
+static SENTENCE: Kept<RefCell<Cow<'static, CStr>>> = Kept::new();
 
-fn sentence(cx: &'static Cx) -> &'static RefCell<CString> {
-    SENTENCE.keep(cx, RefCell::default())
+fn sentence(cx: &'static Cx) -> &'static RefCell<Cow<'static, CStr>> {
+    SENTENCE.keep(cx, RefCell::new(Cow::Borrowed(c"")))
+}
+
+/// There is no room: what programs ask for again and again, so its sentence is made beforehand.
+#[cold]
+fn again(cx: &'static Cx, why: &'static CStr) -> i32 {
+    *sentence(cx).borrow_mut() = Cow::Borrowed(why);
+    c::JAM_AGAIN
 }
 
 /// Remember what went wrong; its code.
 #[cold]
 fn fail(cx: &'static Cx, code: i32, why: &str) -> i32 {
     let text = CString::new(why.replace('\0', " ")).unwrap_or_default();
-    *sentence(cx).borrow_mut() = text;
+    *sentence(cx).borrow_mut() = Cow::Owned(text);
     code
 }
 
 #[cold]
 fn failed(cx: &'static Cx, error: &JamError) -> i32 {
     let code = match error {
-        JamError::TransmitFull(_) => c::JAM_AGAIN,
+        JamError::TransmitFull(_) => {
+            const { assert!(TRANSMIT == 20) };
+            return again(
+                cx,
+                c"the transmit queue is full: it holds 20 messages (ask the status word before sending)",
+            );
+        }
         JamError::Length(_) | JamError::TooLong { .. } => c::JAM_ELENGTH,
         JamError::NoSuchPeer { .. } => c::JAM_EPEER,
         JamError::NoSuchProcedure(_) => c::JAM_EPROCEDURE,

@@ -132,7 +132,7 @@ impl<F: Fabric + 'static> Sending<F> {
         if !self.begun {
             header.announced = self.announced as u32;
         }
-        let left = self.fm.offer(self.to, header, &self.frame[..self.fill])?;
+        let left = self.fm.offer(self.to, header, &[], &self.frame[..self.fill])?;
         if left {
             self.begun = true;
             self.fill = 0;

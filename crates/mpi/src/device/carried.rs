@@ -13,6 +13,7 @@ use farpost_fabric::{
     Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Topology, TrySend,
     Wake,
 };
+use std::hint::black_box;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -203,11 +204,12 @@ impl<F: Fabric + 'static> Remote for Import<F> {
         match self {
             Import::Plain(import) => import.put_line_words(offset, line, words),
             Import::Carried(far) => {
-                let mut bytes = [0; LINE_BYTES];
-                for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
-                    to.copy_from_slice(&word.to_le_bytes());
+                let mut bytes = [[0; 8]; LINE_BYTES / 8];
+                for (to, word) in bytes.iter_mut().zip(&line[..words]) {
+                    // Each by itself, as in `farpost_fabric::copy_words`: the line was written a moment ago.
+                    *to = black_box(*word).to_le_bytes();
                 }
-                far.put(offset, &bytes[..8 * words])
+                far.put(offset, &bytes.as_flattened()[..8 * words])
             }
         }
     }

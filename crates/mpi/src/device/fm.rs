@@ -57,13 +57,8 @@ impl<F: Fabric + 'static> ByFm<F> {
     /// Send a put. False: no slot is free.
     #[inline(always)]
     pub fn offer(&self, to: Peer, id: u32, offset: u32, bytes: &[u8]) -> Offered {
-        let mut frame = [0; FRAME_PAYLOAD];
-        frame[..4].copy_from_slice(&id.to_le_bytes());
-        frame[4..HEADER].copy_from_slice(&offset.to_le_bytes());
-        frame[HEADER..HEADER + bytes.len()].copy_from_slice(bytes);
-        let sent = self
-            .fm
-            .try_send_in_order(to.0, PUT, &frame[..HEADER + bytes.len()]);
+        let header = u64::from(id) | u64::from(offset) << 32;
+        let sent = self.fm.try_send_in_order(to.0, PUT, header, bytes);
         sent.map_err(|error| match error {
             FmError::Lost { peer } => FabricError::PeerDead {
                 peer,
