@@ -1,20 +1,78 @@
 #!/usr/bin/env bash
-# The MPI test programs over each device beside the default one: Fast Messages and JAM (by JAM also within the host).
+# MPI's tests over each device beside the default one: Fast Messages and JAM (by JAM also within the host).
 #
-#   PREFIX=dir scripts/test-devices.sh [all | NAME...]     NAME: as for test-programs.sh; all: everything but stress
+#   PREFIX=dir scripts/test-devices.sh [--turn N] [all | NAME...]     NAME: as for test-programs.sh, or mpi4py
 #
-# By default a selection of the programs: each way that a message takes through the protocol, collectives with and without
-# boards, and threads, with few ranks. What lies above messages (datatypes, topologies, attributes) is the same on each device.
+# all: every program with every number of ranks, bad input, and all of mpi4py's tests on 2 and 3 ranks, over every device: a
+# quarter of an hour and more. By default, over every device, bad input and the core of the protocol; and of everything
+# else so much that the days see all of it: a program runs over one device with one number of ranks, the next one over the other, and the next day
+# over that and with another number; of mpi4py's modules one in nine. The turn moves on by one a day; the first
+# line tells it, --turn N repeats it.
 #   DEVICES    which of them, default "fm jam"
+#   RANKS      numbers of ranks in place of the script's choice (of a named program: of all that it lists)
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
-export RANKS=${RANKS:-2 4 5}
-what=${*:-mpi/p2p_order mpi/p2p_modes mpi/p2p_large mpi/p2p_sync mpi/coll_blocking mpi/threads programs/jacobi programs/samplesort}
-[ "$what" = all ] && what="examples programs mpi badinput"
+turn=$(($(date +%s) / 86400))
+if [ "${1:-}" = --turn ]; then
+    turn=${2:?--turn needs a number}
+    shift 2
+fi
+read -r -a devices <<<"${DEVICES:-fm jam}"
+export FARPOST_JAM_LOCAL=0
 failed=0
-for device in ${DEVICES:-fm jam}; do
+
+# with DEVICE COMMAND...
+with() {
+    FARPOST_DEVICE=$1 "${@:2}" || failed=1
+}
+# of DEVICE RANKS NAME...: programs
+of() {
+    RANKS=$2 with "$1" "$here/scripts/test-programs.sh" "${@:3}"
+}
+# python DEVICE RANKS [MODULE...]
+python() {
+    RANKS=$2 with "$1" "$here/scripts/test-mpi4py.sh" "${@:3}"
+}
+
+if [ $# -gt 0 ]; then
+    what=("$@")
+    [ "$*" != all ] || what=(examples programs mpi badinput stress mpi4py)
+    for device in "${devices[@]}"; do
+        echo "== FARPOST_DEVICE=$device"
+        for name in "${what[@]}"; do
+            case $name in
+            mpi4py) python "$device" "${RANKS:-2 3}" ;;
+            *) of "$device" "${RANKS:-}" "$name" ;;
+            esac
+        done
+    done
+    exit $failed
+fi
+
+echo "turn $turn (scripts/test-devices.sh --turn $turn)"
+core=(mpi/p2p_order mpi/p2p_modes mpi/coll_blocking programs/samplesort)
+rest=()
+for source in "$here"/{examples,tests/programs,tests/mpi}/*.{c,cc}; do
+    [ -f "$source" ] && ! grep -q '^// interface:' "$source" || continue
+    name=$(basename "$(dirname "$source")")/$(basename "${source%.*}")
+    case " ${core[*]} " in *" $name "*) ;; *) rest+=("$name") ;; esac
+done
+numbers=(2 3 4 5)
+for place in "${!devices[@]}"; do
+    device=${devices[$place]}
     echo "== FARPOST_DEVICE=$device"
-    # shellcheck disable=SC2086
-    FARPOST_DEVICE=$device FARPOST_JAM_LOCAL=0 "$here/scripts/test-programs.sh" $what || failed=1
+    of "$device" "${RANKS:-2 4}" badinput
+    of "$device" "${RANKS:-4 5}" "${core[@]}"
+    # Programs that take few numbers of ranks meet theirs: each group of programs is asked for two.
+    for group in 0 1; do
+        chosen=()
+        for number in "${!rest[@]}"; do
+            [ $(((number + turn + place) % ${#devices[@]})) = 0 ] && [ $((number / ${#devices[@]} % 2)) = $group ] && chosen+=("${rest[$number]}")
+        done
+        [ ${#chosen[@]} -gt 0 ] || continue
+        first=$(((turn / ${#devices[@]} + group) % 2))
+        of "$device" "${RANKS:-${numbers[first]} ${numbers[first + 2]}}" "${chosen[@]}"
+    done
+    PART=$(((turn + 4 * place) % 9))/9 python "$device" "${RANKS:-$((2 + (turn + place) % 2))}"
 done
 exit $failed

@@ -6,6 +6,7 @@
 #   PREFIX    install tree of a standard-ABI MPI: bin/mpicc (or bin/mpicc_abi), bin/mpiexec, lib/libmpi_abi.so.1
 #   RANKS     numbers of ranks, default "1 2 3 5"
 #   MODE      all: every module in one run, then one by one only what failed (default); each: one by one from the start
+#   PART      I/N: of all modules only the I-th and every N-th after it, I from 0
 #   TIMEOUT   seconds for one module, default 120
 #   SKIP      list of what is left out, default tests/mpi4py/skip.txt
 #
@@ -92,6 +93,10 @@ else
         m=$(basename "$f" .py)
         [ -n "${module_skipped[$m]:-}" ] || modules+=("$m")
     done
+    if [ -n "${PART:-}" ]; then
+        all=("${modules[@]}") modules=()
+        for ((i = ${PART%/*}; i < ${#all[@]}; i += ${PART#*/})); do modules+=("${all[i]}"); done
+    fi
 fi
 
 # run N LOG SECONDS MODULE...: 0 passed, 1 failed, 124 hung

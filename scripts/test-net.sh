@@ -5,13 +5,13 @@
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
-#   --full     (or FULL=1) programs and faults: everything under every launcher, instead of a selection (about an hour)
+#   --full     (or FULL=1) devices, programs and faults: everything under every launcher, instead of a selection (more than an hour)
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
 # hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. ipv6: over
 # networks with IPv6 addresses only. ofi_strangers: at the ports of libfabric's endpoints.
-# interfaces: those beside MPI. devices: MPI by Fast Messages and JAM. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
+# interfaces: those beside MPI. devices: MPI by Fast Messages and JAM, other programs every day. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
 # faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
@@ -67,7 +67,12 @@ for part in "$@"; do
     ipv6) run 120 test_ipv6.py -v ;;
     ofi_strangers) run 200 test_ofi_strangers.py -v ;;
     interfaces) run 300 test_interfaces.py -v ;;
-    devices) run 600 test_devices.py -v ;;
+    devices)
+        FULL=${#full[@]} run 600 test_devices.py -v
+        if [ ${#full[@]} != 0 ]; then
+            for device in fm jam; do FARPOST_DEVICE=$device run $limit programs.py --full --launchers hydra --layouts 2x2,3x5 mpi4py; done
+        fi
+        ;;
     programs) run $limit programs.py ${full[@]+"${full[@]}"} ;;
     faults) run $limit faults.py ${full[@]+"${full[@]}"} ;;
     *)

@@ -94,7 +94,10 @@ int main(void) {
     CHECK((stream = FM_register_handler(FM_ANY_ID, on_stream)) == 2);
     CHECK((finished = FM_register_message_handler(1023, on_finished)) == 1023);
 
+    // Known senders or not, before and between messages: programs of FM 2.1 say so.
+    FM_reallocate_credit();
     for (unsigned number = 0; number < EACH; number++) {
+        if (number == STREAMS / 2) FM_reallocate_credit();
         for (unsigned to = 0; to < nodes; to++) {
             unsigned char bytes[FM_FRAME];
             unsigned size = 4 + number % 125;

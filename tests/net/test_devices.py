@@ -1,14 +1,24 @@
 #!/usr/bin/env python3
-"""MPI by Fast Messages and by JAM between emulated hosts: some of the test programs, and a job whose ranks do not agree."""
+"""MPI by Fast Messages and by JAM between emulated hosts: the test programs, bad input, and a job whose ranks do not agree.
 
+Every day other programs, so that four days see all of them over each device (but the heaviest); TURN=N repeats a day's. FULL=1: all.
+"""
+
+import glob
 import os
-import subprocess
+import tempfile
+import time
 import unittest
 
 from hosts import ROOT, Hosts
+from programs import HEAVY, Program
 from test_bad_input import HYDRA, MPIEXEC, PREFIX
 
-PROGRAMS = ("mpi/p2p_order", "mpi/p2p_modes", "mpi/coll_blocking", "programs/samplesort")
+# Every day.
+CORE = ("mpi/p2p_order", "mpi/coll_blocking")
+DAYS = 4
+FM, JAM = {"FARPOST_DEVICE": "fm"}, {"FARPOST_DEVICE": "jam"}
+SETTINGS = (FM, JAM, {**JAM, "FARPOST_JAM_LOCAL": "0"})
 
 
 @unittest.skipUnless(HYDRA, "no launcher for several hosts: mpiexec.hydra could not be had")
@@ -18,37 +28,58 @@ class Devices(unittest.TestCase):
         below = {os.path.dirname(os.path.dirname(os.path.realpath(p))) for p in (MPIEXEC, HYDRA)}
         cls.hosts = Hosts(2, share=sorted(p for p in below if p.startswith("/tmp/")))
         cls.addClassCleanup(cls.hosts.close)
-        for name in PROGRAMS:
-            command = [f"{PREFIX}/bin/mpicc", "-std=gnu11", "-O1", "-g", "-DFARPOST", f"-I{ROOT}/tests/mpi", f"{ROOT}/tests/{name}.c"]
-            subprocess.run([*command, "-o", cls.path(name), "-lm", "-lpthread"], check=True)
+        built = tempfile.TemporaryDirectory(prefix="net-devices.", dir=cls.hosts.directory)
+        cls.addClassCleanup(built.cleanup)
+        cls.turn = int(os.environ.get("TURN") or time.time() // 86400)
+        cls.full = os.environ.get("FULL", "0") != "0"
+        cls.programs = {}
+        for kind in ("programs/*.c*", "mpi/*.c*", "badinput/*.c"):
+            for source in sorted(glob.glob(f"{ROOT}/tests/{kind}")):
+                program = Program(source)
+                if program.takes(4):
+                    why = program.compile(built.name)
+                    assert not why, f"{program.name} does not compile: {why}"
+                    cls.programs[program.name] = program
 
-    @classmethod
-    def path(cls, name):
-        return f"{cls.hosts.directory}/{os.path.basename(name)}"
-
-    def job(self, *program, **settings):
+    def job(self, *program, timeout=120, **settings):
         """Two ranks on each of two hosts."""
         command = [MPIEXEC, "-q", "--launcher", "hydra", "--rsh-agent", self.hosts.rsh, "--host", "h1:2,h2:2", "-n", "4"]
         env = {"PATH": f"{os.path.dirname(HYDRA)}:{os.environ['PATH']}", **settings}
-        ran = self.hosts.run("h1", [*command, *program], timeout=120, env=env)
+        ran = self.hosts.run("h1", [*command, *program], timeout=timeout, env=env)
         for host in self.hosts.names:
             self.assertEqual(self.hosts.settled(host, 10), [], f"left on {host} after {ran}")
         return ran
 
     def test_programs(self):
-        for settings in ({"FARPOST_DEVICE": "fm"}, {"FARPOST_DEVICE": "jam"}, {"FARPOST_DEVICE": "jam", "FARPOST_JAM_LOCAL": "0"}):
-            for name in PROGRAMS:
-                with self.subTest(name, **settings):
-                    ran = self.job(self.path(name), **settings)
-                    self.assertEqual(ran.code, 0, ran)
+        left_out = [*CORE, *([] if self.full else HEAVY)]
+        others = [name for name in self.programs if name not in left_out and not name.startswith("badinput/")]
+        self.assertGreater(len(others), 8)
+        for place, settings in enumerate(SETTINGS):
+            today = [name for number, name in enumerate(others) if self.full or (number + self.turn + place) % DAYS == 0]
+            for name in [*CORE, *today]:
+                self.runs(name, self.turn // DAYS, settings)
+
+    def runs(self, name, turn, settings):
+        """A program comes to a good end, with one of its arguments or with each."""
+        program = self.programs[name]
+        for case in program.cases if self.full else [program.cases[turn % len(program.cases)]]:
+            with self.subTest(" ".join([name, *case]), turn=self.turn, **settings):
+                clock = str(program.timeout - program.timeout // 8)
+                ran = self.job(program.path, *case, timeout=program.timeout, CHECK_SECONDS=clock, **settings)
+                self.assertEqual(ran.code, 0, ran)
+
+    def test_bad_input(self):
+        for settings in (FM, JAM):
+            for name in ("badinput/arguments", "badinput/mismatch"):
+                self.runs(name, 0, settings)
 
     def test_encrypted(self):
-        ran = self.job(self.path("mpi/coll_blocking"), FARPOST_DEVICE="fm", FARPOST_ENCRYPT="1")
+        ran = self.job(self.programs["mpi/coll_blocking"].path, FARPOST_DEVICE="fm", FARPOST_ENCRYPT="1")
         self.assertEqual(ran.code, 0, ran)
 
     def test_ranks_that_differ(self):
         script = 'case $(hostname) in h2*) FARPOST_DEVICE=fm; export FARPOST_DEVICE;; esac; exec "$0"'
-        ran = self.job("sh", "-c", script, self.path("mpi/p2p_modes"))
+        ran = self.job("sh", "-c", script, self.programs["mpi/p2p_modes"].path)
         self.assertNotEqual(ran.code, 0, ran)
         self.assertRegex(ran.out + ran.err, r"carries MPI by fm and rank \d by \"?postbox")
 

@@ -14,13 +14,16 @@ for _ in $(seq 400); do
     sleep 0.05
 done
 # A rank adds to its counters when it is idle: rank 1 is, in its barrier; its 100 postboxes are there soon.
+# By another device the barrier is messages, too.
+most=100
+[ "${FARPOST_DEVICE:-postbox}" = postbox ] || most=104
 seen=
 for _ in $(seq 200); do
     seen=$("$top" top $launcher 2>&1)
-    echo "$seen" | awk '$1 == 1 && $4 == 100 { found = 1 } END { exit !found }' && break
+    echo "$seen" | awk -v most=$most '$1 == 1 && $4 >= 100 && $4 <= most { found = 1 } END { exit !found }' && break
     sleep 0.05
 done
-check 'counts what a rank sent' "$(echo "$seen" | awk '$1 == 1 && $3 == "running" && $4 == 100 { print "yes" }')" "$seen"
+check 'counts what a rank sent' "$(echo "$seen" | awk -v most=$most '$1 == 1 && $3 == "running" && $4 >= 100 && $4 <= most { print "yes" }')" "$seen"
 json=$("$top" top --json 2>&1)
 check 'finds the job by itself, as JSON' "$(echo "$json" | grep -q "\"launcher\":$launcher," && echo yes)" "$json"
 echo go >&3

@@ -47,7 +47,7 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block
         return;
     }
     if tuning.allreduce == 0
-        && let Some(hosts) = super::hosts::reduces(b)
+        && let Some(hosts) = super::hosts::reduces(b, tuning, bytes)
     {
         return super::hosts::allreduce_by_host(b, &hosts, tuning, send, recv);
     }

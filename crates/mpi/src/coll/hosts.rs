@@ -102,9 +102,9 @@ pub(super) fn bcast_by_host(b: &mut Builder, hosts: &Hosts, tuning: &Tuning, buf
     bcast::flow(b, tuning, buf, pieces, parent, &children);
 }
 
-/// Whether reducing by host pays and gives what the operation demands.
-pub(super) fn reduces(b: &Builder) -> Option<Rc<Hosts>> {
-    let hosts = b.hosts.as_ref()?;
+/// Whether reducing `bytes` by host pays and gives what the operation demands.
+pub(super) fn reduces(b: &Builder, tuning: &Tuning, bytes: u64) -> Option<Rc<Hosts>> {
+    let hosts = b.hosts.as_ref().filter(|_| bytes >= tuning.reduce_hosts_min)?;
     (hosts.most() > 1 && (hosts.in_order() || b.commutes())).then(|| Rc::clone(hosts))
 }
 

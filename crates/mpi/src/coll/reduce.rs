@@ -71,7 +71,7 @@ pub(super) fn intra(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block
         return;
     }
     if tuning.reduce == 0
-        && let Some(hosts) = super::hosts::reduces(b)
+        && let Some(hosts) = super::hosts::reduces(b, tuning, bytes)
     {
         return super::hosts::reduce_by_host(b, &hosts, tuning, send, recv, root);
     }

@@ -11,7 +11,7 @@ farpost_tunables::tunables! {
         bcast_tree_max: "FARPOST_COLL_BCAST_TREE_MAX" = 32 << 10, 0..=1 << 40, "bytes";
         /// Smallest MPI_Bcast passed down a pipelined chain, where every byte is copied once per rank.
         bcast_chain_min: "FARPOST_COLL_BCAST_CHAIN_MIN" = 512 << 10, 0..=1 << 40, "bytes";
-        /// Algorithm of MPI_Allreduce: 0 chooses by size, and on several hosts reduces within each first; 1 recursive doubling, 2 direct reduce-scatter and
+        /// Algorithm of MPI_Allreduce: 0 chooses by size, and on several hosts reduces long vectors within each first; 1 recursive doubling, 2 direct reduce-scatter and
         /// allgather, 3 Rabenseifner, 4 ring. 3 and 4 fall back to 2 when the operation does not commute.
         allreduce: "FARPOST_COLL_ALLREDUCE" = 0, 0..=4, "algorithm";
         /// Largest MPI_Allreduce done by recursive doubling, which has the fewest steps but sends everything in each.
@@ -23,10 +23,13 @@ farpost_tunables::tunables! {
         allreduce_peer_min: "FARPOST_COLL_ALLREDUCE_PEER_MIN" = 128 << 10, 4096..=1 << 40, "bytes";
         /// Piece in which a rank reads another's buffer to reduce it: it has to stay in the cache.
         allreduce_peer_chunk: "FARPOST_COLL_ALLREDUCE_PEER_CHUNK" = 128 << 10, 4096..=1 << 30, "bytes";
-        /// Algorithm of MPI_Reduce: 0 chooses by size, and on several hosts reduces within each first; 1 binomial tree, 2 direct reduce-scatter and gather.
+        /// Algorithm of MPI_Reduce: 0 chooses by size, and on several hosts reduces long vectors within each first; 1 binomial tree, 2 direct reduce-scatter and gather.
         reduce: "FARPOST_COLL_REDUCE" = 0, 0..=2, "algorithm";
         /// Largest MPI_Reduce done along a binomial tree.
         reduce_tree_max: "FARPOST_COLL_REDUCE_TREE_MAX" = 16 << 10, 0..=1 << 40, "bytes";
+        /// Smallest MPI_Reduce and MPI_Allreduce that take the vectors of a host together before anything goes to another one:
+        /// fewer bytes between hosts, but more steps one after the other, which short vectors feel.
+        reduce_hosts_min: "FARPOST_COLL_REDUCE_HOSTS_MIN" = 64 << 10, 0..=1 << 40, "bytes";
         /// Algorithm of MPI_Reduce_scatter: 0 chooses by size, 1 recursive doubling of the whole vector, 2 direct.
         reduce_scatter: "FARPOST_COLL_REDUCE_SCATTER" = 0, 0..=2, "algorithm";
         /// Largest vector of MPI_Reduce_scatter reduced whole at every rank.

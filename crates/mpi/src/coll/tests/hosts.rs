@@ -98,7 +98,11 @@ fn reductions_cross_between_hosts_once_per_host() {
 fn one_reduction(p: usize, hosts: usize, placing: Placing, n: usize, root: usize) {
     let comm = Comm::intra(p, 78 + root as u64).on(placing);
     let map = comm.hosts(0).expect("several hosts");
-    let (tuning, pool) = (Tuning::default(), Pool::new(1 << 20));
+    let pool = Pool::new(1 << 20);
+    let tuning = Tuning {
+        reduce_hosts_min: 0,
+        ..Tuning::default()
+    };
     let mut mems: Vec<[Mem; 2]> = (0..p)
         .map(|_| [Mem::new(Layout::Plain, n), Mem::new(Layout::Plain, n)])
         .collect();

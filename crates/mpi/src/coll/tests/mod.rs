@@ -28,6 +28,7 @@ fn tight(seed: u64) -> Tuning {
         chunk: [16, 40, 64, 1 << 20][rng.below(4)],
         pipeline: [16, 40, 64, 1 << 20][rng.below(4)],
         window: [1, 2, 5, 32][rng.below(4)],
+        reduce_hosts_min: [0, 100, 1 << 20][rng.below(3)],
         ..Tuning::default()
     }
 }
