@@ -32,7 +32,6 @@ pub(crate) enum Reason {
     /// RSMAPI, while importers may be served.
     Rsm = 1,
     /// Portals, while an interface is open.
-    #[allow(dead_code)]
     Portals = 2,
 }
 
@@ -221,7 +220,7 @@ fn end(wanted: &Wanted) {
 }
 
 /// Signals are the program's threads' affair.
-fn unsignalled<T>(make: impl FnOnce() -> T) -> T {
+pub(crate) fn unsignalled<T>(make: impl FnOnce() -> T) -> T {
     // SAFETY: sets of signals, for which zero is a value, filled before they are used.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =

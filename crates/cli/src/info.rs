@@ -44,6 +44,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("fm", farpost_fm::FmTunables::TABLE),
         ("jam", farpost_jam::JamTunables::TABLE),
+        ("portals", farpost_portals::net::NetTunables::TABLE),
         ("rsmapi", farpost_rsm::api::ApiTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
         ("mpi: devices", farpost_mpi::device::DeviceTunables::TABLE),

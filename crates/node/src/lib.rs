@@ -8,6 +8,7 @@
 
 mod device;
 mod network;
+mod portals;
 mod settings;
 
 use std::cell::Cell;
@@ -21,6 +22,7 @@ use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
 use farpost_job::{Job, RankState};
 
 pub use network::Network;
+pub use portals::processes;
 pub use settings::Settings;
 
 /// What carries everything of a process: the memory of its host, and a network to others.
@@ -53,7 +55,7 @@ impl Interface {
             Self::Mpi => Some("MPI_Finalize"),
             Self::Fm => Some("FM_finalize"),
             Self::Jam => Some("JAM_finalize"),
-            Self::Portals => Some("PtlNIFini"),
+            Self::Portals => Some("PtlFini"),
             Self::Rsm => None,
         }
     }
@@ -92,6 +94,7 @@ impl Node {
         }
         let device = settings.world.device.device;
         device::publish(&mut opening, device).map_err(|e| joining(&e))?;
+        portals::publish(&mut opening).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
             Some(opened) => opened

@@ -699,6 +699,10 @@ impl<F: Fabric> Interface<F> {
     /// A call that does not block found nothing.
     #[inline]
     fn rest(&self) {
+        // Other threads have their turn first.
+        if self.relax.get().is_some_and(|relax| relax(Pause::Yield)) {
+            return;
+        }
         self.idle
             .nothing(&self.policy, &**self.fabric(), || self.is_ready());
     }

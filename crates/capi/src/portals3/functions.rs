@@ -1,8 +1,10 @@
 //! One body per function of `api/portals3.toml`, under its name in lower case.
 
+pub(crate) use super::events::*;
 pub(crate) use super::interface::{
     ptlfini, ptlgetid, ptlgetjid, ptlgetnidmap, ptlgetpidmap, ptlgetrank, ptlgetrankid, ptlgetuid, ptlinit,
     ptljobfence, ptlnidist, ptlnifini, ptlniinit,
 };
+pub(crate) use super::moving::*;
 pub(crate) use super::objects::*;
 pub(crate) use super::words::{ptlerrormessage, ptlerrorstr, ptleventkindstr, ptlnifailstr};

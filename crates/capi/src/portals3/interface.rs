@@ -4,6 +4,7 @@
 
 use core::ffi::{c_int, c_uint, c_ulong};
 use std::rc::Rc;
+use std::time::Duration;
 
 use farpost_fabric::wait::Pause;
 use farpost_job::Job;
@@ -13,9 +14,15 @@ use crate::cx::Cx;
 use crate::interfaces::portals3::*;
 use crate::lock;
 use crate::node::{self, Interface};
+use crate::process;
+use crate::progress::{self, Reason, Served};
 
-use super::state::{Answer, Failure, Ni, code, ni_handle, state, there};
+use super::convert::{c_id, c_limits, id, limits, show};
+use super::handlers::Handlers;
+use super::state::{Answer, Failure, Ni, code, state, there};
 
+/// Longest time that seeing off what is under way may take.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// Interfaces that a process may open.
 const INTERFACES: c_int = 1;
 
@@ -27,27 +34,73 @@ pub(crate) unsafe fn ptlinit(cx: &'static Cx, max_interfaces: *mut c_int) -> c_i
         state(cx).initialised.set(true);
         Ok(())
     };
-    code(cx, "PtlInit", body())
+    code(cx, "PtlInit", body(), String::new)
 }
 
-pub(crate) fn ptlfini(cx: &'static Cx) {
+/// Opens the interface, which joins the job if nobody has.
+///
+/// # Errors
+/// See the table.
+fn open(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer<Rc<Ni>> {
     let state = state(cx);
-    if state.open.borrow().is_some() {
-        close(cx);
+    if let Some(ni) = &*state.open.borrow() {
+        fits(pid, ni.interface.identity().id.pid)?;
+        return Ok(Rc::clone(ni));
     }
-    state.initialised.set(false);
+    let failed = |why| Failure::new(Error::Fail, why);
+    let node = node::join(cx).map_err(failed)?;
+    let known = state.interface.borrow().clone();
+    let (interface, fresh) = match known {
+        Some(interface) => (interface, false),
+        None => {
+            let made = node.portals(desired.as_ref()).map_err(failed)?;
+            made.set_relax(Some(lock::relax));
+            (Rc::new(made), true)
+        }
+    };
+    fits(pid, interface.identity().id.pid)?;
+    node::open(cx, Interface::Portals).map_err(failed)?;
+    if !fresh {
+        let opened = state.opened.get() + 1;
+        interface.reopen(desired.as_ref(), opened);
+        state.opened.set(opened);
+    }
+    state.interface.replace(Some(Rc::clone(&interface)));
+    let processes = interface.processes();
+    let ids = (0..node.job.size()).filter_map(|rank| Some(processes.identity(rank)?.id));
+    let ni = Rc::new(Ni {
+        handle: interface.handle(),
+        limits: interface.limits(),
+        job: Rc::clone(&node.job),
+        ids: ids.collect(),
+        handlers: Handlers::default(),
+        interface,
+    });
+    state.open.replace(Some(Rc::clone(&ni)));
+    // Without it everything still moves in calls.
+    if let Err(why) = progress::start(cx, Reason::Portals, true, serve) {
+        process::say(&format!("PtlNIInit: {why}"));
+    }
+    Ok(ni)
 }
 
-/// Ids of all processes by rank: the host, and the process's number on it from 1, so that an id that nobody has set
-/// names nobody.
-fn ids(job: &Job) -> Rc<[ProcessId]> {
-    let mut beside = vec![0; job.hosts() as usize];
-    let each = job.host_map().iter().map(|host| {
-        let pid = &mut beside[*host as usize];
-        *pid += 1;
-        ProcessId::new(*host, *pid)
-    });
-    each.collect()
+/// What the library's own thread does while the program computes (section 1: application bypass).
+fn serve(cx: &'static Cx) -> Served {
+    let interface = state(cx).interface.borrow().clone();
+    match interface {
+        Some(interface) if interface.progress() => Served::Moved,
+        _ => Served::Nothing,
+    }
+}
+
+/// # Errors
+/// This process has another number.
+fn fits(pid: ptl_pid_t, own: u32) -> Answer {
+    if pid == ANY || pid == own {
+        return Ok(());
+    }
+    let why = format!("pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits");
+    Err(Failure::new(Error::PidInvalid, why))
 }
 
 pub(crate) unsafe fn ptlniinit(
@@ -59,77 +112,55 @@ pub(crate) unsafe fn ptlniinit(
     handle: *mut ptl_handle_ni_t,
 ) -> c_int {
     let body = || {
-        let state = state(cx);
-        state.ready()?;
+        state(cx).ready()?;
         there("ni_handle", handle)?;
         if iface != PTL_IFACE_DEFAULT {
             let why = format!("iface={iface}: the only one is PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT})");
             return Err(Failure::new(Error::IfaceInvalid, why));
         }
-        let _ = desired;
-        let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
-        let ids = ids(&node.job);
-        let own = ids[node.job.rank() as usize].pid;
-        if pid != ANY && pid != own {
-            let why = format!("pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits");
-            return Err(Failure::new(Error::PidInvalid, why));
-        }
-        let ni = match state.open.borrow().clone() {
-            Some(ni) => ni,
-            None => open(cx, ids)?,
-        };
-        state.open.replace(Some(Rc::clone(&ni)));
+        // SAFETY: the caller vouches for it: null or limits.
+        let desired = unsafe { desired.as_ref() }.map(limits);
+        let ni = open(cx, pid, desired)?;
         // SAFETY: the caller vouches for both: one is not null, the other null or writable.
         unsafe {
             if !actual.is_null() {
-                actual.write(limits(&Limits::LIBRARY));
+                actual.write(c_limits(&ni.limits));
             }
             handle.write(ni.handle.0);
         }
         Ok(())
     };
-    code(cx, "PtlNIInit", body())
-}
-
-fn open(cx: &'static Cx, ids: Rc<[ProcessId]>) -> Answer<Rc<Ni>> {
-    let state = state(cx);
-    let node = node::open(cx, Interface::Portals).map_err(|why| Failure::new(Error::Fail, why))?;
-    let opened = state.opened.get();
-    state.opened.set(opened.wrapping_add(1));
-    Ok(Rc::new(Ni {
-        handle: ni_handle(opened),
-        job: Rc::clone(&node.job),
-        ids,
-        // SAFETY: asks the kernel for a number.
-        uid: unsafe { libc::getuid() },
-        jid: node.job.pid(0).unwrap_or(0),
-    }))
-}
-
-fn limits(of: &Limits) -> ptl_ni_limits_t {
-    ptl_ni_limits_t {
-        max_mes: of.max_mes,
-        max_mds: of.max_mds,
-        max_eqs: of.max_eqs,
-        max_ac_index: of.max_ac_index,
-        max_pt_index: of.max_pt_index,
-        max_md_iovecs: of.max_md_iovecs,
-        max_me_list: of.max_me_list,
-        max_getput_md: of.max_getput_md,
-    }
+    code(cx, "PtlNIInit", body(), || format!("iface={iface}, pid={pid}"))
 }
 
 pub(crate) fn ptlnifini(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
     let body = || {
-        state(cx).interface(handle)?;
-        close(cx);
+        let ni = state(cx).interface(handle)?;
+        close(cx, &ni);
         Ok(())
     };
-    code(cx, "PtlNIFini", body())
+    code(cx, "PtlNIFini", body(), String::new)
 }
 
-fn close(cx: &'static Cx) {
+/// Closes the interface. It stays, to drop what still comes and to be opened again.
+fn close(cx: &'static Cx, ni: &Ni) {
     state(cx).open.replace(None);
+    if !ni.interface.close(FAREWELL) {
+        process::say(&format!(
+            "PtlNIFini: after {} s not everything that was sent has arrived; it may be lost",
+            FAREWELL.as_secs()
+        ));
+    }
+}
+
+pub(crate) fn ptlfini(cx: &'static Cx) {
+    let state = state(cx);
+    let open = state.open.borrow().clone();
+    if let Some(ni) = open {
+        close(cx, &ni);
+    }
+    state.initialised.set(false);
+    progress::stop(cx, Reason::Portals);
     if let Some(node) = cx.node.get() {
         node.close(Interface::Portals);
     }
@@ -144,21 +175,13 @@ pub(crate) unsafe fn ptlnidist(
     let body = || {
         let ni = state(cx).interface(handle)?;
         there("distance", distance)?;
-        let id = ProcessId::new(process.nid, process.pid);
-        let rank = ni.rank_of(id).ok_or_else(|| {
-            let why = format!("process={{{}, {}}}: not of this job", id.nid, id.pid);
-            Failure::new(Error::ProcessInvalid, why)
-        })?;
-        let far = match rank {
-            rank if rank == ni.job.rank() => 0,
-            rank if ni.job.is_local(rank) => 1,
-            _ => 100,
-        };
+        let far = ni.interface.ni_dist(id(process))?;
         // SAFETY: not null, and the caller vouches for it.
-        unsafe { distance.write(far) };
+        unsafe { distance.write(far as c_ulong) };
         Ok(())
     };
-    code(cx, "PtlNIDist", body())
+    let arguments = || format!("process={}", show(process));
+    code(cx, "PtlNIDist", body(), arguments)
 }
 
 /// Tells something of the interface.
@@ -180,31 +203,24 @@ unsafe fn tell<T>(
         unsafe { to.write(what(&ni)) };
         Ok(())
     };
-    code(cx, function, body())
+    code(cx, function, body(), String::new)
 }
 
 pub(crate) unsafe fn ptlgetuid(cx: &'static Cx, ni: ptl_handle_ni_t, uid: *mut ptl_uid_t) -> c_int {
     // SAFETY: the caller vouches for it: null or writable.
-    unsafe { tell(cx, "PtlGetUid", ni, "uid", uid, |ni| ni.uid) }
+    unsafe { tell(cx, "PtlGetUid", ni, "uid", uid, |ni| ni.interface.identity().uid) }
 }
 
 pub(crate) unsafe fn ptlgetjid(cx: &'static Cx, ni: ptl_handle_ni_t, jid: *mut ptl_jid_t) -> c_int {
     // SAFETY: the caller vouches for it: null or writable.
-    unsafe { tell(cx, "PtlGetJid", ni, "jid", jid, |ni| ni.jid) }
-}
-
-fn c_id(id: ProcessId) -> ptl_process_id_t {
-    ptl_process_id_t {
-        nid: id.nid,
-        pid: id.pid,
-    }
+    unsafe { tell(cx, "PtlGetJid", ni, "jid", jid, |ni| ni.interface.identity().jid) }
 }
 
 pub(crate) unsafe fn ptlgetid(cx: &'static Cx, ni: ptl_handle_ni_t, id: *mut ptl_process_id_t) -> c_int {
     // SAFETY: the caller vouches for it: null or writable.
     unsafe {
         tell(cx, "PtlGetId", ni, "id", id, |ni| {
-            c_id(ni.ids[ni.job.rank() as usize])
+            c_id(ni.interface.identity().id)
         })
     }
 }
@@ -226,7 +242,7 @@ pub(crate) unsafe fn ptlgetrank(
         }
         Ok(())
     };
-    code(cx, "PtlGetRank", body())
+    code(cx, "PtlGetRank", body(), String::new)
 }
 
 pub(crate) unsafe fn ptlgetrankid(
@@ -246,7 +262,7 @@ pub(crate) unsafe fn ptlgetrankid(
         unsafe { id.write(c_id(*known)) };
         Ok(())
     };
-    code(cx, "PtlGetRankId", body())
+    code(cx, "PtlGetRankId", body(), String::new)
 }
 
 /// A number of every process.
@@ -274,7 +290,7 @@ unsafe fn map_of(
         }
         Ok(())
     };
-    code(cx, function, body())
+    code(cx, function, body(), String::new)
 }
 
 pub(crate) unsafe fn ptlgetnidmap(
@@ -305,13 +321,13 @@ pub(crate) fn ptljobfence(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
         std::thread::scope(|scope| {
             let fence = scope.spawn(|| job.fence().map_err(|error| error.to_string()));
             while !fence.is_finished() {
-                if !lock::relax(Pause::Sleep) {
-                    std::thread::sleep(std::time::Duration::from_micros(50));
+                if !ni.interface.progress() && !lock::relax(Pause::Sleep) {
+                    std::thread::sleep(Duration::from_micros(50));
                 }
             }
             let end = fence.join().unwrap_or_else(|_| Err("the fence failed".into()));
             end.map_err(|why| Failure::new(Error::Fail, why))
         })
     };
-    code(cx, "PtlJobFence", body())
+    code(cx, "PtlJobFence", body(), String::new)
 }

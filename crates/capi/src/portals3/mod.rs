@@ -2,8 +2,12 @@
 //!
 //! Objects, matching and data movement are `farpost_portals`; here are arguments, identities, waiting and words.
 
+mod convert;
+mod events;
 pub(crate) mod functions;
+mod handlers;
 mod interface;
+mod moving;
 mod objects;
 mod state;
 mod words;

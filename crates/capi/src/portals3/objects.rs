@@ -1,244 +1,329 @@
-//! Objects and data movement (sections 3.9 to 3.13): to come with the library of `farpost_portals`.
+//! Match entries, memory descriptors, access control, status (sections 3.5, 3.9, 3.10, 3.12).
+//!
+//! Cost class: *queued path*.
 #![allow(clippy::too_many_arguments)]
 
 use core::ffi::c_int;
 
-use farpost_portals::Error;
+use farpost_portals::{ANY, DropReason, Error, Handle, SR_DROP_COUNT};
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;
 
-use super::state::{Answer, Failure, State, code, state};
+use super::convert::{self, id, show};
+use super::state::{Failure, code, state, there};
 
-fn missing(state: &State) -> Answer {
-    state.ready()?;
-    Err(Failure::new(Error::Fail, "not in this version of Farpost"))
-}
-
-pub(crate) fn ptlnistatus(
+pub(crate) unsafe fn ptlnistatus(
     cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _status_register: ptl_sr_index_t,
-    _status: *mut ptl_sr_value_t,
+    ni_handle: ptl_handle_ni_t,
+    status_register: ptl_sr_index_t,
+    status: *mut ptl_sr_value_t,
 ) -> c_int {
-    code(cx, "PtlNIStatus", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).interface(ni_handle)?;
+        there("status", status)?;
+        let total = ni.interface.ni_status(SR_DROP_COUNT)?;
+        let value = match status_register {
+            SR_DROP_COUNT => total,
+            register => match DropReason::ALL.get(register as usize - 1) {
+                Some(reason) => ni.interface.drops().of(*reason),
+                None => return Err(Error::SrIndexInvalid.into()),
+            },
+        };
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { status.write(value) };
+        Ok(())
+    };
+    let arguments = || format!("status_register={status_register}");
+    code(cx, "PtlNIStatus", body(), arguments)
 }
 
-pub(crate) fn ptlnihandle(
+pub(crate) unsafe fn ptlnihandle(
     cx: &'static Cx,
-    _handle: ptl_handle_any_t,
-    _ni_handle: *mut ptl_handle_ni_t,
+    handle: ptl_handle_any_t,
+    ni_handle: *mut ptl_handle_ni_t,
 ) -> c_int {
-    code(cx, "PtlNIHandle", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).any(Error::HandleInvalid)?;
+        there("ni_handle", ni_handle)?;
+        let of = ni.interface.ni_handle(Handle(handle))?;
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { ni_handle.write(of.0) };
+        Ok(())
+    };
+    code(cx, "PtlNIHandle", body(), || format!("handle={handle:#x}"))
 }
 
-pub(crate) fn ptlmeattach(
+pub(crate) unsafe fn ptlmeattach(
     cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _pt_index: ptl_pt_index_t,
-    _match_id: ptl_process_id_t,
-    _match_bits: ptl_match_bits_t,
-    _ignore_bits: ptl_match_bits_t,
-    _unlink: ptl_unlink_t,
-    _position: ptl_ins_pos_t,
-    _me_handle: *mut ptl_handle_me_t,
+    ni_handle: ptl_handle_ni_t,
+    pt_index: ptl_pt_index_t,
+    match_id: ptl_process_id_t,
+    match_bits: ptl_match_bits_t,
+    ignore_bits: ptl_match_bits_t,
+    unlink: ptl_unlink_t,
+    position: ptl_ins_pos_t,
+    me_handle: *mut ptl_handle_me_t,
 ) -> c_int {
-    code(cx, "PtlMEAttach", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).interface(ni_handle)?;
+        there("me_handle", me_handle)?;
+        let (unlink, position) = (convert::unlink("unlink", unlink)?, convert::position(position)?);
+        let bits = (match_bits, ignore_bits);
+        let me = ni
+            .interface
+            .me_attach(pt_index, id(match_id), bits, unlink, position)?;
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { me_handle.write(me.0) };
+        Ok(())
+    };
+    let arguments = || format!("pt_index={pt_index}, match_id={}", show(match_id));
+    code(cx, "PtlMEAttach", body(), arguments)
 }
 
-pub(crate) fn ptlmeattachany(
+pub(crate) unsafe fn ptlmeattachany(
     cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _pt_index: *mut ptl_pt_index_t,
-    _match_id: ptl_process_id_t,
-    _match_bits: ptl_match_bits_t,
-    _ignore_bits: ptl_match_bits_t,
-    _unlink: ptl_unlink_t,
-    _me_handle: *mut ptl_handle_me_t,
+    ni_handle: ptl_handle_ni_t,
+    pt_index: *mut ptl_pt_index_t,
+    match_id: ptl_process_id_t,
+    match_bits: ptl_match_bits_t,
+    ignore_bits: ptl_match_bits_t,
+    unlink: ptl_unlink_t,
+    me_handle: *mut ptl_handle_me_t,
 ) -> c_int {
-    code(cx, "PtlMEAttachAny", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).interface(ni_handle)?;
+        there("pt_index", pt_index)?;
+        there("me_handle", me_handle)?;
+        let unlink = convert::unlink("unlink", unlink)?;
+        let (index, me) = ni
+            .interface
+            .me_attach_any(id(match_id), (match_bits, ignore_bits), unlink)?;
+        // SAFETY: not null, and the caller vouches for them.
+        unsafe {
+            pt_index.write(index);
+            me_handle.write(me.0);
+        }
+        Ok(())
+    };
+    let arguments = || format!("match_id={}", show(match_id));
+    code(cx, "PtlMEAttachAny", body(), arguments)
 }
 
-pub(crate) fn ptlmeinsert(
+pub(crate) unsafe fn ptlmeinsert(
     cx: &'static Cx,
-    _base: ptl_handle_me_t,
-    _match_id: ptl_process_id_t,
-    _match_bits: ptl_match_bits_t,
-    _ignore_bits: ptl_match_bits_t,
-    _unlink: ptl_unlink_t,
-    _position: ptl_ins_pos_t,
-    _me_handle: *mut ptl_handle_me_t,
+    base: ptl_handle_me_t,
+    match_id: ptl_process_id_t,
+    match_bits: ptl_match_bits_t,
+    ignore_bits: ptl_match_bits_t,
+    unlink: ptl_unlink_t,
+    position: ptl_ins_pos_t,
+    me_handle: *mut ptl_handle_me_t,
 ) -> c_int {
-    code(cx, "PtlMEInsert", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).any(Error::MeInvalid)?;
+        there("me_handle", me_handle)?;
+        let (unlink, position) = (convert::unlink("unlink", unlink)?, convert::position(position)?);
+        let bits = (match_bits, ignore_bits);
+        let me = ni
+            .interface
+            .me_insert(Handle(base), id(match_id), bits, unlink, position)?;
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { me_handle.write(me.0) };
+        Ok(())
+    };
+    let arguments = || format!("base={base:#x}, match_id={}", show(match_id));
+    code(cx, "PtlMEInsert", body(), arguments)
 }
 
-pub(crate) fn ptlmeunlink(cx: &'static Cx, _me_handle: ptl_handle_me_t) -> c_int {
-    code(cx, "PtlMEUnlink", missing(state(cx)))
+pub(crate) fn ptlmeunlink(cx: &'static Cx, me_handle: ptl_handle_me_t) -> c_int {
+    let body = || {
+        let ni = state(cx).any(Error::MeInvalid)?;
+        Ok(ni.interface.me_unlink(Handle(me_handle))?)
+    };
+    code(cx, "PtlMEUnlink", body(), || format!("me_handle={me_handle:#x}"))
 }
 
-pub(crate) fn ptlmdattach(
+fn show_md(md: &ptl_md_t) -> String {
+    format!(
+        "md={{start={:p}, length={}, threshold={}, options={:#x}, eq_handle={:#x}}}",
+        md.start, md.length, md.threshold, md.options, md.eq_handle
+    )
+}
+
+pub(crate) unsafe fn ptlmdattach(
     cx: &'static Cx,
-    _me_handle: ptl_handle_me_t,
-    _md: ptl_md_t,
-    _unlink_op: ptl_unlink_t,
-    _md_handle: *mut ptl_handle_md_t,
+    me_handle: ptl_handle_me_t,
+    md: ptl_md_t,
+    unlink_op: ptl_unlink_t,
+    md_handle: *mut ptl_handle_md_t,
 ) -> c_int {
-    code(cx, "PtlMDAttach", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).any(Error::MeInvalid)?;
+        let unlink = convert::unlink("unlink_op", unlink_op)?;
+        // SAFETY: the caller vouches for the pieces.
+        let (own, pieces) = unsafe { convert::descriptor(&md, &ni.limits)? };
+        // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
+        let made = unsafe { ni.interface.md_attach(Handle(me_handle), own, pieces, unlink)? };
+        if !md_handle.is_null() {
+            // SAFETY: not null, and the caller vouches for it.
+            unsafe { md_handle.write(made.0) };
+        }
+        Ok(())
+    };
+    let arguments = || format!("me_handle={me_handle:#x}, {}", show_md(&md));
+    code(cx, "PtlMDAttach", body(), arguments)
 }
 
-pub(crate) fn ptlmdbind(
+pub(crate) unsafe fn ptlmdbind(
     cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _md: ptl_md_t,
-    _unlink_op: ptl_unlink_t,
-    _md_handle: *mut ptl_handle_md_t,
+    ni_handle: ptl_handle_ni_t,
+    md: ptl_md_t,
+    unlink_op: ptl_unlink_t,
+    md_handle: *mut ptl_handle_md_t,
 ) -> c_int {
-    code(cx, "PtlMDBind", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).interface(ni_handle)?;
+        there("md_handle", md_handle)?;
+        let unlink = convert::unlink("unlink_op", unlink_op)?;
+        // SAFETY: the caller vouches for the pieces.
+        let (own, pieces) = unsafe { convert::descriptor(&md, &ni.limits)? };
+        // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
+        let made = unsafe { ni.interface.md_bind(own, pieces, unlink)? };
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { md_handle.write(made.0) };
+        Ok(())
+    };
+    code(cx, "PtlMDBind", body(), || show_md(&md))
 }
 
-pub(crate) fn ptlmdunlink(cx: &'static Cx, _md_handle: ptl_handle_md_t) -> c_int {
-    code(cx, "PtlMDUnlink", missing(state(cx)))
+pub(crate) fn ptlmdunlink(cx: &'static Cx, md_handle: ptl_handle_md_t) -> c_int {
+    let body = || {
+        let ni = state(cx).any(Error::MdInvalid)?;
+        Ok(ni.interface.md_unlink(Handle(md_handle))?)
+    };
+    code(cx, "PtlMDUnlink", body(), || format!("md_handle={md_handle:#x}"))
 }
 
-pub(crate) fn ptlmdupdate(
+pub(crate) unsafe fn ptlmdupdate(
     cx: &'static Cx,
-    _md_handle: ptl_handle_md_t,
-    _old_md: *mut ptl_md_t,
-    _new_md: *mut ptl_md_t,
-    _testq: ptl_handle_eq_t,
+    md_handle: ptl_handle_md_t,
+    old_md: *mut ptl_md_t,
+    new_md: *mut ptl_md_t,
+    testq: ptl_handle_eq_t,
 ) -> c_int {
-    code(cx, "PtlMDUpdate", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).any(Error::MdInvalid)?;
+        let new = if new_md.is_null() {
+            None
+        } else {
+            // SAFETY: not null, and the caller vouches for it and its pieces.
+            Some(unsafe { convert::descriptor(&new_md.read(), &ni.limits)? })
+        };
+        let mut old = convert::NO_MD;
+        let wanted = !old_md.is_null();
+        let wants = wanted.then_some(&mut old);
+        // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
+        let updated = unsafe {
+            ni.interface
+                .md_update(Handle(md_handle), wants, new, Handle(testq))
+        };
+        // "In any case": but for a handle that names nothing.
+        if wanted && !matches!(updated, Err(Error::MdInvalid)) {
+            // SAFETY: not null, and the caller vouches for it.
+            unsafe { old_md.write(convert::c_descriptor(&old)) };
+        }
+        Ok(updated?)
+    };
+    let arguments = || format!("md_handle={md_handle:#x}, testq={testq:#x}");
+    code(cx, "PtlMDUpdate", body(), arguments)
 }
 
-pub(crate) fn ptlmemdpost(
+pub(crate) unsafe fn ptlmemdpost(
     cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _base: ptl_handle_me_t,
-    _match_id: ptl_process_id_t,
-    _match_bits: ptl_match_bits_t,
-    _ignore_bits: ptl_match_bits_t,
-    _unlink: ptl_unlink_t,
-    _position: ptl_ins_pos_t,
-    _md: ptl_md_t,
-    _unlink_op: ptl_unlink_t,
-    _me_handle: *mut ptl_handle_me_t,
-    _md_handle: *mut ptl_handle_md_t,
-    _testq: ptl_handle_eq_t,
+    ni_handle: ptl_handle_ni_t,
+    base: ptl_handle_me_t,
+    match_id: ptl_process_id_t,
+    match_bits: ptl_match_bits_t,
+    ignore_bits: ptl_match_bits_t,
+    unlink: ptl_unlink_t,
+    position: ptl_ins_pos_t,
+    md: ptl_md_t,
+    unlink_op: ptl_unlink_t,
+    me_handle: *mut ptl_handle_me_t,
+    md_handle: *mut ptl_handle_md_t,
+    testq: ptl_handle_eq_t,
 ) -> c_int {
-    code(cx, "PtlMEMDPost", missing(state(cx)))
-}
-
-pub(crate) fn ptleqalloc(
-    cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _count: ptl_size_t,
-    _eq_handler: Option<ptl_eq_handler_t>,
-    _eq_handle: *mut ptl_handle_eq_t,
-) -> c_int {
-    code(cx, "PtlEQAlloc", missing(state(cx)))
-}
-
-pub(crate) fn ptleqfree(cx: &'static Cx, _eq_handle: ptl_handle_eq_t) -> c_int {
-    code(cx, "PtlEQFree", missing(state(cx)))
-}
-
-pub(crate) fn ptleqget(cx: &'static Cx, _eq_handle: ptl_handle_eq_t, _event: *mut ptl_event_t) -> c_int {
-    code(cx, "PtlEQGet", missing(state(cx)))
-}
-
-pub(crate) fn ptleqwait(cx: &'static Cx, _eq_handle: ptl_handle_eq_t, _event: *mut ptl_event_t) -> c_int {
-    code(cx, "PtlEQWait", missing(state(cx)))
-}
-
-pub(crate) fn ptleqpoll(
-    cx: &'static Cx,
-    _eq_handles: *mut ptl_handle_eq_t,
-    _size: c_int,
-    _timeout: ptl_time_t,
-    _event: *mut ptl_event_t,
-    _which: *mut c_int,
-) -> c_int {
-    code(cx, "PtlEQPoll", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).interface(ni_handle)?;
+        there("me_handle", me_handle)?;
+        there("md_handle", md_handle)?;
+        let (unlink, position) = (convert::unlink("unlink", unlink)?, convert::position(position)?);
+        let unlink_op = convert::unlink("unlink_op", unlink_op)?;
+        // SAFETY: the caller vouches for the pieces.
+        let (own, pieces) = unsafe { convert::descriptor(&md, &ni.limits)? };
+        let interface = &ni.interface;
+        let bits = (match_bits, ignore_bits);
+        let me = interface.me_insert(Handle(base), id(match_id), bits, unlink, position)?;
+        // Nothing arrives between these: inactive at first, then all at once, as the recipe of section 6 does it.
+        let idle = farpost_portals::Md { threshold: 0, ..own };
+        // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
+        let made = unsafe {
+            let made = interface.md_attach(me, idle, pieces.clone(), unlink_op);
+            made.and_then(|made| {
+                interface.md_update(made, None, Some((own, pieces)), Handle(testq))?;
+                Ok(made)
+            })
+        };
+        match made {
+            Ok(made) => {
+                // SAFETY: not null, and the caller vouches for them.
+                unsafe {
+                    me_handle.write(me.0);
+                    md_handle.write(made.0);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // Its descriptor, if it has one, goes with it; neither was ever active.
+                let _ = interface.me_unlink(me);
+                Err(Failure::from(error))
+            }
+        }
+    };
+    let arguments = || {
+        format!(
+            "base={base:#x}, match_id={}, {}, testq={testq:#x}",
+            show(match_id),
+            show_md(&md)
+        )
+    };
+    code(cx, "PtlMEMDPost", body(), arguments)
 }
 
 pub(crate) fn ptlacentry(
     cx: &'static Cx,
-    _ni_handle: ptl_handle_ni_t,
-    _ac_index: ptl_ac_index_t,
-    _match_id: ptl_process_id_t,
-    _user_id: ptl_uid_t,
-    _job_id: ptl_jid_t,
-    _pt_index: ptl_pt_index_t,
+    ni_handle: ptl_handle_ni_t,
+    ac_index: ptl_ac_index_t,
+    match_id: ptl_process_id_t,
+    user_id: ptl_uid_t,
+    job_id: ptl_jid_t,
+    pt_index: ptl_pt_index_t,
 ) -> c_int {
-    code(cx, "PtlACEntry", missing(state(cx)))
-}
-
-pub(crate) fn ptlput(
-    cx: &'static Cx,
-    _md_handle: ptl_handle_md_t,
-    _ack_req: ptl_ack_req_t,
-    _target_id: ptl_process_id_t,
-    _pt_index: ptl_pt_index_t,
-    _ac_index: ptl_ac_index_t,
-    _match_bits: ptl_match_bits_t,
-    _remote_offset: ptl_size_t,
-    _hdr_data: ptl_hdr_data_t,
-) -> c_int {
-    code(cx, "PtlPut", missing(state(cx)))
-}
-
-pub(crate) fn ptlputregion(
-    cx: &'static Cx,
-    _md_handle: ptl_handle_md_t,
-    _local_offset: ptl_size_t,
-    _length: ptl_size_t,
-    _ack_req: ptl_ack_req_t,
-    _target_id: ptl_process_id_t,
-    _pt_index: ptl_pt_index_t,
-    _ac_index: ptl_ac_index_t,
-    _match_bits: ptl_match_bits_t,
-    _remote_offset: ptl_size_t,
-    _hdr_data: ptl_hdr_data_t,
-) -> c_int {
-    code(cx, "PtlPutRegion", missing(state(cx)))
-}
-
-pub(crate) fn ptlget(
-    cx: &'static Cx,
-    _md_handle: ptl_handle_md_t,
-    _target_id: ptl_process_id_t,
-    _pt_index: ptl_pt_index_t,
-    _ac_index: ptl_ac_index_t,
-    _match_bits: ptl_match_bits_t,
-    _remote_offset: ptl_size_t,
-) -> c_int {
-    code(cx, "PtlGet", missing(state(cx)))
-}
-
-pub(crate) fn ptlgetregion(
-    cx: &'static Cx,
-    _md_handle: ptl_handle_md_t,
-    _local_offset: ptl_size_t,
-    _length: ptl_size_t,
-    _target_id: ptl_process_id_t,
-    _pt_index: ptl_pt_index_t,
-    _ac_index: ptl_ac_index_t,
-    _match_bits: ptl_match_bits_t,
-    _remote_offset: ptl_size_t,
-) -> c_int {
-    code(cx, "PtlGetRegion", missing(state(cx)))
-}
-
-pub(crate) fn ptlgetput(
-    cx: &'static Cx,
-    _get_md_handle: ptl_handle_md_t,
-    _put_md_handle: ptl_handle_md_t,
-    _target_id: ptl_process_id_t,
-    _pt_index: ptl_pt_index_t,
-    _ac_index: ptl_ac_index_t,
-    _match_bits: ptl_match_bits_t,
-    _remote_offset: ptl_size_t,
-    _hdr_data: ptl_hdr_data_t,
-) -> c_int {
-    code(cx, "PtlGetPut", missing(state(cx)))
+    let body = || {
+        let ni = state(cx).interface(ni_handle)?;
+        let entry = convert::access_entry(match_id, user_id, job_id, pt_index);
+        Ok(ni.interface.ac_entry(ac_index, entry)?)
+    };
+    let arguments = || {
+        let portal = match pt_index {
+            ANY => "any".to_owned(),
+            pt_index => pt_index.to_string(),
+        };
+        format!(
+            "ac_index={ac_index}, match_id={}, pt_index={portal}",
+            show(match_id)
+        )
+    };
+    code(cx, "PtlACEntry", body(), arguments)
 }

@@ -5,10 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use farpost_job::Job;
-use farpost_portals::{Error, Handle, Kind, ProcessId};
+use farpost_portals::{Error, Handle, Interface, Limits, ProcessId};
 
 use crate::cx::{Cx, Kept};
+use crate::node::NodeFabric;
 
+use super::handlers::Handlers;
 use super::words::fail;
 
 /// Why a call does not succeed: a code, and a sentence unless the code says everything.
@@ -37,19 +39,13 @@ pub(super) type Answer<T = ()> = Result<T, Failure>;
 
 /// An open interface.
 pub(super) struct Ni {
+    pub interface: Rc<Interface<NodeFabric>>,
     pub handle: Handle,
+    pub limits: Limits,
     pub job: Rc<Job>,
     /// Process ids by rank.
     pub ids: Rc<[ProcessId]>,
-    pub uid: u32,
-    pub jid: u32,
-}
-
-impl Ni {
-    /// The rank of a process.
-    pub fn rank_of(&self, id: ProcessId) -> Option<u32> {
-        self.ids.iter().position(|known| *known == id).map(|at| at as u32)
-    }
+    pub handlers: Handlers,
 }
 
 /// See the [module](self).
@@ -57,7 +53,9 @@ pub(super) struct State {
     /// Between PtlInit and PtlFini.
     pub initialised: Cell<bool>,
     pub open: RefCell<Option<Rc<Ni>>>,
-    /// How often the interface was opened: handles of former times are stale.
+    /// What is opened and closed: one for the process, since it has the fabric's packets.
+    pub interface: RefCell<Option<Rc<Interface<NodeFabric>>>>,
+    /// How often it was opened: handles of former times are stale.
     pub opened: Cell<u32>,
 }
 
@@ -79,6 +77,7 @@ fn first(cx: &'static Cx) -> &'static State {
         State {
             initialised: Cell::new(false),
             open: RefCell::new(None),
+            interface: RefCell::new(None),
             opened: Cell::new(0),
         },
     )
@@ -100,6 +99,7 @@ impl State {
     ///
     /// # Errors
     /// Not initialised, or not its handle.
+    #[inline(always)]
     pub fn interface(&self, handle: u32) -> Answer<Rc<Ni>> {
         self.ready()?;
         match &*self.open.borrow() {
@@ -110,31 +110,49 @@ impl State {
             )),
         }
     }
+
+    /// The open interface, for a call that names an object of it.
+    ///
+    /// # Errors
+    /// Not initialised; `without` if none is open.
+    #[inline(always)]
+    pub fn any(&self, without: Error) -> Answer<Rc<Ni>> {
+        self.ready()?;
+        match &*self.open.borrow() {
+            Some(ni) => Ok(Rc::clone(ni)),
+            None => Err(Failure::new(
+                without,
+                "no interface is open: call PtlNIInit first",
+            )),
+        }
+    }
 }
 
-/// The handle of an interface that is opened for the `opened`th time.
-pub(super) fn ni_handle(opened: u32) -> Handle {
-    Handle::new(Kind::Ni, 0, 0, opened)
-}
-
-/// `PTL_OK`, or the code of a failure, whose sentence is kept.
+/// `PTL_OK`, or the code of a failure, whose sentence is kept: function, arguments, what is wrong.
 #[inline(always)]
-pub(super) fn code(cx: &'static Cx, function: &str, answer: Answer) -> c_int {
+pub(super) fn code(
+    cx: &'static Cx,
+    function: &str,
+    answer: Answer,
+    arguments: impl FnOnce() -> String,
+) -> c_int {
     match answer {
         Ok(()) => 0,
-        Err(failure) => failed(cx, function, &failure),
+        // The ordinary way of things, often in loops.
+        Err(Failure {
+            code: code @ (Error::EqEmpty | Error::EqDropped | Error::MdNoUpdate),
+            ..
+        }) => code.code(),
+        Err(failure) => failed(cx, function, &failure, arguments()),
     }
 }
 
 #[cold]
-fn failed(cx: &'static Cx, function: &str, failure: &Failure) -> c_int {
+#[inline(never)]
+fn failed(cx: &'static Cx, function: &str, failure: &Failure, arguments: String) -> c_int {
     let code = failure.code;
-    if matches!(code, Error::EqEmpty | Error::EqDropped | Error::MdNoUpdate) {
-        // The ordinary way of things, often in loops.
-        return code.code();
-    }
     let sentence = if failure.why.is_empty() {
-        format!("{function}: {code}")
+        format!("{function}({arguments}): {code}")
     } else {
         format!("{function}: {}", failure.why)
     };

@@ -1,0 +1,219 @@
+//! Between C's types and the library's.
+
+use std::rc::Rc;
+
+use farpost_portals::{
+    AccessEntry, AckReq, Error, Event, Handle, Iovec, Limits, Md, Position, ProcessId, Segment, Target,
+    Unlink, option,
+};
+
+use crate::interfaces::portals3::*;
+
+use super::state::{Answer, Failure};
+
+pub(super) fn id(of: ptl_process_id_t) -> ProcessId {
+    ProcessId::new(of.nid, of.pid)
+}
+
+pub(super) fn c_id(id: ProcessId) -> ptl_process_id_t {
+    ptl_process_id_t {
+        nid: id.nid,
+        pid: id.pid,
+    }
+}
+
+/// An id in a sentence.
+pub(super) fn show(id: ptl_process_id_t) -> String {
+    format!("{{{}, {}}}", id.nid, id.pid)
+}
+
+#[cold]
+fn none_of(name: &str, value: u32, allowed: &str) -> Failure {
+    Failure::new(Error::Fail, format!("{name}={value}: allowed are {allowed}"))
+}
+
+/// # Errors
+/// None of the values.
+#[inline]
+pub(super) fn unlink(name: &str, value: ptl_unlink_t) -> Answer<Unlink> {
+    match value {
+        PTL_RETAIN => Ok(Unlink::Retain),
+        PTL_UNLINK => Ok(Unlink::Unlink),
+        _ => Err(none_of(name, value, "PTL_RETAIN (0) and PTL_UNLINK (1)")),
+    }
+}
+
+/// # Errors
+/// None of the values.
+#[inline]
+pub(super) fn position(value: ptl_ins_pos_t) -> Answer<Position> {
+    match value {
+        PTL_INS_BEFORE => Ok(Position::Before),
+        PTL_INS_AFTER => Ok(Position::After),
+        _ => Err(none_of(
+            "position",
+            value,
+            "PTL_INS_BEFORE (0) and PTL_INS_AFTER (1)",
+        )),
+    }
+}
+
+/// # Errors
+/// None of the values.
+#[inline]
+pub(super) fn ack_req(value: ptl_ack_req_t) -> Answer<AckReq> {
+    match value {
+        PTL_ACK_REQ => Ok(AckReq::Ack),
+        PTL_NO_ACK_REQ => Ok(AckReq::NoAck),
+        _ => Err(none_of(
+            "ack_req",
+            value,
+            "PTL_ACK_REQ (0) and PTL_NO_ACK_REQ (1)",
+        )),
+    }
+}
+
+pub(super) fn access_entry(
+    match_id: ptl_process_id_t,
+    uid: ptl_uid_t,
+    jid: ptl_jid_t,
+    pt_index: ptl_pt_index_t,
+) -> AccessEntry {
+    AccessEntry {
+        id: id(match_id),
+        uid,
+        jid,
+        pt_index,
+    }
+}
+
+#[inline]
+pub(super) fn target(
+    to: ptl_process_id_t,
+    pt_index: ptl_pt_index_t,
+    ac_index: ptl_ac_index_t,
+    match_bits: ptl_match_bits_t,
+    offset: ptl_size_t,
+) -> Target {
+    Target {
+        id: id(to),
+        pt_index,
+        ac_index,
+        match_bits,
+        offset,
+    }
+}
+
+/// A descriptor of the program's, with its pieces if it has them: the array is read here, once.
+///
+/// # Safety
+/// With `PTL_MD_IOVEC`, `start` is null or points to `length` pieces.
+///
+/// # Errors
+/// More pieces than the limit, or none where there should be some.
+pub(super) unsafe fn descriptor(md: &ptl_md_t, limits: &Limits) -> Answer<(Md, Iovec)> {
+    let own = Md {
+        start: md.start.addr(),
+        length: md.length,
+        threshold: md.threshold,
+        max_size: md.max_size,
+        options: md.options,
+        user_ptr: md.user_ptr.addr(),
+        eq_handle: Handle(md.eq_handle),
+    };
+    if md.options & option::IOVEC == 0 {
+        return Ok((own, None));
+    }
+    let most = u64::try_from(limits.max_md_iovecs).unwrap_or(0);
+    if md.length > most || (md.start.is_null() && md.length > 0) {
+        let why = format!(
+            "md.start={:p}, md.length={}: with PTL_MD_IOVEC an array of at most {most} pieces is wanted (limits: max_md_iovecs)",
+            md.start, md.length
+        );
+        return Err(Failure::new(Error::MdIllegal, why));
+    }
+    let pieces = md.start.cast_const().cast::<ptl_md_iovec_t>();
+    let each = (0..md.length as usize).map(|at| {
+        // SAFETY: the caller vouches for `length` pieces. The program's array may lie anywhere.
+        let piece = unsafe { pieces.add(at).read_unaligned() };
+        Segment {
+            address: piece.iov_base.addr(),
+            // More than an address space has is refused below.
+            len: usize::try_from(piece.iov_len).unwrap_or(usize::MAX),
+        }
+    });
+    Ok((own, Some(Rc::from_iter(each))))
+}
+
+/// A descriptor as C sees it.
+#[inline]
+pub(super) fn c_descriptor(md: &Md) -> ptl_md_t {
+    ptl_md_t {
+        start: core::ptr::with_exposed_provenance_mut(md.start),
+        length: md.length,
+        threshold: md.threshold,
+        max_size: md.max_size,
+        options: md.options,
+        user_ptr: core::ptr::with_exposed_provenance_mut(md.user_ptr),
+        eq_handle: md.eq_handle.0,
+    }
+}
+
+/// An event as C sees it.
+#[inline]
+pub(super) fn c_event(event: &Event) -> ptl_event_t {
+    ptl_event_t {
+        r#type: event.kind as ptl_event_kind_t,
+        initiator: c_id(event.initiator),
+        uid: event.uid,
+        jid: event.jid,
+        pt_index: event.pt_index,
+        match_bits: event.match_bits,
+        rlength: event.rlength,
+        mlength: event.mlength,
+        offset: event.offset,
+        md_handle: event.md_handle.0,
+        md: c_descriptor(&event.md),
+        hdr_data: event.hdr_data,
+        link: event.link,
+        ni_fail_type: event.ni_fail_type.0,
+        sequence: event.sequence,
+    }
+}
+
+pub(super) fn limits(of: &ptl_ni_limits_t) -> Limits {
+    Limits {
+        max_mes: of.max_mes,
+        max_mds: of.max_mds,
+        max_eqs: of.max_eqs,
+        max_ac_index: of.max_ac_index,
+        max_pt_index: of.max_pt_index,
+        max_md_iovecs: of.max_md_iovecs,
+        max_me_list: of.max_me_list,
+        max_getput_md: of.max_getput_md,
+    }
+}
+
+pub(super) fn c_limits(of: &Limits) -> ptl_ni_limits_t {
+    ptl_ni_limits_t {
+        max_mes: of.max_mes,
+        max_mds: of.max_mds,
+        max_eqs: of.max_eqs,
+        max_ac_index: of.max_ac_index,
+        max_pt_index: of.max_pt_index,
+        max_md_iovecs: of.max_md_iovecs,
+        max_me_list: of.max_me_list,
+        max_getput_md: of.max_getput_md,
+    }
+}
+
+/// A descriptor of nothing, to be written over.
+pub(super) const NO_MD: Md = Md {
+    start: 0,
+    length: 0,
+    threshold: 0,
+    max_size: 0,
+    options: 0,
+    user_ptr: 0,
+    eq_handle: Handle::EQ_NONE,
+};
