@@ -112,6 +112,19 @@ int main(void) {
     CHECK(memory[7] == 3);
     CHECK(rsm_memseg_import_unmap(reader) == RSM_SUCCESS);
 
+    /* A child has its parent's handles, and may not withdraw what the parent has made. */
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        list[0].ae_permission = 0;
+        const int ok = rsm_memseg_export_unpublish(exported) == RSMERR_NOT_CREATOR &&
+                       rsm_memseg_export_republish(exported, list, 1) == RSMERR_NOT_CREATOR &&
+                       rsm_memseg_export_rebind(exported, memory, 0, 2 * PAGE) == RSMERR_NOT_CREATOR &&
+                       rsm_memseg_export_destroy(exported) == RSMERR_NOT_CREATOR;
+        _exit(ok ? 0 : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
     /* Signals go by handles, and a handle that is not one is found out. */
     REFUSED(RSMERR_BAD_SEG_HNDL, "memseg", rsm_intr_signal_post(ctl, 0));
     REFUSED(RSMERR_BAD_SEG_HNDL, "memseg", rsm_intr_signal_post((char *)imported + 160, 0));

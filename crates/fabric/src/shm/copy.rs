@@ -94,6 +94,103 @@ unsafe fn in_steps(from: *const u8, to: *mut u8, steps: usize) {
     }
 }
 
+/// Stores that a processor has for lines, by their bytes: AVX-512's, AVX's, and those of every processor.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Stores {
+    Of16,
+    Of32,
+    Of64,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Stores {
+    /// The widest of this processor.
+    #[inline(always)]
+    fn widest() -> Self {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") {
+            Stores::Of64
+        } else if has!("avx") {
+            Stores::Of32
+        } else {
+            Stores::Of16
+        }
+    }
+}
+
+/// Copy `count` lines by stores of that width. Of a line that takes several, the first part is stored last.
+///
+/// # Safety
+/// As [`lines`], on a processor that has such stores.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn lines_by(stores: Stores, mut from: *const u8, mut to: *mut u8, count: usize) {
+    if stores == Stores::Of64 {
+        for _ in 0..count {
+            // A register that older instructions do not know: after one that they do, the next of them would take a
+            // hundred nanoseconds unless the upper parts are cleared first.
+            // SAFETY: a line of each, which the caller vouches for; the processor has AVX-512.
+            unsafe {
+                std::arch::asm!(
+                    "vmovdqu64 zmm16, [{from}]",
+                    "vmovdqa64 [{to}], zmm16",
+                    from = in(reg) from,
+                    to = in(reg) to,
+                    out("zmm16") _,
+                    options(nostack, preserves_flags)
+                );
+                (from, to) = (from.add(64), to.add(64));
+            }
+        }
+    } else if stores == Stores::Of32 {
+        for _ in 0..count {
+            // SAFETY: as above; the processor has AVX.
+            unsafe {
+                std::arch::asm!(
+                    "vmovdqu ymm0, [{from}]",
+                    "vmovdqu ymm1, [{from} + 32]",
+                    "vmovdqa [{to} + 32], ymm1",
+                    "vmovdqa [{to}], ymm0",
+                    "vzeroupper",
+                    from = in(reg) from,
+                    to = in(reg) to,
+                    out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
+                    out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
+                    out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                    out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
+                    options(nostack, preserves_flags)
+                );
+                (from, to) = (from.add(64), to.add(64));
+            }
+        }
+    } else {
+        for _ in 0..count {
+            // SAFETY: as above; every processor of this architecture has SSE2.
+            unsafe {
+                std::arch::asm!(
+                    "movdqu xmm0, [{from}]",
+                    "movdqu xmm1, [{from} + 16]",
+                    "movdqu xmm2, [{from} + 32]",
+                    "movdqu xmm3, [{from} + 48]",
+                    "movdqa [{to} + 48], xmm3",
+                    "movdqa [{to} + 32], xmm2",
+                    "movdqa [{to} + 16], xmm1",
+                    "movdqa [{to}], xmm0",
+                    from = in(reg) from,
+                    to = in(reg) to,
+                    out("xmm0") _,
+                    out("xmm1") _,
+                    out("xmm2") _,
+                    out("xmm3") _,
+                    options(nostack, preserves_flags)
+                );
+                (from, to) = (from.add(64), to.add(64));
+            }
+        }
+    }
+}
+
 /// Copy `count` lines, each by the widest stores that the processor has: one of 64 bytes (AVX-512), two of 32 (AVX), or
 /// four of 16. Of a line that takes several, the first part is stored last.
 ///
@@ -102,73 +199,10 @@ unsafe fn in_steps(from: *const u8, to: *mut u8, steps: usize) {
 /// `to` meanwhile.
 #[inline]
 pub(super) unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: the caller's promise, and the processor has the widest that it has.
     #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::is_x86_feature_detected as has;
-        let (mut from, mut to) = (from, to);
-        if has!("avx512f") {
-            for _ in 0..count {
-                // A register that older instructions do not know: after one that they do, the next of them would take a
-                // hundred nanoseconds unless the upper parts are cleared first.
-                // SAFETY: a line of each, which the caller vouches for; the processor has AVX-512.
-                unsafe {
-                    std::arch::asm!(
-                        "vmovdqu64 zmm16, [{from}]",
-                        "vmovdqa64 [{to}], zmm16",
-                        from = in(reg) from,
-                        to = in(reg) to,
-                        out("zmm16") _,
-                        options(nostack, preserves_flags)
-                    );
-                    (from, to) = (from.add(64), to.add(64));
-                }
-            }
-        } else if has!("avx") {
-            for _ in 0..count {
-                // SAFETY: as above; the processor has AVX.
-                unsafe {
-                    std::arch::asm!(
-                        "vmovdqu ymm0, [{from}]",
-                        "vmovdqu ymm1, [{from} + 32]",
-                        "vmovdqa [{to} + 32], ymm1",
-                        "vmovdqa [{to}], ymm0",
-                        "vzeroupper",
-                        from = in(reg) from,
-                        to = in(reg) to,
-                        out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
-                        out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
-                        out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-                        out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
-                        options(nostack, preserves_flags)
-                    );
-                    (from, to) = (from.add(64), to.add(64));
-                }
-            }
-        } else {
-            for _ in 0..count {
-                // SAFETY: as above; every processor of this architecture has SSE2.
-                unsafe {
-                    std::arch::asm!(
-                        "movdqu xmm0, [{from}]",
-                        "movdqu xmm1, [{from} + 16]",
-                        "movdqu xmm2, [{from} + 32]",
-                        "movdqu xmm3, [{from} + 48]",
-                        "movdqa [{to} + 48], xmm3",
-                        "movdqa [{to} + 32], xmm2",
-                        "movdqa [{to} + 16], xmm1",
-                        "movdqa [{to}], xmm0",
-                        from = in(reg) from,
-                        to = in(reg) to,
-                        out("xmm0") _,
-                        out("xmm1") _,
-                        out("xmm2") _,
-                        out("xmm3") _,
-                        options(nostack, preserves_flags)
-                    );
-                    (from, to) = (from.add(64), to.add(64));
-                }
-            }
-        }
+    unsafe {
+        lines_by(Stores::widest(), from, to, count);
     }
     #[cfg(not(target_arch = "x86_64"))]
     for line in 0..count {
@@ -304,6 +338,26 @@ mod tests {
             unsafe { lines(from[3..].as_ptr(), to[start..].as_mut_ptr(), count) };
             assert!(to[start..start + count * 64] == from[3..3 + count * 64]);
             assert!(to[start + count * 64..].iter().all(|byte| *byte == 0));
+            // By stores that other processors would take.
+            #[cfg(target_arch = "x86_64")]
+            for stores in [Stores::Of16, Stores::Of32, Stores::Of64] {
+                if stores > Stores::widest() {
+                    eprintln!("SKIPPED: this processor has no stores {stores:?}");
+                    continue;
+                }
+                to.fill(0);
+                // SAFETY: as above, and the processor has such stores.
+                unsafe { lines_by(stores, from[5..].as_ptr(), to[start..].as_mut_ptr(), count) };
+                assert!(to[..start].iter().all(|byte| *byte == 0), "{stores:?}");
+                assert!(
+                    to[start..start + count * 64] == from[5..5 + count * 64],
+                    "{stores:?}"
+                );
+                assert!(
+                    to[start + count * 64..].iter().all(|byte| *byte == 0),
+                    "{stores:?}"
+                );
+            }
         }
         for size in [1, 2, 4, 8] {
             to.fill(0);
