@@ -90,7 +90,7 @@ fn all_to_all(ni: &Interface<Shm>, me: u32, size: u32) {
         )
     };
     // What came with a later round before this one was over.
-    let mut early = vec![0; ROUNDS + 1];
+    let mut early = [0; ROUNDS + 1];
     for round in 0..ROUNDS {
         let mut kept = Vec::new();
         for to in 0..size {
