@@ -403,9 +403,10 @@ impl<F: Fabric> Interface<F> {
         if taken != Err(Error::EqEmpty) {
             return taken;
         }
-        self.poll();
+        // Others may keep this process busy, though nothing comes to this queue.
+        let moved = self.poll();
         let taken = self.take(eq);
-        if taken.is_ok() {
+        if moved || taken.is_ok() {
             self.idle.found();
         } else {
             self.rest();
