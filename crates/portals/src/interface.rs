@@ -13,7 +13,7 @@ use crate::types::{
 };
 use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
 use farpost_fabric::{Distance, Fabric, FabricError, Fault, Peer, Port, Priority};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -65,6 +65,8 @@ pub struct Interface<F: Fabric> {
     net: Net<F>,
     state: RefCell<State>,
     handlers: RefCell<Vec<(Handle, Handler)>>,
+    /// The outbox holds something.
+    waiting: Cell<bool>,
     /// Handlers run: those of events that come meanwhile have their turn afterwards.
     handling: Cell<bool>,
     policy: WaitPolicy,
@@ -125,6 +127,7 @@ impl<F: Fabric> Interface<F> {
                 spare: Vec::new(),
             }),
             handlers: RefCell::default(),
+            waiting: Cell::new(false),
             handling: Cell::new(false),
             idle: Idle::default(),
             relax: Cell::new(None),
@@ -399,19 +402,35 @@ impl<F: Fabric> Interface<F> {
     /// [`Error::EqEmpty`], [`Error::EqInvalid`].
     #[inline]
     pub fn eq_get(&self, eq: Handle) -> Result<Taken, Error> {
-        let taken = self.take(eq);
-        if taken != Err(Error::EqEmpty) {
-            return taken;
+        self.eq_get_with(eq, |event, dropped| Taken {
+            event: *event,
+            dropped,
+        })
+    }
+
+    /// As [`eq_get`](Self::eq_get), with the event where it lies. `read` must not call the interface.
+    ///
+    /// # Errors
+    /// As [`eq_get`](Self::eq_get).
+    #[inline]
+    pub fn eq_get_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error> {
+        match self.state.borrow_mut().library.eq_take(eq) {
+            Ok((event, dropped)) => return Ok(read(event, dropped)),
+            Err(Error::EqEmpty) => {}
+            Err(error) => return Err(error),
         }
         // Others may keep this process busy, though nothing comes to this queue.
         let moved = self.poll();
-        let taken = self.take(eq);
-        if moved || taken.is_ok() {
+        let found = match self.state.borrow_mut().library.eq_take(eq) {
+            Ok((event, dropped)) => Ok(read(event, dropped)),
+            Err(error) => Err(error),
+        };
+        if moved || found.is_ok() {
             self.idle.found();
         } else {
             self.rest();
         }
-        taken
+        found
     }
 
     /// `PtlEQWait`: the oldest event, as soon as there is one.
@@ -458,7 +477,7 @@ impl<F: Fabric> Interface<F> {
     /// [`Error::MdInvalid`], [`Error::ProcessInvalid`], [`Error::NoSpace`].
     #[inline]
     pub fn put(&self, md: Handle, ack: AckReq, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.start(|library| library.put(md, None, ack, target, hdr_data))
+        self.start(|library| library.prepare_put(md, None, ack, target, hdr_data))
     }
 
     /// `PtlPutRegion`: `region` is offset and length within the descriptor.
@@ -474,7 +493,7 @@ impl<F: Fabric> Interface<F> {
         target: &Target,
         hdr_data: u64,
     ) -> Result<(), Error> {
-        self.start(|library| library.put(md, Some(region), ack, target, hdr_data))
+        self.start(|library| library.prepare_put(md, Some(region), ack, target, hdr_data))
     }
 
     /// `PtlGet`: see [`Library::get`].
@@ -506,17 +525,19 @@ impl<F: Fabric> Interface<F> {
         target: &Target,
         hdr_data: u64,
     ) -> Result<(), Error> {
-        self.start(|library| library.get_put(get_md, put_md, target, hdr_data))
+        self.start(|library| library.prepare_get_put(get_md, put_md, target, hdr_data))
     }
 
     /// Move what can be moved, without blocking. True: something happened.
     #[inline]
     pub fn progress(&self) -> bool {
         let mut moved = self.net.progress(&mut Upcalls(self));
-        if self.has_outbox() {
+        if self.waiting.get() {
             moved |= self.empty_outbox();
         }
-        self.run_handlers();
+        if moved {
+            self.run_handlers();
+        }
         moved
     }
 
@@ -549,23 +570,59 @@ impl<F: Fabric> Interface<F> {
         call(&mut self.state.borrow_mut().library)
     }
 
+    /// Begin an operation: it is on its way before it is counted and logged.
     #[inline]
-    fn start(&self, begin: impl FnOnce(&mut Library) -> Result<Outgoing, Error>) -> Result<(), Error> {
-        {
-            let state = &mut *self.state.borrow_mut();
-            if !state.open {
-                return Err(Error::NiInvalid);
-            }
-            let message = begin(&mut state.library)?;
-            self.post(state, message);
+    fn start(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>) -> Result<(), Error> {
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        if !state.open {
+            return Err(Error::NiInvalid);
         }
-        if self.has_outbox() {
+        let message = prepare(&mut state.library)?;
+        let departure = match state.outbox[Channel::Request as usize].is_empty() {
+            true => self.try_send(Channel::Request, &message),
+            false => None,
+        };
+        state.library.started(message.token);
+        match departure {
+            Some(Departure::Gone) => self.gone(state, message.token, NiFail::OK),
+            Some(Departure::Waits) => {}
+            None => self.queue(state, Channel::Request, message),
+        }
+        self.after(borrowed);
+        Ok(())
+    }
+
+    /// A call of the program's is about to return.
+    #[inline]
+    fn after(&self, state: RefMut<'_, State>) {
+        let handled = state.library.has_handled();
+        drop(state);
+        if self.waiting.get() {
             // Programs that only send make room here.
             self.progress();
-        } else {
+        } else if handled {
             self.run_handlers();
         }
-        Ok(())
+    }
+
+    #[inline]
+    fn try_send(&self, channel: Channel, message: &Outgoing) -> Option<Departure> {
+        self.net
+            .send(
+                Peer(message.to),
+                channel,
+                &message.header,
+                &message.body,
+                message.token,
+            )
+            .ok()
+    }
+
+    #[cold]
+    fn queue(&self, state: &mut State, channel: Channel, message: Outgoing) {
+        state.outbox[channel as usize].push_back(message);
+        self.waiting.set(true);
     }
 
     /// Send a message, or let it wait for a pending. Those of one channel keep their order.
@@ -573,26 +630,17 @@ impl<F: Fabric> Interface<F> {
     fn post(&self, state: &mut State, message: Outgoing) {
         let channel = channel_of(&message.header);
         if !state.outbox[channel as usize].is_empty() || !self.send(state, channel, &message) {
-            state.outbox[channel as usize].push_back(message);
+            self.queue(state, channel, message);
         }
     }
 
     #[inline]
     fn send(&self, state: &mut State, channel: Channel, message: &Outgoing) -> bool {
-        match self.net.send(
-            Peer(message.to),
-            channel,
-            &message.header,
-            &message.body,
-            message.token,
-        ) {
-            Ok(Departure::Gone) => {
-                self.gone(state, message.token, NiFail::OK);
-                true
-            }
-            Ok(Departure::Waits) => true,
-            Err(_) => false,
+        let departure = self.try_send(channel, message);
+        if departure == Some(Departure::Gone) {
+            self.gone(state, message.token, NiFail::OK);
         }
+        departure.is_some()
     }
 
     /// The memory of a message's body is free again.
@@ -617,15 +665,6 @@ impl<F: Fabric> Interface<F> {
         }
     }
 
-    #[inline]
-    fn has_outbox(&self) -> bool {
-        self.state
-            .borrow()
-            .outbox
-            .iter()
-            .any(|waiting| !waiting.is_empty())
-    }
-
     /// Send what waits for pendings, answers first.
     #[cold]
     fn empty_outbox(&self) -> bool {
@@ -640,6 +679,8 @@ impl<F: Fabric> Interface<F> {
                 moved = true;
             }
         }
+        self.waiting
+            .set(state.outbox.iter().any(|waiting| !waiting.is_empty()));
         moved
     }
 

@@ -54,6 +54,25 @@ impl Library {
         target: &Target,
         hdr_data: u64,
     ) -> Result<Outgoing, Error> {
+        let message = self.prepare_put(md, region, ack, target, hdr_data)?;
+        self.started(message.token);
+        Ok(message)
+    }
+
+    /// As [`put`](Self::put), but nothing is counted or logged before [`started`](Self::started), which has to follow: a
+    /// message can be on its way earlier.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    #[inline]
+    pub fn prepare_put(
+        &mut self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<Outgoing, Error> {
         let (key, local) = self.initiator(md, region)?;
         let peer = self.processes.number(target.id).ok_or(Error::ProcessInvalid)?;
         let link = self.link();
@@ -79,14 +98,11 @@ impl Library {
             answer: if ack { Answer::Awaited } else { Answer::None },
             md: key,
             get_md: key,
-            eq: Handle::EQ_NONE,
             facts,
             reply: NO_FACTS,
-            get_eq: Handle::EQ_NONE,
             initiator: NO_ANSWER,
         };
         let token = self.operations.insert(|_| operation).ok_or(Error::NoSpace)?;
-        self.start_sending(token, key.index);
         let body = self
             .mds
             .get(key.index)
@@ -137,10 +153,8 @@ impl Library {
             answer: Answer::Awaited,
             md: key,
             get_md: key,
-            eq: Handle::EQ_NONE,
             facts: NO_FACTS,
             reply,
-            get_eq: Handle::EQ_NONE,
             initiator: NO_ANSWER,
         };
         let token = self
@@ -177,6 +191,22 @@ impl Library {
         target: &Target,
         hdr_data: u64,
     ) -> Result<Outgoing, Error> {
+        let message = self.prepare_get_put(get_md, put_md, target, hdr_data)?;
+        self.started(message.token);
+        Ok(message)
+    }
+
+    /// [`get_put`](Self::get_put) in the way of [`prepare_put`](Self::prepare_put).
+    ///
+    /// # Errors
+    /// As [`get_put`](Self::get_put).
+    pub fn prepare_get_put(
+        &mut self,
+        get_md: Handle,
+        put_md: Handle,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<Outgoing, Error> {
         let (get_key, into) = self.initiator(get_md, None)?;
         let (key, local) = self.initiator(put_md, None)?;
         if local.1 > self.limits.max_getput_md as u64 {
@@ -201,18 +231,15 @@ impl Library {
             answer: Answer::Awaited,
             md: key,
             get_md: get_key,
-            eq: Handle::EQ_NONE,
             facts,
             reply: Facts {
                 rlength: into.1,
                 mlength: into.1,
                 ..NO_FACTS
             },
-            get_eq: Handle::EQ_NONE,
             initiator: NO_ANSWER,
         };
         let token = self.operations.insert(|_| operation).ok_or(Error::NoSpace)?;
-        self.start_sending(token, key.index);
         let body = self
             .mds
             .get(key.index)
@@ -249,22 +276,29 @@ impl Library {
         Ok((self.mds.key(index), (offset, length)))
     }
 
-    /// Count a send of descriptor `md` and log its START.
+    /// What [`prepare_put`](Self::prepare_put) or [`prepare_get_put`](Self::prepare_get_put) prepared is under way: counts
+    /// it and logs SEND_START. To be called before anything else is asked of the library.
     #[inline]
-    fn start_sending(&mut self, token: Key, md: u32) {
+    pub fn started(&mut self, token: u64) {
+        let key = Key::of_token(token);
+        // The request of a get neither counts nor logs (sections 5 and 6).
+        let Some((md, facts)) = self
+            .operations
+            .exact(key)
+            .filter(|operation| operation.role != Role::Get)
+            .map(|operation| (operation.md.index, operation.facts))
+        else {
+            return;
+        };
         self.consume(md);
         if let Some(descriptor) = self.mds.get_mut(md) {
             descriptor.pending += 1;
         }
-        let eq = self.begin(md);
-        let Some(facts) = self.operations.get(token.index).map(|operation| operation.facts) else {
-            return;
-        };
         let me = self.me;
-        let start = self.log(md, EventKind::SendStart, &me, &facts, NiFail::OK);
-        if let Some(operation) = self.operations.get_mut(token.index) {
-            operation.eq = eq;
-            operation.facts.start = start.unwrap_or(0);
+        if let Some(start) = self.log(md, EventKind::SendStart, &me, &facts, NiFail::OK)
+            && let Some(operation) = self.operations.exact(key)
+        {
+            operation.facts.start = start;
         }
     }
 }

@@ -256,8 +256,9 @@ impl Library {
         link
     }
 
-    /// Log an event of a descriptor, if it has a queue and does not disable such events. The sequence it got.
-    #[inline]
+    /// Log an event of a descriptor, if it has a queue and does not disable such events. The sequence it got. A START
+    /// promises the queue an END, which `md_update` waits for.
+    #[inline(always)]
     fn log(
         &mut self,
         md: u32,
@@ -268,11 +269,17 @@ impl Library {
     ) -> Option<u32> {
         use EventKind::*;
         let descriptor = self.mds.get(md)?;
+        let handle = descriptor.md.eq_handle;
+        let queue = self.eqs.named(handle)?;
         let off = match kind {
             GetStart | PutStart | GetPutStart | ReplyStart | SendStart => {
+                queue.pending += 1;
                 descriptor.has(option::EVENT_START_DISABLE)
             }
-            GetEnd | PutEnd | GetPutEnd | ReplyEnd | SendEnd => descriptor.has(option::EVENT_END_DISABLE),
+            GetEnd | PutEnd | GetPutEnd | ReplyEnd | SendEnd => {
+                queue.pending = queue.pending.saturating_sub(1);
+                descriptor.has(option::EVENT_END_DISABLE)
+            }
             // An acknowledgement has no pair: it is off when both are (section 5).
             Ack => descriptor.has(option::EVENT_START_DISABLE) && descriptor.has(option::EVENT_END_DISABLE),
             Unlink => false,
@@ -280,10 +287,8 @@ impl Library {
         if off {
             return None;
         }
-        let handle = descriptor.md.eq_handle;
-        let at = self.eqs.find(handle)?;
-        let queue = self.eqs.get_mut(at)?;
-        let event = Event {
+        let handled = queue.handled;
+        let event = queue.log(|sequence| Event {
             kind,
             initiator: who.id,
             uid: who.uid,
@@ -298,39 +303,26 @@ impl Library {
             hdr_data: facts.hdr_data,
             link: facts.link,
             ni_fail_type,
-            sequence: 0,
-        };
-        let sequence = queue.log(event);
-        if queue.handled {
-            self.handled.push_back((handle, Event { sequence, ..event }));
+            sequence,
+        });
+        let sequence = event.sequence;
+        if handled {
+            self.handled.push_back((handle, *event));
         }
         Some(sequence)
     }
 
-    /// An operation of a descriptor has been accepted or started: its END will be logged in the queue returned.
-    #[inline]
-    fn begin(&mut self, md: u32) -> Handle {
-        let Some(descriptor) = self.mds.get(md) else {
-            return Handle::EQ_NONE;
-        };
-        let handle = descriptor.md.eq_handle;
-        if let Some(queue) = self.eqs.find(handle).and_then(|at| self.eqs.get_mut(at)) {
-            queue.pending += 1;
-        }
-        handle
-    }
-
     /// An operation of a descriptor ends: END, then UNLINK if that was the last of it (section 6).
-    #[inline]
-    fn end(&mut self, md: u32, eq: Handle, kind: EventKind, who: &Identity, facts: &Facts, fail: NiFail) {
+    #[inline(always)]
+    fn end(&mut self, md: u32, kind: EventKind, who: &Identity, facts: &Facts, fail: NiFail) {
         let sequence = self.log(md, kind, who, facts, fail);
-        if let Some(queue) = self.eqs.find(eq).and_then(|at| self.eqs.get_mut(at)) {
-            queue.pending = queue.pending.saturating_sub(1);
+        let Some(descriptor) = self.mds.get_mut(md) else {
+            return;
+        };
+        descriptor.pending -= 1;
+        if descriptor.unlink == Unlink::Unlink && !descriptor.active {
+            self.retire(md, who, facts, sequence.unwrap_or(facts.start), fail);
         }
-        if let Some(descriptor) = self.mds.get_mut(md) {
-            descriptor.pending -= 1;
-        }
-        self.retire(md, who, facts, sequence.unwrap_or(facts.start), fail);
     }
 
     /// Release a descriptor that is to go by itself: inactive, and nothing in progress. Its UNLINK links to the event

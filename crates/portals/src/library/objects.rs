@@ -6,7 +6,7 @@ use super::queue::{EventQueue, MAX_EVENTS};
 use super::table::Table;
 use super::{Library, MatchEntry};
 use crate::error::Error;
-use crate::types::{Handle, Iovec, Kind, Md, Position, ProcessId, Taken, Unlink};
+use crate::types::{Event, Handle, Iovec, Kind, Md, Position, ProcessId, Taken, Unlink};
 
 impl Library {
     /// `PtlMEAttach`: a match entry at the head or the tail of portal `pt_index`'s list.
@@ -276,8 +276,20 @@ impl Library {
     /// [`Error::EqEmpty`], [`Error::EqInvalid`].
     #[inline]
     pub fn eq_get(&mut self, eq: Handle) -> Result<Taken, Error> {
-        let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
-        let queue = self.eqs.get_mut(index).ok_or(Error::EqInvalid)?;
+        let (event, dropped) = self.eq_take(eq)?;
+        Ok(Taken {
+            event: *event,
+            dropped,
+        })
+    }
+
+    /// As [`eq_get`](Self::eq_get), where the event lies.
+    ///
+    /// # Errors
+    /// As [`eq_get`](Self::eq_get).
+    #[inline(always)]
+    pub fn eq_take(&mut self, eq: Handle) -> Result<(&Event, bool), Error> {
+        let queue = self.eqs.named(eq).ok_or(Error::EqInvalid)?;
         queue.take().ok_or(Error::EqEmpty)
     }
 

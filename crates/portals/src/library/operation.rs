@@ -1,7 +1,6 @@
 //! Operations in progress: what is kept of one between its START and its END, and while an answer is awaited.
 
 use super::table::Key;
-use crate::types::Handle;
 
 /// What the events of an operation tell.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +59,9 @@ pub(super) struct Operation {
     pub md: Key,
     /// The descriptor that the reply goes to.
     pub get_md: Key,
-    /// The queue of the descriptor's events, whose `pending` this operation counts in.
-    pub eq: Handle,
     pub facts: Facts,
     /// Of a reply: where it goes and how much is stored at most; then what its events tell.
     pub reply: Facts,
-    pub get_eq: Handle,
     /// At a target: the initiator's operation, for the answer.
     pub initiator: u64,
 }

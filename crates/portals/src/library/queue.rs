@@ -3,7 +3,7 @@
 
 use super::table::Named;
 use crate::types::{Event, Handle, Kind};
-use crate::types::{EventKind, Md, NiFail, ProcessId, Taken};
+use crate::types::{EventKind, Md, NiFail, ProcessId};
 
 pub(super) struct EventQueue {
     pub handle: Handle,
@@ -68,14 +68,15 @@ impl EventQueue {
         }
     }
 
-    /// Log an event; its `sequence` is set here. The sequence.
-    #[inline]
-    pub fn log(&mut self, event: Event) -> u32 {
-        let sequence = self.logged as u32;
+    /// Log the event that `make` makes of its sequence, in its place. The event.
+    #[inline(always)]
+    pub fn log(&mut self, make: impl FnOnce(u32) -> Event) -> &Event {
         let at = self.logged as usize & (self.events.len() - 1);
-        self.events[at] = Event { sequence, ..event };
+        let sequence = self.logged as u32;
         self.logged += 1;
-        sequence
+        let place = &mut self.events[at];
+        *place = make(sequence);
+        place
     }
 
     #[inline]
@@ -83,9 +84,9 @@ impl EventQueue {
         self.taken == self.logged
     }
 
-    /// The oldest event that is left.
-    #[inline]
-    pub fn take(&mut self) -> Option<Taken> {
+    /// The oldest event that is left, and whether events before it were lost. It is taken.
+    #[inline(always)]
+    pub fn take(&mut self) -> Option<(&Event, bool)> {
         if self.is_empty() {
             return None;
         }
@@ -94,8 +95,8 @@ impl EventQueue {
         if dropped {
             self.taken = oldest;
         }
-        let event = self.events[self.taken as usize & (self.events.len() - 1)];
+        let at = self.taken as usize & (self.events.len() - 1);
         self.taken += 1;
-        Some(Taken { event, dropped })
+        Some((&self.events[at], dropped))
     }
 }

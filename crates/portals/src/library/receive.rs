@@ -6,7 +6,7 @@ use super::table::Key;
 use super::wire::{Header, MessageKind, NO_ANSWER};
 use super::{Library, NO_TOKEN, Outgoing};
 use crate::memory::Segments;
-use crate::types::{ANY, EventKind, Handle, Identity, NiFail, option};
+use crate::types::{ANY, EventKind, Identity, NiFail, option};
 
 /// What is to become of a message.
 #[derive(Debug)]
@@ -206,7 +206,6 @@ impl Library {
             link: self.link(),
             start: 0,
         };
-        let eq = self.begin(md);
         facts.start = self.log(md, start, who, &facts, NiFail::OK).unwrap_or(0);
         let key = self.mds.key(md);
         let operation = Operation {
@@ -220,10 +219,8 @@ impl Library {
             },
             md: key,
             get_md: key,
-            eq,
             reply: facts,
             facts,
-            get_eq: Handle::EQ_NONE,
             initiator: header.operation,
         };
         let Some(token) = self.operations.insert(|_| operation).map(Key::token) else {
@@ -332,7 +329,7 @@ impl Library {
         };
         operation.answer = Answer::None;
         if operation.is_over() || operation.role == Role::Get {
-            self.operations.remove(key.index);
+            self.operations.discard(key.index);
         }
     }
 
@@ -374,13 +371,11 @@ impl Library {
         if let Some(descriptor) = self.mds.get_mut(get_md.index) {
             descriptor.pending += 1;
         }
-        let eq = self.begin(get_md.index);
         facts.start = self
             .log(get_md.index, EventKind::ReplyStart, who, &facts, NiFail::OK)
             .unwrap_or(0);
         if let Some(operation) = self.operations.exact(key) {
             operation.answer = Answer::Arriving;
-            operation.get_eq = eq;
             operation.reply = facts;
         }
     }
@@ -393,19 +388,14 @@ impl Library {
         else {
             return;
         };
-        let (peer, md, eq, facts) = (
-            operation.peer,
-            operation.get_md,
-            operation.get_eq,
-            operation.reply,
-        );
+        let (peer, md, facts) = (operation.peer, operation.get_md, operation.reply);
         operation.answer = Answer::None;
         // The request of a get has no body: whether the network layer has let it go does not matter any more.
         if operation.is_over() || operation.role == Role::Get {
-            self.operations.remove(key.index);
+            self.operations.discard(key.index);
         }
         if let Some(who) = self.processes.identity(peer).copied() {
-            self.end(md.index, eq, EventKind::ReplyEnd, &who, &facts, outcome);
+            self.end(md.index, EventKind::ReplyEnd, &who, &facts, outcome);
         }
     }
 
@@ -435,23 +425,25 @@ impl Library {
                 None
             }
             Role::Incoming => {
-                let operation = self.operations.remove(key.index)?;
-                let facts = operation.facts;
-                self.end_at_target(&operation, EventKind::PutEnd, outcome);
-                if operation.initiator == NO_ANSWER {
+                let (md, peer, initiator, facts) = (
+                    operation.md.index,
+                    operation.peer,
+                    operation.initiator,
+                    operation.facts,
+                );
+                let acknowledges = operation.answer == Answer::Awaited && outcome == NiFail::OK;
+                self.operations.discard(key.index);
+                if let Some(who) = self.processes.identity(peer).copied() {
+                    self.end(md, EventKind::PutEnd, &who, &facts, outcome);
+                }
+                if initiator == NO_ANSWER {
                     None
-                } else if operation.answer == Answer::Awaited && outcome == NiFail::OK {
-                    Some(self.answer(
-                        operation.peer,
-                        MessageKind::Ack,
-                        operation.initiator,
-                        facts.offset,
-                        facts.mlength,
-                        Segments::default(),
-                        NO_TOKEN,
-                    ))
+                } else if acknowledges {
+                    let (offset, stored) = (facts.offset, facts.mlength);
+                    let none = Segments::default();
+                    Some(self.answer(peer, MessageKind::Ack, initiator, offset, stored, none, NO_TOKEN))
                 } else {
-                    Some(self.nothing(operation.peer, operation.initiator))
+                    Some(self.nothing(peer, initiator))
                 }
             }
             Role::Answering | Role::Swapped => {
@@ -475,14 +467,7 @@ impl Library {
 
     fn end_at_target(&mut self, operation: &Operation, kind: EventKind, outcome: NiFail) {
         if let Some(who) = self.processes.identity(operation.peer).copied() {
-            self.end(
-                operation.md.index,
-                operation.eq,
-                kind,
-                &who,
-                &operation.facts,
-                outcome,
-            );
+            self.end(operation.md.index, kind, &who, &operation.facts, outcome);
         }
     }
 
@@ -505,19 +490,13 @@ impl Library {
             return;
         };
         operation.sending = false;
-        let (role, md, eq, facts, answer) = (
-            operation.role,
-            operation.md,
-            operation.eq,
-            operation.facts,
-            operation.answer,
-        );
+        let (role, md, facts, answer) = (operation.role, operation.md, operation.facts, operation.answer);
         if operation.is_over() {
-            self.operations.remove(key.index);
+            self.operations.discard(key.index);
         }
         if role != Role::Get {
             let me = self.me;
-            self.end(md.index, eq, EventKind::SendEnd, &me, &facts, outcome);
+            self.end(md.index, EventKind::SendEnd, &me, &facts, outcome);
         }
         match answer {
             Answer::Held(stored, offset) if !self.log_ack(key, stored, offset, NiFail::OK) => {

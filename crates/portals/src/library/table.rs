@@ -116,6 +116,18 @@ impl<T> Table<T> {
         Some(value)
     }
 
+    /// Let the value of a place go.
+    #[inline]
+    pub fn discard(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize)
+            && slot.value.is_some()
+        {
+            slot.value = None;
+            slot.generation = (slot.generation + 1) & GENERATION;
+            self.free.push(index);
+        }
+    }
+
     /// The value in a place.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
@@ -170,5 +182,12 @@ impl<T: Named> Table<T> {
         let index = u32::from(handle.index());
         let value = self.get(index)?;
         (value.handle() == handle).then_some(index)
+    }
+
+    /// The value that a handle names.
+    #[inline]
+    pub fn named(&mut self, handle: Handle) -> Option<&mut T> {
+        let value = self.get_mut(u32::from(handle.index()))?;
+        (value.handle() == handle).then_some(value)
     }
 }
