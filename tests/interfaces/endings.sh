@@ -7,11 +7,24 @@ cat >"$work/ends.c" <<'C'
 #include <farpost/fm.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 int main(int argc, char **argv) {
     if (strchr(argv[1], 'm')) MPI_Init(&argc, &argv);
     if (strchr(argv[1], 'f')) FM_initialize();
+    /* Silent for so long that the thread which stands in for a computing program is asleep in its place. */
+    if (strchr(argv[1], 's')) usleep(20000);
+    for (int child = 0; strchr(argv[1], 'k') && child < 20; child++) {
+        int status;
+        const pid_t forked = fork();
+        if (forked == 0) exit(0);
+        if (waitpid(forked, &status, 0) != forked || status != 0) abort();
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    if (strchr(argv[1], 'A')) MPI_Abort(MPI_COMM_WORLD, 7);
+    if (strchr(argv[1], 'K')) raise(SIGKILL);
     if (strchr(argv[1], 'F')) FM_finalize();
     if (strchr(argv[1], 'M')) MPI_Finalize();
     if (strchr(argv[1], 'f') && strchr(argv[1], 'a')) FM_initialize();
@@ -42,3 +55,14 @@ expect 0 "" mfFM
 expect 1 "without FM_finalize" mfM
 expect 1 "without MPI_Finalize and FM_finalize" mf
 expect 1 "has left its job" fFa
+
+# The same with the thread that makes progress while the program computes.
+export FARPOST_PROGRESS_THREAD=1
+expect 0 "" msM
+expect 0 "" mfsFM
+expect 0 "" mkM
+expect 0 "" mfkFM
+expect 1 "without MPI_Finalize" ms
+expect 1 "without MPI_Finalize" mfsF
+expect 7 "MPI_Abort" msA
+expect 137 "SIGKILL" msK

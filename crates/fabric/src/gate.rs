@@ -274,7 +274,7 @@ impl<P: Platform> Gate<P> {
 
     /// Whether a call is inside. Not for the guest while it is.
     pub fn is_busy(&self) -> bool {
-        self.inside.load(Ordering::Acquire) & DEPTH != 0 || self.lock.load(Ordering::Acquire) != 0
+        self.inside.load(Ordering::Acquire) & DEPTH != 0 || self.lock.load(Ordering::SeqCst) != 0
     }
 
     /// Changes with every call but the guest's.
@@ -293,5 +293,199 @@ impl<P: Platform> Gate<P> {
     /// The guest need not be told any more.
     pub fn unwatch(&self) {
         self.watched.store(0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Condvar, Mutex};
+    use loom::thread;
+
+    /// Sleeping on a word, and the barrier: where `membarrier` meets the owner (see `shm/flag.rs`).
+    struct Model {
+        queue: Mutex<()>,
+        woken: Condvar,
+        crossing: Mutex<()>,
+        told: (Mutex<bool>, Condvar),
+    }
+
+    impl Platform for Model {
+        fn light(&self) {
+            drop(self.crossing.lock().unwrap());
+        }
+
+        fn heavy(&self) {
+            drop(self.crossing.lock().unwrap());
+        }
+
+        fn wait(&self, word: &AtomicU32, expected: u32) {
+            let queue = self.queue.lock().unwrap();
+            if word.load(Ordering::SeqCst) == expected {
+                drop(self.woken.wait(queue).unwrap());
+            }
+        }
+
+        fn wake(&self, _: &AtomicU32) {
+            let queue = self.queue.lock().unwrap();
+            self.woken.notify_all();
+            drop(queue);
+        }
+
+        fn nap(&self) {
+            thread::yield_now();
+        }
+
+        fn tell(&self) {
+            *self.told.0.lock().unwrap() = true;
+            self.told.1.notify_all();
+        }
+    }
+
+    const OWNER: u64 = 1;
+    const OTHER: u64 = 2;
+    const VISITOR: u64 = 3;
+
+    struct Library {
+        gate: Gate<Model>,
+        inside: UnsafeCell<u32>,
+    }
+
+    impl Library {
+        fn new() -> Arc<Self> {
+            let library = Arc::new(Self {
+                gate: Gate::new(Model {
+                    queue: Mutex::new(()),
+                    woken: Condvar::new(),
+                    crossing: Mutex::new(()),
+                    told: (Mutex::new(false), Condvar::new()),
+                }),
+                inside: UnsafeCell::new(0),
+            });
+            // The first call makes the owner.
+            library.call(OWNER);
+            library
+        }
+
+        /// Two at once are an error that loom reports.
+        fn touch(&self) {
+            // SAFETY: whoever is inside is alone: what is tested here.
+            self.inside.with_mut(|count| unsafe { *count += 1 });
+        }
+
+        fn call(&self, me: u64) {
+            self.gate.enter(me);
+            self.touch();
+            self.gate.leave(me);
+        }
+
+        fn visit(&self) {
+            if self.gate.enter_as_guest(VISITOR) {
+                self.touch();
+                self.gate.leave_as_guest();
+            }
+        }
+    }
+
+    fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(model);
+    }
+
+    #[test]
+    fn loom_owner_and_guest_are_never_inside_together() {
+        check(2, || {
+            let library = Library::new();
+            let guest = thread::spawn({
+                let library = Arc::clone(&library);
+                move || {
+                    library.visit();
+                    library.visit();
+                }
+            });
+            library.call(OWNER);
+            library.gate.enter(OWNER);
+            library.touch();
+            library.call(OWNER);
+            library.touch();
+            library.gate.leave(OWNER);
+            guest.join().unwrap();
+            assert!(!library.gate.is_busy());
+        });
+    }
+
+    #[test]
+    fn loom_owner_guest_and_a_second_thread_are_never_inside_together() {
+        check(1, || {
+            let library = Library::new();
+            let others = [false, true].map(|guest| {
+                let library = Arc::clone(&library);
+                thread::spawn(move || {
+                    if guest {
+                        library.visit();
+                    } else {
+                        library.call(OTHER);
+                    }
+                })
+            });
+            library.call(OWNER);
+            for other in others {
+                other.join().unwrap();
+            }
+            assert!(!library.gate.is_busy());
+        });
+    }
+
+    #[test]
+    fn loom_who_steps_aside_lets_the_second_thread_in() {
+        check(2, || {
+            let library = Library::new();
+            let other = thread::spawn({
+                let library = Arc::clone(&library);
+                move || library.call(OTHER)
+            });
+            library.gate.enter(OWNER);
+            library.touch();
+            if library.gate.is_shared() {
+                library.gate.step_aside(OWNER, || ());
+                library.touch();
+            }
+            library.gate.leave(OWNER);
+            other.join().unwrap();
+            assert!(!library.gate.is_busy());
+        });
+    }
+
+    /// The guest sleeps until it is told, and never for ever when a call was made that it does not know of.
+    #[test]
+    fn loom_the_guest_is_told_of_calls() {
+        check(2, || {
+            let library = Library::new();
+            let guest = thread::spawn({
+                let library = Arc::clone(&library);
+                move || {
+                    let gate = &library.gate;
+                    if !gate.enter_as_guest(VISITOR) {
+                        return;
+                    }
+                    gate.watch();
+                    let calls = gate.calls();
+                    gate.leave_as_guest();
+                    // The owner makes one call more.
+                    if calls == 2 || gate.calls() != calls || gate.is_busy() {
+                        return;
+                    }
+                    let (told, bell) = &gate.platform.told;
+                    let mut told = told.lock().unwrap();
+                    while !*told {
+                        told = bell.wait(told).unwrap();
+                    }
+                }
+            });
+            library.call(OWNER);
+            guest.join().unwrap();
+        });
     }
 }

@@ -238,4 +238,78 @@ mod loom_tests {
             sender.join().unwrap();
         });
     }
+
+    /// A thread that looks after the process has raised the flag and waits on a descriptor; then a call of the process
+    /// sleeps as well, and its flag takes the place of the other's. It is in the library meanwhile, and tells the thread
+    /// when it leaves, if `tells`.
+    fn two_sleepers(tells: bool) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(move || {
+            let s = ManuallyDrop::new(shared());
+            let library = ManuallyDrop::new(Arc::new((Mutex::new(()), Mutex::new(0_u32), Condvar::new())));
+            let ring = |library: &(Mutex<()>, Mutex<u32>, Condvar)| {
+                *library.1.lock().unwrap() += 1;
+                library.2.notify_all();
+            };
+            let watcher = thread::spawn({
+                let (s, library) = (Arc::clone(&s), Arc::clone(&library));
+                move || {
+                    let mut rung = 0;
+                    loop {
+                        let inside = library.0.lock().unwrap();
+                        raise(&s.flag, POLLING);
+                        let come = s.messages.load(Ordering::Acquire) > 0;
+                        drop(inside);
+                        if come {
+                            return;
+                        }
+                        let mut rings = library.1.lock().unwrap();
+                        while *rings == rung {
+                            rings = library.2.wait(rings).unwrap();
+                        }
+                        rung = *rings;
+                    }
+                }
+            });
+            let sender = thread::spawn({
+                let (s, library) = (Arc::clone(&s), Arc::clone(&library));
+                move || {
+                    s.messages.fetch_add(1, Ordering::Release);
+                    fence(Ordering::SeqCst);
+                    if is_raised(&s.flag) {
+                        match claim(&s.flag) {
+                            POLLING => ring(&library),
+                            UP => s.futex.wake(),
+                            _ => {}
+                        }
+                    }
+                }
+            });
+            let inside = library.0.lock().unwrap();
+            raise(&s.flag, UP);
+            if s.messages.load(Ordering::Acquire) == 0 {
+                s.futex.wait(&s.flag, UP);
+            }
+            lower(&s.flag);
+            drop(inside);
+            if tells {
+                ring(&library);
+            }
+            watcher.join().unwrap();
+            sender.join().unwrap();
+            drop((ManuallyDrop::into_inner(s), ManuallyDrop::into_inner(library)));
+        });
+    }
+
+    #[test]
+    fn loom_two_sleepers_of_a_process_share_its_flag() {
+        two_sleepers(true);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn loom_without_telling_one_of_two_sleepers_is_forgotten() {
+        two_sleepers(false);
+    }
 }

@@ -242,8 +242,12 @@ impl Shm {
     ///
     /// A call that sleeps takes the flag down again, so that the thread has to be told when calls were made.
     pub fn vigil(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Option<(RawFd, Duration)> {
-        let pipe = self.own_pipe().ok()?.as_raw_fd();
         let timeout = self.before_sleep(timeout)?;
+        let Ok(pipe) = self.own_pipe() else {
+            // Without a pipe nobody of this host can ring: not for long.
+            return (!ready()).then_some((-1, timeout.min(Duration::from_micros(500))));
+        };
+        let pipe = pipe.as_raw_fd();
         let flag = &self.process(Peer(self.index)).sleep.asleep;
         let timeout = self.sleeper.raise(flag, flag::POLLING, timeout);
         if ready() {
