@@ -18,6 +18,7 @@ const QUICK: NetTunables = NetTunables {
     staged: 4096,
     staging: 4,
     chunk: 8192,
+    shared: 32 << 10,
     resend: 0,
     check: 1,
 };
@@ -46,7 +47,7 @@ fn shm(size: u32) -> Vec<Rc<Shm>> {
 }
 
 fn unruly(size: u32, seed: u64, chances: Chances) -> Vec<Rc<Unruly<InProc>>> {
-    inproc(size, seed, seed % 2 == 0)
+    inproc(size, seed, seed.is_multiple_of(2))
         .into_iter()
         .map(|fabric| Rc::new(Unruly::new(fabric, seed, chances)))
         .collect()

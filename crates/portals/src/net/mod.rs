@@ -6,6 +6,7 @@
 //! | `transmit` | the sending half: pendings, targets, numbering, sending again |
 //! | `receive` | the receiving half: pendings, sources, acceptance in order, acknowledgements, fetching bodies |
 //! | `wire` | packets |
+//! | `desk` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
 //! | `moves` | the memory of messages, where it is handed to the fabric or copied |
 //!
@@ -23,6 +24,7 @@
 //! There are two channels, for requests and for answers, with pendings, numbers and a priority of the fabric each. An
 //! answer never waits for a request, so that processes which all have requests outstanding do not wait for each other in a circle.
 
+mod desk;
 #[allow(unsafe_code)]
 mod moves;
 mod receive;
@@ -65,11 +67,13 @@ farpost_tunables::tunables! {
         /// Packets to one process that may be unacknowledged, of each channel. A receiver acknowledges a quarter of it at a time.
         window: "FARPOST_PORTALS_WINDOW" = 32, 1..=1024, "packets";
         /// Longest body that goes through staging memory where both sides map it. Two copies cost more than one system call beyond some length.
-        staged: "FARPOST_PORTALS_STAGED" = 16 << 10, 0..=1 << 20, "bytes";
+        staged: "FARPOST_PORTALS_STAGED" = 8 << 10, 0..=1 << 20, "bytes";
         /// Bodies that staging memory holds at a time. More only take memory of the cache.
         staging: "FARPOST_PORTALS_STAGING" = 32, 1..=1024, "bodies";
         /// Bytes that a receiver fetches in one system call on shared memory, before it looks after other messages.
         chunk: "FARPOST_PORTALS_CHUNK" = 256 << 10, 4 << 10..=1 << 30, "bytes";
+        /// Bodies on shared memory from which on both sides copy. Below, one of them does it sooner alone.
+        shared: "FARPOST_PORTALS_SHARED" = 512 << 10, 4 << 10..=1 << 40, "bytes";
         /// Time without an acknowledgement after which packets are sent again. Only what was lost needs it; it doubles with each time.
         resend: "FARPOST_PORTALS_RESEND" = 100, 0..=60_000, "milliseconds";
         /// Which messages carry a CRC-32: 0 none, 1 those that cross a wire, 2 all.
@@ -407,6 +411,9 @@ impl<F: Fabric> Net<F> {
             if state.rx.has_fetching() {
                 moved |= state.rx.fetch_all(fabric, &mut state.figures);
             }
+            if state.tx.has_offers() {
+                moved |= state.tx.serve_offers(fabric);
+            }
             if state.rx.urgent {
                 state.rx.flush(fabric, &mut state.figures);
             }
@@ -600,7 +607,11 @@ impl<F: Fabric> Net<F> {
                 state.rx.detached(from, word);
                 Ok(())
             }
-            Op::Want | Op::Grant | Op::Given => Ok(()),
+            Op::Grant => {
+                let grant = [0, 1, 2].map(|at| wire::argument(rest, at));
+                let [bytes, part, address] = grant;
+                state.tx.granted(from, index, word, [bytes?, part?, address?])
+            }
         }
     }
 

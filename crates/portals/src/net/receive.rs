@@ -10,15 +10,17 @@
 //!
 //! Cost class: fast path ([`Receive::accept`] of what is wanted next, [`Receive::acknowledgement`]); else queued path.
 
+use super::desk::{self, DESK, Line as DeskLine};
 use super::table::{NONE, Table};
-use super::transmit::{PRIORITY, STAGING, stream_bytes};
+use super::transmit::{STAGING, stream_bytes};
 use super::wire::{
     self, ACK_OTHER, CHECKED, FIRST, HAS_ACK, Kind, Malformed, Op, Place, WANTS_ACK, Word, Writer,
 };
 use super::{Figures, NetTunables, Outcome, Placement, RxId, moves};
-use crate::memory::{Segment, Segments};
+use crate::memory::Segments;
 use farpost_fabric::{
-    Completion, Direction, Fabric, PACKET_BYTES, Peer, Permission, Port, Priority, Remote, Ticket, TrySend,
+    Completion, Direction, Fabric, LINE_BYTES, PACKET_BYTES, Peer, Permission, Port, Priority, Remote,
+    Ticket, TrySend,
 };
 use std::collections::VecDeque;
 
@@ -71,6 +73,8 @@ pub struct Pending {
     keep: u64,
     done: u64,
     check: Option<u32>,
+    /// Bytes of a part, where both sides copy.
+    part: Option<u64>,
     ticket: Option<(Ticket, u64)>,
     into: Segments,
     inline: [u8; PACKET_BYTES],
@@ -147,6 +151,7 @@ pub struct Origin<F: Fabric> {
     tell: bool,
     since: u64,
     staging: Option<F::Import>,
+    desk: Option<F::Import>,
     lanes: [Lane; 2],
 }
 
@@ -189,6 +194,7 @@ pub struct Receive<F: Fabric> {
     /// Placed, to be fetched.
     fetching: Vec<u16>,
     chunk: u64,
+    shared: u64,
     next_tag: u16,
     /// Messages that are in place.
     pub finished: VecDeque<(u64, Outcome)>,
@@ -212,6 +218,7 @@ impl<F: Fabric> Receive<F> {
             keep: 0,
             done: 0,
             check: None,
+            part: None,
             ticket: None,
             into: Segments::default(),
             inline: [0; PACKET_BYTES],
@@ -227,6 +234,7 @@ impl<F: Fabric> Receive<F> {
             ack_after: (config.window / 4).max(1) as u16,
             fetching: Vec::with_capacity(count),
             chunk: config.chunk,
+            shared: config.shared,
             next_tag: fabric.me().0 as u16 | 1,
             finished: VecDeque::with_capacity(2 * count),
         }
@@ -402,9 +410,8 @@ impl<F: Fabric> Receive<F> {
         };
         let origin = self.origins.at(at);
         let lane = &mut origin.lanes[index];
-        if !(origin.tag == word.tag && lane.open && lane.wanted == word.seq)
-            && !self.odd(fabric, figures, (at, index), word, turn)
-        {
+        let expected = origin.tag == word.tag && lane.open && lane.wanted == word.seq;
+        if !expected && !self.odd(fabric, figures, (at, index), word, turn) {
             return Ok(Accepted::No);
         }
         let origin = self.origins.at(at);
@@ -573,6 +580,7 @@ impl<F: Fabric> Receive<F> {
             tell: true,
             since: turn,
             staging: None,
+            desk: None,
             lanes: [Lane::NEW; 2],
         };
         let at = self.origins.insert(peer, origin)?;
@@ -737,6 +745,7 @@ impl<F: Fabric> Receive<F> {
         pending.keep = 0;
         pending.done = 0;
         pending.check = check;
+        pending.part = None;
         pending.ticket = None;
         if place == Place::Stream {
             lane.streaming = number;
@@ -789,6 +798,7 @@ impl<F: Fabric> Receive<F> {
                     return self.end(number, Outcome::Done);
                 }
                 self.fetching.push(number);
+                self.share(fabric, number);
                 self.fetch(fabric, figures, number);
             }
         }
@@ -929,6 +939,46 @@ impl<F: Fabric> Receive<F> {
         moved
     }
 
+    /// Let the sender copy parts of a long body too, where it has a desk for it.
+    fn share(&mut self, fabric: &F, number: u16) {
+        let pending = &mut self.pendings[usize::from(number)];
+        let origin = self.origins.at(pending.origin);
+        let From::Pull { key, .. } = pending.from else {
+            return;
+        };
+        if key == 0 || pending.keep < self.shared || !fabric.maps(origin.peer) {
+            return;
+        }
+        if origin.desk.is_none() {
+            let import = fabric.import(origin.peer, DESK, LINE_BYTES, Permission::ReadWrite);
+            origin.desk = import.ok();
+        }
+        if origin
+            .desk
+            .as_ref()
+            .and_then(|desk| line_of::<F>(desk, key))
+            .is_none()
+        {
+            return;
+        }
+        if let Some(one) = pending.into.region(0, pending.keep as usize).as_one() {
+            let part = desk::part(pending.keep, self.chunk);
+            let to = (origin.peer, origin.checked);
+            let arguments = [pending.keep, part, one.address as u64];
+            let about = (origin.tag, pending.seq);
+            if control(
+                fabric,
+                to,
+                Op::Grant,
+                usize::from(pending.lane),
+                about,
+                &arguments,
+            ) {
+                pending.part = Some(part);
+            }
+        }
+    }
+
     /// Fetch a part of one body, if it is the turn of its lane.
     fn fetch(&mut self, fabric: &F, figures: &mut Figures, number: u16) -> bool {
         let pending = &mut self.pendings[usize::from(number)];
@@ -948,6 +998,33 @@ impl<F: Fabric> Receive<F> {
                 pending.done = pending.keep;
                 moves::fetch_staged(memory, offset as usize, &into)
             }
+            From::Pull { position, key } if let Some(part) = pending.part => {
+                let line = origin.desk.as_ref().and_then(|desk| line_of::<F>(desk, key));
+                let line = line.expect("looked at before");
+                match line.claim(pending.keep, part) {
+                    Some((at, len)) => {
+                        let one = pending.into.region(at as usize, len as usize);
+                        let one = one.as_one().expect("one run of memory");
+                        let from = (position.wrapping_add(at), 0);
+                        let moved = moves::transfer(fabric, (peer, Direction::Get), one, from);
+                        if moved.is_err() {
+                            // Once more and alone, when nobody writes here any more.
+                            line.fail();
+                        }
+                        line.copied();
+                        Ok(())
+                    }
+                    None if !line.complete(pending.keep, part) => return false,
+                    None => {
+                        if line.failed() {
+                            pending.part = None;
+                        } else {
+                            pending.done = pending.keep;
+                        }
+                        Ok(())
+                    }
+                }
+            }
             From::Pull { position, key } => match pending.ticket {
                 Some((ticket, bytes)) => match fabric.poll_transfer(ticket) {
                     Ok(false) => return false,
@@ -960,7 +1037,7 @@ impl<F: Fabric> Receive<F> {
                 None => {
                     let rest = (pending.keep - pending.done) as usize;
                     let rest = pending.into.region(pending.done as usize, rest);
-                    let mut piece = rest.pieces().next().unwrap_or(Segment::default());
+                    let mut piece = rest.pieces().next().unwrap_or_default();
                     if fabric.maps(peer) {
                         piece.len = piece.len.min(self.chunk as usize);
                     }
@@ -1062,6 +1139,11 @@ impl<F: Fabric> Receive<F> {
     }
 }
 
+/// The line of a peer's desk that a header packet names.
+fn line_of<F: Fabric>(desk: &F::Import, key: u64) -> Option<DeskLine<'_, F::Export>> {
+    DeskLine::of(F::mapped(desk)?, key.checked_sub(1)?)
+}
+
 /// Send a control packet. False: no room.
 pub fn control<F: Fabric>(
     fabric: &F,
@@ -1090,12 +1172,7 @@ pub fn control<F: Fabric>(
     if checked {
         wire::set_check(bytes);
     }
-    let priority = match op {
-        // These may not overtake what they are about.
-        Op::Want | Op::Given => PRIORITY[index],
-        _ => Priority::High,
-    };
-    let sent = fabric.try_send(to, Port::Portals, priority, bytes) == TrySend::Sent;
+    let sent = fabric.try_send(to, Port::Portals, Priority::High, bytes) == TrySend::Sent;
     if sent {
         fabric.wake(to);
     }

@@ -7,11 +7,12 @@
 //!
 //! Cost class: fast path ([`Transmit::send`] of a short body, [`Transmit::acked`]); else queued path.
 
+use super::desk::{Desk, Offer};
 use super::receive::Receive;
 use super::table::{NONE, Table};
 use super::wire::{self, FIRST, HAS_ACK, Kind, Malformed, WANTS_ACK, Word, Writer};
 use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, moves};
-use crate::memory::{Segment, Segments};
+use crate::memory::Segments;
 use farpost_fabric::{
     Access, Counter, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission, Port, Priority, SegmentId, TrySend,
 };
@@ -32,8 +33,11 @@ enum How {
     Inline,
     /// In this slot of the staging memory.
     Staged(u16),
-    /// The receiver fetches it; withdrawn with this key where that is needed.
-    Pull(Option<u64>),
+    /// The receiver fetches it; withdrawn with this key where that is needed. With a line of the desk, both sides copy.
+    Pull {
+        key: Option<u64>,
+        desk: Option<u16>,
+    },
     Stream,
 }
 
@@ -137,8 +141,10 @@ pub struct Transmit<F: Fabric> {
     targets: Table<Target<F>>,
     active: Vec<u16>,
     staging: Option<F::Export>,
-    slots: Vec<u16>,
+    /// Free slots, the one that was free longest first: its last reader is most likely done with its lines.
+    slots: VecDeque<u16>,
     slot_bytes: usize,
+    desk: Desk<F>,
     window: u16,
     resend: Duration,
     /// Where the numbers of the next new connection begin.
@@ -187,8 +193,9 @@ impl<F: Fabric> Transmit<F> {
             targets: Table::new(config.sources as usize),
             active: Vec::with_capacity(config.sources as usize),
             staging,
-            slots: (0..slots).rev().collect(),
+            slots: (0..slots).collect(),
             slot_bytes,
+            desk: Desk::new(fabric, mapped, config),
             window: config.window as u16,
             resend: Duration::from_millis(config.resend),
             fresh: fabric.me().0 as u16 ^ 0x5a00,
@@ -301,7 +308,18 @@ impl<F: Fabric> Transmit<F> {
             self.go(fabric, rx, figures, at, index);
         }
         self.note_unsent(at);
+        if self.pendings[usize::from(number)].kind == Kind::Staged {
+            self.call_back(length);
+        }
         Ok(departure)
+    }
+
+    /// The lines that the next staged body goes to are with their last reader: call them back while others would wait.
+    #[inline(never)]
+    fn call_back(&self, length: usize) {
+        if let (Some(memory), Some(next)) = (&self.staging, self.slots.front()) {
+            memory.prefetch_write(usize::from(*next) * self.slot_bytes, length);
+        }
     }
 
     #[inline(always)]
@@ -334,7 +352,7 @@ impl<F: Fabric> Transmit<F> {
         if length <= self.slot_bytes
             && not & wire::NO_STAGING == 0
             && let Some(memory) = &self.staging
-            && let Some(slot) = self.slots.pop()
+            && let Some(slot) = self.slots.pop_front()
         {
             let offset = usize::from(slot) * self.slot_bytes;
             moves::stage(memory, offset, body);
@@ -353,10 +371,15 @@ impl<F: Fabric> Transmit<F> {
         {
             put(&(length as u64).to_le_bytes());
             put(&position.to_le_bytes());
-            put(&key.to_le_bytes());
+            let (key, desk, told) = if fabric.maps(peer) {
+                let desk = self.desk.take_line(length);
+                (None, desk, desk.map_or(0, |line| u64::from(line) + 1))
+            } else {
+                (Some(key), None, key)
+            };
+            put(&told.to_le_bytes());
             check(&mut put);
-            let key = (!fabric.maps(peer)).then_some(key);
-            (pending.kind, pending.how) = (Kind::Pull, How::Pull(key));
+            (pending.kind, pending.how) = (Kind::Pull, How::Pull { key, desk });
             pending.packet_len = len as u8;
             return Departure::Waits;
         }
@@ -545,7 +568,13 @@ impl<F: Fabric> Transmit<F> {
             lane.head = pending.next;
             if !matches!(pending.how, How::Inline) {
                 let outcome = Outcome::Done;
-                release(fabric, pending, &mut self.slots, &mut self.finished, outcome);
+                release(
+                    fabric,
+                    pending,
+                    (&mut self.slots, &mut self.desk),
+                    &mut self.finished,
+                    outcome,
+                );
             }
             self.free[index].push(number);
         }
@@ -687,7 +716,7 @@ impl<F: Fabric> Transmit<F> {
             number = pending.next;
             let start = wire::WORD + if checked { wire::CHECK } else { 0 } + usize::from(pending.header_len);
             match pending.how {
-                How::Pull(key) if not & wire::NO_PULL != 0 => {
+                How::Pull { key, .. } if not & wire::NO_PULL != 0 => {
                     if let Some(key) = key {
                         fabric.withdraw(key);
                     }
@@ -782,13 +811,8 @@ impl<F: Fabric> Transmit<F> {
             while number != NONE {
                 let pending = &mut self.pendings[usize::from(number)];
                 let next = pending.next;
-                release(
-                    fabric,
-                    pending,
-                    &mut self.slots,
-                    &mut self.finished,
-                    Outcome::PeerEnded,
-                );
+                let memory = (&mut self.slots, &mut self.desk);
+                release(fabric, pending, memory, &mut self.finished, Outcome::PeerEnded);
                 self.free[index].push(number);
                 number = next;
             }
@@ -796,27 +820,63 @@ impl<F: Fabric> Transmit<F> {
         }
     }
 
-    /// The body of the message with header packet `seq`, if it is one that the receiver fetches.
-    #[expect(dead_code, reason = "for both sides copying, which comes next")]
-    pub fn offered(&mut self, from: Peer, index: usize, word: &Word) -> Option<Segment> {
-        let at = self.targets.find(from)?;
+    /// The receiver lets us copy parts of a body that it fetches: so many bytes, in parts of so many, to this address.
+    pub fn granted(
+        &mut self,
+        from: Peer,
+        index: usize,
+        word: &Word,
+        grant: [u64; 3],
+    ) -> Result<(), Malformed> {
+        let Some(at) = self.targets.find(from) else {
+            return Ok(());
+        };
         let target = self.targets.at(at);
         let lane = &target.lanes[index];
         let mut skip = u32::from(word.seq.wrapping_sub(lane.base));
         if target.tag != word.tag || skip >= u32::from(lane.outstanding()) || lane.head_done > 0 {
-            return None;
+            return Ok(());
         }
         let mut number = lane.head;
         while skip > 0 {
             let pending = &self.pendings[usize::from(number)];
-            skip = skip.checked_sub(pending.packets)?;
-            number = pending.next;
+            let Some(left) = skip.checked_sub(pending.packets) else {
+                return Ok(());
+            };
+            (skip, number) = (left, pending.next);
         }
         let pending = &self.pendings[usize::from(number)];
-        match pending.how {
-            How::Pull(_) => pending.body.as_one(),
-            _ => None,
+        let How::Pull { desk: Some(line), .. } = pending.how else {
+            return Ok(());
+        };
+        let [bytes, chunk, address] = grant;
+        if bytes > pending.length as u64 || chunk < 4096 {
+            return Err(Malformed {
+                what: "the parts of a Portals body that both sides copy",
+                value: bytes,
+            });
         }
+        let body = pending.body.as_one().unwrap_or_default();
+        self.desk.open(Offer {
+            peer: from,
+            line,
+            body: body.address,
+            bytes,
+            chunk,
+            address,
+        });
+        Ok(())
+    }
+
+    /// Whether there are bodies of ours of which we may copy parts.
+    #[inline(always)]
+    pub fn has_offers(&self) -> bool {
+        self.desk.is_open()
+    }
+
+    /// Copy parts of them.
+    pub fn serve_offers(&mut self, fabric: &F) -> bool {
+        self.desk.serve(fabric)
     }
 }
 
@@ -825,15 +885,18 @@ impl<F: Fabric> Transmit<F> {
 fn release<F: Fabric>(
     fabric: &F,
     pending: &mut Pending,
-    slots: &mut Vec<u16>,
+    (slots, desk): (&mut VecDeque<u16>, &mut Desk<F>),
     finished: &mut VecDeque<(u64, Outcome)>,
     outcome: Outcome,
 ) {
     pending.body = Segments::default();
     match std::mem::replace(&mut pending.how, How::Inline) {
         How::Inline => {}
-        How::Staged(slot) => slots.push(slot),
-        How::Pull(key) => {
+        How::Staged(slot) => slots.push_back(slot),
+        How::Pull { key, desk: line } => {
+            if let Some(line) = line {
+                desk.give_line(line);
+            }
             if let Some(key) = key {
                 fabric.withdraw(key);
             }

@@ -68,12 +68,9 @@ pub enum Op {
     Detach = 5,
     /// The sender has forgotten it too.
     Detached = 6,
-    /// The sender of the numbered message has time to copy parts of its body.
-    Want = 7,
-    /// Words 1 to 3: offset, bytes and address of a part that the sender is to copy.
-    Grant = 8,
-    /// Word 1: the offset of a part that was copied; word 2: 1 if that failed.
-    Given = 9,
+    /// The sender of the numbered message may copy parts of its body too. Words 1 to 3: bytes wanted, bytes of a part, the
+    /// receiver's address.
+    Grant = 7,
 }
 
 /// In [`Op::Sync`]: the receiver cannot fetch bodies from the sender's memory.
@@ -159,9 +156,7 @@ impl Word {
             4 => Op::Sync,
             5 => Op::Detach,
             6 => Op::Detached,
-            7 => Op::Want,
-            8 => Op::Grant,
-            9 => Op::Given,
+            7 => Op::Grant,
             _ => {
                 return Err(Malformed {
                     what: "the operation of a Portals control packet",

@@ -1,0 +1,184 @@
+//! Long bodies that both sides copy: the receiver reads from the sender's memory while the sender writes to the receiver's.
+//!
+//! The sender keeps a line of shared memory for such a message, its *desk*. The body falls into parts, and whoever has
+//! time claims the next one by adding one to a word of that line, copies it, and adds one to another word. The receiver is
+//! done when as many are copied as there are, and so a sender that computes holds nobody up: it claims nothing. Where the
+//! body goes in the receiver's memory, its length and that of a part come in a packet from the receiver alone
+//! ([`Op::Grant`](super::wire::Op::Grant)), which the fabric vouches for, and not from the line, which others may write.
+
+use super::NetTunables;
+use super::moves;
+use crate::memory::Segment;
+use farpost_fabric::{
+    Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission, SegmentId,
+};
+
+/// The desk of a process.
+pub const DESK: SegmentId = SegmentId(0x7b00_0001);
+/// Lines of it.
+const LINES: u16 = 64;
+/// Parts that one call copies before it looks after the rest of the world.
+const PARTS: u32 = 4;
+
+/// Words of a line, as offsets.
+const CLAIMED: usize = 0;
+const COPIED: usize = 8;
+const FAILED: usize = 16;
+
+/// A body of ours whose receiver lets us copy parts of it.
+#[derive(Clone, Copy)]
+pub struct Offer {
+    pub peer: Peer,
+    pub line: u16,
+    /// Where it lies here.
+    pub body: usize,
+    /// How much of it is wanted.
+    pub bytes: u64,
+    /// Bytes of a part.
+    pub chunk: u64,
+    /// Where it goes there.
+    pub address: u64,
+}
+
+/// The sender's side.
+pub struct Desk<F: Fabric> {
+    memory: Option<F::Export>,
+    free: Vec<u16>,
+    open: Vec<Offer>,
+    least: usize,
+}
+
+impl<F: Fabric> Desk<F> {
+    pub fn new(fabric: &F, mapped: bool, config: &NetTunables) -> Self {
+        let memory = mapped
+            .then(|| {
+                let everyone = Access::Everyone(Permission::ReadWrite);
+                fabric
+                    .export(DESK, usize::from(LINES) * LINE_BYTES, everyone)
+                    .ok()
+            })
+            .flatten();
+        let lines = if memory.is_some() { LINES } else { 0 };
+        Self {
+            memory,
+            free: (0..lines).rev().collect(),
+            open: Vec::with_capacity(usize::from(LINES)),
+            least: config.shared as usize,
+        }
+    }
+
+    /// A line for a body of that length, if it is to have one.
+    pub fn take_line(&mut self, length: usize) -> Option<u16> {
+        if length < self.least {
+            return None;
+        }
+        let memory = self.memory.as_ref()?;
+        let line = self.free.pop()?;
+        for word in [CLAIMED, COPIED, FAILED] {
+            memory.store(usize::from(line) * LINE_BYTES + word, 0);
+        }
+        Some(line)
+    }
+
+    /// The message is over.
+    pub fn give_line(&mut self, line: u16) {
+        self.open.retain(|offer| offer.line != line);
+        self.free.push(line);
+    }
+
+    pub fn open(&mut self, offer: Offer) {
+        if self.open.iter().all(|open| open.line != offer.line) {
+            self.open.push(offer);
+        }
+    }
+
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Copy parts of what is open. True: some were copied.
+    pub fn serve(&mut self, fabric: &F) -> bool {
+        let Some(memory) = &self.memory else {
+            return false;
+        };
+        let mut moved = false;
+        self.open.retain(|offer| {
+            let line = Line {
+                memory,
+                line: offer.line,
+            };
+            for _ in 0..PARTS {
+                let Some((at, len)) = line.claim(offer.bytes, offer.chunk) else {
+                    return false;
+                };
+                moved = true;
+                let part = Segment {
+                    address: offer.body.wrapping_add(at as usize),
+                    len: len as usize,
+                };
+                let to = (offer.address.wrapping_add(at), 0);
+                let copied = moves::transfer(fabric, (offer.peer, Direction::Put), part, to);
+                if !matches!(copied, Ok(Completion::Done)) {
+                    if let Ok(Completion::Pending(ticket)) = copied {
+                        fabric.cancel_transfer(ticket);
+                    }
+                    line.fail();
+                }
+                line.copied();
+            }
+            true
+        });
+        moved
+    }
+}
+
+/// A line, seen by either side.
+pub struct Line<'a, M> {
+    memory: &'a M,
+    line: u16,
+}
+
+impl<'a, M: LocalMemory> Line<'a, M> {
+    /// The line that a peer named, if its desk has it.
+    pub fn of(memory: &'a M, line: u64) -> Option<Self> {
+        let line = u16::try_from(line).ok().filter(|line| *line < LINES)?;
+        (usize::from(LINES) * LINE_BYTES <= memory.len()).then_some(Self { memory, line })
+    }
+
+    fn at(&self, word: usize) -> usize {
+        usize::from(self.line) * LINE_BYTES + word
+    }
+
+    /// The next part that nobody copies: where it begins and its bytes.
+    pub fn claim(&self, bytes: u64, chunk: u64) -> Option<(u64, u64)> {
+        let at = self.memory.fetch_add(self.at(CLAIMED), 1).checked_mul(chunk)?;
+        (at < bytes).then(|| (at, chunk.min(bytes - at)))
+    }
+
+    /// A part that was claimed is there.
+    pub fn copied(&self) {
+        self.memory.fetch_add(self.at(COPIED), 1);
+    }
+
+    /// It is not.
+    pub fn fail(&self) {
+        self.memory.store(self.at(FAILED), 1);
+    }
+
+    /// Whether all parts are there, or have failed.
+    pub fn complete(&self, bytes: u64, chunk: u64) -> bool {
+        self.memory.load(self.at(COPIED)) >= bytes.div_ceil(chunk)
+    }
+
+    pub fn failed(&self) -> bool {
+        self.memory.load(self.at(FAILED)) != 0
+    }
+}
+
+/// Bytes of a part of a body that both copy: each side gets some, and each is worth a system call.
+pub fn part(bytes: u64, most: u64) -> u64 {
+    (bytes / 8)
+        .clamp(32 << 10, most.max(32 << 10))
+        .next_multiple_of(4096)
+}
