@@ -28,6 +28,7 @@ fn small() -> NetTunables {
         staged: 4096,
         staging: 4,
         chunk: 8192,
+        shared: 32 << 10,
         resend: 0,
         check: 2,
     }

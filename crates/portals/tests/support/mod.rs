@@ -173,7 +173,7 @@ impl<F: Fabric> Process<F> {
         }
         let mut due = vec![];
         self.upper.waiting.retain_mut(|(turns, id, index)| {
-            *turns = turns.saturating_sub(1);
+            *turns -= u32::from(*turns != u32::MAX);
             if *turns == 0 {
                 due.push((*id, *index));
             }
@@ -184,6 +184,14 @@ impl<F: Fabric> Process<F> {
             assert!(self.net.place(id, placement));
         }
         moved
+    }
+
+    /// Decide about everything that waits for it.
+    pub fn decide(&mut self) {
+        for (_, id, index) in std::mem::take(&mut self.upper.waiting) {
+            let placement = self.upper.keep(index);
+            assert!(self.net.place(id, placement));
+        }
     }
 
     /// Whether all that came is in place and all that was sent is gone.

@@ -1,0 +1,221 @@
+//! The network layer between processes on shared memory: a soak with one slow receiver, and processes that are killed.
+//! Not for the standard test harness, whose threads would not survive the forks.
+
+mod support;
+
+use farpost_fabric::conformance::{End, Harness, ShmProcesses};
+use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::{ErrorStatus, Peer};
+use farpost_portals::net::{Channel, NetTunables, Outcome};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use support::{Process, Way, header, number_of, pattern};
+
+const FEW: NetTunables = NetTunables {
+    sources: 2,
+    tx_pendings: 4,
+    rx_pendings: 3,
+    window: 64,
+    staged: 8192,
+    staging: 4,
+    chunk: 64 << 10,
+    shared: 64 << 10,
+    resend: 100,
+    check: 1,
+};
+
+fn length(number: u32) -> usize {
+    match number % 50 {
+        49 => 70_000,
+        n if n % 7 == 0 => 3000,
+        n => n as usize * 4,
+    }
+}
+
+fn seed(from: u32, number: u32) -> u64 {
+    u64::from(from) << 32 | u64::from(number)
+}
+
+/// Turns until `done`, giving others the core.
+async fn until(
+    end: &End<Shm>,
+    process: &mut Process<Shm>,
+    what: &str,
+    mut done: impl FnMut(&Process<Shm>) -> bool,
+) {
+    end.until(what, || {
+        for _ in 0..50 {
+            process.turn();
+        }
+        done(process)
+    })
+    .await;
+}
+
+/// Senders that flood one receiver which looks up seldom and decides late, with fewer structures than senders.
+fn one_slow_receiver(staged: u64, cma: bool) {
+    const SENDERS: u32 = 4;
+    const EACH: u32 = 100;
+    let processes = ShmProcesses {
+        tunables: ShmTunables {
+            cma: u64::from(cma),
+            ..ShmTunables::default()
+        },
+        ..ShmProcesses::default()
+    };
+    let config = NetTunables { staged, ..FEW };
+    processes.run(SENDERS + 1, async |end| {
+        let me = end.me();
+        let way = if me == SENDERS { Way::Later(2) } else { Way::AtOnce };
+        let mut process = Process::new(Rc::clone(&end.fabric), &config, way);
+        end.barrier().await;
+        if me < SENDERS {
+            for number in 0..EACH {
+                let body = pattern(seed(me, number), length(number));
+                let header = header(me, SENDERS, Channel::Request, number);
+                until(end, &mut process, "room", |_| true).await;
+                while !process.send(SENDERS, Channel::Request, &header, &body) {
+                    until(end, &mut process, "room", |_| true).await;
+                }
+            }
+            until(end, &mut process, "the receiver", Process::settled).await;
+        } else {
+            let mut turns = 0;
+            end.until("everything", || {
+                turns += 1;
+                if turns % 50 == 0 {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                process.turn();
+                process.upper.came.len() == (SENDERS * EACH) as usize && process.settled()
+            })
+            .await;
+            for from in 0..SENDERS {
+                let mut expected = 0;
+                for came in process.upper.came.iter().filter(|came| came.from == Peer(from)) {
+                    assert_eq!(number_of(&came.header), expected, "the order of {from}");
+                    assert!(
+                        came.body == pattern(seed(from, expected), length(expected)),
+                        "{expected} of {from}"
+                    );
+                    expected += 1;
+                }
+                assert_eq!(expected, EACH);
+            }
+            assert!(process.net.figures().exhausted > 0, "the pools were large enough");
+        }
+        end.post(me as usize, 1);
+        until(end, &mut process, "the others", |_| {
+            (0..=SENDERS as usize).all(|i| end.posted(i) == 1)
+        })
+        .await;
+        let figures = process.net.figures();
+        assert_eq!(
+            (figures.faults, figures.failed, figures.mismatches),
+            (0, 0, 0),
+            "{figures:?}"
+        );
+        assert_eq!(end.fabric.take_faults(), (vec![], 0));
+    });
+}
+
+/// A process is killed while others send to it, receive from it and wait for a decision about what it sent: everything
+/// ends, with that outcome.
+fn a_process_is_killed() {
+    let file = sealed_memory(c"farpost-test", region_bytes(2)).expect("a region");
+    let attach = |index| {
+        let file = file.try_clone().expect("a descriptor");
+        let fabric = Shm::attach(ShmConfig {
+            file,
+            offset: 0,
+            len: region_bytes(2) as u64,
+            index,
+            size: 2,
+            processes: 2,
+            cores: 1,
+            tunables: ShmTunables {
+                // So that bodies of several packets are on their way for long.
+                cma: 0,
+                ..ShmTunables::default()
+            },
+        });
+        Rc::new(fabric.expect("attach to the region"))
+    };
+    // SAFETY: this process has one thread, so that the child may do anything.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        // SAFETY: no memory is involved; the child ends with its parent.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // Decides about nothing, so that what is sent to it waits.
+        let mut process = Process::new(attach(1), &FEW, Way::Later(u32::MAX));
+        let body = pattern(1, 20_000);
+        for number in 0..2 {
+            while !process.send(
+                0,
+                Channel::Request,
+                &header(1, 0, Channel::Request, number),
+                &body,
+            ) {
+                process.turn();
+            }
+        }
+        loop {
+            process.turn();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    let mut process = Process::new(attach(0), &FEW, Way::Later(u32::MAX));
+    let body = pattern(2, 200_000);
+    let start = Instant::now();
+    let patient = |what: &str| {
+        std::thread::sleep(Duration::from_micros(100));
+        if start.elapsed() > Duration::from_secs(40) {
+            // SAFETY: kills a child of ours.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            panic!("waited too long for {what}");
+        }
+    };
+    while !process.send(1, Channel::Request, &header(0, 1, Channel::Request, 0), &body) {
+        process.turn();
+        patient("a pending");
+    }
+    while process.upper.came.is_empty() {
+        process.turn();
+        patient("a message");
+    }
+    // SAFETY: kills a child of ours and waits for it.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    while process.upper.sent.is_empty() {
+        process.turn();
+        patient("the end of what was sent");
+    }
+    assert_eq!(process.upper.sent[&0], Outcome::PeerEnded);
+    // What waits for a decision ends when it is decided about; nothing comes after it.
+    process.decide();
+    while !process.settled() {
+        process.turn();
+        patient("the end of what came");
+    }
+    assert_eq!(process.upper.came.len(), 1);
+    assert_eq!(process.upper.came[0].outcome, Some(Outcome::PeerEnded));
+    // And what is sent now ends at once.
+    assert!(process.send(1, Channel::Answer, &header(0, 1, Channel::Answer, 0), &body));
+    while !process.settled() {
+        process.turn();
+        patient("what was sent to nobody");
+    }
+    assert_eq!(process.upper.sent[&1], Outcome::PeerEnded);
+    assert_eq!(process.net.available(Channel::Request), FEW.tx_pendings as usize);
+}
+
+fn main() {
+    one_slow_receiver(8192, true);
+    one_slow_receiver(0, true);
+    one_slow_receiver(0, false);
+    a_process_is_killed();
+    println!("processes: all done");
+}
