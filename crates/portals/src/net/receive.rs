@@ -19,8 +19,8 @@ use super::wire::{
 use super::{Figures, NetTunables, Outcome, Placement, RxId, moves};
 use crate::memory::Segments;
 use farpost_fabric::{
-    Completion, Direction, Fabric, LINE_BYTES, PACKET_BYTES, Peer, Permission, Port, Priority, Remote,
-    Ticket, TrySend,
+    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, PACKET_BYTES, Peer, Permission, Port,
+    Priority, Remote, Ticket, TrySend,
 };
 use std::collections::VecDeque;
 
@@ -1058,10 +1058,14 @@ impl<F: Fabric> Receive<F> {
             From::Inline | From::Stream => Ok(()),
         };
         if let Err(error) = outcome {
+            let outcome = match error {
+                FabricError::PeerDead { .. } => Outcome::PeerEnded,
+                _ => Outcome::Failed,
+            };
             figures.failed += 1;
-            fabric.record_fault(farpost_fabric::Fault { peer, error });
+            fabric.record_fault(Fault { peer, error });
             self.leave_fetching(number);
-            self.end(number, Outcome::Failed);
+            self.end(number, outcome);
             return true;
         }
         if pending.ticket.is_some() || pending.done < pending.keep {
