@@ -6,7 +6,7 @@ mod roles;
 
 use farpost_fabric::conformance::{InProcHarness, ShmThreads, TcpThreads};
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::{LocalMemory, Peer, SegmentId};
+use farpost_fabric::{LocalMemory, PacketQueue, Peer, Port, Priority, SegmentId, TrySend};
 use farpost_rsm::api::{Accumulate, Cause, Code, Mode, Perm, Rsm};
 use roles::{ID, code, entry, main_controller, of, publish};
 use std::time::Duration;
@@ -138,4 +138,54 @@ fn directories_may_hold_anything() {
         export.unpublish().unwrap();
     }
     assert!(refused > 50);
+}
+
+/// A signal that was on its way when its segment was withdrawn is refused and nobody's fault; of many faults the oldest are
+/// told, and all are counted.
+#[test]
+fn late_signals_and_many_faults() {
+    let mut late = 0;
+    for seed in 0..20 {
+        let (network, all) = job(2, seed, Config::default());
+        let (_memory, export) = publish(&all[0], 4096, &[]);
+        let import = all[1]
+            .connect(main_controller(&all[1]), 0, ID, Perm::RDWR)
+            .unwrap();
+        network.settle();
+        assert_eq!(export.importers(), [1]);
+        import.post(Accumulate::Yes).unwrap();
+        export.unpublish().unwrap();
+        network.settle();
+        all[0].progress();
+        let taken = u64::from(export.try_wait().unwrap());
+        late += all[0].refused().late;
+        assert_eq!(
+            (all[0].refused().late, all[0].refused().strangers),
+            (1 - taken, 0)
+        );
+        assert_eq!(all[0].next_fault(), None);
+        for number in 0..100u8 {
+            let nonsense = [number, 9, 9];
+            while all[1]
+                .fabric()
+                .try_send(Peer(0), Port::Rsm, Priority::High, &nonsense)
+                != TrySend::Sent
+            {
+                network.settle();
+                all[0].progress();
+            }
+        }
+        network.settle();
+        all[0].progress();
+        assert_eq!(all[0].refused().malformed, 100);
+        let told: Vec<String> = std::iter::from_fn(|| all[0].next_fault())
+            .map(|fault| fault.error.to_string())
+            .collect();
+        assert_eq!(told.len(), 64);
+        for (number, sentence) in told.iter().enumerate() {
+            let wanted = format!("process 1 wrote {:#x} ", 0x09_0900 + number);
+            assert!(sentence.contains(&wanted), "{sentence}: {wanted}");
+        }
+    }
+    assert!(late > 0);
 }
