@@ -421,16 +421,19 @@ impl<F: Fabric> Interface<F> {
         }
         // Others may keep this process busy, though nothing comes to this queue.
         let moved = self.poll();
-        let found = match self.state.borrow_mut().library.eq_take(eq) {
-            Ok((event, dropped)) => Ok(read(event, dropped)),
-            Err(error) => Err(error),
+        let error = match self.state.borrow_mut().library.eq_take(eq) {
+            Ok((event, dropped)) => {
+                self.idle.found();
+                return Ok(read(event, dropped));
+            }
+            Err(error) => error,
         };
-        if moved || found.is_ok() {
+        if moved {
             self.idle.found();
         } else {
             self.rest();
         }
-        found
+        Err(error)
     }
 
     /// `PtlEQWait`: the oldest event, as soon as there is one.

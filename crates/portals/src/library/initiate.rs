@@ -91,18 +91,20 @@ impl Library {
             link,
             start: 0,
         };
-        let operation = Operation {
-            role: Role::Put,
-            peer,
-            sending: true,
-            answer: if ack { Answer::Awaited } else { Answer::None },
-            md: key,
-            get_md: key,
-            facts,
-            reply: NO_FACTS,
-            initiator: NO_ANSWER,
-        };
-        let token = self.operations.insert(|_| operation).ok_or(Error::NoSpace)?;
+        let token = self
+            .operations
+            .insert(|_| Operation {
+                role: Role::Put,
+                peer,
+                sending: true,
+                answer: if ack { Answer::Awaited } else { Answer::None },
+                md: key,
+                get_md: key,
+                facts,
+                reply: NO_FACTS,
+                initiator: NO_ANSWER,
+            })
+            .ok_or(Error::NoSpace)?;
         let body = self
             .mds
             .get(key.index)
@@ -146,20 +148,19 @@ impl Library {
             offset: local.0,
             ..NO_FACTS
         };
-        let operation = Operation {
-            role: Role::Get,
-            peer,
-            sending: true,
-            answer: Answer::Awaited,
-            md: key,
-            get_md: key,
-            facts: NO_FACTS,
-            reply,
-            initiator: NO_ANSWER,
-        };
         let token = self
             .operations
-            .insert(|_| operation)
+            .insert(|_| Operation {
+                role: Role::Get,
+                peer,
+                sending: true,
+                answer: Answer::Awaited,
+                md: key,
+                get_md: key,
+                facts: NO_FACTS,
+                reply,
+                initiator: NO_ANSWER,
+            })
             .ok_or(Error::NoSpace)?
             .token();
         let header = Header {
@@ -224,22 +225,24 @@ impl Library {
             link,
             start: 0,
         };
-        let operation = Operation {
-            role: Role::GetPut,
-            peer,
-            sending: true,
-            answer: Answer::Awaited,
-            md: key,
-            get_md: get_key,
-            facts,
-            reply: Facts {
-                rlength: into.1,
-                mlength: into.1,
-                ..NO_FACTS
-            },
-            initiator: NO_ANSWER,
-        };
-        let token = self.operations.insert(|_| operation).ok_or(Error::NoSpace)?;
+        let token = self
+            .operations
+            .insert(|_| Operation {
+                role: Role::GetPut,
+                peer,
+                sending: true,
+                answer: Answer::Awaited,
+                md: key,
+                get_md: get_key,
+                facts,
+                reply: Facts {
+                    rlength: into.1,
+                    mlength: into.1,
+                    ..NO_FACTS
+                },
+                initiator: NO_ANSWER,
+            })
+            .ok_or(Error::NoSpace)?;
         let body = self
             .mds
             .get(key.index)

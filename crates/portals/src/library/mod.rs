@@ -288,23 +288,21 @@ impl Library {
             return None;
         }
         let handled = queue.handled;
-        let event = queue.log(|sequence| Event {
-            kind,
-            initiator: who.id,
-            uid: who.uid,
-            jid: who.jid,
-            pt_index: facts.pt_index,
-            match_bits: facts.match_bits,
-            rlength: facts.rlength,
-            mlength: facts.mlength,
-            offset: facts.offset,
-            md_handle: descriptor.handle,
-            md: descriptor.md,
-            hdr_data: facts.hdr_data,
-            link: facts.link,
-            ni_fail_type,
-            sequence,
-        });
+        let event = queue.log();
+        event.kind = kind;
+        event.initiator = who.id;
+        event.uid = who.uid;
+        event.jid = who.jid;
+        event.pt_index = facts.pt_index;
+        event.match_bits = facts.match_bits;
+        event.rlength = facts.rlength;
+        event.mlength = facts.mlength;
+        event.offset = facts.offset;
+        event.md_handle = descriptor.handle;
+        event.md = descriptor.md;
+        event.hdr_data = facts.hdr_data;
+        event.link = facts.link;
+        event.ni_fail_type = ni_fail_type;
         let sequence = event.sequence;
         if handled {
             self.handled.push_back((handle, *event));

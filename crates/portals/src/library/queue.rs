@@ -68,14 +68,14 @@ impl EventQueue {
         }
     }
 
-    /// Log the event that `make` makes of its sequence, in its place. The event.
+    /// The place of the next event, which has its sequence; the other fields are the caller's to write. They are written
+    /// one by one: an event made elsewhere and copied here costs as much as everything else about it.
     #[inline(always)]
-    pub fn log(&mut self, make: impl FnOnce(u32) -> Event) -> &Event {
+    pub fn log(&mut self) -> &mut Event {
         let at = self.logged as usize & (self.events.len() - 1);
-        let sequence = self.logged as u32;
-        self.logged += 1;
         let place = &mut self.events[at];
-        *place = make(sequence);
+        place.sequence = self.logged as u32;
+        self.logged += 1;
         place
     }
 

@@ -208,22 +208,25 @@ impl Library {
         };
         facts.start = self.log(md, start, who, &facts, NiFail::OK).unwrap_or(0);
         let key = self.mds.key(md);
-        let operation = Operation {
-            role,
-            peer: from,
-            sending: true,
-            answer: if acknowledges {
-                Answer::Awaited
-            } else {
-                Answer::None
-            },
-            md: key,
-            get_md: key,
-            reply: facts,
-            facts,
-            initiator: header.operation,
-        };
-        let Some(token) = self.operations.insert(|_| operation).map(Key::token) else {
+        let Some(token) = self
+            .operations
+            .insert(|_| Operation {
+                role,
+                peer: from,
+                sending: true,
+                answer: if acknowledges {
+                    Answer::Awaited
+                } else {
+                    Answer::None
+                },
+                md: key,
+                get_md: key,
+                reply: facts,
+                facts,
+                initiator: header.operation,
+            })
+            .map(Key::token)
+        else {
             return Verdict::Done;
         };
         match role {

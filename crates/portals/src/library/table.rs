@@ -82,7 +82,7 @@ impl<T> Table<T> {
     }
 
     /// Put a value in; `make` is told its name. None: the table is full.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, make: impl FnOnce(Key) -> T) -> Option<Key> {
         let index = match self.free.pop() {
             Some(index) => index,
