@@ -8,6 +8,9 @@ use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer, Port};
 use std::rc::Rc;
 
+/// Extractions of which one takes in control whatever the state.
+const CONTROL_EVERY: u32 = 8;
+
 impl<F: Fabric + 'static> Fm<F> {
     /// As [`new`](Fm::new), for packets of `port`. Such a node is not to wait by itself.
     pub fn on_port(fabric: Rc<F>, tunables: &FmTunables, max_handlers: u32, port: Port) -> Self {
@@ -39,10 +42,18 @@ impl<F: Fabric + 'static> Fm<F> {
     }
 
     /// Handle everything that has arrived: the number of frames. Acknowledges who runs out of slots, and who is owed
-    /// many; the rest is [`acknowledge`](Fm::acknowledge)d at rest.
+    /// many; the rest is [`acknowledge`](Fm::acknowledge)d at rest. Control is looked for now and then, and always while
+    /// slots are scarce or frames wait to leave: acknowledgements travel with answers most of the time.
     #[inline(always)]
     pub fn extract_quietly(&self) -> u32 {
-        self.extract_some(usize::MAX)
+        let engine = &*self.0;
+        let looks = engine.looks.get().wrapping_add(1);
+        engine.looks.set(looks);
+        let control = looks.is_multiple_of(CONTROL_EVERY) || {
+            let state = engine.state.borrow();
+            state.window.is_scarce() || state.has_unsent()
+        };
+        self.extract_frames(usize::MAX, control).0
     }
 
     /// Acknowledge everything that is owed, as far as there is room.

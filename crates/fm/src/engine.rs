@@ -53,6 +53,8 @@ pub(crate) struct Engine<F: Fabric + 'static> {
     pub running: Running,
     /// A message of pieces is being sent.
     pub sending: Cell<bool>,
+    /// Extractions for another layer.
+    pub looks: Cell<u32>,
     /// Room for the frame that an extraction takes.
     pub spare: Cell<Option<Box<Frame>>>,
     pub pacer: Pacer,
@@ -86,6 +88,7 @@ impl<F: Fabric + 'static> Fm<F> {
             stacks: RefCell::new(Stacks::new(tunables)),
             running: Running::default(),
             sending: Cell::new(false),
+            looks: Cell::new(0),
             spare: Cell::new(Some(Box::new(Frame::empty()))),
             pacer: Pacer::new(wait, &*fabric),
             depth: tunables.depth as u32,

@@ -79,7 +79,7 @@ impl<F: Fabric + 'static> Fm<F> {
             self.drain();
             return 0;
         }
-        let (frames, bytes) = self.extract_frames(max_bytes);
+        let (frames, bytes) = self.extract_frames(max_bytes, true);
         if frames > 0 {
             engine.pacer.found();
         } else if engine.pacer.nothing().is_multiple_of(EMPTY_BEFORE_ACK) {
@@ -97,7 +97,7 @@ impl<F: Fabric + 'static> Fm<F> {
             self.drain();
             return 0;
         }
-        let (frames, bytes) = self.extract_frames(max_bytes);
+        let (frames, bytes) = self.extract_frames(max_bytes, true);
         if frames > 0 {
             engine.pacer.found();
             return bytes;
@@ -121,11 +121,12 @@ impl<F: Fabric + 'static> Fm<F> {
     /// As [`extract`](Fm::extract): the number of frames handled.
     #[inline(always)]
     pub(crate) fn extract_some(&self, max_bytes: usize) -> u32 {
-        self.extract_frames(max_bytes).0
+        self.extract_frames(max_bytes, true).0
     }
 
+    /// Frames and bytes; `control`: whether control is taken in as well.
     #[inline(always)]
-    fn extract_frames(&self, max_bytes: usize) -> (u32, usize) {
+    pub(crate) fn extract_frames(&self, max_bytes: usize, control: bool) -> (u32, usize) {
         let engine = &*self.0;
         let fabric = &*engine.fabric;
         let straight = max_bytes == usize::MAX;
@@ -133,7 +134,11 @@ impl<F: Fabric + 'static> Fm<F> {
         let counted;
         {
             let mut state = engine.state.borrow_mut();
-            state.serve(fabric);
+            if control {
+                state.serve(fabric);
+            } else {
+                fabric.progress();
+            }
             // What another layer sends by this one, it counts itself.
             counted = state.port == Port::Fm;
             if !straight {

@@ -46,14 +46,15 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Fetch the second line along with the first: a packet that has one does not wait for two lines in turn.
+    /// Fetch the line of a word. Of the second it is asked for along with the first: a packet that has one does not wait for
+    /// two lines in turn.
     #[inline(always)]
-    fn prefetch_second(&self) {
+    fn prefetch<const WORD: usize>(&self) {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: a hint; the address is inside the slot.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>((&raw const self.words[FIRST + 1]).cast());
+            _mm_prefetch::<_MM_HINT_T0>((&raw const self.words[WORD]).cast());
         }
     }
 }
@@ -252,13 +253,16 @@ impl Ring {
     pub fn take(&self, cursor: &mut Cursor, size: u32, take: impl FnOnce(Cursor, Peer, &[u8])) -> Taken {
         let position = cursor.position;
         let slot = self.slot(position);
-        slot.prefetch_second();
+        slot.prefetch::<{ FIRST + 1 }>();
         let [first, words @ ..] = &slot.words;
         let word = first.load(Ordering::Acquire);
         if word as u32 != sequence(position) {
             self.tell(cursor, 1);
             return Taken::Empty;
         }
+        // In a stream, the one after the next is there already.
+        self.slot(position.wrapping_add(2)).prefetch::<0>();
+        self.slot(position.wrapping_add(2)).prefetch::<{ FIRST + 1 }>();
         let (from, len) = ((word >> 32) as u32 & (SENDERS - 1), (word >> 56) as usize);
         if from >= size || len > PACKET_BYTES {
             self.passed(cursor);
