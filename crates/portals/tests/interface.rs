@@ -96,6 +96,10 @@ everywhere! {
     a_closed_interface_drops(2);
     polling(2);
     unlinking_until_it_works(2);
+    gets_of_more_than_there_is(2);
+    memory_that_can_only_be_read(2);
+    unlinking_while_puts_come(2);
+    waiting_ends_with_the_interface(1);
 }
 
 fn put_with_ack<F: Fabric>(ends: &[Interface<F>]) {
@@ -550,8 +554,9 @@ fn a_closed_interface_drops<F: Fabric>(ends: &[Interface<F>]) {
     let before = ends[1].handle();
     ends[1].reopen(None, 5);
     assert_ne!(before, ends[1].handle());
+    let (again, _) = post(&ends[1], (7, 0), there.md(OP_PUT, Handle::EQ_NONE), None);
+    assert_eq!(again.index(), me.index());
     assert_eq!(ends[1].me_unlink(me), Err(Error::MeInvalid), "stale");
-    post(&ends[1], (7, 0), there.md(OP_PUT, Handle::EQ_NONE), None);
     events(&ends[0], eq);
     ends[0].put(md, AckReq::Ack, &target(1, 7), 0).unwrap();
     let mut seen = 0;
@@ -704,4 +709,134 @@ fn what_is_not_a_header_is_a_fault_of_its_sender() {
             .iter()
             .all(|fault| fault.peer == Peer(0) && fault.error.to_string().contains("Portals header"))
     );
+}
+
+/// The situations of the Portals 4 reference's tests that 3.3 knows, from here on.
+fn gets_of_more_than_there_is<F: Fabric>(ends: &[Interface<F>]) {
+    let eq = ends[0].eq_alloc(64, None).unwrap();
+    for len in LENGTHS.into_iter().filter(|len| *len > 0) {
+        let there = Memory::new(&pattern(2, len));
+        let options = OP_GET | MANAGE_REMOTE;
+        let (short, _) = post(
+            &ends[1],
+            (7, 0),
+            there.md(options | TRUNCATE, Handle::EQ_NONE),
+            None,
+        );
+        let (strict, _) = post(&ends[1], (8, 0), there.md(options, Handle::EQ_NONE), None);
+        let here = Memory::zeros(len + 10);
+        let md = bind(&ends[0], here.md(0, eq));
+        let before = ends[1].drops().total();
+        ends[0].get(md, &target(1, 8)).unwrap();
+        ends[0]
+            .get(
+                md,
+                &Target {
+                    offset: len as u64 / 2,
+                    ..target(1, 7)
+                },
+            )
+            .unwrap();
+        let mut seen = Vec::new();
+        until(ends, || {
+            seen.extend(events(&ends[0], eq));
+            seen.len() == 2
+        });
+        settle(ends);
+        assert_eq!(
+            ends[1].drops().total() - before,
+            1,
+            "without truncation it does not fit"
+        );
+        let left = len - len / 2;
+        assert_eq!((seen[1].kind, seen[1].mlength), (ReplyEnd, left as u64));
+        assert_eq!(here.bytes()[..left], there.bytes()[len / 2..]);
+        assert!(here.bytes()[left..].iter().all(|b| *b == 0));
+        for me in [short, strict] {
+            ends[1].me_unlink(me).unwrap();
+        }
+        ends[0].md_unlink(md).unwrap();
+    }
+}
+
+fn memory_that_can_only_be_read<F: Fabric>(ends: &[Interface<F>]) {
+    static FIXED: [u8; 200_000] = [0x5a; 200_000];
+    let eq = ends[0].eq_alloc(64, None).unwrap();
+    let there = Memory::zeros(FIXED.len());
+    post(
+        &ends[1],
+        (7, 0),
+        there.md(OP_PUT | MANAGE_REMOTE, Handle::EQ_NONE),
+        None,
+    );
+    let here = Md {
+        start: FIXED.as_ptr().expose_provenance(),
+        length: FIXED.len() as u64,
+        ..there.md(0, eq)
+    };
+    let md = bind(&ends[0], here);
+    for len in [8, 3000, 200_000] {
+        ends[0]
+            .put_region(md, (0, len), AckReq::Ack, &target(1, 7), 0)
+            .unwrap();
+        let mut seen = 0;
+        until(ends, || {
+            seen += events(&ends[0], eq).len();
+            seen == 3
+        });
+        assert!(there.bytes()[..len as usize] == FIXED[..len as usize]);
+    }
+    settle(ends);
+}
+
+/// Every put is delivered once, or dropped and counted.
+fn unlinking_while_puts_come<F: Fabric>(ends: &[Interface<F>]) {
+    const PUTS: u64 = 200;
+    let mut random = fastrand::Rng::with_seed(11);
+    let eq = ends[1].eq_alloc(2048, None).unwrap();
+    let (there, here) = (Memory::zeros(5000), Memory::zeros(5000));
+    let md = bind(&ends[0], here.md(0, Handle::EQ_NONE));
+    let (mut entry, mut started, mut arrived) = (None, 0, 0);
+    until(ends, || {
+        for _ in 0..random.u32(0..4) {
+            if started < PUTS {
+                let len = *random.choice([8, 300, 5000].iter()).unwrap();
+                ends[0]
+                    .put_region(md, (0, len), AckReq::Ack, &target(1, 7), 0)
+                    .unwrap();
+                started += 1;
+            }
+        }
+        if random.bool() {
+            entry = match entry.take() {
+                None => {
+                    let md = there.md(OP_PUT | MANAGE_REMOTE | EVENT_START_DISABLE, eq);
+                    Some(post(&ends[1], (7, 0), md, None).0)
+                }
+                Some(me) => match ends[1].me_unlink(me) {
+                    Ok(()) => None,
+                    Err(error) => {
+                        assert_eq!(error, Error::MeInUse);
+                        Some(me)
+                    }
+                },
+            };
+        }
+        arrived += events(&ends[1], eq).len() as u64;
+        started == PUTS && arrived + ends[1].drops().of(DropReason::NoMatch) == PUTS
+    });
+    settle(ends);
+    assert!(arrived > 0 && arrived < PUTS, "{arrived} arrived");
+    assert_eq!(arrived + ends[1].drops().total(), PUTS);
+    assert!(events(&ends[1], eq).is_empty());
+}
+
+fn waiting_ends_with_the_interface<F: Fabric>(ends: &[Interface<F>]) {
+    let eq = ends[0].eq_alloc(4, None).unwrap();
+    assert!(ends[0].close(Duration::from_secs(10)));
+    assert_eq!(ends[0].eq_wait(eq), Err(Error::EqInvalid));
+    assert_eq!(ends[0].eq_poll(&[eq], None), Err(Error::EqInvalid));
+    ends[0].reopen(None, 1);
+    assert_ne!(ends[0].eq_alloc(4, None).unwrap(), eq);
+    assert_eq!(ends[0].eq_wait(eq), Err(Error::EqInvalid));
 }

@@ -114,13 +114,19 @@ impl Library {
         Ok(Self::of(interface, generation, identity, processes, desired))
     }
 
-    /// The same process's interface with no objects, opened for the `generation`th time. Counts of drops go on.
+    /// The same process's interface with no objects, opened for the `generation`th time. Counts of drops go on;
+    /// handles and tokens of before are stale.
     pub fn anew(&self, desired: Option<&Limits>, generation: u32) -> Self {
         let processes = Rc::clone(&self.processes);
-        let drops = self.drops.clone();
+        let new = Self::of(self.interface, generation, self.me, processes, desired);
+        let limits = new.limits;
         Self {
-            drops,
-            ..Self::of(self.interface, generation, self.me, processes, desired)
+            drops: self.drops.clone(),
+            mes: self.mes.emptied(limits.max_mes as u32),
+            mds: self.mds.emptied(limits.max_mds as u32),
+            eqs: self.eqs.emptied(limits.max_eqs as u32),
+            operations: self.operations.emptied(MAX_OPERATIONS),
+            ..new
         }
     }
 
@@ -132,8 +138,7 @@ impl Library {
         desired: Option<&Limits>,
     ) -> Self {
         let limits = actual_limits(desired);
-        // Operations of an earlier opening that the network layer still knows are nobody's.
-        let mut operations = Table::beginning(MAX_OPERATIONS, generation << 16);
+        let mut operations = Table::new(MAX_OPERATIONS);
         operations.reserve(256);
         Self {
             interface: interface & 7,

@@ -51,16 +51,34 @@ impl Key {
 
 impl<T> Table<T> {
     pub fn new(limit: u32) -> Self {
-        Self::beginning(limit, 0)
-    }
-
-    /// As [`new`](Self::new), with generations that begin with `first`.
-    pub fn beginning(limit: u32, first: u32) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             limit,
-            first: first & GENERATION,
+            first: 0,
+        }
+    }
+
+    /// The same table without values and with another limit: what names its values now is stale.
+    pub fn emptied(&self, limit: u32) -> Self {
+        let after =
+            |slot: &Slot<T>| slot.generation.wrapping_add(u32::from(slot.value.is_some())) & GENERATION;
+        let kept = self.slots.len().min(limit as usize);
+        let slots: Vec<Slot<T>> = self.slots[..kept]
+            .iter()
+            .map(|slot| Slot {
+                generation: after(slot),
+                value: None,
+            })
+            .collect();
+        // Places that come into use again later begin behind everything that they had.
+        let beyond = self.slots[kept..].iter().map(after).max().unwrap_or(0);
+        let free = (0..kept as u32).rev().collect();
+        Self {
+            slots,
+            free,
+            limit,
+            first: self.first.max(beyond),
         }
     }
 
