@@ -3,8 +3,8 @@
 //!
 //! | File | What |
 //! |---|---|
-//! | `transmit` | the sending half: pendings, targets, numbering, sending again |
-//! | `receive` | the receiving half: pendings, sources, acceptance in order, acknowledgements, fetching bodies |
+//! | `transmit` | the sending half: pendings, targets, numbering; `back`: answers of receivers, going back, time |
+//! | `receive` | the receiving half: sources, acceptance in order; `acknowledge`, `deposit` (pendings), `fetch` (bodies) |
 //! | `wire` | packets |
 //! | `desk` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
@@ -25,12 +25,15 @@
 //! answer never waits for a request, so that processes which all have requests outstanding do not wait for each other in a circle.
 
 mod desk;
+mod figures;
 #[allow(unsafe_code)]
 mod moves;
 mod receive;
 mod table;
 mod transmit;
 mod wire;
+
+pub use figures::{Figures, Occupancy};
 
 use crate::memory::Segments;
 use farpost_fabric::{Counter, Distance, Fabric, FabricError, Fault, Peer, Port, Priority};
@@ -175,77 +178,6 @@ pub trait Upper {
     fn deposited(&mut self, token: u64, outcome: Outcome);
     /// The memory of a body may be used again.
     fn sent(&mut self, token: u64, outcome: Outcome);
-}
-
-/// What has happened so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Messages sent.
-    pub sent: u64,
-    /// Bytes of their bodies.
-    pub sent_bytes: u64,
-    /// Messages that came.
-    pub received: u64,
-    /// Bytes of their bodies.
-    pub received_bytes: u64,
-    /// Packets of nothing but acknowledgements sent.
-    pub acks: u64,
-    /// Refusals sent.
-    pub refusals: u64,
-    /// Times that no receive pending was free.
-    pub exhausted: u64,
-    /// Packets sent again.
-    pub resent: u64,
-    /// Times that nothing was heard for long.
-    pub timeouts: u64,
-    /// Packets that came again.
-    pub duplicates: u64,
-    /// Packets that came before one that was missing.
-    pub gaps: u64,
-    /// Packets of connections that are over.
-    pub stale: u64,
-    /// Packets and bodies whose CRC was wrong.
-    pub mismatches: u64,
-    /// Bodies that could not be fetched.
-    pub failed: u64,
-    /// Packets that cannot be right.
-    pub faults: u64,
-}
-
-/// What the structures of a network layer take, by the formula of the paper's section 4.2: *M = S Ssize + sum of Pi Psize*.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Occupancy {
-    /// Structures of peers: targets and sources.
-    pub sources: u64,
-    /// Bytes of one, on average.
-    pub source_bytes: u64,
-    /// Transmit pendings of both channels, and bytes of one.
-    pub tx_pendings: (u64, u64),
-    /// Receive pendings, and bytes of one.
-    pub rx_pendings: (u64, u64),
-    /// Staging memory, bytes.
-    pub staging: u64,
-}
-
-impl Occupancy {
-    /// With these settings on fabric `F`.
-    pub fn of<F: Fabric>(config: &NetTunables) -> Self {
-        let ((target, tx), (origin, rx)) = (Transmit::<F>::sizes(), Receive::<F>::sizes());
-        Self {
-            sources: 2 * config.sources,
-            source_bytes: (target + origin) as u64 / 2,
-            tx_pendings: (2 * config.tx_pendings, tx as u64),
-            rx_pendings: (config.rx_pendings, rx as u64),
-            staging: config.staged * config.staging,
-        }
-    }
-
-    /// Bytes of structures, *M*.
-    pub fn bytes(&self) -> u64 {
-        self.sources * self.source_bytes
-            + self.tx_pendings.0 * self.tx_pendings.1
-            + self.rx_pendings.0 * self.rx_pendings.1
-    }
 }
 
 struct State<F: Fabric> {

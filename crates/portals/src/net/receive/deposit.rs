@@ -1,0 +1,260 @@
+//! Receive pendings: from the header to the place that the upper layer chose.
+//!
+//! Cost class: queued path.
+
+use super::*;
+
+impl<F: Fabric> Receive<F> {
+    /// The name of a pending that was taken.
+    #[inline(always)]
+    pub fn id(&self, number: u16) -> RxId {
+        let generation = self.pendings[usize::from(number)].generation;
+        RxId::new(number, generation)
+    }
+
+    /// A pending that nobody has heard of goes back.
+    #[inline(always)]
+    pub fn give_back(&mut self, number: u16) {
+        self.free.push(number);
+    }
+
+    pub(super) fn release(&mut self, number: u16) {
+        let pending = &mut self.pendings[usize::from(number)];
+        pending.generation = pending.generation.wrapping_add(1);
+        pending.stage = Stage::Free;
+        pending.into = Segments::default();
+        self.free.push(number);
+    }
+
+    /// A message that came whole goes where the upper layer said. False: not now.
+    #[cold]
+    pub fn settle_short(
+        &mut self,
+        (number, at, index): (u16, u16, usize),
+        body: &[u8],
+        placement: Placement,
+    ) {
+        let pending = &mut self.pendings[usize::from(number)];
+        match placement {
+            Placement::Done | Placement::Discard => self.free.push(number),
+            Placement::Keep { token, bytes, into } => {
+                let kept = (bytes as usize).min(body.len()).min(into.len());
+                moves::store(&into, 0, &body[..kept]);
+                self.finished.push_back((token, Outcome::Done));
+                self.release(number);
+            }
+            Placement::Later => {
+                pending.stage = Stage::Later;
+                pending.from = From::Inline;
+                pending.inline_len = body.len() as u8;
+                pending.length = body.len() as u64;
+                pending.inline[..body.len()].copy_from_slice(body);
+            }
+            Placement::Refuse => {
+                self.free.push(number);
+                self.take_back(at, index);
+                self.refuse(at, index, Op::Busy);
+            }
+        }
+    }
+
+    /// The header packet of a long message: note it before the upper layer is asked.
+    pub fn begin(
+        &mut self,
+        (number, at, index): (u16, u16, usize),
+        seq: u16,
+        length: u64,
+        place: Place,
+        check: Option<u32>,
+    ) {
+        let lane = &mut self.origins.at(at).lanes[index];
+        let pending = &mut self.pendings[usize::from(number)];
+        pending.stage = Stage::Later;
+        pending.from = match place {
+            Place::Staged { offset } => From::Staged { offset },
+            Place::Pull { position, key } => From::Pull { position, key },
+            Place::Stream => From::Stream,
+        };
+        pending.origin = at;
+        pending.lane = index as u8;
+        pending.seq = seq;
+        pending.next = NONE;
+        pending.failed = false;
+        pending.tries = 0;
+        pending.length = length;
+        pending.token = None;
+        pending.keep = 0;
+        pending.done = 0;
+        pending.check = check;
+        pending.part = None;
+        pending.ticket = None;
+        if place == Place::Stream {
+            lane.streaming = number;
+        }
+        if lane.tail == NONE {
+            lane.head = number;
+        } else {
+            self.pendings[usize::from(lane.tail)].next = number;
+        }
+        lane.tail = number;
+    }
+
+    /// The upper layer has decided about a long message.
+    pub fn settle(&mut self, fabric: &F, figures: &mut Figures, number: u16, placement: Placement) {
+        let pending = &mut self.pendings[usize::from(number)];
+        match placement {
+            Placement::Later => {}
+            Placement::Refuse => {
+                let (at, index) = (pending.origin, usize::from(pending.lane));
+                let lane = &mut self.origins.at(at).lanes[index];
+                if lane.wanted == pending.seq.wrapping_add(1) {
+                    if lane.streaming == number {
+                        lane.streaming = NONE;
+                    }
+                    self.take_back(at, index);
+                    self.unlink(number);
+                    self.release(number);
+                    self.refuse(at, index, Op::Busy);
+                } else {
+                    // Others have come behind it: too late.
+                    self.settle(fabric, figures, number, Placement::Discard);
+                }
+            }
+            Placement::Done | Placement::Discard => {
+                pending.stage = Stage::Placed;
+                pending.keep = 0;
+                if pending.from != From::Stream {
+                    self.end(number, Outcome::Done);
+                }
+            }
+            Placement::Keep { token, bytes, into } => {
+                pending.stage = Stage::Placed;
+                pending.token = Some(token);
+                pending.keep = bytes.min(pending.length).min(into.len() as u64);
+                pending.into = into;
+                if pending.from == From::Stream {
+                    return;
+                }
+                if pending.keep == 0 {
+                    return self.end(number, Outcome::Done);
+                }
+                self.fetching.push(number);
+                self.share(fabric, number);
+                self.fetch(fabric, figures, number);
+            }
+        }
+    }
+
+    /// What the upper layer decides after [`Placement::Later`]. False: there is no such pending any more.
+    pub fn place(&mut self, fabric: &F, figures: &mut Figures, id: RxId, placement: Placement) -> bool {
+        let (number, generation) = id.parts();
+        let Some(pending) = self.pendings.get_mut(usize::from(number)) else {
+            return false;
+        };
+        if pending.generation != generation {
+            return false;
+        }
+        match (pending.stage, placement) {
+            (Stage::Free | Stage::Placed, _) => return false,
+            (_, Placement::Later) => {}
+            (Stage::Orphan, placement) => {
+                if let Placement::Keep { token, .. } = placement {
+                    self.finished.push_back((token, Outcome::PeerEnded));
+                }
+                self.release(number);
+            }
+            (Stage::Later, placement) if pending.from == From::Inline => {
+                if let Placement::Keep { token, bytes, into } = placement {
+                    let len = usize::from(pending.inline_len);
+                    let kept = (bytes as usize).min(len).min(into.len());
+                    moves::store(&into, 0, &pending.inline[..kept]);
+                    self.finished.push_back((token, Outcome::Done));
+                }
+                self.release(number);
+            }
+            (Stage::Later, placement) => {
+                self.settle(fabric, figures, number, placement);
+                self.urgent = true;
+            }
+        }
+        true
+    }
+
+    /// The next part of a body that comes in packets.
+    pub fn data(&mut self, (number, checked): (u16, bool), bytes: &[u8]) -> Result<(), Malformed> {
+        let pending = &mut self.pendings[usize::from(number)];
+        let left = pending.length - pending.done;
+        if bytes.len() as u64 != left.min(stream_bytes(checked) as u64) {
+            pending.failed = true;
+            self.abandon(number);
+            return Err(Malformed {
+                what: "the length of a part of a Portals body",
+                value: bytes.len() as u64,
+            });
+        }
+        let room = pending.keep.saturating_sub(pending.done).min(bytes.len() as u64) as usize;
+        if room > 0 {
+            moves::store(&pending.into, pending.done as usize, &bytes[..room]);
+        }
+        pending.done += bytes.len() as u64;
+        if pending.done == pending.length {
+            self.end(number, Outcome::Done);
+        }
+        Ok(())
+    }
+
+    /// A message whose sender does not keep to the protocol.
+    #[cold]
+    pub(super) fn abandon(&mut self, number: u16) {
+        let pending = &mut self.pendings[usize::from(number)];
+        if pending.stage == Stage::Later {
+            // The host may still name it.
+            self.unlink(number);
+            self.pendings[usize::from(number)].stage = Stage::Orphan;
+        } else {
+            self.end(number, Outcome::Failed);
+        }
+    }
+
+    /// A message leaves its lane.
+    pub(super) fn unlink(&mut self, number: u16) {
+        let pending = &self.pendings[usize::from(number)];
+        let (next, lane) = (pending.next, usize::from(pending.lane));
+        let lane = &mut self.origins.at(pending.origin).lanes[lane];
+        if lane.streaming == number {
+            lane.streaming = NONE;
+        }
+        if lane.mover == number {
+            lane.mover = NONE;
+        }
+        let mut before = NONE;
+        let mut at = lane.head;
+        while at != number {
+            before = at;
+            at = self.pendings[usize::from(at)].next;
+        }
+        if before == NONE {
+            lane.head = next;
+        } else {
+            self.pendings[usize::from(before)].next = next;
+        }
+        if lane.tail == number {
+            lane.tail = before;
+        }
+    }
+
+    /// A message is complete, or never will be.
+    pub(super) fn end(&mut self, number: u16, outcome: Outcome) {
+        let pending = &self.pendings[usize::from(number)];
+        let (at, index) = (pending.origin, usize::from(pending.lane));
+        // The sender waits to use its memory again.
+        let waits = matches!(pending.from, From::Pull { .. });
+        if let Some(token) = pending.token {
+            self.finished.push_back((token, outcome));
+        }
+        self.unlink(number);
+        self.release(number);
+        self.owe(at, index);
+        self.urgent |= waits;
+    }
+}

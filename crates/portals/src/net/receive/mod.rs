@@ -1,0 +1,577 @@
+//! The receiving half: receive pendings, what is kept about each source, acceptance in order, and acknowledgements.
+//!
+//! A packet is accepted when it is the one wanted next. A header packet takes a pending; without one, it is refused, and
+//! its sender comes back to it. A packet is acknowledged when it is done with: a body that still has to be fetched from the
+//! sender's memory holds back the acknowledgement of its header packet, so that the acknowledgement also says that the
+//! memory is free. Acknowledgements travel with other packets, or several in a packet of their own.
+//!
+//! A source is given up for another one only after its sender has agreed that nothing is outstanding
+//! ([`Op::Detach`]): so what was accepted is known to be, and nothing is accepted twice.
+//!
+//! Cost class: fast path ([`Receive::accept`] of what is wanted next, [`Receive::acknowledgement`]); else queued path.
+
+mod acknowledge;
+mod deposit;
+mod fetch;
+
+pub use acknowledge::control;
+
+use super::desk::{self, DESK, Line as DeskLine};
+use super::table::{NONE, Table};
+use super::transmit::{STAGING, stream_bytes};
+use super::wire::{
+    self, ACK_OTHER, CHECKED, FIRST, HAS_ACK, Kind, Malformed, Op, Place, WANTS_ACK, Word, Writer,
+};
+use super::{Figures, NetTunables, Outcome, Placement, RxId, moves};
+use crate::memory::Segments;
+use farpost_fabric::{
+    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, PACKET_BYTES, Peer, Permission, Port,
+    Priority, Remote, Ticket, TrySend,
+};
+use std::collections::VecDeque;
+
+/// Progress calls after which a source that never came back may be given up.
+const SILENT: u64 = 1000;
+/// Times that a body whose check is wrong is fetched again.
+const AGAIN: u8 = 3;
+
+/// Where a body is, or comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// In the pending: it came with its header.
+    Inline,
+    Staged {
+        offset: u32,
+    },
+    Pull {
+        position: u64,
+        key: u64,
+    },
+    Stream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Free,
+    /// The host decides.
+    Later,
+    Placed,
+    /// The sender has ended while the host decides.
+    Orphan,
+}
+
+/// A message being received.
+pub struct Pending {
+    generation: u16,
+    stage: Stage,
+    from: From,
+    origin: u16,
+    lane: u8,
+    /// The number of the header packet.
+    seq: u16,
+    /// The next unfinished one of its lane.
+    next: u16,
+    inline_len: u8,
+    failed: bool,
+    tries: u8,
+    length: u64,
+    token: Option<u64>,
+    keep: u64,
+    done: u64,
+    check: Option<u32>,
+    /// Bytes of a part, where both sides copy.
+    part: Option<u64>,
+    ticket: Option<(Ticket, u64)>,
+    into: Segments,
+    inline: [u8; PACKET_BYTES],
+}
+
+impl Pending {
+    /// Whether its header packet is not acknowledged before it is finished.
+    fn holds_back(&self) -> bool {
+        matches!(self.from, From::Staged { .. } | From::Pull { .. })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Waits for the first packet with the new tag.
+    Syncing,
+    Open,
+    /// Nothing is accepted any more; waits until the sender has forgotten the tag.
+    Closing,
+}
+
+#[derive(Clone, Copy)]
+struct Lane {
+    /// Whether the packet wanted next is accepted when it comes.
+    open: bool,
+    /// Whether `wanted` means something.
+    known: bool,
+    wanted: u16,
+    /// Packets accepted that the sender has not been told of.
+    owed: u16,
+    /// To be told to the sender.
+    refusal: Option<Op>,
+    /// The sender has been told that it has to go back.
+    told: bool,
+    /// Unfinished messages, oldest first.
+    head: u16,
+    tail: u16,
+    /// The message whose packets come.
+    streaming: u16,
+    /// The message whose body is being fetched: one at a time.
+    mover: u16,
+}
+
+impl Lane {
+    const NEW: Lane = Lane {
+        open: false,
+        known: false,
+        wanted: 0,
+        owed: 0,
+        refusal: None,
+        told: false,
+        head: NONE,
+        tail: NONE,
+        streaming: NONE,
+        mover: NONE,
+    };
+}
+
+/// What is kept about a process that sends to us.
+pub struct Origin<F: Fabric> {
+    peer: Peer,
+    tag: u16,
+    before: u16,
+    before_wanted: [u16; 2],
+    before_known: u8,
+    not: u8,
+    state: State,
+    /// Something was accepted under this tag.
+    served: bool,
+    checked: bool,
+    /// In the list of those that something has to be told.
+    listed: bool,
+    /// `Sync` or `Detach` has to be told.
+    tell: bool,
+    since: u64,
+    staging: Option<F::Import>,
+    desk: Option<F::Import>,
+    lanes: [Lane; 2],
+}
+
+impl<F: Fabric> Origin<F> {
+    fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.head == NONE)
+    }
+
+    /// Which lanes' numbers mean something.
+    fn known(&self) -> u16 {
+        u16::from(self.lanes[0].known) | u16::from(self.lanes[1].known) << 1
+    }
+
+    /// What [`Op::Sync`] says.
+    fn sync(&self) -> u64 {
+        wire::numbers(self.before, self.before_wanted, self.not | self.before_known << 4)
+    }
+}
+
+/// What becomes of a packet.
+pub enum Accepted {
+    /// A header packet, with its pending and the place of its source.
+    Header(u16, u16),
+    /// The next part of a body, of that pending.
+    Data(u16),
+    /// Nothing.
+    No,
+}
+
+/// The receiving half of a process.
+pub struct Receive<F: Fabric> {
+    pendings: Box<[Pending]>,
+    free: Vec<u16>,
+    origins: Table<Origin<F>>,
+    /// Sources that something is owed to.
+    owing: Vec<u16>,
+    /// Somebody waits for what is owed.
+    pub urgent: bool,
+    ack_after: u16,
+    /// Placed, to be fetched.
+    fetching: Vec<u16>,
+    chunk: u64,
+    shared: u64,
+    next_tag: u16,
+    /// Messages that are in place.
+    pub finished: VecDeque<(u64, Outcome)>,
+}
+
+impl<F: Fabric> Receive<F> {
+    pub fn new(fabric: &F, config: &NetTunables) -> Self {
+        let pending = |_| Pending {
+            generation: 0,
+            stage: Stage::Free,
+            from: From::Inline,
+            origin: NONE,
+            lane: 0,
+            seq: 0,
+            next: NONE,
+            inline_len: 0,
+            failed: false,
+            tries: 0,
+            length: 0,
+            token: None,
+            keep: 0,
+            done: 0,
+            check: None,
+            part: None,
+            ticket: None,
+            into: Segments::default(),
+            inline: [0; PACKET_BYTES],
+        };
+        let count = config.rx_pendings as usize;
+        let sources = config.sources as usize;
+        Self {
+            pendings: (0..count).map(pending).collect(),
+            free: (0..count as u16).rev().collect(),
+            origins: Table::new(sources),
+            owing: Vec::with_capacity(sources),
+            urgent: false,
+            ack_after: (config.window / 4).max(1) as u16,
+            fetching: Vec::with_capacity(count),
+            chunk: config.chunk,
+            shared: config.shared,
+            next_tag: fabric.me().0 as u16 | 1,
+            finished: VecDeque::with_capacity(2 * count),
+        }
+    }
+
+    /// Bytes of a source, and of a pending.
+    pub fn sizes() -> (usize, usize) {
+        (Table::<Origin<F>>::entry_bytes(), size_of::<Pending>())
+    }
+
+    fn new_tag(&mut self) -> u16 {
+        self.next_tag = self.next_tag.wrapping_add(1).max(1);
+        self.next_tag
+    }
+
+    // Accepting.
+
+    /// A numbered packet. `checked` tells whether packets from a new source carry a check.
+    #[inline(always)]
+    pub fn accept(
+        &mut self,
+        fabric: &F,
+        figures: &mut Figures,
+        (from, index): (Peer, usize),
+        word: &Word,
+        (turn, checked): (u64, impl FnOnce(Peer) -> bool),
+    ) -> Result<Accepted, Malformed> {
+        let at = match self.origins.find(from) {
+            Some(at) => at,
+            None => match self.enter(fabric, from, checked(from), turn) {
+                Some(at) => at,
+                None => return Ok(Accepted::No),
+            },
+        };
+        let origin = self.origins.at(at);
+        let lane = &mut origin.lanes[index];
+        let expected = origin.tag == word.tag && lane.open && lane.wanted == word.seq;
+        if !expected && !self.odd(fabric, figures, (at, index), word, turn) {
+            return Ok(Accepted::No);
+        }
+        let origin = self.origins.at(at);
+        let lane = &mut origin.lanes[index];
+        let streaming = lane.streaming;
+        let accepted = if streaming == NONE && word.kind != Kind::Data {
+            let Some(number) = self.free.pop() else {
+                figures.exhausted += 1;
+                self.refuse(at, index, Op::Busy);
+                return Ok(Accepted::No);
+            };
+            Accepted::Header(number, at)
+        } else {
+            if streaming != NONE && self.pendings[usize::from(streaming)].stage == Stage::Later {
+                self.refuse(at, index, Op::Busy);
+                return Ok(Accepted::No);
+            }
+            Accepted::Data(streaming)
+        };
+        lane.wanted = word.seq.wrapping_add(1);
+        lane.told = false;
+        origin.served = true;
+        self.urgent |= word.has(WANTS_ACK);
+        if !matches!(word.kind, Kind::Staged | Kind::Pull) {
+            self.owe(at, index);
+        }
+        match accepted {
+            Accepted::Data(number) if word.kind != Kind::Data || number == NONE => {
+                // What was begun never ends: its sender does not keep to the protocol.
+                if number != NONE {
+                    self.abandon(number);
+                }
+                Err(Malformed {
+                    what: "the next part of a Portals message",
+                    value: u64::from(word.kind as u8),
+                })
+            }
+            accepted => Ok(accepted),
+        }
+    }
+
+    /// A packet that is not the one wanted next. True: it is after all.
+    #[cold]
+    #[inline(never)]
+    fn odd(
+        &mut self,
+        fabric: &F,
+        figures: &mut Figures,
+        (at, index): (u16, usize),
+        word: &Word,
+        turn: u64,
+    ) -> bool {
+        let origin = self.origins.at(at);
+        let lane = &mut origin.lanes[index];
+        if origin.state == State::Closing {
+            origin.tell = true;
+            self.tell(at);
+            return false;
+        }
+        if origin.tag != word.tag {
+            if origin.state == State::Syncing {
+                origin.tell = true;
+                self.tell(at);
+            } else if word.tag != 0 {
+                figures.stale += 1;
+            } else if lane.open && lane.wanted.wrapping_sub(word.seq) < 4096 || !origin.is_empty() {
+                // It is known to us, but does not know that (any more).
+                let argument = origin.sync();
+                control(
+                    fabric,
+                    (origin.peer, origin.checked),
+                    Op::Sync,
+                    0,
+                    (origin.tag, 0),
+                    &[argument],
+                );
+            } else {
+                self.resync(at, 0, turn);
+            }
+            return false;
+        }
+        if !lane.open {
+            if !word.has(FIRST) {
+                return false;
+            }
+            (lane.open, lane.known) = (true, true);
+            lane.wanted = word.seq;
+            origin.state = State::Open;
+            origin.tell = false;
+            return true;
+        }
+        if word.seq.wrapping_sub(lane.wanted) > 0x7fff {
+            figures.duplicates += 1;
+            self.owe(at, index);
+            self.urgent = true;
+        } else if !lane.told {
+            figures.gaps += 1;
+            self.refuse(at, index, Op::Gap);
+        }
+        false
+    }
+
+    /// A new tag. All that was accepted is acknowledged with it.
+    #[cold]
+    pub fn resync(&mut self, at: u16, not: u8, turn: u64) {
+        let tag = self.new_tag();
+        let origin = self.origins.at(at);
+        origin.before = origin.tag;
+        origin.before_wanted = origin.lanes.map(|lane| lane.wanted);
+        origin.before_known = origin.known() as u8;
+        origin.tag = tag;
+        origin.not |= not;
+        origin.state = State::Syncing;
+        origin.served = false;
+        origin.since = turn;
+        origin.tell = true;
+        origin.lanes = [Lane::NEW; 2];
+        self.tell(at);
+    }
+
+    /// A place for a new source. None: the sender is told to try again, and perhaps another one is given up.
+    #[cold]
+    fn enter(&mut self, fabric: &F, peer: Peer, checked: bool, turn: u64) -> Option<u16> {
+        if self.origins.is_full() {
+            let silent = |origin: &mut Origin<F>| {
+                origin.state == State::Syncing
+                    && origin.before == 0
+                    && !origin.served
+                    && turn.wrapping_sub(origin.since) > SILENT
+            };
+            if let Some(at) = self.origins.candidate(silent) {
+                self.forget(at);
+            } else {
+                let closing = |origin: &mut Origin<F>| origin.state == State::Closing;
+                if self.origins.candidate(closing).is_none() {
+                    let idle = |origin: &mut Origin<F>| {
+                        origin.state == State::Open && origin.served && origin.is_empty()
+                    };
+                    if let Some(at) = self.origins.candidate(idle) {
+                        let origin = self.origins.at(at);
+                        origin.state = State::Closing;
+                        origin.tell = true;
+                        for lane in &mut origin.lanes {
+                            (lane.owed, lane.refusal) = (0, None);
+                            lane.open = false;
+                        }
+                        self.tell(at);
+                    }
+                }
+                control(fabric, (peer, checked), Op::Busy, 0, (0, 0), &[]);
+                return None;
+            }
+        }
+        let tag = self.new_tag();
+        let origin = Origin {
+            peer,
+            tag,
+            before: 0,
+            before_wanted: [0; 2],
+            before_known: 0,
+            not: 0,
+            state: State::Syncing,
+            served: false,
+            checked,
+            listed: false,
+            tell: true,
+            since: turn,
+            staging: None,
+            desk: None,
+            lanes: [Lane::NEW; 2],
+        };
+        let at = self.origins.insert(peer, origin)?;
+        self.tell(at);
+        Some(at)
+    }
+
+    fn forget(&mut self, at: u16) {
+        self.owing.retain(|owing| *owing != at);
+        self.origins.remove(at);
+    }
+
+    /// The sender has forgotten a tag.
+    pub fn detached(&mut self, from: Peer, word: &Word) {
+        if let Some(at) = self.origins.find(from) {
+            let origin = self.origins.at(at);
+            if origin.state == State::Closing && origin.tag == word.tag {
+                self.forget(at);
+            }
+        }
+    }
+
+    /// A packet came damaged: what it was is not known.
+    #[cold]
+    pub fn damaged(&mut self, from: Peer, index: usize) {
+        if let Some(at) = self.origins.find(from) {
+            let lane = &self.origins.at(at).lanes[index];
+            if lane.open && !lane.told {
+                self.refuse(at, index, Op::Gap);
+            }
+        }
+    }
+
+    /// Whether a body can be had that way; else the sender is told to take another one, and the packet is refused.
+    #[cold]
+    pub fn can_have(
+        &mut self,
+        fabric: &F,
+        (at, index): (u16, usize),
+        place: Place,
+        length: u64,
+        turn: u64,
+    ) -> Result<bool, Malformed> {
+        let origin = self.origins.at(at);
+        let not = match place {
+            Place::Stream => return Ok(true),
+            Place::Pull { .. } if fabric.can_transfer(origin.peer) => return Ok(true),
+            Place::Pull { .. } => wire::NO_PULL,
+            Place::Staged { offset } => {
+                if origin.staging.is_none() {
+                    let import = fabric.import(origin.peer, STAGING, 1, Permission::Read);
+                    origin.staging = import.ok();
+                }
+                match &origin.staging {
+                    Some(memory) if u64::from(offset) + length <= memory.len() as u64 => return Ok(true),
+                    Some(_) => {
+                        return Err(Malformed {
+                            what: "the place of a staged Portals body",
+                            value: u64::from(offset),
+                        });
+                    }
+                    None => wire::NO_STAGING,
+                }
+            }
+        };
+        // Numbers change with the way, so nothing accepted may be open.
+        self.take_back(at, index);
+        if self.origins.at(at).is_empty() {
+            self.resync(at, not, turn);
+        } else {
+            self.refuse(at, index, Op::Busy);
+        }
+        Ok(false)
+    }
+
+    /// The packet just accepted is refused after all.
+    fn take_back(&mut self, at: u16, index: usize) {
+        let lane = &mut self.origins.at(at).lanes[index];
+        lane.wanted = lane.wanted.wrapping_sub(1);
+    }
+
+    // Time.
+
+    /// Time has passed: say again what may be lost, and end what came from those who have ended.
+    pub fn tend(&mut self, fabric: &F) {
+        for at in 0..self.origins.len() {
+            let Some(origin) = self.origins.get(at) else {
+                continue;
+            };
+            if origin.state == State::Open && origin.is_empty() {
+                continue;
+            }
+            if fabric.has_ended(origin.peer) {
+                self.end_origin(fabric, at);
+            } else if origin.state != State::Open {
+                origin.tell = true;
+                self.tell(at);
+            }
+        }
+    }
+
+    #[cold]
+    fn end_origin(&mut self, fabric: &F, at: u16) {
+        for index in 0..2 {
+            while self.origins.at(at).lanes[index].head != NONE {
+                let number = self.origins.at(at).lanes[index].head;
+                let pending = &mut self.pendings[usize::from(number)];
+                if let Some((ticket, _)) = pending.ticket.take() {
+                    fabric.cancel_transfer(ticket);
+                }
+                if pending.stage == Stage::Later {
+                    self.unlink(number);
+                    self.pendings[usize::from(number)].stage = Stage::Orphan;
+                } else {
+                    self.leave_fetching(number);
+                    self.end(number, Outcome::PeerEnded);
+                }
+            }
+        }
+        self.forget(at);
+    }
+
+    /// Whether nothing is being received and nothing is owed.
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == self.pendings.len() && self.owing.is_empty()
+    }
+}
