@@ -313,16 +313,10 @@ impl<F: Fabric> Engine<F> {
         moved
     }
 
-    /// Whether some posted receive could take a message of `peer`: then what its queue holds must be looked
-    /// through, or neither side moves again.
+    /// Whether some posted receive could take a message of `peer`, or something is under way with it: then what its
+    /// queue holds must be looked through, or neither side moves again. What is under way with others says nothing about
+    /// `peer`: while it lasts, its messages would come in without bound.
     fn anybody_wants(&self, peer: Peer) -> bool {
-        if !self.copying.is_empty()
-            || !self.offered.is_empty()
-            || !self.fetching.is_empty()
-            || !self.landing.is_empty()
-        {
-            return true;
-        }
         self.contexts.iter().any(|entry| {
             entry.queues.has_posted()
                 && match &entry.members {
@@ -331,10 +325,11 @@ impl<F: Fabric> Engine<F> {
                         .is_some_and(|rank| entry.queues.wants(rank as u32)),
                     None => false,
                 }
-        }) || self
-            .requests
-            .iter()
-            .any(|(_, request)| matches!(&request.operation, Operation::Send(send) if send.peer == peer))
+        }) || self.requests.iter().any(|(_, request)| match &request.operation {
+            Operation::Send(send) => send.peer == peer,
+            Operation::Recv(recv) => recv.state.peer() == Some(peer) && !request.complete,
+            Operation::Idle => false,
+        })
     }
 
     /// A peer broke the protocol: its queue is closed, everything that waits for it fails.

@@ -157,6 +157,19 @@ pub enum RecvState {
     Fetching { peer: Peer, ticket: Ticket, sender: u64 },
 }
 
+impl RecvState {
+    /// Whose message it takes, once that is known.
+    pub fn peer(&self) -> Option<Peer> {
+        match *self {
+            Self::Posted => None,
+            Self::Streaming { peer, .. }
+            | Self::Copying { peer, .. }
+            | Self::Landing { peer, .. }
+            | Self::Fetching { peer, .. } => Some(peer),
+        }
+    }
+}
+
 /// The operation behind a request.
 pub enum Operation {
     Send(Box<Send>),
