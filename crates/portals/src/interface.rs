@@ -1,6 +1,7 @@
 //! A network interface, *inline*: the library and the network layer in the application's own address space (paper,
 //! section 3). Matching is done where a message is found, by whichever call finds it.
 
+use crate::agent::{ENVELOPE_BYTES, Routes, envelope, open_envelope};
 use crate::error::Error;
 use crate::library::{
     AccessEntry, DropReason, Drops, HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Processes,
@@ -75,6 +76,8 @@ pub struct Interface<F: Fabric> {
     /// Calls in a row that found nothing, and when it was asked last who has ended.
     empty: Cell<u32>,
     asked: Cell<Instant>,
+    /// Where some processes are reached by way of agents.
+    routes: Option<Rc<Routes>>,
 }
 
 fn fail_of(outcome: Outcome) -> NiFail {
@@ -133,7 +136,14 @@ impl<F: Fabric> Interface<F> {
             relax: Cell::new(None),
             empty: Cell::new(0),
             asked: Cell::new(Instant::now()),
+            routes: None,
         })
+    }
+
+    /// In a job where some processes are reached by way of agents: they are told from whom and for whom messages are.
+    pub fn with_routes(mut self, routes: Rc<Routes>) -> Self {
+        self.routes = Some(routes);
+        self
     }
 
     /// The network layer.
@@ -611,11 +621,29 @@ impl<F: Fabric> Interface<F> {
 
     #[inline]
     fn try_send(&self, channel: Channel, message: &Outgoing) -> Option<Departure> {
+        if let Some(routes) = &self.routes
+            && routes.is_client(message.to)
+        {
+            return self.send_to_agent(routes, channel, message);
+        }
         self.net
             .send(
                 Peer(message.to),
                 channel,
                 &message.header,
+                &message.body,
+                message.token,
+            )
+            .ok()
+    }
+
+    fn send_to_agent(&self, routes: &Routes, channel: Channel, message: &Outgoing) -> Option<Departure> {
+        let header = envelope(&message.header, message.to, self.fabric().me().0);
+        self.net
+            .send(
+                routes.via(message.to)?,
+                channel,
+                &header,
                 &message.body,
                 message.token,
             )
@@ -718,7 +746,11 @@ impl<F: Fabric> Interface<F> {
         let awaited = self.state.borrow().library.awaited();
         let ended: Vec<u32> = awaited
             .into_iter()
-            .filter(|peer| self.fabric().has_ended(Peer(*peer)))
+            .filter(|peer| {
+                let via = self.routes.as_ref().and_then(|routes| routes.via(*peer));
+                let has_ended = |peer| self.fabric().has_ended(peer);
+                has_ended(Peer(*peer)) || via.is_some_and(|via| via.0 != *peer && has_ended(via))
+            })
             .collect();
         if ended.is_empty() {
             return false;
@@ -805,6 +837,34 @@ impl<F: Fabric> Upcalls<'_, F> {
         }
     }
 
+    /// A message that an agent sent for one of its clients. It speaks for nobody else.
+    fn arrived_by_agent(
+        &mut self,
+        id: RxId,
+        from: Peer,
+        bytes: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement {
+        let me = self.0.fabric().me().0;
+        let opened = open_envelope(bytes).filter(|(_, to, source)| {
+            let routes = self.0.routes.as_ref();
+            *to == me
+                && routes.is_some_and(|routes| routes.is_client(*source) && routes.speaks_for(from, *source))
+        });
+        match opened {
+            Some((header, _, source)) => self.arrived(id, Peer(source), &header, length, inline),
+            None => {
+                self.refused(from, bytes, DropReason::Malformed);
+                if inline.is_some() || length == 0 {
+                    Placement::Done
+                } else {
+                    Placement::Discard
+                }
+            }
+        }
+    }
+
     #[cold]
     fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
         if reason == DropReason::Malformed {
@@ -823,12 +883,15 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
     #[inline]
     fn arrived(
         &mut self,
-        _: RxId,
+        id: RxId,
         from: Peer,
         header: &[u8],
         length: u64,
         inline: Option<&[u8]>,
     ) -> Placement {
+        if header.len() == ENVELOPE_BYTES {
+            return self.arrived_by_agent(id, from, header, length, inline);
+        }
         let state = &mut *self.0.state.borrow_mut();
         if state.outbox[Channel::Answer as usize].len() >= ANSWERS
             && matches!(header.first(), Some(kind) if *kind != MessageKind::Ack as u8

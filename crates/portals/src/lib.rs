@@ -4,6 +4,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`library`] | objects and address translation: portal table, match lists, descriptors, event queues, access control; no input or output, no fabric, no address space |
+//! | [`agent`] | a network interface by way of a separate process, the agent, that serves several |
 //! | [`net`] | the network layer: moves a header and a body between processes; preallocated structures, go-back-n |
 //! | [`interface`] | a network interface with both in the application's address space |
 //! | [`memory`] | the program's memory: lists of segments and the copies from and to them |
@@ -12,6 +13,8 @@
 //! Deviations are listed in `docs/portals-deviations.md`.
 #![deny(unsafe_code)]
 
+pub mod agent;
+mod any;
 pub mod error;
 pub mod interface;
 pub mod library;
@@ -20,6 +23,7 @@ pub mod memory;
 pub mod net;
 pub mod types;
 
+pub use any::AnyInterface;
 pub use error::Error;
 pub use interface::{Handler, Interface};
 pub use library::{AccessEntry, DropReason, Library, Processes, Target};

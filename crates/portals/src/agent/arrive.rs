@@ -1,0 +1,449 @@
+//! What the network brings an agent.
+
+use super::mailbox::{Title, lines_of};
+use super::moves;
+use super::run::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Move, Objects, Open, Side, fail_of};
+use super::words::{Piece, SMALL, event};
+use super::{ENVELOPE_BYTES, open_envelope};
+use crate::library::{HEADER_BYTES, MessageKind, Verdict};
+use crate::memory::{SWAP_BYTES, Segments};
+use crate::net::{Channel, Outcome, Placement, RxId, Upper};
+use crate::types::NiFail;
+use farpost_fabric::{Direction, Fabric, FabricError, Fault, Peer};
+use std::time::{Duration, Instant};
+
+/// Answers for one client that may wait for a pending before requests to it are refused: they come again.
+pub(super) const ANSWERS: usize = 64;
+
+/// A message on its way to a client.
+struct Message<'a> {
+    id: RxId,
+    /// The process that sent it.
+    from: u32,
+    header: [u8; HEADER_BYTES],
+    length: u64,
+    inline: Option<&'a [u8]>,
+}
+
+impl Message<'_> {
+    fn is_request(&self) -> bool {
+        const REQUESTS: [u8; 3] = [
+            MessageKind::Put as u8,
+            MessageKind::Get as u8,
+            MessageKind::GetPut as u8,
+        ];
+        REQUESTS.contains(&self.header[0])
+    }
+
+    fn unwanted(&self) -> Placement {
+        if self.inline.is_some() {
+            Placement::Done
+        } else {
+            Placement::Discard
+        }
+    }
+}
+
+impl Objects {
+    /// Where the agent reaches memory of the client's. None: the client did not show it.
+    pub fn pieces_of(&self, memory: &Segments) -> Option<Vec<Piece>> {
+        memory
+            .pieces()
+            .map(|wanted| {
+                let (address, len) = (wanted.address as u64, wanted.len as u64);
+                let shown = self.exposed.iter().rev().flat_map(|(_, pieces)| pieces);
+                let holds = |p: &&Piece| p.address <= address && address - p.address + len <= p.len;
+                shown.into_iter().find(holds).map(|p| Piece {
+                    address,
+                    len,
+                    position: p.position + (address - p.address),
+                    key: p.key,
+                })
+            })
+            .collect()
+    }
+}
+
+impl<F: Fabric> Core<F> {
+    /// Drop a message for a client that cannot have it, count it, and release whoever waits for an answer.
+    #[cold]
+    fn drop_message(&mut self, at: usize, message: &Message) -> Placement {
+        let entry = &mut self.clients[at];
+        entry.figures.dropped += 1;
+        if let Verdict::Drop {
+            answer: Some(answer), ..
+        } = entry
+            .closed
+            .incoming_while_closed(message.from, &message.header, message.length)
+        {
+            self.push(at, Channel::Answer, answer, false);
+        }
+        message.unwanted()
+    }
+
+    /// There is no room for a message now: it comes again, unless the client has been taking nothing for too long.
+    #[cold]
+    fn refuse(&mut self, at: usize, message: &Message) -> Placement {
+        let patience = Duration::from_millis(self.config.patience);
+        let entry = &mut self.clients[at];
+        let Some(open) = &mut entry.open else {
+            return Placement::Refuse;
+        };
+        let since = *open.refusing.get_or_insert_with(Instant::now);
+        if entry.figures.wedged || since.elapsed() > patience {
+            entry.figures.wedged = true;
+            return self.drop_message(at, message);
+        }
+        entry.figures.refused += 1;
+        Placement::Refuse
+    }
+
+    /// Show a message to a generic client: with its body, if that is short; else the client says where it goes.
+    fn show(&mut self, at: usize, message: &Message) -> Placement {
+        let Some(Open {
+            side: Side::Generic { lower, .. },
+            events,
+            ..
+        }) = &mut self.clients[at].open
+        else {
+            return message.unwanted();
+        };
+        let body = message.inline.filter(|bytes| bytes.len() <= SMALL);
+        let pending = match body {
+            Some(_) => Some(event::NO_PENDING),
+            None => lower
+                .iter()
+                .position(|l| *l == Lower::Free)
+                .map(|place| place as u16),
+        };
+        // Room is kept for what the agent owes anyway.
+        let owed = lower.len() as u32 + 2 * self.config.sends as u32;
+        let words = 2 + HEADER_BYTES.div_ceil(8) + body.map_or(0, |bytes| bytes.len().div_ceil(8));
+        let (Some(pending), true) = (pending, events.room() >= owed + lines_of(words)) else {
+            return self.refuse(at, message);
+        };
+        if pending != event::NO_PENDING {
+            lower[usize::from(pending)] = Lower::Shown(message.id);
+        }
+        let mut pen = std::mem::take(&mut self.pen);
+        pen.begin()
+            .word(u64::from(message.from))
+            .word(message.length)
+            .bytes(&message.header)
+            .bytes(body.unwrap_or_default());
+        self.post(
+            at,
+            Title {
+                kind: event::ARRIVED,
+                aux: pending,
+            },
+            &pen.0,
+        );
+        self.pen = pen;
+        self.taken_again(at);
+        if body.is_some() {
+            Placement::Done
+        } else {
+            Placement::Later
+        }
+    }
+
+    fn taken_again(&mut self, at: usize) {
+        let entry = &mut self.clients[at];
+        entry.figures.wedged = false;
+        if let Some(open) = &mut entry.open {
+            open.refusing = None;
+        }
+    }
+
+    /// Match a message in place of its client.
+    fn match_message(&mut self, at: usize, message: &Message) -> Placement {
+        // Whatever is decided must be possible: a message can be refused only before it has matched.
+        let too_long = !self.arenas[ARRIVALS].could_hold(message.length);
+        if too_long {
+            return self.drop_message(at, message);
+        }
+        let answers = self.clients[at].items[Channel::Answer as usize].len();
+        let has_body = message.length > 0;
+        if (message.is_request() && answers >= ANSWERS)
+            || self.jobs.is_full()
+            || (has_body && !self.arenas[ARRIVALS].has_room(message.length.max(2 * SWAP_BYTES as u64)))
+        {
+            self.clients[at].figures.refused += 1;
+            return Placement::Refuse;
+        }
+        let Some(Open {
+            side: Side::Accelerated(objects),
+            ..
+        }) = &mut self.clients[at].open
+        else {
+            return message.unwanted();
+        };
+        let verdict = objects
+            .library
+            .incoming(message.from, &message.header, message.length);
+        match verdict {
+            Verdict::Drop { answer, .. } => {
+                if let Some(answer) = answer {
+                    self.push(at, Channel::Answer, answer, false);
+                }
+            }
+            Verdict::Done => {}
+            Verdict::Reply(reply) => self.push(at, Channel::Answer, reply, false),
+            Verdict::Store { token, keep: 0, .. } => self.finished(at, token, NiFail::OK),
+            Verdict::Store { token, keep, into } => {
+                let pieces = objects.pieces_of(&into);
+                let (Some(pieces), Some(room)) = (pieces, self.arenas[ARRIVALS].take(keep)) else {
+                    self.finished(at, token, NiFail::FAIL);
+                    self.collect(at);
+                    return message.unwanted();
+                };
+                let job = Job::Deposit {
+                    client: at,
+                    era: self.clients[at].era,
+                    token,
+                    pending: None,
+                    mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
+                };
+                return self.body_for(at, message, job, room, keep);
+            }
+            Verdict::Swap { token, keep, with } => {
+                let pieces = objects.pieces_of(&with).unwrap_or_default();
+                let Some(room) = self.arenas[ARRIVALS].take(2 * SWAP_BYTES as u64) else {
+                    return message.unwanted();
+                };
+                let job = Job::Swap {
+                    client: at,
+                    era: self.clients[at].era,
+                    token,
+                    mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
+                };
+                return self.body_for(at, message, job, room, keep);
+            }
+        }
+        self.collect(at);
+        message.unwanted()
+    }
+
+    /// Take a body into the arena for `job`.
+    fn body_for(
+        &mut self,
+        at: usize,
+        message: &Message,
+        job: Job,
+        room: super::structures::Room,
+        keep: u64,
+    ) -> Placement {
+        self.collect(at);
+        let into = self.arenas[ARRIVALS].memory(room, 0, keep as usize);
+        let Some(name) = self.jobs.insert(job) else {
+            return message.unwanted();
+        };
+        match message.inline {
+            Some(bytes) => {
+                moves::store(&into, &bytes[..keep as usize]);
+                self.arrived_whole(name);
+                Placement::Done
+            }
+            None if keep == 0 => {
+                self.arrived_whole(name);
+                Placement::Discard
+            }
+            None => Placement::Keep {
+                token: name,
+                bytes: keep,
+                into,
+            },
+        }
+    }
+
+    /// A body is in the arena.
+    fn arrived_whole(&mut self, name: u64) {
+        let gone = match self.jobs.get(name) {
+            Some(Job::Deposit { client, era, .. } | Job::Swap { client, era, .. }) => {
+                self.clients[*client].era != *era
+            }
+            _ => return,
+        };
+        if gone {
+            if let Some(Job::Deposit { mv, .. } | Job::Swap { mv, .. }) = self.jobs.remove(name) {
+                self.arenas[ARRIVALS].give_back(mv.room);
+            }
+            return;
+        }
+        if let Some(Job::Swap { client, mv, .. }) = self.jobs.get(name) {
+            mv.direction = Direction::Get;
+            mv.at = SWAP_BYTES;
+            let client = *client;
+            if let Some(Open {
+                side: Side::Accelerated(objects),
+                ..
+            }) = &mut self.clients[client].open
+            {
+                objects.swaps.push_back(name);
+                if objects.swaps.len() > 1 {
+                    // One at a time: get-puts do not interrupt each other.
+                    return;
+                }
+            }
+        }
+        self.moving.push(name);
+        self.advance_one(name);
+    }
+
+    /// A half of an exchange has been done.
+    pub fn swap_moved(&mut self, name: u64, outcome: NiFail) {
+        let Some(Job::Swap {
+            client, token, mv, ..
+        }) = self.jobs.get(name)
+        else {
+            return;
+        };
+        let (at, token, room, len) = (*client, *token, mv.room, mv.len);
+        if outcome == NiFail::OK && mv.direction == Direction::Get {
+            let pieces = std::mem::take(&mut mv.pieces);
+            *mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), len);
+            self.moving.push(name);
+            self.advance_one(name);
+            return;
+        }
+        self.jobs.remove(name);
+        let mut next = None;
+        let mut reply = None;
+        if let Some(Open {
+            side: Side::Accelerated(objects),
+            ..
+        }) = &mut self.clients[at].open
+        {
+            objects.swaps.pop_front();
+            next = objects.swaps.front().copied();
+            if outcome == NiFail::OK {
+                let old = self.arenas[ARRIVALS].memory(room, SWAP_BYTES, len);
+                let mut bytes = [0; SMALL];
+                moves::load(&old, &mut bytes[..len]);
+                let swapped = objects.library.swapped(token, Segments::default());
+                reply = swapped.map(|reply| (reply, bytes));
+            }
+        }
+        self.arenas[ARRIVALS].give_back(room);
+        match reply {
+            Some((reply, old)) => self.clients[at].items[Channel::Answer as usize].push_back(Item {
+                to: reply.to,
+                header: reply.header,
+                len: len as u64,
+                body: BodyAt::Small(old, len as u8),
+                token: reply.token,
+                counted: false,
+            }),
+            None => self.finished(at, token, NiFail::FAIL),
+        }
+        if let Some(next) = next {
+            self.moving.push(next);
+            self.advance_one(next);
+        }
+    }
+
+    /// See which queues of a client have events.
+    pub fn collect(&mut self, at: usize) {
+        if let Some(Open {
+            side: Side::Accelerated(objects),
+            ..
+        }) = &mut self.clients[at].open
+        {
+            while objects.library.next_handled().is_some() {
+                objects.dirty = true;
+            }
+        }
+    }
+}
+
+impl<F: Fabric> Upper for Core<F> {
+    fn arrived(
+        &mut self,
+        id: RxId,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement {
+        let inline = if length == 0 { Some(&[][..]) } else { inline };
+        let opened = open_envelope(header)
+            .filter(|(_, _, source)| self.routes.speaks_for(from, *source))
+            .and_then(|(header, to, source)| Some((header, self.find(to)?, source)));
+        let Some((header, at, from)) = opened else {
+            let value = if header.len() == ENVELOPE_BYTES {
+                u64::from_le_bytes(header[HEADER_BYTES..].try_into().expect("eight bytes"))
+            } else {
+                header.len() as u64
+            };
+            let what = "the envelope of a message to an agent";
+            self.fabric.record_fault(Fault {
+                peer: from,
+                error: FabricError::Corrupt {
+                    peer: from,
+                    what,
+                    value,
+                },
+            });
+            return if inline.is_some() {
+                Placement::Done
+            } else {
+                Placement::Discard
+            };
+        };
+        let message = Message {
+            id,
+            from,
+            header,
+            length,
+            inline,
+        };
+        match self.clients[at].open.as_ref().map(|open| &open.side) {
+            Some(Side::Generic { .. }) => self.show(at, &message),
+            Some(Side::Accelerated(_)) => self.match_message(at, &message),
+            // Whoever has not attached yet may still.
+            None if self.clients[at].items[0].len() >= ANSWERS => Placement::Refuse,
+            None => self.drop_message(at, &message),
+        }
+    }
+
+    fn deposited(&mut self, name: u64, outcome: Outcome) {
+        if outcome == Outcome::Done {
+            return self.arrived_whole(name);
+        }
+        match self.jobs.remove(name) {
+            Some(Job::Deposit {
+                client,
+                era,
+                token,
+                pending,
+                mv,
+            }) => {
+                self.arenas[ARRIVALS].give_back(mv.room);
+                if self.clients[client].era == era {
+                    self.stored(client, token, pending, fail_of(outcome));
+                    self.collect(client);
+                }
+            }
+            Some(Job::Swap {
+                client,
+                era,
+                token,
+                mv,
+            }) => {
+                self.arenas[ARRIVALS].give_back(mv.room);
+                if self.clients[client].era == era {
+                    self.finished(client, token, fail_of(outcome));
+                    self.collect(client);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, name: u64, _: Outcome) {
+        if let Some(Job::Leaving(arena, room)) = self.jobs.remove(name) {
+            self.arenas[arena].give_back(room);
+        }
+    }
+}

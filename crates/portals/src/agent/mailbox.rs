@@ -1,0 +1,321 @@
+//! Mailboxes: queues of records in memory that the reader exports and the writer puts lines to, so that they work on every
+//! fabric and neither side can do the other harm.
+//!
+//! | Where | What |
+//! |---|---|
+//! | agent's segment for a client, line 0 | event lines that the client has taken (word 0) |
+//! | from line 1 on | the command queue, [`LINES`] lines |
+//! | client's segment, line 0 | [`Control`], written by the agent |
+//! | from line 1 on | the event queue, [`LINES`] lines |
+//! | behind that | the result queue, [`RESULTS`] lines |
+//!
+//! A record is one line or several. The first word of line *n* holds *n* + 1 in its low half; that of a record's first line
+//! also the kind, the number of lines and a small number. A line arrives whole, so a reader that finds the number finds the rest
+//! (this is [`Lines`]' promise, which is model-checked where it is implemented). The reader copies a record before it looks at it, and
+//! tells how far it is on a line of the writer's; a number that cannot be is not believed.
+
+use super::words::Bad;
+use farpost_fabric::{FabricError, LINE_BYTES, Line, Lines, LocalMemory, Remote};
+
+/// Lines of a command queue and of an event queue.
+pub const LINES: u32 = 512;
+/// Lines of a result queue.
+pub const RESULTS: u32 = 16;
+/// Most lines of a record: a descriptor of 256 segments has room.
+pub const MAX_LINES: usize = 160;
+/// Words of a line that carry something.
+const WORDS: usize = 7;
+/// Where queues begin.
+pub const QUEUE_AT: usize = LINE_BYTES;
+/// Where the result queue begins.
+pub const RESULTS_AT: usize = QUEUE_AT + LINES as usize * LINE_BYTES;
+/// Bytes of the agent's segment for a client.
+pub const AGENT_BYTES: usize = RESULTS_AT;
+/// Bytes of a client's segment.
+pub const CLIENT_BYTES: usize = RESULTS_AT + RESULTS as usize * LINE_BYTES;
+
+/// Lines that a record of so many words takes.
+pub const fn lines_of(words: usize) -> u32 {
+    let lines = words.div_ceil(WORDS);
+    if lines == 0 { 1 } else { lines as u32 }
+}
+
+#[inline]
+fn tag(number: u32) -> u32 {
+    number.wrapping_add(1)
+}
+
+/// A record's first word beside its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Title {
+    /// What it is.
+    pub kind: u8,
+    /// A small number of it.
+    pub aux: u16,
+}
+
+/// The reading end, at home.
+pub struct Reader<L> {
+    lines: L,
+    count: u32,
+    next: u32,
+    words: Vec<u64>,
+}
+
+impl<L: Lines> Reader<L> {
+    /// The queue of `count` lines at `offset`.
+    pub fn new<M: LocalMemory<Lines = L>>(memory: &M, offset: usize, count: u32) -> Self {
+        Self {
+            lines: memory.lines(offset, count),
+            count,
+            next: 0,
+            words: Vec::with_capacity(MAX_LINES * WORDS),
+        }
+    }
+
+    /// Lines taken so far, modulo 2^32.
+    pub fn taken(&self) -> u32 {
+        self.next
+    }
+
+    /// Whether a record, or its beginning, waits.
+    #[inline]
+    pub fn waits(&self) -> bool {
+        self.lines.first(self.next) as u32 == tag(self.next)
+    }
+
+    /// The next record's title and words, once all of it is there.
+    ///
+    /// # Errors
+    /// Its length cannot be. The queue is of no use any more.
+    #[inline]
+    pub fn take(&mut self) -> Result<Option<(Title, &[u64])>, Bad> {
+        if !self.waits() {
+            return Ok(None);
+        }
+        let first = self.lines.line(self.next);
+        let title = Title {
+            kind: (first[0] >> 32) as u8,
+            aux: (first[0] >> 48) as u16,
+        };
+        let count = (first[0] >> 40) as u8;
+        if count == 0 || usize::from(count) > MAX_LINES || u32::from(count) > self.count {
+            return Err(Bad {
+                what: "the length of a record",
+                value: u64::from(count),
+            });
+        }
+        let count = u32::from(count);
+        for further in 1..count {
+            let number = self.next.wrapping_add(further);
+            if self.lines.first(number) as u32 != tag(number) {
+                return Ok(None);
+            }
+        }
+        self.words.clear();
+        self.words.extend_from_slice(&first[1..]);
+        for further in 1..count {
+            let line = self.lines.line(self.next.wrapping_add(further));
+            self.words.extend_from_slice(&line[1..]);
+        }
+        self.next = self.next.wrapping_add(count);
+        Ok(Some((title, &self.words)))
+    }
+}
+
+/// The writing end, in a peer's memory.
+pub struct Writer<R> {
+    import: R,
+    offset: usize,
+    count: u32,
+    written: u32,
+    taken: u32,
+}
+
+impl<R: Remote + Clone> Writer<R> {
+    /// The queue of `count` lines at `offset`, of which `written` have been written and taken before.
+    pub fn new(import: &R, offset: usize, count: u32, written: u32) -> Self {
+        Self {
+            import: import.clone(),
+            offset,
+            count,
+            written,
+            taken: written,
+        }
+    }
+
+    /// Lines that may be written.
+    #[inline]
+    pub fn room(&self) -> u32 {
+        self.count - self.written.wrapping_sub(self.taken)
+    }
+
+    /// Lines written so far, modulo 2^32.
+    pub fn written(&self) -> u32 {
+        self.written
+    }
+
+    /// What the reader says it has taken. What cannot be is not believed.
+    #[inline]
+    pub fn told(&mut self, taken: u32) {
+        if self.written.wrapping_sub(taken) <= self.written.wrapping_sub(self.taken) {
+            self.taken = taken;
+        }
+    }
+
+    /// Write a record. False: there is no room.
+    #[inline]
+    pub fn put(&mut self, title: Title, words: &[u64]) -> Result<bool, FabricError> {
+        let lines = lines_of(words.len());
+        assert!(lines as usize <= MAX_LINES, "a record of {lines} lines");
+        if self.room() < lines {
+            return Ok(false);
+        }
+        // The first line last: who finds it finds the rest where lines arrive in order.
+        for index in (0..lines).rev() {
+            let number = self.written.wrapping_add(index);
+            let mut line: Line = [0; 8];
+            line[0] = u64::from(tag(number));
+            if index == 0 {
+                line[0] |= u64::from(title.kind) << 32 | u64::from(lines) << 40 | u64::from(title.aux) << 48;
+            }
+            let from = (index as usize * WORDS).min(words.len());
+            let part = &words[from..(from + WORDS).min(words.len())];
+            line[1..=part.len()].copy_from_slice(part);
+            let at = self.offset + (number & (self.count - 1)) as usize * LINE_BYTES;
+            self.import.put_line(at, &line)?;
+        }
+        self.written = self.written.wrapping_add(lines);
+        Ok(true)
+    }
+}
+
+/// What an agent tells a client on its first line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// See [`State`].
+    pub state: u64,
+    /// Command lines taken.
+    pub taken: u64,
+    /// Messages sent on, by channel: as many more may be given to the agent.
+    pub sent: [u64; 2],
+    /// Messages that may be waiting in the agent, of each channel.
+    pub sends: u64,
+}
+
+impl Control {
+    /// As a line.
+    pub fn line(&self) -> Line {
+        [
+            self.state,
+            self.taken,
+            self.sent[0],
+            self.sent[1],
+            self.sends,
+            0,
+            0,
+            0,
+        ]
+    }
+
+    /// From a line.
+    pub fn of(line: &Line) -> Self {
+        Self {
+            state: line[0],
+            taken: line[1],
+            sent: [line[2], line[3]],
+            sends: line[4],
+        }
+    }
+}
+
+/// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Nothing has been said.
+    Unknown = 0,
+    /// Served.
+    Open = 1,
+    /// Closed at its own request.
+    Closed = 2,
+    /// Wrote what cannot be: not served any more.
+    Faulty = 3,
+    /// The agent cannot reach its memory.
+    Unreachable = 4,
+}
+
+impl State {
+    /// From [`Control::state`].
+    pub fn of(word: u64) -> Self {
+        match word as u8 {
+            1 => State::Open,
+            2 => State::Closed,
+            3 => State::Faulty,
+            4 => State::Unreachable,
+            _ => State::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farpost_fabric::inproc::{Config, Network};
+    use farpost_fabric::{Access, Fabric, Peer, Permission, RemoteMemory, SegmentId};
+
+    #[test]
+    fn records_arrive_whole_and_in_order_whatever_overtakes_what() {
+        for seed in 0..20 {
+            let ends = Network::new(2, seed, Config::default());
+            let (id, bytes) = (SegmentId(1), CLIENT_BYTES);
+            let access = Access::Everyone(Permission::ReadWrite);
+            let memory = ends[0].export(id, bytes, access).expect("exported");
+            let import = ends[1]
+                .import(Peer(0), id, bytes, Permission::ReadWrite)
+                .expect("imported");
+            let mut reader = Reader::new(&memory, RESULTS_AT, RESULTS);
+            let mut writer = Writer::new(&import, RESULTS_AT, RESULTS, 0);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (mut written, mut taken) = (0u64, 0u64);
+            while taken < 200 {
+                let words: Vec<u64> = (0..written % 30).map(|i| written * 100 + i).collect();
+                let title = Title {
+                    kind: written as u8,
+                    aux: written as u16,
+                };
+                written += u64::from(writer.put(title, &words).expect("put"));
+                ends[0].progress();
+                if rng.bool() {
+                    let _ = import.get(0, &mut [0]);
+                }
+                while let Some((title, words)) = reader.take().expect("good records") {
+                    assert_eq!((title.kind, title.aux), (taken as u8, taken as u16));
+                    let expected = (0..taken % 30).map(|i| taken * 100 + i);
+                    assert!(words.iter().copied().zip(expected.clone()).all(|(a, b)| a == b));
+                    assert!(words.len() >= expected.count());
+                    taken += 1;
+                }
+                writer.told(reader.taken());
+                // Nonsense is not believed.
+                writer.told(reader.taken().wrapping_sub(1));
+                writer.told(reader.taken().wrapping_add(1000));
+                import.fence().expect("arrived");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_are_refused() {
+        for count in [0u64, 17, 161, 255] {
+            let ends = Network::new(1, 1, Config::default());
+            let access = Access::Everyone(Permission::ReadWrite);
+            let memory = ends[0]
+                .export(SegmentId(1), CLIENT_BYTES, access)
+                .expect("exported");
+            let mut reader = Reader::new(&memory, RESULTS_AT, RESULTS);
+            memory.store(RESULTS_AT, 1 | count << 40);
+            assert_eq!(reader.take().expect_err("no such length").value, count);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The objects of a generic client: matching is done here, moving by the agent.
+
+use super::client::Mailbox;
+use super::mailbox::Title;
+use super::moves;
+use super::words::{Bad, Piece, SMALL, Words, command, event};
+use crate::library::{HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Verdict};
+use crate::memory::{SWAP_BYTES, Segments, user};
+use crate::net::Channel;
+use crate::types::NiFail;
+use farpost_fabric::{Fabric, Peer};
+use std::collections::VecDeque;
+
+/// Answers that may wait here before no more events are taken.
+const ANSWERS: usize = 64;
+
+/// A get-put under way.
+struct Swap {
+    token: u64,
+    /// The bytes come; `None`: they have been exchanged.
+    with: Option<Segments>,
+    bytes: Box<[u8; SWAP_BYTES]>,
+    len: usize,
+}
+
+impl Swap {
+    fn memory(&mut self) -> Segments {
+        Segments::one(self.bytes.as_mut_ptr().expose_provenance(), self.len)
+    }
+}
+
+/// Memory that the agent may reach for an operation.
+struct Lent {
+    token: u64,
+    pieces: Vec<Piece>,
+}
+
+pub(super) struct Here {
+    pub library: Library,
+    outbox: [VecDeque<Outgoing>; 2],
+    swaps: Vec<Swap>,
+    lent: Vec<Lent>,
+}
+
+fn channel_of(header: &[u8; HEADER_BYTES]) -> Channel {
+    const REQUESTS: [u8; 3] = [
+        MessageKind::Put as u8,
+        MessageKind::Get as u8,
+        MessageKind::GetPut as u8,
+    ];
+    if REQUESTS.contains(&header[0]) {
+        Channel::Request
+    } else {
+        Channel::Answer
+    }
+}
+
+impl Here {
+    pub fn new(library: Library) -> Self {
+        Self {
+            library,
+            outbox: Default::default(),
+            swaps: Vec::new(),
+            lent: Vec::new(),
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.outbox.iter().all(VecDeque::is_empty) && self.swaps.is_empty() && self.lent.is_empty()
+    }
+
+    /// Whether no more requests should be taken before answers have gone.
+    pub fn is_full(&self) -> bool {
+        self.outbox[Channel::Answer as usize].len() >= ANSWERS
+    }
+
+    /// Give the agent a message, in order of its channel.
+    pub fn post<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, message: Outgoing) {
+        self.outbox[channel_of(&message.header) as usize].push_back(message);
+        self.empty_outbox(mailbox);
+    }
+
+    pub fn empty_outbox<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>) -> bool {
+        let mut moved = false;
+        for channel in [Channel::Answer, Channel::Request] {
+            while !self.outbox[channel as usize].is_empty() && mailbox.may_send(channel) {
+                if let Some(message) = self.outbox[channel as usize].pop_front() {
+                    self.give(mailbox, channel, message);
+                    moved = true;
+                }
+            }
+        }
+        moved
+    }
+
+    fn give<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, channel: Channel, message: Outgoing) {
+        let len = message.body.len();
+        mailbox
+            .pen
+            .begin()
+            .word(u64::from(message.to))
+            .word(len as u64)
+            .word(message.token)
+            .bytes(&message.header);
+        if len <= SMALL {
+            let mut bytes = [0; SMALL];
+            moves::load(&message.body, &mut bytes[..len]);
+            mailbox.pen.bytes(&bytes[..len]);
+            mailbox.command(command::SEND_SMALL, channel as u16);
+            return self.finished(mailbox, message.token, NiFail::OK);
+        }
+        match mailbox.expose(&message.body, false) {
+            Ok(pieces) => {
+                mailbox.pen.pieces(&pieces);
+                mailbox.command(command::SEND, channel as u16);
+                self.lent.push(Lent {
+                    token: message.token,
+                    pieces,
+                });
+            }
+            Err(_) => {
+                // The agent has been told of one more: a message of nothing that nobody accepts.
+                mailbox
+                    .pen
+                    .begin()
+                    .word(u64::from(message.to))
+                    .word(0)
+                    .word(NO_TOKEN)
+                    .bytes(&[0xff; HEADER_BYTES]);
+                mailbox.command(command::SEND_SMALL, channel as u16);
+                self.finished(mailbox, message.token, NiFail::FAIL);
+            }
+        }
+    }
+
+    fn finished<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, token: u64, outcome: NiFail) {
+        if token == NO_TOKEN {
+            return;
+        }
+        self.swaps
+            .retain(|swap| swap.token != token || swap.with.is_some());
+        if let Some(answer) = self.library.finished(token, outcome) {
+            self.post(mailbox, answer);
+        }
+    }
+
+    pub fn event<F: Fabric>(
+        &mut self,
+        mailbox: &mut Mailbox<F>,
+        title: Title,
+        mut words: Words,
+    ) -> Result<(), Bad> {
+        match title.kind {
+            event::ARRIVED => {
+                let from = words.next()? as u32;
+                let length = words.next()?;
+                let header = words.header()?;
+                let mut bytes = [0; SMALL];
+                let inline = if title.aux == event::NO_PENDING {
+                    if length > SMALL as u64 {
+                        return Err(Bad {
+                            what: "the length of a short message",
+                            value: length,
+                        });
+                    }
+                    words.bytes(&mut bytes[..length as usize])?;
+                    Some(&bytes[..length as usize])
+                } else {
+                    None
+                };
+                self.arrived(mailbox, title.aux, from, &header, length, inline);
+            }
+            event::DEPOSITED | event::SENT => {
+                let token = words.next()?;
+                let outcome = NiFail(words.next()? as u32);
+                if let Some(at) = self.lent.iter().position(|lent| lent.token == token) {
+                    let lent = self.lent.swap_remove(at);
+                    mailbox.withdraw(&lent.pieces);
+                }
+                if title.kind == event::DEPOSITED
+                    && outcome == NiFail::OK
+                    && self.swaps.iter().any(|swap| swap.token == token)
+                {
+                    self.exchange(mailbox, token);
+                } else {
+                    self.swaps.retain(|swap| swap.token != token);
+                    self.finished(mailbox, token, outcome);
+                }
+            }
+            other => {
+                return Err(Bad {
+                    what: "the kind of an event",
+                    value: u64::from(other),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn arrived<F: Fabric>(
+        &mut self,
+        mailbox: &mut Mailbox<F>,
+        pending: u16,
+        from: u32,
+        header: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) {
+        match self.library.incoming(from, header, length) {
+            Verdict::Drop { answer, .. } => {
+                if let Some(answer) = answer {
+                    self.post(mailbox, answer);
+                }
+            }
+            Verdict::Done => {}
+            Verdict::Reply(reply) => self.post(mailbox, reply),
+            Verdict::Store { token, keep, into } => {
+                match inline {
+                    Some(bytes) => user::store(&into, &bytes[..keep as usize]),
+                    None if keep > 0 => return self.receive(mailbox, pending, token, keep, &into),
+                    None => {}
+                }
+                self.finished(mailbox, token, NiFail::OK);
+            }
+            Verdict::Swap { token, keep, with } => {
+                let mut swap = Swap {
+                    token,
+                    with: Some(with),
+                    bytes: Box::new([0; SWAP_BYTES]),
+                    len: keep as usize,
+                };
+                match inline {
+                    Some(bytes) => swap.bytes[..keep as usize].copy_from_slice(&bytes[..keep as usize]),
+                    None if keep > 0 => {
+                        let into = swap.memory();
+                        self.swaps.push(swap);
+                        return self.receive(mailbox, pending, token, keep, &into);
+                    }
+                    None => {}
+                }
+                self.swaps.push(swap);
+                self.exchange(mailbox, token);
+            }
+        }
+        if inline.is_none() {
+            mailbox.pen.begin();
+            mailbox.command(command::DISCARD, pending);
+        }
+    }
+
+    /// Say where a message goes.
+    fn receive<F: Fabric>(
+        &mut self,
+        mailbox: &mut Mailbox<F>,
+        pending: u16,
+        token: u64,
+        keep: u64,
+        into: &Segments,
+    ) {
+        match mailbox.expose(into, true) {
+            Ok(pieces) => {
+                mailbox.pen.begin().word(token).word(keep).pieces(&pieces);
+                mailbox.command(command::RECEIVE, pending);
+                self.lent.push(Lent { token, pieces });
+            }
+            Err(_) => {
+                mailbox.pen.begin();
+                mailbox.command(command::DISCARD, pending);
+                self.swaps.retain(|swap| swap.token != token);
+                self.finished(mailbox, token, NiFail::FAIL);
+            }
+        }
+    }
+
+    /// A get-put whose bytes are here.
+    fn exchange<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, token: u64) {
+        let Some(swap) = self.swaps.iter_mut().find(|swap| swap.token == token) else {
+            return;
+        };
+        let Some(with) = swap.with.take() else { return };
+        let len = swap.len;
+        user::swap(&with, &mut swap.bytes[..len]);
+        let old = swap.memory();
+        match self.library.swapped(token, old) {
+            Some(reply) => self.post(mailbox, reply),
+            None => self.swaps.retain(|swap| swap.token != token),
+        }
+    }
+
+    /// Nothing that waits for the agent will happen any more.
+    pub fn agent_ended<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>) {
+        let mut tokens: Vec<u64> = self.lent.drain(..).map(|lent| lent.token).collect();
+        for outbox in &mut self.outbox {
+            tokens.extend(outbox.drain(..).map(|message| message.token));
+        }
+        for token in tokens.into_iter().filter(|token| *token != NO_TOKEN) {
+            // Answers have nowhere to go.
+            let _ = self.library.finished(token, NiFail::UNDELIVERABLE);
+        }
+        self.swaps.clear();
+        for peer in self.library.awaited() {
+            self.library.peer_ended(peer);
+        }
+        mailbox.ended = true;
+    }
+
+    /// What is awaited from processes that have ended will not come.
+    pub fn tell_of_the_ended<F: Fabric>(&mut self, fabric: &F) {
+        for number in self.library.awaited() {
+            if fabric.has_ended(Peer(number)) {
+                self.library.peer_ended(number);
+            }
+        }
+    }
+}

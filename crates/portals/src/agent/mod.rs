@@ -1,0 +1,143 @@
+//! The bridge to an *agent*: a process of its own that plays the SeaStar's embedded processor (paper, sections 3 and 4).
+//!
+//! | File | What |
+//! |---|---|
+//! | `mailbox` | queues of records between a client and the agent, in memory that the reader exports |
+//! | `words` | what the records hold |
+//! | `structures` | what is made at the start: memory for bodies, jobs |
+//! | `moves` | bytes between the agent's memory and the clients' |
+//! | `run`, `arrive`, `serve` | the agent: its loop, what comes from the network, what clients ask |
+//! | `client`, `match_here` | what a client links |
+//!
+//! Only the agent is on the network; its clients are processes of its host that give it commands through their mailboxes. A
+//! **generic** client keeps its objects and matches by itself: a header that arrives goes to its event queue and takes a pending,
+//! of which the client sees the number and the agent keeps what the network layer calls it; an interrupt tells; the client
+//! answers where the body goes. Of an **accelerated** client the agent keeps the objects and matches; events go to the
+//! client's queue, and it is not interrupted unless it sleeps. Bodies of at most 128 bytes travel within commands and events.
+//!
+//! Messages from or to clients have an envelope behind the header: the numbers of receiver and sender. An agent speaks for
+//! its clients and for nobody else: who else claims to be one is refused, and counted as a fault.
+//!
+//! What clients write is input. One that writes what cannot be is not served any more; one that takes no events
+//! for `FARPOST_PORTALS_AGENT_PATIENCE` loses what comes for it until it does; one that ends is cleared away. All
+//! three are counted, and none holds up another for longer than that.
+
+mod arrive;
+mod client;
+mod mailbox;
+mod match_here;
+#[allow(unsafe_code)]
+mod moves;
+mod run;
+mod serve;
+mod structures;
+mod words;
+
+pub use client::{AttachError, Client, Mode};
+pub use run::{Agent, AgentOccupancy, ClientFigures};
+
+use crate::library::HEADER_BYTES;
+use farpost_fabric::{Peer, SegmentId};
+
+farpost_tunables::tunables! {
+    /// Tunables of the agent.
+    pub struct AgentTunables {
+        /// Messages of a client that may wait in the agent, of each channel.
+        sends: "FARPOST_PORTALS_AGENT_SENDS" = 32, 1..=128, "messages";
+        /// Messages without their bodies that a generic client may have been shown and not have received.
+        pendings: "FARPOST_PORTALS_AGENT_PENDINGS" = 64, 1..=128, "messages";
+        /// Memory for bodies on their way through the agent, of answers, of requests, and of what arrives; also the longest body. Only what is used is ever touched.
+        memory: "FARPOST_PORTALS_AGENT_MEMORY" = 64 << 20, 4096..=1 << 36, "bytes";
+        /// Time for which a client that takes no events holds up those who send to it. Then what comes for it is dropped.
+        patience: "FARPOST_PORTALS_AGENT_PATIENCE" = 2000, 0..=600_000, "milliseconds";
+    }
+}
+
+/// Which processes are reached by way of an agent.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    via: Vec<Peer>,
+}
+
+impl Routes {
+    /// All `size` processes of the job are reached directly, except for these (client, agent).
+    ///
+    /// # Panics
+    /// When one of them does not exist, or an agent is somebody's client.
+    pub fn new(size: u32, clients: &[(u32, Peer)]) -> Self {
+        let mut via: Vec<Peer> = (0..size).map(Peer).collect();
+        for (client, agent) in clients {
+            assert!(agent.0 < size && agent.0 != *client, "{agent} is no agent");
+            via[*client as usize] = *agent;
+        }
+        let routes = Self { via };
+        for (_, agent) in clients {
+            assert!(
+                routes.via(agent.0) == Some(*agent),
+                "{agent} is an agent and a client"
+            );
+        }
+        routes
+    }
+
+    /// Who carries the messages of process `number`: its agent, or itself. None: there is no such process.
+    #[inline]
+    pub fn via(&self, number: u32) -> Option<Peer> {
+        self.via.get(number as usize).copied()
+    }
+
+    /// Whether `number` is some agent's client.
+    #[inline]
+    pub fn is_client(&self, number: u32) -> bool {
+        self.via(number).is_some_and(|via| via.0 != number)
+    }
+
+    /// The clients of `agent`.
+    pub fn clients_of(&self, agent: Peer) -> impl Iterator<Item = u32> + '_ {
+        (0u32..)
+            .zip(&self.via)
+            .filter(move |(number, via)| **via == agent && *number != agent.0)
+            .map(|(number, _)| number)
+    }
+
+    /// Processes of the job.
+    pub fn size(&self) -> u32 {
+        self.via.len() as u32
+    }
+
+    /// Whether whoever carries messages of `number` sent this: `from`, as the fabric says.
+    #[inline]
+    pub fn speaks_for(&self, from: Peer, number: u32) -> bool {
+        self.via(number) == Some(from)
+    }
+}
+
+/// Bytes of a header with its envelope.
+pub const ENVELOPE_BYTES: usize = HEADER_BYTES + 8;
+
+/// A header for process `to` of process `from`.
+#[inline]
+pub fn envelope(header: &[u8; HEADER_BYTES], to: u32, from: u32) -> [u8; ENVELOPE_BYTES] {
+    let mut bytes = [0; ENVELOPE_BYTES];
+    bytes[..HEADER_BYTES].copy_from_slice(header);
+    bytes[HEADER_BYTES..HEADER_BYTES + 4].copy_from_slice(&to.to_le_bytes());
+    bytes[HEADER_BYTES + 4..].copy_from_slice(&from.to_le_bytes());
+    bytes
+}
+
+/// Header, receiver and sender, of what is as long as an envelope.
+#[inline]
+pub fn open_envelope(bytes: &[u8]) -> Option<([u8; HEADER_BYTES], u32, u32)> {
+    let bytes: &[u8; ENVELOPE_BYTES] = bytes.try_into().ok()?;
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let header = bytes[..HEADER_BYTES].try_into().expect("a header");
+    Some((header, word(HEADER_BYTES), word(HEADER_BYTES + 4)))
+}
+
+/// The agent's segment for client `number`.
+fn agent_segment(number: u32) -> SegmentId {
+    SegmentId(0x5041_0000 + number)
+}
+
+/// A client's segment.
+const CLIENT_SEGMENT: SegmentId = SegmentId(0x5043_0000);

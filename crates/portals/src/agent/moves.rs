@@ -1,0 +1,55 @@
+//! Bytes between the agent's memory and its clients': the only unsafe code of the bridge.
+
+use super::words::Piece;
+use crate::memory::{Segment, Segments};
+use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer};
+
+/// Let the agent reach a piece of this process's memory.
+pub(super) fn expose<F: Fabric>(
+    fabric: &F,
+    agent: Peer,
+    segment: Segment,
+    writable: bool,
+) -> Result<Piece, FabricError> {
+    // SAFETY: memory of a descriptor: whoever made it vouches for it until it is gone, and it is withdrawn before that
+    // is said, or when nothing of it is under way any more.
+    let key = unsafe { fabric.expose(agent, segment.address, segment.len, writable) }?;
+    Ok(Piece {
+        address: segment.address as u64,
+        len: segment.len as u64,
+        position: fabric.exposed_base(agent, segment.address),
+        key,
+    })
+}
+
+/// Begin to move bytes between `local`, memory of the agent's arena, and a client.
+pub(super) fn transfer<F: Fabric>(
+    fabric: &F,
+    (client, direction): (Peer, Direction),
+    local: Segment,
+    (position, key): (u64, u64),
+) -> Result<Completion, FabricError> {
+    let descriptor = Descriptor {
+        peer: client,
+        direction,
+        local: local.address,
+        remote: position as usize,
+        key,
+        len: local.len,
+    };
+    // SAFETY: `local` is a part of the arena that was allocated for this move, and stays so until the move has ended or
+    // was cancelled. What the client's side is, the fabric checks.
+    unsafe { fabric.submit(&descriptor) }
+}
+
+/// Copy a short body out of the program's memory.
+pub(super) fn load(body: &Segments, into: &mut [u8]) {
+    // SAFETY: memory of a descriptor, which the program does not write while it is being sent (see `Client::md_bind`).
+    unsafe { body.load(into) }
+}
+
+/// Copy bytes to memory of the arena, or of a get-put.
+pub(super) fn store(into: &Segments, bytes: &[u8]) {
+    // SAFETY: memory that was allocated for this message, or that of a descriptor which accepted it.
+    unsafe { into.store(bytes) }
+}
