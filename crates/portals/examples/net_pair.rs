@@ -126,6 +126,35 @@ fn pingpong(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, from: &[u8]) -> f64
     })
 }
 
+/// Messages in a row, with an answer at the end: nanoseconds a message.
+fn stream(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, from: &[u8]) -> f64 {
+    let (to, first) = (end.next(), end.me() == 0);
+    let body = |len| Segments::one(from.as_ptr().expose_provenance(), len);
+    let count = (100_000_000 / (from.len() + 3000)).clamp(16, 20_000) as u64;
+    let (mut came, mut waits) = (sink.came, sink.sent);
+    let mut send = |sink: &mut Sink, len| loop {
+        match net.send(to, Channel::Request, &HEADER, &body(len), 0) {
+            Ok(departure) => break waits += u64::from(departure == Departure::Waits),
+            Err(_) => {
+                net.progress(sink);
+            }
+        }
+    };
+    2.0 / count as f64
+        * best(1, || {
+            if first {
+                (0..count).for_each(|_| send(sink, from.len()));
+            }
+            came += if first { 1 } else { count };
+            while sink.came < came {
+                net.progress(sink);
+            }
+            if !first {
+                send(sink, 0);
+            }
+        })
+}
+
 fn table(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, title: &str) {
     let first = end.me() == 0;
     let bare = floor(end, 1024);
@@ -139,14 +168,19 @@ fn table(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, title: &str) {
         .chain((16..24).map(|shift| 1 << shift))
     {
         let time = pingpong(end, net, sink, &bytes[..size]);
-        rows.push((size, time, size as f64 / time * 1000.0));
+        let each = stream(end, net, sink, &bytes[..size]);
+        rows.push((
+            size,
+            time,
+            size as f64 / time * 1000.0,
+            size as f64 / each * 1000.0,
+        ));
     }
     if first {
-        let peak = rows.iter().map(|row| row.2).fold(0.0, f64::max);
-        for (size, time, rate) in rows {
-            let half = if rate >= peak / 2.0 { "  at least half" } else { "" };
+        println!("one way by ping-pong; bandwidth by ping-pong and of a stream");
+        for (size, time, rate, stream) in rows {
             println!(
-                "{size:>9} bytes {time:>10.0} ns {:>6.2} floors {rate:>9.0} MB/s{half}",
+                "{size:>9} bytes {time:>10.0} ns {:>6.2} floors {rate:>9.0} MB/s {stream:>9.0} MB/s",
                 time / bare
             );
         }

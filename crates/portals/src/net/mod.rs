@@ -71,8 +71,8 @@ farpost_tunables::tunables! {
         window: "FARPOST_PORTALS_WINDOW" = 32, 1..=1024, "packets";
         /// Longest body that goes through staging memory where both sides map it. Two copies cost more than one system call beyond some length.
         staged: "FARPOST_PORTALS_STAGED" = 8 << 10, 0..=1 << 20, "bytes";
-        /// Bodies that staging memory holds at a time. More only take memory of the cache.
-        staging: "FARPOST_PORTALS_STAGING" = 32, 1..=1024, "bodies";
+        /// Bodies that staging memory holds at a time. With fewer than transmit pendings, streams of short bodies are fetched in part, which costs a system call each.
+        staging: "FARPOST_PORTALS_STAGING" = 128, 1..=1024, "bodies";
         /// Bytes that a receiver fetches in one system call on shared memory, before it looks after other messages.
         chunk: "FARPOST_PORTALS_CHUNK" = 256 << 10, 4 << 10..=1 << 30, "bytes";
         /// Bodies on shared memory from which on both sides copy. Below, one of them does it sooner alone.
