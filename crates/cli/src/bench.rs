@@ -26,6 +26,7 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Rsm(o) => bench_layers::interface(&o, "rsm"),
         Bench::Fm(o) => bench_layers::interface(&o, "fm"),
         Bench::Jam(o) => bench_layers::interface(&o, "jam"),
+        Bench::Portals(o) => crate::bench_portals::run(&o),
         Bench::Interfaces(o) => bench_layers::interfaces(&o),
         Bench::Plot(o) => crate::bench_plot::plot(&o),
     };

@@ -25,6 +25,8 @@ pub enum Bench {
     Fm(Layers),
     /// JAM beside MPI and the bare cache line
     Jam(Layers),
+    /// Portals put and get, as the NetPIPE module of the Cray XT3 paper measures them, beside MPI: ping-pong, streams, both ways
+    Portals(Portals),
     /// The figures that the interfaces must reach, beside the bare cache line
     Interfaces(Layers),
     /// Multiplication of matrices with broadcasts (the StarT-X paper's Table 2), checked
@@ -148,6 +150,15 @@ pub struct Layers {
     /// Leave out the job of 128 processes that shows FM's memory (interfaces)
     #[arg(long)]
     pub skip_memory: bool,
+}
+
+#[derive(Args, Clone)]
+pub struct Portals {
+    #[command(flatten)]
+    pub layers: Layers,
+    /// Write the paper's four figures to DIR: latency, bandwidth, streaming and bidirectional bandwidth, as PNG
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
 }
 
 #[derive(Args, Clone)]

@@ -21,14 +21,14 @@ const SIZES: [usize; 19] = [
 const BURSTS: [u64; 16] = [1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 200, 300, 400, 600, 800, 1000];
 
 /// Tables grow line by line here, and what they are of is known.
-struct Table<'a> {
+pub(crate) struct Table<'a> {
     o: &'a Layers,
-    title: String,
+    pub(crate) title: String,
     jobs: Jobs,
 }
 
 impl<'a> Table<'a> {
-    fn new(o: &'a Layers, title: &str, trial_micros: u64) -> Result<Self> {
+    pub(crate) fn new(o: &'a Layers, title: &str, trial_micros: u64) -> Result<Self> {
         o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
         let trials = o.common.trials.unwrap_or(9) as usize;
         let micros = o.trial_us.map_or(trial_micros, u64::from);
@@ -39,7 +39,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn sizes(&self, default: &[usize]) -> Result<Vec<usize>> {
+    pub(crate) fn sizes(&self, default: &[usize]) -> Result<Vec<usize>> {
         let mut list = match &self.o.sizes {
             Some(text) => sizes::parse_list(text)?,
             None => default.to_vec(),
@@ -50,7 +50,7 @@ impl<'a> Table<'a> {
     }
 
     /// Those of `layers` that are wanted.
-    fn wanted(&self, layers: impl IntoIterator<Item = Layer>) -> Result<Vec<Layer>> {
+    pub(crate) fn wanted(&self, layers: impl IntoIterator<Item = Layer>) -> Result<Vec<Layer>> {
         let Some(text) = &self.o.layers else {
             return Ok(layers.into_iter().collect());
         };
@@ -59,19 +59,19 @@ impl<'a> Table<'a> {
         Ok(layers.into_iter().filter(|l| named.contains(l)).collect())
     }
 
-    fn measure(&self, layers: &[(Layer, Vec<Op>)]) -> Result<Measured> {
+    pub(crate) fn measure(&self, layers: &[(Layer, Vec<Op>)]) -> Result<Measured> {
         let progress = Progress::new(0, layers.len() * self.jobs.rounds.max(1));
         let measured = self.jobs.run(layers, |layer| progress.step(layer.title()));
         progress.clear();
         measured
     }
 
-    fn subtitle(&self) -> String {
+    pub(crate) fn subtitle(&self) -> String {
         format!("two ranks on {}", report::host())
     }
 
     /// Print what was measured, write JSON and plots.
-    fn end(
+    pub(crate) fn end(
         &self,
         measured: &Measured,
         lines: &[String],
@@ -116,7 +116,12 @@ fn nanos(time: Option<f64>) -> String {
 }
 
 /// A curve with its range, in nanoseconds or whatever `value` makes of bytes and seconds.
-fn curve(m: &Measured, layer: Layer, of: impl Fn(usize) -> Op, value: impl Fn(f64, f64) -> f64) -> Series {
+pub(crate) fn curve(
+    m: &Measured,
+    layer: Layer,
+    of: impl Fn(usize) -> Op,
+    value: impl Fn(f64, f64) -> f64,
+) -> Series {
     let dots = m
         .curve(layer, &of)
         .into_iter()
@@ -137,7 +142,7 @@ fn curve(m: &Measured, layer: Layer, of: impl Fn(usize) -> Op, value: impl Fn(f6
     }
 }
 
-fn floor_line(m: &Measured, xs: (f64, f64)) -> Option<Series> {
+pub(crate) fn floor_line(m: &Measured, xs: (f64, f64)) -> Option<Series> {
     let y = m.floor()? * 1e9;
     let dot = |x| Dot {
         x,
@@ -260,7 +265,7 @@ pub fn interface(o: &Layers, name: &str) -> Result<()> {
     table.end(&m, &lines, rows, || both_panels(&table, &m))
 }
 
-fn over_floor(samples: &Samples, op: Op) -> Option<f64> {
+pub(crate) fn over_floor(samples: &Samples, op: Op) -> Option<f64> {
     Some(median(samples, op)? / median(samples, Op::Floor)?)
 }
 

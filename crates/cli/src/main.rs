@@ -5,6 +5,7 @@ mod bench;
 mod bench_args;
 mod bench_layers;
 mod bench_plot;
+mod bench_portals;
 mod doctor;
 mod info;
 mod reach;

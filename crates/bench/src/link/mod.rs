@@ -6,6 +6,7 @@ mod fm;
 mod jam;
 mod library;
 mod mpi;
+mod portals;
 mod rsm;
 mod sink;
 
@@ -14,6 +15,7 @@ pub use bare::Bare;
 pub use fm::Fm;
 pub use jam::Jam;
 pub use mpi::Mpi;
+pub use portals::{AHEAD, Portals};
 pub use rsm::Rsm;
 
 /// One way to get messages across.
@@ -31,6 +33,10 @@ pub enum Layer {
     FmSend4,
     FmSend,
     FmStream,
+    PortalsPut,
+    PortalsGet,
+    /// Puts that meet many entries before theirs.
+    PortalsMatch,
     MpiPostbox,
     MpiFm,
     MpiJam,
@@ -40,8 +46,22 @@ use Layer::*;
 
 impl Layer {
     /// All, from the lowest to the highest.
-    pub const ALL: [Layer; 13] = [
-        Line, Queue, RsmPut, JamPio, JamVi, JamRdma, JamRpc, FmSend4, FmSend, FmStream, MpiPostbox, MpiFm,
+    pub const ALL: [Layer; 16] = [
+        Line,
+        Queue,
+        RsmPut,
+        JamPio,
+        JamVi,
+        JamRdma,
+        JamRpc,
+        FmSend4,
+        FmSend,
+        FmStream,
+        PortalsPut,
+        PortalsGet,
+        PortalsMatch,
+        MpiPostbox,
+        MpiFm,
         MpiJam,
     ];
 
@@ -58,6 +78,9 @@ impl Layer {
             FmSend4 => "fm-send-4",
             FmSend => "fm-send",
             FmStream => "fm-stream",
+            PortalsPut => "portals-put",
+            PortalsGet => "portals-get",
+            PortalsMatch => "portals-match",
             MpiPostbox => "mpi-postbox",
             MpiFm => "mpi-fm",
             MpiJam => "mpi-jam",
@@ -77,6 +100,9 @@ impl Layer {
             FmSend4 => "FM_send_4",
             FmSend => "FM_send",
             FmStream => "FM 2.x stream",
+            PortalsPut => "Portals put",
+            PortalsGet => "Portals get",
+            PortalsMatch => "Portals put, 1,000th",
             MpiPostbox => "MPI, postboxes",
             MpiFm => "MPI over FM",
             MpiJam => "MPI over JAM",
@@ -100,6 +126,9 @@ impl Layer {
             }
             FmSend => "the same with up to 128 bytes",
             FmStream => "messages of any length in order, in pieces, handlers that wait for more",
+            PortalsPut => "a match list, a descriptor and an event of the target's, who need not call",
+            PortalsGet => "the same, asked for: one get and its reply, one after the other",
+            PortalsMatch => "a put behind 1,000 entries that do not match",
             MpiPostbox => "matching by source, tag and communicator, any datatype",
             MpiFm => "the same, carried by FM",
             MpiJam => "the same, carried by JAM, within the host too (FARPOST_JAM_LOCAL=0)",
@@ -122,7 +151,10 @@ impl Layer {
             FmSend => (1..=128).contains(&bytes),
             JamPio | JamVi => (8..=88).contains(&bytes) && bytes.is_multiple_of(4),
             Queue | RsmPut | JamRdma | JamRpc | FmStream => (1..=LARGEST).contains(&bytes),
-            MpiPostbox | MpiFm | MpiJam => bytes <= LARGEST,
+            PortalsMatch => (1..=64).contains(&bytes),
+            PortalsPut | PortalsGet => (1..=HUGE).contains(&bytes),
+            MpiPostbox => bytes <= HUGE,
+            MpiFm | MpiJam => bytes <= LARGEST,
         }
     }
 
@@ -143,6 +175,8 @@ impl Layer {
 
 /// The largest message between the two ranks.
 pub const LARGEST: usize = 1 << 20;
+/// The largest message of Portals and of MPI by postboxes: the paper's figures end there.
+pub const HUGE: usize = 8 << 20;
 /// Bytes of a request and of its answer.
 pub const REQUEST: usize = 16;
 
@@ -180,6 +214,18 @@ pub trait Link {
 
     /// What has arrived.
     fn inbox(&mut self) -> &mut Block;
+
+    /// Whether the receiver fetches what the sender shows: then `receive` gets, and `send` waits until the other has got.
+    fn pulls(&self) -> bool {
+        false
+    }
+
+    /// Send and receive one message of each, at the same time.
+    fn both(&mut self, bytes: usize) -> Result<()> {
+        self.send(bytes)?;
+        self.flush()?;
+        self.receive(bytes)
+    }
 
     /// Messages have so many bytes from here on; nothing is under way.
     fn prepare(&mut self, _bytes: usize) -> Result<()> {

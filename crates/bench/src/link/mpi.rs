@@ -1,6 +1,6 @@
 //! MPI's blocking calls, whatever device carries them.
 
-use super::{Block, LARGEST, Link, REQUEST};
+use super::{Block, HUGE, Link, REQUEST};
 use crate::abi::{self, Result};
 
 const DATA: i32 = 31;
@@ -23,8 +23,8 @@ impl Mpi {
         Ok(Self {
             mpi,
             peer,
-            out: Block::new(LARGEST),
-            into: Block::new(LARGEST),
+            out: Block::new(HUGE),
+            into: Block::new(HUGE),
         })
     }
 }
@@ -51,6 +51,14 @@ impl Link for Mpi {
     fn receive(&mut self, bytes: usize) -> Result<()> {
         self.mpi
             .recv(&mut self.into.bytes_mut()[..bytes], self.peer, DATA)
+    }
+
+    /// Two blocking sends would wait for each other.
+    #[inline]
+    fn both(&mut self, bytes: usize) -> Result<()> {
+        let out = (&self.out.bytes()[..bytes], 1);
+        let into = (&mut self.into.bytes_mut()[..bytes], 1);
+        self.mpi.window(self.peer, DATA, out, into)
     }
 
     fn poll(&mut self) -> Result<()> {

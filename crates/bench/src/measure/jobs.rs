@@ -165,7 +165,7 @@ impl Measured {
             return Vec::new();
         };
         let sizes = first.keys().filter_map(|op| match op {
-            Op::PingPong(bytes) | Op::Stream(bytes) if of(*bytes) == *op => Some(*bytes),
+            Op::PingPong(bytes) | Op::Stream(bytes) | Op::Both(bytes) if of(*bytes) == *op => Some(*bytes),
             _ => None,
         });
         sizes

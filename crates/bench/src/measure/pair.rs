@@ -4,7 +4,7 @@
 use super::{pattern, verify};
 use crate::abi::{BenchError, Result};
 use crate::board::Board;
-use crate::link::{Bare, Fm, Jam, LARGEST, Layer, Link, Mpi, Rsm};
+use crate::link::{Bare, Fm, HUGE, Jam, Layer, Link, Mpi, Portals, Rsm};
 use crate::stats::repetitions;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +29,8 @@ pub enum Op {
     PingPong(usize),
     /// Messages of so many bytes back to back: seconds of each.
     Stream(usize),
+    /// Messages of so many bytes from both ranks at the same time: seconds of each pair.
+    Both(usize),
     /// So many requests with so many nanoseconds of computing after each: seconds of the burst, without waiting for the rest of
     /// the answers.
     Burst(u64, u64),
@@ -42,6 +44,7 @@ impl fmt::Display for Op {
             Op::Floor => write!(f, "floor"),
             Op::PingPong(bytes) => write!(f, "pingpong:{bytes}"),
             Op::Stream(bytes) => write!(f, "stream:{bytes}"),
+            Op::Both(bytes) => write!(f, "both:{bytes}"),
             Op::Burst(length, compute) => write!(f, "burst:{length}:{compute}"),
             Op::Compute(compute) => write!(f, "compute:{compute}"),
         }
@@ -60,8 +63,9 @@ impl std::str::FromStr for Op {
             .collect::<Result<_>>()?;
         match (name, &numbers[..]) {
             ("floor", []) => Ok(Op::Floor),
-            ("pingpong", [bytes]) if *bytes <= LARGEST as u64 => Ok(Op::PingPong(*bytes as usize)),
-            ("stream", [bytes]) if *bytes <= LARGEST as u64 => Ok(Op::Stream(*bytes as usize)),
+            ("pingpong", [bytes]) if *bytes <= HUGE as u64 => Ok(Op::PingPong(*bytes as usize)),
+            ("stream", [bytes]) if *bytes <= HUGE as u64 => Ok(Op::Stream(*bytes as usize)),
+            ("both", [bytes]) if *bytes <= HUGE as u64 => Ok(Op::Both(*bytes as usize)),
             ("burst", [length @ 1..=LONGEST_BURST, compute]) => Ok(Op::Burst(*length, *compute)),
             ("compute", [compute]) => Ok(Op::Compute(*compute)),
             _ => Err(refuse()),
@@ -106,6 +110,9 @@ pub fn probe(arguments: impl Iterator<Item = String>) -> Result<()> {
         }
         Layer::FmSend4 | Layer::FmSend | Layer::FmStream => task.run(memory, Fm::open(layer)?),
         Layer::JamPio | Layer::JamVi | Layer::JamRdma | Layer::JamRpc => task.run(memory, Jam::open(layer)?),
+        Layer::PortalsPut | Layer::PortalsGet | Layer::PortalsMatch => {
+            task.run(memory, Portals::open(layer)?)
+        }
         Layer::RsmPut => task.run(memory, Rsm::open()?),
         Layer::MpiPostbox | Layer::MpiFm | Layer::MpiJam => task.run(memory, Mpi::open()?),
     }
@@ -160,7 +167,7 @@ impl Op {
     /// Bytes that arrive, where they are checked.
     fn bytes(self) -> Option<usize> {
         match self {
-            Op::PingPong(bytes) | Op::Stream(bytes) => Some(bytes),
+            Op::PingPong(bytes) | Op::Stream(bytes) | Op::Both(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -249,7 +256,9 @@ impl<L: Link> Pair<L> {
         self.meet()?;
         let took = self.timed(op, n)?;
         if let Some(bytes) = op.bytes()
-            && (rank == 1 || matches!(op, Op::PingPong(_)))
+            && (rank == usize::from(!self.link.pulls())
+                || matches!(op, Op::Both(_))
+                || matches!(op, Op::PingPong(_)) && !self.link.pulls())
         {
             let what = format!("{op} from rank {}", 1 - rank);
             verify(&self.link.inbox().bytes()[..bytes], seed(1 - rank), &what)?;
@@ -264,6 +273,20 @@ impl<L: Link> Pair<L> {
             Op::Floor => {
                 for _ in 0..n {
                     self.board.floor_round();
+                }
+            }
+            // One get after the other; each has the time of two messages, and counts once.
+            Op::PingPong(bytes) if self.link.pulls() => self.pull(first, bytes, 2 * n)?,
+            Op::Stream(bytes) if self.link.pulls() => self.pull(first, bytes, n)?,
+            Op::Both(bytes) if self.link.pulls() => {
+                for _ in 0..n {
+                    self.link.receive(bytes)?;
+                    self.link.send(bytes)?;
+                }
+            }
+            Op::Both(bytes) => {
+                for _ in 0..n {
+                    self.link.both(bytes)?;
                 }
             }
             Op::PingPong(bytes) => {
@@ -304,6 +327,17 @@ impl<L: Link> Pair<L> {
             Op::Burst(length, nanos) => return self.bursts(first, n, length, self.pace.turns(nanos)),
         }
         Ok(start.elapsed())
+    }
+
+    fn pull(&mut self, first: bool, bytes: usize, n: u64) -> Result<()> {
+        for _ in 0..n {
+            if first {
+                self.link.receive(bytes)?;
+            } else {
+                self.link.send(bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Bursts of requests; only their making is timed. With computing between, one answer is taken in after each computation;
@@ -350,6 +384,7 @@ mod tests {
             Op::Floor,
             Op::PingPong(8),
             Op::Stream(600),
+            Op::Both(8 << 20),
             Op::Burst(200, 500),
             Op::Compute(1),
         ] {

@@ -1,0 +1,336 @@
+//! Portals 3.3, as the module for NetPIPE of the Cray XT3 paper (section 5.2) uses it: a portal with one match entry, whose
+//! descriptor, with its queue, is made once for each round of messages.
+
+use super::library::{functions, open};
+use super::{Block, HUGE, Layer, Link};
+use crate::abi::{BenchError, Result};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+/// `ptl_process_id_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Id {
+    nid: u32,
+    pid: u32,
+}
+
+/// `ptl_md_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Md {
+    start: *mut c_void,
+    length: u64,
+    threshold: c_int,
+    max_size: u64,
+    options: c_uint,
+    user_ptr: *mut c_void,
+    eq: u32,
+}
+
+/// Room for a `ptl_event_t`, and more.
+type Event = [u64; 32];
+
+functions! { Functions {
+    init: b"PtlInit\0" (*mut c_int) -> c_int;
+    fini: b"PtlFini\0" ();
+    ni_init: b"PtlNIInit\0" (u32, u32, *const c_void, *mut c_void, *mut u32) -> c_int;
+    ni_fini: b"PtlNIFini\0" (u32) -> c_int;
+    status: b"PtlNIStatus\0" (u32, u32, *mut u64) -> c_int;
+    rank: b"PtlGetRank\0" (u32, *mut c_uint, *mut c_uint) -> c_int;
+    rank_id: b"PtlGetRankId\0" (u32, c_uint, *mut Id) -> c_int;
+    fence: b"PtlJobFence\0" (u32) -> c_int;
+    error: b"PtlErrorMessage\0" () -> *const c_char;
+    me_attach: b"PtlMEAttach\0" (u32, u32, Id, u64, u64, c_uint, c_uint, *mut u32) -> c_int;
+    me_unlink: b"PtlMEUnlink\0" (u32) -> c_int;
+    md_attach: b"PtlMDAttach\0" (u32, Md, c_uint, *mut u32) -> c_int;
+    md_bind: b"PtlMDBind\0" (u32, Md, c_uint, *mut u32) -> c_int;
+    md_unlink: b"PtlMDUnlink\0" (u32) -> c_int;
+    eq_alloc: b"PtlEQAlloc\0" (u32, u64, *const c_void, *mut u32) -> c_int;
+    eq_free: b"PtlEQFree\0" (u32) -> c_int;
+    eq_wait: b"PtlEQWait\0" (u32, *mut Event) -> c_int;
+    put: b"PtlPut\0" (u32, c_uint, Id, u32, u32, u64, u64, u64) -> c_int;
+    get: b"PtlGet\0" (u32, Id, u32, u32, u64, u64) -> c_int;
+} }
+
+const ANY: u32 = u32::MAX;
+const OK: c_int = 0;
+const MD_IN_USE: c_int = 10;
+const ME_IN_USE: c_int = 13;
+const OP_PUT: c_uint = 0x1;
+const OP_GET: c_uint = 0x2;
+const MANAGE_REMOTE: c_uint = 0x4;
+const START_DISABLE: c_uint = 0x80;
+const INFINITE: c_int = -1;
+const RETAIN: c_uint = 0;
+const AFTER: c_uint = 1;
+const NO_ACK: c_uint = 1;
+const PORTAL: u32 = 4;
+const BITS: u64 = 7;
+/// Events that a queue keeps.
+const EVENTS: u64 = 4096;
+/// Puts whose memory has not been given back.
+const OUTSTANDING: u64 = 64;
+/// Entries ahead of the one that matches.
+pub const AHEAD: usize = 1000;
+
+/// What is made once for each round.
+#[derive(Clone, Copy)]
+struct Round {
+    bytes: usize,
+    entry: u32,
+    own: u32,
+    came: u32,
+    sent: u32,
+}
+
+/// Portals between ranks 0 and 1.
+pub struct Portals {
+    f: Functions,
+    layer: Layer,
+    ni: u32,
+    rank: usize,
+    peer: Id,
+    round: Option<Round>,
+    outstanding: u64,
+    out: Block,
+    into: Block,
+}
+
+impl Portals {
+    /// Open the interface; for `PortalsMatch` put entries ahead of all that will match.
+    pub fn open(layer: Layer) -> Result<Self> {
+        let f = Functions::load(open()?)?;
+        let mut it = Self {
+            f,
+            layer,
+            ni: 0,
+            rank: 0,
+            peer: Id::default(),
+            round: None,
+            outstanding: 0,
+            out: Block::new(HUGE),
+            into: Block::new(HUGE),
+        };
+        let (mut most, mut rank, mut size) = (0, 0, 0);
+        // SAFETY: Portals' functions, with pointers to what the header declares.
+        unsafe {
+            it.ok("PtlInit", (it.f.init)(&mut most))?;
+            let mut ni = 0;
+            let opened = (it.f.ni_init)(0, ANY, ptr::null(), ptr::null_mut(), &mut ni);
+            it.ok("PtlNIInit", opened)?;
+            it.ni = ni;
+            it.ok("PtlGetRank", (it.f.rank)(ni, &mut rank, &mut size))?;
+            let peer = c_uint::from(rank == 0);
+            let mut id = Id::default();
+            it.ok("PtlGetRankId", (it.f.rank_id)(ni, peer, &mut id))?;
+            it.peer = id;
+        }
+        it.rank = rank as usize;
+        if layer == Layer::PortalsMatch {
+            for ahead in 0..AHEAD {
+                let entry = it.entry(BITS + 1 + ahead as u64)?;
+                let md = it.describe(it.into.bytes().as_ptr(), 8, OP_PUT, ANY_QUEUE);
+                // SAFETY: the memory lives as long as the interface.
+                it.ok("PtlMDAttach", unsafe {
+                    (it.f.md_attach)(entry, md, RETAIN, ptr::null_mut())
+                })?;
+            }
+        }
+        Ok(it)
+    }
+
+    #[inline]
+    fn ok(&self, call: &'static str, code: c_int) -> Result<()> {
+        if code == OK {
+            Ok(())
+        } else {
+            Err(self.failed(call, code))
+        }
+    }
+
+    #[cold]
+    fn failed(&self, call: &'static str, code: c_int) -> BenchError {
+        // SAFETY: a string that stays until the next error.
+        let message = unsafe { CStr::from_ptr((self.f.error)()) };
+        BenchError::Mpi {
+            call,
+            message: format!("{} (code {code})", message.to_string_lossy()),
+        }
+    }
+
+    fn entry(&self, bits: u64) -> Result<u32> {
+        let (anybody, mut entry) = (Id { nid: ANY, pid: ANY }, 0);
+        // SAFETY: plain values, and room for a handle.
+        let made =
+            unsafe { (self.f.me_attach)(self.ni, PORTAL, anybody, bits, 0, RETAIN, AFTER, &mut entry) };
+        self.ok("PtlMEAttach", made).map(|()| entry)
+    }
+
+    fn describe(&self, start: *const u8, bytes: usize, options: c_uint, eq: u32) -> Md {
+        Md {
+            start: start.cast_mut().cast(),
+            length: bytes as u64,
+            threshold: INFINITE,
+            max_size: 0,
+            options: options | START_DISABLE,
+            user_ptr: ptr::null_mut(),
+            eq,
+        }
+    }
+
+    fn queue(&self) -> Result<u32> {
+        let mut eq = 0;
+        // SAFETY: plain values, and room for a handle.
+        let made = unsafe { (self.f.eq_alloc)(self.ni, EVENTS, ptr::null(), &mut eq) };
+        self.ok("PtlEQAlloc", made).map(|()| eq)
+    }
+
+    /// Call until nothing is under way.
+    fn insist(&self, call: &'static str, busy: c_int, attempt: impl Fn() -> c_int) -> Result<()> {
+        loop {
+            match attempt() {
+                code if code == busy => {}
+                code => return self.ok(call, code),
+            }
+        }
+    }
+
+    fn end_round(&mut self) -> Result<()> {
+        let Some(round) = self.round.take() else {
+            return Ok(());
+        };
+        self.outstanding = 0;
+        // SAFETY: handles of ours.
+        unsafe {
+            self.insist("PtlMEUnlink", ME_IN_USE, || (self.f.me_unlink)(round.entry))?;
+            self.insist("PtlMDUnlink", MD_IN_USE, || (self.f.md_unlink)(round.own))?;
+            self.ok("PtlEQFree", (self.f.eq_free)(round.came))?;
+            self.ok("PtlEQFree", (self.f.eq_free)(round.sent))
+        }
+    }
+
+    #[inline]
+    fn await_event(&self, eq: u32) -> Result<()> {
+        let mut event = std::mem::MaybeUninit::<Event>::uninit();
+        // SAFETY: room for more than an event.
+        let code = unsafe { (self.f.eq_wait)(eq, event.as_mut_ptr()) };
+        self.ok("PtlEQWait", code)
+    }
+
+    fn no_round() -> BenchError {
+        BenchError::Usage("a message of Portals without a round".into())
+    }
+}
+
+/// `PTL_EQ_NONE`.
+const ANY_QUEUE: u32 = 0xbfff_ffff;
+
+impl Link for Portals {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn outbox(&mut self) -> &mut Block {
+        &mut self.out
+    }
+
+    fn inbox(&mut self) -> &mut Block {
+        &mut self.into
+    }
+
+    fn pulls(&self) -> bool {
+        self.layer == Layer::PortalsGet
+    }
+
+    fn prepare(&mut self, bytes: usize) -> Result<()> {
+        if self.round.is_some_and(|round| round.bytes == bytes) {
+            return Ok(());
+        }
+        self.end_round()?;
+        let (came, sent, entry) = (self.queue()?, self.queue()?, self.entry(BITS)?);
+        let (out, into) = (self.out.bytes().as_ptr(), self.into.bytes().as_ptr());
+        // Others put into the inbox, or get from the outbox.
+        let (shown, option, used) = match self.pulls() {
+            true => (out, OP_GET, into),
+            false => (into, OP_PUT, out),
+        };
+        let target = self.describe(shown, bytes, option | MANAGE_REMOTE, came);
+        let own = self.describe(used, bytes, 0, sent);
+        let mut handle = 0;
+        // SAFETY: the memory lives as long as the interface; room for a handle.
+        unsafe {
+            let made = (self.f.md_attach)(entry, target, RETAIN, ptr::null_mut());
+            self.ok("PtlMDAttach", made)?;
+            self.ok("PtlMDBind", (self.f.md_bind)(self.ni, own, RETAIN, &mut handle))?;
+        }
+        self.round = Some(Round {
+            bytes,
+            entry,
+            own: handle,
+            came,
+            sent,
+        });
+        Ok(())
+    }
+
+    /// Put; or wait until the other one has got.
+    #[inline]
+    fn send(&mut self, _: usize) -> Result<()> {
+        let round = self.round.ok_or_else(Self::no_round)?;
+        if self.pulls() {
+            return self.await_event(round.came);
+        }
+        if self.outstanding >= OUTSTANDING {
+            self.await_event(round.sent)?;
+        } else {
+            self.outstanding += 1;
+        }
+        // SAFETY: plain values; the memory lives.
+        let code = unsafe { (self.f.put)(round.own, NO_ACK, self.peer, PORTAL, 0, BITS, 0, 0) };
+        self.ok("PtlPut", code)
+    }
+
+    /// The memory is the program's again: it may be written for the next message.
+    #[inline]
+    fn flush(&mut self) -> Result<()> {
+        let round = self.round.ok_or_else(Self::no_round)?;
+        while self.outstanding > 0 {
+            self.outstanding -= 1;
+            self.await_event(round.sent)?;
+        }
+        Ok(())
+    }
+
+    /// Wait for a put; or get.
+    #[inline]
+    fn receive(&mut self, _: usize) -> Result<()> {
+        let round = self.round.ok_or_else(Self::no_round)?;
+        if !self.pulls() {
+            return self.await_event(round.came);
+        }
+        // SAFETY: plain values; the memory lives.
+        let code = unsafe { (self.f.get)(round.own, self.peer, PORTAL, 0, BITS, 0) };
+        self.ok("PtlGet", code)?;
+        self.await_event(round.sent)
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        let mut drops = 0;
+        // SAFETY: room for a value.
+        let code = unsafe { (self.f.status)(self.ni, 0, &mut drops) };
+        self.ok("PtlNIStatus", code)
+    }
+
+    fn close(mut self) -> Result<()> {
+        // The other one may still be busy with the last round.
+        // SAFETY: handles of ours.
+        unsafe {
+            self.ok("PtlJobFence", (self.f.fence)(self.ni))?;
+            self.end_round()?;
+            self.ok("PtlNIFini", (self.f.ni_fini)(self.ni))?;
+            (self.f.fini)();
+        }
+        Ok(())
+    }
+}
