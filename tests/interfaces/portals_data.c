@@ -150,10 +150,17 @@ static void put_regions(void) {
         CHECK(event.offset == (event.hdr_data == 1 ? 600 : event.hdr_data == 2 ? 0 : 1000));
     }
     check_fill(in, 1000, from);
-    for (int n = 0; n < 3; n++) {
-        NEXT(sent, SEND_START);
-        NEXT(sent, SEND_END);
+    /* As at the target: all have started, and end when they will. */
+    for (starts = ends = 0; starts + ends < 6;) {
+        ptl_event_t event;
+        int which;
+        PTL(PtlEQPoll(&sent, 1, PATIENCE_MS, &event, &which));
+        if (event.type == PTL_EVENT_SEND_START)
+            CHECK(event.hdr_data == ++starts);
+        else
+            CHECK(event.type == PTL_EVENT_SEND_END && ++ends <= starts);
     }
+    CHECK(ends == 3);
     NOTHING(sent);
     PTL(PtlMDUnlink(initiator));
     meet();
