@@ -56,8 +56,8 @@ impl Link for Mpi {
     /// Two blocking sends would wait for each other.
     #[inline]
     fn both(&mut self, bytes: usize) -> Result<()> {
-        let out = (&self.out.bytes()[..bytes], 1);
-        let into = (&mut self.into.bytes_mut()[..bytes], 1);
+        let out = (&self.out.bytes()[..bytes], bytes.max(1));
+        let into = (&mut self.into.bytes_mut()[..bytes], bytes.max(1));
         self.mpi.window(self.peer, DATA, out, into)
     }
 
