@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The libfabric fabric's tests with newer libraries than the system's: those inside other MPI libraries' packages, where these
-# are there or can be had (scripts/fetch-peers.sh). Without any it says so, and this is no failure.
+# are there or can be had (scripts/fetch-peers.sh); the system's is `cargo test`'s matter. Without any it says so, and this is no
+# failure.
 #
 #   scripts/test-ofi.sh [LIBRARY...]     default: those of the packages openmpi and impi-rt
 set -u
@@ -24,7 +25,7 @@ fi
 list=
 for library in "$@"; do
     library=$(realpath "$library") || exit 1
-    echo "also tested with $library"
+    echo "tested with $library"
     list=$list${list:+:}$library
 done
 cd "$here" && FARPOST_TEST_OFI_LIBRARIES=$list timeout -k 30 900 "${CARGO:-cargo}" test -q -p farpost-fabric --test ofi --test ofi_shim -- --nocapture 2>&1 |

@@ -12,11 +12,12 @@ use farpost_fabric::{
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The system's library, and those named in `FARPOST_TEST_OFI_LIBRARIES` (paths separated by colons).
+/// The system's library, or those named in `FARPOST_TEST_OFI_LIBRARIES` (paths separated by colons).
 fn libraries() -> Vec<Option<PathBuf>> {
     let more = std::env::var_os("FARPOST_TEST_OFI_LIBRARIES").unwrap_or_default();
     let more = std::env::split_paths(&more).filter(|p| !p.as_os_str().is_empty());
-    std::iter::once(None).chain(more.map(Some)).collect()
+    let named: Vec<_> = more.map(Some).collect();
+    if named.is_empty() { vec![None] } else { named }
 }
 
 /// Run `test` with every library that has `provider`.

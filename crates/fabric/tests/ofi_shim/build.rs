@@ -44,13 +44,16 @@ impl Shim {
     }
 }
 
-/// The real libraries: the system's, and those named in `FARPOST_TEST_OFI_LIBRARIES` (paths separated by colons).
+/// The real libraries: the system's, or those named in `FARPOST_TEST_OFI_LIBRARIES` (paths separated by colons).
 pub fn libraries() -> Vec<OsString> {
     let more = std::env::var_os("FARPOST_TEST_OFI_LIBRARIES").unwrap_or_default();
     let more = std::env::split_paths(&more).map(PathBuf::into_os_string);
-    std::iter::once("libfabric.so.1".into())
-        .chain(more.filter(|p| !p.is_empty()))
-        .collect()
+    let named: Vec<_> = more.filter(|p| !p.is_empty()).collect();
+    if named.is_empty() {
+        vec!["libfabric.so.1".into()]
+    } else {
+        named
+    }
 }
 
 /// `provider` on `real`. `load` is called while the file is there, to load it by its path. None, said aloud: no compiler or no
