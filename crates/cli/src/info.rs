@@ -45,6 +45,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fm", farpost_fm::FmTunables::TABLE),
         ("jam", farpost_jam::JamTunables::TABLE),
         ("portals", farpost_portals::net::NetTunables::TABLE),
+        ("portals agent", farpost_portals::agent::AgentTunables::TABLE),
         ("rsmapi", farpost_rsm::api::ApiTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
         ("mpi: devices", farpost_mpi::device::DeviceTunables::TABLE),

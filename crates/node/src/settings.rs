@@ -13,6 +13,7 @@ use farpost_fm::FmTunables;
 use farpost_jam::JamTunables;
 use farpost_job::JobTunables;
 use farpost_mpi::world::WorldConfig;
+use farpost_portals::agent::AgentTunables;
 use farpost_portals::net::NetTunables;
 use farpost_rsm::api::ApiTunables;
 use farpost_tunables::file;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub jam: JamTunables,
     /// Of the Portals network layer.
     pub portals: NetTunables,
+    /// Of Portals by way of an agent.
+    pub portals_agent: AgentTunables,
     /// Of RSMAPI.
     pub rsm: ApiTunables,
     /// Of the thread that makes progress while the program computes.
@@ -114,6 +117,7 @@ impl Settings {
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || self.jam.set(name, value).map_err(|e| e.to_string())?
             || self.portals.set(name, value).map_err(|e| e.to_string())?
+            || self.portals_agent.set(name, value).map_err(|e| e.to_string())?
             || world.wait.set(name, value).map_err(|e| e.to_string())?
             || world.engine.set(name, value).map_err(|e| e.to_string())?
             || world.tuning.set(name, value).map_err(|e| e.to_string())?
