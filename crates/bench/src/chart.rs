@@ -53,7 +53,7 @@ const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 380;
 const HEADER: u32 = 76;
 /// Width of the column of names, where curves have names.
-const LEGEND: u32 = 150;
+const LEGEND: u32 = 176;
 /// PNG pixels per unit, and samples per pixel and direction for smooth edges.
 const PNG_SCALE: u32 = 2;
 const SAMPLES: u32 = 2;

@@ -57,6 +57,10 @@ impl Platform for System {
         std::thread::sleep(Duration::from_micros(20));
     }
 
+    fn pass(&self) {
+        std::thread::yield_now();
+    }
+
     fn tell(&self) {
         crate::progress::tell();
     }

@@ -5,7 +5,7 @@
 
 use std::cell::OnceCell;
 
-pub(crate) use farpost_node::{Interface, Node, NodeFabric};
+pub(crate) use farpost_node::{Interface, Node, NodeFabric, PortalsPlace};
 
 use crate::cx::{self, Cx};
 use crate::lock;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
-use farpost_mpi::device::Carried;
+use farpost_mpi::device::{Carried, Device};
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
 use crate::cx::{Cx, World};
 use crate::fast;
 use crate::lock;
-use crate::node::{self, Interface};
+use crate::node::{self, Interface, PortalsPlace};
 use crate::progress::{self, Reason, Served};
 
 /// Longest time that what a device still has to send may take when MPI ends.
@@ -70,15 +70,26 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
             ));
         }
     }
-    let node = node::open(cx, Interface::Mpi).map_err(|why| Error::new(ErrorClass::ERR_OTHER, why))?;
+    let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);
+    let settings = &node::join(cx).map_err(failed)?.settings;
+    let place = settings.portals_place;
+    if settings.world.device.device == Device::Portals && place != PortalsPlace::Inline {
+        return Err(failed(format!(
+            "FARPOST_DEVICE=portals and FARPOST_PORTALS={}: MPI over Portals matches in each process itself and not by way of an \
+             agent; leave one of the two out",
+            place.name()
+        )));
+    }
+    let node = node::open(cx, Interface::Mpi).map_err(failed)?;
     let job = &node.job;
     let mut config = node.settings.world.clone();
     config.device.fm = node.settings.fm.clone();
+    config.device.portals = node.settings.portals.clone();
     config.device.adapt(&mut config.engine);
     let fabric = Carried::new(Rc::clone(&node.fabric), &config.device);
     let world = World::new(fabric, config);
     let attributes = Box::new(CommAttributes::default());
-    attributes.set(CommKey::TagUb, Some(crate::args::TAG_UB));
+    attributes.set(CommKey::TagUb, Some(world.tag_ub()));
     attributes.set(CommKey::Io, Some(abi::MPI_ANY_SOURCE));
     attributes.set(CommKey::Host, Some(abi::MPI_PROC_NULL));
     attributes.set(CommKey::WtimeIsGlobal, Some(c_int::from(job.hosts() == 1)));

@@ -159,6 +159,9 @@ pub struct Portals {
     /// Write the paper's four figures to DIR: latency, bandwidth, streaming and bidirectional bandwidth, as PNG
     #[arg(long, value_name = "DIR")]
     pub figures: Option<PathBuf>,
+    /// Do not bind the clients of an agent to a core each: the system places all three processes
+    #[arg(long)]
+    pub unbound_clients: bool,
 }
 
 #[derive(Args, Clone)]

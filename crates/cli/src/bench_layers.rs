@@ -2,6 +2,7 @@
 
 use crate::bench::{Output, finish};
 use crate::bench_args::Layers;
+use crate::bench_goals::{Goal, show};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::fit::{self, Burst, LogP};
 use farpost_bench::link::{Layer, REQUEST};
@@ -24,7 +25,7 @@ const BURSTS: [u64; 16] = [1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 200, 300, 400, 600
 pub(crate) struct Table<'a> {
     o: &'a Layers,
     pub(crate) title: String,
-    jobs: Jobs,
+    pub(crate) jobs: Jobs,
 }
 
 impl<'a> Table<'a> {
@@ -104,6 +105,7 @@ impl<'a> Table<'a> {
                 "trials": self.jobs.trials,
                 "floor_ns": measured.floor().map(|t| t * 1e9),
                 "rows": rows,
+                "placement": measured.layers().iter().any(|l| l.has_agent()).then(|| self.jobs.placement()),
                 "missing": measured.complaints.iter().map(|(l, why)| json!({ "layer": l.key(), "why": why })).collect::<Vec<_>>(),
             })
         };
@@ -469,154 +471,64 @@ pub fn logp(o: &Layers) -> Result<()> {
     table.end(&m, &lines, rows, chart)
 }
 
-/// One line of what the interfaces must reach.
-struct Goal {
-    what: &'static str,
-    figure: Option<f64>,
-    unit: &'static str,
-    /// What is compared with the must: a ratio, or the figure itself.
-    reached: Option<f64>,
-    of: &'static str,
-    must: f64,
-    aim: f64,
-}
-
 /// Ranks between which FM's memory must not grow.
 const FEW: usize = 2;
 const MANY: usize = 128;
 
+/// MPI over an interface beside MPI by postboxes, 8 bytes one way.
+pub(crate) fn device(m: &Measured, what: &str, layer: Layer) -> Goal {
+    let pong = Op::PingPong(8);
+    let figure = m.time(layer, pong).map(|t| t * 1e9);
+    let ratio = m.ratio((Layer::MpiPostbox, pong), (layer, pong));
+    Goal::beside(what, (figure, "ns"), (ratio, "postbox"), 2.0, 1.3)
+}
+
 /// `farpost bench interfaces`: each figure that the interfaces must reach.
 pub fn interfaces(o: &Layers) -> Result<()> {
     let table = Table::new(o, "What the interfaces must reach", 2000)?;
-    let pong = |bytes| vec![Op::Floor, Op::PingPong(bytes)];
+    let beside_floor = |bytes| vec![Op::Floor, Op::PingPong(bytes)];
     let mut streamed = vec![Op::Floor];
     streamed.extend(table.sizes(&SIZES)?.into_iter().map(Op::Stream));
     let mut plan = vec![
-        (Layer::RsmPut, pong(56)),
-        (Layer::FmSend4, pong(16)),
+        (Layer::RsmPut, beside_floor(56)),
+        (Layer::FmSend4, beside_floor(16)),
         (Layer::FmStream, streamed),
-        (Layer::JamPio, pong(56)),
-        (Layer::JamRpc, pong(16)),
-        (Layer::MpiPostbox, pong(8)),
-        (Layer::MpiFm, pong(8)),
-        (Layer::MpiJam, pong(8)),
+        (Layer::JamPio, beside_floor(56)),
+        (Layer::JamRpc, beside_floor(16)),
+        (Layer::MpiPostbox, beside_floor(8)),
+        (Layer::MpiFm, beside_floor(8)),
+        (Layer::MpiJam, beside_floor(8)),
     ];
     let wanted = table.wanted(Layer::ALL)?;
     plan.retain(|(layer, _)| wanted.contains(layer));
     let m = table.measure(&plan)?;
-    let beside = |what, layer, op, trips: f64, must, aim| Goal {
-        what,
-        figure: m.time(layer, op).map(|t| t * trips * 1e9),
-        unit: "ns",
-        reached: m.over_rounds(layer, |s| over_floor(s, op)).map(|r| r * trips),
-        of: "floor",
-        must,
-        aim,
+    let beside = |what, layer, op, trips: f64, must, aim| {
+        let figure = m.time(layer, op).map(|t| t * trips * 1e9);
+        let ratio = m.over_rounds(layer, |s| over_floor(s, op)).map(|r| r * trips);
+        Goal::beside(what, (figure, "ns"), (ratio, "floor"), must, aim)
     };
-    let device = |what, layer| Goal {
-        what,
-        figure: m.time(layer, Op::PingPong(8)).map(|t| t * 1e9),
-        unit: "ns",
-        reached: m.ratio((Layer::MpiPostbox, Op::PingPong(8)), (layer, Op::PingPong(8))),
-        of: "postbox",
-        must: 2.0,
-        aim: 1.3,
-    };
+    let pong = Op::PingPong;
     let half = fit::stream(&m.curve(Layer::FmStream, Op::Stream)).map(|f| f.n_half);
     let memory = match o.skip_memory {
         true => Err(BenchError::Usage("left out".into())),
         false => fm_memory::of(&table.jobs.launcher, FEW)
             .and_then(|few| Ok((few, fm_memory::of(&table.jobs.launcher, MANY)?))),
     };
+    let most = memory.as_ref().ok().map(|m| m.1);
+    let grown = memory.as_ref().ok().map(|(few, many)| many / few);
+    #[rustfmt::skip]
     let goals = [
-        beside(
-            "RSM put and flag, 64 bytes, one way",
-            Layer::RsmPut,
-            Op::PingPong(56),
-            1.0,
-            1.5,
-            1.2,
-        ),
-        beside(
-            "FM_send_4 to handler, one way",
-            Layer::FmSend4,
-            Op::PingPong(16),
-            1.0,
-            2.0,
-            1.5,
-        ),
-        Goal {
-            what: "FM n_1/2 (streams)",
-            figure: half,
-            unit: "bytes",
-            reached: half,
-            of: "",
-            must: 256.0,
-            aim: 64.0,
-        },
-        beside(
-            "JAM PIO message of 64 bytes, one way",
-            Layer::JamPio,
-            Op::PingPong(56),
-            1.0,
-            2.0,
-            1.5,
-        ),
-        beside(
-            "JAM RPC round trip, argument of 16 bytes",
-            Layer::JamRpc,
-            Op::PingPong(16),
-            2.0,
-            5.0,
-            3.0,
-        ),
-        device("MPI 8-byte ping-pong over FM, one way", Layer::MpiFm),
-        device("MPI 8-byte ping-pong over JAM, one way", Layer::MpiJam),
-        Goal {
-            what: "FM memory of a node, 128 processes",
-            figure: memory.as_ref().ok().map(|m| m.1),
-            unit: "KiB",
-            reached: memory.as_ref().ok().map(|(few, many)| many / few),
-            of: "with 2",
-            must: 1.1,
-            aim: 1.0,
-        },
+        beside("RSM put and flag, 64 bytes, one way", Layer::RsmPut, pong(56), 1.0, 1.5, 1.2),
+        beside("FM_send_4 to handler, one way", Layer::FmSend4, pong(16), 1.0, 2.0, 1.5),
+        Goal::plain("FM n_1/2 (streams)", half, "bytes", Some((256.0, 64.0))),
+        beside("JAM PIO message of 64 bytes, one way", Layer::JamPio, pong(56), 1.0, 2.0, 1.5),
+        beside("JAM RPC round trip, argument of 16 bytes", Layer::JamRpc, pong(16), 2.0, 5.0, 3.0),
+        device(&m, "MPI 8-byte ping-pong over FM, one way", Layer::MpiFm),
+        device(&m, "MPI 8-byte ping-pong over JAM, one way", Layer::MpiJam),
+        Goal::beside("FM memory of a node, 128 processes", (most, "KiB"), (grown, "with 2"), 1.1, 1.0),
     ];
-    let mut lines = vec![format!(
-        "{:<42} {:>9} {:<5} {:>16} {:>8} {:>8}  {}",
-        "what", "figure", "", "ratio", "must", "aim", ""
-    )];
-    let mut rows = Vec::new();
-    for goal in &goals {
-        let met = goal.reached.map(|r| r <= goal.must);
-        let times = |v: f64| match goal.of {
-            "" => format!("<= {v:.0}"),
-            _ => format!("<= {v:.1} x"),
-        };
-        let ratio = match (goal.reached, goal.of) {
-            (None, _) => "-".into(),
-            (Some(_), "") => "".into(),
-            (Some(r), of) => format!("{r:.2} x {of}"),
-        };
-        lines.push(format!(
-            "{:<42} {:>9} {:<5} {:>16} {:>8} {:>8}  {}",
-            goal.what,
-            goal.figure.map_or("-".into(), |f| format!("{f:.0}")),
-            goal.unit,
-            ratio,
-            times(goal.must),
-            times(goal.aim),
-            match met {
-                None => "not measured",
-                Some(true) => "met",
-                Some(false) => "MISSED",
-            }
-        ));
-        rows.push(json!({
-            "what": goal.what, "figure": goal.figure, "unit": goal.unit, "of": goal.of, "ratio": goal.reached, "must": goal.must,
-            "aim": goal.aim, "met": met,
-        }));
-    }
+    let (mut lines, mut rows) = (Vec::new(), Vec::new());
+    show(&goals, &mut lines, &mut rows);
     if let (Err(why), false) = (&memory, o.skip_memory) {
         lines.push(format!("# without FM's memory: {why}"));
     }

@@ -2,13 +2,14 @@
 //! reach.
 
 use crate::bench_args::Portals;
-use crate::bench_layers::{Table, curve, floor_line, over_floor};
+use crate::bench_goals::{Goal, show};
+use crate::bench_layers::{Table, curve, device, floor_line, over_floor};
 use farpost_bench::chart::{self, Chart, Panel, Series};
 use farpost_bench::link::{AHEAD, HUGE, Layer};
-use farpost_bench::measure::jobs::{Measured, median};
+use farpost_bench::measure::jobs::Measured;
 use farpost_bench::measure::pair::Op;
-use farpost_bench::{BenchError, Result};
-use serde_json::{Value, json};
+use farpost_bench::{BenchError, Result, sizes};
+use serde_json::json;
 use std::path::Path;
 
 /// The paper's range, and sizes around what a packet holds.
@@ -43,22 +44,28 @@ const SIZES: [usize; 25] = [
 const SMALL: usize = 1024;
 /// What is compared with what Portals must reach.
 const FEW: usize = 8;
-const LAYERS: [Layer; 4] = [
+const LAYERS: [Layer; 9] = [
     Layer::PortalsPut,
     Layer::PortalsGet,
     Layer::PortalsMatch,
+    Layer::GenericPut,
+    Layer::GenericGet,
+    Layer::AcceleratedPut,
+    Layer::AcceleratedGet,
     Layer::MpiPostbox,
+    Layer::MpiPortals,
 ];
 
 type Kind = fn(usize) -> Op;
 
 /// Run it.
 pub fn run(o: &Portals) -> Result<()> {
-    let table = Table::new(
+    let mut table = Table::new(
         &o.layers,
         "Portals put and get beside MPI (NetPIPE, section 5.2 of the XT3 paper)",
         2000,
     )?;
+    table.jobs.clients_bound = !o.unbound_clients;
     let sizes = table.sizes(&SIZES)?;
     if let Some(bytes) = sizes.iter().find(|bytes| **bytes > HUGE) {
         let why = format!("--sizes {bytes}: the longest message here has {HUGE} bytes");
@@ -115,77 +122,136 @@ pub fn run(o: &Portals) -> Result<()> {
         "# time: put and MPI one way, half a ping-pong; get: the whole of it, request and reply".into(),
     );
     lines.push("# MB are 10^6 bytes; both: the sum of both directions".into());
-    goals(&m, &sizes, &mut lines, &mut rows);
+    lines.push(format!(
+        "# generic, accelerated: by way of an agent, a third process of the job; {}",
+        table.jobs.placement()
+    ));
+    lines.extend(agents(&m));
+    show(&goals(&m, &sizes), &mut lines, &mut rows);
     if let Some(dir) = &o.figures {
         for (file, figure) in figures(&table, &m) {
             chart::write(&figure, &dir.join(file))?;
         }
-        lines.push(format!("# figures: {}", shown(dir)));
+        lines.push(format!("# figures: {}", figure_names(dir)));
     }
     table.end(&m, &lines, rows, || all(&table, &m))
 }
 
-fn shown(dir: &Path) -> String {
+fn figure_names(dir: &Path) -> String {
     dir.join("figure4.png to figure7.png").display().to_string()
 }
 
-/// The least size at which half of the best bandwidth of a curve is reached, between two points by a straight line.
-fn half_bandwidth(points: &[(f64, f64)]) -> Option<f64> {
-    let rates: Vec<(f64, f64)> = points.iter().map(|(n, t)| (*n, n / t)).collect();
-    let half = rates.iter().map(|r| r.1).fold(0.0, f64::max) / 2.0;
-    let at = rates.iter().position(|r| r.1 >= half)?;
-    let (size, rate) = rates[at];
-    let Some((before, lower)) = at.checked_sub(1).map(|i| rates[i]) else {
-        return Some(size);
-    };
-    Some(before + (size - before) * (half - lower) / (rate - lower))
+/// One put, whoever carries it.
+fn agents(m: &Measured) -> Option<String> {
+    let time = |layer| m.time(layer, Op::PingPong(FEW)).map(|t| t * 1e9);
+    let (inline, generic) = (time(Layer::PortalsPut)?, time(Layer::GenericPut)?);
+    let accelerated = time(Layer::AcceleratedPut)?;
+    let ratio = accelerated_of_generic(m, FEW)?;
+    Some(format!(
+        "# put {FEW} B one way: inline {inline:.0} ns, generic {generic:.0} ns, accelerated {accelerated:.0} ns, \
+         ratio accelerated/generic {ratio:.2}"
+    ))
 }
 
-/// What Portals must reach, where it was measured.
-fn goals(m: &Measured, sizes: &[usize], lines: &mut Vec<String>, rows: &mut Vec<Value>) {
-    let mut goal = |what: &str, figure: Option<f64>, must: f64, aim: f64, at_least: bool| {
-        let Some(figure) = figure else { return };
-        let met = if at_least { figure >= must } else { figure <= must };
-        let sign = if at_least { ">=" } else { "<=" };
-        let word = if met { "met" } else { "MISSED" };
-        lines.push(format!(
-            "# {what}: {figure:.2}, must be {sign} {must}, aim {aim}: {word}"
-        ));
-        rows.push(json!({ "what": what, "figure": figure, "must": must, "aim": aim, "met": met }));
+fn accelerated_of_generic(m: &Measured, bytes: usize) -> Option<f64> {
+    let op = Op::PingPong(bytes);
+    m.ratio((Layer::GenericPut, op), (Layer::AcceleratedPut, op))
+}
+
+/// Bytes a second at each size.
+fn rates(m: &Measured, layer: Layer, kind: Kind) -> Vec<(f64, f64)> {
+    let points = m.curve(layer, kind).into_iter();
+    points.map(|(bytes, time)| (bytes, bytes / time)).collect()
+}
+
+/// The least size at which a curve reaches `rate`, between two points by a straight line.
+fn reaches(rates: &[(f64, f64)], rate: f64) -> Option<f64> {
+    let at = rates.iter().position(|r| r.1 >= rate)?;
+    let (size, above) = rates[at];
+    let Some((before, below)) = at.checked_sub(1).map(|i| rates[i]) else {
+        return Some(size);
     };
-    let over = |layer, op| m.over_rounds(layer, |s| over_floor(s, op));
-    let short = Op::PingPong(FEW);
-    let put = over(Layer::PortalsPut, short);
-    goal("put, 8 bytes, one way, times the floor", put, 2.5, 2.0, false);
-    let get = over(Layer::PortalsGet, short);
-    goal("get, 8 bytes, round trip, times the floor", get, 5.0, 4.0, false);
+    Some(before + (size - before) * (rate - below) / (above - below))
+}
+
+/// Half-bandwidth sizes. The paper (section 6) halves the bandwidth of the longest message, 8 MB, where its curve ends and is
+/// highest. Here the curve is highest where messages fit the cache: half of that is a row of its own.
+fn half_bandwidths(m: &Measured, sizes: &[usize]) -> Vec<Goal> {
     let whole = sizes.contains(&HUGE);
-    let half = half_bandwidth(&m.curve(Layer::PortalsPut, Op::PingPong)).filter(|_| whole);
-    goal("half-bandwidth size of put, bytes", half, 4096.0, 1024.0, false);
-    let peak = m
-        .ratio(
-            (Layer::PortalsPut, Op::PingPong(HUGE)),
-            (Layer::MpiPostbox, Op::PingPong(HUGE)),
-        )
-        .filter(|_| whole);
-    goal("put bandwidth, 8 MiB, times MPI's", peak, 1.0, 1.0, true);
-    let put = m.over_rounds(Layer::PortalsPut, |s| median(s, short));
-    let behind = m.over_rounds(Layer::PortalsMatch, |s| median(s, short));
-    let each = put
-        .zip(behind)
-        .map(|(put, behind)| (behind - put) * 1e9 / AHEAD as f64);
-    goal(
-        "matching, ns for each of 1,000 entries ahead",
+    let last = |rates: &[(f64, f64)]| rates.last().map(|r| r.1).filter(|_| whole);
+    let pong = rates(m, Layer::PortalsPut, Op::PingPong);
+    let stream = rates(m, Layer::PortalsPut, Op::Stream);
+    let end = last(&pong).and_then(|rate| reaches(&pong, rate / 2.0));
+    let top = pong.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let top = top.filter(|_| whole);
+    let hump = top.and_then(|(_, rate)| reaches(&pong, rate / 2.0));
+    let at = top.map_or(String::new(), |(bytes, _)| {
+        format!(", at {}", sizes::human(bytes as usize))
+    });
+    let streamed = last(&stream).and_then(|rate| reaches(&stream, rate / 2.0));
+    vec![
+        Goal::plain(
+            "half-bandwidth size of put: half of that of 8 MiB",
+            end,
+            "bytes",
+            Some((4096.0, 1024.0)),
+        ),
+        Goal::plain(&format!("the same, of the highest{at}"), hump, "bytes", None),
+        Goal::plain("the same of a stream, of 8 MiB", streamed, "bytes", None),
+    ]
+}
+
+/// What Portals must reach.
+fn goals(m: &Measured, sizes: &[usize]) -> Vec<Goal> {
+    let short = Op::PingPong(FEW);
+    let nanos = |layer| m.time(layer, short).map(|t| t * 1e9);
+    let of_floor = |what, layer, must, aim| {
+        let ratio = m.over_rounds(layer, |s| over_floor(s, short));
+        Goal::beside(what, (nanos(layer), "ns"), (ratio, "floor"), must, aim)
+    };
+    let generic = nanos(Layer::GenericPut);
+    let accelerated = (nanos(Layer::AcceleratedPut), "ns");
+    let of_generic = (accelerated_of_generic(m, FEW), "generic");
+    let mut goals = vec![
+        of_floor("put, 8 bytes, one way, inline", Layer::PortalsPut, 2.5, 2.0),
+        Goal::plain("put, 8 bytes, one way, agent, generic", generic, "ns", None),
+        Goal::beside(
+            "put, 8 bytes, one way, agent, accelerated",
+            accelerated,
+            of_generic,
+            0.7,
+            0.5,
+        ),
+        of_floor("get, 8 bytes, round trip, inline", Layer::PortalsGet, 5.0, 4.0),
+    ];
+    goals.extend(half_bandwidths(m, sizes));
+    let huge = Op::PingPong(HUGE);
+    // Times by bandwidth are upside down.
+    let peak = m.ratio((Layer::PortalsPut, huge), (Layer::MpiPostbox, huge));
+    let rate = m.time(Layer::PortalsPut, huge).map(|t| HUGE as f64 / t / 1e6);
+    goals.push(Goal {
+        at_least: true,
+        ..Goal::beside("put bandwidth, 8 MiB", (rate, "MB/s"), (peak, "MPI"), 1.0, 1.0)
+    });
+    let (put, behind) = (nanos(Layer::PortalsPut), nanos(Layer::PortalsMatch));
+    let each = put.zip(behind).map(|(put, behind)| (behind - put) / AHEAD as f64);
+    goals.push(Goal::plain(
+        "matching, each of 1,000 entries ahead",
         each,
-        3.0,
-        1.0,
-        false,
-    );
+        "ns",
+        Some((3.0, 1.0)),
+    ));
+    goals.push(device(
+        m,
+        "MPI 8-byte ping-pong over Portals, one way",
+        Layer::MpiPortals,
+    ));
+    goals
 }
 
 fn series(m: &Measured, kind: Kind, most: usize, value: fn(f64, f64) -> f64) -> Vec<Series> {
-    let shown = [Layer::PortalsPut, Layer::PortalsGet, Layer::MpiPostbox];
-    let each = shown.into_iter().map(|layer| {
+    let shown = LAYERS.into_iter().filter(|layer| *layer != Layer::PortalsMatch);
+    let each = shown.map(|layer| {
         let mut one = curve(m, layer, kind, value);
         one.points.retain(|dot| dot.x <= most as f64);
         one
@@ -203,7 +269,7 @@ fn panel(y_label: &str, series: Vec<Series>) -> Panel {
 fn figure(table: &Table, title: &str, panels: Vec<Panel>) -> Chart {
     Chart {
         title: title.into(),
-        subtitle: table.subtitle(),
+        subtitle: format!("{}; {}", table.subtitle(), table.jobs.placement()),
         x_label: "message size (bytes)".into(),
         x_is_bytes: true,
         panels,
@@ -264,14 +330,20 @@ fn all(table: &Table, m: &Measured) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use super::half_bandwidth;
+    use super::reaches;
 
     #[test]
-    fn half_of_the_best_bandwidth_lies_between_two_points() {
-        // 1, 3 and 8 bytes a second.
-        let points = [(1.0, 1.0), (3.0, 1.0), (8.0, 1.0)];
-        let half = half_bandwidth(&points).unwrap();
-        assert!((half - 4.0).abs() < 1e-9, "{half}");
-        assert_eq!(half_bandwidth(&[]), None);
+    fn a_rate_is_reached_between_two_points() {
+        // The second point is the highest, the last the end: their halves are reached at different sizes.
+        let rates = [(1.0, 1.0), (3.0, 8.0), (8.0, 2.0)];
+        let at = |rate| reaches(&rates, rate).unwrap();
+        assert!(
+            (at(8.0 / 2.0) - (1.0 + 2.0 * 3.0 / 7.0)).abs() < 1e-9,
+            "{}",
+            at(4.0)
+        );
+        assert!((at(2.0 / 2.0) - 1.0).abs() < 1e-9, "{}", at(1.0));
+        assert_eq!(reaches(&rates, 9.0), None);
+        assert_eq!(reaches(&[], 1.0), None);
     }
 }

@@ -3,6 +3,8 @@
 use crate::say;
 use clap::Args;
 use farpost_fabric::ofi;
+use farpost_fabric::shm::Shm;
+use farpost_portals::agent::AgentOccupancy;
 use farpost_tunables::Tunable;
 use serde_json::json;
 use std::fmt::Write;
@@ -57,7 +59,11 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
 const TEXTS: &[(&str, &str)] = &[
     (
         farpost_mpi::device::VARIABLE,
-        "postbox, fm or jam: what carries MPI; the same for all ranks",
+        "postbox, fm, jam or portals: what carries MPI; the same for all ranks",
+    ),
+    (
+        farpost_node::PORTALS,
+        "inline, generic or accelerated: where the Portals library runs, read by mpiexec too; each rank may have its own (-env)",
     ),
     (
         "FARPOST_FABRIC",
@@ -129,14 +135,22 @@ fn as_text(options: &Options) -> String {
         let _ = writeln!(t, "MPI standard     5.0, standard C ABI 1.0 (libmpi_abi.so.1)");
         let _ = writeln!(
             t,
-            "MPI functions    {} of {} implemented (farpost info --api)",
+            "MPI functions    {} of {} implemented, the others fail with MPI_ERR_UNSUPPORTED_OPERATION (farpost info --api)",
             done.len(),
             FUNCTIONS.len()
         );
-        let _ = writeln!(t, "fabrics          shm (the memory of one host)");
         let _ = writeln!(
             t,
-            "job starts       mpiexec, PMI-1 servers (mpiexec.hydra), alone"
+            "fabrics          shm within a host; tcp, or ofi on libfabric, between hosts (farpost info --fabrics)"
+        );
+        let _ = writeln!(
+            t,
+            "job starts       mpiexec, launchers with PMI-1, PMI-2 or PMIx, alone"
+        );
+        let _ = writeln!(
+            t,
+            "portals          {}",
+            portals_memory().replace('\n', "\n                 ")
         );
         let all: usize = tunables().iter().map(|(_, table)| table.len()).sum();
         let _ = writeln!(t, "tunables         {all} (farpost info --tunables)");
@@ -185,6 +199,14 @@ fn as_text(options: &Options) -> String {
         }
     }
     t
+}
+
+/// What Portals' structures take on shared memory, with the settings in force.
+fn portals_memory() -> String {
+    match farpost_node::Settings::find() {
+        Err(why) => why,
+        Ok(s) => AgentOccupancy::of::<Shm>(&s.portals_agent, &s.portals, 2).to_string(),
+    }
 }
 
 /// The fabrics, and what libfabric has.
@@ -249,6 +271,7 @@ fn as_json(options: &Options) -> String {
         "mpi_version": "5.0",
         "functions": { "implemented": names(true).len(), "missing": names(false).len() },
         "library": farpost_bench::abi::find_library().display().to_string(),
+        "portals_memory": portals_memory(),
     });
     if options.api {
         v["functions"] = json!({ "implemented": names(true), "missing": names(false) });

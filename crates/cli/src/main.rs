@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_args;
+mod bench_goals;
 mod bench_layers;
 mod bench_plot;
 mod bench_portals;
@@ -54,6 +55,9 @@ enum Command {
     Tune(tune::Options),
     /// What the ranks of running jobs send and receive
     Top(top::Options),
+    /// Be a host's Portals agent; mpiexec starts it where FARPOST_PORTALS asks for it
+    #[command(hide = true)]
+    PortalsAgent,
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -88,6 +92,17 @@ fn main() -> ExitCode {
         Command::Doctor { hosts: Some(hosts) } => reach::run(&hosts),
         Command::Tune(options) => tune::run(&options),
         Command::Top(options) => top::run(&options),
+        Command::PortalsAgent => match farpost_node::serve_portals() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                let said = say::fail(&format!(
+                    "Portals agent on host {}: {why}",
+                    farpost_job::host_name()
+                ));
+                farpost_job::abandon(1);
+                said
+            }
+        },
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "farpost", &mut script);

@@ -113,7 +113,7 @@ fn report(job: &Rc<Job>, listening: Listening) -> Result<bool, String> {
     let tcp = listening
         .start(NetConfig {
             me: Peer(me),
-            size: job.size(),
+            size: job.processes(),
             host_of: job.host_map().into(),
             cores: 1,
             processes: 1,

@@ -78,10 +78,15 @@ fn here(job: &JobMemory) -> impl Iterator<Item = u32> {
 
 fn as_table(job: &JobMemory, watch: &Watch) -> String {
     let mut t = String::new();
-    let (ranks, launcher) = (job.layout().ranks, job.launcher());
+    let (launcher, services) = (job.launcher(), job.services());
+    let ranks = job.layout().ranks - services;
+    let beside = match services {
+        0 => String::new(),
+        _ => format!(" and {services} service processes"),
+    };
     let _ = writeln!(
         t,
-        "# job of process {launcher}, {ranks} ranks; postboxes of 64 bytes, MB of payload"
+        "# job of process {launcher}, {ranks} ranks{beside}; postboxes of 64 bytes, MB of payload"
     );
     let _ = writeln!(
         t,
@@ -95,7 +100,11 @@ fn as_table(job: &JobMemory, watch: &Watch) -> String {
             t,
             "{rank:>5} {:>8} {:>9} {:>12} {:>10.1} {:>12} {:>10.1} {:>10.1} {:>8} {:>7}",
             job.pid(rank),
-            state(job.state(rank)),
+            if rank < ranks {
+                state(job.state(rank))
+            } else {
+                "service"
+            },
             n(Counter::Sent),
             mb(Counter::SentBytes),
             n(Counter::Received),
@@ -113,6 +122,7 @@ fn as_json(job: &JobMemory, watch: &Watch) -> String {
         .map(|rank| {
             let n = |counter| watch.total(Peer(rank), counter);
             json!({ "rank": rank, "pid": job.pid(rank), "state": state(job.state(rank)),
+                    "service": rank >= job.layout().ranks - job.services(),
                     "sent": n(Counter::Sent), "sent_bytes": n(Counter::SentBytes),
                     "received": n(Counter::Received), "received_bytes": n(Counter::ReceivedBytes),
                     "bulk_bytes": n(Counter::BulkBytes), "stalls": n(Counter::Stalls),

@@ -29,6 +29,19 @@ pub struct Descriptor {
     pub len: usize,
 }
 
+/// A piece of memory, as plain numbers like those of a [`Descriptor`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Piece {
+    /// First byte.
+    pub address: usize,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// Most pieces of either list that [`BulkTransfer::transfer_pieces`] takes.
+pub const PIECES: usize = 256;
+
 /// Names a transfer under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
@@ -75,6 +88,29 @@ pub trait BulkTransfer {
     /// `descriptor.local` for `descriptor.len` bytes is memory of this process, valid and otherwise unused
     /// (for `Get`: writable) until the completion.
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError>;
+    /// Whether [`transfer_pieces`](Self::transfer_pieces) works with `peer`: where a transfer costs much however short it
+    /// is, and many can be made at the cost of one.
+    fn can_transfer_pieces(&self, _peer: Peer) -> bool {
+        false
+    }
+    /// Move bytes between two lists of at most [`PIECES`] pieces that have as many bytes in all, here and in `peer`, which need not
+    /// have exposed them. All have moved when it returns; after an error some may have.
+    ///
+    /// # Safety
+    /// The pieces of `local` are memory of this process, valid and otherwise unused during the call, and for `Get` writable.
+    unsafe fn transfer_pieces(
+        &self,
+        peer: Peer,
+        _direction: Direction,
+        _local: &[Piece],
+        _remote: &[Piece],
+    ) -> Result<(), FabricError> {
+        Err(FabricError::Unsupported {
+            peer,
+            what: "a transfer of several pieces",
+            why: "this fabric has none".into(),
+        })
+    }
     /// Whether the transfer has ended. After `true` or an error the ticket is used up.
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError>;
     /// Give a transfer up. When it returns, our memory is not touched any more; the ticket is used up.

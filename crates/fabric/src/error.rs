@@ -95,4 +95,9 @@ pub trait ErrorStatus {
     fn has_ended(&self, _peer: Peer) -> bool {
         false
     }
+    /// As [`has_ended`](Self::has_ended), and true also of a peer on another host that has said goodbye or that the fabric
+    /// has given up. What it sent before may wait to be polled.
+    fn is_gone(&self, peer: Peer) -> bool {
+        self.has_ended(peer)
+    }
 }

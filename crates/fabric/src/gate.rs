@@ -36,6 +36,8 @@ pub trait Platform {
     fn wake(&self, word: &AtomicU32);
     /// Let a moment pass.
     fn nap(&self);
+    /// Let other threads have the core.
+    fn pass(&self);
     /// Tell the guest that a call has left.
     fn tell(&self);
 }
@@ -56,6 +58,8 @@ pub struct Gate<P> {
     holder: AtomicU64,
     /// Times that the lock was taken, but for the guest.
     turns: AtomicU64,
+    /// Who went out last while others waited for the lock; a hint.
+    over: AtomicU64,
     platform: P,
 }
 
@@ -72,6 +76,7 @@ impl<P: Platform> Gate<P> {
             depth: AtomicU32::new(0),
             holder: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            over: AtomicU64::new(0),
             platform,
         }
     }
@@ -88,6 +93,7 @@ impl<P: Platform> Gate<P> {
             depth: AtomicU32::new(0),
             holder: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            over: AtomicU64::new(0),
             platform,
         }
     }
@@ -150,6 +156,11 @@ impl<P: Platform> Gate<P> {
     }
 
     fn take(&self, me: u64, depth: u32) {
+        if self.over.load(Ordering::Relaxed) == me {
+            // It polls, and would have the lock again before who was woken can look.
+            self.over.store(0, Ordering::Relaxed);
+            self.platform.pass();
+        }
         if self
             .lock
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
@@ -166,8 +177,10 @@ impl<P: Platform> Gate<P> {
     }
 
     fn unlock(&self) {
+        let me = self.holder.load(Ordering::Relaxed);
         self.holder.store(0, Ordering::Relaxed);
         if self.lock.swap(0, Ordering::SeqCst) == 2 {
+            self.over.store(me, Ordering::Relaxed);
             self.platform.wake(&self.lock);
         }
     }
@@ -335,6 +348,10 @@ mod loom_tests {
 
         fn nap(&self) {
             thread::yield_now();
+        }
+
+        fn pass(&self) {
+            loom::thread::yield_now();
         }
 
         fn tell(&self) {

@@ -51,7 +51,7 @@ pub mod tcp;
 mod topology;
 pub mod wait;
 
-pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, Ticket};
+pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
 pub use error::{ErrorStatus, FabricError, Fault};
 pub use interrupt::{Interrupt, Wake};
@@ -88,8 +88,13 @@ pub trait Fabric:
 {
     /// Who I am.
     fn me(&self) -> Peer;
-    /// Processes in the job.
+    /// Processes of the program: those that messaging layers know, 0 to this.
     fn size(&self) -> u32;
+    /// Those, and after them processes that serve them and are no part of the program.
+    #[inline]
+    fn processes(&self) -> u32 {
+        self.size()
+    }
     /// A short name for people: `shm`, `tcp`.
     fn name(&self) -> &'static str;
     /// Move along what only calls of ours move: read sockets, take completions, send what waits. True: something

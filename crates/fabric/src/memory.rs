@@ -79,6 +79,8 @@ pub trait LocalMemory {
     fn load_line(&self, offset: usize) -> Line;
     /// Store a line, its first word last.
     fn store_line(&self, offset: usize, line: &Line);
+    /// A hint that `len` bytes from `offset` on will be read soon.
+    fn prefetch(&self, _offset: usize, _len: usize) {}
     /// A hint that `len` bytes from `offset` on will be written soon.
     fn prefetch_write(&self, _offset: usize, _len: usize) {}
     /// Copy out.
@@ -171,6 +173,11 @@ pub trait Remote {
     /// written.
     #[inline(always)]
     fn put_line_words(&self, offset: usize, line: &Line, _words: usize) -> Result<(), FabricError> {
+        self.put_line(offset, line)
+    }
+    /// As [`put_line`](Remote::put_line), ahead of another line to the same memory that follows at once: it may wait for that.
+    #[inline]
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
         self.put_line(offset, line)
     }
     /// Write whole lines, `from` and `offset` multiples of 64. Each line arrives whole where there is one line, or where

@@ -25,11 +25,13 @@ pub enum Port {
     JamService = 5,
     /// What carries MPI where messages of Fast Messages or JAM do.
     Device = 6,
+    /// The job's own: all its processes meet.
+    Job = 7,
 }
 
 impl Port {
     /// How many there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
     /// All of them, in order.
     pub const ALL: [Port; Port::COUNT] = [
         Port::Postbox,
@@ -39,6 +41,7 @@ impl Port {
         Port::Portals,
         Port::JamService,
         Port::Device,
+        Port::Job,
     ];
 }
 

@@ -84,6 +84,11 @@ impl WaitPolicy {
         }
     }
 
+    /// Whether others need the core that this process waits on, as far as is known.
+    pub fn is_crowded(&self) -> bool {
+        self.spin.is_zero() || self.shared.get() > 0
+    }
+
     /// Give up the core for now, and learn from the time it takes.
     pub fn give_way(&self) {
         if self.spin.is_zero() {
@@ -247,8 +252,27 @@ impl Idle {
         }
     }
 
+    /// As [`nothing`](Self::nothing), where the caller knows better how to give up the core or to sleep: `rest` does.
+    #[inline(always)]
+    pub fn nothing_with(&self, policy: &WaitPolicy, rest: impl FnOnce(Pause)) {
+        let empty = self.empty.get();
+        if empty < policy.looks() {
+            self.empty.set(empty + 1);
+        } else {
+            self.pause_with(policy, rest);
+        }
+    }
+
     #[cold]
     fn pause<F: Interrupt>(&self, policy: &WaitPolicy, fabric: &F, mut ready: impl FnMut() -> bool) {
+        self.pause_with(policy, |pause| match pause {
+            Pause::Sleep => _ = fabric.sleep(IDLE_SLEEP, &mut ready),
+            _ => policy.give_way(),
+        });
+    }
+
+    #[cold]
+    fn pause_with(&self, policy: &WaitPolicy, rest: impl FnOnce(Pause)) {
         let mut backoff = self.backoff.get();
         if self.empty.get() != WAITING {
             // The count has just run out.
@@ -263,11 +287,7 @@ impl Idle {
             // No clock is read while the core is one's own.
             Pause::Spin => {}
             pause => {
-                if pause == Pause::Yield {
-                    policy.give_way();
-                } else {
-                    fabric.sleep(IDLE_SLEEP, &mut ready);
-                }
+                rest(pause);
                 self.returned.set(Some(Instant::now()));
             }
         }
@@ -372,6 +392,30 @@ mod tests {
             std::thread::sleep(AWAY);
         }
         assert_eq!(fabric.0.get(), 0);
+    }
+
+    #[test]
+    fn callers_may_rest_in_their_own_way() {
+        let (policy, idle, rests) = (crowded(), Idle::default(), Cell::new([0, 0]));
+        let call = || {
+            idle.nothing_with(&policy, |pause| {
+                let [yields, sleeps] = rests.get();
+                rests.set(match pause {
+                    Pause::Sleep => [yields, sleeps + 1],
+                    _ => [yields + 1, sleeps],
+                });
+            });
+        };
+        (0..LOOKS[1]).for_each(|_| call());
+        assert_eq!(rests.get(), [0, 0]);
+        while rests.get()[1] < 100 {
+            call();
+        }
+        let before = rests.get();
+        assert!(before[0] >= 3, "{before:?}");
+        idle.found();
+        (0..LOOKS[1]).for_each(|_| call());
+        assert_eq!(rests.get(), before);
     }
 
     #[test]

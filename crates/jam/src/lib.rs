@@ -17,6 +17,16 @@ mod bulk;
 pub mod cilk;
 mod crc16;
 mod faults;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    //! For the fuzz targets.
+
+    /// The check of a message's header and payload.
+    pub fn check(bytes: &[u8]) -> u16 {
+        crate::crc16::of(bytes)
+    }
+}
 mod jam;
 pub mod message;
 pub mod pio;

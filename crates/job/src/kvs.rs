@@ -103,6 +103,7 @@ mod tests {
     fn memory(size: u32) -> JobMemory {
         JobMemory::create(&NewJob {
             size,
+            services: 0,
             launcher: 0,
             allowed_cores: 1,
             bound: false,

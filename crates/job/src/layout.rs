@@ -14,7 +14,7 @@
 /// First eight bytes of a job memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARPOSTj");
 /// Version of the layout; changes whenever anything in this file does.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Most ranks one job memory can hold.
 pub const MAX_RANKS: u32 = 16_384;
 
@@ -51,7 +51,9 @@ pub mod header {
     pub const REGION_LEN: usize = 96;
     /// The job's secret, 32 bytes.
     pub const SECRET: usize = 104;
-    pub const CHECKSUM: usize = 136;
+    /// How many of the ranks, the last, are services.
+    pub const SERVICES: usize = 136;
+    pub const CHECKSUM: usize = 144;
     /// Ranks that have arrived at the current fence; a cache line of its own.
     pub const FENCE_ARRIVED: usize = 256;
     /// Fences completed; a cache line of its own, the futex word.

@@ -20,6 +20,9 @@ mod deadline;
 mod error;
 mod foreign;
 mod futex;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hosts;
 pub mod kvs;
 pub mod layout;
@@ -27,6 +30,7 @@ mod map;
 mod memory;
 mod opening;
 mod peer_fd;
+mod roles;
 mod secret;
 mod stdio;
 pub mod watch;
@@ -36,6 +40,7 @@ pub use deadline::JobTunables;
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState};
 pub use opening::{Opening, abandon};
+pub use roles::Roles;
 pub use secret::{SECRET_FD, SECRET_FILE, Secret};
 
 use channel::Channel;
@@ -54,8 +59,19 @@ pub const JOB_ID: &str = "FARPOST_JOB_ID";
 pub const RANK: &str = "FARPOST_RANK";
 /// Variable: the number of ranks (for scripts; the job memory is what counts).
 pub const SIZE: &str = "FARPOST_SIZE";
+/// Variable: what the processes are for, where some are no ranks of the program ([`Roles`]).
+pub const PROCESSES: &str = "FARPOST_PROCESSES";
 /// All variables the launcher sets that begin with `FARPOST_`. None of them is a tunable.
-pub const VARIABLES: &[&str] = &[JOB_FD, JOB_ID, RANK, SIZE, SECRET_FD, SECRET_FILE, PMIX_LIBRARY];
+pub const VARIABLES: &[&str] = &[
+    JOB_FD,
+    JOB_ID,
+    RANK,
+    SIZE,
+    PROCESSES,
+    SECRET_FD,
+    SECRET_FILE,
+    PMIX_LIBRARY,
+];
 
 /// A shared memory region for the fabric, zero-filled at the start of the job and sparse: pages cost nothing until touched.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +80,11 @@ pub struct HostMemory<'a> {
     pub fd: BorrowedFd<'a>,
     /// Where the region begins in the file, in bytes; a multiple of 64 KiB.
     pub region_offset: u64,
-    /// Bytes in the region: 1 MiB, and 1 MiB per rank of the job.
+    /// Bytes in the region: 1 MiB, and 1 MiB per process of the job.
     pub region_len: u64,
-    /// This rank, by its number in the job.
+    /// This process, by its number in the job.
     pub local_index: u32,
-    /// Ranks in the job, on this host or not: the region has room for all of them.
+    /// Processes of the job, services included, on this host or not: the region has room for all of them.
     pub ranks: u32,
 }
 
@@ -96,6 +112,7 @@ pub struct Job {
     rank: u32,
     origin: Origin,
     universe: u32,
+    roles: Roles,
     hosts: HostMap,
     secret: Secret,
     channel: Option<Mutex<Box<dyn Channel>>>,
@@ -162,14 +179,30 @@ impl Job {
         Opening::begin(env)
     }
 
-    /// This process's rank in the job.
+    /// This process's rank in the job; of a service its number, which is above all ranks.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Ranks in the job.
+    /// Ranks in the job: processes of the program.
     pub fn size(&self) -> u32 {
+        self.processes() - self.services()
+    }
+
+    /// Processes of the job: its ranks, and after them its services. Whatever takes a rank takes their numbers too.
+    pub fn processes(&self) -> u32 {
         self.memory.layout().ranks
+    }
+
+    /// Processes that serve the program and are no ranks of it: numbers [`size`](Self::size) to
+    /// [`processes`](Self::processes).
+    pub fn services(&self) -> u32 {
+        self.roles.services()
+    }
+
+    /// What the processes are for.
+    pub fn roles(&self) -> &Roles {
+        &self.roles
     }
 
     /// Ranks the job could have (`MPI_UNIVERSE_SIZE`).
@@ -187,7 +220,7 @@ impl Job {
         self.hosts.hosts()
     }
 
-    /// The host of each rank. Hosts are numbered in the order of their lowest ranks, from 0.
+    /// The host of each process. Hosts are numbered in the order of their lowest ranks, from 0.
     pub fn host_map(&self) -> &[u32] {
         self.hosts.host_of()
     }
@@ -218,7 +251,9 @@ impl Job {
 
     /// The ranks on this host, ascending.
     pub fn local_ranks(&self) -> Vec<u32> {
-        self.hosts.beside(self.rank)
+        let mut beside = self.hosts.beside(self.rank);
+        beside.retain(|rank| *rank < self.size());
+        beside
     }
 
     /// Whether rank `of` is on this host.
@@ -320,7 +355,7 @@ impl Job {
     /// # Panics
     /// If the job has no such rank.
     pub fn get_from(&self, of: u32, key: &str) -> Result<Option<Vec<u8>>, JobError> {
-        assert!(of < self.size(), "the job has no rank {of}");
+        assert!(of < self.processes(), "the job has no rank {of}");
         match self.exchange() {
             Some(mut channel) => channel.get(of, key),
             None => {
@@ -330,14 +365,19 @@ impl Job {
         }
     }
 
-    /// Wait for all ranks; what each put before is visible to all after.
+    /// Wait for all ranks, services not among them; what each put before is visible to all after.
     ///
     /// # Errors
-    /// Another rank aborted the job, or the fence's counters are damaged, or the launcher fails.
+    /// Another rank aborted the job, or the fence's counters are damaged, or the launcher fails. A launcher that is not
+    /// Farpost's has fences of all processes only: there is none in a job on several hosts that has services.
     pub fn fence(&self) -> Result<(), JobError> {
         match self.exchange() {
+            Some(_) if self.services() > 0 => Err(JobError::Fence(format!(
+                "the launcher would wait for the job's {} service processes, which take part in no fence",
+                self.services()
+            ))),
             Some(mut channel) => channel.fence(),
-            None => self.memory.fence(),
+            None => self.memory.fence(self.size()),
         }
     }
 
@@ -360,7 +400,7 @@ impl Job {
         }
         let until = Instant::now() + self.limit.min(LATECOMERS);
         let late = |rank: u32| self.state(rank) == Some(RankState::Waiting);
-        while (0..self.size()).any(late) && Instant::now() < until {
+        while (0..self.processes()).any(late) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -393,7 +433,9 @@ impl Job {
         self.memory.set_abort(self.rank, code, message);
         let status = exit_status(code);
         if self.origin != Origin::Launcher {
-            let of = if self.size() > 1 {
+            let of = if self.rank >= self.size() {
+                format!("service {}: ", self.rank - self.size())
+            } else if self.size() > 1 {
                 format!("rank {}: ", self.rank)
             } else {
                 String::new()

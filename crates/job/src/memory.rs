@@ -50,8 +50,10 @@ pub(crate) type Nonce = [u64; 2];
 /// What a new job memory says about its job.
 #[derive(Clone, Copy, Debug)]
 pub struct NewJob {
-    /// Ranks, 1 to [`layout::MAX_RANKS`].
+    /// Ranks and services, 1 to [`layout::MAX_RANKS`].
     pub size: u32,
+    /// How many of them, the last, are services.
+    pub services: u32,
     /// The launcher's process; 0 for none.
     pub launcher: u32,
     /// Cores the ranks may use together.
@@ -160,6 +162,7 @@ impl JobMemory {
             (header::ALLOWED_CORES, job.allowed_cores.max(1)),
             (header::BOUND, job.bound.into()),
             (header::UNIVERSE, job.size),
+            (header::SERVICES, job.services),
             (header::RANK_STRIDE, layout::RANK_STRIDE as u32),
             (header::KVS_LOG_LEN, layout::KVS_LOG_LEN as u32),
         ];
@@ -260,6 +263,11 @@ impl JobMemory {
     pub fn id(&self) -> String {
         let [a, b] = self.nonce();
         format!("{}.{}.{a:016x}{b:016x}", self.launcher(), self.fd.as_raw_fd())
+    }
+
+    /// How many of the ranks, the last, are services.
+    pub fn services(&self) -> u32 {
+        self.map.u32(header::SERVICES).load(Relaxed)
     }
 
     /// The launcher's process; 0 for none.
@@ -408,9 +416,8 @@ impl JobMemory {
         (code, line)
     }
 
-    /// Wait until every rank has called this as often as this one.
-    pub(crate) fn fence(&self) -> Result<(), JobError> {
-        let size = self.layout.ranks;
+    /// Wait until every one of the first `size` ranks has called this as often as this one.
+    pub(crate) fn fence(&self, size: u32) -> Result<(), JobError> {
         let done = self.map.u32(header::FENCE_DONE);
         let arrived = self.map.u32(header::FENCE_ARRIVED);
         let round = done.load(Acquire);
@@ -486,6 +493,7 @@ fn validate(map: &Map, len: usize, uid: u32, nonce: Option<Nonce>) -> Result<Lay
     in_range("allowed cores", word(header::ALLOWED_CORES), 1, 1 << 20)?;
     in_range("bound flag", word(header::BOUND), 0, 1)?;
     must_be("universe size", word(header::UNIVERSE).into(), size.into())?;
+    in_range("number of services", word(header::SERVICES), 0, size - 1)?;
     in_range("launcher process", word(header::LAUNCHER), 0, 1 << 22)?;
     must_be("checksum", long(header::CHECKSUM), checksum(map))?;
     if let Some(nonce) = nonce {
@@ -502,6 +510,7 @@ mod tests {
     fn memory(size: u32) -> JobMemory {
         JobMemory::create(&NewJob {
             size,
+            services: 0,
             launcher: 7,
             allowed_cores: 2,
             bound: false,
@@ -597,7 +606,7 @@ mod tests {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 let m = reopen(&m).unwrap();
-                std::thread::spawn(move || (0..200).for_each(|_| m.fence().unwrap()))
+                std::thread::spawn(move || (0..200).for_each(|_| m.fence(4).unwrap()))
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());

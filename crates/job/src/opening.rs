@@ -8,6 +8,7 @@ use crate::deadline::JobTunables;
 use crate::hosts::HostMap;
 use crate::layout::MAX_RANKS;
 use crate::memory::{JobMemory, NewJob};
+use crate::roles::Roles;
 use crate::{
     JOB_FD, JOB_ID, Job, JobError, Origin, RANK, allow_attach, allowed_cores, foreign, kvs, lock, number,
     online_cores, peer_fd, secret, stdio,
@@ -21,7 +22,9 @@ use std::sync::atomic::AtomicBool;
 /// can [get](Job::get_from) once all have [finished](Self::finish); nothing else needs another fence.
 pub struct Opening {
     rank: u32,
+    /// Processes of the job.
     size: u32,
+    roles: Roles,
     /// Taken by `finish`.
     place: Option<Place>,
     tunables: JobTunables,
@@ -71,7 +74,7 @@ impl Opening {
     pub(crate) fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
         let tunables = JobTunables::read(env)?;
         let secret = secret::given(env)?;
-        let (rank, size, place) = if let Some(fd) = env(JOB_FD) {
+        let (rank, size, mut place) = if let Some(fd) = env(JOB_FD) {
             let (memory, rank) = launcher_memory(env, &fd)?;
             (
                 rank,
@@ -88,9 +91,32 @@ impl Opening {
             foreign::check(env)?;
             alone()?
         };
+        let roles = match &place {
+            Place::Memory(_, Origin::Alone) => Roles::default(),
+            _ => Roles::told(env, size)?,
+        };
+        if let Place::Memory(memory, _) = &place
+            && memory.services() != roles.services()
+        {
+            return Err(JobError::Variable {
+                name: crate::PROCESSES,
+                value: env(crate::PROCESSES).unwrap_or_default(),
+                allowed: format!(
+                    "mpiexec started {} service processes beside the ranks; something between mpiexec and the program changed it",
+                    memory.services()
+                ),
+            });
+        }
+        // Services are on the ranks' hosts, and Hydra takes a host that comes again in its list for another one.
+        if let Place::Launched(launched, Origin::Pmi1, _) = &mut place
+            && roles.services() > 0
+        {
+            launched.hosts = None;
+        }
         Ok(Opening {
             rank,
             size,
+            roles,
             place: Some(place),
             tunables,
             secret,
@@ -108,9 +134,19 @@ impl Opening {
         self.rank
     }
 
+    /// Processes of the job: ranks and services.
+    pub fn processes(&self) -> u32 {
+        self.size
+    }
+
     /// Ranks in the job.
     pub fn size(&self) -> u32 {
-        self.size
+        self.size - self.roles.services()
+    }
+
+    /// What the processes are for.
+    pub fn roles(&self) -> &Roles {
+        &self.roles
     }
 
     /// Which application of an MPMD job this rank runs, from 0.
@@ -178,7 +214,8 @@ impl Opening {
                 Ok(Job {
                     parted: AtomicBool::new(false),
                     secret: memory.secret(),
-                    universe: size,
+                    universe: size - self.roles.services(),
+                    roles: std::mem::take(&mut self.roles),
                     hosts: HostMap::single(size),
                     memory,
                     rank,
@@ -189,7 +226,7 @@ impl Opening {
             }
             Place::Launched(mut launched, origin, held) => {
                 let appnum = launched.appnum;
-                let (memory, hosts, secret) = match meet(&mut launched, given) {
+                let (memory, hosts, secret) = match meet(&mut launched, self.roles.services(), given) {
                     Ok(all) => all,
                     Err(error) => {
                         // The other ranks would wait for this one until their deadline; but a launcher that is told
@@ -216,7 +253,8 @@ impl Opening {
                     origin,
                     hosts,
                     secret,
-                    universe: launched.universe,
+                    universe: launched.universe.saturating_sub(self.roles.services()).max(1),
+                    roles: std::mem::take(&mut self.roles),
                     channel: Some(Mutex::new(launched.channel)),
                     limit,
                 })
@@ -228,11 +266,12 @@ impl Opening {
 /// The fence, the host's memory, who is where, and the secret.
 fn meet(
     launched: &mut Launched,
+    services: u32,
     given: Option<secret::Secret>,
 ) -> Result<(JobMemory, HostMap, secret::Secret), JobError> {
     let (rank, size) = (launched.rank, launched.size);
     if size == 1 {
-        let memory = host_memory(1)?;
+        let memory = host_memory(1, 0)?;
         let secret = memory.secret();
         return Ok((memory, HostMap::single(1), secret));
     }
@@ -241,7 +280,7 @@ fn meet(
     let mut made = None;
     // Where the launcher does not say who is where, any rank may turn out to be the lowest of its host.
     if told.as_ref().is_none_or(|h| h.lowest_beside(rank) == rank) {
-        let memory = host_memory(size)?;
+        let memory = host_memory(size, services)?;
         let pass = match given {
             _ if rank != 0 || told.as_ref().is_some_and(|h| h.hosts() == 1) => Pass::No,
             Some(secret) => Pass::Given(secret::fingerprint(&secret)),
@@ -351,11 +390,12 @@ impl Cards<'_> {
 
 /// A memory for the ranks of this host, made by one of them. How many they are may not be known yet: of a bound rank
 /// the header has all cores online, which `Job::placement` limits to the number of ranks.
-fn host_memory(size: u32) -> Result<JobMemory, JobError> {
+fn host_memory(size: u32, services: u32) -> Result<JobMemory, JobError> {
     let cores = allowed_cores();
     let bound = cores == 1 && size > 1;
     JobMemory::create(&NewJob {
         size,
+        services,
         launcher: std::process::id(),
         allowed_cores: if bound { online_cores() } else { cores },
         bound,
@@ -371,6 +411,7 @@ pub(crate) fn host_name_from(channel: &mut dyn Channel, of: u32) -> Result<Strin
 fn alone() -> Result<(u32, u32, Place), JobError> {
     let memory = JobMemory::create(&NewJob {
         size: 1,
+        services: 0,
         launcher: 0,
         allowed_cores: allowed_cores(),
         bound: false,

@@ -15,6 +15,7 @@ fn memory(size: u32) -> JobMemory {
     let launcher = std::process::id();
     JobMemory::create(&NewJob {
         size,
+        services: 0,
         launcher,
         allowed_cores: 3,
         bound: true,

@@ -2,13 +2,13 @@
 //! they started outlives the job. It is a process of its own, in a group of its own, so that whatever kills the
 //! front process leaves it to clean up, and the other way round.
 
-use crate::descendants;
 use crate::options::{Files, Options};
 use crate::plumbing::Plumbing;
 use crate::report::{End, Failure, judge, judge_engine, signal_name};
 use crate::spawn::{self, REPORT_LEN, Start, Strings};
 use crate::sys::{self, Waited};
-use farpost_job::{JobMemory, RankState};
+use crate::{agents, descendants};
+use farpost_job::{JobMemory, RankState, Roles};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -44,8 +44,10 @@ pub struct PreparedApp {
 pub struct Plan {
     pub options: Options,
     pub apps: Vec<PreparedApp>,
-    /// For each rank, which app.
+    /// For each rank, and after them each service, which app.
     pub app_of: Vec<u32>,
+    /// How many of them are services, and what the ranks are.
+    pub roles: Roles,
     pub memory: JobMemory,
     /// For each rank, the hardware threads it is bound to; empty: all.
     pub cpus: Vec<Vec<usize>>,
@@ -60,6 +62,27 @@ pub struct Plan {
     pub default_signals: Vec<i32>,
 }
 
+impl Plan {
+    /// How many of the processes are ranks of the program; the others are services.
+    fn ranks(&self) -> usize {
+        self.app_of.len() - self.roles.services() as usize
+    }
+
+    fn is_service(&self, number: u32) -> bool {
+        number as usize >= self.ranks()
+    }
+
+    /// A process, for people.
+    fn name(&self, number: u32) -> String {
+        match self.engine {
+            Some(engine) => engine.to_owned(),
+            None if self.is_service(number) => format!("{} on host {}", agents::NAME, self.host),
+            None => format!("rank {number} on host {}", self.host),
+        }
+    }
+}
+
+/// A rank's process or, after all ranks', a service's.
 struct Rank {
     pid: i32,
     end: Option<End>,
@@ -144,6 +167,10 @@ impl<'a> Guardian<'a> {
         self.start_all(errors);
         let mut ready = Vec::new();
         while self.ranks.iter().any(|r| r.end.is_none()) {
+            if self.ranks[..self.plan.ranks()].iter().all(|r| r.end.is_some()) {
+                // The services have nobody left to serve.
+                self.end_ranks();
+            }
             self.io.watch_sinks();
             self.io.epoll.wait(self.next_deadline(), &mut ready);
             for token in ready.drain(..) {
@@ -187,8 +214,16 @@ impl<'a> Guardian<'a> {
             plan.memory.set_appnum(rank, number);
             let mut variables = app.variables.clone();
             if plan.engine.is_none() {
-                for (name, value) in crate::environment::for_rank(rank, size, job_fd, &job_id) {
+                let ranks = plan.ranks() as u32;
+                for (name, value) in crate::environment::for_rank(rank, ranks, job_fd, &job_id) {
                     variables.push(crate::environment::c_pair(name.as_ref(), value.as_ref()));
+                }
+                if plan.roles.services() > 0 {
+                    let roles = plan.roles.to_string();
+                    variables.push(crate::environment::c_pair(
+                        farpost_job::PROCESSES.as_ref(),
+                        roles.as_ref(),
+                    ));
                 }
             }
             let mut writers: Vec<OwnedFd> = Vec::new();
@@ -228,7 +263,7 @@ impl<'a> Guardian<'a> {
                         let file = app.file.to_string_lossy().into_owned();
                         self.say(&match plan.engine {
                             Some(engine) => format!("{engine} is process {pid}"),
-                            None => format!("rank {rank} on host {} is process {pid}: {file}", plan.host),
+                            None => format!("{} is process {pid}: {file}", plan.name(rank)),
                         });
                     }
                 }
@@ -268,8 +303,9 @@ impl<'a> Guardian<'a> {
         writers: &mut Vec<OwnedFd>,
     ) -> Result<[Option<RawFd>; 2], String> {
         let options = &self.plan.options;
+        let service = self.plan.is_service(rank).then_some("portals agent");
         let mut targets = [None, None];
-        match &options.files {
+        match options.files.as_ref().filter(|_| service.is_none()) {
             Some(Files::Directory(directory)) => {
                 let directory = directory.join(format!("rank.{rank}"));
                 std::fs::create_dir_all(&directory)
@@ -283,7 +319,7 @@ impl<'a> Guardian<'a> {
             None => {}
         }
         // A job of one writes where mpiexec would: no copy, and a terminal stays one.
-        let direct = self.plan.app_of.len() == 1 && options.marks.none();
+        let direct = self.plan.ranks() == 1 && options.marks.none() && service.is_none();
         let mut fds = [None, None];
         for (i, target) in targets.into_iter().enumerate() {
             if i == 1 && options.merge {
@@ -305,7 +341,7 @@ impl<'a> Guardian<'a> {
             } else if !direct {
                 let writer = self
                     .io
-                    .open(rank, i)
+                    .open(rank, i, service)
                     .map_err(|e| format!("could not make a pipe for its output: {e}"))?;
                 fds[i] = Some(writer.as_raw_fd());
                 writers.push(writer);
@@ -327,7 +363,8 @@ impl<'a> Guardian<'a> {
                             self.kill_at = Some(Instant::now() + IMPATIENCE);
                         }
                         KILL_NOW => self.kill_all(),
-                        signal => self.signal_ranks(i32::from(signal)),
+                        // Services end when the ranks have.
+                        signal => self.signal_ranks(i32::from(signal), self.plan.ranks()),
                     }
                 }
             }
@@ -336,8 +373,9 @@ impl<'a> Guardian<'a> {
         true
     }
 
-    fn signal_ranks(&self, signal: i32) {
-        for rank in self.ranks.iter().filter(|r| r.end.is_none()) {
+    /// Tell the first `count` processes.
+    fn signal_ranks(&self, signal: i32, count: usize) {
+        for rank in self.ranks.iter().take(count).filter(|r| r.end.is_none()) {
             // The rank may have left the group it was given. Another launcher tells its own helpers itself.
             if self.plan.engine.is_some() || !sys::kill(-rank.pid, signal) {
                 sys::kill(rank.pid, signal);
@@ -348,15 +386,15 @@ impl<'a> Guardian<'a> {
     /// Ask the ranks to end; kill them a little later.
     fn end_ranks(&mut self) {
         if self.kill_at.is_none() {
-            self.signal_ranks(libc::SIGTERM);
-            self.signal_ranks(libc::SIGCONT);
+            self.signal_ranks(libc::SIGTERM, usize::MAX);
+            self.signal_ranks(libc::SIGCONT, usize::MAX);
             let grace = self.plan.engine.map_or(GRACE, |_| ENGINE_GRACE);
             self.kill_at = Some(Instant::now() + grace);
         }
     }
 
     fn kill_all(&mut self) {
-        self.signal_ranks(libc::SIGKILL);
+        self.signal_ranks(libc::SIGKILL, usize::MAX);
         for pid in descendants::list() {
             sys::kill(pid, libc::SIGKILL);
         }
@@ -382,8 +420,8 @@ impl<'a> Guardian<'a> {
                     End::Signal(signal) => format!("was killed by {}", signal_name(signal)),
                 };
                 let who = match self.plan.engine {
-                    Some(engine) => engine.to_owned(),
-                    None => format!("rank {rank}"),
+                    None if !self.plan.is_service(rank) => format!("rank {rank}"),
+                    _ => self.plan.name(rank),
                 };
                 self.say(&format!("{who} {how}"));
             }
@@ -431,16 +469,41 @@ impl<'a> Guardian<'a> {
         }
         let memory = &self.plan.memory;
         let state = memory.state(rank);
+        let busy = self.ranks[..self.plan.ranks()].iter().any(|r| r.end.is_none());
+        // One that was not there yet leaves its clients waiting.
+        if self.plan.is_service(rank) && (!busy || state == RankState::Finalised) {
+            if busy {
+                self.service_ended(rank, end);
+            }
+            return None;
+        }
         let mut failure = judge(rank, end, state, || memory.abort_reason(rank))?;
         // Who aborts asks for the end of all.
         failure.ends_job &= !self.plan.options.go_on || state == RankState::Aborted;
         Some(failure)
     }
 
+    /// A service that was there has ended: those that it served are told, and what they make of it is their affair.
+    fn service_ended(&mut self, number: u32, end: End) {
+        if self.kill_at.is_some() || end == End::Exit(0) || self.plan.options.quiet {
+            return;
+        }
+        self.io.drain_rank(number);
+        let how = match end {
+            End::Exit(code) => format!("exited with code {code}"),
+            End::Signal(signal) => format!("was killed by {}", signal_name(signal)),
+        };
+        let name = self.plan.name(number);
+        self.say(&format!(
+            "{name} {how}; its clients are told, and the job goes on"
+        ));
+    }
+
     fn fail(&mut self, failure: Failure) {
         // What the rank has said comes before what is said about it.
         self.io.drain_rank(failure.rank);
-        let others = self.ranks.iter().filter(|r| r.end.is_none()).count();
+        let ranks = self.ranks.iter().take(self.plan.ranks());
+        let others = ranks.filter(|r| r.end.is_none()).count();
         let end = if failure.ends_job && others > 0 {
             "; ending the others"
         } else {
@@ -454,10 +517,8 @@ impl<'a> Guardian<'a> {
                 self.say(&format!("{engine} {}", failure.what));
             }
         } else if !told {
-            self.say(&format!(
-                "rank {} on host {} {}{end}",
-                failure.rank, self.plan.host, failure.what
-            ));
+            let name = self.plan.name(failure.rank);
+            self.say(&format!("{name} {}{end}", failure.what));
         }
         let ends_job = failure.ends_job;
         // The first failure decides, unless it was one that lets the job go on.

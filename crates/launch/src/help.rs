@@ -48,6 +48,8 @@ Other
   --timeout S              end the job after S seconds, exit code 124 (also MPIEXEC_TIMEOUT=S)
   --on-failure continue    when a rank fails, the others go on; its end is told and decides the exit code. MPI_Abort ends the
                            job all the same. Default: end. Also --enable-recovery, --continuous, -disable-auto-cleanup
+  -env FARPOST_PORTALS W   where the program's Portals library runs: inline, generic or accelerated; for the last two each of its
+                           hosts has an agent, a process beside the ranks whose end does not end the job
   -v, -q                   say what is done; do not say which launcher is used and how ranks failed
   --version, --help
   --oversubscribe, --allow-run-as-root, --rank-by, ...   accepted, not needed

@@ -157,6 +157,11 @@ pub fn parse_file(name: &OsStr) -> Result<Vec<Host>, Refusal> {
     let shown = Path::new(name).display();
     let text =
         std::fs::read(name).map_err(|e| Refusal::usage(format!("host file {shown}: cannot read it: {e}")))?;
+    parse_text(&shown, &text)
+}
+
+/// As [`parse_file`], of what is in the file that is called `shown`.
+pub fn parse_text(shown: &impl std::fmt::Display, text: &[u8]) -> Result<Vec<Host>, Refusal> {
     let mut hosts = Vec::new();
     for (number, line) in text.split(|b| *b == b'\n').enumerate() {
         let place = format!("host file {shown}:{}", number + 1);

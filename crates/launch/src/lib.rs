@@ -5,11 +5,15 @@
 //! process group of its own, and the parent of the ranks. Each ends everything below it should the other die, so
 //! that `kill -9` of either leaves nothing behind. There are no files, no sockets, no shell, no name resolution.
 
+mod agents;
 mod cores;
 mod descendants;
 mod engine;
 mod environment;
 mod front;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guardian;
 mod help;
 mod hosts;
@@ -24,6 +28,7 @@ mod spawn;
 mod sys;
 mod words;
 
+use farpost_job::Roles;
 use guardian::{Plan, PreparedApp as Prepared};
 use options::{Options, Request};
 use std::ffi::{CString, OsStr, OsString};
@@ -120,22 +125,47 @@ fn start(options: Options) -> Result<i32, Refusal> {
         .collect::<Result<Vec<_>, _>>()?;
     let host = farpost_job::host_name();
     let binding = bind(&options, size, &host);
-    let job = Launch {
+    let mut job = Launch {
         apps,
         app_of,
+        roles: Roles::default(),
         exclusive: binding.exclusive,
         cpus: binding.cpus,
         host,
         engine: None,
     };
+    add_agent(&options, &mut job)?;
     launch(options, job)
+}
+
+/// The Portals agent, if a program asks for it.
+fn add_agent(options: &Options, job: &mut Launch) -> Result<(), Refusal> {
+    let variables =
+        |app: &options::App| environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
+    let places = options
+        .apps
+        .iter()
+        .map(|app| agents::place(&variables(app)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let Some(client) = places.iter().position(|place| agents::needs_one(place)) else {
+        return Ok(());
+    };
+    let app = agents::app(&options.apps[client])?;
+    let ranks = options.apps.iter().map(|app| app.ranks.unwrap_or(1));
+    job.roles = Roles::new(places.iter().copied().zip(ranks), 1);
+    job.app_of.push(job.apps.len() as u32);
+    job.apps.push(prepare(&app, options, job.app_of.len() as u32)?);
+    job.cpus.push(Vec::new());
+    Ok(())
 }
 
 /// What is to be started, once everything is decided.
 struct Launch {
     apps: Vec<Prepared>,
-    /// For each rank, which app.
+    /// For each rank, and after them each service, which app.
     app_of: Vec<u32>,
+    /// How many of them are services, and what the ranks are.
+    roles: Roles,
     /// For each rank, the hardware threads it is bound to; empty: all.
     cpus: Vec<Vec<usize>>,
     /// Each rank has its own.
@@ -149,6 +179,7 @@ fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
     let size = job.app_of.len() as u32;
     let mut memory = farpost_job::JobMemory::create(&farpost_job::NewJob {
         size,
+        services: job.roles.services(),
         launcher: std::process::id(),
         allowed_cores: farpost_job::allowed_cores(),
         bound: job.exclusive,
@@ -156,8 +187,10 @@ fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
     .map_err(|e| Refusal::system(e.to_string()))?;
     // Out of the way of scripts that open files by small numbers.
     memory.move_fd_above(200);
-    let (pump, stdin) = front::inputs(options.stdin, size)
+    let ranks = size - job.roles.services();
+    let (pump, mut stdin) = front::inputs(options.stdin, ranks)
         .map_err(|e| Refusal::system(format!("cannot make the pipes for standard input: {e}")))?;
+    stdin.resize_with(size as usize, || None);
     // What was ignored when we were started (by nohup, or a shell's '&') stays so, for us and for the ranks.
     let ours = [libc::SIGTTIN, libc::SIGTTOU];
     let default_signals: Vec<i32> = front::FORWARDED
@@ -172,6 +205,7 @@ fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
         options,
         apps: job.apps,
         app_of: job.app_of,
+        roles: job.roles,
         memory,
         cpus: job.cpus,
         host: job.host,

@@ -188,6 +188,8 @@ pub struct Stream {
     pub fd: OwnedFd,
     pub rank: u32,
     pub sink: usize,
+    /// It is no rank's but a service's, of this name: each line is marked with it.
+    service: Option<&'static str>,
     /// `stdout` or `stderr`.
     name: &'static str,
     /// The line that is not complete yet.
@@ -203,10 +205,19 @@ impl Stream {
             fd,
             rank,
             sink,
+            service: None,
             name,
             partial: Vec::new(),
             since: None,
             begun: false,
+        }
+    }
+
+    /// The same of a service.
+    pub fn of_service(self, name: &'static str) -> Stream {
+        Stream {
+            service: Some(name),
+            ..self
         }
     }
 
@@ -215,6 +226,10 @@ impl Stream {
         if marks.time {
             mark.push_str(&timestamp(std::time::SystemTime::now()));
             mark.push(' ');
+        }
+        if let Some(service) = self.service {
+            mark.push_str(&format!("[{service}] "));
+            return mark;
         }
         if marks.tag {
             mark.push_str(&format!("[1,{}]<{}>: ", self.rank, self.name));
@@ -242,7 +257,7 @@ impl Stream {
     fn emit(&mut self, id: usize, sink: &mut Sink, marks: Marks, bytes: &[u8]) {
         // A newline was put after our unfinished line.
         self.begun &= sink.midline == Some(id);
-        if marks.none() {
+        if marks.none() && self.service.is_none() {
             let bytes = if self.begun || self.name != "stderr" {
                 bytes.into()
             } else {
@@ -415,6 +430,27 @@ mod tests {
         );
         b.take(0, "a\n");
         assert_eq!(b.end(), "[1,0]<stdout>: a\n");
+    }
+
+    #[test]
+    fn lines_of_a_service_are_marked_anyway() {
+        for (marks, own) in [
+            (Marks::default(), ""),
+            (
+                Marks {
+                    rank: true,
+                    ..Marks::default()
+                },
+                "[0] ",
+            ),
+        ] {
+            let mut b = Bench::new(2, marks);
+            let stream = b.streams.pop().unwrap();
+            b.streams.push(stream.of_service("clerk"));
+            b.take(1, "a\nb\n");
+            b.take(0, "c\n");
+            assert_eq!(b.end(), format!("[clerk] a\n[clerk] b\n{own}c\n"));
+        }
     }
 
     #[test]

@@ -52,15 +52,24 @@ impl Plumbing {
         self.sinks[self.messages].say(&format!("mpiexec: {text}"));
     }
 
-    /// Make a pipe for a rank's standard output (`which` 0) or error (1); its writing end is returned.
-    pub fn open(&mut self, rank: u32, which: usize) -> std::io::Result<OwnedFd> {
+    /// Make a pipe for a rank's standard output (`which` 0) or error (1), or for a service's of that name; its writing end is
+    /// returned.
+    pub fn open(
+        &mut self,
+        rank: u32,
+        which: usize,
+        service: Option<&'static str>,
+    ) -> std::io::Result<OwnedFd> {
         let (reader, writer) = sys::pipe()?;
         sys::set_nonblocking(&reader)?;
         self.epoll
             .add(reader.as_fd(), libc::EPOLLIN, STREAMS + self.streams.len() as u64)?;
         let sink = if which == 0 { 0 } else { self.messages };
-        self.streams
-            .push(Some(Stream::new(reader, rank, sink, ["stdout", "stderr"][which])));
+        let stream = Stream::new(reader, rank, sink, ["stdout", "stderr"][which]);
+        self.streams.push(Some(match service {
+            Some(name) => stream.of_service(name),
+            None => stream,
+        }));
         self.stream_paused.push(false);
         Ok(writer)
     }

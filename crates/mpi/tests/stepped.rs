@@ -79,7 +79,11 @@ fn by_messages<F: Fabric + 'static>(
         },
         ..DeviceConfig::default()
     };
-    let world = |end| World::new(Carried::new(Rc::new(end), &device), config(rsm));
+    let config = WorldConfig {
+        device: device.clone(),
+        ..config(rsm)
+    };
+    let world = |end| World::new(Carried::new(Rc::new(end), &device), config.clone());
     Job {
         worlds: ends.into_iter().map(world).collect(),
         step,
@@ -301,7 +305,7 @@ fn collectives_on_shared_memory() {
 
 #[test]
 fn messages_by_each_device() {
-    for device in [Device::Fm, Device::Jam] {
+    for device in [Device::Fm, Device::Jam, Device::Portals] {
         for seed in 0..8 {
             for network in networks() {
                 for (size, rsm) in [(2, RsmTunables::default()), (3, small())] {
@@ -323,7 +327,7 @@ fn messages_by_each_device() {
 
 #[test]
 fn collectives_by_each_device() {
-    for device in [Device::Fm, Device::Jam] {
+    for device in [Device::Fm, Device::Jam, Device::Portals] {
         for seed in 0..8 {
             for (network, size) in networks().into_iter().zip([3, 2, 4]) {
                 collectives(

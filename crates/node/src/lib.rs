@@ -7,6 +7,7 @@
 //! Cost class: set-up path.
 
 mod device;
+mod fence;
 mod network;
 mod portals;
 mod settings;
@@ -21,8 +22,9 @@ use farpost_fabric::routed::Routed;
 use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
 use farpost_job::{Job, RankState};
 
+pub use fence::Fence;
 pub use network::Network;
-pub use portals::processes;
+pub use portals::{PORTALS, PortalsPlace, processes, serve_portals};
 pub use settings::Settings;
 
 /// What carries everything of a process: the memory of its host, and a network to others.
@@ -68,6 +70,8 @@ pub struct Node {
     pub job: Rc<Job>,
     /// What reaches them. Layers hold it as long as they like.
     pub fabric: Rc<NodeFabric>,
+    /// Where all processes of the job meet.
+    pub fence: Fence,
     /// As the file and the environment have them, adapted to the network.
     pub settings: Settings,
     /// Interfaces that were opened and not closed since, a bit each.
@@ -120,8 +124,10 @@ impl Node {
             tunables: settings.shm.clone(),
         })
         .map_err(|e| format!("attaching to the job's memory: {e}"))?;
-        let fabric = Rc::new(Routed::new(shm, far, job.host_map().into()));
+        let fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
+        let fabric = Rc::new(fabric);
         Ok(Node {
+            fence: Fence::new(job.size()),
             job,
             fabric,
             settings,

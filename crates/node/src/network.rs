@@ -187,7 +187,7 @@ impl Opened {
         };
         let config = NetConfig {
             me: Peer(job.rank()),
-            size: job.size(),
+            size: job.processes(),
             host_of: job.host_map().into(),
             cores: placement.allowed_cores,
             processes: placement.ranks_on_host,

@@ -2,17 +2,112 @@
 //!
 //! Processes of a host can only be of one user, since they open each other's descriptors. So one process of each other host is
 //! asked, and only when somebody opens the interface.
+//!
+//! And where the library runs (paper, section 3): in the process itself, or with an *agent* of its host, a service process
+//! that mpiexec starts when [`PORTALS`] asks for it. Everybody must know who is reached by way of an agent, which mpiexec
+//! tells all of them.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use farpost_job::{Job, JobError, Opening};
+use farpost_fabric::{ErrorStatus, Peer};
+use farpost_job::{Job, JobError, Opening, RankState};
+use farpost_portals::agent::{Agent, AttachError, Client, Mode, Routes};
 use farpost_portals::library::Processes;
-use farpost_portals::{Identity, Interface, ProcessId};
+use farpost_portals::{AnyInterface, Identity, Interface, ProcessId};
 
-use crate::{Node, NodeFabric};
+use crate::{FAREWELL, Node, NodeFabric};
 
 /// Key under which a rank publishes its user and its process number, where others could be on another host.
 const KEY: &str = "farpost-owner";
+
+/// Variable: where the library of Portals runs for this process. mpiexec reads it too.
+pub const PORTALS: &str = "FARPOST_PORTALS";
+
+/// How long an agent waits for the last that is under way, once nobody of its host is left.
+const LAST: Duration = Duration::from_secs(2);
+/// Turns of an agent's loop between two looks who has ended. Asleep, a turn takes 50 ms.
+const TURNS: u32 = 8;
+/// Time between two such looks.
+const LOOKS: Duration = Duration::from_millis(20);
+
+/// Where the library of Portals runs for a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortalsPlace {
+    /// In the process itself, as is the network layer.
+    #[default]
+    Inline,
+    /// In the process; an agent has the network layer, and an interrupt tells of what has arrived.
+    Generic,
+    /// With an agent.
+    Accelerated,
+}
+
+impl PortalsPlace {
+    const ALL: [PortalsPlace; 3] = [Self::Inline, Self::Generic, Self::Accelerated];
+
+    /// As [`PORTALS`] calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Generic => "generic",
+            Self::Accelerated => "accelerated",
+        }
+    }
+
+    /// What [`PORTALS`] says; empty is the default.
+    pub(crate) fn parse(value: &str) -> Result<Self, String> {
+        if value.is_empty() {
+            return Ok(Self::default());
+        }
+        let found = Self::ALL.into_iter().find(|place| place.name() == value);
+        found.ok_or_else(|| format!("{PORTALS}={value}: allowed are inline, generic and accelerated"))
+    }
+
+    /// Where an interface's library runs.
+    pub fn of(interface: &AnyInterface<NodeFabric>) -> Self {
+        match interface.mode() {
+            None => Self::Inline,
+            Some(Mode::Generic) => Self::Generic,
+            Some(Mode::Accelerated) => Self::Accelerated,
+        }
+    }
+
+    fn mode(self) -> Option<Mode> {
+        match self {
+            Self::Inline => None,
+            Self::Generic => Some(Mode::Generic),
+            Self::Accelerated => Some(Mode::Accelerated),
+        }
+    }
+}
+
+/// Who is reached by way of which agent; `None` where the job has none.
+///
+/// # Errors
+/// A host has processes that need an agent, and none.
+fn routes(job: &Job) -> Result<Option<Rc<Routes>>, String> {
+    if job.services() == 0 {
+        return Ok(None);
+    }
+    let agents: Vec<(u32, Peer)> = (job.size()..job.processes())
+        .map(|agent| (job.host_of(agent), Peer(agent)))
+        .collect();
+    let mut clients = Vec::new();
+    for rank in 0..job.size() {
+        let inline = PortalsPlace::Inline.name();
+        if job.roles().of(rank).is_none_or(|role| role == inline) {
+            continue;
+        }
+        let agent = agents.iter().find(|(host, _)| *host == job.host_of(rank));
+        let agent = agent.ok_or_else(|| {
+            format!("the host of rank {rank} has no Portals agent: the launcher placed the agents elsewhere")
+        })?;
+        clients.push((rank, agent.1));
+    }
+    Ok(Some(Rc::new(Routes::new(job.processes(), &clients))))
+}
 
 fn user() -> u32 {
     // SAFETY: asks the kernel for a number.
@@ -44,7 +139,7 @@ fn published(job: &Job, of: u32) -> Result<(u32, u32), String> {
     }
 }
 
-/// Every process of the job by rank: nid is the number of its host, pid its number there from 1 (so that an id that nobody has
+/// Every process of the job by number: nid is the number of its host, pid its number there from 1 (so that an id that nobody has
 /// set names nobody), jid the process number of rank 0.
 ///
 /// # Errors
@@ -59,7 +154,7 @@ pub fn processes(job: &Job) -> Result<Processes, String> {
     let mut beside = vec![0; job.hosts() as usize];
     let own = job.host_of(job.rank());
     users[own as usize] = Some(user());
-    let mut all = Vec::with_capacity(job.size() as usize);
+    let mut all = Vec::with_capacity(job.processes() as usize);
     for (rank, host) in (0..).zip(job.host_map()) {
         let uid = match users[*host as usize] {
             Some(uid) => uid,
@@ -73,14 +168,138 @@ pub fn processes(job: &Job) -> Result<Processes, String> {
 }
 
 impl Node {
-    /// A Portals interface on this process's fabric. To be made once; it is closed and opened again.
+    /// A Portals interface on this process's fabric, where [`PORTALS`] says. To be made once; it is closed and opened again.
     ///
     /// # Errors
-    /// A sentence: who the others are cannot be learnt.
-    pub fn portals(&self, limits: Option<&farpost_portals::Limits>) -> Result<Interface<NodeFabric>, String> {
+    /// As [`portals_at`](Self::portals_at).
+    pub fn portals(
+        &self,
+        limits: Option<&farpost_portals::Limits>,
+    ) -> Result<AnyInterface<NodeFabric>, String> {
+        let place = self.settings.portals_place;
+        self.portals_at(place, &format!("{PORTALS}={}", place.name()), limits)
+    }
+
+    /// A Portals interface at `place`, which the program chose by saying `asked`.
+    ///
+    /// # Errors
+    /// A sentence: who the others are cannot be learnt, or the agent cannot be had.
+    pub fn portals_at(
+        &self,
+        place: PortalsPlace,
+        asked: &str,
+        limits: Option<&farpost_portals::Limits>,
+    ) -> Result<AnyInterface<NodeFabric>, String> {
         let fabric = Rc::clone(&self.fabric);
-        let processes = Rc::new(processes(&self.job)?);
+        let routes = routes(&self.job)?;
+        let client = routes
+            .as_ref()
+            .is_some_and(|routes| routes.is_client(self.job.rank()));
         let (net, wait) = (&self.settings.portals, &self.settings.world.wait);
-        Interface::new(fabric, net, wait, processes, limits, 0).map_err(|error| error.to_string())
+        match place.mode() {
+            Some(_) if !client => {
+                let there = match &routes {
+                    None => "this job has no Portals agents",
+                    Some(_) => "mpiexec started this process as one that is reached directly",
+                };
+                Err(format!(
+                    "{asked}: {there}; start the job with Farpost's mpiexec and {PORTALS}={} in its environment or for this \
+                     program (-env), or choose inline",
+                    place.name()
+                ))
+            }
+            None if client => Err(format!(
+                "{asked}: mpiexec started this process with {PORTALS}={}, so that others reach it by way of an agent; give \
+                 mpiexec {PORTALS}=inline for this program (-env)",
+                self.job.roles().of(self.job.rank()).unwrap_or_default()
+            )),
+            None => {
+                let processes = Rc::new(processes(&self.job)?);
+                let made = Interface::new(fabric, net, wait, processes, limits, 0);
+                let made = made.map_err(|error| error.to_string())?;
+                Ok(AnyInterface::Inline(Box::new(match routes {
+                    Some(routes) => made.with_routes(routes),
+                    None => made,
+                })))
+            }
+            Some(mode) => {
+                let routes = routes.ok_or("the job has no Portals agents")?;
+                let processes = Rc::new(processes(&self.job)?);
+                let patience = self.settings.start_timeout();
+                let client = Client::attach(fabric, mode, &routes, wait, processes, limits, patience, None);
+                client
+                    .map(|client| AnyInterface::Agent(Box::new(client)))
+                    .map_err(|error| attach_failed(asked, &error))
+            }
+        }
+    }
+}
+
+fn attach_failed(asked: &str, error: &AttachError) -> String {
+    format!("{asked}: {error}")
+}
+
+/// Be this host's agent: serve its clients until they have all left the job or ended. For a process that mpiexec starts as a
+/// service.
+///
+/// # Errors
+/// A sentence: the process is no service of a job, or has no memory for its clients.
+pub fn serve_portals() -> Result<(), String> {
+    let node = Node::join()?;
+    let job = Rc::clone(&node.job);
+    if job.rank() < job.size() {
+        return Err(format!(
+            "this process is no service of a job: mpiexec starts the Portals agents, one on each host, where {PORTALS} asks for them"
+        ));
+    }
+    let routes = routes(&job)?.ok_or("the job has no Portals agents")?;
+    let processes = Rc::new(processes(&job)?);
+    let settings = &node.settings;
+    let fabric = Rc::clone(&node.fabric);
+    let agent = Agent::new(
+        fabric,
+        &settings.portals_agent,
+        &settings.portals,
+        routes,
+        processes,
+    );
+    let mut agent = agent.map_err(|error| format!("making the agent's mailboxes: {error}"))?;
+    // It is there, and whoever started it need not mind when it ends.
+    job.may_end();
+    let local = job.local_ranks();
+    let gone = |rank: &u32| {
+        let left = matches!(job.state(*rank), Some(RankState::Finalised | RankState::Aborted));
+        left || node.fabric.has_ended(Peer(*rank))
+    };
+    let (turn, looked) = (Cell::new(0u32), Cell::new(Instant::now()));
+    agent.run(|| {
+        turn.set(turn.get().wrapping_add(1));
+        if !turn.get().is_multiple_of(TURNS) || looked.get().elapsed() < LOOKS {
+            return false;
+        }
+        looked.set(Instant::now());
+        local.iter().all(gone)
+    });
+    let until = Instant::now() + LAST.min(FAREWELL);
+    while !agent.is_idle() && Instant::now() < until {
+        if !agent.step() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_names() {
+        for place in PortalsPlace::ALL {
+            assert_eq!(PortalsPlace::parse(place.name()), Ok(place));
+        }
+        assert_eq!(PortalsPlace::parse(""), Ok(PortalsPlace::Inline));
+        let error = PortalsPlace::parse("there").unwrap_err();
+        assert!(error.contains("inline, generic and accelerated"), "{error}");
     }
 }

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use farpost_fabric::progress::ProgressTunables;
 use farpost_fabric::shm::ShmTunables;
@@ -19,12 +20,14 @@ use farpost_rsm::api::ApiTunables;
 use farpost_tunables::file;
 
 use crate::network::NetSettings;
+use crate::portals::{PORTALS, PortalsPlace};
 
 /// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers', and [`CONFIG`].
 const OTHER_VARIABLES: &[&str] = &[
     "FARPOST_CC",
     "FARPOST_CXX",
     "FARPOST_LAUNCHER",
+    PORTALS,
     "FARPOST_RSH",
     "FARPOST_RSM_SEGMENTID_FILE",
     CONFIG,
@@ -48,6 +51,8 @@ pub struct Settings {
     pub portals: NetTunables,
     /// Of Portals by way of an agent.
     pub portals_agent: AgentTunables,
+    /// Where the library of Portals runs. From the environment only, where mpiexec finds it too.
+    pub portals_place: PortalsPlace,
     /// Of RSMAPI.
     pub rsm: ApiTunables,
     /// Of the thread that makes progress while the program computes.
@@ -72,10 +77,11 @@ impl Settings {
             let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
                 continue;
             };
-            if !name.starts_with("FARPOST_") || is_other(name) {
-                continue;
+            if name == PORTALS {
+                settings.portals_place = PortalsPlace::parse(value)?;
+            } else if name.starts_with("FARPOST_") && !is_other(name) {
+                settings.set(name, value)?;
             }
-            settings.set(name, value)?;
         }
         Ok(settings)
     }
@@ -86,6 +92,18 @@ impl Settings {
         std::env::var(name)
             .ok()
             .or_else(|| file().map(|(_, value)| value.clone()))
+    }
+
+    /// How long a step of joining the job may take.
+    pub fn start_timeout(&self) -> Duration {
+        let mut tunables = JobTunables::default();
+        for tunable in JobTunables::TABLE {
+            if let Some(value) = self.variable(tunable.name) {
+                // What cannot be read was refused when the job was joined.
+                let _ = tunables.set(tunable.name, &value);
+            }
+        }
+        Duration::from_secs(tunables.start_timeout)
     }
 
     fn take_file(&mut self, text: &str) -> Result<(), String> {

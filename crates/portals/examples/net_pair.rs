@@ -1,13 +1,14 @@
 //! The network layer between two processes of one host, each on a core of its own: one-way time and bandwidth by size,
-//! beside the time of the bare cache line. `net_pair [ways]` also tries the ways of moving a body one by one.
+//! beside the time of the bare cache line. `net_pair ways` also tries the ways of moving a body one by one; `net_pair SIZE`
+//! measures that one alone; `net_pair pieces` measures bodies from and to memory in pieces.
 
 use farpost_fabric::conformance::{End, Harness, ShmProcesses};
 use farpost_fabric::shm::Shm;
 use farpost_fabric::{Fabric, LocalMemory, Peer, RemoteMemory};
-use farpost_portals::Segments;
 use farpost_portals::net::{
     Channel, Departure, Net, NetTunables, Occupancy, Outcome, Placement, RxId, Upper,
 };
+use farpost_portals::{Segment, Segments};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -16,6 +17,8 @@ const HEADER: [u8; 40] = [7; 40];
 /// Keeps every body in one buffer.
 struct Sink {
     buffer: Vec<u8>,
+    /// Bytes of the pieces that bodies are in; 0: they are in one.
+    piece: usize,
     came: u64,
     sent: u64,
 }
@@ -28,7 +31,8 @@ impl Upper for Sink {
             self.came += 1;
             return Placement::Done;
         }
-        let into = Segments::one(self.buffer.as_mut_ptr().expose_provenance(), length as usize);
+        let base = self.buffer.as_mut_ptr().expose_provenance();
+        let into = cut(base, length as usize, self.piece);
         Placement::Keep {
             token: 0,
             bytes: length,
@@ -45,6 +49,18 @@ impl Upper for Sink {
         assert_eq!(outcome, Outcome::Done);
         self.sent += 1;
     }
+}
+
+/// Memory of so many bytes: in one, or in pieces with a line between any two.
+fn cut(base: usize, len: usize, piece: usize) -> Segments {
+    if piece == 0 {
+        return Segments::one(base, len);
+    }
+    let one = |i| Segment {
+        address: base + i * (piece + 64),
+        len: piece,
+    };
+    Segments::many((0..len / piece).map(one).collect())
 }
 
 fn pin(core: u32) {
@@ -92,7 +108,7 @@ fn floor(end: &End<Shm>, at: usize) -> f64 {
 
 fn pingpong(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, from: &[u8]) -> f64 {
     let (to, first) = (end.next(), end.me() == 0);
-    let body = Segments::one(from.as_ptr().expose_provenance(), from.len());
+    let body = cut(from.as_ptr().expose_provenance(), from.len(), sink.piece);
     let rounds = (200_000_000 / (from.len() + 3000)).clamp(6, 20_000) as u32;
     let (mut came, mut waits) = (sink.came, sink.sent);
     let mut send = |sink: &mut Sink| {
@@ -155,7 +171,7 @@ fn stream(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, from: &[u8]) -> f64 {
         })
 }
 
-fn table(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, title: &str) {
+fn table(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, (title, only): (&str, Option<usize>)) {
     let first = end.me() == 0;
     let bare = floor(end, 1024);
     if first {
@@ -166,6 +182,7 @@ fn table(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, title: &str) {
     for size in [0, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768]
         .into_iter()
         .chain((16..24).map(|shift| 1 << shift))
+        .filter(|size| only.is_none_or(|only| *size == only))
     {
         let time = pingpong(end, net, sink, &bytes[..size]);
         let each = stream(end, net, sink, &bytes[..size]);
@@ -188,8 +205,26 @@ fn table(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink, title: &str) {
     }
 }
 
+/// Bodies of so many pieces of so many bytes, ping-pong.
+fn pieces(end: &End<Shm>, net: &Net<Shm>, sink: &mut Sink) {
+    let bytes = vec![1; 8 << 20];
+    for (count, piece) in [(16, 1024), (256, 256), (64, 4096), (256, 4096), (256, 16384)] {
+        for cut in [piece, 0] {
+            sink.piece = cut;
+            let time = pingpong(end, net, sink, &bytes[..count * piece]);
+            if end.me() == 0 {
+                let rate = (count * piece) as f64 / time * 1000.0;
+                let how = if cut == 0 { "in one" } else { "in pieces" };
+                println!("{count:>4} x {piece:>6} bytes {how:>9} {time:>10.0} ns {rate:>9.0} MB/s");
+            }
+        }
+    }
+    sink.piece = 0;
+}
+
 fn main() {
-    let ways = std::env::args().nth(1).is_some();
+    let word = std::env::args().nth(1).unwrap_or_default();
+    let (ways, scattered, only) = (word == "ways", word == "pieces", word.parse::<usize>().ok());
     println!("{:?}", Occupancy::of::<Shm>(&NetTunables::default()));
     let run = |title: &str, config: NetTunables| {
         let processes = ShmProcesses {
@@ -202,10 +237,15 @@ fn main() {
             end.barrier().await;
             let mut sink = Sink {
                 buffer: vec![1; 8 << 20],
+                piece: 0,
                 came: 0,
                 sent: 0,
             };
-            table(end, &net, &mut sink, title);
+            if scattered {
+                pieces(end, &net, &mut sink);
+            } else {
+                table(end, &net, &mut sink, (title, only));
+            }
             for _ in 0..10_000 {
                 net.progress(&mut sink);
             }

@@ -4,6 +4,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`library`] | objects and address translation: portal table, match lists, descriptors, event queues, access control; no input or output, no fabric, no address space |
+//! | [`NetworkInterface`] | the calls of an interface: of an [`Interface`], an agent's [`Client`](agent::Client), or whichever was chosen, [`AnyInterface`] |
 //! | [`agent`] | a network interface by way of a separate process, the agent, that serves several |
 //! | [`net`] | the network layer: moves a header and a body between processes; preallocated structures, go-back-n |
 //! | [`interface`] | a network interface with both in the application's address space |
@@ -16,16 +17,22 @@
 pub mod agent;
 mod any;
 pub mod error;
+mod handlers;
 pub mod interface;
 pub mod library;
+mod means;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod net;
+mod network_interface;
+mod swap;
 pub mod types;
 
 pub use any::AnyInterface;
 pub use error::Error;
-pub use interface::{Handler, Interface};
+pub use handlers::Handler;
+pub use interface::Interface;
 pub use library::{AccessEntry, DropReason, Library, Processes, Target};
 pub use memory::{Segment, Segments};
+pub use network_interface::NetworkInterface;
 pub use types::*;

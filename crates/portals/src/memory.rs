@@ -99,6 +99,15 @@ impl Segments {
         }
     }
 
+    /// The one piece that it was made of.
+    #[inline(always)]
+    pub fn single(&self) -> Option<Segment> {
+        match &self.kind {
+            Kind::One(segment) => Some(*segment),
+            Kind::Many { .. } => None,
+        }
+    }
+
     /// The one piece it is, when it lies in a row in memory.
     #[inline]
     pub fn as_one(&self) -> Option<Segment> {
@@ -216,7 +225,7 @@ pub const SWAP_BYTES: usize = 64;
 
 /// The program's memory as the interface uses it: what descriptors describe.
 pub(crate) mod user {
-    use super::Segments;
+    use super::{Segment, Segments};
 
     /// Store the bytes of a message.
     #[inline]
@@ -224,6 +233,67 @@ pub(crate) mod user {
         // SAFETY: the memory of a descriptor that accepted the message, or a part of it: whoever made the descriptor
         // vouches for it until the descriptor is gone, and the library keeps that until this operation has ended.
         unsafe { into.store(bytes) }
+    }
+
+    /// Store the bytes of a short message `offset` bytes behind the beginning. They were written word by word a moment ago, from a
+    /// place that is four bytes behind such a word on.
+    #[inline(always)]
+    pub fn store_short(into: &Segments, offset: u64, bytes: &[u8]) {
+        let offset = offset as usize;
+        if let (Some(memory), Some((first, rest))) = (into.single(), bytes.split_first_chunk::<4>())
+            && let Ok(rest) = <&[u8; 4]>::try_from(rest)
+            && offset <= memory.len
+            && memory.len - offset >= 8
+        {
+            let word = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*rest)) << 32;
+            let word = std::hint::black_box(word).to_le_bytes();
+            // SAFETY: as for `store`; eight bytes from `offset` on lie within the segment.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    word.as_ptr(),
+                    memory.address.wrapping_add(offset) as *mut u8,
+                    word.len(),
+                );
+            }
+            return;
+        }
+        store(&into.region(offset, bytes.len()), bytes);
+    }
+
+    /// Write a header of 36 bytes, given in words and a half, and the body behind it, word by word: who sends the packet on reads it by
+    /// these words, and a word that was written in two parts holds that up.
+    #[inline(always)]
+    pub fn compose(packet: &mut [[u8; 8]], header: &[u64; 4], half: u32, body: Segment) {
+        let (first, rest) = packet.split_at_mut(header.len());
+        for (to, word) in first.iter_mut().zip(header) {
+            *to = word.to_le_bytes();
+        }
+        let half = u64::from(half);
+        let at = body.address as *const u8;
+        if body.len == 8 {
+            // SAFETY: as for `Segments::load`: the memory of a descriptor, readable, and not written during the call; eight
+            // bytes of it.
+            let word = unsafe { at.cast::<u64>().read_unaligned() }.to_le();
+            rest[0] = (half | word << 32).to_le_bytes();
+            rest[1] = (word >> 32).to_le_bytes();
+            return;
+        }
+        // SAFETY: as above, for `done` to `done + len` of it, which lie within.
+        let load = |done: usize, len: usize| unsafe {
+            let mut bytes = [0; 8];
+            std::ptr::copy_nonoverlapping(at.wrapping_add(done), bytes.as_mut_ptr(), len);
+            u64::from_le_bytes(bytes)
+        };
+        let mut done = body.len.min(4);
+        rest[0] = (half | load(0, done) << 32).to_le_bytes();
+        for to in &mut rest[1..] {
+            let len = (body.len - done).min(8);
+            if len == 0 {
+                break;
+            }
+            *to = if len == 8 { load(done, 8) } else { load(done, len) }.to_le_bytes();
+            done += len;
+        }
     }
 
     /// Exchange the bytes of a get-put with those that are there.

@@ -234,6 +234,38 @@ pub struct Md {
     pub eq_handle: Handle,
 }
 
+impl Md {
+    /// A descriptor of nothing, to be written over.
+    pub const BLANK: Md = Md {
+        threshold: 0,
+        ..Md::new(0, 0, 0, Handle::EQ_NONE)
+    };
+
+    /// A descriptor of `length` bytes, or segments with [`option::IOVEC`], that never runs out.
+    pub const fn new(start: usize, length: u64, options: u32, eq_handle: Handle) -> Self {
+        Self {
+            start,
+            length,
+            threshold: THRESHOLD_INFINITE,
+            max_size: 0,
+            options,
+            user_ptr: 0,
+            eq_handle,
+        }
+    }
+
+    /// A descriptor of `memory` that never runs out.
+    pub fn of<T>(memory: &mut [T], options: u32, eq_handle: Handle) -> Self {
+        let length = size_of_val(memory) as u64;
+        Self::new(
+            memory.as_mut_ptr().expose_provenance(),
+            length,
+            options,
+            eq_handle,
+        )
+    }
+}
+
 /// What a descriptor's memory is, in calls: with [`option::IOVEC`] the segments that `start` points to, read and given
 /// by the caller; the library follows no address itself.
 pub type Iovec = Option<Rc<[Segment]>>;

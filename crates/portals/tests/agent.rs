@@ -1,11 +1,13 @@
 //! The agent bridge in one thread: clients of both kinds on the fabric without mapping, from seeds, and on shared memory.
 
 mod bridge;
+mod common;
 
-use bridge::{Config, World, bytes, inproc, shm};
+use bridge::{Config, World, inproc, shm};
+use common::pattern;
 use farpost_fabric::{Fabric, Interrupt, Peer, Permission, Remote, RemoteMemory, SegmentId};
 use farpost_portals::agent::Mode::{Accelerated, Generic};
-use farpost_portals::{AckReq, Error, EventKind, NiFail, ProcessId, SR_DROP_COUNT, Target};
+use farpost_portals::{AckReq, Error, EventKind, NetworkInterface, NiFail, ProcessId, SR_DROP_COUNT, Target};
 
 const SIZES: [usize; 10] = [0, 1, 8, 100, 128, 129, 4096, 10_000, 70_000, 300_000];
 
@@ -15,7 +17,7 @@ fn everything<F: Fabric + 'static>(world: &World<F>) {
     for from in world.numbers() {
         for to in world.numbers() {
             for size in SIZES {
-                let data = bytes(seed.u64(..), size);
+                let data = pattern(seed.u64(..), size);
                 world.exchange(from, to, &data);
             }
         }
@@ -76,14 +78,34 @@ fn clients_and_inline_interfaces_talk_to_each_other() {
     world.settle();
 }
 
+/// Sources, pendings, and both.
 #[test]
 fn pools_of_one_and_two() {
-    for (seed, pools) in [(1, 1), (2, 2), (3, 1)] {
-        let clients: &[(u32, &[_])] = &[
-            (0, &[(1, Generic), (2, Accelerated)]),
-            (3, &[(4, Accelerated), (5, Generic)]),
-        ];
-        let world = World::new(inproc(6, seed), &Config::with_pools(pools), clients, &[]);
+    let (sources, pendings) = (Config::with_sources, Config::with_pools);
+    let both = |size: u64| {
+        let mut config = pendings(size);
+        config.net.sources = size;
+        config
+    };
+    let clients: &[(u32, &[_])] = &[
+        (0, &[(1, Generic), (2, Accelerated)]),
+        (3, &[(4, Accelerated), (5, Generic)]),
+    ];
+    let configs = [1, 2].map(|size| [sources(size), pendings(size), both(size)]);
+    for (seed, config) in configs.iter().flatten().enumerate() {
+        let world = World::new(inproc(6, seed as u64), config, clients, &[]);
+        everything(&world);
+        world.flood(40);
+        world.settle();
+    }
+    // Three agents and a process without one, which take turns.
+    let clients: &[(u32, &[_])] = &[
+        (0, &[(1, Generic)]),
+        (3, &[(4, Accelerated)]),
+        (5, &[(6, Generic)]),
+    ];
+    for (seed, config) in configs.iter().flatten().enumerate() {
+        let world = World::new(inproc(7, seed as u64), config, clients, &[2]);
         everything(&world);
         world.flood(40);
         world.settle();
@@ -167,9 +189,9 @@ fn a_client_that_ends_is_cleared_away_and_the_others_go_on() {
             &[(0, &[(1, mode), (2, Generic), (3, Accelerated)])],
             &[],
         );
-        world.exchange(2, 1, &bytes(1, 10_000));
+        world.exchange(2, 1, &pattern(1, 10_000));
         // In the middle of something.
-        let data = bytes(2, 50_000);
+        let data = pattern(2, 50_000);
         let (_memory, md) = world.descriptor(2, data.len(), None);
         let (_other, other) = world.descriptor(1, 50_000, None);
         world
@@ -194,7 +216,7 @@ fn a_client_that_ends_is_cleared_away_and_the_others_go_on() {
         });
         for (from, to) in [(2, 3), (3, 2), (2, 2), (3, 3)] {
             for size in SIZES {
-                world.exchange(from, to, &bytes(9, size));
+                world.exchange(from, to, &pattern(9, size));
             }
         }
         world.settle();
@@ -207,7 +229,7 @@ fn the_end_of_an_agent_is_told_to_its_clients() {
         let fabrics = inproc(3, seed);
         let network = fabrics[0].network().clone();
         let world = World::new(fabrics, &Config::default(), &[(0, &[(1, mode), (2, mode)])], &[]);
-        world.exchange(1, 2, &bytes(1, 5000));
+        world.exchange(1, 2, &pattern(1, 5000));
         let eq = world.queue(1);
         let (_memory, md) = world.descriptor(1, 5000, Some(eq));
         network.kill(Peer(0));
@@ -259,7 +281,7 @@ fn garbage_in_a_mailbox_harms_nobody_else() {
             &[(0, &[(1, mode), (2, Generic), (3, Accelerated)])],
             &[],
         );
-        world.exchange(1, 2, &bytes(1, 500));
+        world.exchange(1, 2, &pattern(1, 500));
         let id = SegmentId(0x5041_0001);
         let queue = network.segment(Peer(0), id).expect("a mailbox");
         let taken = world.agent(0).commands_taken(1);
@@ -276,7 +298,7 @@ fn garbage_in_a_mailbox_harms_nobody_else() {
         let mut number = taken;
         for _ in 0..20 {
             let lines = rng.u32(1..6);
-            let kind = if rng.bool() { rng.u8(1..26) } else { rng.u8(..) };
+            let kind = if rng.bool() { rng.u8(1..27) } else { rng.u8(..) };
             let wrong = rng.u8(..10) == 0;
             for line in 0..lines {
                 let mut words = [0u64; 8];
@@ -296,7 +318,7 @@ fn garbage_in_a_mailbox_harms_nobody_else() {
                     words[0] |=
                         u64::from(kind) << 32 | u64::from(count) << 40 | u64::from(rng.u16(..3)) << 48;
                 }
-                let at = 64 + (number as usize % 512) * 64;
+                let at = 128 + (number as usize % 512) * 64;
                 import.put_line(at, &words).expect("put");
                 number = number.wrapping_add(1);
             }
@@ -310,7 +332,7 @@ fn garbage_in_a_mailbox_harms_nobody_else() {
         world.steps(200);
         for (from, to) in [(2, 3), (3, 2), (2, 2)] {
             for size in [0, 8, 5000] {
-                world.exchange(from, to, &bytes(3, size));
+                world.exchange(from, to, &pattern(3, size));
             }
         }
         world.forget_faults();
@@ -319,7 +341,12 @@ fn garbage_in_a_mailbox_harms_nobody_else() {
 
 #[test]
 fn a_client_that_takes_nothing_loses_what_comes_for_it_only() {
-    for mode in [Generic, Accelerated] {
+    for (mode, len) in [
+        (Generic, 100),
+        (Accelerated, 100),
+        (Generic, 3000),
+        (Generic, 60_000),
+    ] {
         let config = Config {
             patience: 1,
             ..Config::with_pools(2)
@@ -330,9 +357,9 @@ fn a_client_that_takes_nothing_loses_what_comes_for_it_only() {
             &[(0, &[(1, mode), (2, Generic), (3, Accelerated)])],
             &[],
         );
-        world.exchange(2, 1, &bytes(1, 500));
+        world.exchange(2, 1, &pattern(1, 500));
         world.without(1);
-        let (_memory, md) = world.descriptor(2, 100, None);
+        let (_memory, md) = world.descriptor(2, len, None);
         // More than its queue holds.
         for number in 0..400 {
             world.until("room", || {
@@ -349,8 +376,8 @@ fn a_client_that_takes_nothing_loses_what_comes_for_it_only() {
             assert!(world.agent(0).client(1).expect("a client").dropped > 0);
         }
         for size in SIZES {
-            world.exchange(2, 3, &bytes(3, size));
-            world.exchange(3, 2, &bytes(4, size));
+            world.exchange(2, 3, &pattern(3, size));
+            world.exchange(3, 2, &pattern(4, size));
         }
         // It begins to take again, and is served again.
         world.with(1);
@@ -366,7 +393,7 @@ fn a_client_that_takes_nothing_loses_what_comes_for_it_only() {
         });
         world.steps(500);
         world.drain(1);
-        world.exchange(2, 1, &bytes(5, 5000));
-        world.exchange(1, 3, &bytes(5, 5000));
+        world.exchange(2, 1, &pattern(5, 5000));
+        world.exchange(1, 3, &pattern(5, 5000));
     }
 }

@@ -1,9 +1,15 @@
 //! An agent, a generic client, an accelerated one and an inline interface as real processes on shared memory: all with
-//! all, then with a client that is killed, then with the agent killed.
+//! all, without cross-memory attach, with a client that comes again, that is killed, that is stopped, that writes garbage,
+//! then with the agent killed.
 
-use farpost_fabric::Peer;
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+mod children;
+mod common;
+
+use children::{child, reap};
+use common::shm_end;
+use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::wait::WaitTunables;
+use farpost_fabric::{Fabric, Interrupt, Peer, Permission, Remote, RemoteMemory, SegmentId};
 use farpost_portals::agent::{Agent, AgentTunables, Client, Mode, Routes};
 use farpost_portals::net::NetTunables;
 use farpost_portals::*;
@@ -16,30 +22,35 @@ const AGENT: u32 = 0;
 const MEMBERS: [u32; 3] = [1, 2, 3];
 const PLACE: usize = 64 << 10;
 const LENGTHS: [usize; 5] = [8, 0, 128, 3000, 60_000];
+/// Times that a client closes and opens again.
+const AGAIN: u64 = 20;
+const RETRY: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scene {
     /// Everybody with everybody, so many rounds.
     Peace,
+    /// The same where the system lets nobody reach another's memory.
+    Apart,
+    /// Process 2 closes and opens again, and again, while the others send.
+    ClientComesAgain,
     /// Process 2 is killed; the others go on.
     ClientDies,
+    /// Process 2 is stopped and takes nothing; the others go on.
+    ClientStops,
+    /// Process 2 writes garbage to its mailbox; the others go on.
+    ClientLies,
     /// The agent is killed.
     AgentDies,
 }
 
-fn attach(file: &OwnedFd, index: u32) -> Rc<Shm> {
-    let shm = Shm::attach(ShmConfig {
-        file: file.try_clone().expect("a descriptor"),
-        offset: 0,
-        len: region_bytes(SIZE) as u64,
-        index,
-        size: SIZE,
-        processes: SIZE,
-        cores: 2,
-        tunables: ShmTunables::default(),
-    });
-    Rc::new(shm.expect("attach"))
+fn attach(file: &OwnedFd, index: u32, scene: Scene) -> Rc<Shm> {
+    let tunables = ShmTunables {
+        cma: u64::from(scene != Scene::Apart),
+        ..ShmTunables::default()
+    };
+    shm_end(file, index, SIZE, tunables)
 }
 
 fn everybody() -> (Rc<Routes>, Rc<Processes>) {
@@ -63,36 +74,58 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     (reader.into(), writer.into())
 }
 
-fn agent(file: &OwnedFd, end: &OwnedFd) {
-    let (routes, processes) = everybody();
-    let (config, net) = (AgentTunables::default(), NetTunables::default());
-    let mut agent = Agent::new(attach(file, AGENT), &config, &net, routes, processes).expect("an agent");
-    agent.run(|| over(end));
+/// Tell the parent.
+fn tell(done: &OwnedFd, what: u8) {
+    // SAFETY: one byte of ours.
+    let written = unsafe { libc::write(done.as_raw_fd(), (&raw const what).cast(), 1) };
+    assert_eq!(written, 1);
 }
 
-fn open(file: &OwnedFd, me: u32) -> AnyInterface<Shm> {
+fn agent(file: &OwnedFd, scene: Scene, (done, end): (&OwnedFd, &OwnedFd)) {
     let (routes, processes) = everybody();
-    let (fabric, wait) = (attach(file, me), WaitTunables::default());
+    let (mut config, net) = (AgentTunables::default(), NetTunables::default());
+    config.patience = 300;
+    let mut agent =
+        Agent::new(attach(file, AGENT, scene), &config, &net, routes, processes).expect("an agent");
+    if scene == Scene::ClientDies {
+        let begun = Instant::now();
+        while !agent.client(2).expect("a client").ended {
+            assert!(
+                begun.elapsed() < 2 * MINUTE,
+                "nobody told that a client has ended"
+            );
+            let slice = Instant::now();
+            agent.run(|| slice.elapsed() > Duration::from_millis(10));
+        }
+        assert!(!agent.client(1).expect("a client").ended);
+        tell(done, b'a');
+    }
+    agent.run(|| over(end));
+    let of = |number| agent.client(number).expect("a client");
+    match scene {
+        Scene::Apart => assert!(of(1).carried && of(2).carried),
+        Scene::ClientComesAgain => assert!(of(2).openings > AGAIN),
+        Scene::ClientStops => assert!(of(2).dropped > 0, "{:?}", of(2)),
+        Scene::ClientLies => assert!(of(2).faulty && !of(1).faulty, "{:?}", of(2)),
+        Scene::Peace | Scene::ClientDies | Scene::AgentDies => {}
+    }
+}
+
+fn open(fabric: Rc<Shm>, me: u32, scene: Scene) -> AnyInterface<Shm> {
+    let (routes, processes) = everybody();
+    let wait = WaitTunables::default();
     if me == 3 {
         let net = NetTunables::default();
         let interface = Interface::new(fabric, &net, &wait, processes, None, 0).expect("opened");
         return AnyInterface::Inline(Box::new(interface.with_routes(routes)));
     }
-    let mode = if me == 1 { Mode::Generic } else { Mode::Accelerated };
+    // What a stopped process does not take is what it would match itself.
+    let mode = match (me, scene) {
+        (1, _) | (_, Scene::ClientStops) => Mode::Generic,
+        _ => Mode::Accelerated,
+    };
     let client = Client::attach(fabric, mode, &routes, &wait, processes, None, MINUTE, None);
     AnyInterface::Agent(Box::new(client.expect("attached")))
-}
-
-fn md(memory: &mut [u8], options: u32, eq: Handle) -> Md {
-    Md {
-        start: memory.as_mut_ptr().expose_provenance(),
-        length: memory.len() as u64,
-        threshold: THRESHOLD_INFINITE,
-        max_size: 0,
-        options,
-        user_ptr: 0,
-        eq_handle: eq,
-    }
 }
 
 /// Why a member stopped early.
@@ -155,25 +188,31 @@ fn talk(
             let data = bytes(round, me, *to);
             memory[..data.len()].copy_from_slice(&data);
             // SAFETY: the memory outlives the descriptor, which is unlinked below or ends with the process.
-            let md = unsafe { ni.md_bind(md(&mut memory[..data.len()], 0, own), None, Unlink::Retain) };
+            let md = unsafe { ni.md_bind(Md::of(&mut memory[..data.len()], 0, own), None, Unlink::Retain) };
             let md = md.map_err(no)?;
-            // Who has not opened an interface yet drops what comes: again until it is heard.
+            // What is for somebody who has ended is dropped, and nothing tells: again for some time.
             let begun = Instant::now();
+            let mut puts = 0;
             loop {
+                puts += 1;
                 ni.put(md, AckReq::Ack, &target(*to), 0).map_err(no)?;
-                if wait(ni, own, EventKind::Ack, Duration::from_millis(500))?.is_some() {
+                if wait(ni, own, EventKind::Ack, RETRY.min(patience))?.is_some() {
                     break;
                 }
                 if begun.elapsed() > patience {
-                    // What is for a client that has ended is dropped.
                     return Err(Stop::Undeliverable);
                 }
             }
             memory.fill(0xee);
-            ni.get(md, &target(*to)).map_err(no)?;
-            let reply = wait(ni, own, EventKind::ReplyEnd, patience)?.ok_or(Stop::Undeliverable)?;
+            let Some(reply) = ({
+                ni.get(md, &target(*to)).map_err(no)?;
+                wait(ni, own, EventKind::ReplyEnd, patience)?
+            }) else {
+                return Err(Stop::Undeliverable);
+            };
             assert_eq!(reply.mlength, data.len() as u64);
-            assert!(memory[..data.len()] == data[..], "{me} got from {to}");
+            // One that was put again may have been on its way when the memory was filled.
+            assert!(puts > 1 || memory[..data.len()] == data[..], "{me} got from {to}");
             let begun = Instant::now();
             loop {
                 match ni.md_unlink(md) {
@@ -187,37 +226,141 @@ fn talk(
     Ok(())
 }
 
-fn member(file: &OwnedFd, me: u32, scene: Scene, (done, end): (&OwnedFd, &OwnedFd)) {
-    let ni = open(file, me);
-    let mut window = vec![0; PLACE * SIZE as usize];
+/// Make what the others put to and get from.
+fn open_window(ni: &AnyInterface<Shm>, window: &mut [u8]) {
     let entry = ni.me_attach(3, ProcessId::ANY, (0, u64::MAX), Unlink::Retain, Position::After);
     let options = option::OP_PUT | option::OP_GET | option::MANAGE_REMOTE;
     // SAFETY: the window lives until the process ends.
     unsafe {
         ni.md_attach(
             entry.expect("an entry"),
-            md(&mut window, options, Handle::EQ_NONE),
+            Md::of(window, options, Handle::EQ_NONE),
             None,
             Unlink::Retain,
         )
     }
     .expect("a descriptor");
+}
+
+/// Put to process 2 without waiting for anything: beside what the others talk about, for a long body may land after a short
+/// one that was put later (only STARTs are in order, section 5).
+fn pester(ni: &AnyInterface<Shm>, times: usize) {
+    let room = PLACE - LENGTHS.into_iter().max().unwrap_or(0);
+    let mut memory = vec![0u8; 3000.min(room)];
+    for len in [8, memory.len()] {
+        // SAFETY: the memory is not written, and is there until nothing is under way.
+        let md = unsafe {
+            ni.md_bind(
+                Md::of(&mut memory[..len], 0, Handle::EQ_NONE),
+                None,
+                Unlink::Retain,
+            )
+        };
+        let md = md.expect("a descriptor");
+        let target = Target {
+            id: ProcessId::new(0, 2),
+            pt_index: 3,
+            ac_index: 0,
+            match_bits: 0,
+            offset: (PLACE as u64) * (u64::from(ni.identity().id.pid) + 1) - room as u64,
+        };
+        for _ in 0..times {
+            ni.put(md, AckReq::NoAck, &target, 0).expect("a put");
+        }
+    }
+    let begun = Instant::now();
+    while !ni.is_idle() {
+        ni.progress();
+        std::thread::yield_now();
+        assert!(
+            begun.elapsed() < MINUTE,
+            "what is for one client holds up another"
+        );
+    }
+}
+
+/// Anything at all in one's own mailbox, with the numbers that the agent looks for.
+fn lie(fabric: &Shm, end: &OwnedFd, told: impl FnOnce()) {
+    let id = SegmentId(0x5041_0000 + fabric.me().0);
+    let mailbox = fabric
+        .import(Peer(AGENT), id, 0, Permission::ReadWrite)
+        .expect("imported");
+    let mut rng = fastrand::Rng::with_seed(9);
+    let mut told = Some(told);
+    let mut rounds = 0;
+    while !over(end) {
+        // The next number that the agent looks for is among these.
+        for number in 0..4096u64 {
+            let mut line = [0; 8].map(|_: u64| rng.u64(..) >> rng.u32(0..64));
+            line[0] = (number + 1) | rng.u64(..27) << 32 | rng.u64(..3) << 40 | rng.u64(..3) << 48;
+            let at = 128 + (number as usize % 512) * 64;
+            mailbox.put_line(at, &line).expect("put");
+            mailbox.put_word(8 * rng.usize(0..3), rng.u64(..)).expect("put");
+            if number % 512 == 511 {
+                fabric.wake(Peer(AGENT));
+                std::thread::yield_now();
+            }
+        }
+        rounds += 1;
+        if rounds > 50
+            && let Some(told) = told.take()
+        {
+            told();
+        }
+    }
+}
+
+/// Wait for the parent to open a gate.
+fn pass(ni: &AnyInterface<Shm>, gate: &OwnedFd) {
+    let begun = Instant::now();
+    while !over(gate) {
+        ni.progress();
+        std::thread::yield_now();
+        assert!(begun.elapsed() < 2 * MINUTE, "the others do not come");
+    }
+}
+
+fn member(file: &OwnedFd, me: u32, scene: Scene, (done, gates): (&OwnedFd, &[OwnedFd; 4])) {
+    let [begin, met, again, end] = gates;
+    let fabric = attach(file, me, scene);
+    let ni = open(Rc::clone(&fabric), me, scene);
+    let mut window = vec![0; PLACE * SIZE as usize];
+    open_window(&ni, &mut window);
     let others = |but: u32| -> Vec<u32> { MEMBERS.into_iter().filter(|n| *n != but).collect() };
-    let say = |what: u8| {
-        // SAFETY: one byte of ours.
-        let written = unsafe { libc::write(done.as_raw_fd(), (&raw const what).cast(), 1) };
-        assert_eq!(written, 1);
-    };
+    let say = |what| tell(done, what);
+    say(b'0');
+    pass(&ni, begin);
     // All with all first, themselves included.
     assert_eq!(talk(&ni, me, &MEMBERS, 10, MINUTE), Ok(()));
     say(b'1');
+    // Nobody waits for an answer any more: now they may end, stop, lie.
+    pass(&ni, met);
     match scene {
-        Scene::Peace => {}
-        Scene::ClientDies if me == 2 => {
+        Scene::Peace | Scene::Apart => {}
+        Scene::ClientComesAgain => {
+            for opening in 0..AGAIN {
+                if me == 2 {
+                    assert!(ni.close(MINUTE));
+                    ni.reopen(None, 1 + opening as u32, MINUTE).expect("opened again");
+                    open_window(&ni, &mut window);
+                } else {
+                    pester(&ni, 20);
+                }
+            }
+            say(b'r');
+            pass(&ni, again);
+            assert_eq!(talk(&ni, me, &MEMBERS, 10, MINUTE), Ok(()));
+        }
+        Scene::ClientDies | Scene::ClientStops if me == 2 => {
             let _ = talk(&ni, me, &others(2), usize::MAX, MINUTE);
         }
+        Scene::ClientLies if me == 2 => return lie(&fabric, end, || say(b'2')),
         // The other one may take any time to end, and whoever is told of it by an event has heard enough.
-        Scene::ClientDies => {
+        Scene::ClientDies | Scene::ClientStops | Scene::ClientLies => {
+            if scene == Scene::ClientStops {
+                pass(&ni, again);
+                pester(&ni, 600);
+            }
             assert_ne!(talk(&ni, me, &[2], usize::MAX, Duration::from_secs(1)), Ok(()));
             assert_eq!(talk(&ni, me, &others(2), 10, MINUTE), Ok(()));
         }
@@ -239,12 +382,7 @@ fn member(file: &OwnedFd, me: u32, scene: Scene, (done, end): (&OwnedFd, &OwnedF
     }
     say(b'2');
     // The others may not be done.
-    let begun = Instant::now();
-    while !over(end) {
-        ni.progress();
-        std::thread::yield_now();
-        assert!(begun.elapsed() < MINUTE, "the end does not come");
-    }
+    pass(&ni, end);
 }
 
 /// Wait until so many have said `what`; some are further already.
@@ -272,48 +410,60 @@ fn hear(reader: &OwnedFd, heard: &mut [usize; 256], count: usize, what: u8) {
     }
 }
 
-fn reap(pid: libc::pid_t) -> i32 {
+/// Returns when the process runs no more.
+fn stop(pid: libc::pid_t) {
     let mut status = 0;
-    // SAFETY: `status` is valid for the call.
-    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-    status
+    // SAFETY: our own child; `status` is valid for the call.
+    unsafe {
+        assert_eq!(libc::kill(pid, libc::SIGSTOP), 0);
+        assert_eq!(libc::waitpid(pid, &raw mut status, libc::WUNTRACED), pid);
+    }
+    assert!(libc::WIFSTOPPED(status), "it ended with {status:#x}");
 }
 
 fn play(scene: Scene) {
     let file = sealed_memory(c"farpost-test", region_bytes(SIZE)).expect("a region");
     let (done, say) = pipe();
-    let (end, hold) = pipe();
+    let (gates, holds): (Vec<OwnedFd>, Vec<OwnedFd>) = (0..4).map(|_| pipe()).unzip();
+    let gates: [OwnedFd; 4] = gates.try_into().expect("four");
     let mut children = vec![];
     for index in 0..SIZE {
-        // SAFETY: this process has one thread, so that the child may do anything.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "fork");
-        if child == 0 {
-            // SAFETY: no memory is involved; the child ends with its parent.
+        children.push(child(|| {
+            // SAFETY: the parent's ends, which nothing here uses any more.
             unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                libc::close(hold.as_raw_fd());
+                for hold in &holds {
+                    libc::close(hold.as_raw_fd());
+                }
                 libc::close(done.as_raw_fd());
             }
-            let worked = std::panic::catch_unwind(|| match index {
-                AGENT => agent(&file, &end),
-                _ => member(&file, index, scene, (&say, &end)),
-            });
-            // SAFETY: ends the child without running what belongs to the parent.
-            unsafe { libc::_exit(i32::from(worked.is_err())) };
-        }
-        children.push(child);
+            match index {
+                AGENT => agent(&file, scene, (&say, &gates[3])),
+                _ => member(&file, index, scene, (&say, &gates)),
+            }
+        }));
     }
     drop(say);
     let heard = &mut [0; 256];
+    let mut holds = holds.into_iter();
+    hear(&done, heard, 3, b'0');
+    drop(holds.next());
     hear(&done, heard, 3, b'1');
+    drop(holds.next());
+    if scene == Scene::ClientComesAgain {
+        hear(&done, heard, 3, b'r');
+    }
+    if scene == Scene::ClientStops {
+        // In the midst of its talk, and before the others go on.
+        std::thread::sleep(Duration::from_millis(20));
+        stop(children[2]);
+    }
+    drop(holds.next());
     let victim = match scene {
-        Scene::Peace => None,
-        Scene::ClientDies => Some(2),
+        Scene::Peace | Scene::Apart | Scene::ClientComesAgain | Scene::ClientLies => None,
+        Scene::ClientDies | Scene::ClientStops => Some(2),
         Scene::AgentDies => Some(AGENT),
     };
-    if let Some(victim) = victim {
-        std::thread::sleep(Duration::from_millis(20));
+    let kill = |victim: u32| {
         let pid = children[victim as usize];
         // SAFETY: our own child; no memory is involved.
         unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -323,9 +473,27 @@ fn play(scene: Scene) {
             libc::WIFSIGNALED(status),
             "{scene:?}: the victim ended with {status:#x} before it was killed"
         );
+    };
+    let others = if victim == Some(2) { 2 } else { 3 };
+    match (scene, victim) {
+        (Scene::ClientStops, Some(victim)) => {
+            hear(&done, heard, others, b'2');
+            kill(victim);
+        }
+        (_, Some(victim)) => {
+            std::thread::sleep(Duration::from_millis(20));
+            let begun = Instant::now();
+            kill(victim);
+            hear(&done, heard, others, b'2');
+            // Whoever waits is told in bounded time: seconds, on a host that does other things as well.
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        }
+        (_, None) => hear(&done, heard, others, b'2'),
     }
-    hear(&done, heard, if victim == Some(2) { 2 } else { 3 }, b'2');
-    drop(hold);
+    if scene == Scene::ClientDies {
+        hear(&done, heard, 1, b'a');
+    }
+    drop(holds);
     for (index, pid) in (0u32..).zip(children) {
         if Some(index) != victim {
             assert_eq!(reap(pid), 0, "{scene:?}: process {index}");
@@ -334,7 +502,15 @@ fn play(scene: Scene) {
 }
 
 fn main() {
-    for scene in [Scene::Peace, Scene::ClientDies, Scene::AgentDies] {
+    for scene in [
+        Scene::Peace,
+        Scene::Apart,
+        Scene::ClientComesAgain,
+        Scene::ClientDies,
+        Scene::ClientStops,
+        Scene::ClientLies,
+        Scene::AgentDies,
+    ] {
         let begun = Instant::now();
         play(scene);
         println!("{scene:?}: {:?}", begun.elapsed());

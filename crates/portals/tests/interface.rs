@@ -18,19 +18,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Small pools, and no time: each empty turn counts as long.
 fn small() -> NetTunables {
     NetTunables {
-        sources: 8,
         tx_pendings: 8,
         rx_pendings: 8,
-        window: 8,
-        staged: 4096,
-        staging: 4,
-        chunk: 8192,
-        shared: 32 << 10,
-        resend: 0,
         check: 2,
+        ..SMALL
     }
 }
 
@@ -92,6 +85,8 @@ everywhere! {
     drops_are_counted_by_reason(2);
     handlers_may_call_anything(2);
     everybody_puts_and_gets(4);
+    puts_to_one_place(3);
+    gets_of_what_is_being_put(3);
     a_flood_waits_for_room(2);
     a_closed_interface_drops(2);
     polling(2);
@@ -100,6 +95,7 @@ everywhere! {
     memory_that_can_only_be_read(2);
     unlinking_while_puts_come(2);
     waiting_ends_with_the_interface(1);
+    more_questions_than_room_for_answers(3);
 }
 
 fn put_with_ack<F: Fabric>(ends: &[Interface<F>]) {
@@ -496,6 +492,75 @@ fn everybody_puts_and_gets<F: Fabric>(ends: &[Interface<F>]) {
     settle(ends);
 }
 
+/// What is there afterwards nobody promises, but all of them arrive: a check is about what came, not about what others wrote
+/// meanwhile to the place where it went.
+fn puts_to_one_place<F: Fabric>(ends: &[Interface<F>]) {
+    let there = Memory::zeros(70_000);
+    post(
+        &ends[0],
+        (7, 0),
+        there.md(OP_PUT | MANAGE_REMOTE, Handle::EQ_NONE),
+        None,
+    );
+    let queues = [1, 2].map(|from| ends[from].eq_alloc(64, None).unwrap());
+    for round in 0..12 {
+        let len = [3000, 70_000, 9000][round % 3];
+        let memories = [1, 2].map(|from| Memory::new(&vec![from as u8; len]));
+        for ((end, eq), memory) in ends[1..].iter().zip(queues).zip(&memories) {
+            let md = bind(end, memory.md(EVENT_START_DISABLE, eq));
+            end.put(md, AckReq::Ack, &target(0, 7), 0).unwrap();
+        }
+        let mut seen = [Vec::new(), Vec::new()];
+        until(ends, || {
+            for ((end, eq), seen) in ends[1..].iter().zip(queues).zip(&mut seen) {
+                seen.extend(
+                    events(end, eq)
+                        .iter()
+                        .map(|e| (e.kind, e.ni_fail_type, e.mlength)),
+                );
+            }
+            seen.iter().all(|seen| seen.len() == 2)
+        });
+        for seen in seen {
+            assert_eq!(seen[1], (Ack, NiFail::OK, len as u64));
+        }
+        assert!(there.bytes()[..len].iter().all(|byte| [1, 2].contains(byte)));
+        settle(ends);
+    }
+}
+
+/// What a get brings is what was there at some time, however often others write it meanwhile.
+fn gets_of_what_is_being_put<F: Fabric>(ends: &[Interface<F>]) {
+    let there = Memory::zeros(60_000);
+    post(
+        &ends[0],
+        (7, 0),
+        there.md(OP_PUT | OP_GET | MANAGE_REMOTE, Handle::EQ_NONE),
+        None,
+    );
+    let queues = [1, 2].map(|at| ends[at].eq_alloc(64, None).unwrap());
+    for round in 0..12 {
+        let len = [3000, 60_000, 9000][round % 3];
+        let here = Memory::zeros(len);
+        let get = bind(&ends[1], here.md(0, queues[0]));
+        let written = Memory::new(&vec![1 + round as u8; len]);
+        let put = bind(&ends[2], written.md(0, queues[1]));
+        ends[1].get(get, &target(0, 7)).unwrap();
+        ends[2].put(put, AckReq::Ack, &target(0, 7), 0).unwrap();
+        let mut seen = [Vec::new(), Vec::new()];
+        until(ends, || {
+            for ((end, eq), seen) in ends[1..].iter().zip(queues).zip(&mut seen) {
+                seen.extend(events(end, eq).iter().map(|e| (e.kind, e.ni_fail_type)));
+            }
+            seen[0].len() == 2 && seen[1].len() == 3
+        });
+        assert_eq!(seen[0][1], (ReplyEnd, NiFail::OK), "{len} bytes");
+        assert_eq!(seen[1][2], (Ack, NiFail::OK));
+        assert!(here.bytes().iter().all(|byte| *byte as usize <= round + 1));
+        settle(ends);
+    }
+}
+
 /// More than all pools hold, sent before anybody looks: it waits, in order.
 fn a_flood_waits_for_room<F: Fabric>(ends: &[Interface<F>]) {
     const PUTS: u64 = 300;
@@ -839,4 +904,38 @@ fn waiting_ends_with_the_interface<F: Fabric>(ends: &[Interface<F>]) {
     ends[0].reopen(None, 1);
     assert_ne!(ends[0].eq_alloc(4, None).unwrap(), eq);
     assert_eq!(ends[0].eq_wait(eq), Err(Error::EqInvalid));
+}
+
+/// Everybody asks everybody, also itself, for more acknowledgements than may wait to be sent. With one structure for targets and
+/// one for sources none is refused for ever, and requests under way do not hold up answers.
+fn more_questions_than_room_for_answers<F: Fabric>(ends: &[Interface<F>]) {
+    const EACH: usize = 100;
+    let there = Memory::zeros(8);
+    let here = Memory::zeros(8);
+    let queues: Vec<_> = ends
+        .iter()
+        .map(|end| {
+            post(
+                end,
+                (7, 0),
+                there.md(OP_PUT | MANAGE_REMOTE, Handle::EQ_NONE),
+                None,
+            );
+            end.eq_alloc(8 * (EACH * ends.len()) as u32, None).unwrap()
+        })
+        .collect();
+    for (end, eq) in ends.iter().zip(&queues) {
+        let md = bind(end, here.md(EVENT_START_DISABLE, *eq));
+        for n in 0..EACH * ends.len() {
+            let to = target((n % ends.len()) as u32, 7);
+            end.put(md, AckReq::Ack, &to, 0).unwrap();
+        }
+    }
+    let mut acks = vec![0; ends.len()];
+    until(ends, || {
+        for ((end, eq), acks) in ends.iter().zip(&queues).zip(&mut acks) {
+            *acks += events(end, *eq).iter().filter(|e| e.kind == Ack).count();
+        }
+        acks.iter().all(|acks| *acks == EACH * ends.len())
+    });
 }

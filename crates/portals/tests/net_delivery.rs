@@ -1,27 +1,15 @@
 //! The network layer on fabrics of one thread: order, pools of every size, and whatever a network does to packets.
 
+mod common;
 mod support;
 
-use farpost_fabric::conformance::shm_ends;
+use common::SMALL;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_portals::net::{Channel, NetTunables};
 use std::rc::Rc;
 use support::unruly::{Chances, Unruly};
-use support::{Way, everybody_to_everybody};
-
-const QUICK: NetTunables = NetTunables {
-    sources: 8,
-    tx_pendings: 16,
-    rx_pendings: 16,
-    window: 8,
-    staged: 4096,
-    staging: 4,
-    chunk: 8192,
-    shared: 32 << 10,
-    resend: 0,
-    check: 1,
-};
+use support::{Process, Way, everybody_to_everybody, header, in_haste, in_pieces, stuck};
 
 /// Short, staged or streamed, and long.
 fn mixed(number: u32) -> usize {
@@ -45,10 +33,7 @@ fn inproc(size: u32, seed: u64, bulk: bool) -> Vec<Rc<InProc>> {
 }
 
 fn shm(size: u32) -> Vec<Rc<Shm>> {
-    shm_ends(size, &ShmTunables::default())
-        .into_iter()
-        .map(Rc::new)
-        .collect()
+    common::shm(size, &ShmTunables::default())
 }
 
 fn unruly(size: u32, seed: u64, chances: Chances) -> Vec<Rc<Unruly<InProc>>> {
@@ -61,18 +46,80 @@ fn unruly(size: u32, seed: u64, chances: Chances) -> Vec<Rc<Unruly<InProc>>> {
 #[test]
 fn messages_of_all_lengths_arrive_in_order() {
     for seed in 0..4 {
-        everybody_to_everybody(inproc(3, seed, true), &QUICK, Way::AtOnce, 16, mixed);
-        everybody_to_everybody(inproc(3, seed, false), &QUICK, Way::AtOnce, 16, mixed);
+        everybody_to_everybody(inproc(3, seed, true), &SMALL, Way::AtOnce, 16, mixed);
+        everybody_to_everybody(inproc(3, seed, false), &SMALL, Way::AtOnce, 16, mixed);
     }
 }
 
 #[test]
 fn on_shared_memory_too() {
-    let processes = everybody_to_everybody(shm(3), &QUICK, Way::AtOnce, 30, long);
+    let processes = everybody_to_everybody(shm(3), &SMALL, Way::AtOnce, 30, long);
     for process in &processes {
         let figures = process.net.figures();
         assert_eq!((figures.faults, figures.mismatches, figures.failed), (0, 0, 0));
     }
+}
+
+/// What leaves at once keeps its place among messages that do not, whatever becomes of it.
+#[test]
+fn messages_that_leave_at_once() {
+    let unchecked = NetTunables { check: 0, ..SMALL };
+    for way in [
+        Way::AtOnce,
+        Way::Later(3),
+        Way::Reluctant,
+        Way::Half,
+        Way::Discard,
+    ] {
+        let short = |number: u32| [0, 8, 100, 128, 1, 12][number as usize % 6];
+        for processes in [
+            in_haste(shm(3), &unchecked, way, 40, mixed),
+            in_haste(shm(3), &unchecked, way, 40, short),
+        ] {
+            assert!(processes.iter().all(|p| p.hurried > 0), "{way:?}");
+        }
+        in_haste(inproc(3, 7, true), &unchecked, way, 16, mixed);
+        in_haste(inproc(2, 8, false), &unchecked, way, 16, short);
+    }
+    // What is checked takes the ordinary way.
+    let checked = NetTunables { check: 2, ..SMALL };
+    let processes = in_haste(shm(2), &checked, Way::AtOnce, 8, mixed);
+    assert!(processes.iter().all(|p| p.hurried == 0));
+}
+
+/// With pools of one and two entries, and on a network that loses, repeats and reorders: what has left is sent again.
+#[test]
+fn messages_that_leave_at_once_are_kept_until_they_have_arrived() {
+    let chances = Chances {
+        lost: 12,
+        repeated: 8,
+        held_back: 6,
+        ..Chances::default()
+    };
+    let mut hurried = 0;
+    for entries in [1, 2, 16] {
+        let config = NetTunables {
+            sources: entries,
+            tx_pendings: entries,
+            rx_pendings: entries,
+            window: 4,
+            check: 0,
+            ..SMALL
+        };
+        in_haste(shm(3), &config, Way::AtOnce, 16, mixed);
+        for seed in 0..2 {
+            let processes = in_haste(
+                unruly(2, 300 + seed, chances),
+                &config,
+                Way::AtOnce,
+                16,
+                |number| [8, 0, 100, 3][number as usize % 4],
+            );
+            hurried += processes.iter().map(|p| p.hurried).sum::<u64>();
+            in_haste(unruly(3, 400 + seed, chances), &config, Way::Later(3), 8, mixed);
+        }
+    }
+    assert!(hurried > 0);
 }
 
 #[test]
@@ -84,9 +131,9 @@ fn whatever_is_done_with_them() {
         Way::Half,
         Way::Discard,
     ] {
-        everybody_to_everybody(inproc(3, 7, true), &QUICK, way, 16, mixed);
-        everybody_to_everybody(inproc(2, 8, false), &QUICK, way, 16, mixed);
-        everybody_to_everybody(shm(3), &QUICK, way, 12, long);
+        everybody_to_everybody(inproc(3, 7, true), &SMALL, way, 16, mixed);
+        everybody_to_everybody(inproc(2, 8, false), &SMALL, way, 16, mixed);
+        everybody_to_everybody(shm(3), &SMALL, way, 12, long);
     }
 }
 
@@ -104,13 +151,122 @@ fn pools_of_one_and_two_entries() {
                 sources,
                 tx_pendings,
                 rx_pendings,
-                ..QUICK
+                ..SMALL
             };
             for way in [Way::AtOnce, Way::Later(3)] {
                 everybody_to_everybody(shm(3), &config, way, 16, mixed);
                 everybody_to_everybody(inproc(3, 3, true), &config, way, 8, mixed);
                 everybody_to_everybody(inproc(3, 4, false), &config, way, 8, mixed);
             }
+        }
+    }
+}
+
+/// Memory in pieces on both sides: of few bytes and of many, cut in places that have nothing to do with each other's or with pages.
+#[test]
+fn from_and_to_memory_in_pieces() {
+    // Many enough for several system calls; and longer than a list of pieces may be, so that packets take over.
+    for (cut, length) in [(1000, 9_000), (700, 150_000), (64, 40_000), (50_000, 120_000)] {
+        for way in [Way::AtOnce, Way::Half, Way::Later(3)] {
+            let lengths = |number: u32| [length, 3000, length / 3, 8][number as usize % 4];
+            let processes = in_pieces(shm(3), &SMALL, (way, cut), 8, lengths);
+            for process in &processes {
+                let figures = process.net.figures();
+                assert_eq!((figures.faults, figures.failed), (0, 0), "{figures:?}");
+            }
+            in_pieces(inproc(2, 1, true), &SMALL, (way, cut), 4, |number| {
+                lengths(number).min(9000)
+            });
+        }
+    }
+}
+
+/// A check is about all bytes of a body, those that are not kept among them: damage anywhere is found, counted and made good.
+#[test]
+fn bodies_fetched_wrong_are_fetched_again() {
+    let chances = |fetched_wrong| Chances {
+        fetched_wrong,
+        ..Chances::default()
+    };
+    let config = NetTunables {
+        check: 2,
+        staged: 256,
+        ..SMALL
+    };
+    for (seed, way) in [(0, Way::AtOnce), (1, Way::Half), (2, Way::Later(2))] {
+        for (cut, chances) in [(0, chances(7)), (900, chances(50))] {
+            let fabrics = shm(2).into_iter();
+            let fabrics: Vec<_> = fabrics
+                .map(|fabric| Rc::new(Unruly::new(fabric, seed, chances)))
+                .collect();
+            let processes = in_pieces(fabrics.clone(), &config, (way, cut), 60, mixed);
+            let wrong: u64 = fabrics.iter().map(|fabric| fabric.wrong.get()).sum();
+            let found: u64 = processes.iter().map(|p| p.net.figures().mismatches).sum();
+            assert!(wrong > 0 && found > 0 && found <= wrong, "{found} of {wrong}");
+        }
+        let fabrics = inproc(2, seed, true).into_iter();
+        let fabrics: Vec<_> = fabrics
+            .map(|fabric| Rc::new(Unruly::new(fabric, seed, chances(7))))
+            .collect();
+        let processes = everybody_to_everybody(fabrics.clone(), &config, way, 24, mixed);
+        let wrong: u64 = fabrics.iter().map(|fabric| fabric.wrong.get()).sum();
+        let found: u64 = processes.iter().map(|p| p.net.figures().mismatches).sum();
+        assert_eq!(found, wrong, "one piece, one check");
+        assert!(wrong > 0);
+    }
+}
+
+/// Two processes with one structure for targets each talk to others and come back to each other, with any number of others in
+/// between: an acknowledgement that travels with a packet names no packet of the time after.
+#[test]
+fn a_structure_that_changed_hands_is_not_taken_for_what_it_was() {
+    let few = NetTunables { sources: 1, ..SMALL };
+    for gap in 0..40 {
+        let fabrics = inproc(4, gap, true).into_iter().enumerate();
+        let mut ends: Vec<_> = fabrics
+            .map(|(me, fabric)| Process::new(fabric, if me < 2 { &few } else { &SMALL }, Way::AtOnce))
+            .collect();
+        let mut wanted = [0; 4];
+        let mut exchange = |pairs: [(u32, u32); 2]| {
+            for (from, to) in pairs {
+                wanted[to as usize] += 1;
+                let header = header(from, to, Channel::Request, wanted[to as usize] as u32);
+                let sent = |ends: &mut Vec<Process<_>>| {
+                    ends[from as usize].send(to, Channel::Request, &header, &[7; 8])
+                };
+                let mut turns = 0..10_000;
+                while !sent(&mut ends) {
+                    assert!(turns.next().is_some(), "no room, gap {gap}");
+                    ends.iter_mut().for_each(|end| _ = end.turn());
+                }
+            }
+            let mut turns = 0..10_000;
+            while ends
+                .iter()
+                .zip(wanted)
+                .any(|(end, wanted)| end.upper.came.len() < wanted)
+            {
+                assert!(
+                    turns.next().is_some(),
+                    "nothing moves any more, gap {gap}: {}",
+                    stuck(&ends, &[])
+                );
+                ends.iter_mut().for_each(|end| _ = end.turn());
+            }
+        };
+        for _ in 0..2 {
+            exchange([(0, 1), (1, 0)]);
+            for number in 0..gap as u32 {
+                exchange([(0, 2 + number % 2), (1, 2 + number % 2)]);
+            }
+        }
+        exchange([(0, 1), (1, 0)]);
+        for end in &ends {
+            assert_eq!(end.net.figures().faults, 0, "gap {gap}: {:?}", end.net.figures());
+            assert_eq!(
+                end.upper.came.iter().filter(|came| came.body != [7; 8]).count(),
+                0
+            );
         }
     }
 }
@@ -139,12 +295,13 @@ fn losses_repetitions_delays_and_damage_are_made_good() {
             repeated: 8,
             held_back: 6,
             damaged: 12,
+            ..Chances::default()
         },
     ];
     for (i, chances) in each.into_iter().enumerate() {
         for seed in 0..4 {
             let fabrics = unruly(2, 10 * i as u64 + seed, chances);
-            let processes = everybody_to_everybody(fabrics, &QUICK, Way::AtOnce, 16, mixed);
+            let processes = everybody_to_everybody(fabrics, &SMALL, Way::AtOnce, 16, mixed);
             let damaged: u64 = processes.iter().map(|p| p.net.figures().mismatches).sum();
             assert_eq!(damaged > 0, chances.damaged > 0, "{chances:?}");
         }
@@ -159,6 +316,7 @@ fn an_unruly_network_with_pools_of_one_and_two_entries() {
         repeated: 8,
         held_back: 8,
         damaged: 16,
+        ..Chances::default()
     };
     for entries in [1, 2] {
         let config = NetTunables {
@@ -166,11 +324,35 @@ fn an_unruly_network_with_pools_of_one_and_two_entries() {
             tx_pendings: entries,
             rx_pendings: entries,
             window: 4,
-            ..QUICK
+            ..SMALL
         };
         for seed in 0..1 {
             everybody_to_everybody(unruly(3, 100 + seed, chances), &config, Way::AtOnce, 8, mixed);
             everybody_to_everybody(unruly(3, 200 + seed, chances), &config, Way::Later(3), 8, mixed);
+        }
+    }
+}
+
+/// Packets of connections that ended long ago come again while their senders have others, of data and of control: each message arrives
+/// once and in order all the same, and a connection is not ended by what is said about one before it.
+#[test]
+fn packets_of_former_connections_harm_none_of_those_after() {
+    for seed in 0..12 {
+        let chances = Chances {
+            late: 6,
+            ..Chances::default()
+        };
+        let config = NetTunables {
+            sources: 1 + seed / 8,
+            window: 4,
+            ..SMALL
+        };
+        // Three take turns for one place.
+        let processes =
+            everybody_to_everybody(unruly(4, 300 + seed, chances), &config, Way::AtOnce, 12, mixed);
+        for process in &processes {
+            let figures = process.net.figures();
+            assert_eq!((figures.failed, figures.mismatches), (0, 0), "{figures:?}");
         }
     }
 }

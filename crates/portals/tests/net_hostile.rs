@@ -1,25 +1,22 @@
 //! What a peer that does not keep to the protocol can do to the network layer: be counted, and lose its own messages.
 
+mod common;
 mod support;
 
+use common::{SMALL, pattern};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{ErrorStatus, PACKET_BYTES, PacketQueue, Peer, Port, Priority};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
 use std::rc::Rc;
-use support::{Process, Way, header, pattern};
+use support::{Process, Way, header};
 
 const FEW: NetTunables = NetTunables {
     sources: 2,
     tx_pendings: 4,
     rx_pendings: 4,
-    window: 8,
-    staged: 4096,
-    staging: 4,
-    chunk: 8192,
-    shared: 32 << 10,
-    resend: 0,
     // Nothing is checked, so that everything gets through to where it can do harm.
     check: 0,
+    ..SMALL
 };
 
 fn network(seed: u64, size: u32) -> Vec<Rc<InProc>> {
@@ -69,7 +66,7 @@ fn garbage_harms_nobody_else() {
                 let mut packet = [0; PACKET_BYTES];
                 rng.fill(&mut packet);
                 let channel = rng.usize(0..2);
-                packet[0] = rng.u8(1..7) | rng.u8(..) & 0x38;
+                packet[0] = rng.u8(1..8) | rng.u8(..) & 0x38;
                 packet[1] = if packet[0] & 7 == 6 {
                     rng.u8(0..9) | rng.u8(..) & 0x80
                 } else {

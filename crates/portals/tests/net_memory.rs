@@ -1,5 +1,6 @@
 //! The network layer allocates nothing once it has met its peers, whatever it sends and however often pools run out.
 
+mod common;
 mod support;
 
 use farpost_fabric::Peer;

@@ -1,15 +1,20 @@
-//! The network layer between processes on shared memory: a soak with one slow receiver, and processes that are killed.
+//! The network layer between processes, on shared memory and beyond a wire: a soak with one slow receiver, and processes that are killed.
 //! Not for the standard test harness, whose threads would not survive the forks.
 
+mod children;
+mod common;
 mod support;
 
-use farpost_fabric::conformance::{End, Harness, ShmProcesses};
+use children::{child, kill, reap};
+use common::pattern;
+use farpost_fabric::conformance::{End, Harness, OfiThreads, SharedBook, ShmProcesses, TcpThreads};
+use farpost_fabric::net::AddressBook;
 use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
-use farpost_fabric::{ErrorStatus, Peer};
+use farpost_fabric::{ErrorStatus, Fabric, Peer};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use support::{Process, Way, header, number_of, pattern};
+use support::{Process, Way, header, number_of};
 
 const FEW: NetTunables = NetTunables {
     sources: 2,
@@ -141,12 +146,7 @@ fn a_process_is_killed() {
         });
         Rc::new(fabric.expect("attach to the region"))
     };
-    // SAFETY: this process has one thread, so that the child may do anything.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "fork");
-    if child == 0 {
-        // SAFETY: no memory is involved; the child ends with its parent.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let other = child(|| {
         // Decides about nothing, so that what is sent to it waits.
         let mut process = Process::new(attach(1), &FEW, Way::Later(u32::MAX));
         let body = pattern(1, 20_000);
@@ -164,15 +164,14 @@ fn a_process_is_killed() {
             process.turn();
             std::thread::sleep(Duration::from_micros(100));
         }
-    }
+    });
     let mut process = Process::new(attach(0), &FEW, Way::Later(u32::MAX));
     let body = pattern(2, 200_000);
     let start = Instant::now();
     let patient = |what: &str| {
         std::thread::sleep(Duration::from_micros(100));
         if start.elapsed() > Duration::from_secs(40) {
-            // SAFETY: kills a child of ours.
-            unsafe { libc::kill(child, libc::SIGKILL) };
+            kill(other);
             panic!("waited too long for {what}");
         }
     };
@@ -184,11 +183,8 @@ fn a_process_is_killed() {
         process.turn();
         patient("a message");
     }
-    // SAFETY: kills a child of ours and waits for it.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), 0);
-    }
+    kill(other);
+    reap(other);
     while process.upper.sent.is_empty() {
         process.turn();
         patient("the end of what was sent");
@@ -212,7 +208,85 @@ fn a_process_is_killed() {
     assert_eq!(process.net.available(Channel::Request), FEW.tx_pendings as usize);
 }
 
+/// Exchange cards with the other process.
+fn meet(me: u32, book: &SharedBook, way: &mut std::os::unix::net::UnixStream) {
+    use std::io::{Read, Write};
+    let card = book.card(Peer(me)).expect("just published");
+    let length = (card.len() as u64).to_le_bytes();
+    way.write_all(&length)
+        .and_then(|()| way.write_all(&card))
+        .expect("the other process");
+    let mut length = [0; 8];
+    way.read_exact(&mut length).expect("the other process");
+    let mut card = vec![0; u64::from_le_bytes(length) as usize];
+    way.read_exact(&mut card).expect("the other process");
+    book.publish(Peer(1 - me), card);
+}
+
+/// A process is killed while another one fetches from it, and while what it was sent waits for its decision, over a network:
+/// both end with that outcome.
+fn a_process_is_killed_beyond_a_wire<F: Fabric>(make: impl Fn(u32, &SharedBook) -> F) {
+    const LENGTH: usize = 32 << 20;
+    let (mut here, mut there) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+    let book = SharedBook::default();
+    let other = child(|| {
+        let mut process = Process::new(Rc::new(make(1, &book)), &FEW, Way::Later(u32::MAX));
+        meet(1, &book, &mut there);
+        let body = pattern(1, LENGTH);
+        assert!(process.send(0, Channel::Request, &header(1, 0, Channel::Request, 0), &body));
+        loop {
+            process.turn();
+        }
+    });
+    let mut process = Process::new(Rc::new(make(0, &book)), &FEW, Way::Later(u32::MAX));
+    meet(0, &book, &mut here);
+    let start = Instant::now();
+    let patient = |what: &str| {
+        if start.elapsed() > Duration::from_secs(60) {
+            kill(other);
+            panic!("waited too long for {what}");
+        }
+    };
+    let body = pattern(2, LENGTH);
+    assert!(process.send(1, Channel::Request, &header(0, 1, Channel::Request, 0), &body));
+    while process.upper.came.is_empty() {
+        process.turn();
+        patient("a message");
+    }
+    process.decide();
+    for _ in 0..3 {
+        process.turn();
+    }
+    assert_eq!(
+        process.upper.came[0].outcome, None,
+        "long enough to be on its way"
+    );
+    kill(other);
+    reap(other);
+    while !process.settled() {
+        process.turn();
+        patient("the end of both");
+    }
+    assert_eq!(process.upper.sent[&0], Outcome::PeerEnded);
+    assert_eq!(process.upper.came[0].outcome, Some(Outcome::PeerEnded));
+    assert_eq!(process.net.available(Channel::Request), FEW.tx_pendings as usize);
+}
+
 fn main() {
+    a_process_is_killed_beyond_a_wire(|me, book| TcpThreads::default().endpoint((me, 2), book));
+    let libfabric = OfiThreads::over_loopback("tcp", None);
+    // Asked in a child: this process forks, and the library may have threads.
+    let asked = child(|| {
+        let there = libfabric.endpoint((0, 1), &SharedBook::default());
+        std::process::exit(there.is_err().into());
+    });
+    if reap(asked) == 0 {
+        a_process_is_killed_beyond_a_wire(|me, book| {
+            libfabric.endpoint((me, 2), book).expect("it was there")
+        });
+    } else {
+        eprintln!("SKIPPED: nothing was tested over libfabric: install libfabric1");
+    }
     one_slow_receiver(8192, true);
     one_slow_receiver(0, true);
     one_slow_receiver(0, false);

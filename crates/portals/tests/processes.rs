@@ -1,9 +1,11 @@
 //! Portals between real processes on shared memory: two and eight of them, and one that is killed.
 
+mod children;
 mod common;
 
+use children::{child, kill, reap};
 use common::*;
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_portals::EventKind::{Ack, PutEnd, ReplyEnd, SendEnd};
 use farpost_portals::net::NetTunables;
 use farpost_portals::option::*;
@@ -17,19 +19,9 @@ const ROUNDS: usize = 20;
 const LENGTHS: [usize; 6] = [8, 0, 100, 3000, 17_000, 40_000];
 
 fn open(file: &OwnedFd, index: u32, size: u32) -> Interface<Shm> {
-    let shm = Shm::attach(ShmConfig {
-        file: file.try_clone().expect("a descriptor"),
-        offset: 0,
-        len: region_bytes(size) as u64,
-        index,
-        size,
-        processes: size,
-        cores: 2,
-        tunables: ShmTunables::default(),
-    })
-    .expect("attach");
+    let shm = shm_end(file, index, size, ShmTunables::default());
     let processes = Rc::new(Processes::on_one_host(size, 1000, 1));
-    interface(Rc::new(shm), &NetTunables::default(), &processes)
+    interface(shm, &NetTunables::default(), &processes)
 }
 
 /// The next event of `kind`.
@@ -218,32 +210,20 @@ fn job(size: u32, victims: &[u32], role: fn(&Interface<Shm>, u32, u32)) {
     let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
     let mut children = Vec::new();
     for index in 0..size {
-        // SAFETY: this process has one thread, so that the child may do anything.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "fork");
-        if child == 0 {
-            // SAFETY: no memory is involved; the child ends with its parent, and after two minutes.
-            unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                libc::alarm(120);
-            }
-            let done = std::panic::catch_unwind(|| role(&open(&file, index, size), index, size));
-            // SAFETY: ends the child without running what belongs to the parent.
-            unsafe { libc::_exit(i32::from(done.is_err())) };
-        }
-        children.push(child);
+        children.push(child(|| {
+            // SAFETY: no memory is involved; the child ends after two minutes.
+            unsafe { libc::alarm(120) };
+            role(&open(&file, index, size), index, size);
+        }));
     }
     if !victims.is_empty() {
         std::thread::sleep(Duration::from_millis(300));
     }
     for victim in victims {
-        // SAFETY: our own child; no memory is involved.
-        unsafe { libc::kill(children[*victim as usize], libc::SIGKILL) };
+        kill(children[*victim as usize]);
     }
     for (index, pid) in children.into_iter().enumerate() {
-        let mut status = 0;
-        // SAFETY: `status` is valid for the call.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        let status = reap(pid);
         assert!(
             status == 0 || victims.contains(&(index as u32)),
             "process {index} ended with {status:#x}"

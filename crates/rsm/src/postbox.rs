@@ -142,6 +142,19 @@ impl<F: Fabric> Tx<F> {
         }
     }
 
+    /// One of several that are put at once, the last of them first.
+    fn put_line_of_run(&self, number: u32, index: usize, line: &Line) -> Result<(), FabricError> {
+        match &self.outlet {
+            Outlet::Far(memory) if index > 0 => {
+                let mut line = *line;
+                line[0] = line[0] & !0xffff_ffff | u64::from(number.wrapping_add(1));
+                let slot = (number & (self.layout.slots - 1)) as usize;
+                memory.put_line_ahead(self.queue + slot * LINE_BYTES, &line)
+            }
+            _ => self.put_line(number, &mut { *line }, 8),
+        }
+    }
+
     /// `words` of the line count.
     #[inline(always)]
     fn put_line(&self, number: u32, line: &mut Line, words: usize) -> Result<(), FabricError> {
@@ -336,7 +349,7 @@ impl<F: Fabric> Postboxes<F> {
             .as_deref_mut()
             .expect("room was asked first");
         for (index, line) in lines.iter().enumerate().rev() {
-            if let Err(error) = tx.put_line(tx.head.wrapping_add(index as u32), &mut { *line }, 8) {
+            if let Err(error) = tx.put_line_of_run(tx.head.wrapping_add(index as u32), index, line) {
                 tx.die();
                 self.fabric.record_fault(Fault { peer, error });
                 return;

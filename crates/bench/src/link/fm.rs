@@ -1,7 +1,7 @@
 //! Fast Messages: FM_send_4, FM_send and messages in pieces.
 
 use super::library::{functions, open};
-use super::{Block, LARGEST, Layer, Link, sink};
+use super::{Ends, LARGEST, Layer, Link, sink};
 use crate::abi::{BenchError, Result};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::OnceLock;
@@ -72,12 +72,10 @@ unsafe extern "C" fn on_answer(buf: *mut c_void, size: c_uint, _: c_uint) {
 pub struct Fm {
     f: &'static Functions,
     layer: Layer,
-    rank: usize,
     peer: c_ulong,
     taken: u64,
     answered: u64,
-    out: Block,
-    into: Block,
+    ends: Ends,
 }
 
 impl Fm {
@@ -86,10 +84,10 @@ impl Fm {
         let lib = open()?;
         let f = Functions::load(lib)?;
         let f = FUNCTIONS.get_or_init(|| f);
-        let mut into = Block::new(LARGEST);
-        sink::set(into.bytes_mut());
+        let mut ends = Ends::new(0, LARGEST);
+        sink::set(ends.into.bytes_mut());
         // SAFETY: FM's functions from the thread that began; handlers have the types that the header declares.
-        let rank = unsafe {
+        ends.rank = unsafe {
             (f.initialize)();
             for (id, handler) in [
                 (FRAME, on_frame as FrameHandler),
@@ -106,12 +104,10 @@ impl Fm {
         Ok(Self {
             f,
             layer,
-            rank,
-            peer: if rank == 0 { 1 } else { 0 },
+            peer: c_ulong::from(ends.rank == 0),
             taken: 0,
             answered: 0,
-            out: Block::new(LARGEST),
-            into,
+            ends,
         })
     }
 
@@ -139,22 +135,14 @@ impl Fm {
     /// A word of what is to be sent.
     #[inline]
     fn word(&self, at: usize) -> u32 {
-        let bytes = &self.out.bytes()[4 * at..4 * at + 4];
+        let bytes = &self.ends.out.bytes()[4 * at..4 * at + 4];
         u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 }
 
 impl Link for Fm {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn outbox(&mut self) -> &mut Block {
-        &mut self.out
-    }
-
-    fn inbox(&mut self) -> &mut Block {
-        &mut self.into
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
     }
 
     fn prepare(&mut self, bytes: usize) -> Result<()> {
@@ -164,7 +152,7 @@ impl Link for Fm {
 
     #[inline]
     fn send(&mut self, bytes: usize) -> Result<()> {
-        let (f, peer, out) = (self.f, self.peer, self.out.bytes()[..bytes].as_ptr());
+        let (f, peer, out) = (self.f, self.peer, self.ends.out.bytes()[..bytes].as_ptr());
         match self.layer {
             Layer::FmSend4 => {
                 let (a, b, c, d) = (self.word(0), self.word(1), self.word(2), self.word(3));
@@ -248,7 +236,7 @@ impl Fm {
         let each = messages.div_ceil(others.max(1));
         for number in 0..each {
             for other in 1..nodes {
-                let to = ((self.rank + other) % nodes) as c_ulong;
+                let to = ((self.ends.rank + other) % nodes) as c_ulong;
                 // SAFETY: plain values.
                 let code = unsafe { (self.f.send_4)(to, FRAME, number as u32, 1, 2, 3) };
                 self.check("FM_send_4", code)?;

@@ -1,7 +1,7 @@
 //! JAM: PIO messages, batches, blocks and remote procedures.
 
 use super::library::{functions, open};
-use super::{Block, LARGEST, Layer, Link, sink};
+use super::{Ends, LARGEST, Layer, Link, sink};
 use crate::abi::{BenchError, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -74,15 +74,13 @@ unsafe extern "C" fn on_batched(_: u32, _: u32, words: *const u32, count: c_int,
 pub struct Jam {
     f: Functions,
     layer: Layer,
-    rank: usize,
     peer: u32,
     taken: u64,
     called: u64,
     batch: *mut c_void,
     pushed: usize,
     posted: bool,
-    out: Block,
-    into: Block,
+    ends: Ends,
     words: [u32; 4],
 }
 
@@ -91,10 +89,10 @@ impl Jam {
     pub fn open(layer: Layer) -> Result<Self> {
         let lib = open()?;
         let f = Functions::load(lib)?;
-        let mut into = Block::new(LARGEST);
-        sink::set(into.bytes_mut());
+        let mut ends = Ends::new(0, LARGEST);
+        sink::set(ends.into.bytes_mut());
         // SAFETY: JAM's functions, with procedures of the type that the header declares; JAM_me is a variable of the library.
-        let rank = unsafe {
+        ends.rank = unsafe {
             (f.initialize)();
             (f.register)(PROCEDURE, on_call, std::ptr::null_mut());
             (f.register)(PROCEDURE + 1, on_credit, std::ptr::null_mut());
@@ -102,21 +100,19 @@ impl Jam {
                 .get::<*const u32>(b"JAM_me\0")
                 .map_err(|_| super::library::missing(b"JAM_me"))?
         } as usize;
-        let peer = u32::from(rank == 0);
+        let peer = u32::from(ends.rank == 0);
         // SAFETY: a plain value.
         let batch = unsafe { (f.batch_create)(peer) };
         Ok(Self {
             f,
             layer,
-            rank,
             peer,
             taken: 0,
             called: 0,
             batch,
             pushed: 0,
             posted: false,
-            out: Block::new(LARGEST),
-            into,
+            ends,
             words: [1, 2, 3, 4],
         })
     }
@@ -156,7 +152,7 @@ impl Jam {
             let message = message.as_ptr();
             let bytes = 4 * ((*message).count.clamp(0, 22) as usize);
             let words = (&raw const (*message).words).cast::<u8>();
-            std::ptr::copy_nonoverlapping(words, self.into.bytes_mut().as_mut_ptr(), bytes);
+            std::ptr::copy_nonoverlapping(words, self.ends.into.bytes_mut().as_mut_ptr(), bytes);
         }
         true
     }
@@ -175,7 +171,7 @@ impl Jam {
     fn post(&mut self) -> Result<()> {
         if !self.posted {
             self.posted = true;
-            let into = self.into.bytes_mut();
+            let into = self.ends.into.bytes_mut();
             // SAFETY: the memory lives until `close`, and is looked at only when a block has come.
             let code = unsafe { (self.f.rdma_post)(into.as_mut_ptr().cast(), into.len()) };
             if code != 0 {
@@ -187,21 +183,13 @@ impl Jam {
 }
 
 impl Link for Jam {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn outbox(&mut self) -> &mut Block {
-        &mut self.out
-    }
-
-    fn inbox(&mut self) -> &mut Block {
-        &mut self.into
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
     }
 
     #[inline]
     fn send(&mut self, bytes: usize) -> Result<()> {
-        let out = self.out.bytes()[..bytes].as_ptr();
+        let out = self.ends.out.bytes()[..bytes].as_ptr();
         let words = (bytes / 4) as c_int;
         match self.layer {
             // SAFETY: `out` has so many words and is aligned.
@@ -329,7 +317,7 @@ impl Link for Jam {
         if !self.next(LOW) {
             return Ok(0);
         }
-        let words = self.into.bytes().as_ptr().cast::<u32>();
+        let words = self.ends.into.bytes().as_ptr().cast::<u32>();
         // SAFETY: the request's four words have just arrived there.
         self.insist("JAM_send", || unsafe {
             (self.f.send)(self.peer, HIGH, 0, 7, words, 4)

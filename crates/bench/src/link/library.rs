@@ -36,7 +36,7 @@ macro_rules! functions {
                 Ok(Self { $($field: {
                     // SAFETY: the type is the one that the interface's header declares under this name.
                     *unsafe { lib.get::<unsafe extern "C" fn($($arg),*) $(-> $result)?>($symbol) }
-                        .map_err(|_| super::library::missing($symbol))?
+                        .map_err(|_| crate::link::library::missing($symbol))?
                 },)* })
             }
         }

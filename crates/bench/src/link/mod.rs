@@ -37,16 +37,23 @@ pub enum Layer {
     PortalsGet,
     /// Puts that meet many entries before theirs.
     PortalsMatch,
+    /// Portals by way of an agent, matched by the client.
+    GenericPut,
+    GenericGet,
+    /// The same, matched by the agent.
+    AcceleratedPut,
+    AcceleratedGet,
     MpiPostbox,
     MpiFm,
     MpiJam,
+    MpiPortals,
 }
 
 use Layer::*;
 
 impl Layer {
     /// All, from the lowest to the highest.
-    pub const ALL: [Layer; 16] = [
+    pub const ALL: [Layer; 21] = [
         Line,
         Queue,
         RsmPut,
@@ -60,9 +67,14 @@ impl Layer {
         PortalsPut,
         PortalsGet,
         PortalsMatch,
+        GenericPut,
+        GenericGet,
+        AcceleratedPut,
+        AcceleratedGet,
         MpiPostbox,
         MpiFm,
         MpiJam,
+        MpiPortals,
     ];
 
     /// Its name in options and JSON.
@@ -81,9 +93,14 @@ impl Layer {
             PortalsPut => "portals-put",
             PortalsGet => "portals-get",
             PortalsMatch => "portals-match",
+            GenericPut => "portals-generic-put",
+            GenericGet => "portals-generic-get",
+            AcceleratedPut => "portals-accelerated-put",
+            AcceleratedGet => "portals-accelerated-get",
             MpiPostbox => "mpi-postbox",
             MpiFm => "mpi-fm",
             MpiJam => "mpi-jam",
+            MpiPortals => "mpi-portals",
         }
     }
 
@@ -103,9 +120,14 @@ impl Layer {
             PortalsPut => "Portals put",
             PortalsGet => "Portals get",
             PortalsMatch => "Portals put, 1,000th",
+            GenericPut => "Portals put, generic",
+            GenericGet => "Portals get, generic",
+            AcceleratedPut => "Portals put, accel.",
+            AcceleratedGet => "Portals get, accel.",
             MpiPostbox => "MPI, postboxes",
             MpiFm => "MPI over FM",
             MpiJam => "MPI over JAM",
+            MpiPortals => "MPI over Portals",
         }
     }
 
@@ -129,9 +151,16 @@ impl Layer {
             PortalsPut => "a match list, a descriptor and an event of the target's, who need not call",
             PortalsGet => "the same, asked for: one get and its reply, one after the other",
             PortalsMatch => "a put behind 1,000 entries that do not match",
+            GenericPut => {
+                "a put by way of an agent, a process between: the target matches, after an interrupt"
+            }
+            GenericGet => "the same, asked for",
+            AcceleratedPut => "a put by way of an agent, which matches in the target's place",
+            AcceleratedGet => "the same, asked for",
             MpiPostbox => "matching by source, tag and communicator, any datatype",
             MpiFm => "the same, carried by FM",
             MpiJam => "the same, carried by JAM, within the host too (FARPOST_JAM_LOCAL=0)",
+            MpiPortals => "the same, carried and matched by Portals",
         }
     }
 
@@ -152,21 +181,36 @@ impl Layer {
             JamPio | JamVi => (8..=88).contains(&bytes) && bytes.is_multiple_of(4),
             Queue | RsmPut | JamRdma | JamRpc | FmStream => (1..=LARGEST).contains(&bytes),
             PortalsMatch => (1..=64).contains(&bytes),
-            PortalsPut | PortalsGet => (1..=HUGE).contains(&bytes),
-            MpiPostbox => bytes <= HUGE,
+            PortalsPut | PortalsGet | GenericPut | GenericGet | AcceleratedPut | AcceleratedGet => {
+                (1..=HUGE).contains(&bytes)
+            }
+            MpiPostbox | MpiPortals => bytes <= HUGE,
             MpiFm | MpiJam => bytes <= LARGEST,
         }
     }
 
     /// Whether it can answer requests, as the LogP benchmark asks them.
     pub fn answers(self) -> bool {
-        matches!(self, JamPio | FmSend4 | MpiPostbox | MpiFm | MpiJam)
+        matches!(self, JamPio | FmSend4 | MpiPostbox | MpiFm | MpiJam | MpiPortals)
+    }
+
+    /// Whether it goes by way of an agent, a third process of the job.
+    pub fn has_agent(self) -> bool {
+        matches!(self, GenericPut | GenericGet | AcceleratedPut | AcceleratedGet)
+    }
+
+    /// Whether its messages are asked for.
+    pub fn is_get(self) -> bool {
+        matches!(self, PortalsGet | GenericGet | AcceleratedGet)
     }
 
     /// Settings that make it what it is: without the second, MPI uses JAM between hosts only.
     pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
+            GenericPut | GenericGet => &[("FARPOST_PORTALS", "generic")],
+            AcceleratedPut | AcceleratedGet => &[("FARPOST_PORTALS", "accelerated")],
             MpiFm => &[("FARPOST_DEVICE", "fm")],
+            MpiPortals => &[("FARPOST_DEVICE", "portals")],
             MpiJam => &[("FARPOST_DEVICE", "jam"), ("FARPOST_JAM_LOCAL", "0")],
             _ => &[],
         }
@@ -204,16 +248,30 @@ impl Block {
     }
 }
 
-/// Two ranks and a way between them. What is sent is the beginning of `outbox`; what has arrived last is in `inbox`.
+/// One of two ranks, and its memory.
+pub struct Ends {
+    pub rank: usize,
+    /// What is sent is the beginning of this.
+    pub out: Block,
+    /// What has arrived last.
+    pub into: Block,
+}
+
+impl Ends {
+    /// With `bytes` each way.
+    pub fn new(rank: usize, bytes: usize) -> Self {
+        Self {
+            rank,
+            out: Block::new(bytes),
+            into: Block::new(bytes),
+        }
+    }
+}
+
+/// A way between two ranks.
 pub trait Link {
-    /// This rank.
-    fn rank(&self) -> usize;
-
-    /// What will be sent.
-    fn outbox(&mut self) -> &mut Block;
-
-    /// What has arrived.
-    fn inbox(&mut self) -> &mut Block;
+    /// This rank, what it will send, and what has arrived.
+    fn ends(&mut self) -> &mut Ends;
 
     /// Whether the receiver fetches what the sender shows: then `receive` gets, and `send` waits until the other has got.
     fn pulls(&self) -> bool {
@@ -232,10 +290,10 @@ pub trait Link {
         Ok(())
     }
 
-    /// Send `bytes` of `outbox`, waiting for room.
+    /// Send the first `bytes` of what it has to send, waiting for room.
     fn send(&mut self, bytes: usize) -> Result<()>;
 
-    /// Wait for the next message, into `inbox`.
+    /// Wait for the next message.
     fn receive(&mut self, bytes: usize) -> Result<()>;
 
     /// Whatever was sent is to leave now, if the interface keeps something back.

@@ -1,6 +1,6 @@
 //! MPI's blocking calls, whatever device carries them.
 
-use super::{Block, HUGE, Link, REQUEST};
+use super::{Ends, HUGE, Link, REQUEST};
 use crate::abi::{self, Result};
 
 const DATA: i32 = 31;
@@ -12,52 +12,39 @@ const NEVER_SENT: i32 = 34;
 pub struct Mpi {
     mpi: abi::Mpi,
     peer: usize,
-    out: Block,
-    into: Block,
+    ends: Ends,
 }
 
 impl Mpi {
     pub fn open() -> Result<Self> {
         let mpi = abi::Mpi::init()?;
-        let peer = usize::from(mpi.rank() == 0);
-        Ok(Self {
-            mpi,
-            peer,
-            out: Block::new(HUGE),
-            into: Block::new(HUGE),
-        })
+        let ends = Ends::new(mpi.rank(), HUGE);
+        let peer = usize::from(ends.rank == 0);
+        Ok(Self { mpi, peer, ends })
     }
 }
 
 impl Link for Mpi {
-    fn rank(&self) -> usize {
-        self.mpi.rank()
-    }
-
-    fn outbox(&mut self) -> &mut Block {
-        &mut self.out
-    }
-
-    fn inbox(&mut self) -> &mut Block {
-        &mut self.into
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
     }
 
     #[inline]
     fn send(&mut self, bytes: usize) -> Result<()> {
-        self.mpi.send(&self.out.bytes()[..bytes], self.peer, DATA)
+        self.mpi.send(&self.ends.out.bytes()[..bytes], self.peer, DATA)
     }
 
     #[inline]
     fn receive(&mut self, bytes: usize) -> Result<()> {
         self.mpi
-            .recv(&mut self.into.bytes_mut()[..bytes], self.peer, DATA)
+            .recv(&mut self.ends.into.bytes_mut()[..bytes], self.peer, DATA)
     }
 
     /// Two blocking sends would wait for each other.
     #[inline]
     fn both(&mut self, bytes: usize) -> Result<()> {
-        let out = (&self.out.bytes()[..bytes], bytes.max(1));
-        let into = (&mut self.into.bytes_mut()[..bytes], bytes.max(1));
+        let out = (&self.ends.out.bytes()[..bytes], bytes.max(1));
+        let into = (&mut self.ends.into.bytes_mut()[..bytes], bytes.max(1));
         self.mpi.window(self.peer, DATA, out, into)
     }
 
@@ -67,7 +54,7 @@ impl Link for Mpi {
 
     #[inline]
     fn ask(&mut self) -> Result<u64> {
-        self.mpi.send(&self.out.bytes()[..REQUEST], self.peer, ASK)?;
+        self.mpi.send(&self.ends.out.bytes()[..REQUEST], self.peer, ASK)?;
         Ok(0)
     }
 
@@ -75,15 +62,16 @@ impl Link for Mpi {
     #[inline]
     fn take(&mut self) -> Result<u64> {
         self.mpi
-            .recv(&mut self.into.bytes_mut()[..REQUEST], self.peer, ANSWER)?;
+            .recv(&mut self.ends.into.bytes_mut()[..REQUEST], self.peer, ANSWER)?;
         Ok(1)
     }
 
     #[inline]
     fn answer(&mut self) -> Result<u64> {
         self.mpi
-            .recv(&mut self.into.bytes_mut()[..REQUEST], self.peer, ASK)?;
-        self.mpi.send(&self.into.bytes()[..REQUEST], self.peer, ANSWER)?;
+            .recv(&mut self.ends.into.bytes_mut()[..REQUEST], self.peer, ASK)?;
+        self.mpi
+            .send(&self.ends.into.bytes()[..REQUEST], self.peer, ANSWER)?;
         Ok(1)
     }
 

@@ -1,8 +1,8 @@
 //! Portals 3.3, as the module for NetPIPE of the Cray XT3 paper (section 5.2) uses it: a portal with one match entry, whose
-//! descriptor, with its queue, is made once for each round of messages.
+//! descriptor, with its queue, is made once for each round of messages. Where the library runs, the job's settings say.
 
 use super::library::{functions, open};
-use super::{Block, HUGE, Layer, Link};
+use super::{Ends, HUGE, Layer, Link};
 use crate::abi::{BenchError, Result};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -71,6 +71,8 @@ const BITS: u64 = 7;
 const EVENTS: u64 = 4096;
 /// Puts whose memory has not been given back.
 const OUTSTANDING: u64 = 64;
+/// Ignored by the entry of a round. With entries ahead of it every other put has it: the same one twice in a row is not looked for twice.
+const IGNORED: u64 = 1 << 63;
 /// Entries ahead of the one that matches.
 pub const AHEAD: usize = 1000;
 
@@ -89,12 +91,12 @@ pub struct Portals {
     f: Functions,
     layer: Layer,
     ni: u32,
-    rank: usize,
     peer: Id,
     round: Option<Round>,
     outstanding: u64,
-    out: Block,
-    into: Block,
+    /// Match bits of the put before.
+    bits: u64,
+    ends: Ends,
 }
 
 impl Portals {
@@ -105,12 +107,11 @@ impl Portals {
             f,
             layer,
             ni: 0,
-            rank: 0,
             peer: Id::default(),
             round: None,
             outstanding: 0,
-            out: Block::new(HUGE),
-            into: Block::new(HUGE),
+            bits: BITS,
+            ends: Ends::new(0, HUGE),
         };
         let (mut most, mut rank, mut size) = (0, 0, 0);
         // SAFETY: Portals' functions, with pointers to what the header declares.
@@ -126,11 +127,11 @@ impl Portals {
             it.ok("PtlGetRankId", (it.f.rank_id)(ni, peer, &mut id))?;
             it.peer = id;
         }
-        it.rank = rank as usize;
+        it.ends.rank = rank as usize;
         if layer == Layer::PortalsMatch {
             for ahead in 0..AHEAD {
-                let entry = it.entry(BITS + 1 + ahead as u64)?;
-                let md = it.describe(it.into.bytes().as_ptr(), 8, OP_PUT, ANY_QUEUE);
+                let entry = it.entry(BITS + 1 + ahead as u64, 0)?;
+                let md = it.describe(it.ends.into.bytes().as_ptr(), 8, OP_PUT, ANY_QUEUE);
                 // SAFETY: the memory lives as long as the interface.
                 it.ok("PtlMDAttach", unsafe {
                     (it.f.md_attach)(entry, md, RETAIN, ptr::null_mut())
@@ -159,11 +160,11 @@ impl Portals {
         }
     }
 
-    fn entry(&self, bits: u64) -> Result<u32> {
+    fn entry(&self, bits: u64, ignore: u64) -> Result<u32> {
         let (anybody, mut entry) = (Id { nid: ANY, pid: ANY }, 0);
         // SAFETY: plain values, and room for a handle.
         let made =
-            unsafe { (self.f.me_attach)(self.ni, PORTAL, anybody, bits, 0, RETAIN, AFTER, &mut entry) };
+            unsafe { (self.f.me_attach)(self.ni, PORTAL, anybody, bits, ignore, RETAIN, AFTER, &mut entry) };
         self.ok("PtlMEAttach", made).map(|()| entry)
     }
 
@@ -227,20 +228,12 @@ impl Portals {
 const ANY_QUEUE: u32 = 0xbfff_ffff;
 
 impl Link for Portals {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn outbox(&mut self) -> &mut Block {
-        &mut self.out
-    }
-
-    fn inbox(&mut self) -> &mut Block {
-        &mut self.into
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
     }
 
     fn pulls(&self) -> bool {
-        self.layer == Layer::PortalsGet
+        self.layer.is_get()
     }
 
     fn prepare(&mut self, bytes: usize) -> Result<()> {
@@ -248,9 +241,9 @@ impl Link for Portals {
             return Ok(());
         }
         self.end_round()?;
-        let (came, sent, entry) = (self.queue()?, self.queue()?, self.entry(BITS)?);
-        let (out, into) = (self.out.bytes().as_ptr(), self.into.bytes().as_ptr());
-        // Others put into the inbox, or get from the outbox.
+        let (came, sent, entry) = (self.queue()?, self.queue()?, self.entry(BITS, IGNORED)?);
+        let (out, into) = (self.ends.out.bytes().as_ptr(), self.ends.into.bytes().as_ptr());
+        // Others put into what arrives, or get from what is sent.
         let (shown, option, used) = match self.pulls() {
             true => (out, OP_GET, into),
             false => (into, OP_PUT, out),
@@ -286,8 +279,11 @@ impl Link for Portals {
         } else {
             self.outstanding += 1;
         }
+        if self.layer == Layer::PortalsMatch {
+            self.bits ^= IGNORED;
+        }
         // SAFETY: plain values; the memory lives.
-        let code = unsafe { (self.f.put)(round.own, NO_ACK, self.peer, PORTAL, 0, BITS, 0, 0) };
+        let code = unsafe { (self.f.put)(round.own, NO_ACK, self.peer, PORTAL, 0, self.bits, 0, 0) };
         self.ok("PtlPut", code)
     }
 

@@ -3,7 +3,7 @@
 //! barrier, and then the number is put.
 
 use super::library::{functions, open};
-use super::{Block, LARGEST, Link};
+use super::{Block, Ends, LARGEST, Link};
 use crate::abi::{BenchError, Result};
 use crate::board::LINE_PAYLOAD;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -58,7 +58,6 @@ const NOT_PUBLISHED: c_int = 7;
 /// Remote shared memory between nodes 0 and 1.
 pub struct Rsm {
     f: Functions,
-    rank: usize,
     import: Handle,
     barrier: Box<Barrier>,
     /// Exported: a page whose first word is the peer's count of what it has read of ours, then the slots.
@@ -67,8 +66,7 @@ pub struct Rsm {
     received: u64,
     slot: usize,
     line: Block,
-    out: Block,
-    into: Block,
+    ends: Ends,
 }
 
 impl Rsm {
@@ -145,7 +143,6 @@ impl Rsm {
         };
         Ok(Self {
             f,
-            rank,
             import,
             barrier,
             exported: memory.cast(),
@@ -153,8 +150,7 @@ impl Rsm {
             received: 0,
             slot: 64,
             line: Block::new(64),
-            out: Block::new(LARGEST),
-            into: Block::new(LARGEST),
+            ends: Ends::new(rank, LARGEST),
         })
     }
 
@@ -205,16 +201,8 @@ impl Rsm {
 }
 
 impl Link for Rsm {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn outbox(&mut self) -> &mut Block {
-        &mut self.out
-    }
-
-    fn inbox(&mut self) -> &mut Block {
-        &mut self.into
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
     }
 
     fn prepare(&mut self, bytes: usize) -> Result<()> {
@@ -236,11 +224,11 @@ impl Link for Rsm {
         let number = self.sent;
         if bytes <= LINE_PAYLOAD {
             let line = &mut self.line.bytes_mut()[..64];
-            line[..bytes].copy_from_slice(&self.out.bytes()[..bytes]);
+            line[..bytes].copy_from_slice(&self.ends.out.bytes()[..bytes]);
             line[LINE_PAYLOAD..].copy_from_slice(&number.to_ne_bytes());
             return self.put(at, &self.line.bytes()[..64]);
         }
-        self.put(at, &self.out.bytes()[..bytes])?;
+        self.put(at, &self.ends.out.bytes()[..bytes])?;
         // SAFETY: the barrier is the one opened.
         if unsafe { (self.f.order_barrier)(&mut *self.barrier) } != 0 {
             return Err(self.failed("rsm_memseg_import_order_barrier"));
@@ -268,7 +256,7 @@ impl Link for Rsm {
         // SAFETY: the number says that so many bytes are there; the peer does not write them before it is told, below.
         unsafe {
             let from = self.exported.add(at);
-            std::ptr::copy_nonoverlapping(from, self.into.bytes_mut().as_mut_ptr(), bytes);
+            std::ptr::copy_nonoverlapping(from, self.ends.into.bytes_mut().as_mut_ptr(), bytes);
         }
         if self.received.is_multiple_of(SLOTS / 2) {
             self.put_word(0, self.received)?;

@@ -21,6 +21,8 @@ pub struct Jobs {
     pub trials: usize,
     /// Microseconds of a trial.
     pub trial_micros: u64,
+    /// Whether the ranks of a job with an agent are bound to a core each, as those of all others are.
+    pub clients_bound: bool,
 }
 
 /// What was measured of each layer: the samples of each round.
@@ -40,6 +42,7 @@ impl Jobs {
             rounds,
             trials,
             trial_micros,
+            clients_bound: true,
         })
     }
 
@@ -66,6 +69,15 @@ impl Jobs {
         Ok(measured)
     }
 
+    /// Where an agent and its clients run, for people.
+    pub fn placement(&self) -> &'static str {
+        if self.clients_bound {
+            "clients of an agent bound to a core each, the agent anywhere"
+        } else {
+            "agent and clients anywhere"
+        }
+    }
+
     fn job(&self, layer: Layer, ops: &[Op]) -> Result<Samples> {
         let what = || {
             format!(
@@ -77,7 +89,9 @@ impl Jobs {
         let failed = |cause| BenchError::Io { what: what(), cause };
         let memory = Memory::new()?;
         let mut command = Command::new(&self.launcher);
-        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2) {
+        if layer.has_agent() && !self.clients_bound {
+            command.args(["--bind-to", "none"]);
+        } else if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2) {
             command.args(["--bind-to", "core"]);
         }
         command
@@ -88,9 +102,9 @@ impl Jobs {
             .arg(self.trials.to_string())
             .arg(self.trial_micros.to_string());
         command.args(ops.iter().map(Op::to_string));
-        command
-            .env_remove("FARPOST_DEVICE")
-            .env_remove("FARPOST_JAM_LOCAL");
+        for name in ["FARPOST_DEVICE", "FARPOST_JAM_LOCAL", "FARPOST_PORTALS"] {
+            command.env_remove(name);
+        }
         command.envs(layer.settings().iter().copied());
         let output = command
             .stdin(Stdio::null())

@@ -96,6 +96,7 @@ pub(crate) fn mpi_test(cx: &Cx, request: InOut<usize>, flag: Out<c_int>, status:
         return Ok(());
     }
     let done = cx.world().test(handle)?;
+    cx.world().looked(done);
     flag.set(c_int::from(done));
     if !done {
         return Ok(());
@@ -230,9 +231,11 @@ pub(crate) fn mpi_testall(
 fn all_complete(cx: &Cx, requests: &[usize]) -> Result<bool> {
     for handle in requests {
         if *handle != abi::MPI_REQUEST_NULL && !cx.world().test(*handle)? {
+            cx.world().looked(false);
             return Ok(false);
         }
     }
+    cx.world().looked(true);
     Ok(true)
 }
 
@@ -250,11 +253,14 @@ fn first_complete(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
 fn first_tested(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
     for eager in [false, true] {
         if let Some(at) = first_complete(cx, requests)? {
+            cx.world().looked(true);
             return Ok(Some(at));
         }
         cx.world().progress(eager);
     }
-    first_complete(cx, requests)
+    let found = first_complete(cx, requests)?;
+    cx.world().looked(found.is_some());
+    Ok(found)
 }
 
 pub(crate) fn mpi_waitany(

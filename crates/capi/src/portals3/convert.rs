@@ -206,14 +206,3 @@ pub(super) fn c_limits(of: &Limits) -> ptl_ni_limits_t {
         max_getput_md: of.max_getput_md,
     }
 }
-
-/// A descriptor of nothing, to be written over.
-pub(super) const NO_MD: Md = Md {
-    start: 0,
-    length: 0,
-    threshold: 0,
-    max_size: 0,
-    options: 0,
-    user_ptr: 0,
-    eq_handle: Handle::EQ_NONE,
-};

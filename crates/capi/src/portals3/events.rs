@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 use std::time::Duration;
 
-use farpost_portals::{Error, Handle, TIME_FOREVER, Taken};
+use farpost_portals::{Error, Event, Handle, NetworkInterface, TIME_FOREVER};
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;
@@ -31,7 +31,11 @@ pub(crate) unsafe fn ptleqalloc(
             }
             None => None,
         };
+        let handled = handler.is_some();
         let made = ni.interface.eq_alloc(count, handler)?;
+        if handled && ni.interface.is_served() {
+            super::interface::show_handlers(cx);
+        }
         // SAFETY: not null, and the caller vouches for it.
         unsafe { eq_handle.write(made.0) };
         Ok(())
@@ -50,15 +54,15 @@ pub(crate) fn ptleqfree(cx: &'static Cx, eq_handle: ptl_handle_eq_t) -> c_int {
 /// Gives the program an event.
 ///
 /// # Safety
-/// `event` is writable.
+/// `to` is writable.
 ///
 /// # Errors
 /// Events before it were overwritten: told as the standard tells it.
 #[inline(always)]
-unsafe fn give(taken: &Taken, event: *mut ptl_event_t) -> Answer {
+unsafe fn give(event: &Event, dropped: bool, to: *mut ptl_event_t) -> Answer {
     // SAFETY: the caller's promise.
-    unsafe { event.write(c_event(&taken.event)) };
-    if taken.dropped {
+    unsafe { to.write(c_event(event)) };
+    if dropped {
         return Err(Error::EqDropped.into());
     }
     Ok(())
@@ -71,7 +75,7 @@ pub(crate) unsafe fn ptleqget(cx: &'static Cx, eq_handle: ptl_handle_eq_t, event
         there("event", event)?;
         let taken = ni.interface.eq_get(Handle(eq_handle))?;
         // SAFETY: not null, and the caller vouches for it.
-        unsafe { give(&taken, event) }
+        unsafe { give(&taken.event, taken.dropped, event) }
     };
     code(cx, "PtlEQGet", body(), || format!("eq_handle={eq_handle:#x}"))
 }
@@ -85,9 +89,9 @@ pub(crate) unsafe fn ptleqwait(
     let body = || {
         let ni = state(cx).any(Error::EqInvalid)?;
         there("event", event)?;
-        let taken = ni.interface.eq_wait(Handle(eq_handle))?;
         // SAFETY: not null, and the caller vouches for it.
-        unsafe { give(&taken, event) }
+        let read = |oldest: &Event, dropped| unsafe { give(oldest, dropped, event) };
+        ni.interface.eq_wait_with(Handle(eq_handle), read)?
     };
     code(cx, "PtlEQWait", body(), || format!("eq_handle={eq_handle:#x}"))
 }
@@ -121,7 +125,7 @@ pub(crate) unsafe fn ptleqpoll(
         // SAFETY: not null, and the caller vouches for them.
         unsafe {
             which.write(at as c_int);
-            give(&taken, event)
+            give(&taken.event, taken.dropped, event)
         }
     };
     code(cx, "PtlEQPoll", body(), || format!("size={size}"))

@@ -6,14 +6,14 @@ use core::ffi::{c_int, c_uint, c_ulong};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_fabric::wait::Pause;
-use farpost_job::Job;
-use farpost_portals::{ANY, Error, Limits, ProcessId};
+use farpost_fabric::Fabric;
+use farpost_fabric::wait::WaitPolicy;
+use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;
 use crate::lock;
-use crate::node::{self, Interface};
+use crate::node::{self, Interface, NodeFabric, PortalsPlace};
 use crate::process;
 use crate::progress::{self, Reason, Served};
 
@@ -23,6 +23,9 @@ use super::state::{Answer, Failure, Ni, code, state, there};
 
 /// Longest time that seeing off what is under way may take.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// Longest sleep of a fence while messages are under way, which ring nobody, and otherwise.
+const SHORT: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_millis(50);
 /// Interfaces that a process may open.
 const INTERFACES: c_int = 1;
 
@@ -37,13 +40,57 @@ pub(crate) unsafe fn ptlinit(cx: &'static Cx, max_interfaces: *mut c_int) -> c_i
     code(cx, "PtlInit", body(), String::new)
 }
 
+/// Where the program asks for the library to run; `None`: as the setting says.
+///
+/// # Errors
+/// There is no such interface.
+fn place_of(iface: ptl_interface_t) -> Answer<Option<(PortalsPlace, &'static str)>> {
+    match iface {
+        PTL_IFACE_DEFAULT => Ok(None),
+        PTL_IFACE_INLINE => Ok(Some((PortalsPlace::Inline, "PTL_IFACE_INLINE"))),
+        PTL_IFACE_GENERIC => Ok(Some((PortalsPlace::Generic, "PTL_IFACE_GENERIC"))),
+        PTL_IFACE_ACCELERATED => Ok(Some((PortalsPlace::Accelerated, "PTL_IFACE_ACCELERATED"))),
+        _ => {
+            let why = format!(
+                "iface={iface}: allowed are PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT}), PTL_IFACE_INLINE ({PTL_IFACE_INLINE}), \
+                 PTL_IFACE_GENERIC ({PTL_IFACE_GENERIC}) and PTL_IFACE_ACCELERATED ({PTL_IFACE_ACCELERATED})"
+            );
+            Err(Failure::new(Error::IfaceInvalid, why))
+        }
+    }
+}
+
+/// Whether an interface runs where the program asks for it.
+///
+/// # Errors
+/// It runs elsewhere.
+fn runs_at(interface: &AnyInterface<NodeFabric>, place: Option<(PortalsPlace, &str)>) -> Answer {
+    let there = PortalsPlace::of(interface);
+    match place {
+        Some((asked, name)) if asked != there => {
+            let why = format!(
+                "iface={name}: a process has one interface, and this one's has been opened as {}",
+                there.name()
+            );
+            Err(Failure::new(Error::IfaceInvalid, why))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the interface, which joins the job if nobody has.
 ///
 /// # Errors
 /// See the table.
-fn open(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer<Rc<Ni>> {
+fn open(
+    cx: &'static Cx,
+    place: Option<(PortalsPlace, &str)>,
+    pid: ptl_pid_t,
+    desired: Option<Limits>,
+) -> Answer<Rc<Ni>> {
     let state = state(cx);
     if let Some(ni) = &*state.open.borrow() {
+        runs_at(&ni.interface, place)?;
         fits(pid, ni.interface.identity().id.pid)?;
         return Ok(Rc::clone(ni));
     }
@@ -51,9 +98,16 @@ fn open(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer<Rc<N
     let node = node::join(cx).map_err(failed)?;
     let known = state.interface.borrow().clone();
     let (interface, fresh) = match known {
-        Some(interface) => (interface, false),
+        Some(interface) => {
+            runs_at(&interface, place)?;
+            (interface, false)
+        }
         None => {
-            let made = node.portals(desired.as_ref()).map_err(failed)?;
+            let made = match place {
+                None => node.portals(desired.as_ref()),
+                Some((place, name)) => node.portals_at(place, name, desired.as_ref()),
+            };
+            let made = made.map_err(failed)?;
             made.set_relax(Some(lock::relax));
             (Rc::new(made), true)
         }
@@ -62,7 +116,8 @@ fn open(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer<Rc<N
     node::open(cx, Interface::Portals).map_err(failed)?;
     if !fresh {
         let opened = state.opened.get() + 1;
-        interface.reopen(desired.as_ref(), opened);
+        let again = interface.reopen(desired.as_ref(), opened, node.settings.start_timeout());
+        again.map_err(|error| failed(error.to_string()))?;
         state.opened.set(opened);
     }
     state.interface.replace(Some(Rc::clone(&interface)));
@@ -77,11 +132,26 @@ fn open(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer<Rc<N
         interface,
     });
     state.open.replace(Some(Rc::clone(&ni)));
-    // Without it everything still moves in calls.
-    if let Err(why) = progress::start(cx, Reason::Portals, true, serve) {
+    // Without it everything still moves in calls. Where an agent matches and moves, it makes the progress; what this process says
+    // to other hosts itself is little more than that it has come to a fence. The first handler changes that.
+    let started = if !ni.interface.is_served() {
+        progress::start(cx, Reason::Portals, true, serve)
+    } else if node.fabric.network().is_some() {
+        progress::start(cx, Reason::Portals, false, serve_network)
+    } else {
+        Ok(())
+    };
+    if let Err(why) = started {
         process::say(&format!("PtlNIInit: {why}"));
     }
     Ok(ni)
+}
+
+/// Where an agent matches and moves, the library's own thread takes the events while the program computes, for their handlers.
+pub(super) fn show_handlers(cx: &'static Cx) {
+    if let Err(why) = progress::start(cx, Reason::Portals, true, serve) {
+        process::say(&format!("PtlEQAlloc: {why}"));
+    }
 }
 
 /// What the library's own thread does while the program computes (section 1: application bypass).
@@ -89,6 +159,14 @@ fn serve(cx: &'static Cx) -> Served {
     let interface = state(cx).interface.borrow().clone();
     match interface {
         Some(interface) if interface.progress() => Served::Moved,
+        _ => Served::Nothing,
+    }
+}
+
+/// The same where an agent does the rest.
+fn serve_network(cx: &'static Cx) -> Served {
+    match cx.node.get() {
+        Some(node) if node.fabric.progress() => Served::Moved,
         _ => Served::Nothing,
     }
 }
@@ -114,13 +192,10 @@ pub(crate) unsafe fn ptlniinit(
     let body = || {
         state(cx).ready()?;
         there("ni_handle", handle)?;
-        if iface != PTL_IFACE_DEFAULT {
-            let why = format!("iface={iface}: the only one is PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT})");
-            return Err(Failure::new(Error::IfaceInvalid, why));
-        }
+        let place = place_of(iface)?;
         // SAFETY: the caller vouches for it: null or limits.
         let desired = unsafe { desired.as_ref() }.map(limits);
-        let ni = open(cx, pid, desired)?;
+        let ni = open(cx, place, pid, desired)?;
         // SAFETY: the caller vouches for both: one is not null, the other null or writable.
         unsafe {
             if !actual.is_null() {
@@ -145,7 +220,8 @@ pub(crate) fn ptlnifini(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
 /// Closes the interface. It stays, to drop what still comes and to be opened again.
 fn close(cx: &'static Cx, ni: &Ni) {
     state(cx).open.replace(None);
-    if !ni.interface.close(FAREWELL) {
+    let ended = ni.interface.agent_has_ended();
+    if !ni.interface.close(FAREWELL) && !ended {
         process::say(&format!(
             "PtlNIFini: after {} s not everything that was sent has arrived; it may be lost",
             FAREWELL.as_secs()
@@ -316,18 +392,20 @@ pub(crate) unsafe fn ptlgetpidmap(
 pub(crate) fn ptljobfence(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
     let body = || {
         let ni = state(cx).interface(handle)?;
-        let job: &Job = &ni.job;
-        // The job's fence waits in the system or at the launcher: in a thread of its own, while this one moves messages.
-        std::thread::scope(|scope| {
-            let fence = scope.spawn(|| job.fence().map_err(|error| error.to_string()));
-            while !fence.is_finished() {
-                if !ni.interface.progress() && !lock::relax(Pause::Sleep) {
-                    std::thread::sleep(Duration::from_micros(50));
-                }
-            }
-            let end = fence.join().unwrap_or_else(|_| Err("the fence failed".into()));
-            end.map_err(|why| Failure::new(Error::Fail, why))
-        })
+        let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
+        let policy = WaitPolicy::of(&node.settings.world.wait, &*node.fabric);
+        let rest = || {
+            ni.interface.flush();
+            if ni.interface.is_idle() { LONG } else { SHORT }
+        };
+        let met = (node.fence).wait(
+            &*node.fabric,
+            &policy,
+            Some(lock::relax),
+            || ni.interface.progress(),
+            rest,
+        );
+        met.map_err(|why| Failure::new(Error::Fail, why))
     };
     code(cx, "PtlJobFence", body(), String::new)
 }

@@ -5,7 +5,7 @@
 
 use core::ffi::c_int;
 
-use farpost_portals::{Error, Handle};
+use farpost_portals::{Error, Handle, NetworkInterface};
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;

@@ -5,7 +5,7 @@
 
 use core::ffi::c_int;
 
-use farpost_portals::{ANY, DropReason, Error, Handle, SR_DROP_COUNT};
+use farpost_portals::{ANY, DropReason, Error, Handle, Md, NetworkInterface, SR_DROP_COUNT};
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;
@@ -26,7 +26,7 @@ pub(crate) unsafe fn ptlnistatus(
         let value = match status_register {
             SR_DROP_COUNT => total,
             register => match DropReason::ALL.get(register as usize - 1) {
-                Some(reason) => ni.interface.drops().of(*reason),
+                Some(reason) => ni.interface.dropped(*reason),
                 None => return Err(Error::SrIndexInvalid.into()),
             },
         };
@@ -214,13 +214,16 @@ pub(crate) unsafe fn ptlmdupdate(
 ) -> c_int {
     let body = || {
         let ni = state(cx).any(Error::MdInvalid)?;
-        let new = if new_md.is_null() {
-            None
+        let (new, illegal) = if new_md.is_null() {
+            (None, None)
         } else {
             // SAFETY: not null, and the caller vouches for it and its pieces.
-            Some(unsafe { convert::descriptor(&new_md.read(), &ni.limits)? })
+            match unsafe { convert::descriptor(&new_md.read(), &ni.limits) } {
+                Ok(new) => (Some(new), None),
+                Err(why) => (None, Some(why)),
+            }
         };
-        let mut old = convert::NO_MD;
+        let mut old = Md::BLANK;
         let wanted = !old_md.is_null();
         let wants = wanted.then_some(&mut old);
         // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
@@ -233,7 +236,8 @@ pub(crate) unsafe fn ptlmdupdate(
             // SAFETY: not null, and the caller vouches for it.
             unsafe { old_md.write(convert::c_descriptor(&old)) };
         }
-        Ok(updated?)
+        updated?;
+        illegal.map_or(Ok(()), Err)
     };
     let arguments = || format!("md_handle={md_handle:#x}, testq={testq:#x}");
     code(cx, "PtlMDUpdate", body(), arguments)

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use farpost_job::Job;
-use farpost_portals::{Error, Handle, Interface, Limits, ProcessId};
+use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
 
 use crate::cx::{Cx, Kept};
 use crate::node::NodeFabric;
@@ -39,7 +39,7 @@ pub(super) type Answer<T = ()> = Result<T, Failure>;
 
 /// An open interface.
 pub(super) struct Ni {
-    pub interface: Rc<Interface<NodeFabric>>,
+    pub interface: Rc<AnyInterface<NodeFabric>>,
     pub handle: Handle,
     pub limits: Limits,
     pub job: Rc<Job>,
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub initialised: Cell<bool>,
     pub open: RefCell<Option<Rc<Ni>>>,
     /// What is opened and closed: one for the process, since it has the fabric's packets.
-    pub interface: RefCell<Option<Rc<Interface<NodeFabric>>>>,
+    pub interface: RefCell<Option<Rc<AnyInterface<NodeFabric>>>>,
     /// How often it was opened: handles of former times are stale.
     pub opened: Cell<u32>,
 }
@@ -151,12 +151,18 @@ pub(super) fn code(
 #[inline(never)]
 fn failed(cx: &'static Cx, function: &str, failure: &Failure, arguments: String) -> c_int {
     let code = failure.code;
-    let sentence = if failure.why.is_empty() {
+    let open = state(cx).open.borrow();
+    let alone = open.as_ref().is_some_and(|ni| ni.interface.agent_has_ended());
+    let sentence = if failure.why.is_empty() && code == Error::Fail && alone {
+        format!(
+            "{function}({arguments}): this host's Portals agent has ended, or does not serve this process any longer"
+        )
+    } else if failure.why.is_empty() {
         format!("{function}({arguments}): {code}")
     } else {
         format!("{function}: {}", failure.why)
     };
-    fail(cx, code.code(), &sentence)
+    fail(code.code(), &sentence)
 }
 
 /// # Errors

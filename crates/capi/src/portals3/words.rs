@@ -4,26 +4,24 @@ use core::ffi::{CStr, c_char, c_int};
 use std::cell::RefCell;
 use std::ffi::CString;
 
-use crate::cx::{Cx, Kept};
+use crate::cx::Cx;
 use crate::interfaces::portals3 as c;
 
-/// The latest error's sentence.
-static SENTENCE: Kept<RefCell<CString>> = Kept::new();
-
-fn sentence(cx: &'static Cx) -> &'static RefCell<CString> {
-    SENTENCE.keep(cx, RefCell::default())
+thread_local! {
+    /// The sentence of this thread's latest error: another thread's must not take it away while it is read.
+    static SENTENCE: RefCell<CString> = RefCell::default();
 }
 
 /// Remember what went wrong; its code.
 #[cold]
-pub(super) fn fail(cx: &'static Cx, code: c_int, why: &str) -> c_int {
+pub(super) fn fail(code: c_int, why: &str) -> c_int {
     let text = CString::new(why.replace('\0', " ")).unwrap_or_default();
-    *sentence(cx).borrow_mut() = text;
+    SENTENCE.with(|sentence| sentence.replace(text));
     code
 }
 
-pub(crate) fn ptlerrormessage(cx: &'static Cx) -> *const c_char {
-    sentence(cx).borrow().as_ptr()
+pub(crate) fn ptlerrormessage(_: &'static Cx) -> *const c_char {
+    SENTENCE.with(|sentence| sentence.borrow().as_ptr())
 }
 
 /// The name among `names` whose value is `value`.

@@ -1,7 +1,7 @@
 //! Bulk transfer.
 
 use super::{End, Harness, Outcome, pattern};
-use crate::{BulkTransfer, Completion, Descriptor, Direction, Fabric, FabricError, Peer};
+use crate::{BulkTransfer, Completion, Descriptor, Direction, Fabric, FabricError, PIECES, Peer, Piece};
 
 const CANNOT: &str = "this fabric cannot transfer between these processes";
 
@@ -142,6 +142,80 @@ pub fn impossible_is_refused<H: Harness>(harness: &H) -> Outcome {
                 size: 1
             }
         );
+    });
+    Outcome::Held
+}
+
+/// Lists of pieces that are cut differently on both sides; a list with a bad address is an error; who has no such transfers
+/// says so.
+pub fn pieces<H: Harness>(harness: &H) -> Outcome {
+    const LEN: usize = 300_000;
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let mut memory = pattern(u64::from(end.me()), LEN);
+        let base = memory.as_mut_ptr().expose_provenance();
+        end.post(end.me() as usize, base as u64);
+        end.barrier().await;
+        let peer = end.next();
+        let mut here = vec![0; LEN];
+        let local = here.as_mut_ptr().expose_provenance();
+        let theirs = end.posted(peer.index()) as usize;
+        let cut = |base: usize, each: usize, step: usize| -> Vec<Piece> {
+            let piece = |i| Piece {
+                address: base + i * step,
+                len: each,
+            };
+            (0..PIECES).map(piece).collect()
+        };
+        // SAFETY: `here` has room for all of them and is used by nobody else; so has the peer's memory, which it leaves alone.
+        let run = |direction, local: &[Piece], remote: &[Piece]| unsafe {
+            end.fabric.transfer_pieces(peer, direction, local, remote)
+        };
+        if !end.fabric.can_transfer_pieces(peer) {
+            let refused = run(Direction::Get, &[], &[]);
+            assert!(
+                matches!(refused, Err(FabricError::Unsupported { .. })),
+                "{refused:?}"
+            );
+            end.barrier().await;
+            return;
+        }
+        let (gaps, one) = (
+            cut(theirs, 1000, 1100),
+            [Piece {
+                address: local,
+                len: PIECES * 1000,
+            }],
+        );
+        run(Direction::Get, &one, &gaps).unwrap();
+        let model = pattern(u64::from(peer.0), LEN);
+        for (i, part) in std::hint::black_box(&here).chunks(1000).take(PIECES).enumerate() {
+            assert!(part == &model[i * 1100..i * 1100 + 1000], "piece {i}");
+        }
+        let mut wrong = gaps.clone();
+        wrong[PIECES / 2].address = 4096;
+        let error = run(Direction::Get, &one, &wrong).unwrap_err();
+        assert!(
+            matches!(&error, FabricError::Corrupt { peer: of, .. } if *of == peer),
+            "{error}"
+        );
+        end.barrier().await;
+        if end.me() == 0 {
+            here.fill(7);
+            let (from, to) = (
+                cut(local, 10, 20),
+                [Piece {
+                    address: theirs + 1,
+                    len: PIECES * 10,
+                }],
+            );
+            run(Direction::Put, &from, &to).unwrap();
+        }
+        end.barrier().await;
+        if end.me() == 1 {
+            let mut model = pattern(1, LEN);
+            model[1..=PIECES * 10].fill(7);
+            assert!(std::hint::black_box(&memory) == &model);
+        }
     });
     Outcome::Held
 }

@@ -79,6 +79,7 @@ cases! {
     bulk::get_and_put,
     bulk::bad_address_is_an_error,
     bulk::impossible_is_refused,
+    bulk::pieces,
     tails::follow_their_lines,
     interrupt::ready_is_asked_first,
     interrupt::timeout,

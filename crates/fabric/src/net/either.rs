@@ -46,6 +46,10 @@ impl<A: Remote, B: Remote> Remote for Either<A, B> {
         either!(self, it => it.put_line(offset, line))
     }
 
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        either!(self, it => it.put_line_ahead(offset, line))
+    }
+
     fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
         either!(self, it => it.put_lines(offset, from))
     }
@@ -274,6 +278,10 @@ impl<A: NetFabric, B: NetFabric> ErrorStatus for Either<A, B> {
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
         either!(self, it => it.take_faults())
+    }
+
+    fn is_gone(&self, peer: Peer) -> bool {
+        either!(self, it => it.is_gone(peer))
     }
 
     fn faulted(&self) -> bool {

@@ -311,6 +311,11 @@ impl Remote for Imported {
         Ok(())
     }
 
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        // The next line takes it along. Whoever reads it is who takes it from the network, and sees it whole.
+        self.put(offset, line.map(u64::to_ne_bytes).as_flattened())
+    }
+
     #[inline]
     fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
         debug_assert!(offset.is_multiple_of(LINE_BYTES));

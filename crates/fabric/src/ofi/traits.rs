@@ -19,6 +19,11 @@ impl ErrorStatus for Ofi {
     fn faulted(&self) -> bool {
         self.0.faulted.get()
     }
+
+    fn is_gone(&self, peer: Peer) -> bool {
+        let link = self.0.known(peer);
+        link.is_some_and(|link| link.left.get() || link.dead.borrow().is_some())
+    }
 }
 
 impl Counters for Ofi {

@@ -12,9 +12,9 @@ mod tally;
 use crate::net::NetFabric;
 use crate::shm::{Mapping, Shm, ShmBell};
 use crate::{
-    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
-    FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
-    SegmentId, Tails, Ticket, Topology, TrySend, Vigil, Wake,
+    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, ErrorStatus,
+    Fabric, FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Piece, Port, Priority,
+    Remote, RemoteMemory, SegmentId, Tails, Ticket, Topology, TrySend, Vigil, Wake,
 };
 use pace::Pace;
 use std::os::fd::RawFd;
@@ -28,6 +28,8 @@ pub struct Routed<N> {
     host_of: Rc<[u32]>,
     me: Peer,
     my_host: u32,
+    /// Processes of the program.
+    size: u32,
     pace: Pace,
     tally: tally::Tally,
 }
@@ -64,6 +66,7 @@ impl<N: NetFabric> Routed<N> {
         );
         let neighbours = host_of.iter().filter(|host| **host == my_host).count() > 1;
         Self {
+            size: near.size(),
             near,
             far,
             host_of,
@@ -72,6 +75,20 @@ impl<N: NetFabric> Routed<N> {
             pace: Pace::new(neighbours),
             tally: tally::Tally::default(),
         }
+    }
+
+    /// With only the first `size` processes being of the program.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[must_use]
+    pub fn with_size(mut self, size: u32) -> Self {
+        assert!(
+            size <= self.near.size(),
+            "more processes in the program than there are"
+        );
+        self.size = size;
+        self
     }
 
     /// The network, where there is one.
@@ -169,6 +186,13 @@ impl<R: Remote> Remote for Import<R> {
         match self {
             Import::Near(memory) => memory.put_line(offset, line),
             Import::Far(memory) => memory.put_line(offset, line),
+        }
+    }
+
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_line(offset, line),
+            Import::Far(memory) => memory.put_line_ahead(offset, line),
         }
     }
 
@@ -421,6 +445,30 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
         }
     }
 
+    #[inline]
+    fn can_transfer_pieces(&self, peer: Peer) -> bool {
+        match self.way(peer) {
+            None => self.near.can_transfer_pieces(peer),
+            Some(far) => far.can_transfer_pieces(peer),
+        }
+    }
+
+    unsafe fn transfer_pieces(
+        &self,
+        peer: Peer,
+        direction: Direction,
+        local: &[Piece],
+        remote: &[Piece],
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(peer) {
+                None => self.near.transfer_pieces(peer, direction, local, remote),
+                Some(far) => far.transfer_pieces(peer, direction, local, remote),
+            }
+        }
+    }
+
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
         // Only the network's transfers take time.
         match &self.far {
@@ -583,6 +631,13 @@ impl<N: NetFabric> ErrorStatus for Routed<N> {
         self.near.has_ended(peer)
     }
 
+    fn is_gone(&self, peer: Peer) -> bool {
+        match self.way(peer) {
+            None => self.near.has_ended(peer),
+            Some(far) => far.is_gone(peer),
+        }
+    }
+
     #[inline(always)]
     fn faulted(&self) -> bool {
         match &self.far {
@@ -654,6 +709,11 @@ impl<N: NetFabric> Fabric for Routed<N> {
 
     #[inline]
     fn size(&self) -> u32 {
+        self.size
+    }
+
+    #[inline]
+    fn processes(&self) -> u32 {
         self.near.size()
     }
 

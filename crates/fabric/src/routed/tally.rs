@@ -36,7 +36,7 @@ impl<N: NetFabric> Routed<N> {
         if !at_once && !calls.is_multiple_of(1 + self.size() / 64) {
             return;
         }
-        for peer in (0..self.size())
+        for peer in (0..self.processes())
             .map(Peer)
             .filter(|peer| self.way(*peer).is_some())
         {

@@ -5,7 +5,10 @@
 
 use super::{Shm, region};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, Peer, Ticket};
+use crate::{
+    BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, PIECES, Peer, Piece,
+    Ticket,
+};
 use std::cell::Cell;
 use std::sync::Mutex;
 
@@ -89,19 +92,30 @@ impl Bulk {
 /// # Safety
 /// `d.local` for `d.len` bytes is memory of this process that may be read (put) or written (get).
 unsafe fn copy(pid: i32, d: &Descriptor) -> Result<usize, std::io::Error> {
-    let local = libc::iovec {
-        iov_base: d.local as *mut libc::c_void,
-        iov_len: d.len,
-    };
-    let remote = libc::iovec {
-        iov_base: d.remote as *mut libc::c_void,
-        iov_len: d.len,
-    };
-    // SAFETY: the caller vouches for the local range; the kernel checks the remote one.
+    let piece = |address| Piece { address, len: d.len };
+    // SAFETY: the caller vouches for the local range.
+    unsafe { copy_pieces(pid, d.direction, &[piece(d.local)], &[piece(d.remote)]) }
+}
+
+/// As [`copy`], between lists of pieces.
+///
+/// # Safety
+/// The pieces of `local` are memory of this process that may be read (put) or written (get).
+unsafe fn copy_pieces(
+    pid: i32,
+    direction: Direction,
+    local: &[Piece],
+    remote: &[Piece],
+) -> Result<usize, std::io::Error> {
+    // A piece is laid out like an `iovec`: an address and a number of bytes.
+    const { assert!(size_of::<Piece>() == size_of::<libc::iovec>()) };
+    let (here, there) = (local.as_ptr().cast(), remote.as_ptr().cast());
+    let (few, others) = (local.len() as libc::c_ulong, remote.len() as libc::c_ulong);
+    // SAFETY: the caller vouches for the local ranges; the kernel checks the remote ones.
     let moved = unsafe {
-        match d.direction {
-            Direction::Get => libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0),
-            Direction::Put => libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0),
+        match direction {
+            Direction::Get => libc::process_vm_readv(pid, here, few, there, others, 0),
+            Direction::Put => libc::process_vm_writev(pid, here, few, there, others, 0),
         }
     };
     if moved < 0 {
@@ -124,33 +138,14 @@ impl BulkTransfer for Shm {
         let peer = descriptor.peer;
         self.check_peer(peer)?;
         let Reach::Yes(pid) = self.reach(peer) else {
-            return Err(FabricError::Unsupported {
-                peer,
-                what: "cross-memory attach",
-                why: "FARPOST_SHM_CMA is 0, or the system or the peer does not let us".into(),
-            });
+            return Err(unreachable(peer));
         };
         let mut rest = *descriptor;
         while rest.len > 0 {
             // SAFETY: the caller vouches for the local range, of which this is a part.
-            let moved = unsafe { copy(pid, &rest) }.map_err(|e| match e.raw_os_error() {
-                Some(libc::ESRCH) => FabricError::PeerDead {
-                    peer,
-                    why: "its process has ended".into(),
-                },
-                Some(libc::EFAULT) => FabricError::Corrupt {
-                    peer,
-                    what: "a buffer address",
-                    value: rest.remote as u64,
-                },
-                _ => FabricError::os_error("copy between processes", &e),
-            })?;
+            let moved = unsafe { copy(pid, &rest) }.map_err(|e| refusal(peer, rest.remote, &e))?;
             if moved == 0 {
-                return Err(FabricError::Corrupt {
-                    peer,
-                    what: "a buffer address",
-                    value: rest.remote as u64,
-                });
+                return Err(bad_address(peer, rest.remote));
             }
             rest.local += moved;
             rest.remote += moved;
@@ -160,8 +155,68 @@ impl BulkTransfer for Shm {
         Ok(Completion::Done)
     }
 
+    #[inline]
+    fn can_transfer_pieces(&self, peer: Peer) -> bool {
+        self.can_transfer(peer)
+    }
+
+    unsafe fn transfer_pieces(
+        &self,
+        peer: Peer,
+        direction: Direction,
+        local: &[Piece],
+        remote: &[Piece],
+    ) -> Result<(), FabricError> {
+        self.check_peer(peer)?;
+        assert!(
+            local.len() <= PIECES && remote.len() <= PIECES,
+            "at most {PIECES} pieces at a time"
+        );
+        let Reach::Yes(pid) = self.reach(peer) else {
+            return Err(unreachable(peer));
+        };
+        let bytes: usize = local.iter().map(|piece| piece.len).sum();
+        let first = remote.first().map_or(0, |piece| piece.address);
+        // SAFETY: the caller vouches for the local pieces.
+        let moved =
+            unsafe { copy_pieces(pid, direction, local, remote) }.map_err(|e| refusal(peer, first, &e))?;
+        if moved < bytes {
+            return Err(bad_address(peer, first));
+        }
+        self.count(peer, Counter::BulkBytes, bytes as u64);
+        Ok(())
+    }
+
     fn poll_transfer(&self, _ticket: Ticket) -> Result<bool, FabricError> {
         Ok(true)
+    }
+}
+
+fn unreachable(peer: Peer) -> FabricError {
+    FabricError::Unsupported {
+        peer,
+        what: "cross-memory attach",
+        why: "FARPOST_SHM_CMA is 0, or the system or the peer does not let us".into(),
+    }
+}
+
+/// What the kernel's refusal means.
+fn refusal(peer: Peer, remote: usize, error: &std::io::Error) -> FabricError {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => FabricError::PeerDead {
+            peer,
+            why: "its process has ended".into(),
+        },
+        Some(libc::EFAULT) => bad_address(peer, remote),
+        _ => FabricError::os_error("copy between processes", error),
+    }
+}
+
+fn bad_address(peer: Peer, remote: usize) -> FabricError {
+    FabricError::Corrupt {
+        peer,
+        what: "a buffer address",
+        value: remote as u64,
     }
 }
 

@@ -432,6 +432,17 @@ impl LocalMemory for Mapping {
 
     #[cfg(target_arch = "x86_64")]
     #[inline]
+    fn prefetch(&self, offset: usize, len: usize) {
+        let start = self.at(offset, len, 1).as_ptr();
+        for line in (0..len).step_by(LINE_BYTES) {
+            let line = start.wrapping_add(line).cast::<i8>();
+            // SAFETY: a hint; it changes nothing and cannot fault.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line) };
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
     fn prefetch_write(&self, offset: usize, len: usize) {
         let start = self.at(offset, len, 1).as_ptr();
         for line in (0..len).step_by(LINE_BYTES) {

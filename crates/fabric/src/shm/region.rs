@@ -14,7 +14,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 
 pub const PAGE: usize = 4096;
 /// "farpost" and the version of this layout.
-pub const MAGIC: u64 = 0x0274_736f_7072_6166;
+pub const MAGIC: u64 = 0x0374_736f_7072_6166;
 /// Segments that a process can have published at a time.
 pub const SEGMENTS: usize = 96;
 

@@ -382,6 +382,12 @@ impl ErrorStatus for Tcp {
     fn faulted(&self) -> bool {
         !self.core.state.borrow().faults.0.is_empty()
     }
+
+    fn is_gone(&self, peer: Peer) -> bool {
+        let state = self.core.state.borrow();
+        let other = state.others.get(peer.index()).and_then(Option::as_deref);
+        other.is_some_and(|other| other.standing != other::Standing::Here)
+    }
 }
 
 impl Counters for Tcp {

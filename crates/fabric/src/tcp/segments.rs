@@ -323,6 +323,29 @@ pub struct Imported {
 }
 
 impl Imported {
+    #[inline(always)]
+    fn put_line_by(
+        &self,
+        offset: usize,
+        line: &Line,
+        how: impl FnOnce(&mut State, Peer, u32, usize, &Line) -> Result<(), FabricError>,
+    ) -> Result<(), FabricError> {
+        self.check_write(offset, LINE_BYTES)?;
+        assert!(
+            offset.is_multiple_of(LINE_BYTES),
+            "offset {offset} of a line is not aligned"
+        );
+        match &self.at {
+            Where::Home(memory) => {
+                memory.store_line(offset, line);
+                Ok(())
+            }
+            Where::Far { core, peer, handle } => {
+                how(&mut core.state.borrow_mut(), *peer, *handle, offset, line)
+            }
+        }
+    }
+
     #[inline]
     fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
         if offset > self.len || len > self.len - offset {
@@ -383,20 +406,12 @@ impl Remote for Imported {
 
     #[inline]
     fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.check_write(offset, LINE_BYTES)?;
-        assert!(
-            offset.is_multiple_of(LINE_BYTES),
-            "offset {offset} of a line is not aligned"
-        );
-        match &self.at {
-            Where::Home(memory) => {
-                memory.store_line(offset, line);
-                Ok(())
-            }
-            Where::Far { core, peer, handle } => {
-                core.state.borrow_mut().put_line(*peer, *handle, offset, line)
-            }
-        }
+        self.put_line_by(offset, line, State::put_line)
+    }
+
+    #[inline]
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        self.put_line_by(offset, line, State::put_line_ahead)
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {

@@ -74,6 +74,27 @@ impl State {
         line: &Line,
     ) -> Result<(), FabricError> {
         let now = self.now();
+        self.push_line(peer, handle, offset, line)?;
+        self.pump(peer, now);
+        Ok(())
+    }
+
+    /// Put a line, kept back for the next one.
+    #[inline]
+    pub fn put_line_ahead(
+        &mut self,
+        peer: Peer,
+        handle: u32,
+        offset: usize,
+        line: &Line,
+    ) -> Result<(), FabricError> {
+        self.push_line(peer, handle, offset, line)?;
+        self.list(peer);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<(), FabricError> {
         let other = self.other(peer)?;
         other.unfenced = true;
         other.told = true;
@@ -83,7 +104,6 @@ impl State {
             let line = *line;
             other.say(Say::Line { handle, offset, line });
         }
-        self.pump(peer, now);
         Ok(())
     }
 

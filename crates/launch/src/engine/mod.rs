@@ -10,10 +10,10 @@ mod srun;
 pub use choose::{Choice, allocated_hosts, choose};
 pub use run::start;
 
-use crate::environment;
 use crate::options::{App, Options};
 use crate::place::{Block, place};
-use crate::{Refusal, program};
+use crate::{Refusal, agents, environment, program};
+use farpost_job::Roles;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -70,8 +70,60 @@ struct Part<'a> {
 struct Job<'a> {
     options: &'a Options,
     parts: Vec<Part<'a>>,
+    /// The last part is Portals agents and no program of the job.
+    agents: bool,
     /// The launcher's own environment.
     environment: Variables,
+}
+
+/// Portals agents: what they run, and where.
+#[derive(Clone, Debug)]
+pub struct Agents {
+    app: App,
+    blocks: Vec<Block>,
+    /// What every process of the job is told.
+    roles: String,
+}
+
+impl Agents {
+    /// One on each host that has a program which asks for it; `None`: no program does.
+    ///
+    /// # Errors
+    /// A program asks for what there is not, hosts are not named, or there is nothing to run.
+    pub fn wanted(
+        options: &Options,
+        own: impl Iterator<Item = (OsString, OsString)> + Clone,
+        app: impl FnOnce(&App) -> Result<App, Refusal>,
+    ) -> Result<Option<Agents>, Refusal> {
+        let variables = |app: &App| environment::for_app(own.clone(), &options.rules, &app.rules);
+        let places = options.apps.iter().map(|app| agents::place(&variables(app)));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = places.iter().position(|place| agents::needs_one(place)) else {
+            return Ok(None);
+        };
+        let mut hosts: Vec<Block> = Vec::new();
+        for (blocks, place) in place(options).iter().zip(&places) {
+            if blocks.is_empty() {
+                return Err(agents::no_hosts());
+            }
+            for block in blocks.iter().filter(|_| agents::needs_one(place)) {
+                if !hosts.iter().any(|known| known.host == block.host) {
+                    hosts.push(Block {
+                        host: block.host.clone(),
+                        ranks: 1,
+                    });
+                }
+            }
+        }
+        let mut app = app(&options.apps[first])?;
+        app.ranks = Some(hosts.len() as u32);
+        let ranks = options.apps.iter().map(|app| app.ranks.unwrap_or(1));
+        Ok(Some(Agents {
+            app,
+            roles: Roles::new(places.iter().copied().zip(ranks), hosts.len() as u32).to_string(),
+            blocks: hosts,
+        }))
+    }
 }
 
 /// What to execute.
@@ -115,6 +167,7 @@ impl<'a> Job<'a> {
     /// Prepare a job. `own`: this process's variables. `here`: this host takes part, so that programs can be checked.
     fn new(
         options: &'a Options,
+        agents: Option<&'a Agents>,
         own: impl Iterator<Item = (OsString, OsString)>,
         here: bool,
     ) -> Result<Self, Refusal> {
@@ -126,7 +179,9 @@ impl<'a> Job<'a> {
             .entry("PYTHONUNBUFFERED".into())
             .or_insert_with(|| "1".into());
         let mut parts = Vec::new();
-        for (app, blocks) in options.apps.iter().zip(place(options)) {
+        let programs = options.apps.iter().zip(place(options));
+        let last = agents.map(|agents| (&agents.app, agents.blocks.clone()));
+        for (app, blocks) in programs.chain(last) {
             let variables = environment::for_app(environment.clone().into_iter(), &options.rules, &app.rules);
             let common = |name: &OsString| {
                 variables.get(name) == environment.get(name) && !environment::is_from_a_launcher(name)
@@ -137,11 +192,14 @@ impl<'a> Job<'a> {
                 .cloned()
                 .partition(|n| variables.contains_key(n));
             let inherited = (!dropped.is_empty()).then(|| kept.into_iter().filter(|n| common(n)).collect());
-            let set = variables
+            let mut set: Variables = variables
                 .iter()
                 .filter(|(n, v)| environment.get(*n) != Some(v))
                 .map(|(n, v)| (n.clone(), v.clone()))
                 .collect();
+            if let Some(agents) = agents {
+                set.insert(farpost_job::PROCESSES.into(), agents.roles.clone().into());
+            }
             let path = OsStr::new("PATH");
             let path = variables.get(path).or_else(|| environment.get(path));
             parts.push(Part {
@@ -156,12 +214,19 @@ impl<'a> Job<'a> {
         Ok(Job {
             options,
             parts,
+            agents: agents.is_some(),
             environment,
         })
     }
 
+    /// Processes to be started.
     fn ranks(&self) -> u32 {
         self.parts.iter().map(|p| p.ranks).sum()
+    }
+
+    /// The parts that are programs of the job.
+    fn programs(&self) -> &[Part<'a>] {
+        &self.parts[..self.parts.len() - usize::from(self.agents)]
     }
 
     /// Names of hosts, each once, in the order of ranks.

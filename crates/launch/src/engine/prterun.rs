@@ -120,7 +120,7 @@ fn bind(command: &mut Command, job: &Job<'_>) {
 fn output(command: &mut Command, job: &Job<'_>) {
     let options = job.options;
     if options.go_on {
-        command.add(["--enable-recovery"]);
+        command.add(["--runtime-options", "recoverable"]);
     }
     let mut words = Vec::new();
     if options.marks.tag || options.marks.rank {

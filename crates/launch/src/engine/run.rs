@@ -1,7 +1,7 @@
 //! Running another launcher: it is watched like a rank of a job of one, so that signals, time limits and deaths on either side
 //! end everything.
 
-use super::{Command, Engine, Job, Kind, hydra, prterun, srun};
+use super::{Agents, Command, Engine, Job, Kind, hydra, prterun, srun};
 use crate::environment::c_pair;
 use crate::options::{Options, Stdin};
 use crate::spawn::Strings;
@@ -20,7 +20,9 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     names_for_addresses(&mut options);
     let named = options.apps.iter().flat_map(|a| &a.hosts);
     let here = named.clone().count() == 0 || named.clone().any(|h| hosts::is_here(&h.name));
-    let job = Job::new(&options, std::env::vars_os(), here)?;
+    let own: Vec<_> = std::env::vars_os().collect();
+    let agents = Agents::wanted(&options, own.iter().cloned(), crate::agents::app)?;
+    let job = Job::new(&options, agents.as_ref(), own.into_iter(), here)?;
     check_hosts(&job, engine)?;
     let command = match engine.kind {
         Kind::Srun => srun::command(engine, &job)?,
@@ -52,6 +54,7 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     let launch = Launch {
         apps: vec![prepared],
         app_of: vec![0],
+        roles: farpost_job::Roles::default(),
         cpus: vec![Vec::new()],
         exclusive: false,
         host: farpost_job::host_name(),
@@ -80,7 +83,7 @@ fn no_address(host: &str, kind: Kind) -> Refusal {
 /// Which ranks were where.
 fn places(job: &Job<'_>) -> String {
     const SHOWN: usize = 8;
-    let blocks: Vec<_> = job.parts.iter().flat_map(|p| &p.blocks).collect();
+    let blocks: Vec<_> = job.programs().iter().flat_map(|p| &p.blocks).collect();
     let mut first = 0;
     let mut text = Vec::new();
     for block in &blocks {
@@ -219,7 +222,7 @@ fn no_route(addresses: &[SocketAddr]) -> Option<std::io::Error> {
 /// What is done, in one line.
 fn sentence(job: &Job<'_>, engine: &Engine) -> String {
     const SHOWN: usize = 6;
-    let ranks = match job.ranks() {
+    let ranks = match job.programs().iter().map(|p| p.ranks).sum::<u32>() {
         1 => "1 rank".to_owned(),
         n => format!("{n} ranks"),
     };
@@ -229,8 +232,9 @@ fn sentence(job: &Job<'_>, engine: &Engine) -> String {
         n if n <= SHOWN => format!(" on {}", hosts.join(" ")),
         n => format!(" on {} and {} more hosts", hosts[..SHOWN].join(" "), n - SHOWN),
     };
+    let agents = if job.agents { ", with Portals agents" } else { "" };
     format!(
-        "{ranks}{on}, started by {} (-q: do not say so)",
+        "{ranks}{on}{agents}, started by {} (-q: do not say so)",
         engine.path.display()
     )
 }

@@ -33,11 +33,15 @@ fn translate(kind: Kind, line: &str) -> Result<(String, Command), Refusal> {
         ("FARPOST_JOB_FD", "4"),
         ("HYDRA_X", "5"),
     ];
-    let job = Job::new(
-        &options,
-        own.into_iter().map(|(n, v)| (n.into(), v.into())),
-        false,
-    )?;
+    let own = own.into_iter().map(|(n, v)| (n.into(), v.into()));
+    let agents = Agents::wanted(&options, own.clone(), |client| {
+        Ok(App {
+            program: "/bin/farpost".into(),
+            rules: client.rules.clone(),
+            ..App::default()
+        })
+    })?;
+    let job = Job::new(&options, agents.as_ref(), own, false)?;
     let engine = engine(kind);
     let command = match kind {
         Kind::Hydra => hydra::command(&engine, &job),
@@ -295,4 +299,61 @@ fn the_launcher_is_chosen() {
         let said = choice(line, &[], &[]);
         assert!(said.contains(words), "{line}: {said}");
     }
+}
+
+#[test]
+fn agents_are_one_more_program() {
+    let hydra = words(
+        Kind::Hydra,
+        "-n 4 -host a:2,b:2 -env FARPOST_PORTALS generic p : -n 1 q",
+    );
+    assert!(hydra.contains("-hosts a:3,b:1,b:1,a:1,b:1 "), "{hydra}");
+    let told = "-env FARPOST_PROCESSES generic:4,inline:1+2";
+    assert_eq!(hydra.matches(told).count(), 3, "{hydra}");
+    let agent = format!(": -n 2 -env FARPOST_PORTALS generic {told} /bin/farpost");
+    assert!(hydra.ends_with(&agent), "{hydra}");
+
+    let prterun = words(
+        Kind::Prterun,
+        "-n 2 -host a,b -genv FARPOST_PORTALS accelerated p",
+    );
+    assert_eq!(
+        prterun.matches("FARPOST_PROCESSES=accelerated:2+2").count(),
+        2,
+        "{prterun}"
+    );
+    assert!(
+        prterun.contains(": -n 2 --host a:1,b:1 ") && prterun.ends_with(" /bin/farpost"),
+        "{prterun}"
+    );
+
+    // Only where somebody asks for one.
+    let some = words(
+        Kind::Hydra,
+        "-n 1 -host a p : -n 2 -host b -env FARPOST_PORTALS accelerated q",
+    );
+    assert!(
+        some.contains("-hosts a:1,b:2,b:1 ") && some.contains("inline:1,accelerated:2+1"),
+        "{some}"
+    );
+    let none = words(Kind::Hydra, "-n 2 -host a,b -genv FARPOST_PORTALS inline p");
+    assert!(!none.contains("FARPOST_PROCESSES"), "{none}");
+
+    let (srun, command) = translate(Kind::Srun, "-n 2 -host a,b -genv FARPOST_PORTALS generic p").unwrap();
+    assert!(
+        srun.contains("--ntasks=4") && srun.contains("--multi-prog"),
+        "{srun}"
+    );
+    let file = srun.rsplit(' ').next().unwrap();
+    let programs = content(file);
+    drop(command);
+    assert!(
+        programs.contains("2-3 /usr/bin/env") && programs.contains("FARPOST_PROCESSES=generic:2+2"),
+        "{programs}"
+    );
+
+    let unnamed = translate(Kind::Srun, "-n 2 -genv FARPOST_PORTALS generic p").unwrap_err();
+    assert!(unnamed.text.contains("name the hosts"), "{unnamed:?}");
+    let wrong = translate(Kind::Hydra, "-n 2 -host a,b -genv FARPOST_PORTALS x p").unwrap_err();
+    assert!(wrong.text.contains("FARPOST_PORTALS=x"), "{wrong:?}");
 }

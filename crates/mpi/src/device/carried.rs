@@ -77,7 +77,8 @@ impl<F: Fabric + 'static> Carried<F> {
         let (me, size) = (fabric.me(), fabric.size());
         let near = |peer| fabric.maps(peer) && config.tunables.jam_local != 0;
         let to: Box<[bool]> = match config.device {
-            Device::Postbox => Box::default(),
+            // Portals stands beside the fabric and not before it.
+            Device::Postbox | Device::Portals => Box::default(),
             Device::Fm => vec![true; size as usize].into(),
             Device::Jam => (0..size).map(|peer| !near(Peer(peer))).collect(),
         };
@@ -199,6 +200,13 @@ impl<F: Fabric + 'static> Remote for Import<F> {
         self.put_line_words(offset, line, line.len())
     }
 
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        match self {
+            Import::Plain(import) => import.put_line_ahead(offset, line),
+            Import::Carried(_) => self.put_line(offset, line),
+        }
+    }
+
     #[inline(always)]
     fn put_line_words(&self, offset: usize, line: &Line, words: usize) -> Result<(), FabricError> {
         match self {
@@ -300,6 +308,7 @@ impl<F: Fabric + 'static> RemoteMemory for Carried<F> {
     }
 
     fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<F::Export, FabricError> {
+        let id = own_segment(id);
         let Some(way) = &self.way else {
             return self.inner.export(id, len, access);
         };
@@ -363,6 +372,7 @@ impl<F: Fabric + 'static> RemoteMemory for Carried<F> {
         len: usize,
         permission: Permission,
     ) -> Result<Import<F>, FabricError> {
+        let id = own_segment(id);
         match self.way(peer) {
             None => self.inner.import(peer, id, len, permission).map(Import::Plain),
             // Whether it is there the peer knows, which refuses what it has not published.
@@ -391,20 +401,39 @@ impl<F: Fabric + 'static> RemoteMemory for Carried<F> {
     }
 }
 
+/// Above the fabric the Portals port is MPI's own interface, beside the program's.
+#[inline(always)]
+const fn own_port(port: Port) -> Port {
+    match port {
+        Port::Portals => Port::Device,
+        other => other,
+    }
+}
+
+/// Segments of MPI's own Portals interface, beside those of the program's.
+#[inline(always)]
+const fn own_segment(id: SegmentId) -> SegmentId {
+    match id.0 >> 8 {
+        0x7b_0000 => SegmentId(id.0 | 0x80),
+        _ => id,
+    }
+}
+
 impl<F: Fabric + 'static> PacketQueue for Carried<F> {
     const ORDERED: bool = F::ORDERED;
 
+    #[inline]
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
-        self.inner.try_send(peer, port, priority, payload)
+        self.inner.try_send(peer, own_port(port), priority, payload)
     }
 
     #[inline]
     fn poll_priority(&self, port: Port, priority: Priority, take: impl FnMut(Peer, &[u8])) -> bool {
-        self.inner.poll_priority(port, priority, take)
+        self.inner.poll_priority(own_port(port), priority, take)
     }
 
     fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
-        self.inner.packets_waiting(port, priority, limit)
+        self.inner.packets_waiting(own_port(port), priority, limit)
     }
 }
 
@@ -474,6 +503,10 @@ impl<F: Fabric + 'static> ErrorStatus for Carried<F> {
 
     fn has_ended(&self, peer: Peer) -> bool {
         self.inner.has_ended(peer)
+    }
+
+    fn is_gone(&self, peer: Peer) -> bool {
+        self.inner.is_gone(peer)
     }
 
     #[inline(always)]

@@ -1,8 +1,9 @@
 //! Ways to carry MPI messages, one file each.
 //!
 //! The *postbox* device is the engine as it is: postboxes and blocks in memory that both sides see, or that the fabric
-//! writes to. The others carry the same postboxes and blocks as messages of a layer of its own, to peers whose memory is
-//! then not mapped: [`fm`] by Fast Messages, [`jam`] by JAM. [`Carried`] is the fabric that the engine sees.
+//! writes to. Two others carry the same postboxes and blocks as messages of a layer of its own, to peers whose memory is
+//! then not mapped: [`fm`] by Fast Messages, [`jam`] by JAM. [`Carried`] is the fabric that the engine sees. By [`portals`]
+//! messages are operations of Portals, which also matches them.
 //!
 //! What a peer's message says where it is to go is input: segment, place, length and permission are checked.
 
@@ -12,6 +13,7 @@ mod exports;
 mod fm;
 mod jam;
 mod outbox;
+pub(crate) mod portals;
 pub mod wire;
 
 pub use carried::{Bell, Carried, Import};
@@ -19,6 +21,7 @@ pub use carried::{Bell, Carried, Import};
 use crate::engine::EngineTunables;
 use farpost_fabric::FabricError;
 use farpost_fm::FmTunables;
+use farpost_portals::net::NetTunables;
 
 /// Names the device; the same for all ranks.
 pub const VARIABLE: &str = "FARPOST_DEVICE";
@@ -33,10 +36,12 @@ pub enum Device {
     Fm,
     /// JAM, to peers of other hosts.
     Jam,
+    /// Portals, to every peer, which matches as well.
+    Portals,
 }
 
 impl Device {
-    const ALL: [Device; 3] = [Device::Postbox, Device::Fm, Device::Jam];
+    const ALL: [Device; 4] = [Device::Postbox, Device::Fm, Device::Jam, Device::Portals];
 
     /// As in [`VARIABLE`].
     pub fn name(self) -> &'static str {
@@ -44,6 +49,7 @@ impl Device {
             Device::Postbox => "postbox",
             Device::Fm => "fm",
             Device::Jam => "jam",
+            Device::Portals => "portals",
         }
     }
 
@@ -56,7 +62,7 @@ impl Device {
             return Ok(Device::default());
         }
         let found = Device::ALL.into_iter().find(|device| device.name() == value);
-        found.ok_or_else(|| format!("{VARIABLE}={value}: allowed are postbox, fm and jam"))
+        found.ok_or_else(|| format!("{VARIABLE}={value}: allowed are postbox, fm, jam and portals"))
     }
 }
 
@@ -67,6 +73,8 @@ farpost_tunables::tunables! {
         jam_local: "FARPOST_JAM_LOCAL" = 1, 0..=1, "yes or no";
         /// By JAM, longer messages are offered and go by block transfer; others by PIO at once, 84 bytes a message.
         jam_rdma: "FARPOST_JAM_RDMA" = 1024, 0..=1 << 20, "bytes";
+        /// By Portals, memory for short messages that came before their receives, in three buffers. What others may have on its way to a process is bounded by it; with none of it left, messages stay with their senders until they are received.
+        portals_unexpected: "FARPOST_PORTALS_UNEXPECTED" = 8 << 20, 64 << 10..=1 << 40, "bytes";
     }
 }
 
@@ -76,6 +84,7 @@ pub struct DeviceConfig {
     pub device: Device,
     pub tunables: DeviceTunables,
     pub fm: FmTunables,
+    pub portals: NetTunables,
 }
 
 impl DeviceConfig {
@@ -113,6 +122,6 @@ mod tests {
         }
         assert_eq!(Device::named(""), Ok(Device::Postbox));
         let refused = Device::named("FM").unwrap_err();
-        assert!(refused.contains("FARPOST_DEVICE=FM") && refused.contains("postbox, fm and jam"));
+        assert!(refused.contains("FARPOST_DEVICE=FM") && refused.contains("postbox, fm, jam and portals"));
     }
 }

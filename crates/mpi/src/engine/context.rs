@@ -36,6 +36,8 @@ pub enum Held {
     },
     /// Its bytes follow by themselves, and the fabric has them or waits for them.
     Tail { total: u64, number: u32 },
+    /// With the Portals device, which calls it that.
+    ByPortals { message: u32, total: u64 },
     /// Sent by this process to itself and still in the sender's buffer.
     Own { request: usize, total: u64 },
 }
@@ -65,7 +67,10 @@ impl Unexpected {
     pub fn total(&self) -> u64 {
         match &self.held {
             Held::Data(data) => data.len() as u64,
-            Held::Rts { total, .. } | Held::Tail { total, .. } | Held::Own { total, .. } => *total,
+            Held::Rts { total, .. }
+            | Held::Tail { total, .. }
+            | Held::ByPortals { total, .. }
+            | Held::Own { total, .. } => *total,
         }
     }
 
@@ -125,6 +130,18 @@ impl Context {
     /// Receives posted.
     pub fn posted(&self) -> usize {
         self.posted_count
+    }
+
+    /// A receive is posted with a device that matches by itself.
+    #[inline]
+    pub fn entered(&mut self) {
+        self.posted_count += 1;
+    }
+
+    /// It is posted no more.
+    #[inline]
+    pub fn left(&mut self) {
+        self.posted_count = self.posted_count.saturating_sub(1);
     }
 
     /// Whether a posted receive could take a message of `source`.
@@ -230,6 +247,12 @@ impl Context {
         message.stamp = self.stamp;
         self.unexpected_count += 1;
         grown(&mut self.unexpected, message.envelope.source as usize).push_back(message);
+    }
+
+    /// Hold a message that is older than all others.
+    pub fn hold_first(&mut self, message: Unexpected) {
+        self.unexpected_count += 1;
+        grown(&mut self.unexpected, message.envelope.source as usize).push_front(message);
     }
 
     fn find_unexpected(&self, source: Rank, tag: i32) -> Option<(usize, usize)> {

@@ -25,10 +25,12 @@ impl<F: Fabric> Engine<F> {
         any
     }
 
-    fn lose(&mut self, peer: Peer, why: &str) {
+    pub(crate) fn lose(&mut self, peer: Peer, why: &str) {
         if !self.lost.contains_key(&peer.0) {
             // What it sent before it ended has arrived all the same.
-            while self.post.has_sender(peer) && self.drain(peer, true) {}
+            if self.portals.is_none() {
+                while self.post.has_sender(peer) && self.drain(peer, true) {}
+            }
             self.lost.insert(peer.0, why.to_owned());
             self.fail_waiting(peer, why);
         }
@@ -74,6 +76,9 @@ impl<F: Fabric> Engine<F> {
             .map(|(handle, _)| handle)
             .collect();
         for handle in hit {
+            if self.portals.is_some() && !self.give_up_by_portals(handle) {
+                continue;
+            }
             self.detach_from_queues(handle);
             self.release_memory(handle);
             let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.to_owned());
@@ -106,10 +111,14 @@ impl<F: Fabric> Engine<F> {
         match &request.operation {
             Operation::Send(send) => send.peer == peer,
             Operation::Recv(recv) => match recv.state {
-                RecvState::Posted => self.may_come_from(recv.context, recv.source, peer),
+                RecvState::Posted | RecvState::Entered { .. } => {
+                    self.may_come_from(recv.context, recv.source, peer)
+                }
                 RecvState::Streaming { peer: from, .. }
                 | RecvState::Copying { peer: from, .. }
                 | RecvState::Landing { peer: from, .. }
+                | RecvState::Coming { peer: from, .. }
+                | RecvState::Got { peer: from, .. }
                 | RecvState::Fetching { peer: from, .. } => from == peer,
             },
             Operation::Idle => false,
@@ -147,6 +156,13 @@ impl<F: Fabric> Engine<F> {
         else {
             return;
         };
+        let gone = match self.requests.get(handle) {
+            Some(request) => request.complete,
+            None => true,
+        };
+        if gone || self.portals.is_some() && !self.give_up_by_portals(handle) {
+            return;
+        }
         self.contexts[context].queues.cancel(source, handle);
         let error = self.lost_error(peer).map(Box::new);
         self.complete(handle, |status| status.error = error);

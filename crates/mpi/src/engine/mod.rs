@@ -8,11 +8,14 @@ mod lost;
 mod queue;
 pub mod request;
 
+use crate::device::portals::Portals;
 use crate::device::wire::{self, Envelope};
+use crate::device::{Device, DeviceConfig};
 use crate::group::Group;
 use crate::handle::{Kind, Table};
 use crate::{Error, ErrorClass, Result};
 use context::Context;
+use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, FabricError, Fault, Line, Peer};
 use farpost_rsm::Postboxes;
 use request::{Operation, Request, Status};
@@ -64,6 +67,7 @@ impl Outgoing {
 
 /// A context and what the engine keeps about it.
 pub(crate) struct ContextEntry {
+    pub id: u64,
     pub queues: Context,
     /// Who the ranks are, once the communicator exists here. A faster peer may send before that.
     pub members: Option<Group>,
@@ -72,6 +76,8 @@ pub(crate) struct ContextEntry {
 /// Requests, matching and progress of one process.
 pub struct Engine<F: Fabric> {
     pub(crate) post: Postboxes<F>,
+    /// What matches and carries messages instead of postboxes.
+    pub(crate) portals: Option<Box<Portals<F>>>,
     pub(crate) fabric: Rc<F>,
     pub(crate) me: Peer,
     pub(crate) tunables: EngineTunables,
@@ -100,6 +106,8 @@ pub struct Engine<F: Fabric> {
     /// Peers that the fabric has given up, and why.
     pub(crate) lost: HashMap<u32, String>,
     rounds: u32,
+    /// What is under way moves without anybody ringing.
+    pub(crate) unrung: bool,
     /// Polls for something that a sender is just writing.
     pub(crate) patience: u32,
     /// Faults that belong to no request.
@@ -122,6 +130,7 @@ impl<F: Fabric> Engine<F> {
         let patience = if processes <= cores { 4096 } else { 4 };
         Self {
             post,
+            portals: None,
             me: fabric.me(),
             fabric,
             tunables,
@@ -142,10 +151,37 @@ impl<F: Fabric> Engine<F> {
             landing: Vec::new(),
             lost: HashMap::new(),
             rounds: 0,
+            unrung: false,
             patience,
             faults: Vec::new(),
             failed: None,
         }
+    }
+
+    /// The same, with the device that `config` names where that matches by itself.
+    pub fn by_device(
+        fabric: Rc<F>,
+        rsm: &farpost_rsm::RsmTunables,
+        tunables: EngineTunables,
+        (config, wait): (&DeviceConfig, &WaitTunables),
+    ) -> Self {
+        let mut engine = Self::new(Rc::clone(&fabric), rsm, tunables);
+        if config.device == Device::Portals {
+            let short = engine.tunables.eager_max.max(engine.tunables.eager_far);
+            engine.portals = Some(Box::new(Portals::new(&fabric, config, wait, short)));
+        }
+        engine
+    }
+
+    /// Whether messages are all that there is between processes: no memory is shared.
+    pub fn matches_elsewhere(&self) -> bool {
+        self.portals.is_some()
+    }
+
+    /// Whether the device that matches by itself would find something.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.portals.as_ref().is_some_and(|portals| portals.is_ready())
     }
 
     /// Index of the context `id`, which is made if it is new.
@@ -162,6 +198,7 @@ impl<F: Fabric> Engine<F> {
             Some(index) => *index,
             None => {
                 let entry = ContextEntry {
+                    id,
                     queues: Context::default(),
                     members: None,
                 };
@@ -183,6 +220,11 @@ impl<F: Fabric> Engine<F> {
         index
     }
 
+    /// Whether a context of this number is in use here.
+    pub fn has_context(&self, id: u64) -> bool {
+        self.context_index.contains_key(&id)
+    }
+
     /// Tell the engine who the ranks of context `id` are; its index.
     pub fn open_context(&mut self, id: u64, members: Group) -> usize {
         let index = self.context(id);
@@ -194,14 +236,22 @@ impl<F: Fabric> Engine<F> {
     pub fn close_context(&mut self, id: u64) {
         if let Some(index) = self.context_index.remove(&id) {
             let queues = &mut self.contexts[index].queues;
+            let portals = &mut self.portals;
             while let Some(message) = queues.take_unexpected(context::ANY_SOURCE, context::ANY_TAG) {
                 let held = &mut self.unexpected_cost[message.peer.index()];
                 *held = held.saturating_sub(message.cost());
-                if let context::Held::Tail { total, number } = message.held {
-                    self.fabric.drop_tail(message.peer, number, total as usize);
+                match (message.held, &mut *portals) {
+                    (context::Held::Tail { total, number }, _) => {
+                        self.fabric.drop_tail(message.peer, number, total as usize);
+                    }
+                    (context::Held::ByPortals { message, .. }, Some(portals)) => {
+                        portals.drop_message(message);
+                    }
+                    _ => {}
                 }
             }
             self.contexts[index] = ContextEntry {
+                id: u64::MAX,
                 queues: Context::default(),
                 members: None,
             };
@@ -237,6 +287,7 @@ impl<F: Fabric> Engine<F> {
             || !self.tailed.is_empty()
             || !self.landing.is_empty()
             || self.post.control_pending()
+            || self.portals.as_ref().is_some_and(|portals| portals.has_duties())
     }
 
     /// Longest message that is sent to `peer` without being asked for.
@@ -257,7 +308,15 @@ impl<F: Fabric> Engine<F> {
 
     /// Let everything move that can. `eager` takes in messages of senders that have used up their memory
     /// for unexpected ones, if a posted receive could be waiting for what is behind. True: something moved.
+    #[inline]
     pub fn progress(&mut self, eager: bool) -> bool {
+        if self.portals.is_some() {
+            return self.progress_portals() | (self.fabric.faulted() && self.look_for_lost());
+        }
+        self.progress_postboxes(eager)
+    }
+
+    fn progress_postboxes(&mut self, eager: bool) -> bool {
         // Connections are made once; their packets can wait for a few rounds of messages.
         self.rounds = self.rounds.wrapping_add(1);
         let mut moved = self.fabric.progress();
@@ -357,7 +416,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Take a request out of every list that names it.
-    fn detach_from_queues(&mut self, handle: usize) {
+    pub(crate) fn detach_from_queues(&mut self, handle: usize) {
         self.offered.retain(|h| *h != handle);
         self.copying.retain(|h| *h != handle);
         self.fetching.retain(|h| *h != handle);
@@ -382,6 +441,11 @@ impl<F: Fabric> Engine<F> {
 
     /// Idle moment: pay owed acks, publish counters, look for garbage in the queues.
     pub(crate) fn idle(&mut self) {
+        if let Some(portals) = &mut self.portals {
+            self.unrung = portals.rest();
+            self.look_for_ended();
+            return;
+        }
         self.post.settle();
         if self.post.audit() {
             self.fail_closed();

@@ -124,6 +124,8 @@ pub enum SendState {
     Offered { desk: Option<u32>, key: Option<u64> },
     /// All bytes are with the fabric, under this number, and the buffer is needed until it says otherwise.
     Tailed { number: u32 },
+    /// The Portals device has it, under this number.
+    ByPortals { index: u32 },
     /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
     Streaming { remote: u64, sent: u64, wanted: u64 },
 }
@@ -153,6 +155,12 @@ pub enum RecvState {
         total: u64,
         direct: bool,
     },
+    /// In the match list of the Portals device.
+    Entered { entry: u32 },
+    /// Matched; Portals has begun to bring the message.
+    Coming { peer: Peer, message: u32 },
+    /// Matched; Portals gets the bytes.
+    Got { peer: Peer, fetch: u32 },
     /// The fabric gets the bytes; `sender` is the sender's request.
     Fetching { peer: Peer, ticket: Ticket, sender: u64 },
 }
@@ -161,10 +169,12 @@ impl RecvState {
     /// Whose message it takes, once that is known.
     pub fn peer(&self) -> Option<Peer> {
         match *self {
-            Self::Posted => None,
+            Self::Posted | Self::Entered { .. } => None,
             Self::Streaming { peer, .. }
             | Self::Copying { peer, .. }
             | Self::Landing { peer, .. }
+            | Self::Coming { peer, .. }
+            | Self::Got { peer, .. }
             | Self::Fetching { peer, .. } => Some(peer),
         }
     }

@@ -29,7 +29,7 @@ impl<F: Fabric> Engine<F> {
         tag: i32,
     ) -> Option<usize> {
         let queues = &self.contexts[context].queues;
-        if queues.has_unexpected() {
+        if self.portals.is_some() || queues.has_unexpected() {
             return self.irecv(context, room().keep(), source, tag).ok();
         }
         if !queues.has_posted()

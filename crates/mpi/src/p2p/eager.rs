@@ -59,6 +59,9 @@ impl<F: Fabric> Engine<F> {
     /// Try to send a short message from contiguous memory without a request. False: take the long way.
     #[inline(always)]
     pub fn try_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        if self.portals.is_some() {
+            return self.try_by_portals(peer, envelope, data);
+        }
         if data.len() > RUN_MAX || peer == self.me || self.is_busy[peer.index()] {
             return false;
         }
@@ -99,6 +102,9 @@ impl<F: Fabric> Engine<F> {
         payload: Payload,
         mode: Mode,
     ) -> Result<Option<usize>> {
+        if self.portals.is_some() {
+            return self.isend_by_portals(peer, envelope, payload, mode);
+        }
         if peer == self.me {
             return self.send_to_self(envelope, payload, mode);
         }
@@ -196,7 +202,7 @@ impl<F: Fabric> Engine<F> {
     /// the long way.
     #[inline]
     pub fn try_eager(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() <= RUN_MAX {
+        if data.len() <= RUN_MAX || self.portals.is_some() {
             return self.try_short(peer, envelope, data);
         }
         data.len() as u64 <= self.eager_max(peer)

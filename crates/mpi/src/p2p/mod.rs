@@ -15,3 +15,4 @@ pub use eager::Mode;
 pub(crate) use eager::bytes_in_pieces;
 pub use probe::Matched;
 pub use receive::Short;
+pub(crate) use receive::{fit, note_match};

@@ -70,7 +70,7 @@ impl<F: Fabric> Engine<F> {
         class: u8,
         to: &mut [u8],
     ) -> Short {
-        if !self.contexts[context].queues.quiet() {
+        if self.portals.is_some() || !self.contexts[context].queues.quiet() {
             return Short::Other;
         }
         let Some(line) = self.post.peek(peer) else {
@@ -178,6 +178,9 @@ impl<F: Fabric> Engine<F> {
 
     /// Start a receive.
     pub fn irecv(&mut self, context: usize, buf: RecvBuf, source: Rank, tag: i32) -> Result<usize> {
+        if self.portals.is_some() {
+            return self.irecv_by_portals(context, buf, source, tag);
+        }
         let (handle, place) = self.requests.claim()?;
         match place
             .as_mut()
@@ -532,6 +535,7 @@ impl<F: Fabric> Engine<F> {
                 self.fetch(handle, peer, &envelope, total, exposed, request, desk);
             }
             Held::Tail { total, number } => self.land(handle, peer, &envelope, total, number),
+            Held::ByPortals { message, .. } => self.deliver_by_portals(handle, peer, &envelope, message),
             Held::Own { request, .. } => self.deliver_own(handle, request, &envelope),
         }
     }
@@ -547,6 +551,9 @@ impl<F: Fabric> Engine<F> {
 
     /// Cancel a receive that has not been matched (MPI-5.0 section 3.8.4). Sends cannot be cancelled.
     pub fn cancel(&mut self, handle: usize) {
+        if self.portals.is_some() {
+            return self.cancel_by_portals(handle);
+        }
         let Some(Request {
             operation: Operation::Recv(recv),
             ..

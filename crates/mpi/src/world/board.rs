@@ -153,6 +153,7 @@ impl<F: Fabric> World<F> {
         let size = comm.size();
         let span = Span::of(&*self.fabric, comm);
         let possible = match &span {
+            _ if self.engine.borrow().matches_elsewhere() => false,
             None => {
                 let shared = |pid| self.fabric.common(Peer(pid)).is_some();
                 !comm.is_inter() && (2..=MOST_RANKS).contains(&size) && comm.local.iter().all(shared)
@@ -245,11 +246,16 @@ impl<F: Fabric> World<F> {
         failed.map_or(Ok(true), Err)
     }
 
+    /// Whether memory is shared with `peer` and may be used beside messages.
+    fn shares(&self, peer: Peer) -> bool {
+        self.fabric.maps(peer) && !self.engine.borrow().matches_elsewhere()
+    }
+
     /// Whether this process can read the memory of every other rank of `comm`.
     pub fn reads_all(&self, comm: &Comm) -> bool {
         comm.local.iter().all(|pid| {
             let peer = Peer(pid);
-            peer == self.fabric.me() || self.fabric.maps(peer) && self.fabric.can_transfer(peer)
+            peer == self.fabric.me() || self.shares(peer) && self.fabric.can_transfer(peer)
         })
     }
 

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Bits of a context number that count what one leader has handed out.
-const COUNT_BITS: u32 = 30;
+pub(crate) const COUNT_BITS: u32 = 30;
 
 /// The first context of the `count`th communicator that process `leader` leads.
 pub(super) fn context_number(leader: u32, count: u64) -> u64 {
@@ -56,9 +56,20 @@ impl<F: Fabric> World<F> {
     /// A context number for a communicator that this process leads: unique in the job. The leader tells the
     /// others.
     pub fn new_context(&self) -> u64 {
-        let count = self.next_context.get();
-        self.next_context.set(count + 1);
-        context_number(self.pid(), count)
+        let engine = self.engine.borrow();
+        let bits = engine
+            .portals
+            .as_ref()
+            .map_or(COUNT_BITS, |portals| portals.count_bits());
+        loop {
+            let count = self.next_context.get();
+            self.next_context.set(count + 1);
+            let context = context_number(self.pid(), count & ((1 << bits) - 1));
+            // Counts that come round again pass over those in use.
+            if count >> bits == 0 || !engine.has_context(context) {
+                return context;
+            }
+        }
     }
 
     /// Make a communicator of agreed groups and context, and give it a handle. `rank` is mine in `local`.
@@ -139,6 +150,10 @@ impl<F: Fabric> World<F> {
         self.unrung.set(true);
         let result = self.wait_until(|| {
             let mut engine = self.engine.borrow_mut();
+            if let Some(portals) = &mut engine.portals {
+                let waits = portals.rest();
+                return Ok(!waits || (0..self.size()).all(|peer| peer == self.pid() || gone(peer)));
+            }
             // Other hosts do not read our memory; what was put to them goes out when the fabric is closed.
             let taken = |peer| !self.fabric.maps(Peer(peer)) || engine.post.drained(Peer(peer)) || gone(peer);
             Ok((0..self.size()).all(taken))

@@ -14,6 +14,7 @@ mod requests;
 
 pub use collective::CollectiveRequest;
 pub(crate) use collective::Via;
+pub(crate) use lifetime::COUNT_BITS;
 pub use requests::{Extra, Generalized, PersistentSpec, Special};
 
 use crate::coll::{Pool, Tuning};
@@ -23,7 +24,7 @@ use crate::engine::{Engine, EngineTunables};
 use crate::handle::{Kind, Table};
 use crate::{Result, p2p::Matched};
 use farpost_fabric::Fabric;
-use farpost_fabric::wait::{Backoff, Pause, Relax, WaitPolicy, WaitTunables};
+use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
 use farpost_rsm::RsmTunables;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -39,6 +40,8 @@ pub const COMM_SELF: usize = 0x102;
 const LONG_SLEEP: Duration = Duration::from_millis(100);
 /// Longest sleep of a process that waits for room in a queue, which nobody rings for.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
+/// Longest sleep in a call that only looks.
+const TEST_SLEEP: Duration = Duration::from_micros(50);
 
 /// What a world is made with.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +78,8 @@ pub struct World<F: Fabric> {
     unrung: Cell<bool>,
     /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
     relax: Cell<Option<Relax>>,
+    /// Tests and probes in a row that found nothing.
+    idle: Idle,
 }
 
 impl<F: Fabric> World<F> {
@@ -86,7 +91,8 @@ impl<F: Fabric> World<F> {
     /// A world on a fabric that others use as well.
     pub fn on(fabric: Rc<F>, config: WorldConfig) -> Self {
         let policy = WaitPolicy::of(&config.wait, &*fabric);
-        let mut engine = Engine::new(Rc::clone(&fabric), &config.rsm, config.engine);
+        let device = (&config.device, &config.wait);
+        let mut engine = Engine::by_device(Rc::clone(&fabric), &config.rsm, config.engine, device);
         let (me, size) = (fabric.me().0, fabric.size());
         let everyone = crate::group::Group::all(size);
         let alone = crate::group::Group::from_pids(&[me]);
@@ -121,12 +127,22 @@ impl<F: Fabric> World<F> {
             boards: board::Boards::default(),
             unrung: Cell::new(false),
             relax: Cell::new(None),
+            idle: Idle::default(),
         }
     }
 
     /// The fabric below.
     pub fn fabric(&self) -> &F {
         &self.fabric
+    }
+
+    /// The largest tag (`MPI_TAG_UB`).
+    pub fn tag_ub(&self) -> i32 {
+        let engine = self.engine.borrow();
+        engine
+            .portals
+            .as_ref()
+            .map_or(i32::MAX, |portals| portals.tag_ub())
     }
 
     /// My number in the job.
@@ -162,7 +178,8 @@ impl<F: Fabric> World<F> {
         if !moved {
             engine.idle();
         }
-        let unrung = !engine.busy.is_empty() || engine.post.control_pending() || self.unrung.get();
+        let unrung =
+            !engine.busy.is_empty() || engine.post.control_pending() || self.unrung.get() || engine.unrung;
         drop(engine);
         if !self.active.borrow().is_empty() {
             moved |= self.advance_collectives();
@@ -199,15 +216,44 @@ impl<F: Fabric> World<F> {
         }
     }
 
+    /// A call that does not block has looked. A loop of such calls is a wait, in which peers and other threads may need the core.
+    #[inline]
+    pub fn looked(&self, found: bool) {
+        if found {
+            self.idle.found();
+        } else {
+            self.idle.nothing_with(&self.policy, |pause| self.rest(pause));
+        }
+    }
+
+    #[cold]
+    fn rest(&self, pause: Pause) {
+        if self.relax.get().is_some_and(|relax| relax(pause)) {
+            return;
+        }
+        // The scheduler gives those who yield the core again and again while they have used less than others.
+        if pause == Pause::Sleep && self.policy.is_crowded() {
+            self.sleep_for(TEST_SLEEP);
+        } else {
+            self.policy.give_way();
+        }
+    }
+
     /// What is else done before sleeping: acknowledge what is owed and tell the counters.
     pub fn settle(&self) {
         self.engine.borrow_mut().idle();
     }
 
     fn sleep(&self) {
+        self.sleep_for(LONG_SLEEP);
+    }
+
+    /// Sleep until rung, and for so long at most.
+    fn sleep_for(&self, longest: Duration) {
         let mut engine = self.engine.borrow_mut();
         engine.idle();
-        let mut limit = if engine.busy.is_empty() && !engine.post.control_pending() && !self.unrung.get() {
+        let quiet = engine.busy.is_empty() && !engine.post.control_pending() && !engine.unrung;
+        let mut limit = if quiet && !self.unrung.get() {
             LONG_SLEEP
         } else {
             SHORT_SLEEP
@@ -216,7 +262,7 @@ impl<F: Fabric> World<F> {
             limit = limit.min(Duration::from_millis(10));
         }
         let fabric = Rc::clone(&self.fabric);
-        fabric.sleep(limit, &mut || engine.progress_all());
+        fabric.sleep(limit.min(longest), &mut || engine.progress_all());
     }
 
     /// The communicator behind a handle.

@@ -3,6 +3,7 @@
 use super::World;
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};
 use crate::comm::{Comm, ContextLane};
+use crate::device::portals::Direct;
 use crate::engine::context::ANY_SOURCE;
 use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Engine, SENT};
@@ -130,6 +131,22 @@ impl<F: Fabric> World<F> {
         let peer = comm.peer(source)?;
         let context = comm.lane(ContextLane::Messages);
         let mut engine = self.engine.borrow_mut();
+        if engine.matches_elsewhere() {
+            let looks = if self.active.borrow().is_empty() {
+                self.policy.looks()
+            } else {
+                1
+            };
+            let wanted = Direct {
+                context: comm.slots[0],
+                context_id: context,
+                peer,
+                source,
+                tag,
+                class,
+            };
+            return engine.receive_by_portals(&wanted, to, looks);
+        }
         let alone = self.active.borrow().is_empty() && !engine.has_duties();
         let mut polls = if alone { self.policy.looks() } else { 1 };
         // What comes from another host comes by calls of ours, each as long as many looks.
@@ -198,11 +215,14 @@ impl<F: Fabric> World<F> {
         }
         for eager in [false, true] {
             if let Some(status) = self.engine.borrow_mut().probe(comm.slots[0], source, tag) {
+                self.looked(true);
                 return Ok(Some(status));
             }
             self.progress(eager);
         }
-        Ok(self.engine.borrow_mut().probe(comm.slots[0], source, tag))
+        let found = self.engine.borrow_mut().probe(comm.slots[0], source, tag);
+        self.looked(found.is_some());
+        Ok(found)
     }
 
     /// Wait for a message and look at it.

@@ -1,10 +1,13 @@
 //! What the network brings an agent.
 
-use super::mailbox::{Title, lines_of};
+use super::mailbox::{SLOTS, Title, lines_of};
+use super::movement::Move;
 use super::moves;
-use super::run::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Move, Objects, Open, Side, fail_of};
-use super::words::{Piece, SMALL, event};
-use super::{ENVELOPE_BYTES, open_envelope};
+use super::occupancy::ANSWERS;
+use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Refusing};
+use super::structures::Room;
+use super::words::{SMALL, event};
+use super::{ENVELOPE_BYTES, Mode, open_envelope};
 use crate::library::{HEADER_BYTES, MessageKind, Verdict};
 use crate::memory::{SWAP_BYTES, Segments};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
@@ -12,8 +15,8 @@ use crate::types::NiFail;
 use farpost_fabric::{Direction, Fabric, FabricError, Fault, Peer};
 use std::time::{Duration, Instant};
 
-/// Answers for one client that may wait for a pending before requests to it are refused: they come again.
-pub(super) const ANSWERS: usize = 64;
+/// Lines of an event queue that requests leave to answers.
+const FOR_ANSWERS: u32 = 128;
 
 /// A message on its way to a client.
 struct Message<'a> {
@@ -44,115 +47,101 @@ impl Message<'_> {
     }
 }
 
-impl Objects {
-    /// Where the agent reaches memory of the client's. None: the client did not show it.
-    pub fn pieces_of(&self, memory: &Segments) -> Option<Vec<Piece>> {
-        memory
-            .pieces()
-            .map(|wanted| {
-                let (address, len) = (wanted.address as u64, wanted.len as u64);
-                let shown = self.exposed.iter().rev().flat_map(|(_, pieces)| pieces);
-                let holds = |p: &&Piece| p.address <= address && address - p.address + len <= p.len;
-                shown.into_iter().find(holds).map(|p| Piece {
-                    address,
-                    len,
-                    position: p.position + (address - p.address),
-                    key: p.key,
-                })
-            })
-            .collect()
-    }
-}
-
 impl<F: Fabric> Core<F> {
     /// Drop a message for a client that cannot have it, count it, and release whoever waits for an answer.
     #[cold]
     fn drop_message(&mut self, at: usize, message: &Message) -> Placement {
         let entry = &mut self.clients[at];
         entry.figures.dropped += 1;
+        let verdict =
+            entry
+                .objects
+                .library
+                .incoming_while_closed(message.from, &message.header, message.length);
         if let Verdict::Drop {
             answer: Some(answer), ..
-        } = entry
-            .closed
-            .incoming_while_closed(message.from, &message.header, message.length)
+        } = verdict
         {
             self.push(at, Channel::Answer, answer, false);
         }
         message.unwanted()
     }
 
-    /// There is no room for a message now: it comes again, unless the client has been taking nothing for too long.
+    /// A client has no room for a message now, or for its events, or has dealt with too few of those before: it comes again, unless the
+    /// client has been doing nothing about it for too long.
     #[cold]
     fn refuse(&mut self, at: usize, message: &Message) -> Placement {
-        let patience = Duration::from_millis(self.config.patience);
+        let mut patience = Duration::from_millis(self.config.patience);
         let entry = &mut self.clients[at];
-        let Some(open) = &mut entry.open else {
+        let Some(link) = &entry.link else {
             return Placement::Refuse;
         };
-        let since = *open.refusing.get_or_insert_with(Instant::now);
-        if entry.figures.wedged || since.elapsed() > patience {
+        let now = Refusing {
+            since: Instant::now(),
+            taken: link.events.taken(),
+            settled: entry.settled,
+        };
+        if link.events.is_empty() {
+            // It takes what it is shown, and waits for others to take its answers, for whom others are patient as well.
+            patience *= 4;
+        }
+        let before = *entry.refusing.get_or_insert(now);
+        if (before.taken, before.settled) != (now.taken, now.settled) {
+            entry.refusing = Some(now);
+            entry.figures.wedged = false;
+        } else if entry.figures.wedged || before.since.elapsed() > patience {
             entry.figures.wedged = true;
             return self.drop_message(at, message);
         }
-        entry.figures.refused += 1;
+        self.clients[at].figures.refused += 1;
         Placement::Refuse
     }
 
     /// Show a message to a generic client: with its body, if that is short; else the client says where it goes.
     fn show(&mut self, at: usize, message: &Message) -> Placement {
-        let Some(Open {
-            side: Side::Generic { lower, .. },
-            events,
-            ..
-        }) = &mut self.clients[at].open
-        else {
+        let owed = (self.config.pendings + 2 * self.config.sends) as u32;
+        let entry = &mut self.clients[at];
+        let Some(link) = &mut entry.link else {
             return message.unwanted();
         };
         let body = message.inline.filter(|bytes| bytes.len() <= SMALL);
+        let free = || entry.lower.iter().position(|lower| *lower == Lower::Free);
         let pending = match body {
             Some(_) => Some(event::NO_PENDING),
-            None => lower
-                .iter()
-                .position(|l| *l == Lower::Free)
-                .map(|place| place as u16),
+            None => free().map(|place| place as u16),
         };
-        // Room is kept for what the agent owes anyway.
-        let owed = lower.len() as u32 + 2 * self.config.sends as u32;
         let words = 2 + HEADER_BYTES.div_ceil(8) + body.map_or(0, |bytes| bytes.len().div_ceil(8));
-        let (Some(pending), true) = (pending, events.room() >= owed + lines_of(words)) else {
+        // Room is kept for what the agent owes anyway, and requests leave some to answers: those free whoever waits for them.
+        let request = message.is_request();
+        let kept = owed + SLOTS as u32 + if request { FOR_ANSWERS } else { 0 };
+        let possible = link.events.room() >= kept + lines_of(words)
+            && !(request && entry.shown - entry.settled >= ANSWERS as u64);
+        let (Some(pending), true) = (pending, possible) else {
             return self.refuse(at, message);
         };
         if pending != event::NO_PENDING {
-            lower[usize::from(pending)] = Lower::Shown(message.id);
+            entry.lower[usize::from(pending)] = Lower::Shown(message.id);
         }
-        let mut pen = std::mem::take(&mut self.pen);
-        pen.begin()
+        entry.shown += u64::from(request);
+        entry.figures.wedged = false;
+        entry.refusing = None;
+        self.pen
+            .begin()
             .word(u64::from(message.from))
             .word(message.length)
             .bytes(&message.header)
             .bytes(body.unwrap_or_default());
-        self.post(
-            at,
-            Title {
-                kind: event::ARRIVED,
-                aux: pending,
-            },
-            &pen.0,
-        );
-        self.pen = pen;
-        self.taken_again(at);
+        let title = Title {
+            kind: event::ARRIVED,
+            aux: pending,
+        };
+        let posted = link.events.put(title, &self.pen.0).unwrap_or(false);
+        entry.ring |= posted;
+        entry.figures.events += u64::from(posted);
         if body.is_some() {
             Placement::Done
         } else {
             Placement::Later
-        }
-    }
-
-    fn taken_again(&mut self, at: usize) {
-        let entry = &mut self.clients[at];
-        entry.figures.wedged = false;
-        if let Some(open) = &mut entry.open {
-            open.refusing = None;
         }
     }
 
@@ -172,13 +161,14 @@ impl<F: Fabric> Core<F> {
             self.clients[at].figures.refused += 1;
             return Placement::Refuse;
         }
-        let Some(Open {
-            side: Side::Accelerated(objects),
-            ..
-        }) = &mut self.clients[at].open
-        else {
-            return message.unwanted();
-        };
+        if message.is_request() && !self.clients[at].objects.has_room_for_events(false) {
+            return self.refuse(at, message);
+        }
+        self.forward(at);
+        let entry = &mut self.clients[at];
+        (entry.refusing, entry.figures.wedged) = (None, false);
+        let objects = &mut entry.objects;
+        objects.dirty = true;
         let verdict = objects
             .library
             .incoming(message.from, &message.header, message.length);
@@ -192,10 +182,9 @@ impl<F: Fabric> Core<F> {
             Verdict::Reply(reply) => self.push(at, Channel::Answer, reply, false),
             Verdict::Store { token, keep: 0, .. } => self.finished(at, token, NiFail::OK),
             Verdict::Store { token, keep, into } => {
-                let pieces = objects.pieces_of(&into);
+                let pieces = self.clients[at].objects.pieces_of(&self.lists, &into);
                 let (Some(pieces), Some(room)) = (pieces, self.arenas[ARRIVALS].take(keep)) else {
                     self.finished(at, token, NiFail::FAIL);
-                    self.collect(at);
                     return message.unwanted();
                 };
                 let job = Job::Deposit {
@@ -205,10 +194,11 @@ impl<F: Fabric> Core<F> {
                     pending: None,
                     mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
                 };
-                return self.body_for(at, message, job, room, keep);
+                return self.body_for(message, job, room, keep);
             }
             Verdict::Swap { token, keep, with } => {
-                let pieces = objects.pieces_of(&with).unwrap_or_default();
+                let pieces = self.clients[at].objects.pieces_of(&self.lists, &with);
+                let pieces = pieces.unwrap_or_default();
                 let Some(room) = self.arenas[ARRIVALS].take(2 * SWAP_BYTES as u64) else {
                     return message.unwanted();
                 };
@@ -218,23 +208,14 @@ impl<F: Fabric> Core<F> {
                     token,
                     mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
                 };
-                return self.body_for(at, message, job, room, keep);
+                return self.body_for(message, job, room, keep);
             }
         }
-        self.collect(at);
         message.unwanted()
     }
 
     /// Take a body into the arena for `job`.
-    fn body_for(
-        &mut self,
-        at: usize,
-        message: &Message,
-        job: Job,
-        room: super::structures::Room,
-        keep: u64,
-    ) -> Placement {
-        self.collect(at);
+    fn body_for(&mut self, message: &Message, job: Job, room: Room, keep: u64) -> Placement {
         let into = self.arenas[ARRIVALS].memory(room, 0, keep as usize);
         let Some(name) = self.jobs.insert(job) else {
             return message.unwanted();
@@ -275,20 +256,14 @@ impl<F: Fabric> Core<F> {
             mv.direction = Direction::Get;
             mv.at = SWAP_BYTES;
             let client = *client;
-            if let Some(Open {
-                side: Side::Accelerated(objects),
-                ..
-            }) = &mut self.clients[client].open
-            {
-                objects.swaps.push_back(name);
-                if objects.swaps.len() > 1 {
-                    // One at a time: get-puts do not interrupt each other.
-                    return;
-                }
+            let swaps = &mut self.clients[client].objects.swaps;
+            swaps.push_back(name);
+            if swaps.len() > 1 {
+                // One at a time: get-puts do not interrupt each other.
+                return;
             }
         }
-        self.moving.push(name);
-        self.advance_one(name);
+        self.move_bytes(name);
     }
 
     /// A half of an exchange has been done.
@@ -303,27 +278,21 @@ impl<F: Fabric> Core<F> {
         if outcome == NiFail::OK && mv.direction == Direction::Get {
             let pieces = std::mem::take(&mut mv.pieces);
             *mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), len);
-            self.moving.push(name);
-            self.advance_one(name);
+            self.move_bytes(name);
             return;
         }
         self.jobs.remove(name);
-        let mut next = None;
+        let objects = &mut self.clients[at].objects;
+        objects.swaps.pop_front();
+        objects.dirty = true;
+        let next = objects.swaps.front().copied();
         let mut reply = None;
-        if let Some(Open {
-            side: Side::Accelerated(objects),
-            ..
-        }) = &mut self.clients[at].open
-        {
-            objects.swaps.pop_front();
-            next = objects.swaps.front().copied();
-            if outcome == NiFail::OK {
-                let old = self.arenas[ARRIVALS].memory(room, SWAP_BYTES, len);
-                let mut bytes = [0; SMALL];
-                moves::load(&old, &mut bytes[..len]);
-                let swapped = objects.library.swapped(token, Segments::default());
-                reply = swapped.map(|reply| (reply, bytes));
-            }
+        if outcome == NiFail::OK {
+            let old = self.arenas[ARRIVALS].memory(room, SWAP_BYTES, len);
+            let mut bytes = [0; SMALL];
+            moves::load(&old, &mut bytes[..len]);
+            let swapped = objects.library.swapped(token, Segments::default());
+            reply = swapped.map(|reply| (reply, bytes));
         }
         self.arenas[ARRIVALS].give_back(room);
         match reply {
@@ -338,21 +307,7 @@ impl<F: Fabric> Core<F> {
             None => self.finished(at, token, NiFail::FAIL),
         }
         if let Some(next) = next {
-            self.moving.push(next);
-            self.advance_one(next);
-        }
-    }
-
-    /// See which queues of a client have events.
-    pub fn collect(&mut self, at: usize) {
-        if let Some(Open {
-            side: Side::Accelerated(objects),
-            ..
-        }) = &mut self.clients[at].open
-        {
-            while objects.library.next_handled().is_some() {
-                objects.dirty = true;
-            }
+            self.move_bytes(next);
         }
     }
 }
@@ -398,9 +353,9 @@ impl<F: Fabric> Upper for Core<F> {
             length,
             inline,
         };
-        match self.clients[at].open.as_ref().map(|open| &open.side) {
-            Some(Side::Generic { .. }) => self.show(at, &message),
-            Some(Side::Accelerated(_)) => self.match_message(at, &message),
+        match self.clients[at].mode {
+            Some(Mode::Generic) => self.show(at, &message),
+            Some(Mode::Accelerated) => self.match_message(at, &message),
             // Whoever has not attached yet may still.
             None if self.clients[at].items[0].len() >= ANSWERS => Placement::Refuse,
             None => self.drop_message(at, &message),
@@ -422,7 +377,6 @@ impl<F: Fabric> Upper for Core<F> {
                 self.arenas[ARRIVALS].give_back(mv.room);
                 if self.clients[client].era == era {
                     self.stored(client, token, pending, fail_of(outcome));
-                    self.collect(client);
                 }
             }
             Some(Job::Swap {
@@ -434,7 +388,6 @@ impl<F: Fabric> Upper for Core<F> {
                 self.arenas[ARRIVALS].give_back(mv.room);
                 if self.clients[client].era == era {
                     self.finished(client, token, fail_of(outcome));
-                    self.collect(client);
                 }
             }
             _ => {}
@@ -445,5 +398,14 @@ impl<F: Fabric> Upper for Core<F> {
         if let Some(Job::Leaving(arena, room)) = self.jobs.remove(name) {
             self.arenas[arena].give_back(room);
         }
+    }
+}
+
+/// A network layer's word for how it went.
+fn fail_of(outcome: Outcome) -> NiFail {
+    match outcome {
+        Outcome::Done => NiFail::OK,
+        Outcome::PeerEnded => NiFail::UNDELIVERABLE,
+        Outcome::Failed => NiFail::FAIL,
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! | Where | What |
 //! |---|---|
-//! | agent's segment for a client, line 0 | event lines that the client has taken (word 0) |
-//! | from line 1 on | the command queue, [`LINES`] lines |
+//! | agent's segment for a client, line 0 | what the client tells: event lines taken, requests dealt with, its opening |
+//! | line 1 | whether the client may attach, and where its commands begin then; written by the agent |
+//! | from line 2 on | the command queue, [`LINES`] lines |
+//! | behind that | [`SLOTS`] windows of [`SLOT_BYTES`] for bodies, where the agent cannot reach the client's memory |
 //! | client's segment, line 0 | [`Control`], written by the agent |
-//! | from line 1 on | the event queue, [`LINES`] lines |
+//! | from line 2 on | the event queue, [`EVENTS`] lines |
 //! | behind that | the result queue, [`RESULTS`] lines |
 //!
 //! A record is one line or several. The first word of line *n* holds *n* + 1 in its low half; that of a record's first line
@@ -17,20 +19,33 @@
 use super::words::Bad;
 use farpost_fabric::{FabricError, LINE_BYTES, Line, Lines, LocalMemory, Remote};
 
-/// Lines of a command queue and of an event queue.
+/// Lines of a command queue.
 pub const LINES: u32 = 512;
+/// Lines of an event queue.
+pub const EVENTS: u32 = 1024;
 /// Lines of a result queue.
 pub const RESULTS: u32 = 16;
 /// Most lines of a record: a descriptor of 256 segments has room.
 pub const MAX_LINES: usize = 160;
 /// Words of a line that carry something.
 const WORDS: usize = 7;
+/// Most words of a record.
+pub const RECORD: usize = MAX_LINES * WORDS;
+/// Where a client tells how far it is.
+pub const TOLD_AT: usize = 0;
+/// Where the agent says whether a client may attach.
+pub const DOOR_AT: usize = LINE_BYTES;
 /// Where queues begin.
-pub const QUEUE_AT: usize = LINE_BYTES;
+pub const QUEUE_AT: usize = 2 * LINE_BYTES;
+/// Where the windows are.
+pub const WINDOWS_AT: usize = QUEUE_AT + LINES as usize * LINE_BYTES;
+/// Windows, and bytes of one. Only those that are used are ever touched.
+pub const SLOTS: usize = 4;
+pub const SLOT_BYTES: usize = 32 << 10;
 /// Where the result queue begins.
-pub const RESULTS_AT: usize = QUEUE_AT + LINES as usize * LINE_BYTES;
+pub const RESULTS_AT: usize = QUEUE_AT + EVENTS as usize * LINE_BYTES;
 /// Bytes of the agent's segment for a client.
-pub const AGENT_BYTES: usize = RESULTS_AT;
+pub const AGENT_BYTES: usize = WINDOWS_AT + SLOTS * SLOT_BYTES;
 /// Bytes of a client's segment.
 pub const CLIENT_BYTES: usize = RESULTS_AT + RESULTS as usize * LINE_BYTES;
 
@@ -69,7 +84,7 @@ impl<L: Lines> Reader<L> {
             lines: memory.lines(offset, count),
             count,
             next: 0,
-            words: Vec::with_capacity(MAX_LINES * WORDS),
+            words: Vec::with_capacity(RECORD),
         }
     }
 
@@ -84,12 +99,31 @@ impl<L: Lines> Reader<L> {
         self.lines.first(self.next) as u32 == tag(self.next)
     }
 
+    /// What kind of record waits.
+    #[inline]
+    pub fn kind(&self) -> Option<u8> {
+        let word = self.lines.first(self.next);
+        (word as u32 == tag(self.next)).then_some((word >> 32) as u8)
+    }
+
     /// The next record's title and words, once all of it is there.
     ///
     /// # Errors
     /// Its length cannot be. The queue is of no use any more.
     #[inline]
     pub fn take(&mut self) -> Result<Option<(Title, &[u64])>, Bad> {
+        let mut words = std::mem::take(&mut self.words);
+        let taken = self.take_into(&mut words);
+        self.words = words;
+        Ok(taken?.map(|title| (title, &self.words[..])))
+    }
+
+    /// As [`take`](Self::take), with the words in `words`.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    #[inline]
+    pub fn take_into(&mut self, words: &mut Vec<u64>) -> Result<Option<Title>, Bad> {
         if !self.waits() {
             return Ok(None);
         }
@@ -112,14 +146,14 @@ impl<L: Lines> Reader<L> {
                 return Ok(None);
             }
         }
-        self.words.clear();
-        self.words.extend_from_slice(&first[1..]);
+        words.clear();
+        words.extend_from_slice(&first[1..]);
         for further in 1..count {
             let line = self.lines.line(self.next.wrapping_add(further));
-            self.words.extend_from_slice(&line[1..]);
+            words.extend_from_slice(&line[1..]);
         }
         self.next = self.next.wrapping_add(count);
-        Ok(Some((title, &self.words)))
+        Ok(Some(title))
     }
 }
 
@@ -148,6 +182,16 @@ impl<R: Remote + Clone> Writer<R> {
     #[inline]
     pub fn room(&self) -> u32 {
         self.count - self.written.wrapping_sub(self.taken)
+    }
+
+    /// Lines that the reader has taken, as far as it has told, modulo 2^32.
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Whether it has taken all.
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.written
     }
 
     /// Lines written so far, modulo 2^32.
@@ -204,6 +248,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// Which opening it is about.
+    pub fn opening(&self) -> u32 {
+        (self.state >> 8) as u32
+    }
+
     /// As a line.
     pub fn line(&self) -> Line {
         [
@@ -241,8 +290,8 @@ pub enum State {
     Closed = 2,
     /// Wrote what cannot be: not served any more.
     Faulty = 3,
-    /// The agent cannot reach its memory.
-    Unreachable = 4,
+    /// Served, with bodies going through windows: the agent cannot reach its memory.
+    Carried = 4,
 }
 
 impl State {
@@ -252,7 +301,7 @@ impl State {
             1 => State::Open,
             2 => State::Closed,
             3 => State::Faulty,
-            4 => State::Unreachable,
+            4 => State::Carried,
             _ => State::Unknown,
         }
     }
@@ -316,6 +365,42 @@ mod tests {
             let mut reader = Reader::new(&memory, RESULTS_AT, RESULTS);
             memory.store(RESULTS_AT, 1 | count << 40);
             assert_eq!(reader.take().expect_err("no such length").value, count);
+        }
+    }
+
+    /// Any bytes at all in the queue: records within its bounds, or a complaint, and an end to either.
+    #[test]
+    fn whatever_is_written_is_read_within_bounds() {
+        for seed in 0..3000u64 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let ends = Network::new(1, seed, Config::default());
+            let access = Access::Everyone(Permission::ReadWrite);
+            let memory = ends[0]
+                .export(SegmentId(1), CLIENT_BYTES, access)
+                .expect("exported");
+            let (offset, count) = match seed % 2 {
+                0 => (RESULTS_AT, RESULTS),
+                _ => (QUEUE_AT, 256),
+            };
+            // Mostly with numbers that fit, or nothing would be looked at.
+            for number in 0..count {
+                let mut line = [0; 8].map(|_: u64| rng.u64(..));
+                let kind = rng.u64(..) << 32;
+                line[0] = match rng.u8(..20) {
+                    0 => rng.u64(..),
+                    1 => u64::from(tag(number)) | kind,
+                    _ => u64::from(tag(number)) | (kind & !(0xff << 40)) | rng.u64(1..4) << 40,
+                };
+                memory.store_line(offset + number as usize * LINE_BYTES, &line);
+            }
+            let mut reader = Reader::new(&memory, offset, count);
+            let mut lines = 0;
+            while let Ok(Some((_, words))) = reader.take() {
+                assert!(!words.is_empty() && words.len() <= RECORD && words.len().is_multiple_of(WORDS));
+                lines += (words.len() / WORDS) as u32;
+                assert_eq!(reader.taken(), lines);
+                assert!(lines <= count, "a line is not read twice");
+            }
         }
     }
 }

@@ -4,10 +4,14 @@
 //! |---|---|
 //! | `mailbox` | queues of records between a client and the agent, in memory that the reader exports |
 //! | `words` | what the records hold |
-//! | `structures` | what is made at the start: memory for bodies, jobs |
-//! | `moves` | bytes between the agent's memory and the clients' |
-//! | `run`, `arrive`, `serve` | the agent: its loop, what comes from the network, what clients ask |
-//! | `client`, `match_here` | what a client links |
+//! | `client` | what a client links |
+//! | `run` | the agent: what it makes at its start, and its loop |
+//! | `state`, `occupancy` | what it knows of clients and messages; how much that is |
+//! | `clients` | clients that come, go, and fail |
+//! | `arrive`, `serve`, `transmit` | what comes from the network, what clients ask, what they send |
+//! | `objects` | an accelerated client's objects |
+//! | `movement`, `moves` | bytes between the agent's memory and the clients' |
+//! | `structures`, `pieces` | memory for bodies, jobs, lists of segments |
 //!
 //! Only the agent is on the network; its clients are processes of its host that give it commands through their mailboxes. A
 //! **generic** client keeps its objects and matches by itself: a header that arrives goes to its event queue and takes a pending,
@@ -15,26 +19,65 @@
 //! answers where the body goes. Of an **accelerated** client the agent keeps the objects and matches; events go to the
 //! client's queue, and it is not interrupted unless it sleeps. Bodies of at most 128 bytes travel within commands and events.
 //!
+//! The paper's structures (section 4.2) and where they are here:
+//!
+//! | There | Here |
+//! |---|---|
+//! | mailbox: command FIFO, result FIFO | a client's mailbox, with the event queue beside them |
+//! | lower pendings, private to the firmware | `state::Lower` and `state::Item` of a client, the network layer's pendings |
+//! | upper pendings, in the host's memory | the record that shows a header, in the client's event queue; a body that is short is in it |
+//! | sources, found by node in a hash table | the network layer's ([`net`](crate::net)), by peer in a hash table of fixed size |
+//! | transmit and receive list | a client's lists of messages by channel, and of orders to receive |
+//!
+//! All of that is made when the agent starts, and messages take nothing else ([`AgentOccupancy`]). What calls of an accelerated
+//! client make, its entries, descriptors and queues, takes memory when it is made, within the limits of its interface and
+//! `FARPOST_PORTALS_AGENT_OBJECTS`.
+//!
+//! Where the agent cannot reach a client's memory (the system permits no cross-memory attach), bodies go through windows of the
+//! agent's, in pieces that the client moves when it is asked; which way it is is found out when the client attaches.
+//!
+//! Nobody waits in a circle. Answers and requests have lists, pendings and memory of their own. A client takes
+//! everything it is shown at once, and is shown at most 64 requests that it has not dealt with and room for answers is left
+//! in its queue, so that an answer that comes is always taken.
+//!
+//! Events of an accelerated client are handed on before anything else is logged in their queue, which may be short: what a queue
+//! loses, with `PTL_EQ_DROPPED`, is decided by its size at the client. Handlers see every event: where the event queue in the client's memory is
+//! full the agent keeps some, and when it could keep no more, messages for this client wait at their senders, and so do operations that
+//! it begins itself.
+//!
 //! Messages from or to clients have an envelope behind the header: the numbers of receiver and sender. An agent speaks for
 //! its clients and for nobody else: who else claims to be one is refused, and counted as a fault.
 //!
 //! What clients write is input. One that writes what cannot be is not served any more; one that takes no events
 //! for `FARPOST_PORTALS_AGENT_PATIENCE` loses what comes for it until it does; one that ends is cleared away. All
-//! three are counted, and none holds up another for longer than that.
+//! three are counted, and none holds up another for longer than that. A client may close and attach again: what comes meanwhile is
+//! dropped, what was on its way to the one before never reaches the one after.
 
 mod arrive;
 mod client;
+mod clients;
 mod mailbox;
-mod match_here;
+#[cfg(all(test, loom))]
+mod model;
+mod movement;
 #[allow(unsafe_code)]
 mod moves;
+mod objects;
+mod occupancy;
+mod pieces;
 mod run;
 mod serve;
+mod state;
 mod structures;
+mod transmit;
 mod words;
 
+pub(crate) use client::Request;
 pub use client::{AttachError, Client, Mode};
-pub use run::{Agent, AgentOccupancy, ClientFigures};
+pub use clients::ClientFigures;
+pub use occupancy::AgentOccupancy;
+pub use run::Agent;
+pub(crate) use words::{Pen, command};
 
 use crate::library::HEADER_BYTES;
 use farpost_fabric::{Peer, SegmentId};
@@ -48,6 +91,8 @@ farpost_tunables::tunables! {
         pendings: "FARPOST_PORTALS_AGENT_PENDINGS" = 64, 1..=128, "messages";
         /// Memory for bodies on their way through the agent, of answers, of requests, and of what arrives; also the longest body. Only what is used is ever touched.
         memory: "FARPOST_PORTALS_AGENT_MEMORY" = 64 << 20, 4096..=1 << 36, "bytes";
+        /// Memory that the match entries, descriptors and queues of an accelerated client may take in its agent. Who wants more is told that there is no space.
+        objects: "FARPOST_PORTALS_AGENT_OBJECTS" = 64 << 20, 4096..=1 << 36, "bytes";
         /// Time for which a client that takes no events holds up those who send to it. Then what comes for it is dropped.
         patience: "FARPOST_PORTALS_AGENT_PATIENCE" = 2000, 0..=600_000, "milliseconds";
     }

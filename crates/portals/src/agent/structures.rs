@@ -1,6 +1,6 @@
 //! What an agent has made at its start and never makes again: memory for bodies, jobs, pendings.
 
-use crate::memory::Segments;
+use crate::memory::{Segment, Segments};
 
 /// Bytes of a page of the arena.
 const PAGE: usize = 4096;
@@ -70,11 +70,19 @@ impl Arena {
 
     /// `len` bytes of a room, from `offset` on.
     pub fn memory(&self, room: Room, offset: usize, len: usize) -> Segments {
+        self.segment(room, offset, len).into()
+    }
+
+    /// As [`memory`](Self::memory).
+    pub fn segment(&self, room: Room, offset: usize, len: usize) -> Segment {
         assert!(
             offset + len <= room.pages as usize * PAGE,
             "a body leaves its room"
         );
-        Segments::one(self.address + room.page as usize * PAGE + offset, len)
+        Segment {
+            address: self.address + room.page as usize * PAGE + offset,
+            len,
+        }
     }
 
     /// Pages in use.
@@ -135,8 +143,12 @@ impl<T> Slab<T> {
             .collect()
     }
 
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.free.len() == self.places.len()
+        self.len() == 0
     }
 }
 

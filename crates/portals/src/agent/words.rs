@@ -25,6 +25,8 @@ pub mod command {
     pub const RECEIVE: u8 = 5;
     /// A message that was shown is not wanted.
     pub const DISCARD: u8 = 6;
+    /// Bytes have been moved to or from a window; the small number is the window's.
+    pub const CARRIED: u8 = 7;
     pub const ME_ATTACH: u8 = 10;
     pub const ME_ATTACH_ANY: u8 = 11;
     pub const ME_INSERT: u8 = 12;
@@ -37,10 +39,11 @@ pub mod command {
     pub const EQ_FREE: u8 = 19;
     pub const AC_ENTRY: u8 = 20;
     pub const STATUS: u8 = 21;
+    pub const INTERFACE_OF: u8 = 22;
     /// Without a result, as the two that follow.
-    pub const PUT: u8 = 22;
-    pub const GET: u8 = 23;
-    pub const GET_PUT: u8 = 24;
+    pub const PUT: u8 = 23;
+    pub const GET: u8 = 24;
+    pub const GET_PUT: u8 = 25;
 }
 
 /// What an agent posts.
@@ -53,14 +56,21 @@ pub mod event {
     pub const SENT: u8 = 3;
     /// An event for an accelerated client's queue; the small number is 1 when events before it were lost.
     pub const EVENT: u8 = 4;
+    /// Bytes are to be moved between a window, the small number's low half, and memory of the client's; the high half says which way.
+    pub const CARRY: u8 = 5;
+    /// From the window to the client.
+    pub const INTO_CLIENT: u16 = 1;
     /// The body has come with the header.
     pub const NO_PENDING: u16 = u16::MAX;
 }
 
 /// Says that this side knows the same records.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 3;
 /// Longest body that travels in a record.
 pub const SMALL: usize = 128;
+
+/// Most pieces of a body.
+pub const MAX_PIECES: usize = 256;
 
 /// A piece of a client's memory: its address there, its length, and the position and the key by which the agent reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,30 +177,35 @@ impl Words<'_> {
         })
     }
 
-    /// At most 256 pieces, whose lengths add up.
+    /// How many pieces follow.
+    pub fn piece_count(&mut self) -> Result<u64, Bad> {
+        self.at_most("a number of segments", MAX_PIECES as u64)
+    }
+
+    /// A piece of a list with `total` bytes before it, whose lengths add up.
+    pub fn piece(&mut self, total: &mut u64) -> Result<Piece, Bad> {
+        let piece = Piece {
+            address: self.next()?,
+            len: self.next()?,
+            position: self.next()?,
+            key: self.next()?,
+        };
+        let fits =
+            piece.address.checked_add(piece.len).is_some() && piece.position.checked_add(piece.len).is_some();
+        *total = total.saturating_add(piece.len);
+        if !fits || *total > isize::MAX as u64 {
+            return Err(Bad {
+                what: "the length of a segment",
+                value: piece.len,
+            });
+        }
+        Ok(piece)
+    }
+
+    /// At most [`MAX_PIECES`] pieces, whose lengths add up.
     pub fn pieces(&mut self) -> Result<Vec<Piece>, Bad> {
-        let count = self.at_most("a number of segments", 256)?;
-        let mut total = 0u64;
-        (0..count)
-            .map(|_| {
-                let piece = Piece {
-                    address: self.next()?,
-                    len: self.next()?,
-                    position: self.next()?,
-                    key: self.next()?,
-                };
-                let fits = piece.address.checked_add(piece.len).is_some()
-                    && piece.position.checked_add(piece.len).is_some();
-                total = total.saturating_add(piece.len);
-                if !fits || total > isize::MAX as u64 {
-                    return Err(Bad {
-                        what: "the length of a segment",
-                        value: piece.len,
-                    });
-                }
-                Ok(piece)
-            })
-            .collect()
+        let mut total = 0;
+        (0..self.piece_count()?).map(|_| self.piece(&mut total)).collect()
     }
 
     pub fn event(&mut self) -> Result<Event, Bad> {
@@ -401,5 +416,41 @@ mod tests {
         assert!(Words(&piece(8, 8, u64::MAX)).pieces().is_err());
         assert!(Words(&piece(8, 1 << 63, 8)).pieces().is_err());
         assert!(Words(&[257]).pieces().is_err() && Words(&[1, 2]).pieces().is_err());
+    }
+
+    /// Any words at all are a value within its bounds or a complaint.
+    #[test]
+    fn whatever_words_say_is_checked() {
+        for seed in 0..20_000u64 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let words: Vec<u64> = (0..rng.usize(..60))
+                .map(|_| match rng.u8(..5) {
+                    0 => rng.u64(..4),
+                    1 => rng.u64(..300),
+                    2 => u64::MAX - rng.u64(..4),
+                    3 => 1 << rng.u32(..64),
+                    _ => rng.u64(..),
+                })
+                .collect();
+            let read = || Words(&words);
+            let (limits, event, md) = (read().limits(), read().event(), read().md());
+            assert_eq!(limits.is_err(), words.len() < 4);
+            assert!(words.len() >= 6 || md.is_err());
+            assert!(event.is_err() || words[0] as u32 <= EventKind::Unlink as u32);
+            let _ = (read().target(), read().access(), read().header(), read().handle());
+            if let Ok(pieces) = read().pieces() {
+                let total = pieces
+                    .iter()
+                    .try_fold(0u64, |sum, piece| sum.checked_add(piece.len));
+                assert!(pieces.len() <= MAX_PIECES && total.is_some_and(|total| total <= isize::MAX as u64));
+                assert!(
+                    pieces
+                        .iter()
+                        .all(|piece| piece.address.checked_add(piece.len).is_some())
+                );
+            }
+            let mut bytes = [0; 128];
+            assert_eq!(read().bytes(&mut bytes).is_ok(), words.len() >= 16);
+        }
     }
 }

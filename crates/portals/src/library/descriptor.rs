@@ -155,10 +155,17 @@ impl Descriptor {
         }
     }
 
+    /// An incoming request has been accepted, and is in progress.
+    #[inline]
+    pub fn accept(&mut self, accepted: u64) {
+        self.take(accepted);
+        self.pending += 1;
+    }
+
     /// An incoming request has been accepted (section 4.2, rule 7). The local offset moves only where it is used; the
     /// reference moves it always.
     #[inline]
-    pub fn accept(&mut self, accepted: u64) {
+    pub fn take(&mut self, accepted: u64) {
         if !self.has(option::MANAGE_REMOTE) {
             self.offset += accepted;
             if self.has(option::MAX_SIZE) && self.region.length - self.offset < self.md.max_size {
@@ -166,7 +173,6 @@ impl Descriptor {
             }
         }
         self.consume();
-        self.pending += 1;
     }
 
     /// `length` bytes from `offset`, which lie within.

@@ -5,7 +5,8 @@ use super::table::Key;
 use super::wire::{Header, MessageKind, NO_ANSWER, index_byte};
 use super::{Library, Outgoing};
 use crate::error::Error;
-use crate::types::{ANY, AckReq, EventKind, Handle, NiFail, ProcessId};
+use crate::memory::Segment;
+use crate::types::{ANY, AckReq, EventKind, Handle, NiFail, ProcessId, THRESHOLD_INFINITE};
 
 /// What an operation addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,81 @@ impl Library {
         let message = self.prepare_put(md, region, ack, target, hdr_data)?;
         self.started(message.token);
         Ok(message)
+    }
+
+    /// As [`put`](Self::put), for a put that leaves at once or not at all: `send` is given the process that it is for, the header
+    /// and the body, and says whether its memory is free again. Then all events of it are logged, and it is over; nothing is kept
+    /// of it. False: nothing has happened, and it has to be begun in the ordinary way. Fast path.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), but for [`Error::NoSpace`].
+    #[inline(always)]
+    pub fn put_at_once(
+        &mut self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+        send: impl FnOnce(u32, &Header, Segment) -> bool,
+    ) -> Result<bool, Error> {
+        let index = u32::from(md.index());
+        let descriptor = self.mds.get(index).filter(|d| d.handle == md && d.active);
+        let descriptor = descriptor.ok_or(Error::MdInvalid)?;
+        let whole = descriptor.region.length;
+        let (offset, length) = region.unwrap_or((0, whole));
+        if offset > whole || length > whole - offset {
+            return Err(Error::MdIllegal);
+        }
+        let (eq, threshold) = (descriptor.md.eq_handle, descriptor.md.threshold);
+        let Some(memory) = descriptor.region.memory.single() else {
+            return Ok(false);
+        };
+        let body = Segment {
+            address: memory.address.wrapping_add(offset as usize),
+            len: length as usize,
+        };
+        let to = self.processes.number(target.id).ok_or(Error::ProcessInvalid)?;
+        if ack == AckReq::Ack && self.eqs.find(eq).is_some() {
+            // What is to be acknowledged is kept until then.
+            return Ok(false);
+        }
+        let header = Header {
+            kind: MessageKind::Put,
+            pt_index: index_byte(target.pt_index),
+            ac_index: index_byte(target.ac_index),
+            interface: self.interface,
+            operation: NO_ANSWER,
+            match_bits: target.match_bits,
+            offset: target.offset,
+            data: hdr_data,
+        };
+        if !send(to, &header, body) {
+            return Ok(false);
+        }
+        let link = self.link();
+        if eq != Handle::EQ_NONE || threshold != THRESHOLD_INFINITE {
+            self.left(index, target, (length, hdr_data, link));
+        }
+        Ok(true)
+    }
+
+    /// Count a put that has left, and log all events of it.
+    #[inline]
+    fn left(&mut self, md: u32, target: &Target, (length, hdr_data, link): (u64, u64, u32)) {
+        let facts = Facts {
+            pt_index: target.pt_index,
+            match_bits: target.match_bits,
+            rlength: length,
+            mlength: length,
+            offset: target.offset,
+            hdr_data,
+            link,
+            start: 0,
+        };
+        self.consume(md);
+        let me = self.me;
+        self.log_whole(md, [EventKind::SendStart, EventKind::SendEnd], &me, &facts);
     }
 
     /// As [`put`](Self::put), but nothing is counted or logged before [`started`](Self::started), which has to follow: a

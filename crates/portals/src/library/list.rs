@@ -32,7 +32,12 @@ pub(super) struct MatchList {
     places: VecDeque<Place>,
     /// Where the last walk ended: the entry that is asked for next, most often.
     hint: usize,
+    /// The same walk would end there again if that entry is ready: none before it has changed since.
+    steady: bool,
 }
+
+/// Bytes of an entry of a list.
+pub(super) const ENTRY: usize = size_of::<Test>() + size_of::<Place>();
 
 /// Distance between labels of entries that are appended.
 const STEP: u64 = 1 << 24;
@@ -110,6 +115,7 @@ impl MatchList {
         );
         if self.hint >= at {
             self.hint += 1;
+            self.steady = false;
         }
     }
 
@@ -155,6 +161,9 @@ impl MatchList {
         let at = self.position(me, label);
         self.tests.remove(at);
         self.places.remove(at);
+        if self.hint >= at {
+            self.steady = false;
+        }
         if self.hint > at {
             self.hint -= 1;
         }
@@ -164,9 +173,27 @@ impl MatchList {
     #[inline]
     pub fn set(&mut self, me: u16, label: u64, md: u16, operations: u8) {
         let at = self.position(me, label);
+        if at < self.hint {
+            self.steady = false;
+        }
         let place = &mut self.places[at];
         place.md = md;
         place.operations = operations;
+    }
+
+    /// The entry where the last walk ended, if the same walk would end there again and it is ready for all `operations`.
+    #[inline(always)]
+    pub fn found_again(&self, operations: u8) -> Option<Place> {
+        let place = self.places.get(self.hint).filter(|_| self.steady)?;
+        (place.operations & operations == operations).then_some(*place)
+    }
+
+    /// The descriptor of the entry that the last walk found accepts nothing from now on.
+    #[inline]
+    pub fn found_is_over(&mut self) {
+        if let Some(place) = self.places.get_mut(self.hint) {
+            place.operations = 0;
+        }
     }
 
     /// The first entry that admits a request with these bits from this process, is ready for all `operations`, and
@@ -182,6 +209,8 @@ impl MatchList {
         let id = id_word(id);
         let (front, back) = self.tests.as_slices();
         let mut base = 0;
+        // Whoever has no room for this request may have for the next.
+        self.steady = true;
         for tests in [front, back] {
             let mut at = 0;
             while let Some(step) = tests[at..]
@@ -190,16 +219,18 @@ impl MatchList {
             {
                 at += step;
                 let place = self.places[base + at];
-                if place.operations & operations == operations
-                    && let Some(accepted) = accept(place)
-                {
-                    self.hint = base + at;
-                    return Some(accepted);
+                if place.operations & operations == operations {
+                    if let Some(accepted) = accept(place) {
+                        self.hint = base + at;
+                        return Some(accepted);
+                    }
+                    self.steady = false;
                 }
                 at += 1;
             }
             base += tests.len();
         }
+        self.steady = false;
         None
     }
 

@@ -18,6 +18,7 @@ mod receive;
 mod table;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod wire;
 
 pub use access::AccessEntry;
@@ -94,7 +95,12 @@ pub struct Library {
     handled: VecDeque<(Handle, Event)>,
     /// Links START to END.
     next_link: u32,
+    /// The request that was looked for last: who sent it, the beginning of its header, and its match bits.
+    again: (u32, u32, u64),
 }
+
+/// No request at all.
+const NOBODY: (u32, u32, u64) = (u32::MAX, 0, 0);
 
 impl Library {
     /// The objects of interface `interface` (0 to 7) of process `me`, a number of the fabric's that `processes` has.
@@ -111,7 +117,13 @@ impl Library {
         desired: Option<&Limits>,
     ) -> Result<Self, Error> {
         let identity = *processes.identity(me).ok_or(Error::PidInvalid)?;
-        Ok(Self::of(interface, generation, identity, processes, desired))
+        let mut library = Self::of(interface, generation, identity, processes, desired);
+        // An answer to somebody whom this process had here before finds nothing.
+        library.operations.begin_at(generation);
+        library.mes.begin_at(generation);
+        library.mds.begin_at(generation);
+        library.eqs.begin_at(generation);
+        Ok(library)
     }
 
     /// The same process's interface with no objects, opened for the `generation`th time. Counts of drops go on;
@@ -155,6 +167,7 @@ impl Library {
             drops: Drops::default(),
             handled: VecDeque::new(),
             next_link: 1,
+            again: NOBODY,
             processes,
         }
     }
@@ -233,6 +246,7 @@ impl Library {
             return Err(Error::ProcessInvalid);
         }
         *slot = entry;
+        self.again = NOBODY;
         Ok(())
     }
 
@@ -247,6 +261,16 @@ impl Library {
     #[inline]
     pub fn has_handled(&self) -> bool {
         !self.handled.is_empty()
+    }
+
+    /// What the objects take, bytes: match entries with their places in lists, descriptors without the segments they name, queues with
+    /// their events.
+    pub fn object_bytes(&self) -> usize {
+        let queues: usize = self.eqs.iter().map(|(_, queue)| queue.bytes()).sum();
+        self.mes.len() * (Table::<MatchEntry>::PLACE + list::ENTRY)
+            + self.mds.len() * Table::<Descriptor>::PLACE
+            + self.eqs.len() * Table::<EventQueue>::PLACE
+            + queues
     }
 
     /// Operations in progress, those included that wait for an answer.
@@ -274,8 +298,7 @@ impl Library {
     ) -> Option<u32> {
         use EventKind::*;
         let descriptor = self.mds.get(md)?;
-        let handle = descriptor.md.eq_handle;
-        let queue = self.eqs.named(handle)?;
+        let queue = self.eqs.named(descriptor.md.eq_handle)?;
         let off = match kind {
             GetStart | PutStart | GetPutStart | ReplyStart | SendStart => {
                 queue.pending += 1;
@@ -292,27 +315,39 @@ impl Library {
         if off {
             return None;
         }
-        let handled = queue.handled;
-        let event = queue.log();
-        event.kind = kind;
-        event.initiator = who.id;
-        event.uid = who.uid;
-        event.jid = who.jid;
-        event.pt_index = facts.pt_index;
-        event.match_bits = facts.match_bits;
-        event.rlength = facts.rlength;
-        event.mlength = facts.mlength;
-        event.offset = facts.offset;
-        event.md_handle = descriptor.handle;
-        event.md = descriptor.md;
-        event.hdr_data = facts.hdr_data;
-        event.link = facts.link;
-        event.ni_fail_type = ni_fail_type;
+        let event = queue.log_of(descriptor, kind, who, facts, ni_fail_type);
         let sequence = event.sequence;
-        if handled {
-            self.handled.push_back((handle, *event));
+        if queue.handled {
+            let event = *queue.newest();
+            self.handled.push_back((queue.handle, event));
         }
         Some(sequence)
+    }
+
+    /// Log START and END of an operation that begins and ends here and now, and UNLINK if that was the last of its
+    /// descriptor: what [`log`](Self::log) and [`end`](Self::end) do in two steps.
+    #[inline(always)]
+    fn log_whole(&mut self, md: u32, kinds: [EventKind; 2], who: &Identity, facts: &Facts) {
+        let Some(descriptor) = self.mds.get(md) else {
+            return;
+        };
+        let mut cause = 0;
+        if let Some(queue) = self.eqs.named(descriptor.md.eq_handle) {
+            let off = [option::EVENT_START_DISABLE, option::EVENT_END_DISABLE];
+            for (kind, off) in kinds.into_iter().zip(off) {
+                if descriptor.has(off) {
+                    continue;
+                }
+                cause = queue.log_of(descriptor, kind, who, facts, NiFail::OK).sequence;
+                if queue.handled {
+                    let event = *queue.newest();
+                    self.handled.push_back((queue.handle, event));
+                }
+            }
+        }
+        if descriptor.unlink == Unlink::Unlink && !descriptor.active {
+            self.retire(md, who, facts, cause, NiFail::OK);
+        }
     }
 
     /// An operation of a descriptor ends: END, then UNLINK if that was the last of it (section 6).
@@ -330,7 +365,7 @@ impl Library {
 
     /// Release a descriptor that is to go by itself: inactive, and nothing in progress. Its UNLINK links to the event
     /// that caused it, `cause`.
-    #[inline]
+    #[inline(never)]
     fn retire(&mut self, md: u32, who: &Identity, facts: &Facts, cause: u32, fail: NiFail) {
         let goes = self
             .mds

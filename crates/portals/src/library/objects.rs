@@ -243,7 +243,7 @@ impl Library {
     /// event is also given out by [`next_handled`](Library::next_handled).
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: no queue is left, or `count` is more than 2^20.
+    /// [`Error::NoSpace`]: no queue is left, `count` is more than 2^20, or there is no memory for so many events.
     pub fn eq_alloc(&mut self, count: u32, handled: bool) -> Result<Option<Handle>, Error> {
         if count == 0 {
             return Ok(None);
@@ -251,10 +251,14 @@ impl Library {
         if count > MAX_EVENTS {
             return Err(Error::NoSpace);
         }
+        if !self.eqs.has_room() {
+            return Err(Error::NoSpace);
+        }
         let interface = self.interface;
+        let memory = EventQueue::memory(count).ok_or(Error::NoSpace)?;
         let key = self
             .eqs
-            .insert(|key| EventQueue::new(Table::<EventQueue>::handle(interface, key), count, handled));
+            .insert(|key| EventQueue::new(Table::<EventQueue>::handle(interface, key), memory, handled));
         let key = key.ok_or(Error::NoSpace)?;
         Ok(Some(Table::<EventQueue>::handle(interface, key)))
     }
@@ -301,5 +305,11 @@ impl Library {
     pub fn eq_has_events(&self, eq: Handle) -> Result<bool, Error> {
         let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
         Ok(self.eqs.get(index).is_some_and(|queue| !queue.is_empty()))
+    }
+
+    /// Events that a queue holds; 0 of what is no queue.
+    pub fn eq_len(&self, eq: Handle) -> usize {
+        let queue = self.eqs.find(eq).and_then(|index| self.eqs.get(index));
+        queue.map_or(0, EventQueue::len)
     }
 }

@@ -1,9 +1,11 @@
 //! Event queues (section 3.11): circular, the newest event takes the place of the oldest when they are full, and whoever
 //! reads next is told. Never a reason to refuse a message.
 
+use super::descriptor::Descriptor;
+use super::operation::Facts;
 use super::table::Named;
 use crate::types::{Event, Handle, Kind};
-use crate::types::{EventKind, Md, NiFail, ProcessId};
+use crate::types::{EventKind, Identity, Md, NiFail, ProcessId};
 
 pub(super) struct EventQueue {
     pub handle: Handle,
@@ -39,15 +41,7 @@ const BLANK: Event = Event {
     mlength: 0,
     offset: 0,
     md_handle: Handle::INVALID,
-    md: Md {
-        start: 0,
-        length: 0,
-        threshold: 0,
-        max_size: 0,
-        options: 0,
-        user_ptr: 0,
-        eq_handle: Handle::EQ_NONE,
-    },
+    md: Md::BLANK,
     hdr_data: 0,
     link: 0,
     ni_fail_type: NiFail::OK,
@@ -55,14 +49,23 @@ const BLANK: Event = Event {
 };
 
 impl EventQueue {
-    /// A queue of at least `count` events, rounded up to a power of two and to two at least, as the reference does.
-    pub fn new(handle: Handle, count: u32, handled: bool) -> Self {
+    /// Memory for at least `count` events, at most [`MAX_EVENTS`], rounded up to a power of two and to two at least, as the
+    /// reference does. None: there is not so much.
+    pub fn memory(count: u32) -> Option<Vec<Event>> {
         let count = count.max(2).next_power_of_two() as usize;
+        let mut events = Vec::new();
+        events.try_reserve_exact(count).ok()?;
+        events.resize(count, BLANK);
+        Some(events)
+    }
+
+    /// A queue in [`memory`](Self::memory).
+    pub fn new(handle: Handle, memory: Vec<Event>, handled: bool) -> Self {
         Self {
             handle,
             handled,
             pending: 0,
-            events: vec![BLANK; count].into_boxed_slice(),
+            events: memory.into_boxed_slice(),
             logged: 0,
             taken: 0,
         }
@@ -79,9 +82,52 @@ impl EventQueue {
         place
     }
 
+    /// [`log`](Self::log) an event of a descriptor.
+    #[inline(always)]
+    pub fn log_of(
+        &mut self,
+        descriptor: &Descriptor,
+        kind: EventKind,
+        who: &Identity,
+        facts: &Facts,
+        ni_fail_type: NiFail,
+    ) -> &Event {
+        let event = self.log();
+        event.kind = kind;
+        event.initiator = who.id;
+        event.uid = who.uid;
+        event.jid = who.jid;
+        event.pt_index = facts.pt_index;
+        event.match_bits = facts.match_bits;
+        event.rlength = facts.rlength;
+        event.mlength = facts.mlength;
+        event.offset = facts.offset;
+        event.md_handle = descriptor.handle;
+        event.md = descriptor.md;
+        event.hdr_data = facts.hdr_data;
+        event.link = facts.link;
+        event.ni_fail_type = ni_fail_type;
+        event
+    }
+
+    /// The event that was logged last.
+    pub fn newest(&self) -> &Event {
+        &self.events[self.logged.wrapping_sub(1) as usize & (self.events.len() - 1)]
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.taken == self.logged
+    }
+
+    /// Memory of its events, bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.events)
+    }
+
+    /// Events that are left.
+    pub fn len(&self) -> usize {
+        (self.logged - self.taken).min(self.events.len() as u64) as usize
     }
 
     /// The oldest event that is left, and whether events before it were lost. It is taken.

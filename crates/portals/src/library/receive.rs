@@ -4,9 +4,9 @@ use super::drops::DropReason;
 use super::operation::{Answer, Facts, Operation, Role};
 use super::table::Key;
 use super::wire::{Header, MessageKind, NO_ANSWER};
-use super::{Library, NO_TOKEN, Outgoing};
+use super::{Library, NO_TOKEN, NOBODY, Outgoing};
 use crate::memory::Segments;
-use crate::types::{ANY, EventKind, Identity, NiFail, option};
+use crate::types::{ANY, EventKind, Identity, Limits, NiFail, option};
 
 /// What is to become of a message.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub enum Verdict {
 }
 
 /// What the target's descriptor of a request is asked for.
-const PUT: u8 = option::OP_PUT as u8;
+pub(super) const PUT: u8 = option::OP_PUT as u8;
 const GET: u8 = option::OP_GET as u8;
 
 impl Library {
@@ -73,6 +73,10 @@ impl Library {
     /// What is to become of a message while the interface is not open (section 4.2, rule 1).
     pub fn incoming_while_closed(&mut self, from: u32, header: &[u8], length: u64) -> Verdict {
         let header = Header::decode(header, length).ok();
+        if header.is_some_and(|header| header.kind == MessageKind::Nothing) {
+            // The library's own word, and not a message that a program sent.
+            return Verdict::Done;
+        }
         let request =
             header.filter(|h| matches!(h.kind, MessageKind::Put | MessageKind::Get | MessageKind::GetPut));
         self.refuse(DropReason::UnknownProcess, from, request.as_ref())
@@ -80,7 +84,7 @@ impl Library {
 
     /// Drop a message and count it (section 4.2). Its initiator, if it waits, is released.
     #[cold]
-    fn refuse(&mut self, reason: DropReason, from: u32, header: Option<&Header>) -> Verdict {
+    pub(super) fn refuse(&mut self, reason: DropReason, from: u32, header: Option<&Header>) -> Verdict {
         self.drops.add(reason);
         let answer = header
             .filter(|h| h.operation != NO_ANSWER)
@@ -88,7 +92,7 @@ impl Library {
         Verdict::Drop { reason, answer }
     }
 
-    fn nothing(&self, to: u32, operation: u64) -> Outgoing {
+    pub(super) fn nothing(&self, to: u32, operation: u64) -> Outgoing {
         self.answer(
             to,
             MessageKind::Nothing,
@@ -102,7 +106,7 @@ impl Library {
 
     #[allow(clippy::too_many_arguments)]
     #[inline]
-    fn answer(
+    pub(super) fn answer(
         &self,
         to: u32,
         kind: MessageKind,
@@ -140,35 +144,56 @@ impl Library {
         length: u64,
         operations: u8,
     ) -> Verdict {
+        match self.find(from, who, header, length, operations, false) {
+            Ok(found) => self.accept(from, who, header, length, operations, found),
+            Err(reason) => self.refuse(reason, from, Some(header)),
+        }
+    }
+
+    /// The descriptor that a request is for, where in it and how many bytes. What is not over at once needs a place among
+    /// the operations.
+    #[inline(never)]
+    pub(super) fn find(
+        &mut self,
+        from: u32,
+        who: &Identity,
+        header: &Header,
+        length: u64,
+        operations: u8,
+        at_once: bool,
+    ) -> Result<(u32, u64, u64), DropReason> {
         let pt_index = u32::from(header.pt_index);
-        let refused = if header.interface != self.interface {
-            Some(DropReason::UnknownProcess)
-        } else if pt_index as usize >= self.portals.len() {
-            Some(DropReason::PtIndex)
-        } else {
-            match self.access.get(header.ac_index as usize) {
-                None => Some(DropReason::AcIndex),
-                Some(entry) => entry.check(who, pt_index).err(),
-            }
-        };
-        if let Some(reason) = refused {
-            return self.refuse(reason, from, Some(header));
+        self.again = NOBODY;
+        if header.interface != self.interface {
+            return Err(DropReason::UnknownProcess);
         }
+        let list = self
+            .portals
+            .get_mut(pt_index as usize)
+            .ok_or(DropReason::PtIndex)?;
+        let entry = self.access.get(header.ac_index as usize);
+        entry.ok_or(DropReason::AcIndex)?.check(who, pt_index)?;
         if operations == PUT | GET && length > self.limits.max_getput_md as u64 {
-            return self.refuse(DropReason::Malformed, from, Some(header));
+            // No library sends more than its limit; the initiator's may be higher than ours.
+            let possible = length <= Limits::LIBRARY.max_getput_md as u64;
+            return Err(if possible {
+                DropReason::NoMatch
+            } else {
+                DropReason::Malformed
+            });
         }
-        if !self.operations.has_room() {
-            return self.refuse(DropReason::NoRoom, from, Some(header));
+        if !at_once && !self.operations.has_room() {
+            return Err(DropReason::NoRoom);
         }
         let mds = &self.mds;
-        let found = self.portals[pt_index as usize].walk(who.id, header.match_bits, operations, |place| {
+        let found = list.walk(who.id, header.match_bits, operations, |place| {
             let (offset, accepted) = mds.get(u32::from(place.md))?.room(header.offset, length)?;
             Some((u32::from(place.md), offset, accepted))
         });
-        let Some((md, offset, accepted)) = found else {
-            return self.refuse(DropReason::NoMatch, from, Some(header));
-        };
-        self.accept(from, who, header, length, operations, (md, offset, accepted))
+        if found.is_some() {
+            self.again = (from, header.route(), header.match_bits);
+        }
+        found.ok_or(DropReason::NoMatch)
     }
 
     #[inline]
@@ -286,7 +311,7 @@ impl Library {
         }
     }
 
-    /// Log an ACK and forget the operation. False: its descriptor is gone or inactive.
+    /// Log an ACK and forget the operation. False: its descriptor is gone or inactive, or has no queue (any more).
     fn log_ack(&mut self, key: Key, stored: u64, offset: u64, fail: NiFail) -> bool {
         let Some(operation) = self.operations.remove(key.index) else {
             return false;
@@ -295,7 +320,8 @@ impl Library {
             return false;
         };
         let md = operation.md;
-        if self.mds.exact(md).is_none_or(|d| !d.active) {
+        let eq = self.mds.exact(md).filter(|d| d.active).map(|d| d.md.eq_handle);
+        if eq.is_none_or(|eq| self.eqs.find(eq).is_none()) {
             return false;
         }
         self.consume(md.index);
@@ -544,6 +570,16 @@ impl Library {
         peers.sort_unstable();
         peers.dedup();
         peers
+    }
+
+    /// The first process whose answer is awaited of which `which` is true. Nothing is allocated.
+    pub fn awaited_of(&self, mut which: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut asked = None;
+        self.operations
+            .iter()
+            .filter(|(_, o)| o.waits_for_answer())
+            .map(|(_, o)| o.peer)
+            .find(|peer| asked.replace(*peer) != Some(*peer) && which(*peer))
     }
 
     /// Process `peer` has ended: what waits for an answer from it ends with an ACK or a REPLY_START and REPLY_END that

@@ -17,6 +17,9 @@ struct Slot<T> {
 /// Generations have 31 bits: a token has a use for the other one.
 const GENERATION: u32 = u32::MAX >> 1;
 
+/// Far apart as tokens, and odd, so that handles, which have fewer bits, differ as well.
+const GENERATIONS_OF_AN_OPENING: u32 = (1 << 20) + 1;
+
 /// A table of at most `limit` values.
 pub(super) struct Table<T> {
     slots: Vec<Slot<T>>,
@@ -50,6 +53,9 @@ impl Key {
 }
 
 impl<T> Table<T> {
+    /// Bytes of a place, and of its number among those that are free.
+    pub const PLACE: usize = size_of::<Slot<T>>() + size_of::<u32>();
+
     pub fn new(limit: u32) -> Self {
         Self {
             slots: Vec::new(),
@@ -57,6 +63,11 @@ impl<T> Table<T> {
             limit,
             first: 0,
         }
+    }
+
+    /// Where a new table's generations begin: for opening `opening` of an interface behind what those before it had.
+    pub fn begin_at(&mut self, opening: u32) {
+        self.first = opening.wrapping_mul(GENERATIONS_OF_AN_OPENING) & GENERATION;
     }
 
     /// The same table without values and with another limit: what names its values now is stale.

@@ -68,6 +68,24 @@ pub(super) fn index_byte(index: u32) -> u8 {
 }
 
 impl Header {
+    /// Its first bytes: what a message is, and which tables of the target it is for.
+    #[inline(always)]
+    pub fn route(&self) -> u32 {
+        u32::from_le_bytes([self.kind as u8, self.pt_index, self.ac_index, self.interface])
+    }
+
+    /// As it travels, in words, of the last only the lower half.
+    #[inline(always)]
+    pub fn words(&self) -> ([u64; 4], u32) {
+        let words = [
+            u64::from(self.route()) | self.operation << 32,
+            self.operation >> 32 | self.match_bits << 32,
+            self.match_bits >> 32 | self.offset << 32,
+            self.offset >> 32 | self.data << 32,
+        ];
+        (words, (self.data >> 32) as u32)
+    }
+
     /// As it travels.
     #[inline]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -87,11 +105,17 @@ impl Header {
     #[inline]
     pub fn decode(bytes: &[u8], length: u64) -> Result<Self, DropReason> {
         let bytes: &[u8; HEADER_BYTES] = bytes.try_into().map_err(|_| DropReason::Malformed)?;
-        let word = |at: usize| {
+        // By the words that the packet was written in, of which fields are two halves: a processor makes a read that spans two
+        // writes wait until both have left it.
+        let at = |at: usize| {
             let word: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes");
             u64::from_le_bytes(word)
         };
-        let kind = match bytes[0] {
+        let words = [at(0), at(8), at(16), at(24)];
+        let half: [u8; 4] = bytes[32..].try_into().expect("four bytes");
+        let half = u64::from(u32::from_le_bytes(half));
+        let field = |low: u64, high: u64| low >> 32 | high << 32;
+        let kind = match words[0] as u8 {
             0 => MessageKind::Ack,
             1 => MessageKind::Put,
             2 => MessageKind::Get,
@@ -102,13 +126,13 @@ impl Header {
         };
         let header = Self {
             kind,
-            pt_index: bytes[1],
-            ac_index: bytes[2],
-            interface: bytes[3],
-            operation: word(4),
-            match_bits: word(12),
-            offset: word(20),
-            data: word(28),
+            pt_index: (words[0] >> 8) as u8,
+            ac_index: (words[0] >> 16) as u8,
+            interface: (words[0] >> 24) as u8,
+            operation: field(words[0], words[1]),
+            match_bits: field(words[1], words[2]),
+            offset: field(words[2], words[3]),
+            data: field(words[3], half),
         };
         let answer = header.pt_index == 0 && header.ac_index == 0 && header.match_bits == 0;
         let possible = match kind {

@@ -1,8 +1,9 @@
 //! Long bodies that both sides copy: the receiver reads from the sender's memory while the sender writes to the receiver's.
 //!
 //! The sender keeps a line of shared memory for such a message, its *desk*. The body falls into parts, and whoever has
-//! time claims the next one by adding one to a word of that line, copies it, and adds one to another word. The receiver is
-//! done when as many are copied as there are, and so a sender that computes holds nobody up: it claims nothing. Where the
+//! time claims the next one by adding to a word of that line, copies it, and adds one to another word. The receiver claims from the
+//! front and the sender from the back, so that when the same memory is used again each finds in its caches what it had there. The
+//! receiver is done when as many are copied as there are, and so a sender that computes holds nobody up: it claims nothing. Where the
 //! body goes in the receiver's memory, its length and that of a part come in a packet from the receiver alone
 //! ([`Op::Grant`](super::wire::Op::Grant)), which the fabric vouches for, and not from the line, which others may write.
 
@@ -20,7 +21,7 @@ const LINES: u16 = 64;
 /// Parts that one call copies before it looks after the rest of the world.
 const PARTS: u32 = 4;
 
-/// Words of a line, as offsets.
+/// Words of a line, as offsets. Of the parts claimed the low half counts those from the front, the high half those from the back.
 const CLAIMED: usize = 0;
 const COPIED: usize = 8;
 const FAILED: usize = 16;
@@ -109,7 +110,7 @@ impl<F: Fabric> Desk<F> {
                 line: offer.line,
             };
             for _ in 0..PARTS {
-                let Some((at, len)) = line.claim(offer.bytes, offer.chunk) else {
+                let Some((at, len)) = line.claim(Side::Back, offer.bytes, offer.chunk) else {
                     return false;
                 };
                 moved = true;
@@ -133,6 +134,15 @@ impl<F: Fabric> Desk<F> {
     }
 }
 
+/// Which part somebody claims next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The first one left: the receiver.
+    Front,
+    /// The last one left: the sender.
+    Back,
+}
+
 /// A line, seen by either side.
 pub struct Line<'a, M> {
     memory: &'a M,
@@ -151,9 +161,19 @@ impl<'a, M: LocalMemory> Line<'a, M> {
     }
 
     /// The next part that nobody copies: where it begins and its bytes.
-    pub fn claim(&self, bytes: u64, chunk: u64) -> Option<(u64, u64)> {
-        let at = self.memory.fetch_add(self.at(CLAIMED), 1).checked_mul(chunk)?;
-        (at < bytes).then(|| (at, chunk.min(bytes - at)))
+    pub fn claim(&self, side: Side, bytes: u64, chunk: u64) -> Option<(u64, u64)> {
+        let one = match side {
+            Side::Front => 1,
+            Side::Back => 1 << 32,
+        };
+        let claimed = self.memory.fetch_add(self.at(CLAIMED), one);
+        let (front, back) = (claimed & 0xffff_ffff, claimed >> 32);
+        let left = bytes.div_ceil(chunk).checked_sub(front + back)?.checked_sub(1)?;
+        let at = match side {
+            Side::Front => front * chunk,
+            Side::Back => (front + left) * chunk,
+        };
+        Some((at, chunk.min(bytes - at)))
     }
 
     /// A part that was claimed is there.

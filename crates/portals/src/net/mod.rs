@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `transmit` | the sending half: pendings, targets, numbering; `back`: answers of receivers, going back, time |
 //! | `receive` | the receiving half: sources, acceptance in order; `acknowledge`, `deposit` (pendings), `fetch` (bodies) |
+//! | `arrive` | what becomes of a packet |
 //! | `wire` | packets |
 //! | `desk` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
@@ -18,12 +19,14 @@
 //! repeated, reordered or damaged on the way.
 //!
 //! A body travels in the header packet if it fits. On memory that both sides map it is *staged* up to
-//! `FARPOST_PORTALS_STAGED` bytes: copied where the receiver reads it. Longer ones are fetched by the receiver straight from the
+//! `FARPOST_PORTALS_STAGED` bytes: copied where the receiver reads it; half as long while other messages are on their way, since then the receiver fetches several
+//! bodies by one system call. Longer ones, and those in pieces, are fetched by the receiver straight from the
 //! sender's memory into the place that the message matches. Where neither works, packets of the body follow the header.
 //!
 //! There are two channels, for requests and for answers, with pendings, numbers and a priority of the fabric each. An
 //! answer never waits for a request, so that processes which all have requests outstanding do not wait for each other in a circle.
 
+mod arrive;
 mod desk;
 mod figures;
 #[allow(unsafe_code)]
@@ -36,13 +39,13 @@ mod wire;
 pub use figures::{Figures, Occupancy};
 
 use crate::memory::Segments;
-use farpost_fabric::{Counter, Distance, Fabric, FabricError, Fault, Peer, Port, Priority};
+use farpost_fabric::{Counter, Distance, Fabric, FabricError, Fault, PACKET_BYTES, Peer, Port, Priority};
 use receive::{Accepted, Receive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use transmit::Transmit;
-use wire::{Kind, Malformed, Message, Op, Word};
+use wire::{Kind, Long, Malformed, Message, Op, Word};
 
 /// Longest header, bytes. With 40 or fewer, a body of 8 bytes travels in the same line of shared memory.
 pub const HEADER_BYTES: usize = 48;
@@ -53,6 +56,8 @@ const BURST: usize = 32;
 const CLOCK: u64 = 64;
 /// Looks at the clock before acknowledgements go that nothing else takes along.
 const AT_REST: u64 = 16;
+/// Calls that a sleep counts as, at most: one for each microsecond.
+const MOST_MISSED: u64 = 500;
 /// Time between two looks for what has to be done in time.
 const TEND: Duration = Duration::from_millis(1);
 /// Time between two questions whether peers have ended.
@@ -187,8 +192,24 @@ struct State<F: Fabric> {
     turn: u64,
     /// Progress calls in a row without anything to do.
     idle: u64,
+    /// When turns were last made up for.
+    looked: Instant,
     tended: Instant,
     asked: Instant,
+}
+
+impl<F: Fabric> State<F> {
+    /// Pauses are counted in calls, and who sleeps between calls makes few: time counts as the calls that were not made, with a
+    /// bound, since this is not asked always.
+    /// True: it was long.
+    #[cold]
+    fn make_up(&mut self) -> bool {
+        let now = Instant::now();
+        let missed = now.duration_since(self.looked).as_micros() as u64;
+        self.turn += missed.min(MOST_MISSED);
+        self.looked = now;
+        missed > MOST_MISSED
+    }
 }
 
 /// The network layer of one process.
@@ -212,6 +233,7 @@ impl<F: Fabric> Net<F> {
             figures: Figures::default(),
             turn: 0,
             idle: 0,
+            looked: now,
             tended: now,
             asked: now,
         };
@@ -280,7 +302,7 @@ impl<F: Fabric> Net<F> {
             header.len() <= HEADER_BYTES,
             "a Portals header has at most {HEADER_BYTES} bytes"
         );
-        assert!(to.0 < self.fabric.size(), "{to} does not exist");
+        assert!(to.0 < self.fabric.processes(), "{to} does not exist");
         let State { tx, rx, figures, .. } = &mut *self.state.borrow_mut();
         let checked = |peer| self.checks(peer);
         tx.send(
@@ -293,6 +315,23 @@ impl<F: Fabric> Net<F> {
             token,
             checked,
         )
+    }
+
+    /// As [`send`](Self::send), of a message that is one packet and can go at once: `write` writes the header, which has `header` bytes,
+    /// and behind it the body of `body` bytes. False: nothing has happened, send it in the ordinary way. Fast path.
+    #[inline(always)]
+    pub fn send_now(
+        &self,
+        to: Peer,
+        channel: Channel,
+        (header, body): (usize, usize),
+        write: impl FnOnce(&mut [[u8; 8]]),
+    ) -> bool {
+        if header > HEADER_BYTES || body > PACKET_BYTES - wire::WORD - header {
+            return false;
+        }
+        let State { tx, rx, figures, .. } = &mut *self.state.borrow_mut();
+        tx.send_now(&*self.fabric, rx, figures, (to, channel), (header, body), write)
     }
 
     /// Decide about a message for which [`Upper::arrived`] said [`Placement::Later`]. False: there is none of that name.
@@ -350,6 +389,9 @@ impl<F: Fabric> Net<F> {
                 state.rx.flush(fabric, &mut state.figures);
             }
             state.idle = if moved { 0 } else { state.idle + 1 };
+            if !moved && (state.tx.has_active() || state.rx.starved) && state.make_up() {
+                self.tend(state);
+            }
             if state.idle.is_multiple_of(CLOCK) && (!moved || state.turn.is_multiple_of(4096)) {
                 self.tend(state);
             }
@@ -361,6 +403,35 @@ impl<F: Fabric> Net<F> {
         }
         self.inside.set(false);
         moved
+    }
+
+    /// Take one packet, if one is there; what else there is to do is done only where it cannot wait for the next call of
+    /// [`progress`](Self::progress), which has to come now and then. True: one was there. For loops that wait. Fast path.
+    #[inline(always)]
+    pub fn look(&self, upper: &mut impl Upper) -> bool {
+        if self.inside.replace(true) {
+            return false;
+        }
+        let fabric = &*self.fabric;
+        fabric.progress();
+        let polled = fabric.poll_packet(Port::Portals, |from, priority, bytes| {
+            self.on_packet(upper, from, priority, bytes);
+        });
+        self.inside.set(false);
+        if polled {
+            let state = self.state.borrow();
+            let due = state.tx.has_active()
+                || state.rx.urgent
+                || state.rx.has_fetching()
+                || state.tx.has_offers()
+                || !state.tx.finished.is_empty()
+                || !state.rx.finished.is_empty();
+            drop(state);
+            if due {
+                self.progress(upper);
+            }
+        }
+        polled
     }
 
     /// Tell what has ended. Nothing is borrowed meanwhile: `upper` may send.
@@ -401,169 +472,5 @@ impl<F: Fabric> Net<F> {
             state.rx.tend(fabric);
         }
         state.tx.tend(fabric, &mut state.figures, now, ask);
-    }
-
-    #[inline(always)]
-    fn on_packet(&self, upper: &mut impl Upper, from: Peer, priority: Priority, packet: &[u8]) {
-        if self.check != 0 && self.checks_route(from) && !wire::is_whole(packet) {
-            return self.on_damage(from, priority);
-        }
-        if let Err(bad) = self.on_whole_packet(upper, from, priority as usize, packet) {
-            self.refuse(from, bad);
-        }
-    }
-
-    #[inline(always)]
-    fn on_whole_packet(
-        &self,
-        upper: &mut impl Upper,
-        from: Peer,
-        index: usize,
-        packet: &[u8],
-    ) -> Result<(), Malformed> {
-        let (word, mut rest) = Word::read(packet)?;
-        let checked = word.has(wire::CHECKED);
-        if checked {
-            rest = rest.get(wire::CHECK..).ok_or(Malformed {
-                what: "the length of a Portals packet",
-                value: packet.len() as u64,
-            })?;
-        }
-        if checked != (self.check != 0) && checked != self.checks(from) {
-            return Err(Malformed {
-                what: "the flags of a Portals packet",
-                value: u64::from(packet[0]),
-            });
-        }
-        let fabric = &*self.fabric;
-        let mut borrowed = self.state.borrow_mut();
-        let state = &mut *borrowed;
-        if word.has(wire::HAS_ACK) {
-            let about = if word.has(wire::ACK_OTHER) {
-                1 - index
-            } else {
-                index
-            };
-            state.tx.acked(fabric, from, about, word.ack)?;
-        }
-        if word.kind == Kind::Control {
-            return self.on_control(state, from, &word, rest);
-        }
-        // Looked at before it is accepted: what cannot be right is not acknowledged with what is.
-        let message = match word.kind {
-            Kind::Data => None,
-            _ => Some(wire::message(&word, rest)?),
-        };
-        let how = (state.turn, |peer| self.checks(peer));
-        match state
-            .rx
-            .accept(fabric, &mut state.figures, (from, index), &word, how)?
-        {
-            Accepted::No => Ok(()),
-            Accepted::Data(number) => state.rx.data((number, checked), rest),
-            Accepted::Header(number, at) => {
-                let id = state.rx.id(number);
-                state.figures.received += 1;
-                match message {
-                    Some(Message::Short { header, body }) => {
-                        state.figures.received_bytes += body.len() as u64;
-                        drop(borrowed);
-                        let placement = upper.arrived(id, from, header, body.len() as u64, Some(body));
-                        let rx = &mut self.state.borrow_mut().rx;
-                        if let Placement::Done = placement {
-                            rx.give_back(number);
-                        } else {
-                            rx.settle_short((number, at, index), body, placement);
-                        }
-                        Ok(())
-                    }
-                    Some(Message::Long {
-                        header,
-                        length,
-                        place,
-                        check,
-                    }) => {
-                        let can = state.rx.can_have(fabric, (at, index), place, length, state.turn);
-                        if !matches!(can, Ok(true)) {
-                            state.rx.give_back(number);
-                            state.figures.received -= 1;
-                            return can.map(|_| ());
-                        }
-                        state.figures.received_bytes += length;
-                        state
-                            .rx
-                            .begin((number, at, index), word.seq, length, place, check);
-                        drop(borrowed);
-                        let placement = upper.arrived(id, from, header, length, None);
-                        let state = &mut *self.state.borrow_mut();
-                        state.rx.settle(fabric, &mut state.figures, number, placement);
-                        Ok(())
-                    }
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn on_control(
-        &self,
-        state: &mut State<F>,
-        from: Peer,
-        word: &Word,
-        rest: &[u8],
-    ) -> Result<(), Malformed> {
-        let fabric = &*self.fabric;
-        let (op, index) = word.op()?;
-        match op {
-            Op::Ack => {
-                let (known, wanted, _) = wire::numbers_of(wire::argument(rest, 0)?);
-                state.tx.acked_both(fabric, from, known, wanted)
-            }
-            Op::Gap | Op::Busy => {
-                state.tx.refused(from, index, word, (op == Op::Busy, state.turn));
-                Ok(())
-            }
-            Op::Sync => state
-                .tx
-                .synchronised(fabric, from, word, wire::argument(rest, 0)?),
-            Op::Detach => {
-                state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
-                let to = (from, self.checks(from));
-                // Lost or without room: the receiver asks again.
-                receive::control(fabric, to, Op::Detached, 0, (word.tag, 0), &[]);
-                Ok(())
-            }
-            Op::Detached => {
-                state.rx.detached(from, word);
-                Ok(())
-            }
-            Op::Grant => {
-                let grant = [0, 1, 2].map(|at| wire::argument(rest, at));
-                let [bytes, part, address] = grant;
-                state.tx.granted(from, index, word, [bytes?, part?, address?])
-            }
-        }
-    }
-
-    #[cold]
-    fn on_damage(&self, from: Peer, priority: Priority) {
-        let state = &mut *self.state.borrow_mut();
-        state.figures.mismatches += 1;
-        self.fabric.count(from, Counter::Faults, 1);
-        state.rx.damaged(from, priority as usize);
-    }
-
-    /// Count and report what a peer sent and should not have.
-    #[cold]
-    fn refuse(&self, peer: Peer, bad: Malformed) {
-        self.state.borrow_mut().figures.faults += 1;
-        let error = FabricError::Corrupt {
-            peer,
-            what: bad.what,
-            value: bad.value,
-        };
-        self.fabric.record_fault(Fault { peer, error });
     }
 }

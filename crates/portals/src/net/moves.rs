@@ -3,7 +3,9 @@
 //! [`Placement::Keep`](super::Placement::Keep) vouched for, and they stay as they are until the layer has said that it is done.
 
 use crate::memory::{Segment, Segments};
-use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, LocalMemory, Peer, Remote};
+use farpost_fabric::{
+    Completion, Descriptor, Direction, Fabric, FabricError, LocalMemory, Peer, Piece, Remote,
+};
 
 /// Copy the bytes from `at` on.
 pub(super) fn load(body: &Segments, at: usize, into: &mut [u8]) {
@@ -93,4 +95,23 @@ pub(super) fn transfer<F: Fabric>(
     // SAFETY: the memory is the message's, readable (put) or writable (get) and used by nobody else, until the layer
     // says that it is done, which it does after the end of the transfer or its cancellation.
     unsafe { fabric.submit(&descriptor) }
+}
+
+/// Move all of `local` from or to pieces of a peer's memory.
+pub(super) fn transfer_pieces<F: Fabric>(
+    fabric: &F,
+    (peer, direction): (Peer, Direction),
+    local: &[Piece],
+    remote: &[Piece],
+) -> Result<(), FabricError> {
+    // SAFETY: as for `transfer`; it has ended when this returns.
+    unsafe { fabric.transfer_pieces(peer, direction, local, remote) }
+}
+
+/// Memory of the layer's own, as a piece that a peer's bytes are moved to.
+pub(super) fn of_scratch(memory: &mut [u8], len: usize) -> Piece {
+    Piece {
+        address: memory.as_mut_ptr().expose_provenance(),
+        len: len.min(memory.len()),
+    }
 }

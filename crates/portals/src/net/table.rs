@@ -1,6 +1,7 @@
 //! Structures by peer, in a hash table of fixed size (paper, section 4.2: *source* structures).
 
 use farpost_fabric::Peer;
+use std::cell::Cell;
 
 /// No place.
 pub const NONE: u16 = u16::MAX;
@@ -19,6 +20,8 @@ pub struct Table<T> {
     free: Vec<u16>,
     /// Where the search for one to give up goes on.
     hand: u16,
+    /// The place that was found last.
+    latest: Cell<u16>,
 }
 
 impl<T> Table<T> {
@@ -34,6 +37,7 @@ impl<T> Table<T> {
             places: (0..size).map(place).collect(),
             free: (0..size as u16).rev().collect(),
             hand: 0,
+            latest: Cell::new(NONE),
         }
     }
 
@@ -45,9 +49,23 @@ impl<T> Table<T> {
     /// The place of a peer.
     #[inline(always)]
     pub fn find(&self, peer: Peer) -> Option<u16> {
+        let latest = self.latest.get();
+        if self
+            .places
+            .get(usize::from(latest))
+            .is_some_and(|place| place.peer == peer)
+        {
+            return Some(latest);
+        }
+        self.look_up(peer)
+    }
+
+    #[inline(never)]
+    fn look_up(&self, peer: Peer) -> Option<u16> {
         let mut at = self.buckets[self.bucket(peer)];
         while let Some(place) = self.places.get(usize::from(at)) {
             if place.peer == peer {
+                self.latest.set(at);
                 return Some(at);
             }
             at = place.chain;
@@ -97,6 +115,9 @@ impl<T> Table<T> {
             self.places[usize::from(before)].chain = chain;
         }
         self.free.push(at);
+        if self.latest.get() == at {
+            self.latest.set(NONE);
+        }
         self.places[usize::from(at)].value.take()
     }
 

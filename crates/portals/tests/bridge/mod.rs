@@ -1,15 +1,16 @@
 //! Agents and clients in one thread.
+#![allow(dead_code)] // Each test uses some of it.
 
-use farpost_fabric::conformance::shm_ends;
+use crate::common::{self, SMALL, pattern};
 use farpost_fabric::inproc::{self, InProc, Network};
 use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
-use farpost_portals::agent::{Agent, AgentTunables, Client, Mode, Routes};
+use farpost_portals::agent::{Agent, AgentTunables, AttachError, Client, Mode, Routes};
 use farpost_portals::net::NetTunables;
 use farpost_portals::{
-    AckReq, AnyInterface, Error, Event, EventKind, Handle, Interface, Md, NiFail, Position, ProcessId,
-    Processes, THRESHOLD_INFINITE, Target, Unlink, option,
+    AckReq, AnyInterface, Error, Event, EventKind, Handle, Interface, Md, NetworkInterface, NiFail, Position,
+    ProcessId, Processes, Target, Unlink, option,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -20,34 +21,32 @@ pub struct Config {
     pub sends: u64,
     pub pendings: u64,
     pub memory: u64,
+    pub objects: u64,
     pub patience: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            net: NetTunables {
-                sources: 8,
-                tx_pendings: 16,
-                rx_pendings: 16,
-                window: 8,
-                staged: 4096,
-                staging: 4,
-                shared: 32 << 10,
-                chunk: 8192,
-                resend: 0,
-                check: 1,
-            },
+            net: SMALL,
             sends: 8,
             pendings: 8,
             memory: 1 << 20,
+            objects: 8 << 20,
             patience: 60_000,
         }
     }
 }
 
 impl Config {
-    /// As little of everything as there can be.
+    /// So many structures for targets and sources.
+    pub fn with_sources(sources: u64) -> Self {
+        let mut config = Self::default();
+        config.net.sources = sources;
+        config
+    }
+
+    /// So many pendings of each kind, and structures for two peers.
     pub fn with_pools(size: u64) -> Self {
         let mut config = Self {
             sends: size,
@@ -57,7 +56,7 @@ impl Config {
         };
         config.net.tx_pendings = size;
         config.net.rx_pendings = size;
-        config.net.sources = 2;
+        config.net.sources = size;
         config.net.window = size;
         config.net.staging = 1;
         config
@@ -71,22 +70,34 @@ pub fn inproc(size: u32, seed: u64) -> Vec<Rc<InProc>> {
         .collect()
 }
 
-pub fn shm(size: u32) -> Vec<Rc<Shm>> {
-    shm_ends(size, &ShmTunables::default())
-        .into_iter()
-        .map(Rc::new)
-        .collect()
+/// Processes that cannot reach each other's memory.
+pub fn inproc_apart(size: u32, seed: u64) -> Vec<Rc<InProc>> {
+    let config = inproc::Config {
+        bulk: false,
+        ..inproc::Config::default()
+    };
+    let ends = Network::new(size, seed, config);
+    ends.into_iter().map(Rc::new).collect()
 }
 
-pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| rng.u8(..)).collect()
+/// The same on shared memory.
+pub fn shm_apart(size: u32) -> Vec<Rc<Shm>> {
+    let tunables = ShmTunables {
+        cma: 0,
+        ..ShmTunables::default()
+    };
+    common::shm(size, &tunables)
+}
+
+pub fn shm(size: u32) -> Vec<Rc<Shm>> {
+    common::shm(size, &ShmTunables::default())
 }
 
 /// Bytes of everybody's window.
 const WINDOW: usize = 512 << 10;
 
 struct Member<F: Fabric> {
+    mode: Option<Mode>,
     client: AnyInterface<F>,
     /// What others put to and get from, and the queue of that.
     window: RefCell<Vec<u8>>,
@@ -100,20 +111,81 @@ pub struct World<F: Fabric> {
     fabrics: Vec<Rc<F>>,
     agents: Agents<F>,
     members: Vec<(u32, Member<F>)>,
+    routes: Rc<Routes>,
+    processes: Rc<Processes>,
     faults_allowed: Cell<bool>,
 }
 
-/// What one process told another: queues and memory that a test waits for.
-fn md(memory: &mut [u8], options: u32, eq: Handle) -> Md {
-    Md {
-        start: memory.as_mut_ptr().expose_provenance(),
-        length: memory.len() as u64,
-        threshold: THRESHOLD_INFINITE,
-        max_size: 0,
-        options,
-        user_ptr: 0,
-        eq_handle: eq,
+impl<F: Fabric> Member<F> {
+    fn new(client: AnyInterface<F>, mode: Option<Mode>) -> Self {
+        let mut member = Self {
+            mode,
+            client,
+            window: RefCell::new(vec![0; WINDOW]),
+            events: Handle::EQ_NONE,
+            absent: Cell::new(false),
+        };
+        member.open();
+        member
     }
+
+    /// Make what others put to and get from.
+    fn open(&mut self) {
+        let client = &self.client;
+        self.events = client.eq_alloc(1024, None).expect("a queue");
+        let me = client
+            .me_attach(3, ProcessId::ANY, (0, u64::MAX), Unlink::Retain, Position::After)
+            .expect("an entry");
+        let options = option::OP_PUT | option::OP_GET | option::MANAGE_REMOTE;
+        let md = Md::of(self.window.get_mut(), options, self.events);
+        // SAFETY: the window lives as long as the client.
+        unsafe { client.md_attach(me, md, None, Unlink::Retain) }.expect("a descriptor");
+    }
+}
+
+fn attach<F: Fabric + 'static>(
+    fabric: Rc<F>,
+    mode: Mode,
+    routes: &Routes,
+    processes: Rc<Processes>,
+    agents: &Agents<F>,
+) -> Client<F> {
+    let (wait, patience) = (WaitTunables::default(), Duration::from_secs(60));
+    let turn = Some(turn(agents));
+    Client::attach(fabric, mode, routes, &wait, processes, None, patience, turn).expect("attached")
+}
+
+thread_local! {
+    static IN_AGENT: Cell<bool> = const { Cell::new(false) };
+    static TURNS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Turns that agents have had in this thread.
+pub fn turns() -> u64 {
+    TURNS.get()
+}
+
+/// Whether an agent is having its turn in this thread.
+pub fn in_agent() -> bool {
+    IN_AGENT.try_with(Cell::get).unwrap_or(false)
+}
+
+fn step<F: Fabric>(agent: &mut Agent<F>) -> bool {
+    TURNS.set(TURNS.get() + 1);
+    IN_AGENT.set(true);
+    let moved = agent.step();
+    IN_AGENT.set(false);
+    moved
+}
+
+/// Lets agents have a turn.
+fn turn<F: Fabric + 'static>(agents: &Agents<F>) -> Rc<dyn Fn()> {
+    let agents = Rc::clone(agents);
+    Rc::new(move || {
+        for (_, agent) in agents.borrow_mut().iter_mut() {
+            step(agent);
+        }
+    })
 }
 
 impl<F: Fabric + 'static> World<F> {
@@ -135,6 +207,7 @@ impl<F: Fabric + 'static> World<F> {
             sends: config.sends,
             pendings: config.pendings,
             memory: config.memory,
+            objects: config.objects,
             patience: config.patience,
         };
         let agents: Vec<(u32, Agent<F>)> = clients
@@ -157,30 +230,11 @@ impl<F: Fabric + 'static> World<F> {
             .iter()
             .flat_map(|(_, of)| of.iter().map(|(number, mode)| (number, Some(mode))));
         for (number, mode) in with_agents.chain(inline.iter().map(|number| (number, None))) {
-            let turn: Rc<dyn Fn()> = {
-                let agents = Rc::clone(&agents);
-                Rc::new(move || {
-                    for (_, agent) in agents.borrow_mut().iter_mut() {
-                        agent.step();
-                    }
-                })
-            };
             let fabric = Rc::clone(&fabrics[*number as usize]);
             let (wait, processes) = (WaitTunables::default(), Rc::clone(&processes));
             let client = match mode {
                 Some(mode) => {
-                    let patience = Duration::from_secs(60);
-                    let client = Client::attach(
-                        fabric,
-                        *mode,
-                        &routes,
-                        &wait,
-                        processes,
-                        None,
-                        patience,
-                        Some(turn),
-                    );
-                    AnyInterface::Agent(Box::new(client.expect("attached")))
+                    AnyInterface::Agent(Box::new(attach(fabric, *mode, &routes, processes, &agents)))
                 }
                 None => {
                     let interface = Interface::new(fabric, &config.net, &wait, processes, None, 0);
@@ -189,29 +243,14 @@ impl<F: Fabric + 'static> World<F> {
                     ))
                 }
             };
-            let mut window = vec![0; WINDOW];
-            let events = client.eq_alloc(1024, None).expect("a queue");
-            let me = client
-                .me_attach(3, ProcessId::ANY, (0, u64::MAX), Unlink::Retain, Position::After)
-                .expect("an entry");
-            let options = option::OP_PUT | option::OP_GET | option::MANAGE_REMOTE;
-            // SAFETY: the window lives as long as the client.
-            unsafe { client.md_attach(me, md(&mut window, options, events), None, Unlink::Retain) }
-                .expect("a descriptor");
-            members.push((
-                *number,
-                Member {
-                    client,
-                    window: RefCell::new(window),
-                    events,
-                    absent: Cell::new(false),
-                },
-            ));
+            members.push((*number, Member::new(client, mode.copied())));
         }
         Self {
             fabrics,
             agents,
             members,
+            routes,
+            processes,
             faults_allowed: Cell::new(false),
         }
     }
@@ -260,10 +299,41 @@ impl<F: Fabric + 'static> World<F> {
     /// Memory of so many bytes, and a descriptor of it.
     pub fn descriptor(&self, number: u32, len: usize, eq: Option<Handle>) -> (Vec<u8>, Handle) {
         let mut memory = vec![0; len];
-        let md = md(&mut memory, 0, eq.unwrap_or(Handle::EQ_NONE));
+        let md = Md::of(&mut memory, 0, eq.unwrap_or(Handle::EQ_NONE));
         // SAFETY: who asks keeps the memory, which a move does not move.
         let handle = unsafe { self.client(number).md_bind(md, None, Unlink::Retain) };
         (memory, handle.expect("a descriptor"))
+    }
+
+    fn member_mut(&mut self, number: u32) -> &mut Member<F> {
+        let found = self.members.iter_mut().find(|(n, _)| *n == number);
+        &mut found.expect("a client").1
+    }
+
+    /// Open a client's interface again that was closed.
+    pub fn reopen(&mut self, number: u32) {
+        let member = self.member_mut(number);
+        let opened = member.client.reopen(None, 0, Duration::from_secs(60));
+        opened.expect("attached again");
+        member.open();
+    }
+
+    /// Let a client go without a word to its neighbours, and another take its place in the same process.
+    pub fn replace(&mut self, number: u32) {
+        let at = self.members.iter().position(|(n, _)| *n == number);
+        let (_, member) = self.members.swap_remove(at.expect("a client"));
+        let mode = member.mode.expect("a client of an agent");
+        drop(member);
+        let fabric = Rc::clone(self.fabric(number));
+        let client = attach(
+            fabric,
+            mode,
+            &self.routes,
+            Rc::clone(&self.processes),
+            &self.agents,
+        );
+        let client = AnyInterface::Agent(Box::new(client));
+        self.members.push((number, Member::new(client, Some(mode))));
     }
 
     /// This client does nothing any more by itself.
@@ -286,7 +356,7 @@ impl<F: Fabric + 'static> World<F> {
     pub fn step(&self) -> bool {
         let mut moved = false;
         for (_, agent) in self.agents.borrow_mut().iter_mut() {
-            moved |= agent.step();
+            moved |= step(agent);
         }
         for (_, member) in &self.members {
             if !member.absent.get() {
@@ -317,7 +387,7 @@ impl<F: Fabric + 'static> World<F> {
     }
 
     /// Wait for an event of a kind, of operations that work.
-    fn event(&self, number: u32, eq: Handle, kind: EventKind) -> Event {
+    pub fn event(&self, number: u32, eq: Handle, kind: EventKind) -> Event {
         let mut found = None;
         self.until(&format!("{kind:?} at {number}"), || {
             match self.client(number).eq_get(eq) {
@@ -335,6 +405,27 @@ impl<F: Fabric + 'static> World<F> {
             found.is_some()
         });
         found.expect("just found")
+    }
+
+    /// Wait for an event of a client's window.
+    pub fn event_of(&self, number: u32, kind: EventKind) -> Event {
+        self.event(number, self.member(number).events, kind)
+    }
+
+    /// A second client for a process that has one.
+    pub fn attach_another(&self, number: u32, patience: Duration) -> Result<Client<F>, AttachError> {
+        let (fabric, wait) = (Rc::clone(self.fabric(number)), WaitTunables::default());
+        let (processes, turn) = (Rc::clone(&self.processes), Some(turn(&self.agents)));
+        Client::attach(
+            fabric,
+            Mode::Generic,
+            &self.routes,
+            &wait,
+            processes,
+            None,
+            patience,
+            turn,
+        )
     }
 
     /// Throw away what is in a window's queue.
@@ -369,7 +460,7 @@ impl<F: Fabric + 'static> World<F> {
         let few = data.len().min(64);
         let (mut new, put_md) = self.descriptor(from, few, Some(eq));
         let (old, get_md) = self.descriptor(from, few, Some(eq));
-        new.copy_from_slice(&bytes(few as u64, few));
+        new.copy_from_slice(&pattern(few as u64, few));
         client.get_put(get_md, put_md, &target, 43).expect("a get-put");
         self.event(from, eq, EventKind::ReplyEnd);
         assert!(old == data[..few], "{from} got from {to} and put");
@@ -452,13 +543,31 @@ impl<F: Fabric + 'static> World<F> {
         });
     }
 
+    /// Everybody puts to everybody from descriptors that are there, `each` times at once.
+    pub fn flood_from(&self, mds: &[Handle], each: usize) {
+        let numbers = self.numbers();
+        for (from, md) in numbers.iter().zip(mds) {
+            for to in &numbers {
+                for _ in 0..each {
+                    self.until("a turn", || self.client(*from).is_idle());
+                    let put = self.client(*from).put(*md, AckReq::NoAck, &self.target(*to), 0);
+                    put.expect("a put");
+                }
+            }
+        }
+        self.until("rest", || {
+            self.agents.borrow().iter().all(|(_, agent)| agent.is_idle())
+        });
+        numbers.iter().for_each(|number| self.drain(*number));
+    }
+
     /// Nothing is left anywhere.
     pub fn settle(&self) {
         self.until("rest", || {
             self.agents
                 .borrow()
                 .iter()
-                .all(|(_, agent)| agent.is_idle() && agent.pages_used() == 0)
+                .all(|(_, agent)| agent.is_idle() && agent.pages_used() == 0 && agent.jobs_used() == (0, 0))
         });
         if !self.faults_allowed.get() {
             for fabric in &self.fabrics {

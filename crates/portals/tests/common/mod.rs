@@ -2,11 +2,28 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use farpost_fabric::Fabric;
+use farpost_fabric::conformance::shm_ends;
+use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes};
 use farpost_fabric::wait::WaitTunables;
 use farpost_portals::net::NetTunables;
 use farpost_portals::*;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
+
+/// Small pools, and no time: each empty turn counts as long.
+pub const SMALL: NetTunables = NetTunables {
+    sources: 8,
+    tx_pendings: 16,
+    rx_pendings: 16,
+    window: 8,
+    staged: 4096,
+    staging: 4,
+    chunk: 8192,
+    shared: 32 << 10,
+    resend: 0,
+    check: 1,
+};
 
 pub const PT: u32 = 3;
 pub const NO_BITS: u64 = u64::MAX;
@@ -42,15 +59,7 @@ impl Memory {
     }
 
     pub fn md(&self, options: u32, eq: Handle) -> Md {
-        Md {
-            start: self.address(),
-            length: self.len as u64,
-            threshold: THRESHOLD_INFINITE,
-            max_size: 0,
-            options,
-            user_ptr: 0,
-            eq_handle: eq,
-        }
+        Md::new(self.address(), self.len as u64, options, eq)
     }
 }
 
@@ -59,6 +68,26 @@ impl Drop for Memory {
         // SAFETY: made by `new` of a slice of that length.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.address, self.len)) });
     }
+}
+
+/// All ends of shared memory, in one thread.
+pub fn shm(size: u32, tunables: &ShmTunables) -> Vec<Rc<Shm>> {
+    shm_ends(size, tunables).into_iter().map(Rc::new).collect()
+}
+
+/// End `index` of `size` of the region of shared memory that is `file`, in a process of its own.
+pub fn shm_end(file: &OwnedFd, index: u32, size: u32, tunables: ShmTunables) -> Rc<Shm> {
+    let shm = Shm::attach(ShmConfig {
+        file: file.try_clone().expect("a descriptor"),
+        offset: 0,
+        len: region_bytes(size) as u64,
+        index,
+        size,
+        processes: size,
+        cores: 2,
+        tunables,
+    });
+    Rc::new(shm.expect("attach"))
 }
 
 pub fn interface<F: Fabric>(fabric: Rc<F>, config: &NetTunables, processes: &Rc<Processes>) -> Interface<F> {
@@ -137,6 +166,7 @@ pub fn events<F: Fabric>(ni: &Interface<F>, eq: Handle) -> Vec<Event> {
     events
 }
 
+/// Bytes that tell where they belong.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| random.u8(..)).collect()

@@ -3,11 +3,13 @@
 
 pub mod unruly;
 
+use crate::common::pattern;
+
 use farpost_fabric::{Fabric, Peer};
-use farpost_portals::Segments;
 use farpost_portals::net::{
     Channel, Departure, Net, NetTunables, NoPending, Outcome, Placement, RxId, Upper,
 };
+use farpost_portals::{Segment, Segments};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -33,6 +35,8 @@ pub struct Came {
     pub header: Vec<u8>,
     pub length: u64,
     pub body: Vec<u8>,
+    /// Bytes of it that are kept.
+    pub kept: usize,
     pub outcome: Option<Outcome>,
 }
 
@@ -43,10 +47,46 @@ pub struct Memory {
     pub way: Way,
     waiting: Vec<(u32, RxId, usize)>,
     refusals: u32,
+    /// Memory is handed over in pieces of about so many bytes; 0: in one.
+    pub cut: usize,
 }
 
 fn memory_of(bytes: &mut [u8]) -> Segments {
     Segments::one(bytes.as_mut_ptr().expose_provenance(), bytes.len())
+}
+
+/// All of it, in pieces of `cut` bytes and one more in turn, none of which the next one follows in memory: `bytes` is made longer.
+fn pieces_of(bytes: &mut Vec<u8>, cut: usize) -> Segments {
+    let pieces = bytes.len().div_ceil(cut);
+    let mut laid: Vec<u8> = Vec::with_capacity(bytes.len() + pieces);
+    let base = laid.as_mut_ptr().expose_provenance();
+    let mut list = vec![];
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let (one, more) = rest.split_at((cut + list.len() % 2).min(rest.len()));
+        list.push(Segment {
+            address: base + laid.len(),
+            len: one.len(),
+        });
+        laid.extend_from_slice(one);
+        laid.push(0xcc);
+        rest = more;
+    }
+    *bytes = laid;
+    Segments::many(list.into())
+}
+
+/// Put what came into the pieces together again.
+fn join(bytes: &mut Vec<u8>, (len, cut): (usize, usize)) {
+    let mut whole = vec![];
+    let (mut at, mut number) = (0, 0);
+    while whole.len() < len {
+        let one = (cut + number % 2).min(len - whole.len());
+        whole.extend_from_slice(&bytes[at..at + one]);
+        assert_eq!(bytes[at + one], 0xcc, "a gap was written");
+        (at, number) = (at + one + 1, number + 1);
+    }
+    *bytes = whole;
 }
 
 impl Memory {
@@ -61,11 +101,17 @@ impl Memory {
             _ => came.length,
         };
         // What is announced need not be true.
-        came.body = vec![0; bytes.min(1 << 20) as usize];
+        let len = bytes.min(1 << 20) as usize;
+        came.body = vec![0; len];
+        let into = match self.cut {
+            0 => memory_of(&mut came.body),
+            cut => pieces_of(&mut came.body, cut),
+        };
+        came.kept = len;
         Placement::Keep {
             token: index as u64,
             bytes,
-            into: memory_of(&mut came.body),
+            into,
         }
     }
 }
@@ -91,6 +137,7 @@ impl Upper for Memory {
             header: header.to_vec(),
             length,
             body: vec![],
+            kept: 0,
             outcome: None,
         });
         if let Way::Later(turns) = self.way {
@@ -112,6 +159,9 @@ impl Upper for Memory {
     fn deposited(&mut self, token: u64, outcome: Outcome) {
         let came = &mut self.came[token as usize];
         assert_eq!(came.outcome.replace(outcome), None, "deposited twice");
+        if self.cut > 0 {
+            join(&mut came.body, (came.kept, self.cut));
+        }
     }
 
     fn sent(&mut self, token: u64, outcome: Outcome) {
@@ -126,6 +176,9 @@ pub struct Process<F: Fabric> {
     /// Bodies under way.
     bodies: HashMap<u64, Vec<u8>>,
     tokens: u64,
+    /// What can leave at once does, and how many messages have.
+    pub hasty: bool,
+    pub hurried: u64,
 }
 
 impl<F: Fabric> Process<F> {
@@ -138,19 +191,28 @@ impl<F: Fabric> Process<F> {
                 way,
                 waiting: vec![],
                 refusals: 0,
+                cut: 0,
             },
             bodies: HashMap::new(),
             tokens: 0,
+            hasty: false,
+            hurried: 0,
         }
     }
 
     /// Send; false: no pending.
     pub fn send(&mut self, to: u32, channel: Channel, header: &[u8], body: &[u8]) -> bool {
+        if self.hasty && self.send_now(to, channel, header, body) {
+            self.hurried += 1;
+            return true;
+        }
         let mut copy = body.to_vec();
         let token = self.tokens;
-        let sent = self
-            .net
-            .send(Peer(to), channel, header, &memory_of(&mut copy), token);
+        let memory = match self.upper.cut {
+            0 => memory_of(&mut copy),
+            cut => pieces_of(&mut copy, cut),
+        };
+        let sent = self.net.send(Peer(to), channel, header, &memory, token);
         match sent {
             Err(NoPending) => return false,
             Ok(Departure::Gone) => copy.fill(0xee),
@@ -160,6 +222,16 @@ impl<F: Fabric> Process<F> {
         }
         self.tokens += 1;
         true
+    }
+
+    fn send_now(&self, to: u32, channel: Channel, header: &[u8], body: &[u8]) -> bool {
+        let sizes = (header.len(), body.len());
+        self.net.send_now(Peer(to), channel, sizes, |packet| {
+            let whole = [header, body].concat();
+            for (to, from) in packet.iter_mut().zip(whole.chunks(8)) {
+                to[..from.len()].copy_from_slice(from);
+            }
+        })
     }
 
     /// One turn of progress, and of those who decide later.
@@ -201,12 +273,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// Bytes that tell where they belong.
-pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| rng.u8(..)).collect()
-}
-
 /// A header that names sender, receiver, channel and number.
 pub fn header(from: u32, to: u32, channel: Channel, number: u32) -> Vec<u8> {
     let mut header = vec![];
@@ -231,11 +297,46 @@ pub fn everybody_to_everybody<F: Fabric>(
     each: u32,
     length: impl Fn(u32) -> usize,
 ) -> Vec<Process<F>> {
+    in_pieces(fabrics, config, (way, 0), each, length)
+}
+
+/// As [`everybody_to_everybody`], of and to memory in pieces of about `cut` bytes; 0: in one.
+pub fn in_pieces<F: Fabric>(
+    fabrics: Vec<Rc<F>>,
+    config: &NetTunables,
+    (way, cut): (Way, usize),
+    each: u32,
+    length: impl Fn(u32) -> usize,
+) -> Vec<Process<F>> {
+    exchange(fabrics, config, (way, cut, false), each, length)
+}
+
+/// As [`everybody_to_everybody`]; what can leave at once does.
+pub fn in_haste<F: Fabric>(
+    fabrics: Vec<Rc<F>>,
+    config: &NetTunables,
+    way: Way,
+    each: u32,
+    length: impl Fn(u32) -> usize,
+) -> Vec<Process<F>> {
+    exchange(fabrics, config, (way, 0, true), each, length)
+}
+
+fn exchange<F: Fabric>(
+    fabrics: Vec<Rc<F>>,
+    config: &NetTunables,
+    (way, cut, hasty): (Way, usize, bool),
+    each: u32,
+    length: impl Fn(u32) -> usize,
+) -> Vec<Process<F>> {
     let size = fabrics.len() as u32;
     let mut processes: Vec<Process<F>> = fabrics
         .into_iter()
         .map(|fabric| Process::new(fabric, config, way))
         .collect();
+    for process in &mut processes {
+        (process.upper.cut, process.hasty) = (cut, hasty);
+    }
     let seed = |from: u32, to: u32, channel: Channel, number: u32| {
         (u64::from(from) << 48 | u64::from(to) << 40 | u64::from(number)) * 2 + channel as u64
     };
@@ -293,7 +394,8 @@ pub fn everybody_to_everybody<F: Fabric>(
     processes
 }
 
-fn stuck<F: Fabric>(processes: &[Process<F>], next: &[[u32; 2]]) -> String {
+/// What everybody has done, for the sentence that says that nothing moves any more.
+pub fn stuck<F: Fabric>(processes: &[Process<F>], next: &[[u32; 2]]) -> String {
     let one = |p: &Process<F>| {
         let open = p.upper.came.iter().filter(|came| came.outcome.is_none()).count();
         format!(

@@ -1,7 +1,7 @@
-//! A fabric around a fabric that loses, repeats, holds back and damages packets, from a seed.
+//! A fabric around a fabric that loses, repeats, holds back and damages packets, and damages what is fetched, from a seed.
 
 use farpost_fabric::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,14 @@ pub struct Chances {
     pub repeated: u32,
     pub held_back: u32,
     pub damaged: u32,
+    /// Polls, in which one of the packets sent so far, however long ago, comes again.
+    pub late: u32,
+    /// Transfers, not packets, and exactly each so-many-th: a byte of what came is another one.
+    pub fetched_wrong: u32,
 }
+
+/// Packets of a process that come again long after.
+const MOST_LATE: u32 = 500;
 
 struct Held {
     /// Polls until it comes.
@@ -29,6 +36,15 @@ pub struct Unruly<F> {
     chances: Chances,
     rng: RefCell<fastrand::Rng>,
     held: RefCell<VecDeque<Held>>,
+    /// Some of what was sent.
+    sent: RefCell<Vec<Held>>,
+    /// Packets that came again long after.
+    lately: Cell<u32>,
+    /// What is being fetched, by ticket.
+    fetching: RefCell<Vec<(Ticket, Piece)>>,
+    fetched: Cell<u64>,
+    /// Transfers damaged.
+    pub wrong: Cell<u64>,
 }
 
 impl<F: Fabric> Unruly<F> {
@@ -39,6 +55,29 @@ impl<F: Fabric> Unruly<F> {
             chances,
             rng: RefCell::new(fastrand::Rng::with_seed(seed)),
             held: RefCell::default(),
+            sent: RefCell::default(),
+            lately: Cell::new(0),
+            fetching: RefCell::default(),
+            fetched: Cell::new(0),
+            wrong: Cell::new(0),
+        }
+    }
+
+    /// Bytes have come to this memory.
+    fn spoil(&self, memory: Piece) {
+        if memory.len == 0 || self.chances.fetched_wrong == 0 {
+            return;
+        }
+        self.fetched.set(self.fetched.get() + 1);
+        if self
+            .fetched
+            .get()
+            .is_multiple_of(u64::from(self.chances.fetched_wrong))
+        {
+            self.wrong.set(self.wrong.get() + 1);
+            let at = memory.address + self.rng.borrow_mut().usize(0..memory.len);
+            // SAFETY: memory that whoever asked for the transfer lends to it until it hears that it has ended.
+            unsafe { *std::ptr::with_exposed_provenance_mut::<u8>(at) ^= 4 };
         }
     }
 
@@ -46,7 +85,35 @@ impl<F: Fabric> Unruly<F> {
         chances > 0 && self.rng.borrow_mut().u32(0..chances) == 0
     }
 
+    /// Keep a packet, to come again.
+    fn remember(&self, (to, port, priority): (Peer, Port, Priority), bytes: &[u8]) {
+        const MOST: usize = 300;
+        if self.chances.late == 0 {
+            return;
+        }
+        let mut sent = self.sent.borrow_mut();
+        if sent.len() == MOST {
+            let at = self.rng.borrow_mut().usize(..MOST);
+            sent.swap_remove(at);
+        }
+        sent.push(Held {
+            polls: 0,
+            to,
+            port,
+            priority,
+            bytes: bytes.to_vec(),
+        });
+    }
+
     fn release(&self) {
+        if self.lately.get() < MOST_LATE
+            && self.one_in(self.chances.late)
+            && let Some(packet) = self.rng.borrow_mut().choice(&*self.sent.borrow())
+        {
+            self.lately.set(self.lately.get() + 1);
+            let (port, priority) = (packet.port, packet.priority);
+            let _ = self.inner.try_send(packet.to, port, priority, &packet.bytes);
+        }
         let mut held = self.held.borrow_mut();
         for packet in held.iter_mut() {
             packet.polls = packet.polls.saturating_sub(1);
@@ -68,6 +135,7 @@ impl<F: Fabric> PacketQueue for Unruly<F> {
         if self.one_in(self.chances.lost) {
             return TrySend::Sent;
         }
+        self.remember((peer, port, priority), payload);
         let mut bytes = payload.to_vec();
         if self.one_in(self.chances.damaged) {
             let mut rng = self.rng.borrow_mut();
@@ -166,12 +234,52 @@ impl<F: Fabric> BulkTransfer for Unruly<F> {
     }
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
         // SAFETY: the caller's promise, passed on.
-        unsafe { self.inner.submit(descriptor) }
+        let submitted = unsafe { self.inner.submit(descriptor) };
+        let memory = Piece {
+            address: descriptor.local,
+            len: descriptor.len,
+        };
+        match submitted {
+            Ok(Completion::Done) if descriptor.direction == Direction::Get => self.spoil(memory),
+            Ok(Completion::Pending(ticket)) if descriptor.direction == Direction::Get => {
+                self.fetching.borrow_mut().push((ticket, memory));
+            }
+            _ => {}
+        }
+        submitted
+    }
+    fn can_transfer_pieces(&self, peer: Peer) -> bool {
+        self.inner.can_transfer_pieces(peer)
+    }
+    unsafe fn transfer_pieces(
+        &self,
+        peer: Peer,
+        direction: Direction,
+        local: &[Piece],
+        remote: &[Piece],
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise, passed on.
+        let moved = unsafe { self.inner.transfer_pieces(peer, direction, local, remote) };
+        if moved.is_ok() && direction == Direction::Get {
+            local.iter().for_each(|piece| self.spoil(*piece));
+        }
+        moved
     }
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
-        self.inner.poll_transfer(ticket)
+        let ended = self.inner.poll_transfer(ticket);
+        if !matches!(ended, Ok(false)) {
+            let mut fetching = self.fetching.borrow_mut();
+            if let Some(at) = fetching.iter().position(|(of, _)| *of == ticket) {
+                let (_, memory) = fetching.swap_remove(at);
+                if ended.is_ok() {
+                    self.spoil(memory);
+                }
+            }
+        }
+        ended
     }
     fn cancel_transfer(&self, ticket: Ticket) {
+        self.fetching.borrow_mut().retain(|(of, _)| *of != ticket);
         self.inner.cancel_transfer(ticket);
     }
 }

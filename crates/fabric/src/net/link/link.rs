@@ -38,6 +38,9 @@ pub enum LinkError {
     /// A ticket never given out.
     #[error("names transfer {ticket}, which was never asked for")]
     Ticket { ticket: u32 },
+    /// A transfer asked for while the one of that ticket is under way.
+    #[error("asks again for transfer {ticket}, which is under way")]
+    Again { ticket: u32 },
     /// A payload that its kind cannot have.
     #[error("a {kind:?} frame with a payload that makes no sense")]
     Payload { kind: Kind },

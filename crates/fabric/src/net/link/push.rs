@@ -161,6 +161,8 @@ impl Link {
     /// Serve the peer's request `ticket` with `len` bytes at `address`. The memory is read until the peer has all
     /// or [`Link::withdraw`] is called with `key`.
     pub fn serve(&mut self, ticket: u32, key: u64, address: usize, len: u64) {
+        // Two of one name would be taken for each other, and one be read beyond its end.
+        debug_assert!(!self.serves_ticket(ticket), "the link has refused the request");
         if self.serves.len() >= super::SERVES_MAX {
             self.refuse(ticket, Refusal::TooMany);
             return;
@@ -174,6 +176,12 @@ impl Link {
             again: Default::default(),
             flying: VecDeque::new(),
         });
+    }
+
+    /// Whether the peer's request of that ticket is under way.
+    pub(super) fn serves_ticket(&self, ticket: u32) -> bool {
+        let name = Name::ticket(ticket);
+        self.serves.iter().any(|serve| serve.name == name)
     }
 
     /// Refuse the peer's request `ticket`.

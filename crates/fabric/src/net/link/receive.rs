@@ -72,6 +72,11 @@ impl Link {
             Kind::BulkGet if GetRequest::parse(payload).is_none() => {
                 return Err(LinkError::Payload { kind: header.kind });
             }
+            Kind::BulkGet if self.serves_ticket(header.object) => {
+                return Err(LinkError::Again {
+                    ticket: header.object,
+                });
+            }
             Kind::BulkDone => self.end_serve(Name::of(header), self.last_alive),
             Kind::BulkRefused => {
                 self.gets.remove(&header.object);

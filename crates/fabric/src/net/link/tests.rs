@@ -354,6 +354,37 @@ fn nonsense_is_refused() {
     ));
 }
 
+/// A peer that asks twice under one ticket, for different lengths, is sent nothing of what lies behind the memory that it may read.
+#[test]
+fn a_ticket_that_is_under_way_is_not_served_again() {
+    let mut pair = pair(1, true);
+    let ask = |pair: &mut Pair, seq: u32, len: u64| {
+        let request = GetRequest {
+            key: 1,
+            offset: 0,
+            len,
+        };
+        let header = Header {
+            seq,
+            object: 7,
+            len: GetRequest::BYTES as u32,
+            ..Header::new(Kind::BulkGet)
+        };
+        let link = &mut pair.ends[1];
+        let arrival = link.on_frame(0, &header, &request.emit(), pair.now);
+        if let Ok(Arrival::Deliver) = arrival {
+            link.serve(7, 1, 0, len);
+        }
+        arrival
+    };
+    let seq = pair.ends[0].mark();
+    assert_eq!(ask(&mut pair, seq, 50), Ok(Arrival::Deliver));
+    let again = ask(&mut pair, seq.wrapping_add(1), 300_000);
+    assert_eq!(again, Err(LinkError::Again { ticket: 7 }));
+    let sent: usize = (0..5).map(|_| pair.write(1, 0, usize::MAX)).sum();
+    assert!(sent < 500, "{sent} bytes");
+}
+
 #[test]
 fn connections_are_asked_for_and_given_up() {
     let config = LinkConfig {

@@ -475,3 +475,93 @@ fn movement() {
     );
     assert!(end.get_put(long, good, &to, 0).is_ok());
 }
+
+/// The limit of operations in progress: an initiator is told, a target drops and counts.
+#[test]
+fn operations_without_room() {
+    let mut w = world(2);
+    let eq = w.ends[0].queue();
+    w.ends[1].post(
+        7,
+        md(64, OP_PUT | OP_GET | MANAGE_REMOTE, Handle::EQ_NONE),
+        Unlink::Retain,
+    );
+    let source = w.ends[0].md_bind(md(8, 0, eq), None, Unlink::Retain).unwrap();
+    w.ends[0].operations = Table::new(2);
+    w.ends[1].operations = Table::new(1);
+    let to = target(1, 7);
+    let first = w.ends[0].put(source, None, AckReq::Ack, &to, 0).unwrap();
+    let second = w.ends[0].get(source, None, &to).unwrap();
+    let end = &mut w.ends[0];
+    assert_eq!(
+        end.put(source, None, AckReq::NoAck, &to, 0).unwrap_err(),
+        Error::NoSpace
+    );
+    assert_eq!(
+        end.put(source, Some((1, 2)), AckReq::NoAck, &to, 0).unwrap_err(),
+        Error::NoSpace
+    );
+    assert_eq!(end.get(source, None, &to).unwrap_err(), Error::NoSpace);
+    assert_eq!(end.get_put(source, source, &to, 0).unwrap_err(), Error::NoSpace);
+    assert_eq!(end.kinds(eq), [SendStart], "what is refused makes no event");
+    let Verdict::Store { token, .. } = w.ends[1].incoming(0, &first.header, 8) else {
+        panic!("a place")
+    };
+    w.carry(0, second);
+    assert_eq!(w.dropped(1, DropReason::NoRoom), 1);
+    w.ended(0, first.token, NiFail::OK);
+    w.ended(1, token, NiFail::OK);
+    assert_eq!(
+        w.ends[0].kinds(eq),
+        [SendEnd, Ack],
+        "what was accepted is acknowledged"
+    );
+    assert!(w.at_rest());
+}
+
+/// A get-put that the initiator's limit allows and the target's does not is a drop, and no fault of the initiator's.
+#[test]
+fn a_get_put_longer_than_the_target_allows() {
+    let processes = processes(2);
+    let few = Limits {
+        max_getput_md: 8,
+        ..Limits::LIBRARY
+    };
+    let mut w = World {
+        ends: vec![library(0, &processes, None), library(1, &processes, Some(&few))],
+    };
+    w.ends[1].post(
+        7,
+        md(64, OP_PUT | OP_GET | MANAGE_REMOTE, Handle::EQ_NONE),
+        Unlink::Retain,
+    );
+    for (length, reason) in [
+        (8, None),
+        (9, Some(DropReason::NoMatch)),
+        (64, Some(DropReason::NoMatch)),
+    ] {
+        let eq = w.ends[0].queue();
+        let md = w.ends[0]
+            .md_bind(md(length, 0, eq), None, Unlink::Retain)
+            .unwrap();
+        let message = w.ends[0].get_put(md, md, &target(1, 7), 0).unwrap();
+        let before = reason.map_or(0, |reason| w.dropped(1, reason));
+        w.carry(0, message.clone());
+        if let Some(reason) = reason {
+            assert_eq!(w.dropped(1, reason), before + 1, "{length} bytes");
+        }
+        assert_eq!(w.ends[0].kinds(eq).len(), if reason.is_none() { 4 } else { 2 });
+        w.ends[0].md_unlink(md).unwrap();
+        w.ends[0].eq_free(eq).unwrap();
+        // No library sends more than 64.
+        let forged = w.ends[1].incoming(0, &message.header, 65);
+        assert!(matches!(
+            forged,
+            Verdict::Drop {
+                reason: DropReason::Malformed,
+                answer: Some(_)
+            }
+        ));
+    }
+    assert!(w.at_rest());
+}

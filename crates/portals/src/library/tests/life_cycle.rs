@@ -40,6 +40,31 @@ fn the_threshold_counts_what_could_make_an_event() {
     assert!(w.at_rest());
 }
 
+/// A descriptor of a match entry may send, too: what that uses of its threshold is gone for those who match.
+#[test]
+fn an_attached_descriptor_that_sends() {
+    let mut w = world(2);
+    let eq = w.ends[1].queue();
+    let (me, both) = w.ends[1].post(7, with_threshold(1, md(8, OP_PUT, eq)), Unlink::Retain);
+    w.ends[0].post(7, md(64, OP_PUT, Handle::EQ_NONE), Unlink::Retain);
+    let message = w.ends[1].send(both, &target(0, 7));
+    assert_eq!(
+        w.ends[1].me_unlink(me),
+        Err(Error::MeInUse),
+        "its memory is being sent"
+    );
+    w.put(0, 8, AckReq::NoAck, &target(1, 7));
+    assert_eq!(w.dropped(1, DropReason::NoMatch), 1);
+    w.carry(1, message);
+    assert_eq!(w.ends[1].kinds(eq), [SendStart, SendEnd]);
+    w.ends[1].me_unlink(me).unwrap();
+    // The other way round: what was matched is gone for who sends.
+    let (_, both) = w.ends[1].post(7, with_threshold(1, md(8, OP_PUT, eq)), Unlink::Retain);
+    w.put(0, 8, AckReq::NoAck, &target(1, 7));
+    let sent = w.ends[1].put(both, None, AckReq::NoAck, &target(0, 7), 0);
+    assert_eq!(sent.unwrap_err(), Error::MdInvalid);
+}
+
 #[test]
 fn huge_and_infinite_thresholds() {
     let mut w = world(2);

@@ -1,10 +1,14 @@
 //! Libraries of several processes, and a network that is a function call. No byte is moved: addresses are made up.
 
+mod at_once;
 mod codes;
 mod events;
 mod life_cycle;
+mod lists;
+mod many;
 mod model;
 mod pitfalls;
+mod random;
 mod rules;
 mod wire;
 
@@ -23,6 +27,12 @@ const JID: u32 = 77;
 const EXACT: u64 = 0;
 /// No bit counts.
 const NO_BITS: u64 = u64::MAX;
+
+/// Seeds of a test that makes its cases from them; `FARPOST_TEST_SEEDS` multiplies how many there are.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let times = std::env::var("FARPOST_TEST_SEEDS").map_or(Ok(1), |times| times.parse());
+    0..count * times.unwrap_or_else(|error| panic!("FARPOST_TEST_SEEDS: {error}"))
+}
 
 struct World {
     ends: Vec<Library>,

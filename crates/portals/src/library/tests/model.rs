@@ -1,260 +1,327 @@
-//! Address translation against a model that does what section 4.2 says and nothing clever, from seeds.
+//! What the document says of one process's objects (sections 2.2, 2.3, 3.9, 3.10), done as it says and nothing clever: lists
+//! are vectors, memory is a vector of the addresses of its bytes, and every event that is to come is written down with all
+//! its fields before it is looked for. `random.rs` compares it with the library.
 
 use super::*;
 use crate::types::option::*;
+use std::collections::{BTreeMap, VecDeque};
 
-/// An entry of the model's list.
-struct Entry {
-    me: Handle,
-    id: ProcessId,
-    bits: u64,
-    ignore: u64,
-    md: Option<Model>,
+pub struct Entry {
+    pub me: Handle,
+    pub id: ProcessId,
+    pub bits: u64,
+    pub ignore: u64,
+    pub unlink: Unlink,
+    pub md: Option<Handle>,
 }
 
-struct Model {
-    handle: Handle,
-    md: Md,
-    offset: u64,
+pub struct Descriptor {
+    pub md: Md,
+    /// Address of each byte.
+    pub bytes: Vec<usize>,
+    /// The local offset.
+    pub offset: usize,
     /// False: retired by max_size.
-    room_left: bool,
-    unlink: Unlink,
+    pub room_left: bool,
+    pub unlink: Unlink,
+    /// Operations accepted that have not ended.
+    pub pending: u32,
 }
 
-impl Model {
+impl Descriptor {
+    pub fn new(mut md: Md, bytes: Vec<usize>, unlink: Unlink) -> Self {
+        if md.options & MANAGE_REMOTE != 0 {
+            md.options &= !MAX_SIZE;
+        }
+        Self {
+            md,
+            bytes,
+            offset: 0,
+            room_left: true,
+            unlink,
+            pending: 0,
+        }
+    }
+
+    fn has(&self, option: u32) -> bool {
+        self.md.options & option != 0
+    }
+
     fn active(&self) -> bool {
         self.md.threshold != 0 && self.room_left
     }
 
-    /// Rules 5 to 7 for one descriptor.
-    fn take(&mut self, operations: u32, requested: u64, length: u64) -> Option<(u64, u64)> {
-        let remote = self.md.options & MANAGE_REMOTE != 0;
-        let offset = if remote { requested } else { self.offset };
-        if !self.active() || self.md.options & operations != operations {
-            return None;
-        }
-        let fits = u128::from(offset) + u128::from(length) <= u128::from(self.md.length);
-        let accepted = if fits {
-            length
-        } else if self.md.options & TRUNCATE != 0 && offset <= self.md.length {
-            self.md.length - offset
+    /// The space rule: where, and how much.
+    fn room(&self, requested: u64, length: u64) -> Option<(usize, usize)> {
+        let offset = if self.has(MANAGE_REMOTE) {
+            requested
         } else {
-            return None;
+            self.offset as u64
         };
-        if !remote {
-            self.offset += accepted;
-            if self.md.options & MAX_SIZE != 0 && self.md.length - self.offset < self.md.max_size {
-                self.room_left = false;
+        let all = self.bytes.len() as u128;
+        if u128::from(offset) + u128::from(length) <= all {
+            Some((offset as usize, length as usize))
+        } else if self.has(TRUNCATE) && u128::from(offset) <= all {
+            Some((offset as usize, self.bytes.len() - offset as usize))
+        } else {
+            None
+        }
+    }
+}
+
+/// An operation accepted and not ended.
+pub struct Flight {
+    pub token: u64,
+    /// Tells operations apart, as `link` does.
+    pub number: u64,
+    pub md: Handle,
+    pub request: Header,
+    pub from: u32,
+    pub rlength: u64,
+    pub mlength: usize,
+    pub offset: usize,
+    /// Sequence of the START event, if there was one.
+    start: Option<u32>,
+}
+
+/// What `link` is to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Link {
+    /// That of this operation's other event.
+    Of(u64),
+    /// The sequence of another event.
+    To(u32),
+}
+
+/// An event that is to come.
+#[derive(Debug)]
+pub struct Told {
+    pub event: Event,
+    pub link: Link,
+}
+
+#[derive(Default)]
+pub struct Queue {
+    pub logged: u32,
+    pub told: VecDeque<Told>,
+    /// Operations that will log their END here.
+    pub pending: u32,
+}
+
+/// One process's objects.
+pub struct Model {
+    pub portals: Vec<Vec<Entry>>,
+    pub access: Vec<AccessEntry>,
+    pub mds: BTreeMap<u32, Descriptor>,
+    pub queues: BTreeMap<u32, Queue>,
+    pub drops: BTreeMap<&'static str, u64>,
+    pub who: Vec<Identity>,
+    pub most_getput: u64,
+    numbers: u64,
+}
+
+impl Model {
+    pub fn new(who: Vec<Identity>, me: usize, portals: usize, access: usize, most_getput: u64) -> Self {
+        Self {
+            portals: (0..portals).map(|_| Vec::new()).collect(),
+            access: vec![AccessEntry::of_user(who[me].uid); access],
+            mds: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            drops: BTreeMap::new(),
+            who,
+            most_getput,
+            numbers: 0,
+        }
+    }
+
+    /// Where a match entry is: portal and place.
+    pub fn find(&self, me: Handle) -> Option<(usize, usize)> {
+        let at = |list: &Vec<Entry>| list.iter().position(|entry| entry.me == me);
+        let mut lists = self.portals.iter().enumerate();
+        lists.find_map(|(portal, list)| Some((portal, at(list)?)))
+    }
+
+    pub fn entries(&self) -> usize {
+        self.portals.iter().map(Vec::len).sum()
+    }
+
+    /// Rules 1 and 4 to 6: who takes a request with a body of so many bytes, where, and how much.
+    fn translate(&self, from: u32, header: &Header, body: u64) -> Result<(Handle, usize, usize), DropReason> {
+        let asked = match header.kind {
+            MessageKind::Put => OP_PUT,
+            MessageKind::Get => OP_GET,
+            _ => OP_PUT | OP_GET,
+        };
+        let length = if header.kind == MessageKind::Get {
+            header.data
+        } else {
+            body
+        };
+        let answered = header.kind != MessageKind::Put;
+        if answered && header.operation == NO_ANSWER || header.kind == MessageKind::Get && body > 0 {
+            return Err(DropReason::Malformed);
+        }
+        let who = self.who.get(from as usize).ok_or(DropReason::UnknownProcess)?;
+        if header.interface != 0 {
+            return Err(DropReason::UnknownProcess);
+        }
+        let list = self
+            .portals
+            .get(header.pt_index as usize)
+            .ok_or(DropReason::PtIndex)?;
+        let entry = self
+            .access
+            .get(header.ac_index as usize)
+            .ok_or(DropReason::AcIndex)?;
+        for (wanted, given, reason) in [
+            (entry.uid, who.uid, DropReason::AccessUid),
+            (entry.pt_index, header.pt_index.into(), DropReason::AccessPortal),
+            (entry.jid, who.jid, DropReason::AccessJid),
+            (entry.id.nid, who.id.nid, DropReason::AccessNid),
+            (entry.id.pid, who.id.pid, DropReason::AccessPid),
+        ] {
+            if wanted != ANY && wanted != given {
+                return Err(reason);
             }
         }
-        if self.md.threshold > 0 {
-            self.md.threshold -= 1;
+        if header.kind == MessageKind::GetPut && length > 64 {
+            return Err(DropReason::Malformed);
         }
-        Some((offset, accepted))
-    }
-}
-
-fn random_id(random: &mut fastrand::Rng) -> ProcessId {
-    let any = |random: &mut fastrand::Rng, part| if random.bool() { ANY } else { part };
-    let someone = id(random.u32(0..4));
-    ProcessId::new(any(random, someone.nid), any(random, someone.pid))
-}
-
-fn random_md(random: &mut fastrand::Rng, eq: Handle) -> Md {
-    let mut options = 0;
-    for option in [OP_PUT, OP_GET, MANAGE_REMOTE, TRUNCATE, MAX_SIZE] {
-        if random.bool() || (option <= OP_GET && random.bool()) {
-            options |= option;
+        if header.kind == MessageKind::GetPut && length > self.most_getput {
+            return Err(DropReason::NoMatch);
         }
-    }
-    if options & MANAGE_REMOTE != 0 {
-        options &= !MAX_SIZE;
-    }
-    let threshold = *random.choice([-1, 0, 1, 2, 5].iter()).unwrap();
-    Md {
-        max_size: random.u64(0..20),
-        ..with_threshold(threshold, md(random.u64(0..60), options, eq))
-    }
-}
-
-#[test]
-fn translation_is_that_of_a_naive_model() {
-    for seed in 0..300 {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut w = world(4);
-        let eq = w.ends[0].queue();
-        let mut list: Vec<Entry> = Vec::new();
-        let mut dropped = 0;
-        for step in 0..300 {
-            let unlink = if random.bool() {
-                Unlink::Unlink
-            } else {
-                Unlink::Retain
+        for entry in list {
+            let admits = (entry.id.nid == ANY || entry.id.nid == who.id.nid)
+                && (entry.id.pid == ANY || entry.id.pid == who.id.pid)
+                && (0..64).all(|bit| {
+                    entry.ignore >> bit & 1 == 1 || (entry.bits ^ header.match_bits) >> bit & 1 == 0
+                });
+            let Some(handle) = entry.md.filter(|_| admits) else {
+                continue;
             };
-            // Few different bits, so that much matches.
-            let (bits, ignore) = (random.u64(0..4), random.u64(0..4) & random.u64(0..4));
-            let here = (!list.is_empty()).then(|| random.usize(0..list.len()));
-            match (random.u32(0..10), here) {
-                (0..=2, here) => {
-                    let id = random_id(&mut random);
-                    let position = if random.bool() {
-                        Position::Before
-                    } else {
-                        Position::After
-                    };
-                    let end = &mut w.ends[0];
-                    let (at, me) = match here {
-                        Some(at) if random.bool() => (
-                            at + usize::from(position == Position::After),
-                            end.me_insert(list[at].me, id, (bits, ignore), Unlink::Retain, position),
-                        ),
-                        _ => (
-                            if position == Position::Before {
-                                0
-                            } else {
-                                list.len()
-                            },
-                            end.me_attach(3, id, (bits, ignore), Unlink::Retain, position),
-                        ),
-                    };
-                    let me = me.expect("an entry");
-                    let md = random_md(&mut random, eq);
-                    let md = random.u32(0..8).gt(&0).then(|| Model {
-                        handle: end.md_attach(me, md, None, unlink).expect("a descriptor"),
-                        md,
-                        offset: 0,
-                        room_left: true,
-                        unlink,
-                    });
-                    list.insert(
-                        at,
-                        Entry {
-                            me,
-                            id,
-                            bits,
-                            ignore,
-                            md,
-                        },
-                    );
-                }
-                (3, Some(at)) if list.len() > 8 => {
-                    w.ends[0]
-                        .me_unlink(list.remove(at).me)
-                        .expect("nothing is in progress");
-                }
-                (4, Some(at)) => {
-                    if let Some(model) = &mut list[at].md {
-                        let new = random_md(&mut random, eq);
-                        let testq = Handle::EQ_NONE;
-                        w.ends[0]
-                            .md_update(model.handle, None, Some((new, None)), testq)
-                            .expect("an update");
-                        (model.md, model.offset, model.room_left) = (new, 0, true);
-                    }
-                }
-                _ => {
-                    let from = random.u32(0..4);
-                    let (kind, operations) = *random
-                        .choice(
-                            [
-                                (MessageKind::Put, OP_PUT),
-                                (MessageKind::Get, OP_GET),
-                                (MessageKind::GetPut, OP_PUT | OP_GET),
-                            ]
-                            .iter(),
-                        )
-                        .unwrap();
-                    let length = random.u64(0..40);
-                    let offset = random.u64(0..60);
-                    let header = Header {
-                        kind,
-                        pt_index: 3,
-                        ac_index: 0,
-                        interface: 0,
-                        operation: 5,
-                        match_bits: bits,
-                        offset,
-                        data: length,
-                    };
-                    let body = if kind == MessageKind::Get { 0 } else { length };
-                    let verdict = w.ends[0].incoming(from, &header.encode(), body);
-                    let expected = list.iter_mut().enumerate().find_map(|(at, entry)| {
-                        let who = id(from);
-                        let admits = (entry.id.nid == ANY || entry.id.nid == who.nid)
-                            && (entry.id.pid == ANY || entry.id.pid == who.pid)
-                            && (entry.bits ^ bits) & !entry.ignore == 0;
-                        let model = entry.md.as_mut().filter(|_| admits)?;
-                        let took = model.take(operations, offset, length)?;
-                        let goes = !model.active() && model.unlink == Unlink::Unlink;
-                        Some((at, model.handle, took, goes))
-                    });
-                    let token = match verdict {
-                        Verdict::Drop {
-                            reason: DropReason::NoMatch,
-                            ..
-                        } => None,
-                        Verdict::Store { token, .. } | Verdict::Swap { token, .. } => Some(token),
-                        Verdict::Reply(reply) => Some(reply.token),
-                        other => panic!("seed {seed}, step {step}: {other:?}"),
-                    };
-                    assert_eq!(token.is_some(), expected.is_some(), "seed {seed}, step {step}");
-                    let Some((token, (at, handle, (used, accepted), goes))) = token.zip(expected) else {
-                        dropped += 1;
-                        continue;
-                    };
-                    let _ = w.ends[0].finished(token, NiFail::OK);
-                    let events = w.ends[0].events(eq);
-                    let told = (events[0].md_handle, events[0].offset, events[0].mlength);
-                    assert_eq!(told, (handle, used, accepted), "seed {seed}, step {step}");
-                    assert_eq!(events.len(), if goes { 3 } else { 2 }, "seed {seed}, step {step}");
-                    if goes {
-                        list[at].md = None;
-                    }
-                }
+            let md = &self.mds[&handle.0];
+            if md.active()
+                && md.md.options & asked == asked
+                && let Some((offset, accepted)) = md.room(header.offset, length)
+            {
+                return Ok((handle, offset, accepted));
             }
-            let order: Vec<_> = list.iter().map(|e| e.me.index()).collect();
-            assert!(
-                w.ends[0].portals[3].entries().eq(order),
-                "order, seed {seed}, step {step}"
-            );
         }
-        assert_eq!(w.ends[0].status(SR_DROP_COUNT), Ok(dropped));
+        Err(DropReason::NoMatch)
     }
-}
 
-/// Insertions between the same two entries use the labels up: they are spread, and order stays.
-#[test]
-fn insertions_at_one_place() {
-    let mut w = world(1);
-    let end = &mut w.ends[0];
-    let all = (0, NO_BITS);
-    let first = end
-        .me_attach(3, ProcessId::ANY, all, Unlink::Retain, Position::After)
-        .unwrap();
-    let last = end
-        .me_attach(3, ProcessId::ANY, all, Unlink::Retain, Position::After)
-        .unwrap();
-    let mut between = Vec::new();
-    for n in 0..500 {
-        let (base, position) = if n % 2 == 0 {
-            (first, Position::After)
-        } else {
-            (last, Position::Before)
+    /// A request arrives: an operation to be ended (its token is the caller's to fill in), or the reason for dropping it.
+    pub fn request(&mut self, from: u32, header: &Header, body: u64) -> Result<Flight, DropReason> {
+        let (handle, offset, accepted) = self.translate(from, header, body).inspect_err(|reason| {
+            *self.drops.entry(reason.text()).or_default() += 1;
+        })?;
+        let md = self.mds.get_mut(&handle.0).expect("found just now");
+        if !md.has(MANAGE_REMOTE) {
+            md.offset += accepted;
+            if md.has(MAX_SIZE) && ((md.bytes.len() - md.offset) as u64) < md.md.max_size {
+                md.room_left = false;
+            }
+        }
+        if md.md.threshold > 0 {
+            md.md.threshold -= 1;
+        }
+        md.pending += 1;
+        if let Some(queue) = self.queues.get_mut(&md.md.eq_handle.0) {
+            queue.pending += 1;
+        }
+        self.numbers += 1;
+        let mut flight = Flight {
+            token: NO_TOKEN,
+            number: self.numbers,
+            md: handle,
+            request: *header,
+            from,
+            rlength: if header.kind == MessageKind::Get {
+                header.data
+            } else {
+                body
+            },
+            mlength: accepted,
+            offset,
+            start: None,
         };
-        let me = end
-            .me_insert(base, ProcessId::ANY, all, Unlink::Retain, position)
-            .unwrap();
-        between.insert(between.len().div_ceil(2).min(n / 2 + n % 2), (n, me));
+        let kind = match header.kind {
+            MessageKind::Put => PutStart,
+            MessageKind::Get => GetStart,
+            _ => GetPutStart,
+        };
+        flight.start = self.tell(&flight, kind, Link::Of(flight.number), NiFail::OK);
+        Ok(flight)
     }
-    // After `first` come the even ones, latest first; before `last` the odd ones, latest last.
-    let mut order: Vec<u16> = vec![first.index()];
-    let of = |n: usize| between.iter().find(|b| b.0 == n).unwrap().1.index();
-    order.extend((0..500).rev().filter(|n| n % 2 == 0).map(of));
-    order.extend((0..500).filter(|n| n % 2 == 1).map(of));
-    order.push(last.index());
-    assert!(end.portals[3].entries().eq(order));
-    for (_, me) in between {
-        end.me_unlink(me).unwrap();
+
+    /// An operation ends: END, and UNLINK if that was the last of its descriptor.
+    pub fn end(&mut self, flight: Flight, outcome: NiFail) {
+        let kind = match flight.request.kind {
+            MessageKind::Put => PutEnd,
+            MessageKind::Get => GetEnd,
+            _ => GetPutEnd,
+        };
+        let end = self.tell(&flight, kind, Link::Of(flight.number), outcome);
+        let md = self.mds.get_mut(&flight.md.0).expect("it has this operation");
+        md.pending -= 1;
+        let over = md.pending == 0 && !md.active() && md.unlink == Unlink::Unlink;
+        if let Some(queue) = self.queues.get_mut(&md.md.eq_handle.0) {
+            queue.pending -= 1;
+        }
+        if over {
+            let cause = end.or(flight.start).unwrap_or(0);
+            self.tell(&flight, UNLINK, Link::To(cause), outcome);
+            self.release(flight.md);
+        }
     }
-    assert!(end.portals[3].entries().eq([first.index(), last.index()]));
+
+    /// A descriptor goes, and its entry if that goes with it.
+    pub fn release(&mut self, handle: Handle) {
+        self.mds.remove(&handle.0);
+        for list in &mut self.portals {
+            list.retain(|entry| entry.md != Some(handle) || entry.unlink == Unlink::Retain);
+            for entry in list {
+                entry.md = entry.md.filter(|md| *md != handle);
+            }
+        }
+    }
+
+    /// Write down an event. Its sequence, if there is to be one.
+    fn tell(&mut self, flight: &Flight, kind: EventKind, link: Link, fail: NiFail) -> Option<u32> {
+        let md = &self.mds[&flight.md.0];
+        let masked = match kind {
+            PutStart | GetStart | GetPutStart => md.has(EVENT_START_DISABLE),
+            PutEnd | GetEnd | GetPutEnd => md.has(EVENT_END_DISABLE),
+            _ => false,
+        };
+        let queue = self.queues.get_mut(&md.md.eq_handle.0).filter(|_| !masked)?;
+        let who = self.who[flight.from as usize];
+        let sequence = queue.logged;
+        queue.logged += 1;
+        queue.told.push_back(Told {
+            event: Event {
+                kind,
+                initiator: who.id,
+                uid: who.uid,
+                jid: who.jid,
+                pt_index: flight.request.pt_index.into(),
+                match_bits: flight.request.match_bits,
+                rlength: flight.rlength,
+                mlength: flight.mlength as u64,
+                offset: flight.offset as u64,
+                md_handle: flight.md,
+                md: md.md,
+                hdr_data: if flight.request.kind == MessageKind::Get {
+                    0
+                } else {
+                    flight.request.data
+                },
+                link: 0,
+                ni_fail_type: fail,
+                sequence,
+            },
+            link,
+        });
+        Some(sequence)
+    }
 }

@@ -64,6 +64,79 @@ fn rule_2_an_ack_needs_a_descriptor_that_is_there_and_active_and_has_a_queue() {
     assert!(w.at_rest());
 }
 
+/// Its queue may have gone since the put: freed, or another descriptor by an update.
+#[test]
+fn rule_2_an_ack_for_a_descriptor_without_its_queue_is_dropped() {
+    for freed in [true, false] {
+        let mut w = world(2);
+        w.ends[1].post(7, md(64, OP_PUT, Handle::EQ_NONE), Unlink::Retain);
+        let eq = w.ends[0].queue();
+        let source = w.ends[0]
+            .md_bind(with_threshold(3, md(8, 0, eq)), None, Unlink::Retain)
+            .unwrap();
+        let message = w.ends[0]
+            .put(source, None, AckReq::Ack, &target(1, 7), 0)
+            .unwrap();
+        assert!(w.ends[0].finished(message.token, NiFail::OK).is_none());
+        let none = with_threshold(3, md(8, 0, Handle::EQ_NONE));
+        if freed {
+            w.ends[0].eq_free(eq).unwrap();
+        } else {
+            w.ends[0]
+                .md_update(source, None, Some((none, None)), Handle::EQ_NONE)
+                .unwrap();
+        }
+        w.carry(0, message);
+        assert_eq!(w.dropped(0, DropReason::Answer), 1);
+        let mut now = none;
+        w.ends[0]
+            .md_update(source, Some(&mut now), None, Handle::EQ_NONE)
+            .unwrap();
+        assert_eq!(
+            now.threshold,
+            if freed { 2 } else { 3 },
+            "what could make no event does not count"
+        );
+        assert!(w.at_rest());
+    }
+}
+
+#[test]
+fn rule_1_a_closed_interface_counts_what_others_sent() {
+    let mut w = world(2);
+    let source = w.ends[0]
+        .md_bind(md(8, 0, Handle::EQ_NONE), None, Unlink::Retain)
+        .unwrap();
+    let put = w.ends[0].send(source, &target(1, 7));
+    let get = w.ends[0].get(source, None, &target(1, 7)).unwrap();
+    let end = &mut w.ends[1];
+    let refused = end.incoming_while_closed(0, &put.header, 8);
+    assert!(matches!(
+        refused,
+        Verdict::Drop {
+            reason: DropReason::UnknownProcess,
+            answer: None
+        }
+    ));
+    let Verdict::Drop {
+        answer: Some(nothing),
+        ..
+    } = end.incoming_while_closed(0, &get.header, 0)
+    else {
+        panic!("who waits is released")
+    };
+    assert!(matches!(
+        end.incoming_while_closed(0, &[7; 3], 0),
+        Verdict::Drop { answer: None, .. }
+    ));
+    // The library's own words are no messages of a program's.
+    assert!(matches!(
+        end.incoming_while_closed(0, &nothing.header, 0),
+        Verdict::Done
+    ));
+    assert_eq!(end.status(SR_DROP_COUNT), Ok(3));
+}
+
 #[test]
 fn rule_3_every_descriptor_takes_replies_and_shortens_them() {
     let mut w = world(2);

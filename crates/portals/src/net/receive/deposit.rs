@@ -12,10 +12,12 @@ impl<F: Fabric> Receive<F> {
         RxId::new(number, generation)
     }
 
-    /// A pending that nobody has heard of goes back.
-    #[inline(always)]
-    pub fn give_back(&mut self, number: u16) {
-        self.free.push(number);
+    /// Take a pending that [`Receive::accept`] named: it is free, and most likely the next one still.
+    #[inline]
+    pub fn take(&mut self, number: u16) {
+        if let Some(at) = self.free.iter().rposition(|free| *free == number) {
+            self.free.swap_remove(at);
+        }
     }
 
     pub(super) fn release(&mut self, number: u16) {
@@ -23,6 +25,9 @@ impl<F: Fabric> Receive<F> {
         pending.generation = pending.generation.wrapping_add(1);
         pending.stage = Stage::Free;
         pending.into = Segments::default();
+        if let Some(scratch) = pending.scratch.take() {
+            self.scratch.push(scratch);
+        }
         self.free.push(number);
     }
 
@@ -67,12 +72,15 @@ impl<F: Fabric> Receive<F> {
         place: Place,
         check: Option<u32>,
     ) {
-        let lane = &mut self.origins.at(at).lanes[index];
+        let origin = self.origins.at(at);
+        let lane = &mut origin.lanes[index];
         let pending = &mut self.pendings[usize::from(number)];
+        pending.peer = origin.peer;
         pending.stage = Stage::Later;
         pending.from = match place {
             Place::Staged { offset } => From::Staged { offset },
             Place::Pull { position, key } => From::Pull { position, key },
+            Place::Gather { offset, pieces } => From::Gather { offset, pieces },
             Place::Stream => From::Stream,
         };
         pending.origin = at;
@@ -88,6 +96,8 @@ impl<F: Fabric> Receive<F> {
         pending.check = check;
         pending.part = None;
         pending.ticket = None;
+        (pending.broken, pending.pauses) = (None, false);
+        (pending.cursor, pending.aside) = ((0, 0), 0);
         if place == Place::Stream {
             lane.streaming = number;
         }
@@ -140,7 +150,9 @@ impl<F: Fabric> Receive<F> {
                 }
                 self.fetching.push(number);
                 self.share(fabric, number);
-                self.fetch(fabric, figures, number);
+                if !self.is_batched(fabric, number) {
+                    self.fetch(fabric, figures, number);
+                }
             }
         }
     }
@@ -248,7 +260,7 @@ impl<F: Fabric> Receive<F> {
         let pending = &self.pendings[usize::from(number)];
         let (at, index) = (pending.origin, usize::from(pending.lane));
         // The sender waits to use its memory again.
-        let waits = matches!(pending.from, From::Pull { .. });
+        let waits = matches!(pending.from, From::Pull { .. } | From::Gather { .. });
         if let Some(token) = pending.token {
             self.finished.push_back((token, outcome));
         }

@@ -23,17 +23,30 @@ use super::wire::{
     self, ACK_OTHER, CHECKED, FIRST, HAS_ACK, Kind, Malformed, Op, Place, WANTS_ACK, Word, Writer,
 };
 use super::{Figures, NetTunables, Outcome, Placement, RxId, moves};
-use crate::memory::Segments;
+use crate::memory::{Segment, Segments};
 use farpost_fabric::{
-    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, PACKET_BYTES, Peer, Permission, Port,
-    Priority, Remote, Ticket, TrySend,
+    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, PACKET_BYTES, Peer, Permission, Piece,
+    Port, Priority, Remote, Ticket, TrySend,
 };
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
+/// Number of an [`Op::Detached`] by which a sender says that it has no use for the tag that it was told of, and knows what was
+/// accepted before.
+pub const UNUSED: u16 = 1;
 /// Progress calls after which a source that never came back may be given up.
 const SILENT: u64 = 1000;
 /// Times that a body whose check is wrong is fetched again.
 const AGAIN: u8 = 3;
+/// Time in which it turns out that the peer of a transfer that broke off has ended.
+const BROKEN: Duration = Duration::from_secs(10);
+/// Bytes of a staged body that are called for before the upper layer has said where they go.
+const SOON: u64 = 2048;
+/// Memory for bytes that nobody keeps, of bodies whose check is about them too: bytes, and how many bodies have some at once.
+const SCRATCH: usize = 16 << 10;
+const SCRATCHES: usize = 4;
+
+type Scratch = Box<[u8; SCRATCH]>;
 
 /// Where a body is, or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +59,11 @@ enum From {
     Pull {
         position: u64,
         key: u64,
+    },
+    /// In pieces, of which there is a list in the sender's staging memory.
+    Gather {
+        offset: u32,
+        pieces: u32,
     },
     Stream,
 }
@@ -65,6 +83,7 @@ pub struct Pending {
     generation: u16,
     stage: Stage,
     from: From,
+    peer: Peer,
     origin: u16,
     lane: u8,
     /// The number of the header packet.
@@ -81,7 +100,16 @@ pub struct Pending {
     check: Option<u32>,
     /// Bytes of a part, where both sides copy.
     part: Option<u64>,
-    ticket: Option<(Ticket, u64)>,
+    ticket: Option<fetch::UnderWay>,
+    /// A transfer of it broke off then, and nobody has asked since whether the peer has ended.
+    broken: Option<(Instant, FabricError)>,
+    pauses: bool,
+    /// Where the list of its pieces goes on: which, and bytes of it.
+    cursor: (u32, u64),
+    /// Bytes that came by way of the layer's own memory, and the check so far.
+    aside: u64,
+    sum: u32,
+    scratch: Option<Scratch>,
     into: Segments,
     inline: [u8; PACKET_BYTES],
 }
@@ -89,7 +117,17 @@ pub struct Pending {
 impl Pending {
     /// Whether its header packet is not acknowledged before it is finished.
     fn holds_back(&self) -> bool {
-        matches!(self.from, From::Staged { .. } | From::Pull { .. })
+        !matches!(self.from, From::Inline | From::Stream)
+    }
+
+    /// Bytes that go straight to their place: all that are kept, but none of a body that is fetched again.
+    fn direct(&self) -> u64 {
+        if self.tries == 0 { self.keep } else { 0 }
+    }
+
+    /// Whether there are bytes left that come by way of the layer's own memory.
+    fn has_aside(&self) -> bool {
+        self.check.is_some() && self.keep > 0 && self.direct() + self.aside < self.length
     }
 }
 
@@ -157,6 +195,8 @@ pub struct Origin<F: Fabric> {
     tell: bool,
     since: u64,
     staging: Option<F::Import>,
+    /// Where its latest staged body lies.
+    staged: u32,
     desk: Option<F::Import>,
     lanes: [Lane; 2],
 }
@@ -179,7 +219,7 @@ impl<F: Fabric> Origin<F> {
 
 /// What becomes of a packet.
 pub enum Accepted {
-    /// A header packet, with its pending and the place of its source.
+    /// A header packet, with a pending that is free and the place of its source.
     Header(u16, u16),
     /// The next part of a body, of that pending.
     Data(u16),
@@ -196,12 +236,19 @@ pub struct Receive<F: Fabric> {
     owing: Vec<u16>,
     /// Somebody waits for what is owed.
     pub urgent: bool,
+    /// A source has been told that there is no place for it, lately.
+    pub starved: bool,
     ack_after: u16,
     /// Placed, to be fetched.
     fetching: Vec<u16>,
+    batch: fetch::Batch,
+    scratch: Vec<Scratch>,
     chunk: u64,
     shared: u64,
     next_tag: u16,
+    /// Who has the next place that becomes free, if there is somebody, and whether packets from it carry a check. Whoever came first
+    /// has it: those who come back most often would have it again and again otherwise.
+    heir: Option<(Peer, bool)>,
     /// Messages that are in place.
     pub finished: VecDeque<(u64, Outcome)>,
 }
@@ -212,6 +259,7 @@ impl<F: Fabric> Receive<F> {
             generation: 0,
             stage: Stage::Free,
             from: From::Inline,
+            peer: fabric.me(),
             origin: NONE,
             lane: 0,
             seq: 0,
@@ -226,6 +274,12 @@ impl<F: Fabric> Receive<F> {
             check: None,
             part: None,
             ticket: None,
+            broken: None,
+            pauses: false,
+            cursor: (0, 0),
+            aside: 0,
+            sum: 0,
+            scratch: None,
             into: Segments::default(),
             inline: [0; PACKET_BYTES],
         };
@@ -237,11 +291,15 @@ impl<F: Fabric> Receive<F> {
             origins: Table::new(sources),
             owing: Vec::with_capacity(sources),
             urgent: false,
+            starved: false,
             ack_after: (config.window / 4).max(1) as u16,
             fetching: Vec::with_capacity(count),
+            batch: fetch::Batch::default(),
+            scratch: (0..SCRATCHES).map(|_| Box::new([0; SCRATCH])).collect(),
             chunk: config.chunk,
             shared: config.shared,
             next_tag: fabric.me().0 as u16 | 1,
+            heir: None,
             finished: VecDeque::with_capacity(2 * count),
         }
     }
@@ -270,7 +328,7 @@ impl<F: Fabric> Receive<F> {
     ) -> Result<Accepted, Malformed> {
         let at = match self.origins.find(from) {
             Some(at) => at,
-            None => match self.enter(fabric, from, checked(from), turn) {
+            None => match self.enter(fabric, from, word.tag, checked(from), turn) {
                 Some(at) => at,
                 None => return Ok(Accepted::No),
             },
@@ -278,6 +336,23 @@ impl<F: Fabric> Receive<F> {
         let origin = self.origins.at(at);
         let lane = &mut origin.lanes[index];
         let expected = origin.tag == word.tag && lane.open && lane.wanted == word.seq;
+        if expected
+            && word.kind == Kind::Short
+            && lane.streaming == NONE
+            && let Some(&number) = self.free.last()
+        {
+            // The same as below, of what comes most often.
+            lane.wanted = word.seq.wrapping_add(1);
+            lane.told = false;
+            lane.owed = lane.owed.saturating_add(1);
+            self.urgent |= word.has(WANTS_ACK) || lane.owed >= self.ack_after;
+            origin.served = true;
+            if !origin.listed {
+                origin.listed = true;
+                self.owing.push(at);
+            }
+            return Ok(Accepted::Header(number, at));
+        }
         if !expected && !self.odd(fabric, figures, (at, index), word, turn) {
             return Ok(Accepted::No);
         }
@@ -285,7 +360,7 @@ impl<F: Fabric> Receive<F> {
         let lane = &mut origin.lanes[index];
         let streaming = lane.streaming;
         let accepted = if streaming == NONE && word.kind != Kind::Data {
-            let Some(number) = self.free.pop() else {
+            let Some(&number) = self.free.last() else {
                 figures.exhausted += 1;
                 self.refuse(at, index, Op::Busy);
                 return Ok(Accepted::No);
@@ -302,7 +377,7 @@ impl<F: Fabric> Receive<F> {
         lane.told = false;
         origin.served = true;
         self.urgent |= word.has(WANTS_ACK);
-        if !matches!(word.kind, Kind::Staged | Kind::Pull) {
+        if !matches!(word.kind, Kind::Staged | Kind::Pull | Kind::Gather) {
             self.owe(at, index);
         }
         match accepted {
@@ -401,7 +476,7 @@ impl<F: Fabric> Receive<F> {
 
     /// A place for a new source. None: the sender is told to try again, and perhaps another one is given up.
     #[cold]
-    fn enter(&mut self, fabric: &F, peer: Peer, checked: bool, turn: u64) -> Option<u16> {
+    fn enter(&mut self, fabric: &F, peer: Peer, tag: u16, checked: bool, turn: u64) -> Option<u16> {
         if self.origins.is_full() {
             let silent = |origin: &mut Origin<F>| {
                 origin.state == State::Syncing
@@ -411,27 +486,55 @@ impl<F: Fabric> Receive<F> {
             };
             if let Some(at) = self.origins.candidate(silent) {
                 self.forget(at);
-            } else {
-                let closing = |origin: &mut Origin<F>| origin.state == State::Closing;
-                if self.origins.candidate(closing).is_none() {
-                    let idle = |origin: &mut Origin<F>| {
-                        origin.state == State::Open && origin.served && origin.is_empty()
-                    };
-                    if let Some(at) = self.origins.candidate(idle) {
-                        let origin = self.origins.at(at);
-                        origin.state = State::Closing;
-                        origin.tell = true;
-                        for lane in &mut origin.lanes {
-                            (lane.owed, lane.refusal) = (0, None);
-                            lane.open = false;
-                        }
-                        self.tell(at);
-                    }
-                }
-                control(fabric, (peer, checked), Op::Busy, 0, (0, 0), &[]);
-                return None;
             }
         }
+        self.bequeath(turn);
+        if let Some(at) = self.origins.find(peer) {
+            return Some(at);
+        }
+        if !self.origins.is_full() {
+            return self.place_for(peer, checked, turn);
+        }
+        if tag != 0 {
+            // It came too late for the place that it was given, or is a packet of long ago, for which nobody makes room. Nothing was
+            // accepted under that tag, or it would have been kept until its sender had forgotten it; a sender with another tag by now
+            // does not heed this.
+            let nothing = wire::numbers(0, [0; 2], 0);
+            control(fabric, (peer, checked), Op::Detach, 0, (tag, 0), &[nothing]);
+            return None;
+        }
+        let closing = |origin: &mut Origin<F>| origin.state == State::Closing;
+        if self.origins.candidate(closing).is_none() {
+            let idle =
+                |origin: &mut Origin<F>| origin.state == State::Open && origin.served && origin.is_empty();
+            if let Some(at) = self.origins.candidate(idle) {
+                let origin = self.origins.at(at);
+                origin.state = State::Closing;
+                origin.tell = true;
+                for lane in &mut origin.lanes {
+                    (lane.owed, lane.refusal) = (0, None);
+                    lane.open = false;
+                }
+                self.tell(at);
+            }
+        }
+        self.heir.get_or_insert((peer, checked));
+        control(fabric, (peer, checked), Op::Busy, 0, (0, 0), &[]);
+        self.starved = true;
+        None
+    }
+
+    /// A free place goes to who waits for it, and [`Op::Sync`] tells, whatever pause the sender makes.
+    fn bequeath(&mut self, turn: u64) {
+        if !self.origins.is_full()
+            && let Some((peer, checked)) = self.heir.take()
+            && self.origins.find(peer).is_none()
+        {
+            self.place_for(peer, checked, turn);
+        }
+    }
+
+    fn place_for(&mut self, peer: Peer, checked: bool, turn: u64) -> Option<u16> {
         let tag = self.new_tag();
         let origin = Origin {
             peer,
@@ -447,6 +550,7 @@ impl<F: Fabric> Receive<F> {
             tell: true,
             since: turn,
             staging: None,
+            staged: 0,
             desk: None,
             lanes: [Lane::NEW; 2],
         };
@@ -460,12 +564,18 @@ impl<F: Fabric> Receive<F> {
         self.origins.remove(at);
     }
 
-    /// The sender has forgotten a tag.
-    pub fn detached(&mut self, from: Peer, word: &Word) {
+    /// The sender has forgotten a tag, or has no use for one under which nothing has been accepted.
+    pub fn detached(&mut self, from: Peer, word: &Word, turn: u64) {
         if let Some(at) = self.origins.find(from) {
             let origin = self.origins.at(at);
-            if origin.state == State::Closing && origin.tag == word.tag {
+            let agreed = match origin.state {
+                State::Closing => word.seq != UNUSED,
+                State::Syncing => word.seq == UNUSED && !origin.served && origin.is_empty(),
+                State::Open => false,
+            };
+            if agreed && origin.tag == word.tag {
                 self.forget(at);
+                self.bequeath(turn);
             }
         }
     }
@@ -496,13 +606,34 @@ impl<F: Fabric> Receive<F> {
             Place::Stream => return Ok(true),
             Place::Pull { .. } if fabric.can_transfer(origin.peer) => return Ok(true),
             Place::Pull { .. } => wire::NO_PULL,
-            Place::Staged { offset } => {
+            Place::Gather { .. } if !fabric.can_transfer_pieces(origin.peer) => wire::NO_PULL,
+            Place::Staged { offset } | Place::Gather { offset, .. } => {
+                let bytes = match place {
+                    Place::Gather { pieces, .. } => u64::from(pieces) * wire::PIECE as u64,
+                    _ => length,
+                };
                 if origin.staging.is_none() {
                     let import = fabric.import(origin.peer, STAGING, 1, Permission::Read);
                     origin.staging = import.ok();
                 }
                 match &origin.staging {
-                    Some(memory) if u64::from(offset) + length <= memory.len() as u64 => return Ok(true),
+                    Some(memory) if u64::from(offset) + bytes <= memory.len() as u64 => {
+                        // Read as soon as the upper layer has said where to, more hints than this hold up what comes first; and
+                        // when there is another packet, its body most likely lies where the next one in turn does.
+                        let before = std::mem::replace(&mut origin.staged, offset);
+                        if let Some(memory) = F::mapped(memory) {
+                            let soon = bytes.min(SOON) as usize;
+                            let next = u64::from(offset.wrapping_add(offset.wrapping_sub(before)));
+                            let more = bytes <= SOON
+                                && fabric.packets_waiting(Port::Portals, Priority::ALL[index], 1) > 0;
+                            if more && next + bytes <= farpost_fabric::LocalMemory::len(memory) as u64 {
+                                farpost_fabric::LocalMemory::prefetch(memory, next as usize, bytes as usize);
+                            } else {
+                                farpost_fabric::LocalMemory::prefetch(memory, offset as usize, soon);
+                            }
+                        }
+                        return Ok(true);
+                    }
                     Some(_) => {
                         return Err(Malformed {
                             what: "the place of a staged Portals body",
@@ -533,6 +664,7 @@ impl<F: Fabric> Receive<F> {
 
     /// Time has passed: say again what may be lost, and end what came from those who have ended.
     pub fn tend(&mut self, fabric: &F) {
+        self.starved = false;
         for at in 0..self.origins.len() {
             let Some(origin) = self.origins.get(at) else {
                 continue;
@@ -540,12 +672,15 @@ impl<F: Fabric> Receive<F> {
             if origin.state == State::Open && origin.is_empty() {
                 continue;
             }
-            if fabric.has_ended(origin.peer) {
+            if fabric.is_gone(origin.peer) {
                 self.end_origin(fabric, at);
             } else if origin.state != State::Open {
                 origin.tell = true;
                 self.tell(at);
             }
+        }
+        for number in &self.fetching {
+            self.pendings[usize::from(*number)].pauses = false;
         }
     }
 
@@ -555,8 +690,8 @@ impl<F: Fabric> Receive<F> {
             while self.origins.at(at).lanes[index].head != NONE {
                 let number = self.origins.at(at).lanes[index].head;
                 let pending = &mut self.pendings[usize::from(number)];
-                if let Some((ticket, _)) = pending.ticket.take() {
-                    fabric.cancel_transfer(ticket);
+                if let Some(under_way) = pending.ticket.take() {
+                    fabric.cancel_transfer(under_way.ticket);
                 }
                 if pending.stage == Stage::Later {
                     self.unlink(number);

@@ -45,7 +45,7 @@ impl<F: Fabric> Transmit<F> {
                 release(
                     fabric,
                     pending,
-                    (&mut self.slots, &mut self.desk),
+                    (&mut self.slots, &mut self.desk, &mut self.copies),
                     &mut self.finished,
                     outcome,
                 );
@@ -54,6 +54,7 @@ impl<F: Fabric> Transmit<F> {
         }
         if lane.head == NONE {
             lane.tail = NONE;
+            self.asked -= index;
         }
         if lane.cursor.seq.wrapping_sub(wanted) > 0x7fff {
             lane.cursor = Cursor {
@@ -129,7 +130,8 @@ impl<F: Fabric> Transmit<F> {
             self.go_back(at, index, word.seq);
         }
         let target = self.targets.at(at);
-        if busy {
+        // Who pauses has sent nothing that could be refused anew: what still comes, late or once more, does not make it longer.
+        if busy && target.wait_until <= turn {
             target.wait_until = turn + (PAUSE << target.refusals.min(PAUSES));
             target.refusals = target.refusals.saturating_add(1);
         }
@@ -178,6 +180,13 @@ impl<F: Fabric> Transmit<F> {
         Ok(())
     }
 
+    /// Whether nothing is under way to a process.
+    pub fn has_nothing_for(&mut self, peer: Peer) -> bool {
+        self.targets
+            .find(peer)
+            .is_none_or(|at| self.targets.at(at).is_idle())
+    }
+
     /// Messages that wait in ways that do not work go as streams. Nothing of the lane has been accepted, and the tag is
     /// new: numbers may change.
     #[cold]
@@ -194,6 +203,10 @@ impl<F: Fabric> Transmit<F> {
                     if let Some(key) = key {
                         fabric.withdraw(key);
                     }
+                    Self::as_stream(pending, start, pending.length, checked);
+                }
+                How::Gather(slot) if not != 0 => {
+                    self.slots.push_back(slot);
                     Self::as_stream(pending, start, pending.length, checked);
                 }
                 // The bytes stay where they are until they have gone.
@@ -219,7 +232,8 @@ impl<F: Fabric> Transmit<F> {
         let (known, wanted, _) = wire::numbers_of(argument);
         self.acked_both(fabric, from, known, wanted)?;
         let target = self.targets.at(at);
-        target.tag = 0;
+        // What the receiver forgets it never names again, and its next tag may be any number of others later.
+        (target.tag, target.last) = (0, 0);
         target.probing = false;
         for index in 0..2 {
             let base = self.targets.at(at).lanes[index].base;
@@ -238,7 +252,7 @@ impl<F: Fabric> Transmit<F> {
             if target.is_idle() || target.dead {
                 continue;
             }
-            if ask && fabric.has_ended(target.peer) {
+            if ask && fabric.is_gone(target.peer) {
                 self.end_target(fabric, at);
                 continue;
             }
@@ -282,10 +296,13 @@ impl<F: Fabric> Transmit<F> {
         target.dead = true;
         for (index, lane) in target.lanes.iter_mut().enumerate() {
             let mut number = lane.head;
+            if number != NONE {
+                self.asked -= index;
+            }
             while number != NONE {
                 let pending = &mut self.pendings[usize::from(number)];
                 let next = pending.next;
-                let memory = (&mut self.slots, &mut self.desk);
+                let memory = (&mut self.slots, &mut self.desk, &mut self.copies);
                 release(fabric, pending, memory, &mut self.finished, Outcome::PeerEnded);
                 self.free[index].push(number);
                 number = next;

@@ -8,6 +8,7 @@
 //! Cost class: fast path ([`Transmit::send`] of a short body, [`Transmit::acked`]); else queued path.
 
 mod back;
+mod now;
 
 use super::desk::{Desk, Offer};
 use super::receive::Receive;
@@ -29,6 +30,12 @@ const DOUBLINGS: u8 = 6;
 const PAUSE: u64 = 4;
 const PAUSES: u8 = 10;
 
+/// Longest answer that is copied before its check is made, and how many are at a time.
+const COPY: usize = 64 << 10;
+const COPIES: usize = 4;
+/// What they take, bytes.
+pub const COPIED: usize = COPIES * COPY;
+
 /// How a body travels.
 #[derive(Clone, Debug)]
 enum How {
@@ -40,6 +47,8 @@ enum How {
         key: Option<u64>,
         desk: Option<u16>,
     },
+    /// The receiver fetches its pieces, of which there is a list in this slot.
+    Gather(u16),
     Stream,
 }
 
@@ -56,6 +65,8 @@ pub struct Pending {
     token: u64,
     length: usize,
     body: Segments,
+    /// The place of the copy that `body` is.
+    copy: Option<u16>,
     packet: [u8; PACKET_BYTES],
 }
 
@@ -140,17 +151,23 @@ pub struct Transmit<F: Fabric> {
     /// Of each channel: answers never wait for requests.
     free: [Vec<u16>; 2],
     scarce: usize,
+    /// One more than may have requests under way, so that there is always one which only waits for answers to be taken: who
+    /// gets none may take no more requests, and two would wait for each other.
     targets: Table<Target<F>>,
+    /// Targets with requests under way.
+    asked: usize,
     active: Vec<u16>,
     staging: Option<F::Export>,
     /// Free slots, the one that was free longest first: its last reader is most likely done with its lines.
     slots: VecDeque<u16>,
     slot_bytes: usize,
     desk: Desk<F>,
+    copies: Copies,
     window: u16,
     resend: Duration,
-    /// Where the numbers of the next new connection begin.
-    fresh: u16,
+    /// By peer: where the numbers of its channels go on when it is given a structure. Acknowledgements by the way name no
+    /// connection, and one that was on its way when the structure was given up must not mean a packet of the next one.
+    numbers: Box<[[u16; 2]]>,
     /// Messages whose memory may be used again.
     pub finished: VecDeque<(u64, Outcome)>,
 }
@@ -168,10 +185,11 @@ impl<F: Fabric> Transmit<F> {
             token: 0,
             length: 0,
             body: Segments::default(),
+            copy: None,
             packet: [0; PACKET_BYTES],
         };
         let slot_bytes = config.staged as usize;
-        let mapped = (0..fabric.size()).any(|peer| fabric.maps(Peer(peer)));
+        let mapped = (0..fabric.processes()).any(|peer| fabric.maps(Peer(peer)));
         let staging = (mapped && slot_bytes > 0)
             .then(|| {
                 let bytes = slot_bytes * config.staging as usize;
@@ -192,15 +210,17 @@ impl<F: Fabric> Transmit<F> {
                 (each as u16..2 * each as u16).rev().collect(),
             ],
             scarce: each / 4,
-            targets: Table::new(config.sources as usize),
-            active: Vec::with_capacity(config.sources as usize),
+            targets: Table::new(config.sources as usize + 1),
+            asked: 0,
+            active: Vec::with_capacity(config.sources as usize + 1),
             staging,
             slots: (0..slots).collect(),
             slot_bytes,
             desk: Desk::new(fabric, mapped, config),
+            copies: Copies::new(),
             window: config.window as u16,
             resend: Duration::from_millis(config.resend),
-            fresh: fabric.me().0 as u16 ^ 0x5a00,
+            numbers: vec![[fabric.me().0 as u16 ^ 0x5a00; 2]; fabric.processes() as usize].into(),
             finished: VecDeque::with_capacity(4 * each),
         }
     }
@@ -217,7 +237,7 @@ impl<F: Fabric> Transmit<F> {
 
     #[cold]
     fn enter(&mut self, fabric: &F, checked: bool, peer: Peer) -> Option<u16> {
-        self.fresh = self.fresh.wrapping_add(4096);
+        let numbers = self.numbers[peer.index()];
         let target = Target {
             peer,
             bell: fabric.bell(peer),
@@ -225,20 +245,22 @@ impl<F: Fabric> Transmit<F> {
             last: 0,
             not: if fabric.maps(peer) { 0 } else { wire::NO_STAGING },
             checked,
-            dead: fabric.has_ended(peer),
+            dead: fabric.is_gone(peer),
             probing: false,
             active: false,
             wait_until: 0,
             refusals: 0,
             timeouts: 0,
             stamp: Instant::now(),
-            stamp_base: [self.fresh; 2],
-            lanes: [Lane::new(self.fresh), Lane::new(self.fresh)],
+            stamp_base: numbers,
+            lanes: numbers.map(Lane::new),
         };
         if self.targets.is_full() {
             let idle = self.targets.candidate(|target| target.is_idle())?;
             self.active.retain(|at| *at != idle);
-            self.targets.remove(idle);
+            if let Some(target) = self.targets.remove(idle) {
+                self.numbers[target.peer.index()] = target.lanes.map(|lane| lane.sent);
+            }
         }
         self.targets.insert(peer, target)
     }
@@ -261,7 +283,14 @@ impl<F: Fabric> Transmit<F> {
         if self.free[index].is_empty() {
             return Err(NoPending);
         }
-        let at = match self.targets.find(to) {
+        let found = self.targets.find(to);
+        if channel == Channel::Request
+            && self.asked + 1 >= usize::from(self.targets.len())
+            && found.is_none_or(|at| self.targets.at(at).lanes[index].head == NONE)
+        {
+            return Err(NoPending);
+        }
+        let at = match found {
             Some(at) => at,
             None => self.enter(fabric, checked(to), to).ok_or(NoPending)?,
         };
@@ -289,13 +318,14 @@ impl<F: Fabric> Transmit<F> {
             pending.how = How::Inline;
             Departure::Gone
         } else {
-            self.long(fabric, at, number, body)
+            self.long(fabric, (at, index), number, body)
         };
         figures.sent += 1;
         figures.sent_bytes += length as u64;
         let lane = &mut self.targets.at(at).lanes[index];
         if lane.tail == NONE {
             lane.head = number;
+            self.asked += index;
         } else {
             self.pendings[usize::from(lane.tail)].next = number;
         }
@@ -335,8 +365,10 @@ impl<F: Fabric> Transmit<F> {
 
     /// The way of a body that does not fit into the header packet.
     #[inline(never)]
-    fn long(&mut self, fabric: &F, at: u16, number: u16, body: &Segments) -> Departure {
+    fn long(&mut self, fabric: &F, (at, index): (u16, usize), number: u16, body: &Segments) -> Departure {
         let target = self.targets.at(at);
+        // Of several bodies on their way one system call fetches as many as fit, and so shorter ones are worth it.
+        let in_company = target.lanes[index].head != NONE && fabric.can_transfer_pieces(target.peer);
         let (peer, not, checked) = (target.peer, target.not, target.checked);
         let pending = &mut self.pendings[usize::from(number)];
         let length = body.len();
@@ -351,7 +383,7 @@ impl<F: Fabric> Transmit<F> {
                 put(&moves::check_of(body).to_le_bytes());
             }
         };
-        if length <= self.slot_bytes
+        if length <= self.slot_bytes >> u32::from(in_company)
             && not & wire::NO_STAGING == 0
             && let Some(memory) = &self.staging
             && let Some(slot) = self.slots.pop_front()
@@ -365,6 +397,12 @@ impl<F: Fabric> Transmit<F> {
             pending.packet_len = len as u8;
             return Departure::Gone;
         }
+        // Others may write what is asked for while it is on its way, and its check is about what it was.
+        if checked && index == Channel::Answer as usize && fabric.can_transfer(peer) {
+            pending.copy = self.copies.take(body);
+        }
+        let copied = pending.copy.map(|copy| self.copies.at(copy, length));
+        let body = copied.as_ref().unwrap_or(body);
         pending.body = body.clone();
         if not & wire::NO_PULL == 0
             && let Some(one) = body.as_one()
@@ -382,6 +420,26 @@ impl<F: Fabric> Transmit<F> {
             put(&told.to_le_bytes());
             check(&mut put);
             (pending.kind, pending.how) = (Kind::Pull, How::Pull { key, desk });
+            pending.packet_len = len as u8;
+            return Departure::Waits;
+        }
+        if not & (wire::NO_PULL | wire::NO_STAGING) == 0
+            && fabric.can_transfer_pieces(peer)
+            && let Some(memory) = &self.staging
+            && let count = body.pieces().count()
+            && count * wire::PIECE <= self.slot_bytes
+            && let Some(slot) = self.slots.pop_front()
+        {
+            let offset = usize::from(slot) * self.slot_bytes;
+            for (i, piece) in body.pieces().enumerate() {
+                let bytes = wire::piece_bytes(piece.address, piece.len);
+                memory.write(offset + i * wire::PIECE, &bytes);
+            }
+            put(&(length as u64).to_le_bytes());
+            put(&(offset as u32).to_le_bytes());
+            put(&(count as u32).to_le_bytes());
+            check(&mut put);
+            (pending.kind, pending.how) = (Kind::Gather, How::Gather(slot));
             pending.packet_len = len as u8;
             return Departure::Waits;
         }
@@ -534,16 +592,47 @@ impl<F: Fabric> Transmit<F> {
     }
 }
 
+/// Memory for copies of answers, which stay as they are while they are fetched.
+struct Copies {
+    memory: Box<[u8]>,
+    free: Vec<u16>,
+}
+
+impl Copies {
+    fn new() -> Self {
+        Self {
+            memory: vec![0; COPIED].into(),
+            free: (0..COPIES as u16).collect(),
+        }
+    }
+
+    /// Copy a body, if it is short enough and there is room.
+    fn take(&mut self, body: &Segments) -> Option<u16> {
+        if body.len() > COPY {
+            return None;
+        }
+        let place = self.free.pop()?;
+        moves::load_all(body, &mut self.memory[usize::from(place) * COPY..][..body.len()]);
+        Some(place)
+    }
+
+    fn at(&mut self, place: u16, len: usize) -> Segments {
+        let memory = &mut self.memory[usize::from(place) * COPY..][..len];
+        Segments::one(memory.as_mut_ptr().expose_provenance(), len)
+    }
+}
+
 /// A pending's message is over.
 #[inline(never)]
 fn release<F: Fabric>(
     fabric: &F,
     pending: &mut Pending,
-    (slots, desk): (&mut VecDeque<u16>, &mut Desk<F>),
+    (slots, desk, copies): (&mut VecDeque<u16>, &mut Desk<F>, &mut Copies),
     finished: &mut VecDeque<(u64, Outcome)>,
     outcome: Outcome,
 ) {
     pending.body = Segments::default();
+    copies.free.extend(pending.copy.take());
     match std::mem::replace(&mut pending.how, How::Inline) {
         How::Inline => {}
         How::Staged(slot) => slots.push_back(slot),
@@ -554,6 +643,10 @@ fn release<F: Fabric>(
             if let Some(key) = key {
                 fabric.withdraw(key);
             }
+            finished.push_back((pending.token, outcome));
+        }
+        How::Gather(slot) => {
+            slots.push_back(slot);
             finished.push_back((pending.token, outcome));
         }
         How::Stream => finished.push_back((pending.token, outcome)),

@@ -1,38 +1,24 @@
 //! The objects of a generic client: matching is done here, moving by the agent.
 
-use super::client::Mailbox;
-use super::mailbox::Title;
-use super::moves;
-use super::words::{Bad, Piece, SMALL, Words, command, event};
-use crate::library::{HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Verdict};
-use crate::memory::{SWAP_BYTES, Segments, user};
+use super::super::mailbox::Title;
+use super::super::moves;
+use super::super::words::{Bad, Piece, SMALL, Words, command, event};
+use super::post::Mailbox;
+use crate::interface::channel_of;
+use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict};
+use crate::memory::{Segments, user};
 use crate::net::Channel;
+use crate::swap::Swap;
 use crate::types::NiFail;
 use farpost_fabric::{Fabric, Peer};
 use std::collections::VecDeque;
-
-/// Answers that may wait here before no more events are taken.
-const ANSWERS: usize = 64;
-
-/// A get-put under way.
-struct Swap {
-    token: u64,
-    /// The bytes come; `None`: they have been exchanged.
-    with: Option<Segments>,
-    bytes: Box<[u8; SWAP_BYTES]>,
-    len: usize,
-}
-
-impl Swap {
-    fn memory(&mut self) -> Segments {
-        Segments::one(self.bytes.as_mut_ptr().expose_provenance(), self.len)
-    }
-}
 
 /// Memory that the agent may reach for an operation.
 struct Lent {
     token: u64,
     pieces: Vec<Piece>,
+    /// For the body of a request, of which the agent is to hear that it was dealt with.
+    request: bool,
 }
 
 pub(super) struct Here {
@@ -40,19 +26,9 @@ pub(super) struct Here {
     outbox: [VecDeque<Outgoing>; 2],
     swaps: Vec<Swap>,
     lent: Vec<Lent>,
-}
-
-fn channel_of(header: &[u8; HEADER_BYTES]) -> Channel {
-    const REQUESTS: [u8; 3] = [
-        MessageKind::Put as u8,
-        MessageKind::Get as u8,
-        MessageKind::GetPut as u8,
-    ];
-    if REQUESTS.contains(&header[0]) {
-        Channel::Request
-    } else {
-        Channel::Answer
-    }
+    /// Requests that were shown, and those of them whose bodies are on their way.
+    requests: u64,
+    receiving: u64,
 }
 
 impl Here {
@@ -62,16 +38,18 @@ impl Here {
             outbox: Default::default(),
             swaps: Vec::new(),
             lent: Vec::new(),
+            requests: 0,
+            receiving: 0,
         }
+    }
+
+    /// Requests that have been answered, or need no answer.
+    pub fn settled(&self) -> u64 {
+        self.requests - self.receiving - self.outbox[Channel::Answer as usize].len() as u64
     }
 
     pub fn is_idle(&self) -> bool {
         self.outbox.iter().all(VecDeque::is_empty) && self.swaps.is_empty() && self.lent.is_empty()
-    }
-
-    /// Whether no more requests should be taken before answers have gone.
-    pub fn is_full(&self) -> bool {
-        self.outbox[Channel::Answer as usize].len() >= ANSWERS
     }
 
     /// Give the agent a message, in order of its channel.
@@ -116,6 +94,7 @@ impl Here {
                 self.lent.push(Lent {
                     token: message.token,
                     pieces,
+                    request: false,
                 });
             }
             Err(_) => {
@@ -138,7 +117,7 @@ impl Here {
             return;
         }
         self.swaps
-            .retain(|swap| swap.token != token || swap.with.is_some());
+            .retain(|swap| swap.token != token || !swap.is_exchanged());
         if let Some(answer) = self.library.finished(token, outcome) {
             self.post(mailbox, answer);
         }
@@ -175,6 +154,7 @@ impl Here {
                 let outcome = NiFail(words.next()? as u32);
                 if let Some(at) = self.lent.iter().position(|lent| lent.token == token) {
                     let lent = self.lent.swap_remove(at);
+                    self.receiving -= u64::from(lent.request);
                     mailbox.withdraw(&lent.pieces);
                 }
                 if title.kind == event::DEPOSITED
@@ -206,6 +186,10 @@ impl Here {
         length: u64,
         inline: Option<&[u8]>,
     ) {
+        let request = header
+            .first_chunk()
+            .is_some_and(|h| channel_of(h) == Channel::Request);
+        self.requests += u64::from(request);
         match self.library.incoming(from, header, length) {
             Verdict::Drop { answer, .. } => {
                 if let Some(answer) = answer {
@@ -217,28 +201,21 @@ impl Here {
             Verdict::Store { token, keep, into } => {
                 match inline {
                     Some(bytes) => user::store(&into, &bytes[..keep as usize]),
-                    None if keep > 0 => return self.receive(mailbox, pending, token, keep, &into),
+                    None if keep > 0 => return self.receive(mailbox, (pending, request), token, keep, &into),
                     None => {}
                 }
                 self.finished(mailbox, token, NiFail::OK);
             }
             Verdict::Swap { token, keep, with } => {
-                let mut swap = Swap {
-                    token,
-                    with: Some(with),
-                    bytes: Box::new([0; SWAP_BYTES]),
-                    len: keep as usize,
-                };
-                match inline {
-                    Some(bytes) => swap.bytes[..keep as usize].copy_from_slice(&bytes[..keep as usize]),
-                    None if keep > 0 => {
-                        let into = swap.memory();
-                        self.swaps.push(swap);
-                        return self.receive(mailbox, pending, token, keep, &into);
-                    }
-                    None => {}
+                let mut swap = Swap::new(token, keep, with, None);
+                if let Some(bytes) = inline {
+                    swap.fill(bytes);
                 }
+                let into = swap.memory();
                 self.swaps.push(swap);
+                if inline.is_none() && keep > 0 {
+                    return self.receive(mailbox, (pending, request), token, keep, &into);
+                }
                 self.exchange(mailbox, token);
             }
         }
@@ -252,7 +229,7 @@ impl Here {
     fn receive<F: Fabric>(
         &mut self,
         mailbox: &mut Mailbox<F>,
-        pending: u16,
+        (pending, request): (u16, bool),
         token: u64,
         keep: u64,
         into: &Segments,
@@ -261,7 +238,12 @@ impl Here {
             Ok(pieces) => {
                 mailbox.pen.begin().word(token).word(keep).pieces(&pieces);
                 mailbox.command(command::RECEIVE, pending);
-                self.lent.push(Lent { token, pieces });
+                self.lent.push(Lent {
+                    token,
+                    pieces,
+                    request,
+                });
+                self.receiving += u64::from(request);
             }
             Err(_) => {
                 mailbox.pen.begin();
@@ -277,10 +259,7 @@ impl Here {
         let Some(swap) = self.swaps.iter_mut().find(|swap| swap.token == token) else {
             return;
         };
-        let Some(with) = swap.with.take() else { return };
-        let len = swap.len;
-        user::swap(&with, &mut swap.bytes[..len]);
-        let old = swap.memory();
+        let Some(old) = swap.exchange() else { return };
         match self.library.swapped(token, old) {
             Some(reply) => self.post(mailbox, reply),
             None => self.swaps.retain(|swap| swap.token != token),
@@ -297,6 +276,7 @@ impl Here {
             // Answers have nowhere to go.
             let _ = self.library.finished(token, NiFail::UNDELIVERABLE);
         }
+        self.receiving = 0;
         self.swaps.clear();
         for peer in self.library.awaited() {
             self.library.peer_ended(peer);

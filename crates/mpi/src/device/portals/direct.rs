@@ -1,0 +1,165 @@
+//! The fast path of a blocking receive from one source: a match entry without a request, waited for in a few quick looks and then taken
+//! back.
+
+use super::managed::{Message, Place};
+use super::{Portals, Seen, bits, user};
+use crate::Rank;
+use crate::engine::Engine;
+use crate::engine::context::{Held, Unexpected};
+use farpost_fabric::{Fabric, Peer};
+use farpost_portals::{EventKind, Handle, NetworkInterface, NiFail};
+
+/// In the place of a request.
+pub(super) const DIRECT: usize = usize::MAX;
+/// With fewer looks than this nobody waits here.
+const LEAST: u32 = 64;
+
+/// What its descriptor says of an entry.
+#[inline(always)]
+const fn posted(number: u32) -> usize {
+    user::of(user::POSTED, number as usize)
+}
+
+/// A receive.
+pub struct Direct {
+    pub context: usize,
+    pub context_id: u64,
+    pub peer: Peer,
+    pub source: Rank,
+    pub tag: i32,
+    pub class: u8,
+}
+
+impl<F: Fabric> Portals<F> {
+    /// A match entry for a receive into `to`, and the queue with room for its event. `None`: something stands in the way.
+    #[inline]
+    fn post_direct(&mut self, wanted: &Direct, to: &mut [u8]) -> Option<(u32, Handle)> {
+        if !self.layout.admits(wanted.context_id, wanted.tag) {
+            return None;
+        }
+        let id = self.ids[wanted.peer.index()];
+        let wanted = self.wanted(id, wanted.context_id, wanted.source, wanted.tag);
+        let number = self.posted.place(&self.ni, wanted).ok()?;
+        let queue = self.reserve(1).ok()?;
+        let start = if to.is_empty() {
+            0
+        } else {
+            to.as_mut_ptr().expose_provenance()
+        };
+        let room = (start, to.len() as u64, None);
+        let name = posted(number);
+        let eq = self.queues[usize::from(queue)].eq;
+        let armed = self
+            .posted
+            .arm(&self.ni, number, room, (name, eq, self.unexpected));
+        if armed != Ok(true) {
+            self.stirred = true;
+            self.release(queue, 1);
+            return None;
+        }
+        let entry = self.posted.get(number as usize)?;
+        (entry.request, entry.queue) = (Some(DIRECT), queue);
+        Some((number, eq))
+    }
+
+    /// It has taken its message.
+    #[inline]
+    fn direct_is_over(&mut self, number: u32, seen: &Seen) {
+        self.posted.over(number as usize);
+        if let Some(entry) = self.posted.get(number as usize) {
+            entry.request = None;
+            let queue = entry.queue;
+            self.release(queue, 1);
+        }
+        let short = (seen.bits & bits::KEPT == 0).then_some(seen.rlength);
+        self.owe(seen.from, true, short);
+    }
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Receive a message into `to` if one comes within so many `looks`: source, tag and bytes. `None`: take the long way, which
+    /// finds what came instead.
+    #[inline]
+    pub(crate) fn receive_by_portals(
+        &mut self,
+        wanted: &Direct,
+        to: &mut [u8],
+        mut looks: u32,
+    ) -> Option<(Rank, i32, usize)> {
+        if looks < LEAST || self.contexts[wanted.context].queues.has_unexpected() {
+            return None;
+        }
+        let portals = self.portals.as_mut()?;
+        let (entry, queue) = portals.post_direct(wanted, to)?;
+        loop {
+            let portals = self.portals.as_mut()?;
+            looks -= 1;
+            if looks == 0 {
+                if portals.disarm(entry) {
+                    return None;
+                }
+                // It has a message, whose bytes are on their way.
+                looks = LEAST;
+            }
+            if looks & 63 == 0 {
+                self.progress(false);
+            } else if portals.ni.look() {
+                // Whatever else there is can wait until this call is over.
+                portals.stirred = true;
+                while let Some(seen) = self.portals.as_ref()?.ni.eq_take(queue, Seen::of) {
+                    if seen.user == posted(entry) && seen.kind == EventKind::PutEnd && seen.fail == NiFail::OK
+                    {
+                        self.portals.as_mut()?.direct_is_over(entry, &seen);
+                        return self.received_directly(wanted, &seen, to);
+                    }
+                    self.note_event(&seen);
+                }
+            }
+            if let Some(seen) = self.portals.as_mut()?.direct.take() {
+                return self.received_directly(wanted, &seen, to);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn received_directly(&mut self, wanted: &Direct, seen: &Seen, to: &[u8]) -> Option<(Rank, i32, usize)> {
+        let portals = self.portals.as_ref()?;
+        let (class, _) = bits::of_header(seen.data);
+        let suits = class == wanted.class || class == 0 || wanted.class == 0 || seen.rlength == 0;
+        if !suits || seen.rlength != seen.mlength || seen.fail != NiFail::OK {
+            self.list_again(wanted.context, seen, to);
+            return None;
+        }
+        let tag = portals.layout.name(seen.bits).tag;
+        Some((wanted.source, tag, seen.mlength as usize))
+    }
+
+    /// Something is wrong with a message: it is listed as if it had come before its receive, ahead of all others, and the long
+    /// way says what.
+    #[cold]
+    fn list_again(&mut self, context: usize, seen: &Seen, to: &[u8]) {
+        let Some(portals) = &mut self.portals else { return };
+        let name = portals.layout.name(seen.bits);
+        let (class, _) = bits::of_header(seen.data);
+        let place = match seen.fail {
+            NiFail::OK => Place::Copied(to[..seen.mlength as usize].into()),
+            fail => Place::Failed(fail),
+        };
+        let message = portals.managed.note(Message {
+            peer: seen.from,
+            total: seen.rlength,
+            place,
+            taker: None,
+            dropped: false,
+            owed: false,
+        });
+        let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
+        let held = Held::ByPortals {
+            message,
+            total: seen.rlength,
+        };
+        let first = Unexpected::new(seen.from, envelope, held, None);
+        self.unexpected_cost[seen.from.index()] += first.cost();
+        self.contexts[context].queues.hold_first(first);
+    }
+}

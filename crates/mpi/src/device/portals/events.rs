@@ -1,0 +1,199 @@
+//! Progress: what Portals has logged, and what follows from it.
+
+use super::managed::Place;
+use super::{Portals, Seen, bits, user};
+use crate::engine::Engine;
+use crate::engine::request::{Operation, RecvState, SendState};
+use farpost_fabric::{Fabric, FabricError, Fault, Peer};
+use farpost_portals::{EventKind, NetworkInterface, NiFail};
+
+impl<F: Fabric> Portals<F> {
+    /// The next event of operations of ours and of posted receives.
+    #[inline]
+    fn next(&self) -> Option<Seen> {
+        let busy = self.queues.iter().filter(|queue| queue.reserved > 0);
+        busy.map(|queue| queue.eq)
+            .find_map(|eq| self.ni.eq_take(eq, Seen::of))
+    }
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Let everything move that can. True: something did.
+    #[inline]
+    pub(crate) fn progress_portals(&mut self) -> bool {
+        let Some(portals) = &mut self.portals else {
+            return false;
+        };
+        let mut moved = portals.ni.progress();
+        if moved || portals.stirred {
+            portals.stirred = false;
+            moved |= self.note_unexpected();
+            self.note_returned();
+            moved |= self.note_events();
+        }
+        if !self.busy.is_empty() {
+            return self.push_by_portals() | moved;
+        }
+        moved
+    }
+
+    /// Take in the events of operations of ours and of posted receives.
+    #[inline]
+    pub(crate) fn note_events(&mut self) -> bool {
+        let mut any = false;
+        let Some(portals) = &mut self.portals else {
+            return false;
+        };
+        if !portals.leftovers.is_empty() {
+            portals.unlink_leftovers();
+        }
+        while let Some(seen) = self.portals.as_ref().and_then(|portals| portals.next()) {
+            any = true;
+            self.note_event(&seen);
+        }
+        any
+    }
+
+    /// Take in one of them.
+    pub(super) fn note_event(&mut self, seen: &Seen) {
+        let lost = match seen.fail {
+            NiFail::UNDELIVERABLE => self.portals.as_mut().map(|portals| portals.other_of(seen)),
+            _ => None,
+        };
+        match (seen.user & ((1 << user::BITS) - 1), seen.kind) {
+            (user::POSTED, EventKind::PutEnd) => self.on_received(seen),
+            (user::POSTED, _) => {}
+            (user::FETCH, EventKind::ReplyEnd) => self.on_got(seen),
+            (user::FETCH, _) => {}
+            _ => {
+                let over = self.portals.as_mut().and_then(|p| p.on_send_event(seen));
+                if let Some(sending) = over
+                    && let Some(handle) = sending.request
+                {
+                    let error = sending.error().map(Box::new);
+                    self.complete(handle, |status| status.error = error);
+                }
+            }
+        }
+        if let Some(peer) = lost.filter(|peer| *peer != self.me) {
+            let why = format!("{peer} cannot be reached: its process has ended");
+            self.lose(peer, &why);
+        }
+    }
+
+    /// List what came and nobody waited for. True: something did.
+    pub(super) fn note_unexpected(&mut self) -> bool {
+        let mut any = false;
+        while let Some(portals) = &mut self.portals
+            && let Some(seen) = portals.ni.eq_take(portals.unexpected, Seen::of)
+        {
+            any = true;
+            if seen.user == user::REST {
+                let (_, id) = bits::of_header(seen.data);
+                self.on_unexpected(&seen, Place::Kept { id });
+                continue;
+            }
+            let buffer = seen.number();
+            match seen.kind {
+                EventKind::PutStart => {
+                    let (link, at) = (seen.link, seen.offset as usize);
+                    self.on_unexpected(&seen, Place::Coming { link, buffer, at });
+                }
+                EventKind::PutEnd => {
+                    if let Some(number) = portals.managed.arrived(seen.link, seen.fail) {
+                        self.on_arrived(number);
+                    }
+                }
+                EventKind::Unlink => {
+                    let renewed = portals.managed.renew(&portals.ni, buffer);
+                    debug_assert!(renewed.is_ok(), "{renewed:?}");
+                }
+                _ => {}
+            }
+        }
+        any
+    }
+
+    /// Take in credits.
+    fn note_returned(&mut self) {
+        while let Some(portals) = &mut self.portals
+            && let Some(seen) = portals.ni.eq_take(portals.returned, Seen::of)
+        {
+            if seen.kind == EventKind::PutEnd && !portals.paid(seen.from, seen.data) {
+                let error = FabricError::Corrupt {
+                    peer: seen.from,
+                    what: "the credits that it returns",
+                    value: seen.data,
+                };
+                self.faults.push(Fault {
+                    peer: seen.from,
+                    error,
+                });
+            }
+        }
+    }
+
+    /// Fail what waits for processes that have ended without a word: Portals tells only of operations under way.
+    pub(crate) fn look_for_ended(&mut self) {
+        if !self
+            .portals
+            .as_mut()
+            .is_some_and(|portals| portals.is_time_to_ask())
+        {
+            return;
+        }
+        let awaited = self.requests.iter().filter(|(_, request)| !request.complete);
+        let peers = awaited.filter_map(|(_, request)| match &request.operation {
+            Operation::Send(send) => Some(send.peer),
+            Operation::Recv(recv) => match recv.state.peer() {
+                None => {
+                    let members = self.contexts[recv.context].members.as_ref();
+                    members.and_then(|members| members.pid(recv.source)).map(Peer)
+                }
+                known => known,
+            },
+            Operation::Idle => None,
+        });
+        let mut ended: Vec<Peer> = peers.filter(|peer| *peer != self.me).collect();
+        ended.sort_unstable_by_key(|peer| peer.0);
+        ended.dedup();
+        ended.retain(|peer| !self.lost.contains_key(&peer.0) && self.fabric.has_ended(*peer));
+        if ended.is_empty() {
+            return;
+        }
+        // What they sent before has arrived all the same.
+        while self.progress_portals() {}
+        for peer in ended {
+            let why = format!("{peer} cannot be reached: its process has ended");
+            self.lose(peer, &why);
+        }
+    }
+
+    /// What was begun with Portals for a request that fails now. False: it is about to come to a good end.
+    pub(crate) fn give_up_by_portals(&mut self, handle: usize) -> bool {
+        let Some(portals) = &mut self.portals else {
+            return true;
+        };
+        match self.requests.get(handle).map(|request| &request.operation) {
+            Some(Operation::Send(send)) => {
+                if let SendState::ByPortals { index } = send.state {
+                    portals.abandon(index);
+                }
+            }
+            Some(Operation::Recv(recv)) => match recv.state {
+                RecvState::Entered { entry } => {
+                    if !portals.disarm(entry) {
+                        return false;
+                    }
+                    let context = recv.context;
+                    self.contexts[context].queues.left();
+                }
+                RecvState::Coming { message, .. } => portals.drop_message(message),
+                RecvState::Got { fetch, .. } => portals.abandon_fetch(fetch),
+                _ => {}
+            },
+            _ => {}
+        }
+        true
+    }
+}

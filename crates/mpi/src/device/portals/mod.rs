@@ -1,0 +1,385 @@
+//! MPI over Portals 3.3: matching is done by Portals and not by MPI (facts file, section 9; the MPI example of the document).
+//!
+//! ```text
+//! portal MESSAGES, match list:
+//!     posted receives, oldest first           one descriptor each, threshold 1, TRUNCATE
+//!     a mark without a descriptor             receives are inserted before it
+//!     managed buffers                         short messages that nobody waits for: MAX_SIZE, UNLINK
+//!     the rest                                kept messages that nobody waits for: header only
+//! portal KEPT:     long and synchronous messages at their senders, to be fetched, by the sender's name for them
+//! portal CREDITS:  how much of what was sent has been looked at
+//! ```
+//!
+//! A *short* message is a put from the user's memory (up to 128 bytes: from a copy) and over when it has left. A *kept* one is a put
+//! of all bytes as well, with an acknowledgement asked for; its sender also makes it available. If a receive waits for it, the bytes
+//! go straight to the user's memory and the acknowledgement ends the send. If none does, only the header is noted, and the
+//! receive that takes it gets the bytes from the sender, which ends the send. Synchronous messages are kept ones of any length.
+//!
+//! What came before its receive is listed in the order of its START events, which is that in which it was sent, and a receive looks
+//! there first. Then it is inserted with threshold 0 and set to 1 by an update that fails when a message has come meanwhile.
+//!
+//! Memory for short messages is bounded: each sender has *credits*, in bytes and in messages, which come back in zero-length
+//! puts. Without bytes a message is kept by its sender, without messages it waits there.
+//!
+//! The interface is one of its own on the device's packet port, so that a program may have the C interface beside it.
+
+mod bits;
+mod credit;
+mod direct;
+mod events;
+mod managed;
+mod memory;
+mod posted;
+mod receive;
+mod send;
+
+pub use bits::{Layout, MOST_RANKS};
+pub(crate) use direct::Direct;
+
+use super::DeviceConfig;
+use crate::{Error, ErrorClass};
+use credit::Credit;
+use farpost_fabric::wait::WaitTunables;
+use farpost_fabric::{Fabric, Peer};
+use farpost_portals::{
+    AnyInterface, Error as PortalsError, Event, EventKind, Handle, Identity, Interface, Md, NetworkInterface,
+    NiFail, Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, option,
+};
+use managed::Managed;
+use posted::Posted;
+use send::Sends;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Portal indexes.
+const MESSAGES: u32 = 0;
+const KEPT_HERE: u32 = 1;
+const CREDITS: u32 = 2;
+
+/// Time between two questions who has ended.
+const ASK: Duration = Duration::from_millis(50);
+
+/// What `user_ptr` of a descriptor says of it, in its lowest bits; above them a number.
+mod user {
+    pub const POSTED: usize = 0;
+    pub const MEMORY: usize = 1;
+    pub const BOUNCE: usize = 2;
+    pub const KEPT: usize = 3;
+    pub const FETCH: usize = 4;
+    pub const BUFFER: usize = 5;
+    pub const REST: usize = 6;
+    pub const BITS: u32 = 3;
+
+    pub const fn of(kind: usize, number: usize) -> usize {
+        number << BITS | kind
+    }
+}
+
+/// Sizes of the queues of events that operations of ours announce: the next one is made when those before are full of
+/// what may come.
+const QUEUES: [u32; 4] = [512, 8 << 10, 128 << 10, 1 << 20];
+
+/// A queue, with the descriptor of all memory that logs to it.
+struct Queue {
+    eq: Handle,
+    memory: Handle,
+    room: u32,
+    reserved: u32,
+}
+
+/// What of an event is looked at.
+#[derive(Clone, Copy)]
+struct Seen {
+    kind: EventKind,
+    from: Peer,
+    bits: u64,
+    rlength: u64,
+    mlength: u64,
+    offset: u64,
+    data: u64,
+    link: u32,
+    user: usize,
+    fail: NiFail,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn of(event: &Event, _dropped: bool) -> Self {
+        Self {
+            kind: event.kind,
+            // The number of a process is its rank, on whatever node.
+            from: Peer(event.initiator.pid),
+            bits: event.match_bits,
+            rlength: event.rlength,
+            mlength: event.mlength,
+            offset: event.offset,
+            data: event.hdr_data,
+            link: event.link,
+            user: event.md.user_ptr,
+            fail: event.ni_fail_type,
+        }
+    }
+
+    fn number(&self) -> usize {
+        self.user >> user::BITS
+    }
+}
+
+/// The device of one process.
+pub(crate) struct Portals<F: Fabric> {
+    ni: AnyInterface<F>,
+    layout: Layout,
+    ids: Box<[ProcessId]>,
+    queues: Vec<Queue>,
+    /// What nobody waited for.
+    unexpected: Handle,
+    returned: Handle,
+    /// Nothing, without events: for credits.
+    silent: Handle,
+    posted: Posted,
+    sends: Sends,
+    managed: Managed,
+    credit: Box<[Credit]>,
+    /// What a peer begins with.
+    credit_bytes: u32,
+    credit_messages: u32,
+    fetches: Vec<Option<receive::Fetch>>,
+    /// Match entries that had an operation in progress when they were to go.
+    leftovers: Vec<Handle>,
+    /// What came of a receive without a request.
+    direct: Option<Seen>,
+    /// Something may have been logged since the queues were looked at.
+    stirred: bool,
+    /// When it was asked last who has ended.
+    asked: Instant,
+}
+
+/// A descriptor that logs to `eq` and never runs out.
+fn descriptor(start: usize, length: u64, options: u32, user_ptr: usize, eq: Handle) -> Md {
+    Md {
+        start,
+        length,
+        threshold: THRESHOLD_INFINITE,
+        max_size: 0,
+        options: options | option::EVENT_START_DISABLE,
+        user_ptr,
+        eq_handle: eq,
+    }
+}
+
+/// An error of the layer that only a mistake here or a lack of memory can cause.
+#[cold]
+fn refused(what: &str, error: PortalsError) -> Error {
+    let hint = match error {
+        PortalsError::NoSpace | PortalsError::MeListTooLong => ": too many are outstanding at once",
+        _ => "",
+    };
+    Error::new(
+        ErrorClass::ERR_OTHER,
+        format!("{what} by Portals failed: {error}{hint}"),
+    )
+}
+
+impl<F: Fabric> Portals<F> {
+    /// The device on `fabric`, whose packets of the Portals port are its.
+    pub fn new(fabric: &Rc<F>, config: &DeviceConfig, wait: &WaitTunables, short_max: u64) -> Self {
+        let size = fabric.size();
+        assert!(
+            size <= MOST_RANKS,
+            "FARPOST_DEVICE=portals carries jobs of at most {MOST_RANKS} ranks, this one has {size}"
+        );
+        let ids: Box<[ProcessId]> = (0..size)
+            .map(|rank| ProcessId::new(fabric.host_of(Peer(rank)), rank))
+            .collect();
+        let everybody = ids.iter().map(|id| Identity {
+            id: *id,
+            uid: 0,
+            jid: 0,
+        });
+        let processes = Rc::new(Processes::new(everybody.collect()));
+        let ni = Interface::new(Rc::clone(fabric), &config.portals, wait, processes, None, 0)
+            .map(|ni| AnyInterface::Inline(Box::new(ni)))
+            .expect("every rank is among the processes");
+        Self::on(ni, ids, config, short_max).unwrap_or_else(|error| {
+            panic!("setting up MPI over Portals: {error}");
+        })
+    }
+
+    fn on(
+        ni: AnyInterface<F>,
+        ids: Box<[ProcessId]>,
+        config: &DeviceConfig,
+        short_max: u64,
+    ) -> Result<Self, PortalsError> {
+        let size = ids.len() as u32;
+        let (bytes, messages) = credit::shares(config.tunables.portals_unexpected, size);
+        // START and END of each message that may come unseen, and UNLINK of the buffers.
+        let unseen = 2 * u64::from(messages) * u64::from(size) + 64;
+        let unexpected = ni.eq_alloc(unseen.min(1 << 20) as u32, None)?;
+        // Who has credits out has at most a few returns of them unseen.
+        let returned = ni.eq_alloc((8 * size).clamp(16, 1 << 20), None)?;
+        let silent = descriptor(0, 0, option::EVENT_END_DISABLE, 0, Handle::EQ_NONE);
+        let silent = memory::bind(&ni, silent, None)?;
+        let any = (0, u64::MAX);
+        let me = ni.me_attach(CREDITS, ProcessId::ANY, any, Unlink::Retain, Position::After)?;
+        let nothing = option::OP_PUT | option::TRUNCATE | option::ACK_DISABLE;
+        memory::attach(
+            &ni,
+            me,
+            descriptor(0, 0, nothing, 0, returned),
+            None,
+            Unlink::Retain,
+        )?;
+        // A mark without a descriptor takes nothing.
+        let mark = ni.me_attach(MESSAGES, ProcessId::ANY, any, Unlink::Retain, Position::After)?;
+        let rest = ni.me_attach(
+            MESSAGES,
+            ProcessId::ANY,
+            (bits::KEPT, !bits::KEPT),
+            Unlink::Retain,
+            Position::After,
+        )?;
+        let unkept = descriptor(0, 0, nothing, user::REST, unexpected);
+        memory::attach(&ni, rest, unkept, None, Unlink::Retain)?;
+        let short_max = short_max.min(u64::from(bytes));
+        let managed = Managed::new(
+            &ni,
+            rest,
+            unexpected,
+            config.tunables.portals_unexpected,
+            short_max,
+        )?;
+        let first = Self::queue(&ni, 0)?;
+        let sends = Sends::new(&ni, first.eq, short_max)?;
+        let mut queues = vec![first];
+        queues[0].reserved += sends.bounced();
+        Ok(Self {
+            layout: Layout::new(size),
+            queues,
+            unexpected,
+            returned,
+            silent,
+            posted: Posted::new(mark),
+            sends,
+            managed,
+            credit: (0..size).map(|_| Credit::new(bytes, messages)).collect(),
+            credit_bytes: bytes,
+            credit_messages: messages,
+            fetches: Vec::new(),
+            leftovers: Vec::new(),
+            direct: None,
+            stirred: false,
+            asked: Instant::now(),
+            ids,
+            ni,
+        })
+    }
+
+    fn queue(ni: &AnyInterface<F>, nth: usize) -> Result<Queue, PortalsError> {
+        let room = *QUEUES.get(nth).ok_or(PortalsError::NoSpace)?;
+        let eq = ni.eq_alloc(room, None)?;
+        Ok(Queue {
+            eq,
+            memory: memory::bind_all(ni, user::MEMORY, eq)?,
+            room,
+            reserved: 0,
+        })
+    }
+
+    /// A queue with room for `events` more, whichever come.
+    #[inline]
+    fn reserve(&mut self, events: u32) -> Result<u8, PortalsError> {
+        let first = &mut self.queues[0];
+        if first.reserved + events <= first.room {
+            first.reserved += events;
+            return Ok(0);
+        }
+        self.reserve_more(events)
+    }
+
+    #[cold]
+    fn reserve_more(&mut self, events: u32) -> Result<u8, PortalsError> {
+        let found = self.queues.iter().position(|q| q.reserved + events <= q.room);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let new = Self::queue(&self.ni, self.queues.len())?;
+                self.queues.push(new);
+                self.queues.len() - 1
+            }
+        };
+        self.queues[at].reserved += events;
+        Ok(at as u8)
+    }
+
+    #[inline(always)]
+    fn release(&mut self, queue: u8, events: u32) {
+        self.queues[usize::from(queue)].reserved -= events;
+    }
+
+    /// The largest tag.
+    pub fn tag_ub(&self) -> i32 {
+        self.layout.tag_ub()
+    }
+
+    /// Bits that count the communicators of one leader.
+    pub fn count_bits(&self) -> u32 {
+        self.layout.count_bits()
+    }
+
+    #[inline(always)]
+    fn target(&self, peer: Peer, pt_index: u32, match_bits: u64) -> Target {
+        Target {
+            id: self.ids[peer.index()],
+            pt_index,
+            ac_index: 0,
+            match_bits,
+            offset: 0,
+        }
+    }
+
+    /// Whether a look would find something.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.stirred || self.ni.is_ready()
+    }
+
+    /// Whether only calls of ours let something move along that was begun.
+    pub fn has_duties(&self) -> bool {
+        self.sends.under_way() > 0 || !self.fetches.is_empty() || self.managed.awaited() > 0
+    }
+
+    /// Whether it is time to ask who has ended.
+    fn is_time_to_ask(&mut self) -> bool {
+        let now = Instant::now();
+        let due = now.duration_since(self.asked) >= ASK;
+        if due {
+            self.asked = now;
+        }
+        due
+    }
+
+    /// Before a sleep. True: nothing rings when what is under way moves.
+    pub fn rest(&mut self) -> bool {
+        self.ni.flush();
+        if self.ni.attend() {
+            self.stirred = true;
+        }
+        !self.ni.is_idle()
+    }
+
+    /// Release a match entry and its descriptor, now or when nothing of it is in progress.
+    fn unlink(&mut self, me: Handle) {
+        if self.ni.me_unlink(me) == Err(PortalsError::MeInUse) {
+            self.leftovers.push(me);
+            self.stirred = true;
+        }
+    }
+
+    #[cold]
+    fn unlink_leftovers(&mut self) {
+        let ni = &self.ni;
+        self.leftovers
+            .retain(|me| ni.me_unlink(*me) == Err(PortalsError::MeInUse));
+    }
+}

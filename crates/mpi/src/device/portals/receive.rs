@@ -1,0 +1,521 @@
+//! Receiving: a look at what came before, else a match entry; and getting what its sender keeps.
+
+use super::direct::DIRECT;
+use super::managed::{Message, Place};
+use super::memory;
+use super::posted::Wanted;
+use super::send::{PIECES, failure, pieces};
+use super::{KEPT_HERE, Portals, Seen, bits, descriptor, refused, user};
+use crate::buffer::RecvBuf;
+use crate::device::wire::Envelope;
+use crate::engine::Engine;
+use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
+use crate::engine::request::{Operation, RecvState, Request};
+use crate::p2p::{fit, note_match};
+use crate::{Error, Rank, Result};
+use farpost_fabric::{Fabric, Peer};
+use farpost_portals::{
+    AnyInterface, Error as PortalsError, Handle, Iovec, NetworkInterface, NiFail, ProcessId, option,
+};
+
+/// A message that is being got from its sender.
+pub(super) struct Fetch {
+    pub peer: Peer,
+    request: Option<usize>,
+    md: Handle,
+    queue: u8,
+    wanted: u64,
+    landing: Option<Box<[u8]>>,
+}
+
+/// Memory of a receive, as a descriptor has it.
+struct Room {
+    start: usize,
+    length: u64,
+    iovec: Iovec,
+    landing: Option<Box<[u8]>>,
+}
+
+/// `bytes` of room in a buffer: where it is, its pieces if they are few, else memory of our own.
+fn room(buf: &RecvBuf, bytes: u64) -> Room {
+    if let Some(address) = buf.contiguous_address() {
+        return Room {
+            start: if bytes == 0 { 0 } else { address },
+            length: bytes,
+            iovec: None,
+            landing: None,
+        };
+    }
+    if bytes == buf.bytes()
+        && let Some(pieces) = pieces(bytes, false, |list| buf.segments(0, PIECES, list))
+    {
+        return Room {
+            start: 0,
+            length: pieces.len() as u64,
+            iovec: Some(pieces),
+            landing: None,
+        };
+    }
+    let mut landing = vec![0; bytes as usize].into_boxed_slice();
+    Room {
+        start: if bytes == 0 {
+            0
+        } else {
+            landing.as_mut_ptr().expose_provenance()
+        },
+        length: bytes,
+        iovec: None,
+        landing: Some(landing),
+    }
+}
+
+impl<F: Fabric> Portals<F> {
+    /// Forget a message that came before its receive; its memory is the sender's to use again.
+    pub(super) fn forget(&mut self, number: u32) {
+        if let Some(message) = self.managed.forget(number)
+            && message.owed
+        {
+            self.owe(message.peer, false, Some(message.total));
+        }
+    }
+
+    /// Nobody will receive a message.
+    pub(crate) fn drop_message(&mut self, number: u32) {
+        match self.managed.get(number) {
+            Some(message) if matches!(message.place, Place::Coming { .. }) => {
+                (message.dropped, message.taker) = (true, None);
+            }
+            _ => self.forget(number),
+        }
+    }
+
+    /// Get `wanted` bytes of what `peer` keeps as `id`.
+    fn fetch(
+        &mut self,
+        (peer, id): (Peer, u32),
+        wanted: u64,
+        buf: &RecvBuf,
+        request: usize,
+    ) -> std::result::Result<u32, PortalsError> {
+        let queue = self.reserve(1)?;
+        let number = match self.fetches.iter().position(Option::is_none) {
+            Some(at) => at,
+            None => {
+                self.fetches.push(None);
+                self.fetches.len() - 1
+            }
+        };
+        let room = room(buf, wanted);
+        let pieces = if room.iovec.is_some() { option::IOVEC } else { 0 };
+        let eq = self.queues[usize::from(queue)].eq;
+        let md = descriptor(room.start, room.length, pieces, user::of(user::FETCH, number), eq);
+        let target = self.target(peer, KEPT_HERE, u64::from(id));
+        let begun = memory::bind(&self.ni, md, room.iovec).and_then(|md| {
+            let got = self.ni.get_region(md, (0, wanted), &target);
+            got.inspect_err(|_| _ = self.ni.md_unlink(md)).map(|()| md)
+        });
+        match begun {
+            Ok(md) => {
+                self.fetches[number] = Some(Fetch {
+                    peer,
+                    request: Some(request),
+                    md,
+                    queue,
+                    wanted,
+                    landing: room.landing,
+                });
+                self.stirred = true;
+                Ok(number as u32)
+            }
+            Err(error) => {
+                self.release(queue, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// What was got is here, or never will be.
+    pub(super) fn fetched(&mut self, number: usize) -> Option<Fetch> {
+        let fetch = self.fetches.get_mut(number)?.take()?;
+        while matches!(self.fetches.last(), Some(None)) {
+            self.fetches.pop();
+        }
+        self.release(fetch.queue, 1);
+        let unlinked = self.ni.md_unlink(fetch.md);
+        debug_assert!(unlinked.is_ok(), "{unlinked:?}");
+        Some(fetch)
+    }
+
+    /// Nobody waits for it any more.
+    pub(super) fn abandon_fetch(&mut self, number: u32) {
+        if let Some(Some(fetch)) = self.fetches.get_mut(number as usize) {
+            fetch.request = None;
+        }
+    }
+
+    /// What a receive takes.
+    #[inline]
+    pub(super) fn wanted(&self, id: ProcessId, context: u64, source: Rank, tag: i32) -> Wanted {
+        Wanted {
+            id,
+            bits: self.layout.of(&bits::Name {
+                context,
+                source: source.max(0) as u32,
+                tag: if tag == ANY_TAG { 0 } else { tag },
+            }),
+            ignore: self.layout.ignore(source == ANY_SOURCE, tag == ANY_TAG),
+        }
+    }
+
+    /// Take back the entry of a receive. False: it has taken a message.
+    pub(super) fn disarm(&mut self, number: u32) -> bool {
+        if !self.posted.disarm(&self.ni, number as usize) {
+            return false;
+        }
+        if let Some(entry) = self.posted.get(number as usize) {
+            (entry.request, entry.landing) = (None, None);
+            let queue = entry.queue;
+            self.release(queue, 1);
+        }
+        true
+    }
+}
+
+impl Fetch {
+    fn error(&self, seen: &Seen) -> Option<Error> {
+        if seen.fail != NiFail::OK {
+            return failure(self.peer, seen.fail);
+        }
+        (seen.mlength != self.wanted)
+            .then(|| failure(self.peer, NiFail::FAIL))
+            .flatten()
+    }
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Start a receive.
+    pub(crate) fn irecv_by_portals(
+        &mut self,
+        context: usize,
+        buf: RecvBuf,
+        source: Rank,
+        tag: i32,
+    ) -> Result<usize> {
+        if tag >= 0 {
+            self.check_tag(self.contexts[context].id, tag)?;
+        }
+        let (handle, place) = self.requests.claim()?;
+        match place
+            .as_mut()
+            .and_then(|old| old.renew_recv(context, source, tag))
+        {
+            Some(old) => *old = buf,
+            None => *place = Some(Request::recv(buf, context, source, tag)),
+        }
+        if let Err(error) = self.post_by_portals(handle) {
+            self.requests.discard(handle);
+            return Err(refused("a receive", error));
+        }
+        if !self.lost.is_empty() {
+            self.refuse_lost(handle, context, source);
+        }
+        Ok(handle)
+    }
+
+    /// Give the receive `handle` a message that came before, or a match entry.
+    fn post_by_portals(&mut self, handle: usize) -> std::result::Result<(), PortalsError> {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return Ok(());
+        };
+        let (context, source, tag) = (recv.context, recv.source, recv.tag);
+        let mut room = room(&recv.buf, recv.buf.bytes());
+        let mut placed: Option<u32> = None;
+        let listed = match (&self.portals, tag) {
+            (Some(portals), tag) if tag != ANY_TAG => portals.layout.listed(tag),
+            _ => tag,
+        };
+        loop {
+            if let Some(message) = self.contexts[context].queues.take_unexpected(source, listed) {
+                self.deliver_held(handle, message);
+                return Ok(());
+            }
+            let Some(portals) = &mut self.portals else {
+                return Ok(());
+            };
+            let number = match placed {
+                Some(number) => number,
+                None => {
+                    let entry = &self.contexts[context];
+                    let id = match (source, &entry.members) {
+                        (ANY_SOURCE, _) | (_, None) => ProcessId::ANY,
+                        (source, Some(members)) => match members.pid(source) {
+                            Some(pid) => portals.ids[pid as usize],
+                            None => return Err(PortalsError::ProcessInvalid),
+                        },
+                    };
+                    let wanted = portals.wanted(id, entry.id, source, tag);
+                    let number = portals.posted.place(&portals.ni, wanted)?;
+                    *placed.insert(number)
+                }
+            };
+            let queue = portals.reserve(1)?;
+            let eq = portals.queues[usize::from(queue)].eq;
+            let memory = (room.start, room.length, room.iovec.clone());
+            let name = user::of(user::POSTED, number as usize);
+            let unexpected = portals.unexpected;
+            let mut armed = portals
+                .posted
+                .arm(&portals.ni, number, memory, (name, eq, unexpected));
+            // The update looked for more.
+            portals.stirred |= armed == Ok(false);
+            if armed == Ok(false) && !self.note_unexpected() {
+                // Nothing has come but what is listed already and not whole yet: this receive takes none of it. Where the library
+                // is in this process nothing comes between that look and this update.
+                let Some(portals) = &mut self.portals else {
+                    return Ok(());
+                };
+                let testq = match portals.ni {
+                    AnyInterface::Inline(_) => Handle::EQ_NONE,
+                    AnyInterface::Agent(_) => unexpected,
+                };
+                let memory = (room.start, room.length, room.iovec.clone());
+                armed = portals.posted.arm(&portals.ni, number, memory, (name, eq, testq));
+            }
+            let Some(portals) = &mut self.portals else {
+                return Ok(());
+            };
+            match armed {
+                Ok(true) => {
+                    if let Some(entry) = portals.posted.get(number as usize) {
+                        entry.request = Some(handle);
+                        entry.queue = queue;
+                        entry.landing = room.landing.take();
+                    }
+                    self.contexts[context].queues.entered();
+                    if let Some(Request {
+                        operation: Operation::Recv(recv),
+                        ..
+                    }) = self.requests.get_mut(handle)
+                    {
+                        recv.state = RecvState::Entered { entry: number };
+                    }
+                    return Ok(());
+                }
+                // A message has come: it is in the list now.
+                Ok(false) => portals.release(queue, 1),
+                Err(error) => {
+                    portals.release(queue, 1);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// A posted receive has taken a message.
+    #[inline]
+    pub(super) fn on_received(&mut self, seen: &Seen) {
+        let Some(portals) = &mut self.portals else { return };
+        let number = seen.number();
+        portals.posted.over(number);
+        let Some(entry) = portals.posted.get(number) else {
+            return;
+        };
+        let (request, landing, queue) = (entry.request.take(), entry.landing.take(), entry.queue);
+        portals.release(queue, 1);
+        let short = (seen.bits & bits::KEPT == 0).then_some(seen.rlength);
+        portals.owe(seen.from, true, short);
+        let Some(handle) = request else { return };
+        if handle == DIRECT {
+            portals.direct = Some(*seen);
+            return;
+        }
+        let name = portals.layout.name(seen.bits);
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return;
+        };
+        let entry = &mut self.contexts[recv.context];
+        entry.queues.left();
+        let (class, _) = bits::of_header(seen.data);
+        let (bytes, mut error) = fit(&recv.buf, class, seen.rlength);
+        if let Some(landing) = landing {
+            recv.buf.unpack(0, &landing[..seen.mlength as usize]);
+        }
+        if seen.fail != NiFail::OK {
+            error = failure(seen.from, seen.fail);
+        } else if !came_from(entry.members.as_ref(), name.source, seen.from) {
+            self.condemn_source(seen.from, name.source);
+            error = failure(seen.from, NiFail::FAIL);
+        }
+        let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
+        self.finish_recv(handle, &envelope, bytes, error);
+    }
+
+    /// Give the receive `handle` the message that came before it.
+    pub(crate) fn deliver_by_portals(&mut self, handle: usize, peer: Peer, envelope: &Envelope, number: u32) {
+        let Some(portals) = &mut self.portals else { return };
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            status,
+            ..
+        }) = self.requests.get_mut(handle)
+        else {
+            return portals.drop_message(number);
+        };
+        let Some(message) = portals.managed.get(number) else {
+            return;
+        };
+        let wanted = note_match(status, &recv.buf, envelope, message.total);
+        match &message.place {
+            Place::Coming { .. } => {
+                message.taker = Some(handle);
+                recv.state = RecvState::Coming {
+                    peer,
+                    message: number,
+                };
+            }
+            Place::Here { .. } | Place::Copied(_) => {
+                if let Some(bytes) = portals.managed.bytes(number) {
+                    // Of one that was cut before there are no more than were wanted then.
+                    recv.buf.unpack(0, &bytes[..bytes.len().min(wanted as usize)]);
+                }
+                portals.forget(number);
+                self.complete(handle, |_| {});
+            }
+            Place::Kept { id } => {
+                let id = *id;
+                portals.forget(number);
+                match portals.fetch((peer, id), wanted, &recv.buf, handle) {
+                    Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
+                    Err(error) => {
+                        let error = refused("getting a message", error);
+                        self.complete(handle, |status| status.error = Some(Box::new(error)));
+                    }
+                }
+            }
+            Place::Failed(fail) => {
+                let error = failure(peer, *fail);
+                portals.forget(number);
+                self.complete(handle, |status| status.error = error.map(Box::new));
+            }
+        }
+    }
+
+    /// A message that was coming is here.
+    pub(super) fn on_arrived(&mut self, number: u32) {
+        let Some(portals) = &mut self.portals else { return };
+        let Some(message) = portals.managed.get(number) else {
+            return;
+        };
+        let peer = message.peer;
+        if message.dropped {
+            return portals.forget(number);
+        }
+        let Some(handle) = message.taker.take() else {
+            return;
+        };
+        // The envelope was noted when the message was taken.
+        let error = match message.place {
+            Place::Failed(fail) => failure(peer, fail),
+            _ => None,
+        };
+        if let (Some(bytes), Some(request)) = (portals.managed.bytes(number), self.requests.get(handle))
+            && let Operation::Recv(recv) = &request.operation
+        {
+            recv.buf.unpack(0, &bytes[..request.status.bytes as usize]);
+        }
+        portals.forget(number);
+        self.complete(handle, |status| {
+            status.error = error.map(Box::new).or(status.error.take());
+        });
+    }
+
+    /// The reply to a get is here.
+    pub(super) fn on_got(&mut self, seen: &Seen) {
+        let Some(portals) = &mut self.portals else { return };
+        let Some(fetch) = portals.fetched(seen.number()) else {
+            return;
+        };
+        let error = fetch.error(seen);
+        let Some(handle) = fetch.request else { return };
+        if let (Some(landing), Some(request)) = (&fetch.landing, self.requests.get(handle))
+            && let Operation::Recv(recv) = &request.operation
+        {
+            recv.buf.unpack(0, landing);
+        }
+        self.complete(handle, |status| {
+            status.error = error.map(Box::new).or(status.error.take());
+        });
+    }
+
+    /// A message that no receive waited for has begun to come, or its header is here.
+    pub(super) fn on_unexpected(&mut self, seen: &Seen, place: Place) {
+        let Some(portals) = &mut self.portals else { return };
+        portals.owe(seen.from, true, None);
+        let name = portals.layout.name(seen.bits);
+        let (class, _) = bits::of_header(seen.data);
+        let context = self.context(name.context);
+        let right = came_from(self.contexts[context].members.as_ref(), name.source, seen.from);
+        let Some(portals) = &mut self.portals else { return };
+        let number = portals.managed.note(Message {
+            peer: seen.from,
+            total: seen.rlength,
+            owed: !matches!(place, Place::Kept { .. }),
+            place,
+            taker: None,
+            dropped: false,
+        });
+        if !right {
+            portals.drop_message(number);
+            return self.condemn_source(seen.from, name.source);
+        }
+        let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
+        let held = Held::ByPortals {
+            message: number,
+            total: seen.rlength,
+        };
+        self.hold(seen.from, context, envelope, held, None);
+    }
+
+    #[cold]
+    fn condemn_source(&mut self, peer: Peer, source: u32) {
+        let error = farpost_fabric::FabricError::Corrupt {
+            peer,
+            what: "the sender's rank",
+            value: u64::from(source),
+        };
+        self.faults.push(farpost_fabric::Fault { peer, error });
+    }
+
+    /// Cancel a receive that has not been matched.
+    pub(crate) fn cancel_by_portals(&mut self, handle: usize) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            complete: false,
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return;
+        };
+        let RecvState::Entered { entry } = recv.state else {
+            return;
+        };
+        let context = recv.context;
+        if self.portals.as_mut().is_some_and(|p| p.disarm(entry)) {
+            self.contexts[context].queues.left();
+            self.complete(handle, |status| status.cancelled = true);
+        }
+    }
+}
+
+/// Whether rank `source` is `peer`, as far as that is known here.
+fn came_from(members: Option<&crate::group::Group>, source: u32, peer: Peer) -> bool {
+    members.is_none_or(|members| members.pid(source as Rank) == Some(peer.0))
+}

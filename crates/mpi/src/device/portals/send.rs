@@ -1,0 +1,594 @@
+//! Sending: one put for each message, at once where the receiver's credits allow it.
+
+use super::memory::{self, place_of};
+use super::{KEPT_HERE, MESSAGES, Portals, Seen, bits, descriptor, refused, user};
+use crate::buffer::SendBuf;
+use crate::device::wire::{Envelope, FLAG_SYNC};
+use crate::engine::Engine;
+use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use crate::p2p::Mode;
+use crate::{Error, ErrorClass, Result};
+use farpost_fabric::{Fabric, Peer};
+use farpost_portals::{
+    AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, Iovec, NetworkInterface, NiFail,
+    Position, Segment, Unlink, option,
+};
+
+/// Messages up to this size travel in one packet, also between hosts, and their memory is free when they have been put.
+const QUICK: usize = 64;
+/// Messages up to this size are copied and are over at once.
+const BOUNCE: usize = 128;
+/// As many of them may be on their way.
+const BOUNCES: usize = 64;
+/// Events that a message may log here: SEND_END, ACK and GET_END.
+const EVENTS: u32 = 3;
+/// The most pieces that scattered memory is described with; what has more is packed.
+pub(super) const PIECES: usize = 256;
+
+/// A message under way.
+pub(super) struct Sending {
+    generation: u16,
+    pub peer: Peer,
+    /// Whose it is, once there is a request.
+    pub request: Option<usize>,
+    /// Where the receiver may fetch it.
+    kept: Option<Handle>,
+    queue: u8,
+    events: u32,
+    sent: bool,
+    /// The receiver has it, or need not have.
+    taken: bool,
+    fail: NiFail,
+    /// What was packed for it.
+    _packed: Option<Box<[u8]>>,
+}
+
+impl Sending {
+    fn is_over(&self) -> bool {
+        self.fail != NiFail::OK || self.sent && self.taken
+    }
+}
+
+/// Messages under way.
+pub(super) struct Sends {
+    table: Vec<Option<Sending>>,
+    free: Vec<u32>,
+    generations: u16,
+    /// What is put without being waited for: another one may follow when nothing waits to leave.
+    quick: Box<[u8]>,
+    quick_md: Handle,
+    bounce: Box<[u8]>,
+    bounce_md: Handle,
+    bounces: Vec<u8>,
+    /// For whom they are.
+    bounced_to: [Peer; BOUNCES],
+    pub short_max: u64,
+    under_way: usize,
+}
+
+/// What became of the beginning of a send.
+enum Begun {
+    /// It is over.
+    Over,
+    /// It is under way, as that.
+    Under(u32),
+    /// Not now: the receiver has to look at what it has first.
+    No,
+}
+
+fn name(index: u32, generation: u16) -> u32 {
+    index & 0xffff | u32::from(generation) << 16
+}
+
+impl Sends {
+    pub fn new<F: Fabric>(
+        ni: &AnyInterface<F>,
+        eq: Handle,
+        short_max: u64,
+    ) -> std::result::Result<Self, PortalsError> {
+        let mut quick = vec![0; QUICK].into_boxed_slice();
+        let start = quick.as_mut_ptr().expose_provenance();
+        let quick_md = descriptor(start, QUICK as u64, option::EVENT_END_DISABLE, 0, Handle::EQ_NONE);
+        let mut bounce = vec![0; BOUNCE * BOUNCES].into_boxed_slice();
+        let (start, user) = (bounce.as_mut_ptr().expose_provenance(), user::of(user::BOUNCE, 0));
+        let md = descriptor(start, bounce.len() as u64, 0, user, eq);
+        Ok(Self {
+            table: Vec::new(),
+            free: Vec::new(),
+            generations: 0,
+            quick,
+            quick_md: memory::bind(ni, quick_md, None)?,
+            bounce,
+            bounce_md: memory::bind(ni, md, None)?,
+            bounces: (0..BOUNCES as u8).collect(),
+            bounced_to: [Peer(0); BOUNCES],
+            short_max,
+            under_way: 0,
+        })
+    }
+
+    /// Events that short messages may log.
+    pub fn bounced(&self) -> u32 {
+        BOUNCES as u32
+    }
+
+    /// Messages under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way + BOUNCES - self.bounces.len()
+    }
+
+    fn insert(&mut self, peer: Peer, queue: u8, events: u32) -> Option<(u32, u16)> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.table.len() < 0xffff => {
+                self.table.push(None);
+                self.table.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.generations = self.generations.wrapping_add(1);
+        let generation = self.generations;
+        self.table[index as usize] = Some(Sending {
+            generation,
+            peer,
+            request: None,
+            kept: None,
+            queue,
+            events,
+            sent: false,
+            taken: events == 1,
+            fail: NiFail::OK,
+            _packed: None,
+        });
+        self.under_way += 1;
+        Some((index, generation))
+    }
+
+    pub fn get(&mut self, index: u32) -> Option<&mut Sending> {
+        self.table.get_mut(index as usize)?.as_mut()
+    }
+
+    fn take(&mut self, index: u32) -> Option<Sending> {
+        let sending = self.table.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        self.under_way -= 1;
+        Some(sending)
+    }
+}
+
+impl<F: Fabric> Portals<F> {
+    /// Send a message of at most [`BOUNCE`] bytes, given in one piece. False: not now or not this way.
+    #[inline(always)]
+    fn quick(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        let credit = &mut self.credit[peer.index()];
+        if data.len() > QUICK
+            || !self.ni.is_clear()
+            || !self.layout.admits(envelope.context, envelope.tag)
+            || !credit.admits()
+            || !credit.admits_short(data.len() as u64)
+        {
+            return self.bounce(peer, envelope, data);
+        }
+        credit.spend(Some(data.len() as u64));
+        match data.first_chunk::<8>() {
+            Some(eight) if data.len() == 8 => self.sends.quick[..8].copy_from_slice(eight),
+            _ => self.sends.quick[..data.len()].copy_from_slice(data),
+        }
+        let target = self.target(peer, MESSAGES, self.bits(envelope));
+        let header = bits::header(envelope.class, 0);
+        let region = (0, data.len() as u64);
+        let sent = self
+            .ni
+            .put_region(self.sends.quick_md, region, AckReq::NoAck, &target, header);
+        debug_assert!(sent.is_ok(), "{sent:?}");
+        // Nothing of it is logged; but the call may have made progress.
+        self.stirred = true;
+        true
+    }
+
+    /// As [`quick`](Self::quick), with an event when it has left.
+    fn bounce(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        let credit = &mut self.credit[peer.index()];
+        if data.len() > BOUNCE
+            || !self.layout.admits(envelope.context, envelope.tag)
+            || !credit.admits()
+            || !credit.admits_short(data.len() as u64)
+        {
+            return false;
+        }
+        let Some(slot) = self.sends.bounces.pop() else {
+            return false;
+        };
+        credit.spend(Some(data.len() as u64));
+        self.sends.bounced_to[usize::from(slot)] = peer;
+        let at = usize::from(slot) * BOUNCE;
+        self.sends.bounce[at..at + data.len()].copy_from_slice(data);
+        let target = self.target(peer, MESSAGES, self.bits(envelope));
+        let header = bits::header(envelope.class, u32::from(slot));
+        let region = (at as u64, data.len() as u64);
+        let sent = self
+            .ni
+            .put_region(self.sends.bounce_md, region, AckReq::NoAck, &target, header);
+        debug_assert!(sent.is_ok(), "{sent:?}");
+        self.stirred = true;
+        true
+    }
+
+    #[inline(always)]
+    fn bits(&self, envelope: &Envelope) -> u64 {
+        self.layout.of(&bits::Name {
+            context: envelope.context,
+            source: envelope.source,
+            tag: envelope.tag,
+        })
+    }
+
+    /// Begin a send.
+    fn begin(&mut self, send: &Send) -> std::result::Result<Begun, PortalsError> {
+        let (peer, total) = (send.peer, send.payload.bytes());
+        if !self.credit[peer.index()].admits() {
+            return Ok(Begun::No);
+        }
+        let sync = send.envelope.flags & FLAG_SYNC != 0;
+        let short = !sync && total <= self.sends.short_max && self.credit[peer.index()].admits_short(total);
+        if short && total <= BOUNCE as u64 {
+            let mut packed = [0; BOUNCE];
+            let data = match send.payload.contiguous() {
+                Some(data) => data,
+                None => {
+                    let n = send.payload.pack(0, &mut packed[..total as usize]);
+                    &packed[..n]
+                }
+            };
+            if self.quick(peer, &send.envelope, data) {
+                return Ok(Begun::Over);
+            }
+        }
+        let events = if short { 1 } else { EVENTS };
+        let queue = self.reserve(events)?;
+        let Some((index, generation)) = self.sends.insert(peer, queue, events) else {
+            self.release(queue, events);
+            return Ok(Begun::No);
+        };
+        let begun = if short {
+            self.begin_short(send, (index, generation), queue)
+        } else {
+            self.begin_kept(send, (index, generation), queue)
+        };
+        if let Err(error) = begun {
+            self.end(index);
+            return Err(error);
+        }
+        self.credit[peer.index()].spend(short.then_some(total));
+        self.stirred = true;
+        Ok(Begun::Under(index))
+    }
+
+    /// A short message, from where it is, or from a copy if it has gaps.
+    fn begin_short(
+        &mut self,
+        send: &Send,
+        (index, generation): (u32, u16),
+        queue: u8,
+    ) -> std::result::Result<(), PortalsError> {
+        let (address, len, packed) = whole(&send.payload);
+        if let Some(sending) = self.sends.get(index) {
+            sending._packed = packed;
+        }
+        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope));
+        let header = bits::header(send.envelope.class, name(index, generation));
+        let memory = self.queues[usize::from(queue)].memory;
+        let region = place_of(address, len);
+        self.ni.put_region(memory, region, AckReq::NoAck, &target, header)
+    }
+
+    /// A message that can be fetched: all of it goes, and what is not taken comes again.
+    fn begin_kept(
+        &mut self,
+        send: &Send,
+        (index, generation): (u32, u16),
+        queue: u8,
+    ) -> std::result::Result<(), PortalsError> {
+        let id = name(index, generation);
+        let receiver = self.ids[send.peer.index()];
+        let bits = (u64::from(id), 0);
+        let me = self
+            .ni
+            .me_attach(KEPT_HERE, receiver, bits, Unlink::Retain, Position::After)?;
+        let eq = self.queues[usize::from(queue)].eq;
+        let (start, length, iovec, packed) = described(&send.payload);
+        let pieces = if iovec.is_some() { option::IOVEC } else { 0 };
+        let mut md = descriptor(
+            start,
+            length,
+            option::OP_GET | option::MANAGE_REMOTE | pieces,
+            user::of(user::KEPT, id as usize),
+            eq,
+        );
+        md.threshold = EVENTS as i32;
+        if let Some(sending) = self.sends.get(index) {
+            sending.kept = Some(me);
+            sending._packed = packed;
+        }
+        let md = memory::attach(&self.ni, me, md, iovec, Unlink::Retain)?;
+        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | bits::KEPT);
+        let header = bits::header(send.envelope.class, id);
+        self.ni.put(md, AckReq::Ack, &target, header)
+    }
+
+    /// Forget a send.
+    fn end(&mut self, index: u32) -> Option<Sending> {
+        let mut sending = self.sends.take(index)?;
+        self.release(sending.queue, sending.events);
+        if let Some(me) = sending.kept.take() {
+            self.unlink(me);
+        }
+        Some(sending)
+    }
+
+    /// Nobody waits for a send any more; its end is noted by whoever comes across it.
+    pub(super) fn abandon(&mut self, index: u32) {
+        if let Some(sending) = self.sends.get(index) {
+            sending.request = None;
+            sending.taken = true;
+            if sending.sent {
+                self.end(index);
+            }
+        }
+    }
+
+    /// Whom an operation that failed was with.
+    pub(super) fn other_of(&mut self, seen: &Seen) -> Peer {
+        let (_, id) = bits::of_header(seen.data);
+        match seen.user & ((1 << user::BITS) - 1) {
+            user::BOUNCE => self.sends.bounced_to[id as usize % BOUNCES],
+            user::MEMORY => self
+                .sends
+                .get(id & 0xffff)
+                .map_or(seen.from, |sending| sending.peer),
+            user::KEPT => {
+                let index = seen.number() as u32 & 0xffff;
+                self.sends.get(index).map_or(seen.from, |sending| sending.peer)
+            }
+            _ => seen.from,
+        }
+    }
+
+    /// An event of a send. The send, if it is over.
+    #[inline]
+    pub(super) fn on_send_event(&mut self, seen: &Seen) -> Option<Sending> {
+        let kind = seen.user & ((1 << user::BITS) - 1);
+        if kind == user::BOUNCE {
+            let (_, slot) = bits::of_header(seen.data);
+            if slot < BOUNCES as u32 {
+                self.sends.bounces.push(slot as u8);
+            }
+            return None;
+        }
+        let id = match kind {
+            user::KEPT => seen.number() as u32,
+            _ => bits::of_header(seen.data).1,
+        };
+        let index = id & 0xffff;
+        if self.sends.get(index)?.generation != (id >> 16) as u16 {
+            return None;
+        }
+        let sending = self.sends.get(index)?;
+        match seen.kind {
+            EventKind::SendEnd => sending.sent = true,
+            EventKind::Ack | EventKind::GetEnd => sending.taken = true,
+            _ => return None,
+        }
+        if seen.fail != NiFail::OK {
+            sending.fail = seen.fail;
+        }
+        if !sending.is_over() || !sending.is_claimed() {
+            return None;
+        }
+        self.end(index)
+    }
+}
+
+impl Sending {
+    /// Whether somebody is told of the end, or nobody any more: not while it begins.
+    fn is_claimed(&self) -> bool {
+        self.request.is_some() || self.taken && self.sent || self.fail != NiFail::OK
+    }
+
+    /// What to say of its end.
+    pub fn error(&self) -> Option<Error> {
+        failure(self.peer, self.fail)
+    }
+}
+
+/// What to say of an operation with `peer` that has failed.
+pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
+    match fail {
+        NiFail::OK => None,
+        NiFail::UNDELIVERABLE => Some(Error::new(
+            ErrorClass::ERR_PROC_ABORTED,
+            format!("{peer} cannot be reached: its process has ended"),
+        )),
+        _ => Some(Error::new(
+            ErrorClass::ERR_OTHER,
+            format!("moving a message to or from {peer} failed: its memory could not be read or written"),
+        )),
+    }
+}
+
+/// A message in one run: where, how long, and the copy if it has gaps.
+fn whole(payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
+    if let Some(data) = payload.contiguous() {
+        return (data.as_ptr().expose_provenance(), data.len(), None);
+    }
+    let mut packed = vec![0; payload.bytes() as usize].into_boxed_slice();
+    payload.pack(0, &mut packed);
+    let address = packed.as_ptr().expose_provenance();
+    (address, packed.len(), Some(packed))
+}
+
+/// A message as a descriptor has it: pieces if there are few, else a copy.
+fn described(payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
+    if let Payload::User(buf) = payload
+        && let Some(pieces) = pieces(buf.bytes(), payload.contiguous().is_some(), |list| {
+            segments(buf, list)
+        })
+    {
+        return (0, pieces.len() as u64, Some(pieces), None);
+    }
+    let (address, len, packed) = whole(payload);
+    (address, len as u64, None, packed)
+}
+
+fn segments(buf: &SendBuf, list: &mut Vec<(usize, usize)>) -> u64 {
+    buf.segments(0, PIECES, list)
+}
+
+/// Memory in at most [`PIECES`] pieces, unless it is one run or takes more.
+pub(super) fn pieces(
+    bytes: u64,
+    contiguous: bool,
+    list: impl FnOnce(&mut Vec<(usize, usize)>) -> u64,
+) -> Option<std::rc::Rc<[Segment]>> {
+    if contiguous || bytes == 0 {
+        return None;
+    }
+    let mut runs = Vec::new();
+    if list(&mut runs) != bytes {
+        return None;
+    }
+    let segment = |(address, len)| Segment { address, len };
+    Some(runs.into_iter().map(segment).collect())
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Send a message that is one run of memory, if that is over at once. False: take the long way.
+    #[inline]
+    pub(crate) fn try_by_portals(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        if self.is_busy[peer.index()] || !self.lost.is_empty() {
+            return false;
+        }
+        let Some(portals) = &mut self.portals else {
+            return false;
+        };
+        portals.quick(peer, envelope, data)
+    }
+
+    /// Start a send. `None`: it is complete.
+    pub(crate) fn isend_by_portals(
+        &mut self,
+        peer: Peer,
+        envelope: Envelope,
+        payload: Payload,
+        mode: Mode,
+    ) -> Result<Option<usize>> {
+        if !self.lost.is_empty()
+            && let Some(error) = self.lost_error(peer)
+        {
+            return Err(error);
+        }
+        self.check_tag(envelope.context, envelope.tag)?;
+        let mut envelope = envelope;
+        if mode == Mode::Synchronous {
+            envelope.flags |= FLAG_SYNC;
+        }
+        let mut send = Send {
+            peer,
+            payload,
+            envelope,
+            state: SendState::Queued,
+        };
+        let mut begun = Begun::No;
+        if !self.is_busy[peer.index()] {
+            begun = self.begin_by_portals(&send)?;
+            if matches!(begun, Begun::No) {
+                // There may be credits that nobody has looked at.
+                self.progress_portals();
+                begun = self.begin_by_portals(&send)?;
+            }
+        }
+        match begun {
+            Begun::Over => return Ok(None),
+            Begun::Under(index) => {
+                send.state = SendState::ByPortals { index };
+                let handle = self
+                    .requests
+                    .insert(Request::new(Operation::Send(Box::new(send))))?;
+                if let Some(sending) = self.portals.as_mut().and_then(|p| p.sends.get(index)) {
+                    sending.request = Some(handle);
+                }
+                self.note_events();
+                return Ok(Some(handle));
+            }
+            Begun::No => {}
+        }
+        let handle = self
+            .requests
+            .insert(Request::new(Operation::Send(Box::new(send))))?;
+        self.engage(peer);
+        self.outgoing[peer.index()].sends.push_back(handle);
+        Ok(Some(handle))
+    }
+
+    /// Whether match bits can tell a tag of the program's apart.
+    pub(super) fn check_tag(&self, context: u64, tag: i32) -> Result<()> {
+        match &self.portals {
+            Some(portals) if !portals.layout.admits(context, tag) => Err(Error::new(
+                ErrorClass::ERR_TAG,
+                format!(
+                    "tag={tag}: with FARPOST_DEVICE=portals and as many ranks tags are 0 to {} (MPI_TAG_UB)",
+                    portals.tag_ub()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_by_portals(&mut self, send: &Send) -> Result<Begun> {
+        let Some(portals) = &mut self.portals else {
+            return Ok(Begun::No);
+        };
+        portals.begin(send).map_err(|error| refused("a send", error))
+    }
+
+    /// Begin what waits for credits, in order.
+    pub(crate) fn push_by_portals(&mut self) -> bool {
+        let mut moved = false;
+        for at in (0..self.busy.len()).rev() {
+            let Some(&peer) = self.busy.get(at) else { continue };
+            while let Some(&handle) = self.outgoing[peer.index()].sends.front() {
+                let taken = self
+                    .requests
+                    .get_mut(handle)
+                    .map(|request| std::mem::replace(&mut request.operation, Operation::Idle));
+                let Some(Operation::Send(mut send)) = taken else {
+                    self.outgoing[peer.index()].sends.pop_front();
+                    continue;
+                };
+                let begun = self.begin_by_portals(&send);
+                if let (Ok(Begun::Under(index)), Some(portals)) = (&begun, &mut self.portals) {
+                    send.state = SendState::ByPortals { index: *index };
+                    if let Some(sending) = portals.sends.get(*index) {
+                        sending.request = Some(handle);
+                    }
+                }
+                if let Some(request) = self.requests.get_mut(handle) {
+                    request.operation = Operation::Send(send);
+                }
+                match begun {
+                    Ok(Begun::No) => break,
+                    Ok(Begun::Under(_)) => {}
+                    Ok(Begun::Over) => self.complete(handle, |_| {}),
+                    Err(error) => self.complete(handle, |status| status.error = Some(Box::new(error))),
+                }
+                self.outgoing[peer.index()].sends.pop_front();
+                moved = true;
+            }
+            self.retire_if_empty(peer);
+        }
+        if moved {
+            self.note_events();
+        }
+        moved
+    }
+}

@@ -1,0 +1,264 @@
+//! MPI over Portals: what is matched there keeps MPI's order, memory for what nobody waits for is bounded, and probes and
+//! cancellation see what Portals has.
+
+use farpost_fabric::conformance::shm_ends;
+use farpost_fabric::shm::{Shm, ShmTunables};
+use farpost_mpi::ErrorClass;
+use farpost_mpi::buffer::{RecvBuf, SendBuf};
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::engine::request::Status;
+use farpost_mpi::p2p::Mode;
+use farpost_mpi::world::{World, WorldConfig};
+use std::rc::Rc;
+
+const ANY_SOURCE: i32 = -1;
+const ANY_TAG: i32 = -2;
+/// `MPI_BYTE`.
+const BYTE: usize = 0x247;
+
+type Worlds = Vec<World<Carried<Shm>>>;
+
+fn worlds(size: u32, unexpected: u64) -> Worlds {
+    let config = WorldConfig {
+        device: DeviceConfig {
+            device: Device::Portals,
+            tunables: DeviceTunables {
+                portals_unexpected: unexpected,
+                ..DeviceTunables::default()
+            },
+            ..DeviceConfig::default()
+        },
+        ..WorldConfig::default()
+    };
+    let ends = shm_ends(size, &ShmTunables::default());
+    let world = |end| World::new(Carried::new(Rc::new(end), &config.device), config.clone());
+    ends.into_iter().map(world).collect()
+}
+
+fn send(worlds: &Worlds, (from, to): (usize, i32), data: &[u8], tag: i32, mode: Mode) -> usize {
+    // SAFETY: the tests finish the operation before the data goes.
+    let buf = unsafe {
+        SendBuf::new(
+            data.as_ptr(),
+            data.len() as u64,
+            Datatype::predefined(BYTE).unwrap(),
+        )
+    };
+    let world = &worlds[from];
+    world.isend(world.comm_world(), &buf, to, tag, mode).unwrap()
+}
+
+fn room(data: &mut [u8]) -> RecvBuf {
+    // SAFETY: as above.
+    unsafe {
+        RecvBuf::new(
+            data.as_mut_ptr(),
+            data.len() as u64,
+            Datatype::predefined(BYTE).unwrap(),
+        )
+    }
+}
+
+fn receive(worlds: &Worlds, at: usize, data: &mut [u8], source: i32, tag: i32) -> usize {
+    let world = &worlds[at];
+    world.irecv(world.comm_world(), room(data), source, tag).unwrap()
+}
+
+fn turn(worlds: &Worlds, times: usize) {
+    for _ in 0..times {
+        for world in worlds {
+            world.progress(true);
+        }
+    }
+}
+
+fn finish(worlds: &Worlds, at: usize, handle: usize) -> Status {
+    for _ in 0..1_000_000 {
+        if worlds[at].is_complete(handle).unwrap() {
+            return worlds[at].finish(handle).unwrap().0;
+        }
+        turn(worlds, 1);
+    }
+    panic!("a request of {at} never completes");
+}
+
+#[test]
+fn what_nobody_waits_for_is_bounded_and_keeps_its_order() {
+    let worlds = worlds(2, 64 << 10);
+    // A third of the memory is shared by the senders, one of which is the receiver.
+    let credit = (64 << 10) / 3 / 2;
+    let lengths: Vec<usize> = (0..3000)
+        .map(|n| match n % 50 {
+            7 => 20_000,
+            23 => 40_000,
+            n => n * 5,
+        })
+        .collect();
+    let sent: Vec<Vec<u8>> = lengths
+        .iter()
+        .enumerate()
+        .map(|(n, len)| vec![n as u8; *len])
+        .collect();
+    let sends: Vec<usize> = sent
+        .iter()
+        .enumerate()
+        .map(|(n, data)| {
+            let mode = [Mode::Standard, Mode::Synchronous][usize::from(n % 17 == 0)];
+            send(&worlds, (0, 1), data, 9, mode)
+        })
+        .collect();
+    turn(&worlds, 20_000);
+    let taken: usize = sends
+        .iter()
+        .zip(&lengths)
+        .filter(|(send, _)| worlds[0].is_complete(**send).unwrap())
+        .map(|(_, len)| (*len).max(64))
+        .sum();
+    assert!(
+        taken > credit / 2 && taken <= credit,
+        "{taken} bytes are held, {credit} were to be had"
+    );
+    let status = worlds[1]
+        .iprobe(worlds[1].comm_world(), 0, ANY_TAG)
+        .unwrap()
+        .unwrap();
+    assert_eq!((status.source, status.tag, status.bytes), (0, 9, 0));
+    for (n, data) in sent.iter().enumerate() {
+        let mut got = vec![0xee; 40_000];
+        let (source, tag) = [(0, 9), (ANY_SOURCE, 9), (0, ANY_TAG), (ANY_SOURCE, ANY_TAG)][n % 4];
+        let handle = receive(&worlds, 1, &mut got, source, tag);
+        let status = finish(&worlds, 1, handle);
+        assert_eq!((status.source, status.tag, status.error), (0, 9, None));
+        assert_eq!(status.bytes, data.len() as u64, "message {n} was overtaken");
+        assert!(got[..data.len()] == data[..], "message {n}");
+    }
+    for handle in sends {
+        assert_eq!(finish(&worlds, 0, handle).error, None);
+    }
+}
+
+#[test]
+fn receives_match_in_the_order_they_were_posted() {
+    let worlds = worlds(3, 1 << 20);
+    for len in [8, 3000, 100_000] {
+        let mut room = vec![vec![0; len]; 6];
+        let wanted = [
+            (ANY_SOURCE, 5),
+            (1, ANY_TAG),
+            (1, 5),
+            (ANY_SOURCE, ANY_TAG),
+            (2, 5),
+            (1, 6),
+        ];
+        let posted: Vec<usize> = room
+            .iter_mut()
+            .zip(wanted)
+            .map(|(room, (source, tag))| receive(&worlds, 0, room, source, tag))
+            .collect();
+        let data: Vec<Vec<u8>> = (1..=6).map(|n| vec![n; len]).collect();
+        let mut sends = Vec::new();
+        // Each takes the first posted receive that admits it.
+        for (n, (from, tag)) in [(1, 5), (1, 6), (1, 6), (1, 6), (1, 5), (2, 5)]
+            .into_iter()
+            .enumerate()
+        {
+            sends.push((from, send(&worlds, (from, 0), &data[n], tag, Mode::Standard)));
+            turn(&worlds, 200);
+        }
+        let mut got = Vec::new();
+        for handle in posted {
+            let status = finish(&worlds, 0, handle);
+            assert_eq!((status.error, status.bytes), (None, len as u64));
+            got.push((status.source, status.tag));
+        }
+        assert_eq!(got, [(1, 5), (1, 6), (1, 5), (1, 6), (2, 5), (1, 6)]);
+        let first: Vec<u8> = room.iter().map(|room| room[len - 1]).collect();
+        assert_eq!(first, [1, 2, 5, 3, 6, 4]);
+        for (from, handle) in sends {
+            assert_eq!(finish(&worlds, from, handle).error, None);
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_receive_takes_nothing_and_a_matched_one_is_not_cancelled() {
+    let worlds = worlds(2, 1 << 20);
+    for len in [8, 100_000] {
+        let (data, mut first, mut second) = (vec![3; len], vec![0; len], vec![0; len]);
+        let cancelled = receive(&worlds, 1, &mut first, 0, 1);
+        worlds[1].cancel(cancelled).unwrap();
+        assert!(finish(&worlds, 1, cancelled).cancelled);
+        let sent = send(&worlds, (0, 1), &data, 1, Mode::Synchronous);
+        turn(&worlds, 100);
+        assert!(!worlds[0].is_complete(sent).unwrap(), "nobody has matched it");
+        let (message, status) = worlds[1]
+            .improbe(worlds[1].comm_world(), ANY_SOURCE, 1)
+            .unwrap()
+            .unwrap();
+        assert_eq!(status.bytes, len as u64);
+        assert_eq!(
+            worlds[1]
+                .iprobe(worlds[1].comm_world(), ANY_SOURCE, ANY_TAG)
+                .unwrap(),
+            None
+        );
+        let handle = worlds[1].imrecv(message, room(&mut second)).unwrap();
+        assert_eq!(finish(&worlds, 1, handle).bytes, len as u64);
+        assert_eq!(finish(&worlds, 0, sent).error, None);
+        assert!(first.iter().all(|byte| *byte == 0) && second == data);
+        // A match that the receiver has not looked at is one.
+        let matched = receive(&worlds, 1, &mut first, 0, 2);
+        let sent = send(&worlds, (0, 1), &data, 2, Mode::Standard);
+        turn(&worlds, 1000);
+        worlds[1].cancel(matched).unwrap();
+        assert!(!finish(&worlds, 1, matched).cancelled);
+        finish(&worlds, 0, sent);
+        assert!(first == data);
+    }
+}
+
+#[test]
+fn what_is_too_long_is_cut_whether_it_was_waited_for_or_not() {
+    let worlds = worlds(2, 1 << 20);
+    for len in [100, 20_000, 100_000] {
+        for waits in [true, false] {
+            let (data, mut room) = (vec![7; len], vec![0; len / 2]);
+            let mut posted = waits.then(|| receive(&worlds, 1, &mut room, 0, 0));
+            let sent = send(&worlds, (0, 1), &data, 0, Mode::Standard);
+            turn(&worlds, 100);
+            let handle = *posted.get_or_insert_with(|| receive(&worlds, 1, &mut room, 0, 0));
+            let status = finish(&worlds, 1, handle);
+            assert_eq!(status.error.unwrap().class, ErrorClass::ERR_TRUNCATE);
+            assert!(room.iter().all(|byte| *byte == 7));
+            assert_eq!(finish(&worlds, 0, sent).error, None);
+        }
+    }
+}
+
+#[test]
+fn thousands_of_receives_wait_at_once() {
+    let worlds = worlds(2, 1 << 20);
+    let mut rooms = vec![[0u8; 8]; 9000];
+    let posted: Vec<usize> = rooms
+        .iter_mut()
+        .enumerate()
+        .map(|(n, room)| receive(&worlds, 1, room, 0, n as i32))
+        .collect();
+    let data: Vec<[u8; 8]> = (0..9000u64).map(u64::to_le_bytes).collect();
+    // The last first, so that each looks through all before it.
+    let sends: Vec<usize> = (0..9000)
+        .rev()
+        .map(|n| {
+            turn(&worlds, usize::from(n % 100 == 0));
+            send(&worlds, (0, 1), &data[n], n as i32, Mode::Standard)
+        })
+        .collect();
+    for handle in posted {
+        assert_eq!(finish(&worlds, 1, handle).error, None);
+    }
+    for handle in sends {
+        finish(&worlds, 0, handle);
+    }
+    assert!(rooms == data);
+}

@@ -1,0 +1,288 @@
+//! The calls of an interface, done by way of an agent.
+
+use super::super::words::{Pen, Piece, Words, command, error_of};
+use super::there::{Queue, Shown, memory_of};
+use super::{Client, Inner, Request, Side};
+use crate::error::Error;
+use crate::handlers::Handlers;
+use crate::library::{Library, Outgoing, Processes};
+use crate::means::Means;
+use crate::memory::Segments;
+use crate::network_interface::NetworkInterface;
+use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
+use farpost_fabric::wait::Relax;
+use farpost_fabric::{Distance, Fabric, Peer};
+use std::rc::Rc;
+use std::time::Duration;
+
+impl<F: Fabric> Means for Client<F> {
+    fn call<T>(
+        &self,
+        here: impl FnOnce(&mut Library) -> Result<T, Error>,
+        command: u8,
+        write: impl FnOnce(&mut Pen),
+        read: impl FnOnce(&[u64]) -> T,
+    ) -> Result<T, Error> {
+        if let Side::Here(side) = &mut self.inner.borrow_mut().side {
+            return here(&mut side.library);
+        }
+        self.ask(command, write).map(|words| read(&words))
+    }
+
+    fn release(
+        &self,
+        object: Handle,
+        here: impl Fn(&mut Library) -> Result<(), Error>,
+        command: u8,
+    ) -> Result<(), Error> {
+        self.progress();
+        self.call(
+            here,
+            command,
+            |pen| {
+                pen.word(u64::from(object.0));
+            },
+            |_| (),
+        )?;
+        self.forget(|shown| shown.handle == object || shown.me == object);
+        Ok(())
+    }
+
+    fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
+        if let Side::Here(here) = &mut self.inner.borrow_mut().side {
+            return match me {
+                Some(me) => here.library.md_attach(me, md, iovec, unlink),
+                None => here.library.md_bind(md, iovec, unlink),
+            };
+        }
+        let memory = memory_of(&md, &iovec)?;
+        let pieces = self.show(&memory, &iovec)?;
+        let kind = if me.is_some() {
+            command::MD_ATTACH
+        } else {
+            command::MD_BIND
+        };
+        let me = me.unwrap_or(Handle::NONE);
+        let made = self.ask(kind, |pen| {
+            pen.word(u64::from(me.0))
+                .word(unlink as u64)
+                .md(&md)
+                .pieces(&pieces);
+        });
+        let inner = &mut *self.inner.borrow_mut();
+        match (made, &mut inner.side) {
+            (Ok(words), Side::There(there)) => {
+                let handle = Handle(words[0] as u32);
+                there.mds.push(Shown {
+                    handle,
+                    me,
+                    memory,
+                    pieces,
+                });
+                Ok(handle)
+            }
+            (made, _) => {
+                inner.mailbox.withdraw(&pieces);
+                made.map(|words| Handle(words[0] as u32))
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
+        request: Request,
+    ) -> Result<(), Error> {
+        self.start(prepare, &request)
+    }
+
+    fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    fn queue_made(&self, eq: Handle, count: u32, handled: bool) {
+        if let Side::There(there) = &mut self.inner.borrow_mut().side {
+            there.queues.push(Queue::new(eq, count, handled));
+        }
+    }
+
+    fn queue_gone(&self, eq: Handle) {
+        if let Side::There(there) = &mut self.inner.borrow_mut().side {
+            there.queues.retain(|queue| queue.handle != eq);
+        }
+    }
+
+    fn take(&self, eq: Handle) -> Result<Taken, Error> {
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.mailbox.leaving {
+            // The interface is being closed, and its objects are gone.
+            return Err(Error::EqInvalid);
+        }
+        let taken = match &mut inner.side {
+            Side::Here(here) => here.library.eq_get(eq),
+            Side::There(there) => there
+                .queues
+                .iter_mut()
+                .find(|queue| queue.handle == eq)
+                .ok_or(Error::EqInvalid)
+                .and_then(|queue| queue.events.pop_front().ok_or(Error::EqEmpty)),
+        };
+        match taken {
+            Err(Error::EqEmpty) if inner.mailbox.ended => Err(Error::Fail),
+            taken => taken,
+        }
+    }
+
+    fn take_first(&self, eqs: &[Handle]) -> Option<Result<(usize, Taken), Error>> {
+        if eqs.iter().any(|eq| !self.has_queue(*eq)) {
+            return Some(Err(Error::EqInvalid));
+        }
+        for (which, eq) in eqs.iter().enumerate() {
+            match self.take(*eq) {
+                Err(Error::EqEmpty) => {}
+                taken => return Some(taken.map(|taken| (which, taken))),
+            }
+        }
+        None
+    }
+
+    fn distance(&self, peer: Peer) -> Distance {
+        self.inner.borrow().mailbox.fabric.distance(peer)
+    }
+}
+
+impl<F: Fabric> NetworkInterface for Client<F> {
+    fn handle(&self) -> Handle {
+        self.inner.borrow().handle
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.borrow().limits
+    }
+
+    fn identity(&self) -> Identity {
+        self.me
+    }
+
+    fn processes(&self) -> Rc<Processes> {
+        Rc::clone(&self.processes)
+    }
+
+    fn is_idle(&self) -> bool {
+        let inner = self.inner.borrow();
+        let here = match &inner.side {
+            Side::Here(here) => here.is_idle(),
+            Side::There(_) => true,
+        };
+        here && inner.mailbox.is_idle()
+    }
+
+    fn set_relax(&self, relax: Option<Relax>) {
+        self.relax.set(relax);
+    }
+
+    /// Take what the agent has posted, give it what waits, and run handlers.
+    fn progress(&self) -> bool {
+        let moved = self.take_what_is_there();
+        if moved {
+            self.run_handlers();
+        }
+        moved
+    }
+
+    fn close(&self, patience: Duration) -> bool {
+        self.take_leave(patience)
+    }
+
+    fn eq_take<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Option<R> {
+        let taken = self.take(eq).ok()?;
+        Some(read(&taken.event, taken.dropped))
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn md_update(
+        &self,
+        md: Handle,
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        testq: Handle,
+    ) -> Result<(), Error> {
+        self.progress();
+        if let Side::Here(here) = &mut self.inner.borrow_mut().side {
+            return here.library.md_update(md, old, new, testq);
+        }
+        let mut seen = 0;
+        if let Side::There(there) = &self.inner.borrow().side
+            && let Some(queue) = there.queues.iter().find(|q| q.handle == testq)
+        {
+            // A number that cannot be says that the queue is not empty.
+            seen = if queue.events.is_empty() {
+                queue.seen
+            } else {
+                u64::MAX
+            };
+        }
+        let replaces = new.is_some();
+        let (values, iovec) = new.unwrap_or((Md::BLANK, None));
+        let memory = memory_of(&values, &iovec)?;
+        let pieces = self.show(&memory, &iovec)?;
+        let (code, words) = self.ask_code(command::MD_UPDATE, |pen| {
+            pen.word(u64::from(md.0))
+                .word(u64::from(testq.0))
+                .word(seen)
+                .word(u64::from(replaces))
+                .md(&values)
+                .pieces(&pieces);
+        })?;
+        if let (Some(old), Ok(values), true) = (
+            old,
+            Words(&words).md(),
+            code == 0 || error_of(code) == Error::MdNoUpdate,
+        ) {
+            *old = values;
+        }
+        let inner = &mut *self.inner.borrow_mut();
+        if let Side::There(there) = &mut inner.side {
+            let shown = there.mds.iter_mut().find(|shown| shown.handle == md);
+            match shown {
+                Some(shown) if code == 0 && replaces => {
+                    let before = std::mem::replace(&mut shown.pieces, pieces);
+                    shown.memory = memory;
+                    inner.mailbox.withdraw(&before);
+                }
+                _ => inner.mailbox.withdraw(&pieces),
+            }
+        }
+        if code == 0 { Ok(()) } else { Err(error_of(code)) }
+    }
+}
+
+impl<F: Fabric> Client<F> {
+    /// Let the agent reach a descriptor's memory, segment by segment.
+    fn show(&self, memory: &Segments, iovec: &Iovec) -> Result<Vec<Piece>, Error> {
+        let mailbox = &mut self.inner.borrow_mut().mailbox;
+        let shown = match iovec {
+            // Empty segments count, too.
+            Some(list) => list
+                .iter()
+                .map(|segment| mailbox.expose_one(*segment, true))
+                .collect(),
+            None => mailbox.expose(memory, true),
+        };
+        shown.map_err(|_| Error::MdIllegal)
+    }
+
+    fn forget(&self, which: impl Fn(&Shown) -> bool) {
+        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+        if let Side::There(there) = side {
+            there.forget(mailbox, which);
+        }
+    }
+
+    fn has_queue(&self, eq: Handle) -> bool {
+        match &self.inner.borrow().side {
+            Side::Here(here) => here.library.eq_has_events(eq).is_ok(),
+            Side::There(there) => there.queues.iter().any(|queue| queue.handle == eq),
+        }
+    }
+}

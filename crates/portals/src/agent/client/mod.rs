@@ -1,0 +1,107 @@
+//! What a client links: the operations of an interface, done by way of an agent.
+//!
+//! | File | What |
+//! |---|---|
+//! | `attach` | beginning and end |
+//! | `calls`, `start` | the calls; how an operation begins |
+//! | `post` | the client's end of its mailbox |
+//! | `here`, `there` | objects that the client keeps ([`Mode::Generic`]), and those that the agent does |
+//! | `wait` | asking the agent, progress, waiting |
+
+mod attach;
+mod calls;
+mod here;
+mod post;
+mod start;
+mod there;
+mod wait;
+
+pub use attach::AttachError;
+pub(super) use post::Door;
+pub use start::Request;
+
+use super::Routes;
+use crate::handlers::Handlers;
+use crate::library::Processes;
+use crate::types::{Handle, Identity, Limits};
+use farpost_fabric::wait::{Idle, Relax, WaitPolicy};
+use farpost_fabric::{Fabric, Peer};
+use here::Here;
+use post::Mailbox;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use there::There;
+
+/// Where matching is done for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Mode {
+    /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
+    Generic = 0,
+    /// By the agent.
+    Accelerated = 1,
+}
+
+enum Side {
+    Here(Box<Here>),
+    There(There),
+}
+
+struct Inner<F: Fabric> {
+    mailbox: Mailbox<F>,
+    side: Side,
+    limits: Limits,
+    handle: Handle,
+}
+
+/// A network interface by way of an agent. Its calls are [`NetworkInterface`](crate::NetworkInterface)'s. When the agent has ended,
+/// what was under way ends with events where the objects are here ([`Mode::Generic`]), events that have come can be taken, and all
+/// else answers [`Error::Fail`](crate::Error::Fail).
+pub struct Client<F: Fabric> {
+    mode: Mode,
+    me: Identity,
+    processes: Rc<Processes>,
+    agent: Peer,
+    inner: RefCell<Inner<F>>,
+    handlers: Handlers,
+    /// Somebody waits for an answer of the agent's.
+    asking: Cell<bool>,
+    policy: WaitPolicy,
+    idle: Idle,
+    relax: Cell<Option<Relax>>,
+    turn: Option<Rc<dyn Fn()>>,
+    empty: Cell<u32>,
+}
+
+impl<F: Fabric> Client<F> {
+    /// Where matching is done.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether the interface is closed, the agent has ended, or it has refused to serve this process any longer.
+    pub fn has_ended(&self) -> bool {
+        self.inner.borrow().mailbox.ended
+    }
+
+    /// Whether bodies go through memory of the agent's because it cannot reach this process's.
+    pub fn is_carried(&self) -> bool {
+        self.inner.borrow().mailbox.is_carried()
+    }
+
+    /// Show handlers the events that have been logged since they were shown any. They may call anything.
+    #[inline]
+    fn run_handlers(&self) {
+        let handled = match &self.inner.borrow().side {
+            Side::Here(here) => here.library.has_handled(),
+            Side::There(there) => !there.handled.is_empty(),
+        };
+        // A handler may ask the agent, which has to wait for the answer that is waited for.
+        if handled && !self.asking.get() {
+            self.handlers.run(|| match &mut self.inner.borrow_mut().side {
+                Side::Here(here) => here.library.next_handled(),
+                Side::There(there) => there.handled.pop_front(),
+            });
+        }
+    }
+}

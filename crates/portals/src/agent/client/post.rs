@@ -1,0 +1,337 @@
+//! The client's end of its mailbox, and the memory that it lends the agent.
+
+use super::super::mailbox::{
+    AGENT_BYTES, CLIENT_BYTES, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader, SLOT_BYTES,
+    SLOTS, State, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
+};
+use super::super::moves;
+use super::super::words::{Bad, Pen, Piece, Words, command, event};
+use super::super::{CLIENT_SEGMENT, agent_segment};
+use crate::memory::{Segment, Segments};
+use crate::net::Channel;
+use farpost_fabric::{
+    Access, Fabric, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+type LinesOf<F> = <<F as RemoteMemory>::Export as LocalMemory>::Lines;
+
+/// What the agent may reach where bodies go through its memory: it names pieces by key, and this says whether they are.
+#[derive(Default)]
+struct Ledger {
+    lent: Vec<(u64, Segment, bool)>,
+    next: u64,
+}
+
+pub(super) struct Mailbox<F: Fabric> {
+    pub fabric: Rc<F>,
+    pub agent: Peer,
+    import: F::Import,
+    memory: F::Export,
+    commands: Writer<F::Import>,
+    events: Reader<LinesOf<F>>,
+    results: Reader<LinesOf<F>>,
+    /// Commands for which there was no room.
+    waiting: VecDeque<(Title, Vec<u64>)>,
+    control: Control,
+    /// Messages given to the agent, by channel.
+    posted: [u64; 2],
+    /// What it was told last: events taken, and requests dealt with.
+    told: (u32, u64),
+    /// Requests that were shown and have been answered, or need no answer.
+    pub settled: u64,
+    /// Which opening this is.
+    pub opening: u32,
+    pub pen: Pen,
+    record: Vec<u64>,
+    /// Where bodies go through the agent's memory.
+    ledger: Option<Ledger>,
+    /// It has taken leave.
+    pub leaving: bool,
+    pub ended: bool,
+}
+
+impl<F: Fabric> Mailbox<F> {
+    /// A mailbox for this process's opening `opening`; `taken` command lines have been taken before.
+    pub fn new(
+        fabric: Rc<F>,
+        agent: Peer,
+        import: F::Import,
+        (opening, taken): (u32, u32),
+    ) -> Result<Self, FabricError> {
+        // That of a former opening.
+        let _ = fabric.unpublish(CLIENT_SEGMENT);
+        let only = Access::Only(vec![(agent, Permission::ReadWrite)]);
+        let memory = fabric.export(CLIENT_SEGMENT, CLIENT_BYTES, only)?;
+        Ok(Self {
+            commands: Writer::new(&import, QUEUE_AT, LINES, taken),
+            events: Reader::new(&memory, QUEUE_AT, EVENTS),
+            results: Reader::new(&memory, RESULTS_AT, RESULTS),
+            import,
+            memory,
+            waiting: VecDeque::new(),
+            control: Control::default(),
+            posted: [0; 2],
+            told: (0, 0),
+            settled: 0,
+            opening,
+            pen: Pen::default(),
+            record: Vec::new(),
+            ledger: None,
+            leaving: false,
+            ended: false,
+            agent,
+            fabric,
+        })
+    }
+
+    /// The agent's segment for this process.
+    pub fn import(fabric: &F, agent: Peer) -> Result<F::Import, FabricError> {
+        let id = agent_segment(fabric.me().0);
+        fabric.import(agent, id, AGENT_BYTES, Permission::ReadWrite)
+    }
+
+    /// What the agent says about this opening.
+    pub fn state(&self) -> State {
+        State::of(self.control.state)
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.posted == self.control.sent
+    }
+
+    /// Give the agent a command: what the pen has written.
+    #[inline]
+    pub fn command(&mut self, kind: u8, aux: u16) {
+        let title = Title { kind, aux };
+        if self.waiting.is_empty() && self.commands.put(title, &self.pen.0).unwrap_or(true) {
+            self.fabric.wake(self.agent);
+        } else {
+            self.waiting.push_back((title, self.pen.0.clone()));
+        }
+    }
+
+    pub fn post_waiting(&mut self) -> bool {
+        let mut moved = false;
+        while let Some((title, words)) = self.waiting.front() {
+            if self.commands.room() < lines_of(words.len()) {
+                break;
+            }
+            let _ = self.commands.put(*title, words);
+            self.waiting.pop_front();
+            moved = true;
+        }
+        if moved {
+            self.fabric.wake(self.agent);
+        }
+        moved
+    }
+
+    /// Whether one more message of a channel may be given to the agent; it is counted.
+    pub fn may_send(&mut self, channel: Channel) -> bool {
+        let channel = channel as usize;
+        let waiting = self.posted[channel] - self.control.sent[channel].min(self.posted[channel]);
+        let may = waiting < self.control.sends;
+        self.posted[channel] += u64::from(may);
+        may
+    }
+
+    /// See how far the agent is. True: it has moved.
+    #[inline]
+    pub fn look(&mut self) -> bool {
+        let control = Control::of(&self.memory.load_line(0));
+        if control == self.control || control.opening() != self.opening {
+            return false;
+        }
+        self.control = control;
+        self.commands.told(control.taken as u32);
+        true
+    }
+
+    /// Tell the agent what has been taken and dealt with: now and then, or when there is nothing else to do.
+    #[inline]
+    pub fn tell(&mut self, idle: bool) {
+        let taken = self.events.taken();
+        let owed = taken.wrapping_sub(self.told.0);
+        let settled = self.settled - self.told.1;
+        if owed >= EVENTS / 8 || settled >= 16 || (idle && (owed > 0 || settled > 0)) {
+            let mut line: Line = [0; 8];
+            line[..3].copy_from_slice(&[u64::from(taken), self.settled, u64::from(self.opening)]);
+            let _ = self
+                .import
+                .order()
+                .and_then(|()| self.import.put_line(TOLD_AT, &line));
+            self.told = (taken, self.settled);
+            self.fabric.wake(self.agent);
+        }
+    }
+
+    /// The next event: what it is, and its words, which [`record_back`](Self::record_back) is to be given again.
+    ///
+    /// # Errors
+    /// The agent writes what cannot be.
+    #[inline]
+    pub fn next_event(&mut self) -> Result<Option<(Title, Vec<u64>)>, Bad> {
+        let mut record = std::mem::take(&mut self.record);
+        match self.events.take_into(&mut record) {
+            Ok(Some(title)) => Ok(Some((title, record))),
+            other => {
+                self.record = record;
+                other.map(|_| None)
+            }
+        }
+    }
+
+    #[inline]
+    pub fn record_back(&mut self, record: Vec<u64>) {
+        self.record = record;
+    }
+
+    /// The answer to a call: its code, and its words.
+    ///
+    /// # Errors
+    /// The agent writes what cannot be.
+    pub fn next_result(&mut self) -> Result<Option<(u16, Vec<u64>)>, Bad> {
+        let taken = self.results.take()?;
+        Ok(taken.map(|(title, words)| (title.aux, words.to_vec())))
+    }
+
+    /// Bodies go through the agent's memory from now on.
+    pub fn carry(&mut self) {
+        self.ledger = Some(Ledger::default());
+    }
+
+    pub fn is_carried(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// Let the agent reach a piece of memory.
+    pub fn expose_one(&mut self, segment: Segment, writable: bool) -> Result<Piece, FabricError> {
+        let Some(ledger) = &mut self.ledger else {
+            return moves::expose(&*self.fabric, self.agent, segment, writable);
+        };
+        ledger.next += 1;
+        ledger.lent.push((ledger.next, segment, writable));
+        Ok(Piece {
+            address: segment.address as u64,
+            len: segment.len as u64,
+            position: 0,
+            key: ledger.next,
+        })
+    }
+
+    /// Let the agent reach memory of a descriptor's.
+    pub fn expose(&mut self, memory: &Segments, writable: bool) -> Result<Vec<Piece>, FabricError> {
+        memory
+            .pieces()
+            .map(|piece| self.expose_one(piece, writable))
+            .collect()
+    }
+
+    pub fn withdraw(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            match &mut self.ledger {
+                Some(ledger) => ledger.lent.retain(|(key, ..)| *key != piece.key),
+                None => self.fabric.withdraw(piece.key),
+            }
+        }
+    }
+
+    /// Move bytes between memory that was lent and a slot of the agent's, as it asks, and say so. What is not lent any more is
+    /// not touched.
+    ///
+    /// # Errors
+    /// The agent asks for what cannot be.
+    pub fn carried(&mut self, title: Title, mut words: Words) -> Result<(), Bad> {
+        let slot = usize::from(title.aux & 0xff);
+        let into = title.aux >> 8 == event::INTO_CLIENT;
+        let name = words.next()?;
+        let (key, position) = (words.next()?, words.next()?);
+        let len = words.at_most("the length of a window", SLOT_BYTES as u64)?;
+        if slot >= SLOTS {
+            return Err(Bad {
+                what: "the number of a window",
+                value: slot as u64,
+            });
+        }
+        let lent = self.ledger.as_ref().and_then(|ledger| {
+            let fits = |len_: usize| position.checked_add(len).is_some_and(|end| end <= len_ as u64);
+            ledger
+                .lent
+                .iter()
+                .find(|(of, segment, writable)| *of == key && fits(segment.len) && (*writable || !into))
+                .map(|(_, segment, _)| Segment {
+                    address: segment.address + position as usize,
+                    len: len as usize,
+                })
+        });
+        let at = WINDOWS_AT + slot * SLOT_BYTES;
+        let done = lent.is_some_and(|memory| {
+            let moved = if into {
+                moves::fetch(&self.import, at, memory)
+            } else {
+                moves::bring(&self.import, at, memory).and_then(|()| self.import.order())
+            };
+            moved.is_ok()
+        });
+        self.pen.begin().word(name).word(u64::from(done));
+        self.command(command::CARRIED, title.aux);
+        Ok(())
+    }
+
+    /// Whether there is something to be taken.
+    pub fn is_ready(&self) -> bool {
+        self.fabric.progress();
+        let control = Control::of(&self.memory.load_line(0));
+        self.events.waits()
+            || self.results.waits()
+            || (control != self.control && control.opening() == self.opening)
+    }
+}
+
+/// The word by which the agent says whether a client may enter: state, the opening that would be, command lines taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Door {
+    /// Opening, and lines.
+    Free(u32, u32),
+    /// Somebody is inside.
+    InUse,
+    /// Who was inside wrote what cannot be.
+    Shut,
+}
+
+impl Door {
+    /// The number of the next opening.
+    pub fn opening_after(opening: u32) -> u32 {
+        opening.wrapping_add(1) & OPENINGS
+    }
+
+    pub fn word(self) -> u64 {
+        match self {
+            Door::Free(opening, taken) => 1 | u64::from(opening & OPENINGS) << 8 | u64::from(taken) << 32,
+            Door::InUse => 2,
+            Door::Shut => 3,
+        }
+    }
+
+    /// None: the agent has not said anything yet.
+    pub fn of(word: u64) -> Option<Self> {
+        match word as u8 {
+            1 => Some(Door::Free((word >> 8) as u32 & OPENINGS, (word >> 32) as u32)),
+            2 => Some(Door::InUse),
+            3 => Some(Door::Shut),
+            _ => None,
+        }
+    }
+
+    /// As a client reads it.
+    pub fn read<R: Remote>(import: &R) -> Result<Option<Self>, FabricError> {
+        let mut word = [0; 8];
+        import.get_elements(LINE_BYTES, &mut word, 8)?;
+        Ok(Self::of(u64::from_le_bytes(word)))
+    }
+}
+
+/// Numbers of openings have 24 bits.
+const OPENINGS: u32 = (1 << 24) - 1;

@@ -1,0 +1,158 @@
+//! Calls that begin an operation.
+
+use super::super::moves;
+use super::super::words::{SMALL, command};
+use super::{Client, Inner, Mode, Side};
+use crate::error::Error;
+use crate::library::{Library, Outgoing, Target};
+use crate::means::Waiting;
+use crate::net::Channel;
+use crate::types::{AckReq, Handle};
+use farpost_fabric::Fabric;
+
+/// An operation that an agent is asked for.
+pub struct Request<'a> {
+    kind: u8,
+    /// What is sent, or where a get's reply lands; of a get-put what is sent, then where what was there lands.
+    md: Handle,
+    get_md: Handle,
+    region: Option<(u64, u64)>,
+    ack: AckReq,
+    target: &'a Target,
+    hdr_data: u64,
+}
+
+impl<'a> Request<'a> {
+    #[inline]
+    pub fn put(
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &'a Target,
+        hdr_data: u64,
+    ) -> Self {
+        Self {
+            kind: command::PUT,
+            md,
+            get_md: Handle::NONE,
+            region,
+            ack,
+            target,
+            hdr_data,
+        }
+    }
+
+    #[inline]
+    pub fn get(md: Handle, region: Option<(u64, u64)>, target: &'a Target) -> Self {
+        Self {
+            kind: command::GET,
+            ..Self::put(md, region, AckReq::NoAck, target, 0)
+        }
+    }
+
+    #[inline]
+    pub fn get_put(get_md: Handle, put_md: Handle, target: &'a Target, hdr_data: u64) -> Self {
+        Self {
+            kind: command::GET_PUT,
+            get_md,
+            ..Self::put(put_md, None, AckReq::NoAck, target, hdr_data)
+        }
+    }
+}
+
+impl<F: Fabric> Client<F> {
+    /// Begin an operation: as the library prepares it where that is here, otherwise as the agent is asked.
+    pub(super) fn start(
+        &self,
+        prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
+        request: &Request,
+    ) -> Result<(), Error> {
+        let Request {
+            kind,
+            md,
+            get_md,
+            region,
+            ack,
+            target,
+            hdr_data,
+        } = *request;
+        {
+            let Inner {
+                mailbox,
+                side,
+                limits,
+                ..
+            } = &mut *self.inner.borrow_mut();
+            if mailbox.ended {
+                return Err(Error::Fail);
+            }
+            if let Side::Here(here) = side {
+                let message = prepare(&mut here.library)?;
+                here.library.started(message.token);
+                here.post(mailbox, message);
+            } else if let Side::There(there) = side {
+                if self.processes.number(target.id).is_none() {
+                    return Err(Error::ProcessInvalid);
+                }
+                if kind == command::GET_PUT {
+                    there.memory(get_md)?;
+                }
+                let whole = there.memory(md)?.len() as u64;
+                let (offset, length) = region.unwrap_or((0, whole));
+                if offset > whole
+                    || length > whole - offset
+                    || (kind == command::GET_PUT && length > limits.max_getput_md as u64)
+                {
+                    return Err(Error::MdIllegal);
+                }
+            }
+        }
+        if self.mode == Mode::Generic {
+            self.run_handlers();
+            return Ok(());
+        }
+        // Who gives more than the agent takes waits here.
+        let ready = || {
+            let mailbox = &mut self.inner.borrow_mut().mailbox;
+            (mailbox.ended || mailbox.may_send(Channel::Request)).then_some(())
+        };
+        self.wait_until(None, ready);
+        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+        let Side::There(there) = side else { return Ok(()) };
+        if mailbox.ended {
+            return Err(Error::Fail);
+        }
+        let memory = there.memory(md)?;
+        let (offset, length) = region.unwrap_or((0, memory.len() as u64));
+        // The library takes what goes first: of a get-put the descriptor that receives.
+        let (first, second) = if kind == command::GET_PUT {
+            (get_md, md)
+        } else {
+            (md, Handle::NONE)
+        };
+        let mut bytes = [0; SMALL];
+        let inline =
+            if kind != command::GET && length <= SMALL as u64 && offset + length <= memory.len() as u64 {
+                let bytes = &mut bytes[..length as usize];
+                moves::load(&memory.region(offset as usize, length as usize), bytes);
+                &*bytes
+            } else {
+                &[]
+            };
+        mailbox
+            .pen
+            .begin()
+            .word(u64::from(first.0))
+            .word(u64::from(second.0))
+            .word(u64::from(region.is_some()))
+            .word(offset)
+            .word(length)
+            .target(target)
+            .word(ack as u64)
+            .word(hdr_data)
+            .word(inline.len() as u64)
+            .bytes(inline);
+        mailbox.command(kind, 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! Objects that the agent keeps, as far as the client has to know of them.
+
+use super::super::mailbox::Title;
+use super::super::words::{Bad, Piece, Words, event};
+use super::Side;
+use super::post::Mailbox;
+use crate::error::Error;
+use crate::memory::{Segment, Segments};
+use crate::types::{Event, EventKind, Handle, Iovec, Kind, Md, Taken, option};
+use farpost_fabric::Fabric;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+#[derive(Default)]
+pub(super) struct There {
+    pub mds: Vec<Shown>,
+    pub queues: Vec<Queue>,
+    /// Events for handlers.
+    pub handled: VecDeque<(Handle, Event)>,
+}
+
+/// A descriptor.
+pub(super) struct Shown {
+    pub handle: Handle,
+    pub me: Handle,
+    pub memory: Segments,
+    pub pieces: Vec<Piece>,
+}
+
+/// Events of a queue that have been taken from the mailbox.
+pub(super) struct Queue {
+    pub handle: Handle,
+    pub events: VecDeque<Taken>,
+    most: usize,
+    handled: bool,
+    /// How many have come.
+    pub seen: u64,
+}
+
+impl Queue {
+    pub fn new(handle: Handle, count: u32, handled: bool) -> Self {
+        Self {
+            handle,
+            events: VecDeque::new(),
+            // As the library has it.
+            most: count.max(2).next_power_of_two() as usize,
+            handled,
+            seen: 0,
+        }
+    }
+}
+
+/// The memory that a descriptor describes, as far as that can be said here; the library checks the rest.
+pub(super) fn memory_of(md: &Md, iovec: &Iovec) -> Result<Segments, Error> {
+    let exists = |s: &Segment| s.len <= isize::MAX as usize && s.address.checked_add(s.len).is_some();
+    match (md.options & option::IOVEC != 0, iovec) {
+        (true, Some(list))
+            if list.len() <= 256
+                && list.iter().all(exists)
+                && list
+                    .iter()
+                    .try_fold(0usize, |sum, s| sum.checked_add(s.len))
+                    .is_some() =>
+        {
+            Ok(Segments::many(Rc::clone(list)))
+        }
+        (false, None) => {
+            let segment = Segment {
+                address: md.start,
+                len: usize::try_from(md.length).map_err(|_| Error::MdIllegal)?,
+            };
+            if !exists(&segment) || (segment.address == 0 && segment.len > 0) {
+                return Err(Error::MdIllegal);
+            }
+            Ok(segment.into())
+        }
+        _ => Err(Error::MdIllegal),
+    }
+}
+
+impl There {
+    pub fn memory(&self, md: Handle) -> Result<&Segments, Error> {
+        let shown = self.mds.iter().find(|shown| shown.handle == md);
+        shown.map(|shown| &shown.memory).ok_or(Error::MdInvalid)
+    }
+
+    pub fn forget<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, which: impl Fn(&Shown) -> bool) {
+        self.mds.retain(|shown| {
+            let goes = which(shown);
+            if goes {
+                mailbox.withdraw(&shown.pieces);
+            }
+            !goes
+        });
+    }
+}
+
+impl Side {
+    /// Take events. True: there were some.
+    pub fn take_events<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>) -> bool {
+        let mut moved = false;
+        loop {
+            if let Side::Here(here) = self {
+                moved |= here.empty_outbox(mailbox);
+            }
+            let (title, words) = match mailbox.next_event() {
+                Ok(None) => return moved,
+                Ok(Some(record)) => record,
+                Err(_) => {
+                    // An agent that writes nonsense is none.
+                    self.agent_ended(mailbox);
+                    return true;
+                }
+            };
+            moved = true;
+            let done = match self {
+                _ if title.kind == event::CARRY => mailbox.carried(title, Words(&words)),
+                Side::Here(here) => here.event(mailbox, title, Words(&words)),
+                Side::There(there) => there.event(mailbox, title, Words(&words)),
+            };
+            mailbox.record_back(words);
+            if done.is_err() {
+                self.agent_ended(mailbox);
+                return true;
+            }
+        }
+    }
+
+    pub fn agent_ended<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>) {
+        mailbox.ended = true;
+        if let Side::Here(here) = self {
+            here.agent_ended(mailbox);
+        }
+    }
+
+    pub fn tell_of_the_ended<F: Fabric>(&mut self, mailbox: &Mailbox<F>) {
+        if let Side::Here(here) = self
+            && !mailbox.ended
+        {
+            here.tell_of_the_ended(&*mailbox.fabric);
+        }
+    }
+}
+
+impl There {
+    fn event<F: Fabric>(
+        &mut self,
+        mailbox: &mut Mailbox<F>,
+        title: Title,
+        mut words: Words,
+    ) -> Result<(), Bad> {
+        if title.kind != event::EVENT {
+            return Err(Bad {
+                what: "the kind of an event",
+                value: u64::from(title.kind),
+            });
+        }
+        let eq = words.handle()?;
+        let event = words.event()?;
+        if event.kind == EventKind::Unlink && event.md_handle.kind() == Kind::Md {
+            self.forget(mailbox, |shown| shown.handle == event.md_handle);
+        }
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.handle == eq) {
+            queue.seen += 1;
+            if queue.handled {
+                self.handled.push_back((eq, event));
+            }
+            let mut dropped = title.aux != 0;
+            if queue.events.len() >= queue.most {
+                // The newest takes the place of the oldest, and whoever reads next is told.
+                queue.events.pop_front();
+                match queue.events.front_mut() {
+                    Some(next) => next.dropped = true,
+                    None => dropped = true,
+                }
+            }
+            queue.events.push_back(Taken { event, dropped });
+        }
+        Ok(())
+    }
+}

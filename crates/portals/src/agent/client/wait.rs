@@ -1,0 +1,149 @@
+//! Asking the agent, progress, waiting.
+
+use super::super::mailbox::State;
+use super::super::words::{Pen, error_of};
+use super::{Client, Inner, Side};
+use crate::error::Error;
+use crate::means::Waiting;
+use crate::network_interface::NetworkInterface;
+use farpost_fabric::wait::{Pause, WaitPolicy};
+use farpost_fabric::{Fabric, Wake};
+use std::time::Duration;
+
+/// Polls that find nothing between two looks who has ended: a power of two.
+const CLOCK: u32 = 1024;
+/// Longest sleep: an agent that ends rings nobody.
+const LONG: Duration = Duration::from_millis(20);
+
+impl<F: Fabric> Client<F> {
+    pub(super) fn ask(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<Vec<u64>, Error> {
+        let (code, words) = self.ask_code(kind, write)?;
+        if code == 0 { Ok(words) } else { Err(error_of(code)) }
+    }
+
+    /// Ask the agent, and wait for what it answers: a code and at least one line of words. Answers come in order and do not
+    /// say to what: who asks while another thread waits for its answer waits until that is there.
+    pub(super) fn ask_code(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<(u16, Vec<u64>), Error> {
+        let turn = || (!self.asking.replace(true)).then_some(());
+        self.wait_until(None, turn).ok_or(Error::Fail)?;
+        let answer = self.ask_alone(kind, write);
+        self.asking.set(false);
+        self.run_handlers();
+        answer
+    }
+
+    fn ask_alone(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<(u16, Vec<u64>), Error> {
+        {
+            let mailbox = &mut self.inner.borrow_mut().mailbox;
+            if mailbox.ended {
+                return Err(Error::Fail);
+            }
+            write(mailbox.pen.begin());
+            mailbox.command(kind, 0);
+        }
+        let answered = || {
+            let mailbox = &mut self.inner.borrow_mut().mailbox;
+            match mailbox.next_result() {
+                Ok(result) => result,
+                Err(_) => {
+                    mailbox.ended = true;
+                    None
+                }
+            }
+        };
+        self.wait_until(None, answered).ok_or(Error::Fail)
+    }
+
+    /// Take what the agent has posted, and give it what waits. True: something happened.
+    pub(super) fn take_what_is_there(&self) -> bool {
+        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+        if mailbox.ended {
+            return false;
+        }
+        let mut moved = mailbox.fabric.progress();
+        moved |= mailbox.look();
+        if mailbox.state() == State::Faulty {
+            side.agent_ended(mailbox);
+            return true;
+        }
+        moved |= mailbox.post_waiting();
+        if mailbox.leaving {
+            // Nothing may follow what it said last.
+            return moved;
+        }
+        moved |= side.take_events(mailbox);
+        if let Side::Here(here) = side {
+            mailbox.settled = here.settled();
+        }
+        mailbox.tell(!moved);
+        moved
+    }
+
+    fn ask_whether_it_has_ended(&self) -> bool {
+        let changed = {
+            let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+            if mailbox.ended || !mailbox.fabric.has_ended(mailbox.agent) {
+                side.tell_of_the_ended(mailbox);
+                false
+            } else {
+                // What it posted before is still taken.
+                while side.take_events(mailbox) {}
+                side.agent_ended(mailbox);
+                true
+            }
+        };
+        self.run_handlers();
+        changed
+    }
+}
+
+impl<F: Fabric> Waiting for Client<F> {
+    fn poll(&self) -> bool {
+        if self.progress() {
+            self.empty.set(0);
+            return true;
+        }
+        self.empty.set(self.empty.get().wrapping_add(1));
+        self.empty.get().is_multiple_of(CLOCK) && self.ask_whether_it_has_ended()
+    }
+
+    fn rest(&self) {
+        if self.turn.is_some() || self.relax.get().is_some_and(|relax| relax(Pause::Yield)) {
+            return;
+        }
+        let mailbox = &self.inner.borrow().mailbox;
+        self.idle
+            .nothing(&self.policy, &*mailbox.fabric, || mailbox.is_ready());
+    }
+
+    fn found(&self) {
+        self.idle.found();
+    }
+
+    fn policy(&self) -> &WaitPolicy {
+        &self.policy
+    }
+
+    fn passes(&self, pause: Pause) -> bool {
+        if let Some(turn) = &self.turn {
+            turn();
+            return true;
+        }
+        self.relax.get().is_some_and(|relax| relax(pause))
+    }
+
+    fn sleep(&self, left: Option<Duration>) {
+        let longest = left.map_or(LONG, |left| left.min(LONG));
+        let woken = {
+            let mailbox = &self.inner.borrow().mailbox;
+            mailbox.fabric.sleep(longest, &mut || mailbox.is_ready())
+        };
+        if woken == Wake::Timeout {
+            self.ask_whether_it_has_ended();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.inner.borrow().mailbox.ended
+    }
+}

@@ -1,0 +1,255 @@
+//! Clients come, tell how far they are, are told, go, and fail.
+
+use super::client::Door;
+use super::mailbox::{
+    CLIENT_BYTES, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, State, TOLD_AT, Title, Writer,
+};
+use super::state::{BodyAt, Core, Link, Lower, Silent};
+use super::words::{Bad, VERSION, Words};
+use super::{CLIENT_SEGMENT, Mode};
+use crate::net::Placement;
+use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What has happened to a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientFigures {
+    /// It is being served.
+    pub open: bool,
+    /// Bodies go through windows: the agent cannot reach its memory.
+    pub carried: bool,
+    /// It wrote what cannot be.
+    pub faulty: bool,
+    /// It takes no events: what comes for it is dropped.
+    pub wedged: bool,
+    /// Its process has ended.
+    pub ended: bool,
+    /// Times that it has attached.
+    pub openings: u64,
+    /// Records posted to it as events.
+    pub events: u64,
+    /// Messages for it that were dropped because of one of these, or because it is not open.
+    pub dropped: u64,
+    /// Messages for it that were refused for want of room, and came again.
+    pub refused: u64,
+}
+
+impl<F: Fabric> Core<F> {
+    /// A client attaches.
+    ///
+    /// # Errors
+    /// It is of another version, or says what cannot be.
+    pub fn hello(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
+        let bad = |what, value| Bad { what, value };
+        words.next().and_then(|version| match version {
+            VERSION => Ok(()),
+            other => Err(bad("the version of a mailbox", other)),
+        })?;
+        let limits = words.limits()?;
+        let opening = words.next()?;
+        let mode = match title.aux {
+            0 => Mode::Generic,
+            1 => Mode::Accelerated,
+            other => return Err(bad("the mode of a client", u64::from(other))),
+        };
+        let entry = &mut self.clients[at];
+        let (number, peer) = (entry.number, entry.peer());
+        if opening != u64::from(entry.era) {
+            return Err(bad("the number of an opening", opening));
+        }
+        let import = self
+            .fabric
+            .import(peer, CLIENT_SEGMENT, CLIENT_BYTES, Permission::ReadWrite)
+            .map_err(|_| bad("a mailbox that can be reached", u64::from(number)))?;
+        if mode == Mode::Accelerated {
+            entry.objects.begin(&limits, entry.era);
+        }
+        entry.link = Some(Link {
+            events: Writer::new(&import, QUEUE_AT, EVENTS, 0),
+            results: Writer::new(&import, RESULTS_AT, RESULTS, 0),
+            import,
+        });
+        entry.mode = Some(mode);
+        entry.carried = !self.fabric.can_transfer(peer);
+        entry.figures.carried = entry.carried;
+        entry.figures.openings += 1;
+        let state = if entry.carried {
+            State::Carried
+        } else {
+            State::Open
+        };
+        self.set_state(at, state);
+        self.set_door(at, Door::InUse);
+        Ok(())
+    }
+
+    /// A client takes leave: it may attach again.
+    pub fn bye(&mut self, at: usize) {
+        self.set_state(at, State::Closed);
+        self.tell(at);
+        self.clear(at);
+        let entry = &self.clients[at];
+        self.set_door(at, Door::Free(entry.era, entry.commands.taken()));
+    }
+
+    /// A client wrote what cannot be: it is not served any more.
+    #[cold]
+    pub fn fault(&mut self, at: usize, bad: Bad) {
+        let peer = self.clients[at].peer();
+        self.fabric.record_fault(Fault {
+            peer,
+            error: FabricError::Corrupt {
+                peer,
+                what: bad.what,
+                value: bad.value,
+            },
+        });
+        self.clients[at].figures.faulty = true;
+        self.set_state(at, State::Faulty);
+        self.tell(at);
+        self.clear(at);
+        self.set_door(at, Door::Shut);
+    }
+
+    pub fn set_door(&self, at: usize, door: Door) {
+        self.clients[at].memory.store(DOOR_AT, door.word());
+    }
+
+    fn set_state(&mut self, at: usize, state: State) {
+        let entry = &mut self.clients[at];
+        entry.control.state = state as u64 | u64::from(entry.era) << 8;
+        entry.figures.open = matches!(state, State::Open | State::Carried);
+    }
+
+    /// Forget all that a client has here.
+    #[cold]
+    pub fn clear(&mut self, at: usize) {
+        let entry = &mut self.clients[at];
+        entry.era = Door::opening_after(entry.era);
+        entry.figures.open = false;
+        entry.figures.wedged = false;
+        entry.mode = None;
+        entry.link = None;
+        entry.carried = false;
+        entry.stalled = false;
+        entry.held = false;
+        entry.ring = false;
+        entry.refusing = None;
+        entry.silent = None;
+        (entry.shown, entry.settled) = (0, 0);
+        entry.given = [0; 2];
+        entry.control = Control {
+            sends: entry.control.sends,
+            ..Control::default()
+        };
+        entry.told = entry.control;
+        for (items, arena) in entry.items.iter_mut().zip(&mut self.arenas) {
+            for item in items.drain(..) {
+                if let BodyAt::Here(room) = item.body {
+                    arena.give_back(room);
+                }
+            }
+        }
+        for lower in &mut entry.lower {
+            if let Lower::Shown(id) = *lower {
+                self.placements.push((id, Placement::Discard));
+            }
+            *lower = Lower::Free;
+        }
+        entry.orders.clear();
+        entry.objects.end(entry.era);
+        self.forget_moves(at);
+    }
+
+    /// Hear what a client has taken and dealt with. What cannot be is not believed.
+    #[inline]
+    pub fn hear(&mut self, at: usize) {
+        let entry = &mut self.clients[at];
+        let Some(link) = &mut entry.link else { return };
+        let [taken, settled, opening, ..] = entry.memory.load_line(TOLD_AT);
+        if opening != u64::from(entry.era) {
+            return;
+        }
+        link.events.told(taken as u32);
+        if settled > entry.settled && settled <= entry.shown {
+            entry.settled = settled;
+        }
+    }
+
+    /// Tell a client how far it has been served, and ring it.
+    #[inline]
+    pub fn tell(&mut self, at: usize) {
+        let entry = &mut self.clients[at];
+        entry.control.taken = u64::from(entry.commands.taken());
+        let mut ring = std::mem::take(&mut entry.ring);
+        if entry.control != entry.told
+            && let Some(link) = &entry.link
+        {
+            // The same line again: what was put before must not come later.
+            let _ = link
+                .import
+                .order()
+                .and_then(|()| link.import.put_line(0, &entry.control.line()));
+            entry.told = entry.control;
+            ring = true;
+        }
+        if ring {
+            self.fabric.wake(Peer(entry.number));
+        }
+    }
+
+    /// Messages that a generic client was shown hold up their senders, and who sends by the same ways, until it says where
+    /// they go: not for longer than its patience.
+    #[cold]
+    pub fn give_up_shown(&mut self, at: usize) {
+        let patience = Duration::from_millis(self.config.patience);
+        let entry = &mut self.clients[at];
+        let shown = entry.lower.iter().any(|lower| matches!(lower, Lower::Shown(_)));
+        let (Some(link), true) = (&entry.link, shown) else {
+            entry.silent = None;
+            return;
+        };
+        let now = Silent {
+            since: Instant::now(),
+            taken: link.events.taken(),
+            commands: entry.commands.taken(),
+        };
+        let before = *entry.silent.get_or_insert(now);
+        if (before.taken, before.commands) != (now.taken, now.commands) || !entry.orders.is_empty() {
+            entry.silent = Some(now);
+            return;
+        }
+        if before.since.elapsed() <= patience {
+            return;
+        }
+        entry.silent = None;
+        entry.figures.wedged = true;
+        for lower in &mut entry.lower {
+            if let Lower::Shown(id) = *lower {
+                *lower = Lower::Lost;
+                entry.figures.dropped += 1;
+                self.placements.push((id, Placement::Discard));
+            }
+        }
+    }
+
+    /// What accelerated clients wait for from processes that have ended, or whose agents have, will not come.
+    #[cold]
+    pub fn tell_of_the_ended(&mut self, at: usize) {
+        if self.clients[at].mode != Some(Mode::Accelerated) {
+            return;
+        }
+        let (routes, fabric) = (Rc::clone(&self.routes), Rc::clone(&self.fabric));
+        let ended = |number: u32| {
+            let ended = |peer: Peer| peer != fabric.me() && fabric.has_ended(peer);
+            ended(Peer(number)) || ended(routes.via(number).unwrap_or(Peer(number)))
+        };
+        while let Some(number) = self.clients[at].objects.library.awaited_of(ended) {
+            self.forward(at);
+            let objects = &mut self.clients[at].objects;
+            objects.library.peer_ended(number);
+            objects.dirty = true;
+        }
+    }
+}

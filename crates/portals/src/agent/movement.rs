@@ -1,0 +1,346 @@
+//! Bytes between the agent's memory and its clients'. The agent moves them itself where it reaches a client's memory; else it asks
+//! the client, and they go through *windows*, memory of the agent's that both see.
+
+use super::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
+use super::moves;
+use super::pieces::Pieces;
+use super::state::{BodyAt, Core, Job};
+use super::structures::{Arena, Room};
+use super::words::{Bad, Words, event};
+use crate::library::NO_TOKEN;
+use crate::types::NiFail;
+use farpost_fabric::{Completion, Direction, Fabric, FabricError, Ticket};
+use std::time::{Duration, Instant};
+
+/// Bytes of one move before others have their turn.
+const CHUNK: usize = 256 << 10;
+
+/// A part that is under way.
+#[derive(Clone, Copy)]
+enum Part {
+    Transfer(Ticket, usize),
+    Window(usize, usize),
+}
+
+/// Bytes being moved between the arena and a client.
+pub(super) struct Move {
+    pub pieces: Pieces,
+    pub direction: Direction,
+    /// Which arena.
+    pub arena: usize,
+    pub room: Room,
+    /// Where in the room.
+    pub at: usize,
+    pub len: usize,
+    done: usize,
+    under_way: Option<Part>,
+    /// Since when a client is to move them and has not.
+    since: Option<Instant>,
+}
+
+impl Move {
+    /// `len` bytes of a room of an arena, from `at` on.
+    pub fn new(
+        pieces: Pieces,
+        direction: Direction,
+        (arena, room, at): (usize, Room, usize),
+        len: usize,
+    ) -> Self {
+        Self {
+            pieces,
+            direction,
+            arena,
+            room,
+            at,
+            len,
+            done: 0,
+            under_way: None,
+            since: None,
+        }
+    }
+
+    /// The key of the piece that is next, the position in what it names, and bytes that lie there in a row.
+    fn next_part(&self, most: usize) -> Option<(u64, u64, usize)> {
+        let mut before = 0;
+        for piece in self.pieces.iter() {
+            let skip = (self.done - before) as u64;
+            if skip < piece.len {
+                let len = (piece.len - skip).min((self.len - self.done) as u64);
+                return Some((piece.key, piece.position + skip, (len as usize).min(most)));
+            }
+            before += piece.len as usize;
+        }
+        None
+    }
+
+    /// Go on with what the agent moves itself. True: all has moved.
+    fn advance<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        client: farpost_fabric::Peer,
+        arenas: &[Arena; 3],
+    ) -> Result<bool, FabricError> {
+        let mut now = 0;
+        loop {
+            if let Some(Part::Transfer(ticket, len)) = self.under_way {
+                if !fabric
+                    .poll_transfer(ticket)
+                    .inspect_err(|_| self.under_way = None)?
+                {
+                    return Ok(false);
+                }
+                self.under_way = None;
+                self.done += len;
+            }
+            if self.done >= self.len {
+                return Ok(true);
+            }
+            if now >= CHUNK {
+                return Ok(false);
+            }
+            let Some((key, position, len)) = self.next_part(CHUNK) else {
+                return Ok(true);
+            };
+            let local = arenas[self.arena].segment(self.room, self.at + self.done, len);
+            match moves::transfer(fabric, (client, self.direction), local, (position, key))? {
+                Completion::Done => self.done += len,
+                Completion::Pending(ticket) => self.under_way = Some(Part::Transfer(ticket, len)),
+            }
+            now += len;
+        }
+    }
+}
+
+impl<F: Fabric> Core<F> {
+    /// Begin to move the bytes of a job.
+    pub fn move_bytes(&mut self, name: u64) {
+        self.moving.push(name);
+        self.advance_one(name);
+    }
+
+    /// Move bytes. True: some have moved.
+    pub fn advance(&mut self) -> bool {
+        let mut moved = false;
+        // From the back: a job that ends takes itself out.
+        for at in (0..self.moving.len()).rev() {
+            if let Some(name) = self.moving.get(at).copied() {
+                moved |= self.advance_one(name);
+            }
+        }
+        moved
+    }
+
+    fn advance_one(&mut self, name: u64) -> bool {
+        let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+            return false;
+        };
+        let entry = &mut self.clients[client];
+        let before = mv.done;
+        let outcome = if entry.carried {
+            match self.ask_client(client, name) {
+                true => NiFail::OK,
+                false => return false,
+            }
+        } else {
+            match mv.advance(&*self.fabric, entry.peer(), &self.arenas) {
+                Ok(false) => return mv.done > before,
+                Ok(true) => NiFail::OK,
+                Err(_) => NiFail::FAIL,
+            }
+        };
+        self.end_move(name, outcome);
+        true
+    }
+
+    fn end_move(&mut self, name: u64, outcome: NiFail) {
+        self.moving.retain(|other| *other != name);
+        self.moved(name, outcome);
+    }
+
+    /// Let a client move the next part of a job's bytes. True: all have moved.
+    fn ask_client(&mut self, client: usize, name: u64) -> bool {
+        let entry = &mut self.clients[client];
+        let Some((_, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+            return false;
+        };
+        if mv.under_way.is_some() {
+            return false;
+        }
+        let Some((key, position, len)) = (mv.done < mv.len).then(|| mv.next_part(SLOT_BYTES)).flatten()
+        else {
+            return true;
+        };
+        mv.since.get_or_insert_with(Instant::now);
+        let (Some(slot), Some(link)) = (
+            entry.windows.iter().position(Option::is_none),
+            entry.link.as_mut(),
+        ) else {
+            return false;
+        };
+        let into_client = mv.direction == Direction::Put;
+        if into_client {
+            let from = self.arenas[mv.arena].segment(mv.room, mv.at + mv.done, len);
+            moves::to_window(&entry.memory, WINDOWS_AT + slot * SLOT_BYTES, from);
+        }
+        let way = if into_client { event::INTO_CLIENT } else { 0 };
+        let title = Title {
+            kind: event::CARRY,
+            aux: slot as u16 | way << 8,
+        };
+        let posted = link.events.put(title, &[name, key, position, len as u64]);
+        if posted.unwrap_or(false) {
+            entry.windows[slot] = Some(name);
+            entry.ring = true;
+            mv.under_way = Some(Part::Window(slot, len));
+        }
+        false
+    }
+
+    /// A client says that it has moved bytes to or from a window.
+    ///
+    /// # Errors
+    /// It was not asked to.
+    pub fn client_moved(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
+        let slot = usize::from(title.aux & 0xff);
+        let name = words.next()?;
+        let done = words.at_most("whether bytes have moved", 1)? == 1;
+        let window = self.clients[at].windows.get_mut(slot);
+        match window {
+            Some(window) if *window == Some(name) => *window = None,
+            _ => {
+                return Err(Bad {
+                    what: "the number of a window",
+                    value: slot as u64,
+                });
+            }
+        }
+        let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+            // It was given up.
+            return Ok(());
+        };
+        let (true, Some(Part::Window(of, len))) = (client == at, mv.under_way) else {
+            return Ok(());
+        };
+        if of != slot {
+            return Ok(());
+        }
+        mv.under_way = None;
+        mv.since = None;
+        if !done {
+            self.end_move(name, NiFail::FAIL);
+            return Ok(());
+        }
+        if mv.direction == Direction::Get {
+            let into = self.arenas[mv.arena].segment(mv.room, mv.at + mv.done, len);
+            moves::from_window(&self.clients[at].memory, WINDOWS_AT + slot * SLOT_BYTES, into);
+        }
+        mv.done += len;
+        self.advance_one(name);
+        Ok(())
+    }
+
+    /// Give up what a client was to move and has not within its patience: what comes for it is lost, and its own messages wait
+    /// until it does something.
+    #[cold]
+    pub fn give_up_moves(&mut self, at: usize) {
+        let patience = Duration::from_millis(self.config.patience);
+        let late = |core: &mut Self, name: u64| match core.jobs.get(name).and_then(Job::movement) {
+            Some((client, mv)) => client == at && mv.since.is_some_and(|since| since.elapsed() > patience),
+            None => false,
+        };
+        if !self.clients[at].carried || !(0..self.moving.len()).any(|i| late(self, self.moving[i])) {
+            return;
+        }
+        for i in (0..self.moving.len()).rev() {
+            let Some(name) = self.moving.get(i).copied() else {
+                continue;
+            };
+            let of = self
+                .jobs
+                .get(name)
+                .and_then(Job::movement)
+                .map(|(client, _)| client);
+            if of != Some(at) {
+                continue;
+            }
+            if !matches!(self.jobs.get(name), Some(Job::Fetch { .. })) {
+                self.clients[at].figures.wedged = true;
+                self.end_move(name, NiFail::FAIL);
+                continue;
+            }
+            self.moving.swap_remove(i);
+            if let Some(Job::Fetch { channel, mv, .. }) = self.jobs.remove(name) {
+                self.arenas[mv.arena].give_back(mv.room);
+                if let Some(item) = self.clients[at].items[channel].front_mut() {
+                    item.body = BodyAt::Away(mv.pieces);
+                }
+            }
+        }
+        self.clients[at].stalled = true;
+    }
+
+    /// All bytes of a job have moved, or cannot.
+    fn moved(&mut self, name: u64, outcome: NiFail) {
+        if matches!(self.jobs.get(name), Some(Job::Swap { .. })) {
+            return self.swap_moved(name, outcome);
+        }
+        match self.jobs.remove(name) {
+            Some(Job::Fetch {
+                client, channel, mv, ..
+            }) => {
+                let Some(item) = self.clients[client].items[channel].front_mut() else {
+                    return;
+                };
+                if outcome == NiFail::OK {
+                    item.body = BodyAt::Here(mv.room);
+                    // The program's memory is free already.
+                    let token = std::mem::replace(&mut item.token, NO_TOKEN);
+                    self.finished(client, token, NiFail::OK);
+                } else {
+                    item.body = BodyAt::Lost;
+                    self.arenas[mv.arena].give_back(mv.room);
+                }
+            }
+            Some(Job::Deposit {
+                client,
+                token,
+                pending,
+                mv,
+                ..
+            }) => {
+                self.arenas[mv.arena].give_back(mv.room);
+                self.stored(client, token, pending, outcome);
+            }
+            _ => {}
+        }
+    }
+
+    /// Forget what was to be moved for a client: it has gone.
+    #[cold]
+    pub fn forget_moves(&mut self, at: usize) {
+        self.clients[at].windows = [None; SLOTS];
+        // What the network layer is still writing ends when it has ended.
+        let waits = |job: &Job| matches!(job, Job::Swap { client, mv, .. } if *client == at && mv.direction == Direction::Get);
+        let mut over: Vec<u64> = self.jobs.names(waits);
+        let jobs = &mut self.jobs;
+        self.moving.retain(|name| {
+            let its = jobs
+                .get(*name)
+                .and_then(Job::movement)
+                .is_some_and(|(client, _)| client == at);
+            if its && !over.contains(name) {
+                over.push(*name);
+            }
+            !its
+        });
+        for name in over {
+            let mut job = self.jobs.remove(name);
+            if let Some((_, mv)) = job.as_mut().and_then(Job::movement) {
+                if let Some(Part::Transfer(ticket, _)) = mv.under_way {
+                    self.fabric.cancel_transfer(ticket);
+                }
+                self.arenas[mv.arena].give_back(mv.room);
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Objects of an accelerated client, which its agent keeps.
+
+use super::mailbox::Title;
+use super::pieces::{Pieces, Store};
+use super::words::{Bad, Pen, Piece, Words, command};
+use crate::error::Error;
+use crate::library::{DropReason, Library};
+use crate::memory::{Segment, Segments};
+use crate::types::{Event, Handle, Iovec, Limits, Md, Position, SR_DROP_COUNT, Unlink, option};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Events of a queue of an accelerated client at most: a bound for what its commands may ask of the agent's memory.
+const MAX_EVENTS: u32 = 1 << 16;
+/// Its queues.
+const MAX_QUEUES: usize = 64;
+/// Events that one call of the library may log in a queue, and more: what was logged before is handed on before the next.
+const MIN_EVENTS: u32 = 4;
+/// Events of queues with handlers that are kept for a client which takes none: handlers see every event, so that messages
+/// wait when there are no more. Half of them are for messages that come, whatever the client has begun itself.
+const KEPT: u32 = 1 << 11;
+/// Events of one operation at most: a get-put logs three for each of its descriptors.
+const OF_OPERATION: usize = 6;
+
+/// Bytes of what is kept of a descriptor beside the library's.
+const EXPOSED: usize = size_of::<(Handle, Vec<Piece>)>();
+
+/// Limits of what is closed.
+pub(super) const NOTHING: Limits = Limits {
+    max_mes: 0,
+    max_mds: 0,
+    max_eqs: 0,
+    max_ac_index: 0,
+    max_pt_index: 0,
+    max_md_iovecs: 0,
+    max_me_list: 0,
+    max_getput_md: 0,
+};
+
+/// A queue as its agent sees it.
+pub(super) struct Queue {
+    pub handle: Handle,
+    /// Events that have been handed on to the client.
+    pub forwarded: u64,
+    /// A handler sees every event, whatever the queue loses.
+    handled: bool,
+}
+
+/// A client's objects. They are made by its calls, within the limits it has; what messages need is made at the start.
+pub(super) struct Objects {
+    /// While the client is not open, it answers in its name.
+    pub library: Library,
+    /// Descriptors and the memory they describe.
+    exposed: Vec<(Handle, Vec<Piece>)>,
+    pub queues: Vec<Queue>,
+    /// Events may have been logged.
+    pub dirty: bool,
+    /// Get-puts whose bytes are here, in order; the first is being exchanged.
+    pub swaps: VecDeque<u64>,
+    /// Bytes that all of them may take.
+    most: u64,
+}
+
+fn unlink_of(word: u64) -> Unlink {
+    if word == 0 { Unlink::Retain } else { Unlink::Unlink }
+}
+
+fn position_of(word: u32) -> Position {
+    if word == 0 {
+        Position::Before
+    } else {
+        Position::After
+    }
+}
+
+/// The segments of a descriptor's pieces.
+fn iovec_of(md: &Md, pieces: &[Piece]) -> Iovec {
+    (md.options & option::IOVEC != 0).then(|| {
+        let segments = pieces.iter().map(|p| Segment {
+            address: p.address as usize,
+            len: p.len as usize,
+        });
+        segments.collect::<Rc<[Segment]>>()
+    })
+}
+
+impl Objects {
+    /// Of a client that is not open.
+    pub fn new(closed: Library, jobs: usize, most: u64) -> Self {
+        Self {
+            library: closed,
+            exposed: Vec::new(),
+            queues: Vec::with_capacity(MAX_QUEUES),
+            dirty: false,
+            swaps: VecDeque::with_capacity(jobs),
+            most,
+        }
+    }
+
+    /// The client has attached.
+    pub fn begin(&mut self, limits: &Limits, opening: u32) {
+        self.library = self.library.anew(Some(limits), opening);
+    }
+
+    /// The client has gone.
+    pub fn end(&mut self, opening: u32) {
+        self.library = self.library.anew(Some(&NOTHING), opening);
+        self.exposed.clear();
+        self.queues.clear();
+        self.swaps.clear();
+        self.dirty = false;
+    }
+
+    /// Whether there is room for one more object, with this and that of its own.
+    fn may_make(&mut self, pieces: usize, events: u32) -> Result<(), Error> {
+        self.forget_what_is_gone();
+        let exposed: usize = self
+            .exposed
+            .iter()
+            .map(|(_, shown)| EXPOSED + size_of_val(&**shown))
+            .sum();
+        let more = EXPOSED + pieces * size_of::<Piece>() + events as usize * size_of::<Event>();
+        if (self.library.object_bytes() + exposed + more) as u64 <= self.most {
+            Ok(())
+        } else {
+            Err(Error::NoSpace)
+        }
+    }
+
+    /// Whether the events of one more operation can be kept for handlers until the client takes them: of the client's own, or of a
+    /// message that comes. What the client begins leaves room, or clients could wait for each other in a circle.
+    #[inline]
+    pub fn has_room_for_events(&self, own: bool) -> bool {
+        !self.queues.iter().any(|queue| queue.handled) || self.keeps_one_more(own)
+    }
+
+    fn keeps_one_more(&self, own: bool) -> bool {
+        let handled = self.queues.iter().filter(|queue| queue.handled);
+        let kept: usize = handled.map(|queue| self.library.eq_len(queue.handle)).sum();
+        let most = KEPT as usize / if own { 2 } else { 1 };
+        kept + OF_OPERATION * (self.library.operations() + 1) <= most
+    }
+
+    /// Where the agent reaches memory of the client's. None: the client did not show it.
+    pub fn pieces_of(&self, lists: &Rc<Store>, memory: &Segments) -> Option<Pieces> {
+        lists.list(memory.pieces().map(|wanted| {
+            let (address, len) = (wanted.address as u64, wanted.len as u64);
+            let shown = self.exposed.iter().rev().flat_map(|(_, pieces)| pieces);
+            let holds = |p: &&Piece| p.address <= address && address - p.address + len <= p.len;
+            shown.into_iter().find(holds).map(|p| Piece {
+                address,
+                len,
+                position: p.position + (address - p.address),
+                key: p.key,
+            })
+        }))
+    }
+
+    /// A call that has a result: its code; the words are the pen's.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn call(&mut self, title: Title, mut words: Words, pen: &mut Pen) -> Result<u16, Bad> {
+        let room = match title.kind {
+            command::ME_ATTACH | command::ME_ATTACH_ANY | command::ME_INSERT => self.may_make(0, 0),
+            _ => Ok(()),
+        };
+        if let Err(no) = room {
+            return Ok(code_of::<()>(&Err(no)));
+        }
+        let library = &mut self.library;
+        Ok(match title.kind {
+            command::ME_ATTACH => {
+                let pt_index = words.next()? as u32;
+                let (id, bits) = (words.id()?, (words.next()?, words.next()?));
+                let (unlink, position) = words.pair()?;
+                let made = library.me_attach(
+                    pt_index,
+                    id,
+                    bits,
+                    unlink_of(u64::from(unlink)),
+                    position_of(position),
+                );
+                handle_result(pen, made)
+            }
+            command::ME_ATTACH_ANY => {
+                let (id, bits) = (words.id()?, (words.next()?, words.next()?));
+                let made = library.me_attach_any(id, bits, unlink_of(words.next()?));
+                if let Ok((pt_index, handle)) = made {
+                    pen.pair(handle.0, pt_index);
+                }
+                code_of(&made)
+            }
+            command::ME_INSERT => {
+                let base = words.handle()?;
+                let (id, bits) = (words.id()?, (words.next()?, words.next()?));
+                let (unlink, position) = words.pair()?;
+                let made = library.me_insert(
+                    base,
+                    id,
+                    bits,
+                    unlink_of(u64::from(unlink)),
+                    position_of(position),
+                );
+                handle_result(pen, made)
+            }
+            command::ME_UNLINK => {
+                let done = library.me_unlink(words.handle()?);
+                self.forget_what_is_gone();
+                code_of(&done)
+            }
+            command::MD_ATTACH | command::MD_BIND => {
+                let me = words.handle()?;
+                let unlink = unlink_of(words.next()?);
+                let md = words.md()?;
+                let pieces = words.pieces()?;
+                if let Err(no) = self.may_make(pieces.len(), 0) {
+                    return Ok(code_of::<()>(&Err(no)));
+                }
+                let library = &mut self.library;
+                let iovec = iovec_of(&md, &pieces);
+                let made = if title.kind == command::MD_ATTACH {
+                    library.md_attach(me, md, iovec, unlink)
+                } else {
+                    library.md_bind(md, iovec, unlink)
+                };
+                if let Ok(handle) = made {
+                    self.forget_what_is_gone();
+                    self.exposed.push((handle, pieces));
+                }
+                handle_result(pen, made)
+            }
+            command::MD_UNLINK => {
+                let done = library.md_unlink(words.handle()?);
+                self.forget_what_is_gone();
+                code_of(&done)
+            }
+            command::MD_UPDATE => {
+                let md = words.handle()?;
+                let testq = words.handle()?;
+                let seen = words.next()?;
+                let replaces = words.next()? != 0;
+                let new = words.md()?;
+                let pieces = words.pieces()?;
+                // What has been forwarded and not been seen is in the queue as far as the program is concerned.
+                let unseen = self
+                    .queues
+                    .iter()
+                    .any(|queue| queue.handle == testq && queue.forwarded != seen);
+                let room = if replaces {
+                    self.may_make(pieces.len(), 0)
+                } else {
+                    Ok(())
+                };
+                let library = &mut self.library;
+                let mut old = new;
+                let iovec = iovec_of(&new, &pieces);
+                let done = if unseen && replaces {
+                    let _ = library.md_update(md, Some(&mut old), None, testq);
+                    Err(Error::MdNoUpdate)
+                } else if let Err(no) = room {
+                    let _ = library.md_update(md, Some(&mut old), None, testq);
+                    Err(no)
+                } else {
+                    library.md_update(md, Some(&mut old), replaces.then_some((new, iovec)), testq)
+                };
+                if done.is_ok() && replaces {
+                    self.exposed.retain(|(handle, _)| *handle != md);
+                    self.exposed.push((md, pieces));
+                }
+                pen.md(&old);
+                code_of(&done)
+            }
+            command::EQ_ALLOC => {
+                let count = words.next()?;
+                let handled = words.next()? != 0;
+                let least = if handled { KEPT } else { MIN_EVENTS };
+                let kept = (count.min(u64::from(MAX_EVENTS)) as u32)
+                    .max(least)
+                    .next_power_of_two();
+                let room = self.may_make(0, kept);
+                let library = &mut self.library;
+                let made = match count {
+                    0 => Ok(None),
+                    _ if count > u64::from(MAX_EVENTS) || self.queues.len() >= MAX_QUEUES => {
+                        Err(Error::NoSpace)
+                    }
+                    // What the client's own queue holds, and loses, is the client's affair.
+                    _ => room.and_then(|()| library.eq_alloc(kept, false)),
+                };
+                if let Ok(Some(handle)) = made {
+                    self.queues.push(Queue {
+                        handle,
+                        forwarded: 0,
+                        handled,
+                    });
+                }
+                handle_result(pen, made.map(|handle| handle.unwrap_or(Handle::EQ_NONE)))
+            }
+            command::EQ_FREE => {
+                let handle = words.handle()?;
+                let done = library.eq_free(handle);
+                if done.is_ok() {
+                    self.queues.retain(|queue| queue.handle != handle);
+                }
+                code_of(&done)
+            }
+            command::AC_ENTRY => {
+                let index = words.next()? as u32;
+                code_of(&library.ac_entry(index, words.access()?))
+            }
+            command::STATUS => {
+                let status = match words.next()? {
+                    0 => library.status(SR_DROP_COUNT),
+                    reason => DropReason::ALL
+                        .get(reason as usize - 1)
+                        .map(|reason| library.drops().of(*reason))
+                        .ok_or(Error::SrIndexInvalid),
+                };
+                pen.word(status.unwrap_or(0));
+                code_of(&status)
+            }
+            command::INTERFACE_OF => code_of(&library.interface_of(words.handle()?)),
+            other => {
+                return Err(Bad {
+                    what: "the kind of a command",
+                    value: u64::from(other),
+                });
+            }
+        })
+    }
+
+    fn forget_what_is_gone(&mut self) {
+        let library = &self.library;
+        self.exposed.retain(|(md, _)| library.interface_of(*md).is_ok());
+    }
+}
+
+fn handle_result(pen: &mut Pen, made: Result<Handle, Error>) -> u16 {
+    if let Ok(handle) = made {
+        pen.word(u64::from(handle.0));
+    }
+    code_of(&made)
+}
+
+/// The code of an error, for a result.
+fn code_of<T>(result: &Result<T, Error>) -> u16 {
+    result.as_ref().err().map_or(0, |error| error.code() as u16)
+}

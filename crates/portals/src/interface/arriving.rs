@@ -1,0 +1,180 @@
+//! What arrives: the interface as the network layer sees it. Matching is done here, where the message is found. Fast path.
+
+use super::{Interface, State};
+use crate::agent::{ENVELOPE_BYTES, open_envelope};
+use crate::library::{DropReason, MessageKind, Verdict};
+use crate::memory::user;
+use crate::net::{Channel, Outcome, Placement, RxId, Upper};
+use crate::swap::Swap;
+use crate::types::NiFail;
+use farpost_fabric::{Fabric, FabricError, Fault, Peer};
+
+/// Answers that may wait for a pending before requests are refused: they come again.
+const ANSWERS: usize = 64;
+
+fn fail_of(outcome: Outcome) -> NiFail {
+    match outcome {
+        Outcome::Done => NiFail::OK,
+        Outcome::PeerEnded => NiFail::UNDELIVERABLE,
+        Outcome::Failed => NiFail::FAIL,
+    }
+}
+
+/// The interface as the network layer sees it.
+pub(super) struct Upcalls<'a, F: Fabric>(pub(super) &'a Interface<F>);
+
+impl<F: Fabric> Upcalls<'_, F> {
+    /// A get-put whose bytes are here: exchange, and send what was there.
+    fn exchange(&self, state: &mut State, at: usize) {
+        let swap = &mut state.swaps[at];
+        let token = swap.token;
+        let Some(old) = swap.exchange() else { return };
+        match state.library.swapped(token, old) {
+            Some(reply) => self.0.post(state, reply),
+            None => self.0.forget_swap(state, token),
+        }
+    }
+
+    /// A message that an agent sent for one of its clients. It speaks for nobody else.
+    #[inline(never)]
+    fn arrived_by_agent(
+        &mut self,
+        id: RxId,
+        from: Peer,
+        bytes: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement {
+        let me = self.0.fabric().me().0;
+        let opened = open_envelope(bytes).filter(|(_, to, source)| {
+            let routes = self.0.routes.as_ref();
+            *to == me
+                && routes.is_some_and(|routes| routes.is_client(*source) && routes.speaks_for(from, *source))
+        });
+        match opened {
+            Some((header, _, source)) => self.arrived(id, Peer(source), &header, length, inline),
+            None => {
+                self.refused(from, bytes, DropReason::Malformed);
+                if inline.is_some() || length == 0 {
+                    Placement::Done
+                } else {
+                    Placement::Discard
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
+        if reason == DropReason::Malformed {
+            let value = header.first().copied().map_or(u64::MAX, u64::from);
+            let error = FabricError::Corrupt {
+                peer: from,
+                what: "a Portals header",
+                value,
+            };
+            self.0.fabric().record_fault(Fault { peer: from, error });
+        }
+    }
+}
+
+impl<F: Fabric> Upper for Upcalls<'_, F> {
+    #[inline(always)]
+    fn arrived(
+        &mut self,
+        id: RxId,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement {
+        if header.len() == ENVELOPE_BYTES {
+            return self.arrived_by_agent(id, from, header, length, inline);
+        }
+        let state = &mut *self.0.state.borrow_mut();
+        if state.outbox[Channel::Answer as usize].len() >= ANSWERS
+            && matches!(header.first(), Some(kind) if *kind != MessageKind::Ack as u8
+                && *kind != MessageKind::Reply as u8 && *kind != MessageKind::Nothing as u8)
+        {
+            // Whoever asks more than can be answered comes again.
+            return Placement::Refuse;
+        }
+        let verdict = match inline {
+            _ if !state.open => state.library.incoming_while_closed(from.0, header, length),
+            Some(body) => state
+                .library
+                .incoming_whole(from.0, header, body, user::store_short),
+            None => state.library.incoming(from.0, header, length),
+        };
+        let inline = if length == 0 { Some(&[][..]) } else { inline };
+        let unwanted = if inline.is_some() {
+            Placement::Done
+        } else {
+            Placement::Discard
+        };
+        match verdict {
+            Verdict::Drop { reason, answer } => {
+                self.refused(from, header, reason);
+                if let Some(answer) = answer {
+                    self.0.post(state, answer);
+                }
+                unwanted
+            }
+            Verdict::Done => unwanted,
+            Verdict::Reply(reply) => {
+                self.0.post(state, reply);
+                unwanted
+            }
+            Verdict::Store { token, keep, into } => {
+                match inline {
+                    Some(bytes) => user::store(&into, &bytes[..keep as usize]),
+                    None if keep > 0 => {
+                        return Placement::Keep {
+                            token,
+                            bytes: keep,
+                            into,
+                        };
+                    }
+                    None => {}
+                }
+                self.0.gone(state, token, NiFail::OK);
+                unwanted
+            }
+            Verdict::Swap { token, keep, with } => {
+                let at = state.swaps.len();
+                let mut swap = Swap::new(token, keep, with, state.spare.pop());
+                if let Some(bytes) = inline {
+                    swap.fill(bytes);
+                }
+                state.swaps.push(swap);
+                if inline.is_none() && keep > 0 {
+                    return Placement::Keep {
+                        token,
+                        bytes: keep,
+                        into: state.swaps[at].memory(),
+                    };
+                }
+                self.exchange(state, at);
+                unwanted
+            }
+        }
+    }
+
+    #[inline]
+    fn deposited(&mut self, token: u64, outcome: Outcome) {
+        let state = &mut *self.0.state.borrow_mut();
+        if !state.swaps.is_empty()
+            && outcome == Outcome::Done
+            && let Some(at) = state.swaps.iter().position(|s| s.token == token)
+        {
+            return self.exchange(state, at);
+        }
+        self.0.gone(state, token, fail_of(outcome));
+    }
+
+    #[inline]
+    fn sent(&mut self, token: u64, outcome: Outcome) {
+        self.0
+            .gone(&mut self.0.state.borrow_mut(), token, fail_of(outcome));
+    }
+}

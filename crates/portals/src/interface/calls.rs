@@ -1,0 +1,241 @@
+//! The calls of an inline interface: the library's, behind a borrow. Fast path: `begin`, `take`, `eq_take`, `progress`.
+
+use super::Interface;
+use super::arriving::Upcalls;
+use crate::agent::{Pen, Request};
+use crate::error::Error;
+use crate::handlers::Handlers;
+use crate::library::{Library, Outgoing, Processes, Target};
+use crate::means::{Means, Waiting};
+use crate::network_interface::NetworkInterface;
+use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
+use farpost_fabric::wait::Relax;
+use farpost_fabric::{Distance, Fabric, Peer, Port, Priority};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+impl<F: Fabric> Means for Interface<F> {
+    #[inline]
+    fn call<T>(
+        &self,
+        here: impl FnOnce(&mut Library) -> Result<T, Error>,
+        _: u8,
+        _: impl FnOnce(&mut Pen),
+        _: impl FnOnce(&[u64]) -> T,
+    ) -> Result<T, Error> {
+        here(&mut self.state.borrow_mut().library)
+    }
+
+    fn release(
+        &self,
+        _: Handle,
+        here: impl Fn(&mut Library) -> Result<(), Error>,
+        _: u8,
+    ) -> Result<(), Error> {
+        let result = here(&mut self.state.borrow_mut().library);
+        if !matches!(result, Err(Error::MeInUse | Error::MdInUse)) {
+            return result;
+        }
+        if !self.poll() {
+            self.rest();
+        }
+        here(&mut self.state.borrow_mut().library)
+    }
+
+    fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
+        let library = &mut self.state.borrow_mut().library;
+        match me {
+            Some(me) => library.md_attach(me, md, iovec, unlink),
+            None => library.md_bind(md, iovec, unlink),
+        }
+    }
+
+    #[inline(always)]
+    fn begin(
+        &self,
+        prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
+        _: Request,
+    ) -> Result<(), Error> {
+        self.start(prepare)
+    }
+
+    #[inline]
+    fn begin_put(
+        &self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<(), Error> {
+        if self.put_at_once(md, region, ack, target, hdr_data)? {
+            return Ok(());
+        }
+        self.start(|library| library.prepare_put(md, region, ack, target, hdr_data))
+    }
+
+    fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    #[inline]
+    fn take(&self, eq: Handle) -> Result<Taken, Error> {
+        self.state.borrow_mut().library.eq_get(eq)
+    }
+
+    #[inline]
+    fn take_first(&self, eqs: &[Handle]) -> Option<Result<(usize, Taken), Error>> {
+        let state = &mut *self.state.borrow_mut();
+        let mut first = None;
+        for (which, eq) in eqs.iter().enumerate() {
+            match state.library.eq_has_events(*eq) {
+                Ok(true) if first.is_none() => first = Some(which),
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let which = first?;
+        Some(state.library.eq_get(eqs[which]).map(|taken| (which, taken)))
+    }
+
+    fn distance(&self, peer: Peer) -> Distance {
+        self.fabric().distance(peer)
+    }
+}
+
+impl<F: Fabric> NetworkInterface for Interface<F> {
+    fn handle(&self) -> Handle {
+        self.state.borrow().library.handle()
+    }
+
+    fn limits(&self) -> Limits {
+        *self.state.borrow().library.limits()
+    }
+
+    fn identity(&self) -> Identity {
+        self.state.borrow().library.identity()
+    }
+
+    fn processes(&self) -> Rc<Processes> {
+        Rc::clone(self.state.borrow().library.processes())
+    }
+
+    fn is_idle(&self) -> bool {
+        let state = self.state.borrow();
+        state.outbox.iter().all(VecDeque::is_empty) && state.swaps.is_empty() && self.net.is_idle()
+    }
+
+    fn set_relax(&self, relax: Option<Relax>) {
+        self.relax.set(relax);
+    }
+
+    #[inline]
+    fn progress(&self) -> bool {
+        let mut moved = self.net.progress(&mut Upcalls(self));
+        if self.waiting.get() {
+            moved |= self.empty_outbox();
+        }
+        if moved {
+            self.run_handlers();
+        }
+        moved
+    }
+
+    #[inline(always)]
+    fn look(&self) -> bool {
+        self.glance()
+    }
+
+    fn close(&self, patience: Duration) -> bool {
+        let deadline = Instant::now().checked_add(patience);
+        let quiet = self.wait_until(deadline, || self.is_idle().then_some(()));
+        let mut state = self.state.borrow_mut();
+        state.open = false;
+        state.library = state.library.anew(None, state.library.opening().wrapping_add(1));
+        self.handlers.clear();
+        quiet.is_some()
+    }
+
+    fn attend(&self) -> bool {
+        self.ask_who_has_ended()
+    }
+
+    #[inline]
+    fn is_ready(&self) -> bool {
+        let fabric = self.fabric();
+        fabric.progress();
+        Priority::ALL
+            .iter()
+            .any(|priority| fabric.packets_waiting(Port::Portals, *priority, 1) > 0)
+    }
+
+    #[inline(always)]
+    fn is_clear(&self) -> bool {
+        !self.waiting.get()
+    }
+
+    #[allow(unsafe_code)]
+    unsafe fn md_update(
+        &self,
+        md: Handle,
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        testq: Handle,
+    ) -> Result<(), Error> {
+        let updated = self.state.borrow_mut().library.md_update(md, old, new, testq);
+        if updated == Err(Error::MdNoUpdate) {
+            // Who repeats the call until it succeeds is not to wait for itself.
+            self.progress();
+        }
+        updated
+    }
+
+    /// The same, but an event is copied once, to where it goes.
+    #[inline]
+    fn eq_get(&self, eq: Handle) -> Result<Taken, Error> {
+        let copy = |(event, dropped): (&Event, bool)| Taken {
+            event: *event,
+            dropped,
+        };
+        match self.state.borrow_mut().library.eq_take(eq) {
+            Ok(oldest) => return Ok(copy(oldest)),
+            Err(Error::EqEmpty) => {}
+            Err(error) => return Err(error),
+        }
+        let moved = self.poll();
+        let error = match self.state.borrow_mut().library.eq_take(eq) {
+            Ok(oldest) => {
+                self.found();
+                return Ok(copy(oldest));
+            }
+            Err(error) => error,
+        };
+        if moved {
+            self.found();
+        } else {
+            self.rest();
+        }
+        Err(error)
+    }
+
+    /// The same, and it is copied by `read` alone.
+    #[inline]
+    fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error> {
+        let look = || match self.state.borrow().library.eq_has_events(eq) {
+            Ok(false) => None,
+            answer => Some(answer),
+        };
+        self.wait_until(None, look).unwrap_or(Err(Error::Fail))?;
+        let state = &mut *self.state.borrow_mut();
+        let (event, dropped) = state.library.eq_take(eq)?;
+        Ok(read(event, dropped))
+    }
+
+    #[inline]
+    fn eq_take<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Option<R> {
+        let state = &mut *self.state.borrow_mut();
+        let (event, dropped) = state.library.eq_take(eq).ok()?;
+        Some(read(event, dropped))
+    }
+}

@@ -1,0 +1,126 @@
+//! A network interface, *inline*: the library and the network layer in the application's own address space (paper,
+//! section 3). Matching is done where a message is found, by whichever call finds it.
+
+mod arriving;
+mod calls;
+mod moving;
+mod progress;
+
+pub(crate) use moving::channel_of;
+
+use crate::agent::Routes;
+use crate::error::Error;
+use crate::handlers::Handlers;
+use crate::library::{Drops, Library, Outgoing, Processes};
+use crate::net::{Net, NetTunables};
+use crate::swap::Swap;
+use crate::types::Limits;
+use farpost_fabric::Fabric;
+use farpost_fabric::wait::{Idle, Relax, WaitPolicy, WaitTunables};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What calls and the network layer's news change.
+struct State {
+    library: Library,
+    /// False between closing and opening again: nothing is accepted (section 4.2, rule 1).
+    open: bool,
+    /// Messages for which there was no pending, by channel.
+    outbox: [VecDeque<Outgoing>; 2],
+    /// Memory of get-puts under way.
+    swaps: Vec<Swap>,
+    /// Those that are over, for their memory.
+    spare: Vec<Swap>,
+}
+
+/// A network interface on a fabric. Its calls are [`NetworkInterface`](crate::NetworkInterface)'s.
+pub struct Interface<F: Fabric> {
+    net: Net<F>,
+    state: RefCell<State>,
+    handlers: Handlers,
+    /// The outbox holds something.
+    waiting: Cell<bool>,
+    policy: WaitPolicy,
+    idle: Idle,
+    relax: Cell<Option<Relax>>,
+    /// Calls in a row that found nothing, and when it was asked last who has ended.
+    empty: Cell<u32>,
+    asked: Cell<Instant>,
+    /// Where some processes are reached by way of agents.
+    routes: Option<Rc<Routes>>,
+}
+
+impl<F: Fabric> Interface<F> {
+    /// `PtlNIInit`: interface 0 of this process on `fabric`, whose packets of the Portals port are its from now on: there can be
+    /// one per process. `processes` says who everybody is; the fabric's numbers are its indexes. `opening` counts the times
+    /// that the interface has been opened, so that handles of former times are stale.
+    ///
+    /// # Errors
+    /// [`Error::PidInvalid`]: `processes` does not have this process.
+    pub fn new(
+        fabric: Rc<F>,
+        config: &NetTunables,
+        wait: &WaitTunables,
+        processes: Rc<Processes>,
+        desired: Option<&Limits>,
+        opening: u32,
+    ) -> Result<Self, Error> {
+        let library = Library::new(0, opening, fabric.me().0, processes, desired)?;
+        Ok(Self {
+            policy: WaitPolicy::of(wait, &*fabric),
+            net: Net::new(fabric, config),
+            state: RefCell::new(State {
+                library,
+                open: true,
+                outbox: Default::default(),
+                swaps: Vec::new(),
+                spare: Vec::new(),
+            }),
+            handlers: Handlers::default(),
+            waiting: Cell::new(false),
+            idle: Idle::default(),
+            relax: Cell::new(None),
+            empty: Cell::new(0),
+            asked: Cell::new(Instant::now()),
+            routes: None,
+        })
+    }
+
+    /// In a job where some processes are reached by way of agents: they are told from whom and for whom messages are.
+    pub fn with_routes(mut self, routes: Rc<Routes>) -> Self {
+        self.routes = Some(routes);
+        self
+    }
+
+    /// The network layer.
+    pub fn net(&self) -> &Net<F> {
+        &self.net
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &Rc<F> {
+        self.net.fabric()
+    }
+
+    /// `PtlNIInit` again, after [`close`](crate::NetworkInterface::close).
+    pub fn reopen(&self, desired: Option<&Limits>, opening: u32) {
+        let mut state = self.state.borrow_mut();
+        state.library = state.library.anew(desired, opening);
+        state.open = true;
+    }
+
+    /// What was dropped, by reason.
+    pub fn drops(&self) -> Drops {
+        self.state.borrow().library.drops().clone()
+    }
+
+    #[inline]
+    fn run_handlers(&self) {
+        if self.state.borrow().library.has_handled() {
+            self.handlers
+                .run(|| self.state.borrow_mut().library.next_handled());
+        }
+    }
+}

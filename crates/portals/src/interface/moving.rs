@@ -1,0 +1,208 @@
+//! Data movement (section 3.13) and what leaves: operations, answers, and what waits for a pending. Fast path.
+
+use super::{Interface, State};
+use crate::agent::{Routes, envelope};
+use crate::error::Error;
+use crate::library::{HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Target};
+use crate::memory::user;
+use crate::net::{Channel, Departure};
+use crate::network_interface::NetworkInterface;
+use crate::types::{AckReq, Handle, NiFail};
+use farpost_fabric::{Fabric, Peer};
+use std::cell::RefMut;
+
+/// What a message travels on.
+#[inline(always)]
+pub(crate) fn channel_of(header: &[u8; HEADER_BYTES]) -> Channel {
+    const REQUESTS: [u8; 3] = [
+        MessageKind::Put as u8,
+        MessageKind::Get as u8,
+        MessageKind::GetPut as u8,
+    ];
+    if REQUESTS.contains(&header[0]) {
+        Channel::Request
+    } else {
+        Channel::Answer
+    }
+}
+
+impl<F: Fabric> Interface<F> {
+    /// A put that fits into a packet and leaves here and now. False: nothing has happened, it takes the ordinary way.
+    #[inline(always)]
+    pub(super) fn put_at_once(
+        &self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<bool, Error> {
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        // What waits goes first.
+        if !state.open || self.waiting.get() {
+            return Ok(false);
+        }
+        let sent = state.library.put_at_once(
+            md,
+            region,
+            ack,
+            target,
+            hdr_data,
+            #[inline(always)]
+            |to, header, body| {
+                if self.routes.as_ref().is_some_and(|routes| routes.is_client(to)) {
+                    return false;
+                }
+                let (words, half) = header.words();
+                self.net.send_now(
+                    Peer(to),
+                    Channel::Request,
+                    (HEADER_BYTES, body.len),
+                    #[inline(always)]
+                    |packet| user::compose(packet, &words, half, body),
+                )
+            },
+        )?;
+        if state.library.has_handled() {
+            drop(borrowed);
+            self.run_handlers();
+        }
+        Ok(sent)
+    }
+
+    /// Begin an operation: it is on its way before it is counted and logged.
+    #[inline]
+    pub(super) fn start(
+        &self,
+        prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
+    ) -> Result<(), Error> {
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        if !state.open {
+            return Err(Error::NiInvalid);
+        }
+        let message = prepare(&mut state.library)?;
+        let departure = match state.outbox[Channel::Request as usize].is_empty() {
+            true => self.try_send(Channel::Request, &message),
+            false => None,
+        };
+        state.library.started(message.token);
+        match departure {
+            Some(Departure::Gone) => self.gone(state, message.token, NiFail::OK),
+            Some(Departure::Waits) => {}
+            None => self.queue(state, Channel::Request, message),
+        }
+        self.after(borrowed);
+        Ok(())
+    }
+
+    /// A call of the program's is about to return.
+    #[inline]
+    pub(super) fn after(&self, state: RefMut<'_, State>) {
+        let handled = state.library.has_handled();
+        drop(state);
+        if self.waiting.get() {
+            // Programs that only send make room here.
+            self.progress();
+        } else if handled {
+            self.run_handlers();
+        }
+    }
+
+    #[inline]
+    fn try_send(&self, channel: Channel, message: &Outgoing) -> Option<Departure> {
+        if let Some(routes) = &self.routes
+            && routes.is_client(message.to)
+        {
+            return self.send_to_agent(routes, channel, message);
+        }
+        self.net
+            .send(
+                Peer(message.to),
+                channel,
+                &message.header,
+                &message.body,
+                message.token,
+            )
+            .ok()
+    }
+
+    fn send_to_agent(&self, routes: &Routes, channel: Channel, message: &Outgoing) -> Option<Departure> {
+        let header = envelope(&message.header, message.to, self.fabric().me().0);
+        self.net
+            .send(
+                routes.via(message.to)?,
+                channel,
+                &header,
+                &message.body,
+                message.token,
+            )
+            .ok()
+    }
+
+    #[cold]
+    fn queue(&self, state: &mut State, channel: Channel, message: Outgoing) {
+        state.outbox[channel as usize].push_back(message);
+        self.waiting.set(true);
+    }
+
+    /// Send a message, or let it wait for a pending. Those of one channel keep their order.
+    #[inline]
+    pub(super) fn post(&self, state: &mut State, message: Outgoing) {
+        let channel = channel_of(&message.header);
+        if !state.outbox[channel as usize].is_empty() || !self.send(state, channel, &message) {
+            self.queue(state, channel, message);
+        }
+    }
+
+    #[inline]
+    fn send(&self, state: &mut State, channel: Channel, message: &Outgoing) -> bool {
+        let departure = self.try_send(channel, message);
+        if departure == Some(Departure::Gone) {
+            self.gone(state, message.token, NiFail::OK);
+        }
+        departure.is_some()
+    }
+
+    /// The memory of a message's body is free again.
+    #[inline]
+    pub(super) fn gone(&self, state: &mut State, token: u64, outcome: NiFail) {
+        if token == NO_TOKEN {
+            return;
+        }
+        if !state.swaps.is_empty() {
+            self.forget_swap(state, token);
+        }
+        if let Some(answer) = state.library.finished(token, outcome) {
+            self.post(state, answer);
+        }
+    }
+
+    #[cold]
+    pub(super) fn forget_swap(&self, state: &mut State, token: u64) {
+        if let Some(at) = state.swaps.iter().position(|s| s.token == token) {
+            let over = state.swaps.swap_remove(at);
+            state.spare.push(over);
+        }
+    }
+
+    /// Send what waits for pendings, answers first.
+    #[cold]
+    pub(super) fn empty_outbox(&self) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let mut moved = false;
+        for channel in [Channel::Answer, Channel::Request] {
+            while let Some(message) = state.outbox[channel as usize].pop_front() {
+                if !self.send(state, channel, &message) {
+                    state.outbox[channel as usize].push_front(message);
+                    break;
+                }
+                moved = true;
+            }
+        }
+        self.waiting
+            .set(state.outbox.iter().any(|waiting| !waiting.is_empty()));
+        moved
+    }
+}

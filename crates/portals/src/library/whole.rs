@@ -1,0 +1,97 @@
+//! Messages whose body has come with its header: puts among them begin and end here and now. Fast path.
+
+use super::drops::DropReason;
+use super::operation::Facts;
+use super::receive::PUT;
+use super::wire::{Header, MessageKind, NO_ANSWER};
+use super::{Library, NO_TOKEN, Verdict};
+use crate::memory::Segments;
+use crate::types::{EventKind, Identity, option};
+
+impl Library {
+    /// As [`incoming`](Self::incoming), of a message whose body has come with its header. Of a put it is stored here and now, by `store`,
+    /// which is given the descriptor's memory, where in it, and the bytes: then both its events are logged, and it is over.
+    /// Never [`Verdict::Store`] for a put. Fast path.
+    #[inline(always)]
+    pub fn incoming_whole(
+        &mut self,
+        from: u32,
+        bytes: &[u8],
+        body: &[u8],
+        store: impl FnOnce(&Segments, u64, &[u8]),
+    ) -> Verdict {
+        let length = body.len() as u64;
+        let header = match Header::decode(bytes, length) {
+            Ok(header) if header.kind == MessageKind::Put => header,
+            _ => return self.incoming(from, bytes, length),
+        };
+        let Some(who) = self.processes.identity(from).copied() else {
+            return self.refuse(DropReason::UnknownProcess, from, None);
+        };
+        let found = match self.find_again(from, &header, length) {
+            Some(found) => Ok(found),
+            None => self.find(from, &who, &header, length, PUT, true),
+        };
+        match found {
+            Ok(found) => self.take_whole(from, &who, &header, body, found, store),
+            Err(reason) => self.refuse(reason, from, Some(&header)),
+        }
+    }
+
+    /// A put has matched, and its bytes are here.
+    #[inline(always)]
+    fn take_whole(
+        &mut self,
+        from: u32,
+        who: &Identity,
+        header: &Header,
+        body: &[u8],
+        (md, offset, accepted): (u32, u64, u64),
+        store: impl FnOnce(&Segments, u64, &[u8]),
+    ) -> Verdict {
+        let Some(descriptor) = self.mds.get_mut(md) else {
+            return Verdict::Done;
+        };
+        descriptor.take(accepted);
+        store(&descriptor.region.memory, offset, &body[..accepted as usize]);
+        let acknowledges = !descriptor.has(option::ACK_DISABLE);
+        let pt_index = u32::from(header.pt_index);
+        if !descriptor.active {
+            self.portals[pt_index as usize].found_is_over();
+        }
+        let facts = Facts {
+            pt_index,
+            match_bits: header.match_bits,
+            rlength: body.len() as u64,
+            mlength: accepted,
+            offset,
+            hdr_data: header.data,
+            link: self.link(),
+            start: 0,
+        };
+        self.log_whole(md, [EventKind::PutStart, EventKind::PutEnd], who, &facts);
+        if header.operation == NO_ANSWER {
+            Verdict::Done
+        } else if acknowledges {
+            let none = Segments::default();
+            let answer = header.operation;
+            Verdict::Reply(self.answer(from, MessageKind::Ack, answer, offset, accepted, none, NO_TOKEN))
+        } else {
+            Verdict::Reply(self.nothing(from, header.operation))
+        }
+    }
+
+    /// The descriptor that a put is for, as [`find`](Self::find) has it, where it asks for what the request before it asked for
+    /// and would find the same entry again: peers send many messages of one kind. Nothing else that `find` asks can have
+    /// changed since.
+    #[inline(always)]
+    fn find_again(&mut self, from: u32, header: &Header, length: u64) -> Option<(u32, u64, u64)> {
+        if self.again != (from, header.route(), header.match_bits) {
+            return None;
+        }
+        let list = self.portals.get(usize::from(header.pt_index))?;
+        let md = u32::from(list.found_again(PUT)?.md);
+        let (offset, accepted) = self.mds.get(md)?.room(header.offset, length)?;
+        Some((md, offset, accepted))
+    }
+}

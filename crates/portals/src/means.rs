@@ -1,0 +1,145 @@
+//! What the calls of a [`NetworkInterface`](crate::NetworkInterface) are made of, where these differ by who does them.
+
+use crate::agent::{Pen, Request};
+use crate::error::Error;
+use crate::handlers::Handlers;
+use crate::library::{Library, Outgoing, Target};
+use crate::types::{AckReq, Handle, Iovec, Md, Taken, Unlink};
+use farpost_fabric::wait::{Backoff, Pause, WaitPolicy};
+use farpost_fabric::{Distance, Peer};
+use std::time::{Duration, Instant};
+
+/// Glances for each poll of a call that waits.
+const GLANCES: u32 = 4;
+
+/// How an interface does what is asked of it. Nobody outside this crate can name it, so there are no other interfaces.
+pub trait Means: Waiting {
+    /// A call about objects, done `here` by the library of this process; or asked of an agent: `write` says what of, and `read` takes
+    /// the words of its answer.
+    fn call<T>(
+        &self,
+        here: impl FnOnce(&mut Library) -> Result<T, Error>,
+        command: u8,
+        write: impl FnOnce(&mut Pen),
+        read: impl FnOnce(&[u64]) -> T,
+    ) -> Result<T, Error>;
+
+    /// A [`call`](Self::call) that releases `object`. While that is in use it fails, having made progress: who repeats it is not to wait
+    /// for itself.
+    fn release(
+        &self,
+        object: Handle,
+        here: impl Fn(&mut Library) -> Result<(), Error>,
+        command: u8,
+    ) -> Result<(), Error>;
+
+    /// A descriptor, of a match entry or of its own.
+    fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
+
+    /// Begin an operation: as the library prepares it, or as an agent is asked for it.
+    fn begin(
+        &self,
+        prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
+        request: Request,
+    ) -> Result<(), Error>;
+
+    /// Begin a put.
+    #[inline(always)]
+    fn begin_put(
+        &self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<(), Error> {
+        self.begin(
+            |library| library.prepare_put(md, region, ack, target, hdr_data),
+            Request::put(md, region, ack, target, hdr_data),
+        )
+    }
+
+    /// Handlers of event queues.
+    fn handlers(&self) -> &Handlers;
+
+    /// A queue has been made, for `count` events.
+    fn queue_made(&self, _eq: Handle, _count: u32, _handled: bool) {}
+
+    /// A queue is gone.
+    fn queue_gone(&self, _eq: Handle) {}
+
+    /// The oldest event of a queue, without a look at what has arrived.
+    fn take(&self, eq: Handle) -> Result<Taken, Error>;
+
+    /// The oldest event of the first of these queues that holds one; `None`: all are empty.
+    fn take_first(&self, eqs: &[Handle]) -> Option<Result<(usize, Taken), Error>>;
+
+    /// How far a process is.
+    fn distance(&self, peer: Peer) -> Distance;
+}
+
+/// What a call does that has found nothing.
+pub trait Waiting {
+    /// Progress, and now and then a look who has ended. True: something happened.
+    fn poll(&self) -> bool;
+
+    /// A call that does not block found nothing.
+    fn rest(&self);
+
+    /// A call that does not block found something.
+    fn found(&self);
+
+    /// What is quicker than a poll and may be done instead of one, between two of them. True: something has come.
+    fn glance(&self) -> bool {
+        false
+    }
+
+    /// How this process waits.
+    fn policy(&self) -> &WaitPolicy;
+
+    /// Before a pause: whether somebody else let time pass.
+    fn passes(&self, pause: Pause) -> bool;
+
+    /// Sleep until something comes, as long as `left` at most; and see who has ended.
+    fn sleep(&self, left: Option<Duration>);
+
+    /// Whether nothing will come any more.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Make progress until `look` finds something. `None`: the deadline has passed, or the agent has ended.
+    fn wait_until<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(found) = look() {
+                return Some(found);
+            }
+            if self.poll() {
+                backoff.reset();
+                continue;
+            }
+            if self.is_over() {
+                return look();
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return look();
+            }
+            let pause = backoff.pause(self.policy());
+            if self.passes(pause) {
+                continue;
+            }
+            match pause {
+                Pause::Spin => {
+                    std::hint::spin_loop();
+                    if (0..GLANCES).any(|_| self.glance()) {
+                        backoff.reset();
+                    }
+                }
+                Pause::Yield => self.policy().give_way(),
+                Pause::Sleep => self.sleep(left),
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What becomes of a packet that has come: checked, taken apart, accepted in its turn, and shown to the layer above.
+//!
+//! Cost class: fast path for what comes whole with its header; else queued path.
+
+use super::*;
+
+impl<F: Fabric> Net<F> {
+    #[inline(always)]
+    pub(super) fn on_packet(&self, upper: &mut impl Upper, from: Peer, priority: Priority, packet: &[u8]) {
+        if self.check != 0 && self.checks_route(from) && !wire::is_whole(packet) {
+            return self.on_damage(from, priority);
+        }
+        if let Err(bad) = self.on_whole_packet(upper, from, priority as usize, packet) {
+            self.refuse(from, bad);
+        }
+    }
+
+    #[inline(always)]
+    fn on_whole_packet(
+        &self,
+        upper: &mut impl Upper,
+        from: Peer,
+        index: usize,
+        packet: &[u8],
+    ) -> Result<(), Malformed> {
+        let (word, mut rest) = Word::read(packet)?;
+        let checked = word.has(wire::CHECKED);
+        if checked {
+            rest = rest.get(wire::CHECK..).ok_or(Malformed {
+                what: "the length of a Portals packet",
+                value: packet.len() as u64,
+            })?;
+        }
+        if checked != (self.check != 0) && checked != self.checks(from) {
+            return Err(Malformed {
+                what: "the flags of a Portals packet",
+                value: u64::from(packet[0]),
+            });
+        }
+        let fabric = &*self.fabric;
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        if word.has(wire::HAS_ACK) {
+            let about = if word.has(wire::ACK_OTHER) {
+                1 - index
+            } else {
+                index
+            };
+            state.tx.acked(fabric, from, about, word.ack)?;
+        }
+        if word.kind == Kind::Control {
+            return self.on_control(state, from, &word, rest);
+        }
+        // Looked at before it is accepted: what cannot be right is not acknowledged with what is.
+        let message = match word.kind {
+            Kind::Data => None,
+            _ => Some(wire::message(&word, rest)?),
+        };
+        let how = (state.turn, |peer| self.checks(peer));
+        match state
+            .rx
+            .accept(fabric, &mut state.figures, (from, index), &word, how)?
+        {
+            Accepted::No => Ok(()),
+            Accepted::Data(number) => state.rx.data((number, checked), rest),
+            Accepted::Header(number, at) => {
+                let id = state.rx.id(number);
+                state.figures.received += 1;
+                match message {
+                    Some(Message::Short { header, body }) => {
+                        state.figures.received_bytes += body.len() as u64;
+                        drop(borrowed);
+                        let placement = upper.arrived(id, from, header, body.len() as u64, Some(body));
+                        if !matches!(placement, Placement::Done) {
+                            let rx = &mut self.state.borrow_mut().rx;
+                            rx.take(number);
+                            rx.settle_short((number, at, index), body, placement);
+                        }
+                        Ok(())
+                    }
+                    Some(Message::Long(long)) => {
+                        drop(borrowed);
+                        self.on_long(upper, from, (number, at, index), &word, long)
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The header packet of a long message is the one that was wanted next.
+    #[inline(never)]
+    fn on_long(
+        &self,
+        upper: &mut impl Upper,
+        from: Peer,
+        (number, at, index): (u16, u16, usize),
+        word: &Word,
+        Long {
+            header,
+            length,
+            place,
+            check,
+        }: Long<'_>,
+    ) -> Result<(), Malformed> {
+        let fabric = &*self.fabric;
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        let id = state.rx.id(number);
+        let can = state.rx.can_have(fabric, (at, index), place, length, state.turn);
+        if !matches!(can, Ok(true)) {
+            state.figures.received -= 1;
+            return can.map(|_| ());
+        }
+        state.rx.take(number);
+        state.figures.received_bytes += length;
+        state
+            .rx
+            .begin((number, at, index), word.seq, length, place, check);
+        drop(borrowed);
+        let placement = upper.arrived(id, from, header, length, None);
+        let state = &mut *self.state.borrow_mut();
+        state.rx.settle(fabric, &mut state.figures, number, placement);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_control(
+        &self,
+        state: &mut State<F>,
+        from: Peer,
+        word: &Word,
+        rest: &[u8],
+    ) -> Result<(), Malformed> {
+        let fabric = &*self.fabric;
+        let (op, index) = word.op()?;
+        match op {
+            Op::Ack => {
+                let (known, wanted, _) = wire::numbers_of(wire::argument(rest, 0)?);
+                state.tx.acked_both(fabric, from, known, wanted)
+            }
+            Op::Gap | Op::Busy => {
+                state.tx.refused(from, index, word, (op == Op::Busy, state.turn));
+                Ok(())
+            }
+            Op::Sync => {
+                state
+                    .tx
+                    .synchronised(fabric, from, word, wire::argument(rest, 0)?)?;
+                if state.tx.has_nothing_for(from) {
+                    // It would wait for a packet with this tag, and keep a place that others want.
+                    let to = (from, self.checks(from));
+                    receive::control(fabric, to, Op::Detached, 0, (word.tag, receive::UNUSED), &[]);
+                }
+                Ok(())
+            }
+            Op::Detach => {
+                state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
+                let to = (from, self.checks(from));
+                // Lost or without room: the receiver asks again.
+                receive::control(fabric, to, Op::Detached, 0, (word.tag, 0), &[]);
+                Ok(())
+            }
+            Op::Detached => {
+                state.rx.detached(from, word, state.turn);
+                Ok(())
+            }
+            Op::Grant => {
+                let grant = [0, 1, 2].map(|at| wire::argument(rest, at));
+                let [bytes, part, address] = grant;
+                state.tx.granted(from, index, word, [bytes?, part?, address?])
+            }
+        }
+    }
+
+    #[cold]
+    fn on_damage(&self, from: Peer, priority: Priority) {
+        let state = &mut *self.state.borrow_mut();
+        state.figures.mismatches += 1;
+        self.fabric.count(from, Counter::Faults, 1);
+        state.rx.damaged(from, priority as usize);
+    }
+
+    /// Count and report what a peer sent and should not have.
+    #[cold]
+    fn refuse(&self, peer: Peer, bad: Malformed) {
+        self.state.borrow_mut().figures.faults += 1;
+        let error = FabricError::Corrupt {
+            peer,
+            what: bad.what,
+            value: bad.value,
+        };
+        self.fabric.record_fault(Fault { peer, error });
+    }
+}

@@ -1,0 +1,89 @@
+//! Messages that are one packet and go here and now.
+//!
+//! Cost class: fast path.
+
+use super::*;
+
+impl<F: Fabric> Transmit<F> {
+    /// As [`send`](Self::send), of a message that is one packet, if its target is known, nothing of its channel waits and there is room:
+    /// nothing is looked at or noted before it has gone that can be afterwards. Its pending keeps the packet, to be sent again.
+    #[inline(always)]
+    pub fn send_now(
+        &mut self,
+        fabric: &F,
+        rx: &mut Receive<F>,
+        figures: &mut Figures,
+        (to, channel): (Peer, Channel),
+        (header, body): (usize, usize),
+        write: impl FnOnce(&mut [[u8; 8]]),
+    ) -> bool {
+        let index = channel as usize;
+        let scarce = self.free[index].len() <= self.scarce;
+        let (Some(&number), Some(at)) = (self.free[index].last(), self.targets.find(to)) else {
+            return false;
+        };
+        if channel == Channel::Request && self.asked + 1 >= usize::from(self.targets.len()) {
+            return false;
+        }
+        let target = self.targets.at(at);
+        let lane = &mut target.lanes[index];
+        let seq = lane.sent;
+        if target.tag == 0
+            || target.checked
+            || target.dead
+            || target.wait_until != 0
+            || lane.cursor.pending != NONE
+            || lane.cursor.seq != seq
+            || seq.wrapping_sub(lane.base) >= self.window
+        {
+            return false;
+        }
+        let pending = &mut self.pendings[usize::from(number)];
+        let (first, rest) = pending.packet.split_at_mut(wire::WORD);
+        write(rest.as_chunks_mut().0);
+        let (mut flags, ack) = rx.acknowledgement(to, index);
+        if seq == lane.base {
+            flags |= FIRST;
+        }
+        if scarce {
+            flags |= WANTS_ACK;
+        }
+        let word = Word {
+            kind: Kind::Short,
+            flags,
+            second: header as u8,
+            seq,
+            tag: target.tag,
+            ack,
+        };
+        first.copy_from_slice(&word.bits().to_le_bytes());
+        let len = wire::WORD + header + body;
+        let sent = fabric.try_send(to, Port::Portals, PRIORITY[index], &pending.packet[..len]);
+        if sent == TrySend::Full {
+            if flags & HAS_ACK != 0 {
+                rx.untold(to, index, flags);
+            }
+            return false;
+        }
+        fabric.wake_by(&target.bell);
+        self.free[index].pop();
+        pending.packet_len = len as u8;
+        pending.header_len = header as u8;
+        pending.packets = 1;
+        pending.next = NONE;
+        pending.kind = Kind::Short;
+        pending.how = How::Inline;
+        lane.sent = seq.wrapping_add(1);
+        lane.cursor.seq = lane.sent;
+        if lane.tail == NONE {
+            lane.head = number;
+            self.asked += index;
+        } else {
+            self.pendings[usize::from(lane.tail)].next = number;
+        }
+        lane.tail = number;
+        figures.sent += 1;
+        figures.sent_bytes += body as u64;
+        true
+    }
+}

@@ -1,0 +1,49 @@
+//! What each fuzz target does with its input (`run`), and the seeds it starts from, which are made of real messages (`seeds`).
+//!
+//! A parser gets the input as it is. Where what is read depends on what came before, the input is a script: each step begins with
+//! a byte that says what happens, and its arguments follow. An input that ends early is a script that ends there.
+//!
+//! Nothing here depends on time, and seeds of everything random come from the input, so that a finding happens again.
+
+pub mod addresses;
+pub mod fm;
+pub mod handshake;
+pub mod input;
+pub mod jam;
+pub mod job_values;
+pub mod launch;
+pub mod link;
+pub mod pmi;
+pub mod portals_agent;
+pub mod portals_interface;
+pub mod portals_net;
+pub mod rsm_postboxes;
+pub mod settings;
+
+/// The worlds that the crates' own tests play in.
+#[path = "../../crates/portals/tests/bridge/mod.rs"]
+mod bridge;
+#[path = "../../crates/portals/tests/common/mod.rs"]
+mod common;
+#[path = "../../crates/rsm/tests/support/mod.rs"]
+mod postboxes;
+#[path = "../../crates/portals/tests/support/mod.rs"]
+mod processes;
+
+/// Every target, with its seeds.
+pub type Seeds = fn() -> Vec<Vec<u8>>;
+pub const TARGETS: &[(&str, Seeds)] = &[
+    ("addresses", addresses::seeds),
+    ("fm", fm::seeds),
+    ("handshake", handshake::seeds),
+    ("jam", jam::seeds),
+    ("job_values", job_values::seeds),
+    ("launch", launch::seeds),
+    ("link", link::seeds),
+    ("pmi", pmi::seeds),
+    ("portals_agent", portals_agent::seeds),
+    ("portals_interface", portals_interface::seeds),
+    ("portals_net", portals_net::seeds),
+    ("rsm_postboxes", rsm_postboxes::seeds),
+    ("settings", settings::seeds),
+];
