@@ -8,11 +8,12 @@ HOSTS ?=
 ARGS ?=
 export CARGO
 
-.PHONY: help build install demo test compare docs clean
+.PHONY: help build install demo test fuzz compare docs clean
 
 help:
 	@echo "make demo                 build, run a 2-rank NetPIPE ping-pong, write its plot"
 	@echo "make test                 run every test (installs what tests need, if it may)"
+	@echo "make fuzz                 fuzz every parser for a minute each (TARGET=portals_net SECONDS=600: one of them, so long)"
 	@echo "make install PREFIX=dir   install a relocatable tree (default: build/install)"
 	@echo "make compare              measure Farpost next to MPICH, Open MPI and Intel MPI"
 	@echo "make docs                 write docs/reference/*.md, the functions of all interfaces"
@@ -29,6 +30,11 @@ demo:
 
 test:
 	scripts/test-all.sh
+
+TARGET ?=
+SECONDS ?=
+fuzz:
+	scripts/fuzz.sh $(TARGET) $(SECONDS)
 
 # HOSTS=2 measures between hosts, emulated on this machine; ARGS=--update-docs writes its table into the README.
 # ROUNDS=9 measures longer; ARGS=--update-readme writes the table into the README; scripts/compare.py --help lists the rest.

@@ -1,4 +1,5 @@
 // interface: rust
+// settings: FARPOST_PORTALS=generic | FARPOST_PORTALS=accelerated
 //! A sample sort without MPI: Portals in Rust. Every process draws numbers and sorts them; samples, put into everybody's table, cut
 //! the numbers into as many ranges as there are processes; who owns a range gets its parts from all others.
 //!
@@ -9,7 +10,7 @@ use std::time::Duration;
 use farpost_node::{Node, NodeFabric};
 use farpost_portals::library::Target;
 use farpost_portals::{
-    AckReq, EventKind, Handle, Interface, Md, Position, ProcessId, THRESHOLD_INFINITE, Unlink, option,
+    AckReq, AnyInterface, EventKind, Handle, Md, NetworkInterface, Position, ProcessId, Unlink, option,
 };
 
 const PORTAL: u32 = 0;
@@ -23,7 +24,7 @@ const SORTED: u64 = 3;
 const RESULTS: u64 = 4;
 
 struct Sort {
-    ni: Interface<NodeFabric>,
+    ni: AnyInterface<NodeFabric>,
     ids: Vec<ProcessId>,
     rank: usize,
 }
@@ -34,15 +35,8 @@ fn words<T>(result: Result<T, farpost_portals::Error>, what: &str) -> Result<T, 
 
 impl Sort {
     fn describe(&self, memory: &mut [u64], options: u32, eq: Handle) -> Md {
-        Md {
-            start: memory.as_mut_ptr().expose_provenance(),
-            length: size_of_val(memory) as u64,
-            threshold: THRESHOLD_INFINITE,
-            max_size: 0,
-            options: options | option::MANAGE_REMOTE | option::EVENT_START_DISABLE,
-            user_ptr: 0,
-            eq_handle: eq,
-        }
+        let options = options | option::MANAGE_REMOTE | option::EVENT_START_DISABLE;
+        Md::of(memory, options, eq)
     }
 
     /// Lets others put into or get from `memory`, and counts in a queue of its own.

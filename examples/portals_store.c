@@ -1,5 +1,6 @@
 // interface: portals3
 // ranks: 1 2 4
+// settings: FARPOST_PORTALS=generic | FARPOST_PORTALS=accelerated
 /* A key-value store without servers: every process keeps a part of the buckets, and others read and change them by get, put and
  * get-put alone. Whoever swaps 0 for the 1 in a bucket's lock may change the bucket.
  *

@@ -390,34 +390,72 @@ def write_curves(args, libs, samples):
         subprocess.run([farpost, "bench", "plot", *files, "--out", plot], check=True)
 
 
-def interfaces(args):
-    """Measure what the interfaces beside MPI must reach; lines of the Markdown table and its note, or None."""
-    path = os.path.join(args.out, "interfaces.json")
+# Parts that are benchmarks of Farpost's own, and their options.
+GOALS = {"interfaces": lambda args: [], "portals": lambda args: ["--figures", os.path.join(args.out, "portals")]}
+
+
+def goal_cells(row):
+    """A row of what must be reached, as cells of a Markdown table."""
+    sign = "≥" if row["at_least"] else "≤"
+
+    def bound(value):
+        if value is None:
+            return ""
+        return f"{sign} {value:g} × {row['of']}" if row["of"] else f"{sign} {value:g} {row['unit']}"
+
+    verdict = "" if row["must"] is None else {None: "not measured", True: "met", False: "**missed**"}[row["met"]]
+    digits = 2 if row["figure"] is not None and abs(row["figure"]) < 10 else 0
+    figure = "-" if row["figure"] is None else f"{row['figure']:.{digits}f} {row['unit']}"
+    ratio = "-" if row["ratio"] is None or not row["of"] else f"{row['ratio']:.2f} ×"
+    return [row["what"], figure, ratio, bound(row["must"]), bound(row["aim"]), verdict]
+
+
+def goals(args, name, *options):
+    """Measure by `farpost bench NAME` what must be reached; lines of the Markdown table and its note, or None."""
+    path = os.path.join(args.out, f"{name}.json")
     farpost = os.path.join(args.farpost, "bin", "farpost")
-    command = [farpost, "bench", "interfaces", "--rounds", str(args.rounds), "--json", path]
+    command = [farpost, "bench", name, "--rounds", str(args.rounds), "--json", path, *options]
     try:
-        done = subprocess.run(command, env=environment({}), stdout=subprocess.DEVNULL, timeout=600, check=False)
+        done = subprocess.run(command, env=environment({}), stdout=subprocess.DEVNULL, timeout=1200, check=False)
     except subprocess.TimeoutExpired:
-        print("compare: farpost bench interfaces took more than 600 s", file=sys.stderr)
+        print(f"compare: farpost bench {name} took more than 1200 s", file=sys.stderr)
         return None
     if done.returncode != 0:
-        print(f"compare: farpost bench interfaces ended with code {done.returncode}", file=sys.stderr)
+        print(f"compare: farpost bench {name} ended with code {done.returncode}", file=sys.stderr)
         return None
     with open(path, encoding="utf-8") as f:
         result = json.load(f)
+    for missing in result["missing"]:
+        print(f"compare: without {missing['layer']}: {missing['why']}", file=sys.stderr)
     lines = [["What", "measured", "ratio", "must", "aim", ""], ["---", "---:", "---:", "---:", "---:", "---"]]
-    for row in result["rows"]:
-        times = (lambda v: f"≤ {v:g} × {row['of']}") if row["of"] else (lambda v: f"≤ {v:g} {row['unit']}")
-        verdict = {None: "not measured", True: "met", False: "**missed**"}[row["met"]]
-        figure = "-" if row["figure"] is None else f"{row['figure']:.0f} {row['unit']}"
-        ratio = "-" if row["ratio"] is None or not row["of"] else f"{row['ratio']:.2f} ×"
-        lines.append([row["what"], figure, ratio, times(row["must"]), times(row["aim"]), verdict])
+    lines += [goal_cells(row) for row in result["rows"] if "what" in row]
     day = datetime.date.today().isoformat()
     note = (
-        f"Medians of {result['rounds']} interleaved rounds of `farpost bench interfaces` on {day}: {host()}. The floor, a bare cache "
+        f"Medians of {result['rounds']} interleaved rounds of `farpost bench {name}` on {day}: {host()}. The floor, a bare cache "
         f"line one way between the same two processes in the same jobs, was {result['floor_ns']:.0f} ns." + busy()
     )
+    if result.get("placement"):
+        note += f" With an agent: {result['placement']}."
     return ["| " + " | ".join(cells) + " |" for cells in lines], note
+
+
+def all_goals(args):
+    """Measure, print and perhaps write down what is asked for of `GOALS`. Whether all is reached."""
+    reached = True
+    for name, options in GOALS.items():
+        if name not in args.modes:
+            continue
+        beside = goals(args, name, *options(args))
+        if not beside:
+            continue
+        print()
+        print(aligned(beside[0]))
+        print()
+        print(beside[1])
+        reached = reached and not any("**missed**" in line for line in beside[0])
+        if args.update_readme:
+            update_table(os.path.join("docs", "performance.md"), name, *beside)
+    return reached
 
 
 def main():
@@ -426,8 +464,8 @@ def main():
     parser.add_argument("--farpost", default=os.path.join(ROOT, "build", "install"), help="Farpost's install tree")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5); the median over them counts")
     parser.add_argument("--only", default=",".join(known), help="libraries, e.g. farpost,mpich")
-    parts = "pair,crowd,idle,empty,interfaces"
-    parser.add_argument("--modes", default=parts, help="parts: pair, crowd, idle, empty; interfaces (of Farpost)")
+    parts = "pair,crowd,idle,empty,interfaces,portals"
+    parser.add_argument("--modes", default=parts, help="parts: pair, crowd, idle, empty; interfaces, portals (of Farpost)")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "compare"), help="directory for results")
     parser.add_argument("--update-readme", action="store_true", help="write the tables into README.md and docs/performance.md")
     parser.add_argument("--from", dest="saved", metavar="JSON", help="use the results in this file; measure nothing")
@@ -439,6 +477,12 @@ def main():
     for name in args.only:
         if name not in known:
             parser.error(f"--only {name}: allowed are {', '.join(known)}")
+
+    if not args.saved and all(mode in GOALS for mode in args.modes):
+        os.makedirs(args.out, exist_ok=True)
+        if not all_goals(args):
+            print("Some goals are missed (see the last column).")
+        return
 
     if args.saved:
         with open(args.saved, encoding="utf-8") as f:
@@ -514,16 +558,8 @@ def main():
         write_curves(args, libs, samples)
     if args.update_readme:
         update_table("README.md", "compare", lines, note)
-    if not args.saved and "interfaces" in args.modes and "farpost" in args.only:
-        beside = interfaces(args)
-        if beside:
-            print()
-            print(aligned(beside[0]))
-            print()
-            print(beside[1])
-            reached = reached and not any("**missed**" in line for line in beside[0])
-            if args.update_readme:
-                update_table(os.path.join("docs", "performance.md"), "interfaces", *beside)
+    if not args.saved and "farpost" in args.only:
+        reached = all_goals(args) and reached
     if not reached:
         print("Some goals are missed (see the last column).")
 

@@ -2,7 +2,7 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit fuzz ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom)
 #
 # As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv); else
 # it says what is missing, and what cannot run for it counts as a failure.
@@ -13,7 +13,7 @@ logs=$root/build/test-logs
 prefix=$root/build/install
 mkdir -p "$logs"
 cargo=${CARGO:-cargo}
-known="format clippy unit ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom"
+known="format clippy unit fuzz ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom"
 steps=${*:-$known}
 for name in $steps; do
     case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
@@ -88,9 +88,13 @@ script() {
     [ -x "scripts/$name" ] || { echo "scripts/$name is missing"; return 1; }
     PREFIX=$prefix "scripts/$name" "$@"
 }
-step format "$cargo" fmt --all --check
+format() {
+    "$cargo" fmt --all --check && "$cargo" fmt --manifest-path fuzz/Cargo.toml --check
+}
+step format format
 step clippy "$cargo" clippy --workspace --all-targets -- -D warnings
 step unit timeout 1800 "$cargo" test --workspace --no-fail-fast
+step fuzz script fuzz.sh --short
 step ofi script test-ofi.sh
 step install "${MAKE:-make}" --no-print-directory install PREFIX="$prefix"
 step wrappers script check-wrappers.sh

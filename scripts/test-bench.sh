@@ -43,12 +43,12 @@ END
 few="--rounds 1 --trials 1 --trial-us 20"
 # shellcheck disable=SC2086
 {
-    judge layers 16 $few --sizes 8,16,56,64,88,128
-    judge logp 5 $few
+    judge layers 21 $few --sizes 8,16,56,64,88,128
+    judge logp 6 $few
     judge rsm 3 $few --sizes 8,56,64,4096
     judge fm 6 $few --sizes 8,16,128,4096
     judge jam 7 $few --sizes 8,88,4096
-    judge portals 7 $few --sizes 1,8,64,4096,300000
+    judge portals 19 $few --sizes 1,8,64,4096,300000
     judge interfaces 8 $few --skip-memory
 }
 judge matmul 3 --trials 1 -n 3 --sizes 1,65,200

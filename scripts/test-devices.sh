@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# MPI's tests over each device beside the default one: Fast Messages and JAM (by JAM also within the host).
+# MPI's tests over each device beside the default one: Fast Messages, JAM (by JAM also within the host) and Portals.
 #
 #   PREFIX=dir scripts/test-devices.sh [--turn N] [all | NAME...]     NAME: as for test-programs.sh, or mpi4py
 #
 # all: every program with every number of ranks, bad input, and all of mpi4py's tests on 2 and 3 ranks, over every device: a
-# quarter of an hour and more. By default, over every device, bad input and the core of the protocol; and of everything
-# else so much that the days see all of it: a program runs over one device with one number of ranks, the next one over the other, and the next day
+# half an hour and more. By default, over every device, bad input and the core of the protocol; and of everything
+# else so much that the days see all of it: a program runs over one device with one number of ranks, the next one over another, and the next day
 # over that and with another number; of mpi4py's modules one in nine, on 2 ranks. The turn moves on by one a day; the first
 # line tells it, --turn N repeats it.
-#   DEVICES    which of them, default "fm jam"
+#   DEVICES    which of them, default "fm jam portals"
 #   RANKS      numbers of ranks in place of the script's choice (of a named program: of all that it lists)
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,7 +17,7 @@ if [ "${1:-}" = --turn ]; then
     turn=${2:?--turn needs a number}
     shift 2
 fi
-read -r -a devices <<<"${DEVICES:-fm jam}"
+read -r -a devices <<<"${DEVICES:-fm jam portals}"
 export FARPOST_JAM_LOCAL=0
 failed=0
 

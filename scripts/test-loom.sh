@@ -19,3 +19,4 @@ if [ -f crates/rsm/tests/loom.rs ]; then
     $within cargo test -p farpost-rsm --test loom
 fi
 $within cargo test -p farpost-fm --lib loom_
+$within cargo test -p farpost-portals --lib loom_

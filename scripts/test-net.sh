@@ -11,7 +11,7 @@
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
 # hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. ipv6: over
 # networks with IPv6 addresses only. ofi_strangers: at the ports of libfabric's endpoints.
-# interfaces: those beside MPI. devices: MPI by Fast Messages and JAM, other programs every day. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
+# interfaces: those beside MPI, Portals by way of agents too. devices: MPI by Fast Messages, JAM and Portals, other programs every day. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
 # faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
@@ -66,11 +66,14 @@ for part in "$@"; do
         ;;
     ipv6) run 120 test_ipv6.py -v ;;
     ofi_strangers) run 200 test_ofi_strangers.py -v ;;
-    interfaces) run 300 test_interfaces.py -v ;;
+    interfaces)
+        run 400 test_interfaces.py -v
+        FULL=${#full[@]} run 300 test_portals_agents.py -v
+        ;;
     devices)
         FULL=${#full[@]} run 600 test_devices.py -v
         if [ ${#full[@]} != 0 ]; then
-            for device in fm jam; do FARPOST_DEVICE=$device run $limit programs.py --full --launchers hydra --layouts 2x2,3x5 mpi4py; done
+            for device in fm jam portals; do FARPOST_DEVICE=$device run $limit programs.py --full --launchers hydra --layouts 2x2,3x5 mpi4py; done
         fi
         ;;
     programs) run $limit programs.py ${full[@]+"${full[@]}"} ;;

@@ -12,6 +12,7 @@
 #
 # A program says in its first lines how it wants to be run:
 #   // ranks: 1 2 4        // timeout: 300        // args: a | b (two cases)        // farpost: only
+#   // settings: A=1 | B=2 C=3 (once more with each, one or several variables, with the largest of its numbers of ranks up to 3)
 #   // interface: fm rsm   uses these beside MPI or instead of it: compiled with pkg-config; in Rust by Cargo
 # Those that say so are the suite interfaces, wherever they are; it runs when it is named: scripts/test-all.sh has a step for it.
 # One line a case, a final `N passed, N failed, N skipped`; exit code 1 if anything failed.
@@ -100,13 +101,21 @@ one_program() {
     fi
     all=$(directive "$src" args)
     IFS='|' read -r -a cases <<<"${all:- }"
-    for n in $ranks; do
+    local setting settings few
+    few=$(for n in $ranks; do [ "$n" -le 3 ] && echo "$n"; done | tail -n 1)
+    IFS='|' read -r -a settings <<<"$(directive "$src" settings)"
+    # Several variables are one word here, joined by &.
+    for n in $ranks $(for setting in ${few:+"${settings[@]}"}; do echo "$few:$(echo $setting | tr ' ' '&')"; done); do
+        setting=${n#*:}
+        [ "$setting" = "$n" ] && setting=
+        setting=${setting//&/ }
+        n=${n%%:*}
         for args in "${cases[@]}"; do
             args=$(echo $args)
-            tag="$name${args:+ $args} -n $n"
+            tag="$name${args:+ $args} -n $n${setting:+, $setting}"
             # The program's own clock rings first, so that it can name the test that hangs.
             # shellcheck disable=SC2086
-            CHECK_SECONDS=$((limit - limit / 8)) timeout -k 5 "$limit" "$mpiexec" -n "$n" "$exe" $args </dev/null >"$log-$n.log" 2>&1
+            env $setting CHECK_SECONDS=$((limit - limit / 8)) timeout -k 5 "$limit" "$mpiexec" -n "$n" "$exe" $args </dev/null >"$log-$n.log" 2>&1
             code=$?
             if [ $code -eq 0 ] && grep -aq '^SKIP: ' "$log-$n.log"; then
                 skip "$tag" "$(grep -a '^SKIP: ' "$log-$n.log" | head -1 | cut -c7-)"

@@ -29,6 +29,26 @@ enum { MOST = 64, PATIENCE_MS = 30000 };
         }                                                                                                               \
     } while (0)
 
+/* A code of the ordinary kind, which has no sentence. */
+#define GIVES(code, call)                                                                                               \
+    do {                                                                                                                \
+        const int rc_ = (call);                                                                                         \
+        if (rc_ != (code)) {                                                                                            \
+            fprintf(stderr, "FAIL %s:%d: %s: %s, not %s\n", __FILE__, __LINE__, #call, PtlErrorStr(rc_), PtlErrorStr(code)); \
+            exit(1);                                                                                                    \
+        }                                                                                                               \
+    } while (0)
+
+/* From a descriptor that is inactive, which an agent that keeps the objects is not asked about: nothing happens. */
+#define INACTIVE(call)                                                                                                  \
+    do {                                                                                                                \
+        const char *where_ = getenv("FARPOST_PORTALS");                                                                 \
+        if (where_ != NULL && strcmp(where_, "accelerated") == 0)                                                       \
+            PTL(call);                                                                                                  \
+        else                                                                                                            \
+            REFUSED(PTL_MD_INVALID, "active", call);                                                                    \
+    } while (0)
+
 static ptl_handle_ni_t ni;
 static unsigned me, size;
 static ptl_process_id_t ids[MOST];

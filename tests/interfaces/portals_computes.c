@@ -1,6 +1,8 @@
 // interface: portals3
 // ranks: 2 3
-// A put to a process that computes lands and its event is there, without any call by the target; a get from it is answered.
+// settings: FARPOST_PORTALS=generic | FARPOST_PORTALS=accelerated
+// A put to a process that computes lands and its event is there, without any call by the target; a get from it is answered, and
+// handlers see each event.
 #include "portals.h"
 #include <time.h>
 
@@ -12,6 +14,13 @@ static double now(void) {
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
+static volatile unsigned handled, out_of_order;
+
+static void handler(ptl_event_t *event) {
+    out_of_order += event->sequence != handled;
+    handled++;
+}
+
 int main(void) {
     static volatile unsigned char flag;
     static unsigned char in[LONG], out[LONG], done;
@@ -19,6 +28,10 @@ int main(void) {
     ptl_handle_eq_t came = queue(1024), sent = queue(64);
     const unsigned both = PTL_MD_OP_PUT | PTL_MD_OP_GET | PTL_MD_MANAGE_REMOTE;
     attach(PORTAL, 0, 0, descriptor(in, LONG, PTL_MD_THRESH_INF, both, came), PTL_RETAIN);
+    uint64_t word = 0;
+    ptl_handle_eq_t watched;
+    PTL(PtlEQAlloc(ni, 1, handler, &watched));
+    attach(PORTAL, 2, 0, descriptor(&word, 8, PTL_MD_THRESH_INF, both, watched), PTL_RETAIN);
     attach(PORTAL, 1, 0, descriptor((void *)(uintptr_t)&flag, 1, PTL_MD_THRESH_INF, both, PTL_EQ_NONE), PTL_RETAIN);
     ptl_handle_md_t md = bind(descriptor(out, LONG, PTL_MD_THRESH_INF, PTL_MD_EVENT_START_DISABLE, sent), PTL_RETAIN);
     ptl_handle_md_t end_md = bind(descriptor(&done, 1, PTL_MD_THRESH_INF, PTL_MD_EVENT_START_DISABLE, sent), PTL_RETAIN);
@@ -26,11 +39,12 @@ int main(void) {
     if (me == 0) {
         /* No call until everybody says that all was acknowledged. The program looks at memory only. */
         const double began = now();
-        while (flag != size - 1)
+        while (flag != size - 1 || handled != (size - 1) * ROUNDS * 2)
             if (now() - began > 60) {
-                fprintf(stderr, "FAIL: nothing arrived while the process computed: flag %d\n", flag);
+                fprintf(stderr, "FAIL: nothing arrived while the process computed: flag %d, %u events\n", flag, handled);
                 exit(1);
             }
+        CHECK(out_of_order == 0);
         /* Every event is there already. */
         unsigned starts = 0, ends = 0, gets = 0;
         ptl_event_t event;
@@ -50,6 +64,9 @@ int main(void) {
         for (int round = 0; round < ROUNDS; round++) {
             memset(out, round + 1, LONG);
             PTL(PtlPutRegion(md, 0, 8, PTL_ACK_REQ, ids[0], PORTAL, 0, 0, 0, 0));
+            NEXT(sent, SEND_END);
+            NEXT(sent, ACK);
+            PTL(PtlPutRegion(md, 0, 8, PTL_ACK_REQ, ids[0], PORTAL, 0, 2, 0, 0));
             NEXT(sent, SEND_END);
             NEXT(sent, ACK);
             PTL(PtlPut(md, PTL_ACK_REQ, ids[0], PORTAL, 0, 0, 0, 0));

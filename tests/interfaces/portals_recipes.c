@@ -1,5 +1,6 @@
 // interface: portals3
 // ranks: 1 2 8
+// settings: FARPOST_PORTALS=generic | FARPOST_PORTALS=accelerated
 // Event queues, access control, and the recipes of section 6: posting receives, logging drops, filling a block with short messages.
 #include "portals.h"
 #include <pthread.h>
@@ -189,6 +190,52 @@ static void handlers(void) {
     PTL(PtlMDUnlink(back));
     PTL(PtlEQFree(came));
     PTL(PtlEQFree(answers));
+    meet();
+}
+
+/* A handler sees every event, in order, also those that a queue too short for them has lost; and who reads the queue is told. */
+static unsigned counted, out_of_order;
+
+static void counting(ptl_event_t *event) {
+    pthread_mutex_lock(&mine);
+    out_of_order += event->sequence != counted || event->hdr_data != counted / 2;
+    counted++;
+    pthread_mutex_unlock(&mine);
+}
+
+static void overflow_with_a_handler(void) {
+    uint64_t in = 0;
+    ptl_handle_eq_t came;
+    ptl_event_t event;
+    unsigned seen = 0;
+    PTL(PtlEQAlloc(ni, 1, counting, &came));
+    const ptl_handle_md_t md = attach(PORTAL, 7, 0, descriptor(&in, 8, PTL_MD_THRESH_INF, PTL_MD_OP_PUT | PTL_MD_MANAGE_REMOTE, came), PTL_RETAIN);
+    meet();
+    uint64_t word = me;
+    ptl_handle_eq_t acks = queue(8);
+    const ptl_handle_md_t out = bind(descriptor(&word, 8, PTL_MD_THRESH_INF, PTL_MD_EVENT_START_DISABLE, acks), PTL_RETAIN);
+    for (unsigned n = 0; n < MANY; n++) {
+        PTL(PtlPut(out, PTL_ACK_REQ, ids[to], PORTAL, 0, 7, 0, n));
+        NEXT(acks, SEND_END);
+        NEXT(acks, ACK);
+    }
+    meet();
+    for (unsigned n = 0; n < PATIENCE_MS && seen < 2 * MANY; n++) {
+        pthread_mutex_lock(&mine);
+        seen = counted;
+        pthread_mutex_unlock(&mine);
+        if (seen < 2 * MANY)
+            usleep(1000);
+    }
+    CHECK(seen == 2 * MANY && out_of_order == 0);
+    GIVES(PTL_EQ_DROPPED, PtlEQGet(came, &event));
+    CHECK(event.type == PTL_EVENT_PUT_START && event.sequence == 2 * MANY - 2 && event.hdr_data == MANY - 1);
+    NEXT(came, PUT_END);
+    NOTHING(came);
+    PTL(PtlMDUnlink(out));
+    PTL(PtlMDUnlink(md));
+    PTL(PtlEQFree(came));
+    PTL(PtlEQFree(acks));
     meet();
 }
 
@@ -450,6 +497,7 @@ int main(void) {
     overflow(64, 64);
     polling();
     handlers();
+    overflow_with_a_handler();
     threads();
     access_control();
     posting(0);

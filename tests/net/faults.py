@@ -41,11 +41,11 @@ class Wrong(Exception):
 class Scene:
     """A job under way: `stream` on two hosts."""
 
-    def __init__(self, hosts, launcher, program, each=1, seconds=3, how="", direct=False, env=None):
+    def __init__(self, hosts, launcher, program, each=1, seconds=3, how="", direct=False, env=None, shell=None):
         self.hosts, self.launcher, self.program = hosts, launcher, program
         self.before = {name: hosts.leftovers(name) for name in hosts.names}
         ranks = {name: each for name in hosts.names[:2]}
-        command = [program, str(seconds), *how.split()]
+        command = [*(["sh", "-c", shell] if shell else []), program, str(seconds), *how.split()]
         command = launcher.direct(hosts, ranks, command) if direct else launcher.mpiexec(hosts, ranks, command, quiet=False)
         interfaces = ",".join(f"10.{77 + r}.0.0/24" for r in RAILS)
         env = {**launcher.environment(hosts), "FARPOST_INTERFACE": interfaces, **(env or {})}
@@ -243,6 +243,9 @@ SCENARIOS = {
     "rsm_cut_then_mended_then_the_other_cut": Scenario(
         cut_then_mended_then_the_other_cut, job={"seconds": 8}, words=(r"(?m)^degrees 2( 1 2)+ 1$",), source="rsm_stripe"
     ),
+    # And for puts of Portals, of which several are under way.
+    "portals_one_rail_cut": Scenario(lambda s: s.hosts.cut("h1", 2), job={"each": 2, "seconds": 2}, source="portals_stream"),
+    "portals_one_rail_black_hole": Scenario(lambda s: s.hosts.black_hole("h1", 1), job={"seconds": 2}, source="portals_stream"),
     # What ends it, in bounded time and with words.
     "both_cut_errors_return": Scenario(all_rails("cut", "h1"), failed, RETURN, RAILS_GONE),
     "both_black_holes_errors_return": Scenario(all_rails("black_hole", "h2"), failed, RETURN, RAILS_GONE),
@@ -250,6 +253,15 @@ SCENARIOS = {
     "a_fault_is_counted_once": Scenario(fault_counted, failed, {"seconds": 30, "how": "stay"}),
     "a_rank_killed": Scenario(
         lambda s: s.kill("h2", s.program, which=max), failed, LONG, (r"(?i)rank|task", r"h2\b"), everywhere=True
+    ),
+    "portals_both_cut": Scenario(all_rails("cut", "h1"), failed, {"seconds": 30}, ("PTL_NI_UNDELIVERABLE",), source="portals_stream"),
+    # A shell keeps the news from the launcher, which would end the others: they learn it from Portals.
+    "portals_a_rank_killed": Scenario(
+        lambda s: s.kill("h2", s.program, which=max),
+        somehow,
+        {"seconds": 30, "shell": '"$0" "$@"; sleep 3'},
+        ("failed after .* PTL_NI_UNDELIVERABLE",),
+        source="portals_stream",
     ),
     "a_host_crashes": Scenario(
         lambda s: s.hosts.crash("h2"), without_a_daemon, LONG, (r"on (host |node )?\[?h2\b|h2: ",), everywhere=True, daemons_die=True

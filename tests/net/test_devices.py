@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""MPI by Fast Messages and by JAM between emulated hosts: the test programs, bad input, and a job whose ranks do not agree.
+"""MPI by Fast Messages, by JAM and by Portals between emulated hosts: the test programs, bad input, and a job whose ranks do not agree.
 
 Every day other programs, so that four days see all of them over each device (but the heaviest); TURN=N repeats a day's. FULL=1: all.
 """
@@ -17,8 +17,8 @@ from test_bad_input import HYDRA, MPIEXEC, PREFIX
 # Every day.
 CORE = ("mpi/p2p_order", "mpi/coll_blocking")
 DAYS = 4
-FM, JAM = {"FARPOST_DEVICE": "fm"}, {"FARPOST_DEVICE": "jam"}
-SETTINGS = (FM, JAM, {**JAM, "FARPOST_JAM_LOCAL": "0"})
+FM, JAM, PORTALS = ({"FARPOST_DEVICE": device} for device in ("fm", "jam", "portals"))
+SETTINGS = (FM, JAM, {**JAM, "FARPOST_JAM_LOCAL": "0"}, PORTALS)
 
 
 @unittest.skipUnless(HYDRA, "no launcher for several hosts: mpiexec.hydra could not be had")
@@ -69,7 +69,7 @@ class Devices(unittest.TestCase):
                 self.assertEqual(ran.code, 0, ran)
 
     def test_bad_input(self):
-        for settings in (FM, JAM):
+        for settings in (FM, JAM, PORTALS):
             for name in ("badinput/arguments", "badinput/mismatch"):
                 self.runs(name, 0, settings)
 

@@ -16,19 +16,25 @@ PROGRAMS = {
     "jam": ("jam_all",),
     "fm": ("fm_messages", "fm_bad"),
     "rsm": ("rsm_badinput", "rsm_basic", "rsm_aborted withdrawn", "rsm_aborted gone", "rsm_computing"),
+    "portals3": ("portals_codes", "portals_data", "portals_recipes", "portals_computes", "examples/portals_store", "examples/portals_halo"),
 }
+# About calls more than about what travels: once a network, with two processes on each host.
+CALLS = ("portals_refused", "portals_situations", "portals_threads", "portals_tiny")
+# In Rust, of the crate that C does not reach.
+RUST = ("portals_sort",)
 LAYOUTS = {"h1:1,h2:1": "2", "h1:2,h2:2": "4"}
 # A process that has ended without a word is missed after so many milliseconds.
 SOON = {"FARPOST_OFI_PEER_TIMEOUT": "1000"}
 CARGO = os.environ.get("CARGO", "cargo")
 
 
-def stranger():
-    """Build the process that interrupts whom it may not; its path."""
-    command = [CARGO, "build", "-q", "-p", "farpost-node", "--example", "stranger", "--message-format=json"]
+def examples(*names):
+    """Build programs in Rust; their paths. `stranger` interrupts whom it may not."""
+    chosen = [word for name in names for word in ("--example", name)]
+    command = [CARGO, "build", "-q", "-p", "farpost-node", *chosen, "--message-format=json"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
-    return next(m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "stranger")
+    return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] in names]
 
 
 @unittest.skipUnless(HYDRA, "no launcher for several hosts: mpiexec.hydra could not be had")
@@ -41,12 +47,16 @@ class Interfaces(unittest.TestCase):
         for interface, programs in PROGRAMS.items():
             for name in sorted({program.split()[0] for program in programs}):
                 cls.compile(interface, name)
+        for name in CALLS:
+            cls.compile("portals3", name)
         cls.compile("rsm", "strangers/victim")
-        shutil.copy(stranger(), f"{cls.hosts.directory}/stranger")
+        for path in examples(*RUST, "stranger"):
+            shutil.copy(path, cls.hosts.directory)
 
     @classmethod
     def compile(cls, interface, name):
-        source, program = f"{ROOT}/tests/interfaces/{name}.c", f"{cls.hosts.directory}/{os.path.basename(name)}"
+        folder = ROOT if name.startswith("examples/") else f"{ROOT}/tests/interfaces"
+        source, program = f"{folder}/{name}.c", f"{cls.hosts.directory}/{os.path.basename(name)}"
         command = ["cc", "-std=c99", "-D_GNU_SOURCE", "-O1", "-g", source, "-o", program]
         env = {**os.environ, "PKG_CONFIG_PATH": f"{PREFIX}/lib/pkgconfig"}
         flags = subprocess.run(
@@ -65,8 +75,8 @@ class Interfaces(unittest.TestCase):
         return ran
 
     def programs(self, layouts=LAYOUTS, **settings):
-        for program in (program for programs in PROGRAMS.values() for program in programs):
-            name, *args = program.split()
+        for program in (program for programs in (*PROGRAMS.values(), RUST) for program in programs):
+            name, *args = os.path.basename(program).split()
             for layout, size in layouts.items():
                 with self.subTest(program, layout=layout, **settings):
                     self.job(layout, ["-n", size, f"{self.hosts.directory}/{name}", *args], **settings)
@@ -78,8 +88,14 @@ class Interfaces(unittest.TestCase):
                 said = (ran.out + ran.err).count("node 0: a fault that nobody asked for: process 2 wrote 0x")
                 self.assertEqual(said, lines, ran)
 
+    def calls(self, names=CALLS, **settings):
+        for name in names:
+            with self.subTest(name, **settings):
+                self.job("h1:2,h2:2", ["-n", "4", f"{self.hosts.directory}/{name}"], **settings)
+
     def test_tcp(self):
         self.programs(FARPOST_FABRIC="tcp")
+        self.calls(FARPOST_FABRIC="tcp")
 
     def test_encrypted(self):
         self.programs({"h1:1,h2:1": "2"}, FARPOST_FABRIC="tcp", FARPOST_ENCRYPT="1")
@@ -87,6 +103,7 @@ class Interfaces(unittest.TestCase):
     @unittest.skipUnless(ctypes.util.find_library("fabric"), "libfabric is not installed")
     def test_ofi(self):
         self.programs(FARPOST_FABRIC="ofi")
+        self.calls(FARPOST_FABRIC="ofi")
 
 
 if __name__ == "__main__":
