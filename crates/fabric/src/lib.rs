@@ -17,6 +17,7 @@
 //! communicators, or of any messaging layer.
 
 mod bulk;
+pub mod clock;
 #[cfg(all(feature = "conformance", not(loom)))]
 pub mod conformance;
 mod counters;

@@ -2,8 +2,8 @@
 //! `/proc/<pid>/fd`, and bulk transfers between address spaces. Not run by the standard test harness, whose
 //! threads would not survive the forks.
 
-use farpost_fabric::conformance::{Harness, ShmProcesses, run_all};
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{Harness, ShmProcesses, run_all, shm_end};
+use farpost_fabric::shm::{ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, PacketQueue, Peer,
     Permission, Port, Priority, RemoteMemory, SegmentId, TrySend,
@@ -44,19 +44,7 @@ fn main() {
 fn dead_peer() {
     const PEER: Peer = Peer(1);
     let file = sealed_memory(c"farpost-test", region_bytes(2)).unwrap();
-    let attach = |index| {
-        Shm::attach(ShmConfig {
-            file: file.try_clone().unwrap(),
-            offset: 0,
-            len: region_bytes(2) as u64,
-            index,
-            size: 2,
-            processes: 2,
-            cores: 2,
-            tunables: ShmTunables::default(),
-        })
-        .unwrap()
-    };
+    let attach = |index| shm_end(&file, (index, 2), 2, ShmTunables::default());
     // SAFETY: this process has one thread, so that the child may do anything.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork");

@@ -16,6 +16,7 @@
 //! between them delays thieves.
 
 use crate::{Jam, JamError};
+use farpost_fabric::clock::Clock;
 use farpost_fabric::{Fabric, Peer, Port, Priority};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -29,8 +30,8 @@ const LOOT: u32 = FIRST_PROCEDURE + 1;
 const RESULT: u32 = FIRST_PROCEDURE + 2;
 const FINISH: u32 = FIRST_PROCEDURE + 3;
 
-/// Spawns and syncs between two polls, at most.
-const POLL_EVERY: u32 = 32;
+/// Nanoseconds after a poll in which spawns and syncs do without another one.
+const POLL_AFTER: u64 = 30_000;
 /// Looks without news between two looks for processes that have ended.
 const LOOK_EVERY: u32 = 256;
 
@@ -133,7 +134,9 @@ pub struct Cilk<F: Fabric> {
     work: RefCell<Vec<Option<Work<F>>>>,
     inner: Rc<Inner>,
     rng: RefCell<fastrand::Rng>,
-    since_poll: Cell<u32>,
+    clock: Clock,
+    /// By that clock.
+    polled: Cell<u64>,
     fruitless: Cell<u32>,
 }
 
@@ -193,7 +196,8 @@ impl<F: Fabric> Cilk<F> {
             jam,
             work: RefCell::new(Vec::new()),
             inner,
-            since_poll: Cell::new(0),
+            clock: Clock::new(),
+            polled: Cell::new(0),
             fruitless: Cell::new(0),
         })
     }
@@ -227,16 +231,15 @@ impl<F: Fabric> Cilk<F> {
         Child(id)
     }
 
-    /// Serve those who ask: at once when a message is here, which costs a load to see, and now and then in any case,
+    /// Serve those who ask: at once when a message is here, which costs a load to see, and after a while in any case,
     /// since it takes polls for messages to come from other hosts.
     #[inline]
     fn glance(&self) {
-        self.since_poll.set(self.since_poll.get() + 1);
-        let fabric = self.jam.fabric();
-        if self.since_poll.get() >= POLL_EVERY
+        let (fabric, now) = (self.jam.fabric(), self.clock.now());
+        if now.saturating_sub(self.polled.get()) >= POLL_AFTER
             || fabric.packets_waiting(Port::JamService, Priority::Low, 1) > 0
         {
-            self.since_poll.set(0);
+            self.polled.set(now);
             self.jam.poll();
         }
     }
@@ -337,16 +340,22 @@ impl<F: Fabric> Cilk<F> {
             return Ok(());
         }
         let fabric = self.jam.fabric();
-        if self.jam.me() != ROOT && fabric.has_ended(ROOT) {
-            return Err(CilkError::RootEnded(ROOT));
+        if self.jam.me() != ROOT && fabric.is_gone(ROOT) {
+            // Its last word may be that the computation is over.
+            while self.jam.poll() > 0 {}
+            return if self.inner.is_over() {
+                Ok(())
+            } else {
+                Err(CilkError::RootEnded(ROOT))
+            };
         }
         if let Some((victim, _)) = self.inner.asked.get()
-            && fabric.has_ended(victim)
+            && fabric.is_gone(victim)
         {
             self.inner.asked.set(None);
         }
         if let Some(thief) = waited_for
-            && fabric.has_ended(thief)
+            && fabric.is_gone(thief)
         {
             self.take_back(thief);
         }

@@ -247,7 +247,7 @@ impl<F: Fabric> Pio<F> {
             return true;
         }
         self.held_up.set(self.held_up.get().wrapping_add(1));
-        self.held_up.get().is_multiple_of(256) && self.fabric.has_ended(packet.to)
+        self.held_up.get().is_multiple_of(256) && self.fabric.is_gone(packet.to)
     }
 
     /// Show `take` the next message of one priority where it lies, whoever's it is: sender, service, second header word, and the

@@ -490,9 +490,9 @@ impl<F: Fabric> Rdma<F> {
     #[cold]
     fn look_for_ended(&self, state: &mut State<F>) {
         let fabric = &self.fabric;
-        state.asked.retain(|asked| !fabric.has_ended(asked.from));
+        state.asked.retain(|asked| !fabric.is_gone(asked.from));
         if let Some(active) = &state.active
-            && fabric.has_ended(active.asked.from)
+            && fabric.is_gone(active.asked.from)
         {
             let peer = active.asked.from;
             state.give_back();
@@ -508,14 +508,14 @@ impl<F: Fabric> Rdma<F> {
             .sending
             .keys()
             .copied()
-            .filter(|to| fabric.has_ended(*to))
+            .filter(|to| fabric.is_gone(*to))
             .collect();
         for to in gone {
             while state.sending.contains_key(&to) {
                 self.end_first(state, to, Err(JamError::PeerEnded(to)));
             }
         }
-        state.answers.retain(|(to, ..)| !fabric.has_ended(*to));
+        state.answers.retain(|(to, ..)| !fabric.is_gone(*to));
     }
 }
 

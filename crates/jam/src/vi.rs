@@ -171,7 +171,7 @@ impl<F: Fabric> Vi<F> {
             if !ring.asked {
                 let header = Header::new(to, Priority::Low, OPEN);
                 ring.asked = pio.send_as(&header, Service::Vi, &[0, 0]).is_ok();
-            } else if self.fabric.has_ended(to) {
+            } else if self.fabric.is_gone(to) {
                 ring.lost = true;
             }
             return Ok(false);
@@ -196,7 +196,7 @@ impl<F: Fabric> Vi<F> {
         let skipped = if rest > 0 { to_end - front } else { 0 };
         let needed = (batch.bytes.len() + skipped) as u64;
         if ring.written + needed - ring.read > ring.size {
-            if self.fabric.has_ended(to) {
+            if self.fabric.is_gone(to) {
                 ring.lost = true;
             }
             return Ok(false);

@@ -1,11 +1,12 @@
-//! Work stealing between real processes on shared memory: results are found once, whoever is slow and whoever is
-//! killed.
+//! Work stealing between real processes, on shared memory and as between hosts: results are found once, whoever is slow
+//! and whoever is killed.
 
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{OfiThreads, SharedBook, TcpThreads, shm_end};
+use farpost_fabric::shm::{ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::wait::WaitTunables;
+use farpost_fabric::{Fabric, Peer};
 use farpost_jam::cilk::{Cilk, CilkError, Tally};
 use farpost_jam::{Jam, JamTunables};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,11 +15,14 @@ const QUEENS: u16 = 2;
 const SLOW: u16 = 3;
 const WRONG: u16 = 4;
 
+/// Longest time that taking leave takes.
+const FAREWELL: Duration = Duration::from_secs(10);
+
 fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-fn fib(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
+fn fib<F: Fabric>(cilk: &Cilk<F>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
     let n = number(argument);
     if n < 2 {
         return Ok(argument.to_vec());
@@ -33,7 +37,7 @@ fn fib_of(n: u64) -> u64 {
 }
 
 /// Ways to place queens on the rows that are left: columns and diagonals taken, row, size of the board.
-fn queens(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
+fn queens<F: Fabric>(cilk: &Cilk<F>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
     let word = |i: usize| u32::from_le_bytes(argument[4 * i..4 * i + 4].try_into().expect("a word"));
     let (columns, left, right, row, size) = (word(0), word(1), word(2), word(3), word(4));
     if row == size {
@@ -61,7 +65,7 @@ fn queens(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
 }
 
 /// A hundred pieces, each slow, so that everybody gets some; the sum of their numbers.
-fn slow(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
+fn slow<F: Fabric>(cilk: &Cilk<F>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
     let n = number(argument);
     if n > 0 {
         std::thread::sleep(Duration::from_millis(2));
@@ -75,23 +79,12 @@ fn slow(cilk: &Cilk<Shm>, argument: &[u8]) -> Result<Vec<u8>, CilkError> {
     Ok(sum.to_le_bytes().to_vec())
 }
 
-fn wrong(_: &Cilk<Shm>, _: &[u8]) -> Result<Vec<u8>, CilkError> {
+fn wrong<F: Fabric>(_: &Cilk<F>, _: &[u8]) -> Result<Vec<u8>, CilkError> {
     Err(CilkError::Work("this work cannot be done".into()))
 }
 
-fn open(file: &OwnedFd, index: u32, size: u32) -> Cilk<Shm> {
-    let shm = Shm::attach(ShmConfig {
-        file: file.try_clone().expect("a descriptor"),
-        offset: 0,
-        len: region_bytes(size) as u64,
-        index,
-        size,
-        processes: size,
-        cores: 2,
-        tunables: ShmTunables::default(),
-    })
-    .expect("attach");
-    let jam = Jam::new(Rc::new(shm), &JamTunables::default(), &WaitTunables::default());
+fn open<F: Fabric + 'static>(fabric: Rc<F>) -> Cilk<F> {
+    let jam = Jam::new(fabric, &JamTunables::default(), &WaitTunables::default());
     let cilk = Cilk::new(Rc::new(jam), 7).expect("work stealing");
     cilk.register(FIB, Rc::new(fib));
     cilk.register(QUEENS, Rc::new(queens));
@@ -100,9 +93,16 @@ fn open(file: &OwnedFd, index: u32, size: u32) -> Cilk<Shm> {
     cilk
 }
 
-/// Run `work` on `size` processes, this one the root; those in `victims` are killed after that many milliseconds.
-fn job(size: u32, (work, argument): (u16, &[u8]), victims: &[(u32, u64)]) -> (Result<u64, CilkError>, Tally) {
-    let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
+type Found = (Result<u64, CilkError>, Tally);
+
+/// Run `work` on `size` processes, this one the root, each at its end of what `end` makes; those in `victims` are killed after that
+/// many milliseconds.
+fn job<F: Fabric + 'static>(
+    size: u32,
+    end: impl Fn(u32) -> Rc<F>,
+    (work, argument): (u16, &[u8]),
+    victims: &[(u32, u64)],
+) -> Found {
     let mut children = Vec::new();
     for index in 1..size {
         // SAFETY: this process has one thread, so that the child may do anything.
@@ -111,21 +111,24 @@ fn job(size: u32, (work, argument): (u16, &[u8]), victims: &[(u32, u64)]) -> (Re
         if child == 0 {
             // SAFETY: no memory is involved; the child ends with its parent.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let ended = open(&file, index, size).run(work, argument);
+            let fabric = end(index);
+            let ended = open(Rc::clone(&fabric)).run(work, argument);
+            fabric.close(FAREWELL);
             // SAFETY: ends the child without running what belongs to the parent.
             unsafe { libc::_exit(i32::from(ended != Ok(None))) };
         }
         children.push(child);
     }
+    let fabric = end(0);
     let killers: Vec<libc::pid_t> = victims
         .iter()
         .map(|(index, after)| {
-            // SAFETY: as above.
+            // SAFETY: what the child calls may be called where other threads were.
             let killer = unsafe { libc::fork() };
             assert!(killer >= 0, "fork");
             if killer == 0 {
                 std::thread::sleep(Duration::from_millis(*after));
-                // SAFETY: our own brother; no memory is involved.
+                // SAFETY: our own brother; no memory is involved, and nothing of the parent's is run.
                 unsafe {
                     libc::kill(children[*index as usize - 1], libc::SIGKILL);
                     libc::_exit(0);
@@ -134,10 +137,11 @@ fn job(size: u32, (work, argument): (u16, &[u8]), victims: &[(u32, u64)]) -> (Re
             killer
         })
         .collect();
-    let cilk = open(&file, 0, size);
+    let cilk = open(Rc::clone(&fabric));
     let result = cilk
         .run(work, argument)
         .map(|bytes| number(&bytes.expect("the root has the result")));
+    fabric.close(FAREWELL);
     for pid in killers.into_iter().chain(children) {
         let mut status = 0;
         // SAFETY: `status` is valid for the call.
@@ -151,27 +155,93 @@ fn job(size: u32, (work, argument): (u16, &[u8]), victims: &[(u32, u64)]) -> (Re
     (result, cilk.tally())
 }
 
+fn on_one_host(size: u32, work: (u16, &[u8]), victims: &[(u32, u64)]) -> Found {
+    let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
+    let end = |index| Rc::new(shm_end(&file, (index, size), 2, ShmTunables::default()));
+    job(size, end, work, victims)
+}
+
+/// Each process as on a host of its own, its end made by `make`.
+fn between_hosts<F: Fabric + 'static>(
+    size: u32,
+    make: impl Fn(u32, &SharedBook) -> F,
+    work: (u16, &[u8]),
+    victims: &[(u32, u64)],
+) -> Found {
+    let cards = tempfile::tempdir().expect("a directory");
+    let end = |index| {
+        let book = SharedBook::default();
+        let end = make(index, &book);
+        book.meet(cards.path(), Peer(index), size);
+        Rc::new(end)
+    };
+    job(size, end, work, victims)
+}
+
+fn by_tcp(size: u32, work: (u16, &[u8]), victims: &[(u32, u64)]) -> Found {
+    let make = |index, book: &SharedBook| TcpThreads::default().endpoint((index, size), book);
+    between_hosts(size, make, work, victims)
+}
+
+/// Whether `what` is well in a process of its own: where libfabric has been, nobody can fork.
+fn apart(what: impl FnOnce() -> bool) -> bool {
+    // SAFETY: this process has one thread, so that the child may do anything.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        // SAFETY: no memory is involved; the child ends with its parent.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(what));
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(i32::from(!well.unwrap_or(false))) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status == 0
+}
+
+fn by_libfabric(work: (u16, &[u8])) {
+    let libfabric = OfiThreads::over_loopback("tcp", None);
+    if !apart(|| libfabric.endpoint((0, 1), &SharedBook::default()).is_ok()) {
+        return eprintln!("SKIPPED: nothing was tested over libfabric: install libfabric1");
+    }
+    let make = |index, book: &SharedBook| libfabric.endpoint((index, 4), book).expect("it was there");
+    for victims in [&[][..], &[(1, 12)], &[(1, 20), (3, 30)]] {
+        assert!(
+            apart(|| between_hosts(4, make, work, victims).0 == Ok(5050)),
+            "over libfabric, with {victims:?} killed"
+        );
+    }
+}
+
 fn main() {
     // A zombie still has a number: let killed children go at once.
     for size in [1, 2, 3, 8] {
-        let (result, tally) = job(size, (FIB, &20u64.to_le_bytes()), &[]);
+        let (result, tally) = on_one_host(size, (FIB, &20u64.to_le_bytes()), &[]);
         assert_eq!(result, Ok(fib_of(20)), "fib on {size}");
         assert!(tally.spawned > 0);
     }
     let board = [0u32, 0, 0, 0, 8].map(u32::to_le_bytes).concat();
-    assert_eq!(job(4, (QUEENS, &board), &[]).0, Ok(92));
-    let (result, tally) = job(4, (SLOW, &0u64.to_le_bytes()), &[]);
-    assert_eq!(result, Ok(5050));
-    assert_eq!((tally.again, tally.dropped), (0, 0));
-    let (result, _) = job(3, (WRONG, &[]), &[]);
-    assert_eq!(result, Err(CilkError::Work("this work cannot be done".into())));
-    let mut again = 0;
-    for round in 0..5 {
-        let victims = [(1, 5 + 7 * round), (3, 20 + 5 * round)];
-        let (result, tally) = job(4, (SLOW, &0u64.to_le_bytes()), &victims);
-        assert_eq!(result, Ok(5050), "with processes 1 and 3 killed");
-        again += tally.again;
+    let all_slow = (SLOW, &0u64.to_le_bytes()[..]);
+    for run in [on_one_host, by_tcp] {
+        assert_eq!(run(4, (QUEENS, &board), &[]).0, Ok(92));
+        let (result, tally) = run(4, all_slow, &[]);
+        assert_eq!(result, Ok(5050));
+        assert_eq!((tally.again, tally.dropped), (0, 0));
+        let (result, _) = run(3, (WRONG, &[]), &[]);
+        assert_eq!(result, Err(CilkError::Work("this work cannot be done".into())));
+        let mut again = 0;
+        for round in 0..5 {
+            let victims = [(1, 5 + 7 * round), (3, 20 + 5 * round)];
+            let (result, tally) = run(4, all_slow, &victims);
+            assert_eq!(result, Ok(5050), "with processes 1 and 3 killed");
+            again += tally.again;
+        }
+        assert!(again > 0, "processes are killed while they have work");
+        println!(
+            "work stealing: every result once; {again} pieces done again for processes that were killed"
+        );
     }
-    assert!(again > 0, "processes are killed while they have work");
-    println!("work stealing: every result once; {again} pieces done again for processes that were killed");
+    by_libfabric(all_slow);
 }

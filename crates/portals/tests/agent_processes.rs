@@ -6,7 +6,7 @@ mod children;
 mod common;
 
 use children::{child, reap};
-use common::shm_end;
+use farpost_fabric::conformance::shm_end;
 use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Interrupt, Peer, Permission, Remote, RemoteMemory, SegmentId};
@@ -50,7 +50,7 @@ fn attach(file: &OwnedFd, index: u32, scene: Scene) -> Rc<Shm> {
         cma: u64::from(scene != Scene::Apart),
         ..ShmTunables::default()
     };
-    shm_end(file, index, SIZE, tunables)
+    Rc::new(shm_end(file, (index, SIZE), 2, tunables))
 }
 
 fn everybody() -> (Rc<Routes>, Rc<Processes>) {

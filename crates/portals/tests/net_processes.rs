@@ -7,9 +7,8 @@ mod support;
 
 use children::{child, kill, reap};
 use common::pattern;
-use farpost_fabric::conformance::{End, Harness, OfiThreads, SharedBook, ShmProcesses, TcpThreads};
-use farpost_fabric::net::AddressBook;
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{End, Harness, OfiThreads, SharedBook, ShmProcesses, TcpThreads, shm_end};
+use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::{ErrorStatus, Fabric, Peer};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
 use std::rc::Rc;
@@ -129,22 +128,12 @@ fn one_slow_receiver(staged: u64, cma: bool) {
 fn a_process_is_killed() {
     let file = sealed_memory(c"farpost-test", region_bytes(2)).expect("a region");
     let attach = |index| {
-        let file = file.try_clone().expect("a descriptor");
-        let fabric = Shm::attach(ShmConfig {
-            file,
-            offset: 0,
-            len: region_bytes(2) as u64,
-            index,
-            size: 2,
-            processes: 2,
-            cores: 1,
-            tunables: ShmTunables {
-                // So that bodies of several packets are on their way for long.
-                cma: 0,
-                ..ShmTunables::default()
-            },
-        });
-        Rc::new(fabric.expect("attach to the region"))
+        let tunables = ShmTunables {
+            // So that bodies of several packets are on their way for long.
+            cma: 0,
+            ..ShmTunables::default()
+        };
+        Rc::new(shm_end(&file, (index, 2), 1, tunables))
     };
     let other = child(|| {
         // Decides about nothing, so that what is sent to it waits.
@@ -208,30 +197,15 @@ fn a_process_is_killed() {
     assert_eq!(process.net.available(Channel::Request), FEW.tx_pendings as usize);
 }
 
-/// Exchange cards with the other process.
-fn meet(me: u32, book: &SharedBook, way: &mut std::os::unix::net::UnixStream) {
-    use std::io::{Read, Write};
-    let card = book.card(Peer(me)).expect("just published");
-    let length = (card.len() as u64).to_le_bytes();
-    way.write_all(&length)
-        .and_then(|()| way.write_all(&card))
-        .expect("the other process");
-    let mut length = [0; 8];
-    way.read_exact(&mut length).expect("the other process");
-    let mut card = vec![0; u64::from_le_bytes(length) as usize];
-    way.read_exact(&mut card).expect("the other process");
-    book.publish(Peer(1 - me), card);
-}
-
 /// A process is killed while another one fetches from it, and while what it was sent waits for its decision, over a network:
 /// both end with that outcome.
 fn a_process_is_killed_beyond_a_wire<F: Fabric>(make: impl Fn(u32, &SharedBook) -> F) {
     const LENGTH: usize = 32 << 20;
-    let (mut here, mut there) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+    let cards = tempfile::tempdir().expect("a directory");
     let book = SharedBook::default();
     let other = child(|| {
         let mut process = Process::new(Rc::new(make(1, &book)), &FEW, Way::Later(u32::MAX));
-        meet(1, &book, &mut there);
+        book.meet(cards.path(), Peer(1), 2);
         let body = pattern(1, LENGTH);
         assert!(process.send(0, Channel::Request, &header(1, 0, Channel::Request, 0), &body));
         loop {
@@ -239,7 +213,7 @@ fn a_process_is_killed_beyond_a_wire<F: Fabric>(make: impl Fn(u32, &SharedBook) 
         }
     });
     let mut process = Process::new(Rc::new(make(0, &book)), &FEW, Way::Later(u32::MAX));
-    meet(0, &book, &mut here);
+    book.meet(cards.path(), Peer(0), 2);
     let start = Instant::now();
     let patient = |what: &str| {
         if start.elapsed() > Duration::from_secs(60) {

@@ -5,6 +5,7 @@ mod common;
 
 use children::{child, kill, reap};
 use common::*;
+use farpost_fabric::conformance::shm_end;
 use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_portals::EventKind::{Ack, PutEnd, ReplyEnd, SendEnd};
 use farpost_portals::net::NetTunables;
@@ -19,9 +20,9 @@ const ROUNDS: usize = 20;
 const LENGTHS: [usize; 6] = [8, 0, 100, 3000, 17_000, 40_000];
 
 fn open(file: &OwnedFd, index: u32, size: u32) -> Interface<Shm> {
-    let shm = shm_end(file, index, size, ShmTunables::default());
+    let shm = shm_end(file, (index, size), 2, ShmTunables::default());
     let processes = Rc::new(Processes::on_one_host(size, 1000, 1));
-    interface(shm, &NetTunables::default(), &processes)
+    interface(Rc::new(shm), &NetTunables::default(), &processes)
 }
 
 /// The next event of `kind`.

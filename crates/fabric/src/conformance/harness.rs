@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::AsyncFn;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -221,13 +222,17 @@ pub(super) fn attach(file: OwnedFd, (index, size): (u32, u32), (cores, tunables)
     .expect("attach to the region")
 }
 
+/// Endpoint `index` of `size` in the region that `file` is, which believes in `cores` (0: one fewer than endpoints): for tests
+/// whose endpoints are processes.
+pub fn shm_end(file: &OwnedFd, place: (u32, u32), cores: u32, tunables: ShmTunables) -> Shm {
+    let file = file.try_clone().expect("a descriptor");
+    attach(file, place, (cores, tunables))
+}
+
 /// The endpoints of a job on the shared-memory fabric, all of this thread: for tests that step them.
 pub fn shm_ends(size: u32, tunables: &ShmTunables) -> Vec<Shm> {
     let file = sealed_memory(c"farpost-test", region_bytes(size)).expect("a region");
-    let one = |index| {
-        let file = file.try_clone().expect("a descriptor");
-        attach(file, (index, size), (0, tunables.clone()))
-    };
+    let one = |index| shm_end(&file, (index, size), 0, tunables.clone());
     (0..size).map(one).collect()
 }
 
@@ -264,6 +269,29 @@ impl SharedBook {
             .lock()
             .expect("no end panicked in here")
             .insert(peer.0, card);
+    }
+
+    /// Exchange cards with processes that do not share this book: each leaves its own in `directory` and waits for the others'.
+    ///
+    /// # Panics
+    /// When one of the `size` leaves none.
+    pub fn meet(&self, directory: &Path, me: Peer, size: u32) {
+        let place = |peer: Peer| directory.join(peer.0.to_string());
+        let card = self.card(me).expect("published before");
+        let part = place(me).with_extension("part");
+        std::fs::write(&part, card).expect("a card is written");
+        std::fs::rename(part, place(me)).expect("a card is left");
+        let began = Instant::now();
+        for other in (0..size).map(Peer).filter(|other| *other != me) {
+            let card = loop {
+                if let Ok(card) = std::fs::read(place(other)) {
+                    break card;
+                }
+                assert!(began.elapsed() < PATIENCE, "{other} left no card");
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            self.publish(other, card);
+        }
     }
 }
 

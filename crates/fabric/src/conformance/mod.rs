@@ -23,7 +23,7 @@ mod status;
 mod tails;
 
 pub use harness::{
-    Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmThreads, TcpThreads, shm_ends,
+    Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmThreads, TcpThreads, shm_end, shm_ends,
 };
 pub use namespaces::Namespaces;
 pub use processes::{OfiProcesses, ShmProcesses};

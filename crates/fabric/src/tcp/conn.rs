@@ -132,7 +132,7 @@ impl State {
                 return;
             }
             self.conns[trying] = None;
-            self.tried(peer, rail, "no answer");
+            self.tried(peer, rail, "no answer", false);
         }
         let tuning = self.settings.tcp.tuning();
         let Some(of) = self.rail(peer, rail) else { return };
@@ -148,14 +148,14 @@ impl State {
                 }
             }
             Err(error) => {
-                self.tried(peer, rail, &error.to_string());
+                self.tried(peer, rail, &error.to_string(), is_refusal(&error));
                 self.rail_is_down(peer, rail, now);
             }
         }
     }
 
     /// An attempt came to nothing: the next address is tried next time.
-    fn tried(&mut self, peer: Peer, rail: usize, why: &str) {
+    fn tried(&mut self, peer: Peer, rail: usize, why: &str, refused: bool) {
         let Some(of) = self.rail(peer, rail) else { return };
         of.trying = NONE;
         let at = of.next % of.candidates.len().max(1);
@@ -163,8 +163,17 @@ impl State {
             of.trouble = format!("{} via {}: {why}", candidate.to, candidate.interface);
             of.outcomes.resize(of.candidates.len(), String::new());
             of.outcomes[at] = of.trouble.clone();
+            of.refusals.resize(of.candidates.len(), false);
+            of.refusals[at] = refused;
         }
         of.next += 1;
+        let now = self.now();
+        if let Some(other) = &mut self.others[peer.index()] {
+            let everywhere = |of: &Rail| {
+                of.refusals.len() == of.candidates.len() && of.refusals.iter().all(|refused| *refused)
+            };
+            other.link.on_refused(other.rails.iter().all(everywhere), now);
+        }
     }
 
     fn rail_is_down(&mut self, peer: Peer, rail: usize, now: u64) {
@@ -207,14 +216,16 @@ impl State {
                     of.took = took;
                 }
             }
-            Err(error) => self.attempt_failed(slot, peer, rail, &error.to_string()),
+            Err(error) => {
+                self.attempt_failed(slot, peer, rail, (&error.to_string(), is_refusal(&error)));
+            }
         }
     }
 
-    fn attempt_failed(&mut self, slot: usize, peer: Peer, rail: usize, why: &str) {
+    fn attempt_failed(&mut self, slot: usize, peer: Peer, rail: usize, (why, refused): (&str, bool)) {
         self.conns[slot] = None;
         if self.rail(peer, rail).is_some_and(|of| of.trying == slot) {
-            self.tried(peer, rail, why);
+            self.tried(peer, rail, why, refused);
             let now = self.now();
             self.rail_is_down(peer, rail, now);
         }
@@ -336,7 +347,7 @@ impl State {
             Ok(Some(session)) => self.prove(slot, conn, *session),
             Err(why) => {
                 if let Some((peer, rail)) = ours {
-                    self.attempt_failed(slot, peer, rail, &why.to_string());
+                    self.attempt_failed(slot, peer, rail, (&why.to_string(), false));
                 } else if let Stage::Stranger { place, .. } = conn.stage {
                     self.gate.refused(place, Instant::now(), &why);
                 }
@@ -498,4 +509,9 @@ fn handshake(
             }
         }
     }
+}
+
+/// Whether a host says that nobody listens where a process of the job did.
+fn is_refusal(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::ConnectionRefused
 }

@@ -10,7 +10,6 @@
 mod apply;
 mod bulk;
 mod card;
-mod clock;
 mod conn;
 mod input;
 mod other;

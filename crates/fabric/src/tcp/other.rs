@@ -29,6 +29,8 @@ pub struct Rail {
     pub next: usize,
     /// What came of the last attempt, by address; empty: not tried, or not decided.
     pub outcomes: Vec<String>,
+    /// Whether the last attempt was refused, by address: the host is there, and nobody listens.
+    pub refusals: Vec<bool>,
     /// The connection in use, and its descriptor.
     pub slot: usize,
     pub fd: RawFd,

@@ -5,13 +5,13 @@
 use super::TcpSettings;
 use super::bulk::Transfers;
 use super::card;
-use super::clock::Clock;
 use super::conn::{Conn, LISTENER, Stage};
 use super::other::{NONE, Other, Rail, Say, Standing};
 use super::packets::Packets;
 use super::segments::Table;
 use super::socket::{self, Alarm, Poll};
 use super::ways;
+use crate::clock::Clock;
 use crate::net::NetConfig;
 use crate::net::interfaces::Card;
 use crate::net::link::{Event, Link, LinkConfig, TransportReport};
@@ -28,6 +28,9 @@ const LOOK_AROUND: u32 = 64;
 
 /// With several, the one that last brought something is read directly, and all are looked at once in so many turns.
 const LOOK_AT_ALL: u32 = 4;
+
+/// Who lets so many nanoseconds pass between two turns computes in between: all are looked at then, each time.
+const AWAY: u64 = 20_000;
 
 /// Key of the alarm in the poll set.
 const ALARM: u64 = u64::MAX - 1;
@@ -61,6 +64,8 @@ pub struct State {
     /// Peers with something to send.
     pub list: Vec<u32>,
     pub turns: u32,
+    /// When the latest turn began.
+    turned: u64,
     /// The turn at which packets were last polled for.
     clock: Clock,
     /// When something depends on the clock next, in nanoseconds since the epoch.
@@ -117,6 +122,7 @@ impl State {
             alarm_at: u64::MAX,
             list: Vec::new(),
             turns: 0,
+            turned: 0,
             clock: Clock::new(),
             deadline: u64::MAX,
             arrivals: 0,
@@ -224,6 +230,7 @@ impl State {
             candidates: of.candidates,
             next: 0,
             outcomes: Vec::new(),
+            refusals: Vec::new(),
             slot: NONE,
             fd: -1,
             blocked: false,
@@ -315,17 +322,15 @@ impl State {
             self.clocks(now);
         }
         self.turns = self.turns.wrapping_add(1);
+        let away = now.saturating_sub(std::mem::replace(&mut self.turned, now)) > AWAY;
         if !self.paused.is_empty() {
             self.resume(now);
         }
         if self.hot != NONE && timeout == 0 && self.blocked == 0 {
             let only = self.open == 1 && self.conns.len() == 1;
             self.read(self.hot, now);
-            if self.arrivals == before
-                && self
-                    .turns
-                    .is_multiple_of(if only { LOOK_AROUND } else { LOOK_AT_ALL })
-            {
+            let every = if only { LOOK_AROUND } else { LOOK_AT_ALL };
+            if away || self.arrivals == before && self.turns.is_multiple_of(every) {
                 self.look_around(0, now);
             }
         } else {

@@ -201,6 +201,20 @@ fn who_answers_nowhere_is_named_with_all_that_was_tried() {
 }
 
 #[test]
+fn who_ended_before_it_was_connected_is_given_up_before_the_time_for_connecting_is_over() {
+    let mut harness = with_bound(200);
+    harness.settings.connect.total = 20 * PATIENCE.as_millis() as u64;
+    harness.rails = 2;
+    let mut job = Job::new(&harness, 2);
+    drop(job.ends.pop());
+    let sent = job.ends[0].try_send(Peer(1), Port::Fm, Priority::Low, b"hello");
+    assert_eq!(sent, TrySend::Sent);
+    job.until("the verdict", || job.ends[0].is_gone(Peer(1)));
+    let fault = job.ends[0].take_faults().0.remove(0).error.to_string();
+    assert!(fault.contains("Connection refused"), "{fault}");
+}
+
+#[test]
 fn nonsense_after_the_handshake_is_dropped_and_counted() {
     let mut rng = fastrand::Rng::with_seed(5);
     let job = Job::new(&TcpThreads::default(), 3);
@@ -335,6 +349,35 @@ fn who_says_goodbye_is_no_fault_and_what_it_sent_arrives() {
     let until = Instant::now() + Duration::from_millis(500);
     job.until("longer than the bound", || Instant::now() > until);
     assert_eq!(job.ends[0].take_faults(), (vec![], 0));
+}
+
+#[test]
+fn who_computes_between_calls_lets_others_in_within_a_few() {
+    let job = Job::new(&TcpThreads::default(), 3);
+    let [busy, known, new] = &job.ends[..] else {
+        panic!("three ends");
+    };
+    assert_eq!(
+        known.try_send(Peer(0), Port::Fm, Priority::Low, b"known"),
+        TrySend::Sent
+    );
+    let mut came = 0;
+    let mut take = |end: &Tcp| end.poll_packet(Port::Fm, |_, _, _| came += 1);
+    job.until("a packet", || take(busy));
+    assert_eq!(
+        new.try_send(Peer(0), Port::Fm, Priority::Low, b"new"),
+        TrySend::Sent
+    );
+    let mut calls = 0;
+    while !take(busy) {
+        for _ in 0..100 {
+            new.progress();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        busy.progress();
+        calls += 1;
+        assert!(calls < 30, "connecting takes too many calls");
+    }
 }
 
 /// Lines in order from 1 to 0, whatever happens to the rails meanwhile.

@@ -1,7 +1,8 @@
 //! Worlds in the threads of a test, joined by shared memory.
 #![allow(dead_code)]
 
-use farpost_fabric::shm::{Shm, ShmConfig, region_bytes, sealed_memory};
+use farpost_fabric::conformance::shm_end;
+use farpost_fabric::shm::{Shm, region_bytes, sealed_memory};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::world::{World, WorldConfig};
@@ -10,25 +11,13 @@ pub type ShmWorld = World<Shm>;
 
 /// Run `body` as each of `size` processes.
 pub fn run(size: u32, config: WorldConfig, body: impl Fn(&ShmWorld) + Sync) {
-    let len = region_bytes(size);
-    let file = sealed_memory(c"test", len).unwrap();
+    let file = sealed_memory(c"test", region_bytes(size)).unwrap();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..size)
             .map(|index| {
-                let file = file.try_clone().unwrap();
-                let (body, config) = (&body, config.clone());
+                let (file, body, config) = (&file, &body, config.clone());
                 scope.spawn(move || {
-                    let shm = Shm::attach(ShmConfig {
-                        file,
-                        offset: 0,
-                        len: len as u64,
-                        index,
-                        size,
-                        processes: size,
-                        cores: 2,
-                        tunables: Default::default(),
-                    })
-                    .unwrap();
+                    let shm = shm_end(file, (index, size), 2, Default::default());
                     let world = World::new(shm, config);
                     body(&world);
                     world.quiesce().unwrap();

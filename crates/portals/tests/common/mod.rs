@@ -3,11 +3,10 @@
 
 use farpost_fabric::Fabric;
 use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes};
+use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::wait::WaitTunables;
 use farpost_portals::net::NetTunables;
 use farpost_portals::*;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -73,21 +72,6 @@ impl Drop for Memory {
 /// All ends of shared memory, in one thread.
 pub fn shm(size: u32, tunables: &ShmTunables) -> Vec<Rc<Shm>> {
     shm_ends(size, tunables).into_iter().map(Rc::new).collect()
-}
-
-/// End `index` of `size` of the region of shared memory that is `file`, in a process of its own.
-pub fn shm_end(file: &OwnedFd, index: u32, size: u32, tunables: ShmTunables) -> Rc<Shm> {
-    let shm = Shm::attach(ShmConfig {
-        file: file.try_clone().expect("a descriptor"),
-        offset: 0,
-        len: region_bytes(size) as u64,
-        index,
-        size,
-        processes: size,
-        cores: 2,
-        tunables,
-    });
-    Rc::new(shm.expect("attach"))
 }
 
 pub fn interface<F: Fabric>(fabric: Rc<F>, config: &NetTunables, processes: &Rc<Processes>) -> Interface<F> {

@@ -39,6 +39,12 @@ impl Link {
         self.wake_at(now);
     }
 
+    /// An attempt to connect came to nothing; `everywhere`: the last one of every way was refused by a host that is there. A process
+    /// listens before it can be found, so it has ended: the bound counts from then on, not the time allowed for connecting.
+    pub fn on_refused(&mut self, everywhere: bool, now: u64) {
+        self.refused_since = everywhere.then(|| self.refused_since.unwrap_or(now));
+    }
+
     /// The peer's host answers on this rail although the rail is not up yet (its transport is connected, the peer's
     /// process has not answered): the link is not lost while this goes on. To be called from time to time.
     pub fn on_rail_alive(&mut self, _rail: RailNumber, now: u64) {
@@ -330,11 +336,12 @@ impl Link {
         }
         let none = self.rails.iter().all(|r| r.state == RailState::Down);
         if none && !ending {
-            let bound = if self.ever_up { bound } else { self.config.connect };
+            let allowed = if self.ever_up { bound } else { self.config.connect };
+            let refused = self.refused_since.map_or(u64::MAX, |since| since + bound);
             let waited = now.saturating_sub(self.last_alive);
             // Time for a few attempts to connect there must be.
-            let chance = self.down_since.max(self.looking_since) + bound / 4;
-            let until = (self.last_alive + bound).max(chance);
+            let chance = self.down_since.max(self.looking_since) + allowed.min(bound) / 4;
+            let until = (self.last_alive + allowed).min(refused).max(chance);
             if now >= until {
                 self.lost = true;
                 self.events.push_back(Event::Lost {

@@ -157,6 +157,8 @@ pub struct Link {
     /// Since when this process has looked at the clock without long breaks.
     pub(super) looking_since: u64,
     pub(super) ever_up: bool,
+    /// Since when every way has been refused, if that is so.
+    pub(super) refused_since: Option<u64>,
     pub(super) bye_sent: bool,
     pub(super) bye_heard: bool,
     pub(super) lost: bool,
@@ -200,6 +202,7 @@ impl Link {
             down_since: 0,
             looking_since: 0,
             ever_up: false,
+            refused_since: None,
             bye_sent: false,
             bye_heard: false,
             lost: false,

@@ -22,7 +22,8 @@
 //! - **A rail** on which nothing is acknowledged for `FARPOST_RAIL_SUSPECT_MS` (or 8 round trips) is *suspect*: its
 //!   traffic moves to another rail at once, without it being given up. Silent for half the bound, it is dropped and
 //!   connected anew; a reset does so immediately. A rail that comes back is used again.
-//! - When no rail has worked for `FARPOST_RAIL_BOUND_MS`, the link says [`Event::Lost`], once, and is closed.
+//! - When no rail has worked for `FARPOST_RAIL_BOUND_MS`, the link says [`Event::Lost`], once, and is closed. For the first
+//!   connection there is more time ([`LinkConfig::connect`]), unless every way is refused for as long as the bound.
 //!
 //! A peer's *process* may compute for minutes without reading. Its *host* answers all the same, and only the
 //! transport sees that. So before suspecting a rail the link asks ([`Event::Ask`]) and the driver reports what the

@@ -17,6 +17,7 @@ const MEASURED: u64 = 10_000_000;
 /// Which says whether the kernel finds the counter steady.
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
+/// A clock of one thread's.
 pub struct Clock {
     epoch: Instant,
     steady: bool,
@@ -29,7 +30,14 @@ pub struct Clock {
     span: Cell<u64>,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock {
+    /// A clock that starts now.
     pub fn new() -> Self {
         let epoch = Instant::now();
         let steady = counter() != 0
@@ -80,16 +88,17 @@ impl Clock {
     }
 }
 
+/// The processor's count, 0 where there is none that may be read.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn counter() -> u64 {
+pub fn counter() -> u64 {
     // SAFETY: every processor of this architecture has the instruction, and systems that Farpost runs on permit it.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn counter() -> u64 {
+pub fn counter() -> u64 {
     0
 }
 
