@@ -6,6 +6,7 @@
 #include <farpost/portals3.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 64, PATIENCE_MS = 30000 };
 
@@ -16,6 +17,15 @@ enum { MOST = 64, PATIENCE_MS = 30000 };
             fprintf(stderr, "FAIL %s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, PtlErrorStr(rc_), PtlErrorMessage()); \
             exit(1);                                                                                                    \
         }                                                                                                               \
+    } while (0)
+
+/* Unlinks a descriptor whose operations log no end, and so may be in progress for a moment longer. */
+#define UNLINK_SILENT(md)                                                                                               \
+    do {                                                                                                                \
+        int in_use_ = PtlMDUnlink(md);                                                                                  \
+        for (int n_ = 0; in_use_ == PTL_MD_IN_USE && n_ < 100000; n_++, in_use_ = PtlMDUnlink(md))                      \
+            usleep(100);                                                                                                \
+        PTL(in_use_);                                                                                                   \
     } while (0)
 
 /* The code, and a sentence with these words. */

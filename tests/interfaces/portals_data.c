@@ -358,7 +358,7 @@ static void matching(void) {
     }
     NOTHING(came);
     NOTHING(sent);
-    PTL(PtlMDUnlink(initiator));
+    UNLINK_SILENT(initiator);
     PTL(PtlMDUnlink(with_ack));
     meet();
     /* An entry inserted before the head comes first. */

@@ -182,10 +182,8 @@ static void handlers(void) {
     over = 1;
     pthread_mutex_unlock(&mine);
     CHECK(pthread_join(other, NULL) == 0);
-    while (PtlMDUnlink(md) == PTL_MD_IN_USE)
-        usleep(100);
-    while (PtlMDUnlink(answer_md) == PTL_MD_IN_USE)
-        usleep(100);
+    UNLINK_SILENT(md);
+    UNLINK_SILENT(answer_md);
     PTL(PtlMDUnlink(asked));
     PTL(PtlMDUnlink(back));
     PTL(PtlEQFree(came));
@@ -283,8 +281,7 @@ static void threads(void) {
     }
     CHECK(sum == MANY);
     NOTHING(shared_queue);
-    while (PtlMDUnlink(out) == PTL_MD_IN_USE)
-        usleep(100);
+    UNLINK_SILENT(out);
     PTL(PtlMDUnlink(md));
     PTL(PtlEQFree(shared_queue));
     meet();

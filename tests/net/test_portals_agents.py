@@ -19,6 +19,11 @@ FULL = os.environ.get("FULL", "0") != "0"
 LAYOUT = "h1:2,h2:2"
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 @unittest.skipUnless(HYDRA, "no launcher for several hosts: mpiexec.hydra could not be had")
 class Agents(unittest.TestCase):
     @classmethod
@@ -80,14 +85,18 @@ class Agents(unittest.TestCase):
         self.job(["-n", "4", self.program("examples/portals_halo")], self.prterun(), FARPOST_PORTALS="accelerated")
 
     def ending(self, victim, launcher="hydra", kind="generic"):
-        """Start a job, kill one of its processes on h2, by name, once all are at work; the result. No victim: kill mpiexec."""
+        """Start a job, kill one of its processes on h2, by name, once all are at work; the result, and all that its processes
+        said. No victim: kill mpiexec."""
         # Hydra breaks down when it is to go on without a process.
         options = [] if launcher == "hydra" else ["--on-failure", "continue"]
-        command = [*self.mpiexec(launcher, quiet=False), *options, "-n", "4", self.program("agents/ends")]
+        words = os.path.join(self.hosts.directory, "words")
+        with open(words, "w", encoding="utf-8"):
+            pass
+        command = [*self.mpiexec(launcher, quiet=False), *options, "-n", "4", self.program("agents/ends"), words]
         with self.hosts.start("h1", command, env=self.env(FARPOST_PORTALS=kind)) as job:
             deadline = time.monotonic() + 40
-            while job.said()[0].count("at work") < 4:
-                self.assertLess(time.monotonic(), deadline, job.said())
+            while read(words).count("at work") < 4:
+                self.assertLess(time.monotonic(), deadline, (job.said(), read(words)))
                 time.sleep(0.05)
             if victim is None:
                 job.signal(signal.SIGKILL)
@@ -95,25 +104,25 @@ class Agents(unittest.TestCase):
                 self.hosts.run("h2", ["sh", "-c", f"kill -9 $(pgrep -x '{victim}' | head -n 1)"], check=True)
             ran = job.result(40)
         self.nothing_left(ran)
-        return ran
+        return ran, read(words)
 
     def test_a_process_is_killed_and_the_job_ends(self):
         for victim in ("ends", "farpost"):
             with self.subTest(victim):
-                self.assertNotEqual(self.ending(victim).code, 0)
+                self.assertNotEqual(self.ending(victim)[0].code, 0)
 
     def test_a_client_is_killed_and_the_others_go_on(self):
         for kind in KINDS if FULL else KINDS[:1]:
             with self.subTest(kind):
-                ran = self.ending("ends", self.prterun(), kind)
-                self.assertEqual(ran.out.count("without"), 3, ran)
+                ran, words = self.ending("ends", self.prterun(), kind)
+                self.assertEqual(words.count("without"), 3, (ran, words))
 
     def test_an_agent_is_killed_and_its_clients_are_told(self):
         for kind in KINDS if FULL else KINDS[1:]:
             with self.subTest(kind):
-                ran = self.ending("farpost", self.prterun(), kind)
-                self.assertEqual(ran.out.count("my agent has ended"), 2, ran)
-                self.assertEqual(ran.out.count("went on"), 4, ran)
+                ran, words = self.ending("farpost", self.prterun(), kind)
+                self.assertEqual(words.count("my agent has ended"), 2, (ran, words))
+                self.assertEqual(words.count("went on"), 4, (ran, words))
 
     def test_mpiexec_is_killed(self):
         self.ending(None)

@@ -13,6 +13,8 @@ pub enum Wake {
     Rung,
     /// The time is up.
     Timeout,
+    /// A handler of signals of the program's has run meanwhile, where the fabric can tell.
+    Interrupted,
 }
 
 /// Ringing and sleeping.

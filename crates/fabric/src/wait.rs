@@ -13,7 +13,7 @@
 //! Three ways to use it: [`WaitPolicy::wait`] blocks; [`Backoff`] tells a loop of one's own what to do next; [`Idle`] is for
 //! calls that must not block, but are made in loops.
 
-use crate::{Fabric, Interrupt};
+use crate::{Fabric, Interrupt, Wake};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -143,10 +143,21 @@ impl WaitPolicy {
         relax: Option<Relax>,
         mut look: impl FnMut() -> Look,
     ) {
+        while !self.wait_uninterrupted(fabric, longest, relax, &mut look) {}
+    }
+
+    /// As [`wait`](Self::wait), but a handler of the program's that runs while this process sleeps ends it. False: it was so.
+    pub fn wait_uninterrupted<F: Interrupt>(
+        &self,
+        fabric: &F,
+        longest: Duration,
+        relax: Option<Relax>,
+        mut look: impl FnMut() -> Look,
+    ) -> bool {
         let mut backoff = Backoff::default();
         loop {
             match look() {
-                Look::Done => return,
+                Look::Done => return true,
                 Look::Moved => {
                     backoff.reset();
                     continue;
@@ -162,12 +173,15 @@ impl WaitPolicy {
                 Pause::Yield => self.give_way(),
                 Pause::Sleep => {
                     let mut found = Look::Nothing;
-                    fabric.sleep(longest, &mut || {
+                    let wake = fabric.sleep(longest, &mut || {
                         found = look();
                         found != Look::Nothing
                     });
                     if found == Look::Done {
-                        return;
+                        return true;
+                    }
+                    if wake == Wake::Interrupted {
+                        return false;
                     }
                 }
             }

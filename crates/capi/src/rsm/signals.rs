@@ -145,13 +145,12 @@ pub(crate) unsafe fn rsm_intr_signal_wait_pollfd(
             let (ready, gone) = look(library, fds);
             (ready > 0 || gone).then_some(ready)
         });
-        match found {
-            None => fail(Code::TIMEOUT, "no signal came in time"),
-            Some(0) => fail(
+        match found? {
+            0 => fail(
                 Code::CONN_ABORTED,
                 "a segment was withdrawn, or its owner is gone",
             ),
-            Some(ready) => {
+            ready => {
                 *count = ready;
                 Ok(())
             }

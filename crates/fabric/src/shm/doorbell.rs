@@ -3,9 +3,10 @@
 //! The sleeper raises its flag to [`flag::POLLING`]; who takes the flag down writes a byte to the sleeper's pipe,
 //! which it opens through `/proc/<pid>/fd` as it does segments. Cost class: *set-up path*, and system calls.
 
+use super::sleep::woken_by_error;
 use super::{Shm, region};
 use crate::sync::Ordering;
-use crate::{FabricError, Fault, Peer};
+use crate::{FabricError, Fault, Peer, Wake};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -88,8 +89,8 @@ impl Shm {
     }
 }
 
-/// Wait until one of `descriptors` is readable or the time is up; whether one is.
-pub(super) fn wait_readable(descriptors: [RawFd; 2], timeout: Duration) -> bool {
+/// Wait until one of `descriptors` is readable or the time is up.
+pub(super) fn wait_readable(descriptors: [RawFd; 2], timeout: Duration) -> Wake {
     let mut polled = descriptors.map(|fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
@@ -100,7 +101,11 @@ pub(super) fn wait_readable(descriptors: [RawFd; 2], timeout: Duration) -> bool 
         tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
     };
     // SAFETY: `polled` are two valid entries, `limit` a valid timespec; no signal mask is given.
-    unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const limit, std::ptr::null()) > 0 }
+    match unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const limit, std::ptr::null()) } {
+        0 => Wake::Timeout,
+        1.. => Wake::Rung,
+        _ => woken_by_error(),
+    }
 }
 
 /// Take out what was written to a pipe.

@@ -70,24 +70,23 @@ impl Sleeper {
         })
     }
 
-    /// As [`sleep`](Self::sleep), with the flag raised to `up` and sleeping done by `wait`: false when the time ran
-    /// out.
+    /// As [`sleep`](Self::sleep), with the flag raised to `up` and sleeping done by `wait`.
     pub fn sleep_by(
         &self,
         flag: &AtomicU32,
         up: u32,
         timeout: Duration,
         ready: &mut dyn FnMut() -> bool,
-        wait: impl FnOnce(Duration) -> bool,
+        wait: impl FnOnce(Duration) -> Wake,
     ) -> Wake {
         let timeout = self.raise(flag, up, timeout);
         if ready() {
             flag::lower(flag);
             return Wake::Ready;
         }
-        let rung = wait(timeout);
+        let wake = wait(timeout);
         flag::lower(flag);
-        if rung { Wake::Rung } else { Wake::Timeout }
+        wake
     }
 }
 
@@ -105,8 +104,8 @@ impl Sleeper {
     }
 }
 
-/// Wait while `*word == expected`. False: the time ran out.
-pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
+/// Wait while `*word == expected`.
+pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> Wake {
     let limit = libc::timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
         tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
@@ -123,7 +122,19 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
             0,
         )
     };
-    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
+    match result {
+        0 => Wake::Rung,
+        _ => woken_by_error(),
+    }
+}
+
+/// What the error of a call that sleeps means.
+pub fn woken_by_error() -> Wake {
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::ETIMEDOUT) => Wake::Timeout,
+        Some(libc::EINTR) => Wake::Interrupted,
+        _ => Wake::Rung,
+    }
 }
 
 /// Wake whoever waits on `word`.

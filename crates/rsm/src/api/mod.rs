@@ -148,13 +148,16 @@ impl<F: Fabric> Rsm<F> {
         self.inner.progress()
     }
 
-    /// Wait until `ready` answers, with progress between; without `timeout`, for ever. `None`: the time is up. For those
+    /// Wait until `ready` answers, with progress between; without `timeout`, for ever. For those
     /// who wait for several segments; `ready` is asked often, and a while after nothing has moved.
+    ///
+    /// # Errors
+    /// `TIMEOUT`; `INTERRUPTED`: a handler of the program's has run while this process slept.
     pub fn wait_until<T>(
         &self,
         timeout: Option<std::time::Duration>,
         ready: impl FnMut() -> Option<T>,
-    ) -> Option<T> {
+    ) -> error::Result<T> {
         self.inner.wait(timeout, ready)
     }
 

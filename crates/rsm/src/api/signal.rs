@@ -290,16 +290,19 @@ impl<F: Fabric> Inner<F> {
         }
     }
 
-    /// Wait until `ready` answers or the time is up. `None`: it was up.
+    /// Wait until `ready` answers.
+    ///
+    /// # Errors
+    /// `TIMEOUT`; `INTERRUPTED`: a handler of the program's has run while this process slept.
     pub(super) fn wait<T>(
         &self,
         timeout: Option<Duration>,
         mut ready: impl FnMut() -> Option<T>,
-    ) -> Option<T> {
+    ) -> Result<T> {
         let started = Instant::now();
         let mut answer = None;
         let longest = timeout.map_or(SLEEP, |timeout| timeout.min(SLEEP));
-        self.policy.wait(&*self.fabric, longest, self.relax.get(), || {
+        let look = || {
             let moved = self.progress();
             answer = ready();
             if answer.is_some() || timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
@@ -309,8 +312,11 @@ impl<F: Fabric> Inner<F> {
             } else {
                 Look::Nothing
             }
-        });
-        answer
+        };
+        let whole = self
+            .policy
+            .wait_uninterrupted(&*self.fabric, longest, self.relax.get(), look);
+        answer.ok_or_else(|| RsmError::of(if whole { Code::TIMEOUT } else { Code::INTERRUPTED }))
     }
 }
 
@@ -353,13 +359,10 @@ impl<F: Fabric> Export<F> {
     /// Consume a signal, waiting for it (`rsm_intr_signal_wait`); without `timeout`, for ever.
     ///
     /// # Errors
-    /// `TIMEOUT`.
+    /// `TIMEOUT`; `INTERRUPTED`: a handler of the program's has run while this process slept.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        let taken = self
-            .state
-            .inner
-            .wait(timeout, || self.state.signals.take().then_some(()));
-        taken.ok_or_else(|| RsmError::of(Code::TIMEOUT))
+        let inner = &self.state.inner;
+        inner.wait(timeout, || self.state.signals.take().then_some(()))
     }
 
     /// Hold the segment for somebody who polls: it cannot be destroyed until as many [`release`](Self::release_poll)s.
@@ -425,7 +428,7 @@ impl<F: Fabric> Import<F> {
     /// Consume a signal, waiting for it (`rsm_intr_signal_wait`); without `timeout`, for ever.
     ///
     /// # Errors
-    /// `TIMEOUT`, `CONN_ABORTED`.
+    /// `TIMEOUT`, `CONN_ABORTED`; `INTERRUPTED`: a handler of the program's has run while this process slept.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let mut last = Instant::now();
         let taken = self.state.inner.wait(timeout, || {
@@ -439,7 +442,7 @@ impl<F: Fabric> Import<F> {
             }
             None
         });
-        taken.unwrap_or_else(|| Err(RsmError::of(Code::TIMEOUT)))
+        taken?
     }
 
     /// As [`Export::hold_poll`].
