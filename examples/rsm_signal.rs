@@ -38,7 +38,7 @@ fn collect(rsm: &Rsm<NodeFabric>) -> Result<()> {
             let one = exports.iter().map(|export| export.try_wait());
             one.into_iter().find(|taken| *taken != Ok(false))
         });
-        signalled.transpose()?;
+        signalled??;
         missing -= 1;
     }
     for node in 1..rsm.nodes() as usize {

@@ -17,7 +17,7 @@ async fn sleep_until<H: Harness>(end: &End<H::Fabric>, what: &str, mut ready: im
         match end.fabric.sleep(FOREVER, &mut ready) {
             // Not asked again: asking may take what was there.
             Wake::Ready => return,
-            Wake::Rung => {}
+            Wake::Rung | Wake::Interrupted => {}
             Wake::Timeout => assert!(!H::PARALLEL, "slept over {what}"),
         }
         if !H::PARALLEL {

@@ -434,6 +434,9 @@ impl LocalMemory for Mapping {
     #[inline]
     fn prefetch(&self, offset: usize, len: usize) {
         let start = self.at(offset, len, 1).as_ptr();
+        if super::streaming::WAY.streams(len) {
+            return;
+        }
         for line in (0..len).step_by(LINE_BYTES) {
             let line = start.wrapping_add(line).cast::<i8>();
             // SAFETY: a hint; it changes nothing and cannot fault.
@@ -471,7 +474,7 @@ impl LocalMemory for Mapping {
         let to = self.at(offset, from.len(), 1);
         // SAFETY: the destination is in range of the mapping and seen by nobody as plain data; the source is
         // ours, so they do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+        unsafe { super::copy::to_other_core(from.as_ptr(), to.as_ptr(), from.len()) };
     }
 }
 

@@ -18,6 +18,7 @@ mod region;
 mod ring;
 mod segments;
 mod sleep;
+mod streaming;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -47,6 +48,8 @@ farpost_tunables::tunables! {
         cma: "FARPOST_SHM_CMA" = 1, 0..=1, "switch";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_SHM_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
+        /// Copies for other cores from this size on are stored past the caches while they take long otherwise, as between dies. Shorter ones gain nothing by it.
+        stream_min: "FARPOST_SHM_STREAM_MIN" = 2048, 0..=1 << 40, "bytes";
     }
 }
 
@@ -126,6 +129,7 @@ impl Shm {
             cores,
             tunables,
         } = config;
+        streaming::WAY.from(tunables.stream_min);
         let needed = region_bytes(size);
         assert!(size <= ring::SENDERS, "a job of {size} processes is too large");
         if index >= size || len < needed as u64 {
