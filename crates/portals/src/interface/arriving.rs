@@ -3,7 +3,7 @@
 use super::{Interface, State};
 use crate::agent::{ENVELOPE_BYTES, open_envelope};
 use crate::library::{DropReason, MessageKind, Verdict};
-use crate::memory::user;
+use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
 use crate::types::NiFail;
@@ -158,6 +158,35 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
                 unwanted
             }
         }
+    }
+
+    #[inline]
+    fn arrived_near(
+        &mut self,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        fetch: impl FnOnce(&Segments, u64, u64),
+    ) -> bool {
+        let state = &mut *self.0.state.borrow_mut();
+        if header.len() == ENVELOPE_BYTES
+            || !state.open
+            || state.outbox[Channel::Answer as usize].len() >= ANSWERS
+        {
+            return false;
+        }
+        match state.library.incoming_near(from.0, header, length, fetch) {
+            None => return false,
+            Some(Verdict::Drop { reason, answer }) => {
+                self.refused(from, header, reason);
+                if let Some(answer) = answer {
+                    self.0.post(state, answer);
+                }
+            }
+            Some(Verdict::Reply(reply)) => self.0.post(state, reply),
+            Some(_) => {}
+        }
+        true
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Messages whose body has come with its header: puts among them begin and end here and now. Fast path.
+//! Messages whose body is here, with its header or where it can be read at once: puts among them begin and end here and now. Fast path.
 
 use super::drops::DropReason;
 use super::operation::Facts;
@@ -21,20 +21,45 @@ impl Library {
         store: impl FnOnce(&Segments, u64, &[u8]),
     ) -> Verdict {
         let length = body.len() as u64;
-        let header = match Header::decode(bytes, length) {
-            Ok(header) if header.kind == MessageKind::Put => header,
-            _ => return self.incoming(from, bytes, length),
-        };
+        let store = |memory: &Segments, at, kept| store(memory, at, &body[..kept as usize]);
+        match Header::decode(bytes, length) {
+            Ok(header) if header.kind == MessageKind::Put => self.put_whole(from, &header, length, store),
+            _ => self.incoming(from, bytes, length),
+        }
+    }
+
+    /// As [`incoming_whole`](Self::incoming_whole), of a body that is elsewhere: `store` is given the descriptor's memory, where in it, and how many
+    /// bytes from its beginning. `None`, and nothing has happened: it is no put, or none that can be.
+    #[inline]
+    pub fn incoming_near(
+        &mut self,
+        from: u32,
+        bytes: &[u8],
+        length: u64,
+        store: impl FnOnce(&Segments, u64, u64),
+    ) -> Option<Verdict> {
+        let header = Header::decode(bytes, length).ok()?;
+        (header.kind == MessageKind::Put).then(|| self.put_whole(from, &header, length, store))
+    }
+
+    #[inline(always)]
+    fn put_whole(
+        &mut self,
+        from: u32,
+        header: &Header,
+        length: u64,
+        store: impl FnOnce(&Segments, u64, u64),
+    ) -> Verdict {
         let Some(who) = self.processes.identity(from).copied() else {
             return self.refuse(DropReason::UnknownProcess, from, None);
         };
-        let found = match self.find_again(from, &header, length) {
+        let found = match self.find_again(from, header, length) {
             Some(found) => Ok(found),
-            None => self.find(from, &who, &header, length, PUT, true),
+            None => self.find(from, &who, header, length, PUT, true),
         };
         match found {
-            Ok(found) => self.take_whole(from, &who, &header, body, found, store),
-            Err(reason) => self.refuse(reason, from, Some(&header)),
+            Ok(found) => self.take_whole(from, &who, (header, length), found, store),
+            Err(reason) => self.refuse(reason, from, Some(header)),
         }
     }
 
@@ -44,16 +69,15 @@ impl Library {
         &mut self,
         from: u32,
         who: &Identity,
-        header: &Header,
-        body: &[u8],
+        (header, length): (&Header, u64),
         (md, offset, accepted): (u32, u64, u64),
-        store: impl FnOnce(&Segments, u64, &[u8]),
+        store: impl FnOnce(&Segments, u64, u64),
     ) -> Verdict {
         let Some(descriptor) = self.mds.get_mut(md) else {
             return Verdict::Done;
         };
         descriptor.take(accepted);
-        store(&descriptor.region.memory, offset, &body[..accepted as usize]);
+        store(&descriptor.region.memory, offset, accepted);
         let acknowledges = !descriptor.has(option::ACK_DISABLE);
         let pt_index = u32::from(header.pt_index);
         if !descriptor.active {
@@ -62,7 +86,7 @@ impl Library {
         let facts = Facts {
             pt_index,
             match_bits: header.match_bits,
-            rlength: body.len() as u64,
+            rlength: length,
             mlength: accepted,
             offset,
             hdr_data: header.data,

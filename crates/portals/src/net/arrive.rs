@@ -112,8 +112,24 @@ impl<F: Fabric> Net<F> {
             state.figures.received -= 1;
             return can.map(|_| ());
         }
-        state.rx.take(number);
         state.figures.received_bytes += length;
+        if let (Place::Staged { offset }, None) = (place, check)
+            && state.rx.sees_staging(at)
+        {
+            drop(borrowed);
+            let fetch = |into: &Segments, to, bytes| {
+                let rx = &mut self.state.borrow_mut().rx;
+                rx.read_staged(at, offset, &into.region(to as usize, bytes as usize));
+            };
+            let taken = upper.arrived_near(from, header, length, fetch);
+            borrowed = self.state.borrow_mut();
+            if taken {
+                borrowed.rx.taken(at, index);
+                return Ok(());
+            }
+        }
+        let state = &mut *borrowed;
+        state.rx.take(number);
         state
             .rx
             .begin((number, at, index), word.seq, length, place, check);

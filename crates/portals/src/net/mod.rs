@@ -45,7 +45,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use transmit::Transmit;
-use wire::{Kind, Long, Malformed, Message, Op, Word};
+use wire::{Kind, Long, Malformed, Message, Op, Place, Word};
 
 /// Longest header, bytes. With 40 or fewer, a body of 8 bytes travels in the same line of shared memory.
 pub const HEADER_BYTES: usize = 48;
@@ -179,6 +179,18 @@ pub trait Upper {
         length: u64,
         inline: Option<&[u8]>,
     ) -> Placement;
+    /// As [`arrived`](Self::arrived), of a body that can be had at once: `fetch` moves its first bytes to memory, from there on. False, and
+    /// nothing has been noted about the message: `arrived` is called for it.
+    fn arrived_near(
+        &mut self,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        fetch: impl FnOnce(&Segments, u64, u64),
+    ) -> bool {
+        let _ = (from, header, length, fetch);
+        false
+    }
     /// What was to be kept is in its place, or never will be.
     fn deposited(&mut self, token: u64, outcome: Outcome);
     /// The memory of a body may be used again.

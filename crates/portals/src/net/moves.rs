@@ -69,6 +69,18 @@ pub(super) fn fetch_staged(
     Ok(())
 }
 
+/// As [`fetch_staged`], out of memory that is mapped here.
+pub(super) fn read_staged(mapped: &impl LocalMemory, offset: usize, memory: &Segments) {
+    let mut at = offset;
+    for Segment { address, len } in memory.pieces() {
+        // SAFETY: as for `fetch_staged`.
+        mapped.read(at, unsafe {
+            std::slice::from_raw_parts_mut(address as *mut u8, len)
+        });
+        at += len;
+    }
+}
+
 /// Let a peer fetch a body: position and key.
 pub(super) fn expose<F: Fabric>(fabric: &F, peer: Peer, body: Segment) -> Option<(u64, u64)> {
     // SAFETY: the memory stays as it is until the message has been sent, and is withdrawn before that is said; it is

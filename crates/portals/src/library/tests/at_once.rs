@@ -90,13 +90,49 @@ impl Pair {
     }
 }
 
-/// As `carry`, of a message of process 0 whose body comes with its header.
+/// As `carry`, of a put of process 0 whose body comes with its header or, when it is longer, lies where it can be had at once.
 fn carry_whole(world: &mut World, message: Outgoing) {
-    let bytes = vec![0; message.body.len()];
-    let to = message.to;
-    let verdict = world.ends[to as usize].incoming_whole(0, &message.header, &bytes, |_, _, _| {});
+    let (to, header, length) = (message.to, &message.header, message.body.len());
+    let end = &mut world.ends[to as usize];
+    let verdict = if length > 100 {
+        let near = end.incoming_near(0, header, length as u64, |memory, at, kept| {
+            assert!((at + kept) as usize <= memory.len());
+        });
+        near.expect("a put")
+    } else {
+        end.incoming_whole(0, header, &vec![0; length], |_, _, _| {})
+    };
     world.ended(0, message.token, NiFail::OK);
     world.obey(to, verdict);
+}
+
+#[test]
+fn what_is_no_put_is_not_over_at_once() {
+    let mut world = world(2);
+    for header in [&[][..], &[0xff; 36], &[0; 36]] {
+        assert!(
+            world.ends[1]
+                .incoming_near(0, header, 500, |_, _, _| panic!("stored"))
+                .is_none()
+        );
+    }
+    let md = world.ends[0].md_bind(Md::new(0x1000, 64, 0, Handle::EQ_NONE), None, Unlink::Retain);
+    let target = Target {
+        id: ProcessId::new(0, 1),
+        pt_index: 0,
+        ac_index: 0,
+        match_bits: 0,
+        offset: 0,
+    };
+    let get = world.ends[0]
+        .get(md.expect("a descriptor"), None, &target)
+        .expect("a get");
+    assert!(
+        world.ends[1]
+            .incoming_near(0, &get.header, 500, |_, _, _| panic!("stored"))
+            .is_none()
+    );
+    assert_eq!(world.ends[1].drops().total(), 0);
 }
 
 #[test]

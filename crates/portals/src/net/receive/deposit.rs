@@ -109,6 +109,25 @@ impl<F: Fabric> Receive<F> {
         lane.tail = number;
     }
 
+    /// Whether a source's staging memory is mapped here.
+    pub fn sees_staging(&mut self, at: u16) -> bool {
+        let staging = &self.origins.at(at).staging;
+        staging.as_ref().is_some_and(|memory| F::mapped(memory).is_some())
+    }
+
+    /// Copy what is staged at `offset`, where [`can_have`](Self::can_have) has looked.
+    pub fn read_staged(&mut self, at: u16, offset: u32, into: &Segments) {
+        let staging = &self.origins.at(at).staging;
+        if let Some(memory) = staging.as_ref().and_then(F::mapped) {
+            moves::read_staged(memory, offset as usize, into);
+        }
+    }
+
+    /// A message was dealt with where its body lay: its header packet is to be acknowledged.
+    pub fn taken(&mut self, at: u16, index: usize) {
+        self.owe(at, index);
+    }
+
     /// The upper layer has decided about a long message.
     pub fn settle(&mut self, fabric: &F, figures: &mut Figures, number: u16, placement: Placement) {
         let pending = &mut self.pendings[usize::from(number)];

@@ -398,7 +398,11 @@ impl<F: Fabric> Transmit<F> {
             return Departure::Gone;
         }
         // Others may write what is asked for while it is on its way, and its check is about what it was.
-        if checked && index == Channel::Answer as usize && fabric.can_transfer(peer) {
+        if checked
+            && index == Channel::Answer as usize
+            && not & wire::NO_PULL == 0
+            && fabric.can_transfer(peer)
+        {
             pending.copy = self.copies.take(body);
         }
         let copied = pending.copy.map(|copy| self.copies.at(copy, length));
