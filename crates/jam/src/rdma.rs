@@ -22,7 +22,7 @@ use crate::faults::Faults;
 use crate::message::{Header, Message, Service};
 use crate::pio::{Pio, bytes_of, words_of};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Fabric, FabricError, Fault, Peer, Priority};
+use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -491,8 +491,11 @@ impl<F: Fabric> Rdma<F> {
     fn look_for_ended(&self, state: &mut State<F>) {
         let fabric = &self.fabric;
         state.asked.retain(|asked| !fabric.is_gone(asked.from));
+        // Its last packets may have come and wait to be looked at.
+        let waits = |priority| fabric.packets_waiting(Port::JamService, priority, 1) > 0;
         if let Some(active) = &state.active
             && fabric.is_gone(active.asked.from)
+            && !Priority::ALL.into_iter().any(waits)
         {
             let peer = active.asked.from;
             state.give_back();
