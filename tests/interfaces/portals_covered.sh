@@ -12,7 +12,7 @@ seen = set(re.findall(r"(?:REFUSED|GIVES)\(\s*(PTL_\w+),[^;]*?\b(Ptl\w+)\(", pro
 
 # What a program cannot bring about when it wants to: where it is tested.
 ROOM = "operations_without_room in crates/portals/src/library/tests/codes.rs"
-BUSY = "unlinking_until_it_works in crates/portals/tests/interface.rs, unlink_while_an_operation_is_in_flight in the library's tests"
+BUSY = "unlinking_until_it_works in crates/portals/tests/interface_life.rs, unlink_while_an_operation_is_in_flight in the library's tests"
 ELSEWHERE = {
     ("PTL_NO_SPACE", "PtlPut"): ROOM,
     ("PTL_NO_SPACE", "PtlPutRegion"): ROOM,

@@ -1,7 +1,7 @@
 //! Work stealing between real processes, on shared memory and as between hosts: results are found once, whoever is slow
 //! and whoever is killed.
 
-use farpost_fabric::conformance::{OfiThreads, SharedBook, TcpThreads, shm_end};
+use farpost_fabric::conformance::{OfiThreads, SharedBook, TcpThreads, child, kill, reap, shm_end};
 use farpost_fabric::shm::{ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
@@ -103,38 +103,24 @@ fn job<F: Fabric + 'static>(
     (work, argument): (u16, &[u8]),
     victims: &[(u32, u64)],
 ) -> Found {
-    let mut children = Vec::new();
-    for index in 1..size {
-        // SAFETY: this process has one thread, so that the child may do anything.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "fork");
-        if child == 0 {
-            // SAFETY: no memory is involved; the child ends with its parent.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let fabric = end(index);
-            let ended = open(Rc::clone(&fabric)).run(work, argument);
-            fabric.close(FAREWELL);
-            // SAFETY: ends the child without running what belongs to the parent.
-            unsafe { libc::_exit(i32::from(ended != Ok(None))) };
-        }
-        children.push(child);
-    }
+    let children: Vec<libc::pid_t> = (1..size)
+        .map(|index| {
+            child(|| {
+                let fabric = end(index);
+                let ended = open(Rc::clone(&fabric)).run(work, argument);
+                fabric.close(FAREWELL);
+                assert_eq!(ended, Ok(None), "process {index}");
+            })
+        })
+        .collect();
     let fabric = end(0);
     let killers: Vec<libc::pid_t> = victims
         .iter()
         .map(|(index, after)| {
-            // SAFETY: what the child calls may be called where other threads were.
-            let killer = unsafe { libc::fork() };
-            assert!(killer >= 0, "fork");
-            if killer == 0 {
+            child(|| {
                 std::thread::sleep(Duration::from_millis(*after));
-                // SAFETY: our own brother; no memory is involved, and nothing of the parent's is run.
-                unsafe {
-                    libc::kill(children[*index as usize - 1], libc::SIGKILL);
-                    libc::_exit(0);
-                }
-            }
-            killer
+                kill(children[*index as usize - 1]);
+            })
         })
         .collect();
     let cilk = open(Rc::clone(&fabric));
@@ -143,9 +129,7 @@ fn job<F: Fabric + 'static>(
         .map(|bytes| number(&bytes.expect("the root has the result")));
     fabric.close(FAREWELL);
     for pid in killers.into_iter().chain(children) {
-        let mut status = 0;
-        // SAFETY: `status` is valid for the call.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        let status = reap(pid);
         let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
         assert!(
             status == 0 || (killed && !victims.is_empty()),
@@ -185,20 +169,7 @@ fn by_tcp(size: u32, work: (u16, &[u8]), victims: &[(u32, u64)]) -> Found {
 
 /// Whether `what` is well in a process of its own: where libfabric has been, nobody can fork.
 fn apart(what: impl FnOnce() -> bool) -> bool {
-    // SAFETY: this process has one thread, so that the child may do anything.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "fork");
-    if child == 0 {
-        // SAFETY: no memory is involved; the child ends with its parent.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(what));
-        // SAFETY: ends the child without running what belongs to the parent.
-        unsafe { libc::_exit(i32::from(!well.unwrap_or(false))) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` is valid for the call.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    status == 0
+    reap(child(|| assert!(what(), "as said"))) == 0
 }
 
 fn by_libfabric(work: (u16, &[u8])) {

@@ -2,11 +2,9 @@
 //! all, without cross-memory attach, with a client that comes again, that is killed, that is stopped, that writes garbage,
 //! then with the agent killed.
 
-mod children;
 mod common;
 
-use children::{child, reap};
-use farpost_fabric::conformance::shm_end;
+use farpost_fabric::conformance::{child, reap, shm_end};
 use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Interrupt, Peer, Permission, Remote, RemoteMemory, SegmentId};

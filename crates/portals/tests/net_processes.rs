@@ -1,13 +1,13 @@
 //! The network layer between processes, on shared memory and beyond a wire: a soak with one slow receiver, and processes that are killed.
 //! Not for the standard test harness, whose threads would not survive the forks.
 
-mod children;
 mod common;
 mod support;
 
-use children::{child, kill, reap};
 use common::pattern;
-use farpost_fabric::conformance::{End, Harness, OfiThreads, SharedBook, ShmProcesses, TcpThreads, shm_end};
+use farpost_fabric::conformance::{
+    End, Harness, OfiThreads, SharedBook, ShmProcesses, TcpThreads, child, kill, reap, shm_end,
+};
 use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::{ErrorStatus, Fabric, Peer};
 use farpost_portals::net::{Channel, NetTunables, Outcome};

@@ -1,11 +1,9 @@
 //! Portals between real processes on shared memory: two and eight of them, and one that is killed.
 
-mod children;
 mod common;
 
-use children::{child, kill, reap};
 use common::*;
-use farpost_fabric::conformance::shm_end;
+use farpost_fabric::conformance::{child, kill, reap, shm_end};
 use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_portals::EventKind::{Ack, PutEnd, ReplyEnd, SendEnd};
 use farpost_portals::net::NetTunables;

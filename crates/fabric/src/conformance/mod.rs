@@ -13,6 +13,7 @@
 //! ```
 
 mod bulk;
+mod children;
 mod harness;
 mod interrupt;
 mod memory;
@@ -22,6 +23,7 @@ mod processes;
 mod status;
 mod tails;
 
+pub use children::{child, kill, reap};
 pub use harness::{
     Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmThreads, TcpThreads, shm_end, shm_ends,
 };

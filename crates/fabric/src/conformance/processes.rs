@@ -1,12 +1,12 @@
 //! Harnesses with an endpoint per process. The calling process must have one thread only.
 
+use super::children::{child, reap};
 use super::harness::{Board, BoardRef, End, Harness, OfiThreads, attach, block_on, settle_slowly};
 use crate::Peer;
 use crate::net::AddressBook;
 use crate::ofi::Ofi;
 use crate::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use std::ops::AsyncFn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,26 +35,12 @@ fn fork_all(size: u32, one: impl Fn(u32, BoardRef)) -> bool {
     // SAFETY: a board is of atomics.
     let board: &'static Board = unsafe { shared() };
     let children: Vec<libc::pid_t> = (0..size)
-        .map(|index| {
-            // SAFETY: this process has one thread, so that the child may do anything.
-            let child = unsafe { libc::fork() };
-            assert!(child >= 0, "fork");
-            if child == 0 {
-                // SAFETY: no memory is involved; the child ends with its parent.
-                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                let ran = catch_unwind(AssertUnwindSafe(|| one(index, BoardRef::Mapped(board))));
-                // SAFETY: ends the child without running what belongs to the parent.
-                unsafe { libc::_exit(i32::from(ran.is_err())) };
-            }
-            child
-        })
+        .map(|index| child(|| one(index, BoardRef::Mapped(board))))
         .collect();
     let mut failed = Vec::new();
     for (index, child) in children.into_iter().enumerate() {
-        let mut status = 0;
-        // SAFETY: waits for a child of ours; `status` is writable.
-        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-        if waited != child || status != 0 {
+        let status = reap(child);
+        if status != 0 {
             board.failed.store(1, Ordering::Relaxed);
             failed.push((index, status));
         }

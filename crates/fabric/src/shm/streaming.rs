@@ -124,13 +124,13 @@ mod tests {
             way.learn(4096, Duration::from_micros(2));
         }
         assert!(way.streams(4096) && !way.streams(2047));
-        // One that is tried, and slow: a copy of nothing is quick.
-        way.copies.store(1, Relaxed);
-        assert_eq!(streamed(&way, TRIED - 1), TRIED - 1);
         way.learn(4096, Duration::from_micros(2));
         assert!(way.streams(4096));
-        assert_eq!(streamed(&way, 1), 0, "tried");
-        assert!(!way.streams(4096));
+        // Of so many one is tried; a copy of nothing is quick, unless something comes between.
+        while way.streams(4096) {
+            way.copies.store(1, Relaxed);
+            assert_eq!(streamed(&way, TRIED), TRIED - 1);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Interface, State};
 use crate::agent::{ENVELOPE_BYTES, open_envelope};
-use crate::library::{DropReason, MessageKind, Verdict};
+use crate::library::{DropReason, MessageKind, Outgoing, Verdict};
 use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
@@ -64,6 +64,21 @@ impl<F: Fabric> Upcalls<'_, F> {
         }
     }
 
+    /// A message is dropped; its initiator is released, if it waits.
+    #[cold]
+    fn drop(
+        &self,
+        state: &mut State,
+        (from, header): (Peer, &[u8]),
+        reason: DropReason,
+        answer: Option<Outgoing>,
+    ) {
+        self.refused(from, header, reason);
+        if let Some(answer) = answer {
+            self.0.post(state, answer);
+        }
+    }
+
     #[cold]
     fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
         if reason == DropReason::Malformed {
@@ -114,10 +129,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         };
         match verdict {
             Verdict::Drop { reason, answer } => {
-                self.refused(from, header, reason);
-                if let Some(answer) = answer {
-                    self.0.post(state, answer);
-                }
+                self.drop(state, (from, header), reason, answer);
                 unwanted
             }
             Verdict::Done => unwanted,
@@ -177,12 +189,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         }
         match state.library.incoming_near(from.0, header, length, fetch) {
             None => return false,
-            Some(Verdict::Drop { reason, answer }) => {
-                self.refused(from, header, reason);
-                if let Some(answer) = answer {
-                    self.0.post(state, answer);
-                }
-            }
+            Some(Verdict::Drop { reason, answer }) => self.drop(state, (from, header), reason, answer),
             Some(Verdict::Reply(reply)) => self.0.post(state, reply),
             Some(_) => {}
         }

@@ -52,16 +52,16 @@ pub(super) fn stage(memory: &impl LocalMemory, offset: usize, body: &Segments) {
     });
 }
 
-/// Copy `memory.len()` bytes out of a peer's memory.
-pub(super) fn fetch_staged(
-    import: &impl Remote,
-    offset: usize,
+/// Copy `memory.len()` bytes out of a peer's memory by `read`, which is told from where on.
+fn fill(
     memory: &Segments,
+    offset: usize,
+    mut read: impl FnMut(usize, &mut [u8]) -> Result<(), FabricError>,
 ) -> Result<(), FabricError> {
     let mut at = offset;
     for Segment { address, len } in memory.pieces() {
         // SAFETY: as for `store`: writable and nobody else's until the message is complete; pieces are not empty.
-        import.get(at, unsafe {
+        read(at, unsafe {
             std::slice::from_raw_parts_mut(address as *mut u8, len)
         })?;
         at += len;
@@ -69,16 +69,23 @@ pub(super) fn fetch_staged(
     Ok(())
 }
 
-/// As [`fetch_staged`], out of memory that is mapped here.
+/// Copy `memory.len()` bytes out of a peer's memory.
+pub(super) fn fetch_staged(
+    import: &impl Remote,
+    offset: usize,
+    memory: &Segments,
+) -> Result<(), FabricError> {
+    fill(memory, offset, |at, into| import.get(at, into))
+}
+
+/// As [`fetch_staged`], out of memory that is mapped here, where it cannot fail.
 pub(super) fn read_staged(mapped: &impl LocalMemory, offset: usize, memory: &Segments) {
-    let mut at = offset;
-    for Segment { address, len } in memory.pieces() {
-        // SAFETY: as for `fetch_staged`.
-        mapped.read(at, unsafe {
-            std::slice::from_raw_parts_mut(address as *mut u8, len)
-        });
-        at += len;
-    }
+    let read = |at, into: &mut [u8]| {
+        mapped.read(at, into);
+        Ok(())
+    };
+    let filled = fill(memory, offset, read);
+    debug_assert!(filled.is_ok());
 }
 
 /// Let a peer fetch a body: position and key.

@@ -1,5 +1,4 @@
-//! Processes of a test's own.
-#![allow(dead_code, reason = "each test uses a part")]
+//! Processes of a test's own. Who forks must have one thread only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
