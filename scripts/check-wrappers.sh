@@ -75,6 +75,29 @@ check "mpirun is mpiexec" says "rank 1 of 2" "$tree/bin/mpirun" -n 2 ./hello
 check "through a symbolic link" "$bin/mpicc" hello.c -o hello2
 check "through PATH" env PATH="$tree/bin:$PATH" sh -c 'mpicc hello.c -o hello3 && ./hello3'
 check "C++" sh -c '"$1" hello.cc -o hellocc && ./hellocc | grep -q "v 7"' sh "$mpicxx"
+for name in mpic++ mpiCC; do
+    check "$name" sh -c '"$1" hello.cc -o "hello-$2" && "./hello-$2" | grep -q "v 7"' sh "$tree/bin/$name" "$name"
+done
+# An option at the end that waits for its value must not take the library for it.
+for option in -I -L -isystem -idirafter -iquote; do
+    check "$option at the end of the line" sh -c '"$1" hello.c -o dangling "$2" && ./dangling' sh "$mpicc" "$option"
+done
+check "-l at the end is an error" sh -c '! "$1" hello.c -o dangling -l' sh "$mpicc"
+check "-o at the end is an error" sh -c '! "$1" hello.c -o' sh "$mpicc"
+# A library of the user's directory with our library's name is not taken for it.
+mkdir false && : >false/libmpi_abi.so
+check "-L before ours" sh -c '"$1" hello.c -Lfalse -o hello5 && ./hello5' sh "$mpicc"
+# A tool that takes the place of functions is found before the library that has them.
+cat >tool.c <<'C'
+#include <mpi.h>
+#include <stdio.h>
+int MPI_Comm_size(MPI_Comm comm, int *size) {
+    puts("tool");
+    return PMPI_Comm_size(comm, size);
+}
+C
+check "a tool's library" sh -c '"$1" -shared -fPIC tool.c -o libtool.so && "$1" hello.c -o tooled -L. -ltool -Wl,-rpath,. &&
+    ./tooled | grep -q tool' sh "$mpicc"
 check "compile, then link" sh -c '"$1" -c hello.c -o hello.o && "$1" hello.o -o hello4 && ./hello4' sh "$mpicc"
 for header in "$tree"/include/farpost/*.h; do
     name=$(basename "$header" .h)
@@ -85,6 +108,10 @@ check "-c does not link" sh -c '! "$1" -show -c hello.c | grep -q mpi_abi' sh "$
 check "-E does not link" says "MPI_Init" "$mpicc" -E hello.c
 check "-M names the header" says "include/mpi.h" "$mpicc" -M hello.c
 check "--version is the compiler's" "$mpicc" --version
+for option in --help -help; do check "$option is the wrapper's" says "usage: mpicc [options" "$mpicc" "$option"; done
+check "--help-compiler is the compiler's" says "Usage: " "$mpicc" --help-compiler
+check "--help=... is the compiler's" never "usage: mpicc [options" "$mpicc" --help=common
+check "-echo" sh -c '"$1" -echo hello.c -o echoed 2>&1 | grep -q -- -lmpi_abi && ./echoed' sh "$mpicc"
 mkdir "source dir"
 cp hello.c "source dir/hello world.c"
 check "blanks in file names" "$mpicc" "source dir/hello world.c" -o "source dir/a program"

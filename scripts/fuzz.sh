@@ -21,7 +21,9 @@ runs_of() {
         portals_agent) echo 1500 ;;
         portals_net) echo 3000 ;;
         portals_interface | rsm_postboxes | handshake) echo 8000 ;;
-        fm | jam | link | pmi) echo 20000 ;;
+        fm | jam | jam_rings | link | pmi) echo 20000 ;;
+        mpi_lines | mpi_device) echo 3000 ;;
+        pmix) echo 5000 ;;
         *) echo 100000 ;;
     esac
 }
@@ -33,6 +35,8 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
 flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
 flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0"
+# `scripts/sanitize.sh fuzz` sets this, and a nightly toolchain.
+[ -z "${SANITIZER:-}" ] || flags+=" -Zsanitizer=$SANITIZER"
 # With a target named, flags are for it alone: not for build scripts, which are programs of their own.
 RUSTFLAGS="${RUSTFLAGS:-} $flags" "$cargo" build --quiet --release --target "$host"
 programs=${CARGO_TARGET_DIR:-target}/$host/release

@@ -50,6 +50,10 @@ put "$target/mpiexec" bin/mpiexec 755
 ln -sf mpiexec "$prefix/bin/mpirun"
 wrapper mpicc C CC "cc gcc clang"
 wrapper mpicxx C++ CXX "c++ g++ clang++"
+for name in mpic++ mpiCC; do
+    # Where names do not differ by case, mpiCC is mpicc, and stays the C compiler.
+    [ -e "$prefix/bin/$name" ] && [ ! -L "$prefix/bin/$name" ] || ln -sf mpicxx "$prefix/bin/$name"
+done
 
 put "$target/libmpi_abi.so" lib/libmpi_abi.so.1 755
 ln -sf libmpi_abi.so.1 "$prefix/lib/libmpi_abi.so"

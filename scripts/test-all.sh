@@ -2,10 +2,14 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit fuzz ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall devices bench abi-cross mpi4py net loom)
 #
-# As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv); else
+# As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv, Slurm, ...); else
 # it says what is missing, and what cannot run for it counts as a failure.
+#
+#   TREE=...              what is not always run is chosen by the content of the commit (scripts/tree.sh); this repeats another tree's choice
+#   TEST_STRICT=1 a case that was skipped counts as a failure, unless tests/skips.txt says why that is right (.ci/run sets it)
+#   FULL=1                every choice: the whole matrix of devices, launchers, layouts and faults (make test-full; hours)
 set -u
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -13,12 +17,21 @@ logs=$root/build/test-logs
 prefix=$root/build/install
 mkdir -p "$logs"
 cargo=${CARGO:-cargo}
-known="format clippy unit fuzz ofi install wrappers programs interfaces devices bench abi-cross mpi4py net loom"
+# The same choice in all steps, whatever they do to the index.
+TREE=$("$root/scripts/tree.sh") || exit 2
+number=$("$root/scripts/tree.sh" --number)
+export TREE
+# Cases of property tests.
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$number}
+full=${FULL:-0}
+strict=${TEST_STRICT:-0}
+known="format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall devices bench abi-cross mpi4py net loom"
 steps=${*:-$known}
 for name in $steps; do
     case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
 done
 started=$SECONDS
+echo "tree $TREE (TREE=$TREE repeats what was chosen by it)"
 summary=()
 failed=0
 
@@ -30,12 +43,17 @@ step() {
     echo
     echo "== $name: $*"
     "$@" 2>&1 | tee "$logs/$name.log"
-    local code=${PIPESTATUS[0]}
-    if [ $code = 0 ]; then
-        summary+=("ok    $name ($((SECONDS - began)) s)")
-    else
+    local code=${PIPESTATUS[0]} skips
+    # What did not run and could have.
+    skips=$(grep -aE '^skip |SKIPPED: |\.\.\. skipped ' "$logs/$name.log" | grep -avEf <(sed '/^#/d; /^$/d; s/\t.*//' tests/skips.txt))
+    if [ $code != 0 ]; then
         summary+=("FAIL  $name ($((SECONDS - began)) s), exit code $code, log in build/test-logs/$name.log")
         failed=1
+    elif [ -n "$skips" ] && [ "$strict" = 1 ]; then
+        summary+=("FAIL  $name ($((SECONDS - began)) s), skipped: $(echo "$skips" | wc -l), the first: $(echo "$skips" | head -n 1 | cut -c1-200)")
+        failed=1
+    else
+        summary+=("ok    $name ($((SECONDS - began)) s)${skips:+, skipped: $(echo "$skips" | wc -l)}")
     fi
     return 0
 }
@@ -55,6 +73,11 @@ need python3 python3
 PATH=$PATH:/usr/sbin:/sbin
 need ip iproute2
 need nft nftables
+# Launchers, and the headers that declarations of PMIx are compared with.
+need srun slurm-wlm
+need munged munge
+[ -e /usr/include/pmix.h ] || [ -n "$(find /usr/lib -name pmix.h -print -quit 2>/dev/null)" ] || wanted+=(libpmix-dev)
+ldconfig -p 2>/dev/null | grep -q 'libpmix\.so\.2 ' || wanted+=(libpmix2)
 if command -v python3 >/dev/null 2>&1; then
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted+=(python3-venv)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
@@ -100,7 +123,9 @@ step install "${MAKE:-make}" --no-print-directory install PREFIX="$prefix"
 step wrappers script check-wrappers.sh
 step programs script test-programs.sh
 step interfaces script test-programs.sh interfaces
-step devices script test-devices.sh
+step rollcall script test-rollcall.sh
+step generated script test-generated.sh
+if [ "$full" = 0 ]; then step devices script test-devices.sh; else step devices script test-devices.sh all; fi
 step bench script test-bench.sh
 step abi-cross script test-abi-cross.sh
 step mpi4py script test-mpi4py.sh

@@ -5,14 +5,14 @@
 #
 # all: every program with every number of ranks, bad input, and all of mpi4py's tests on 2 and 3 ranks, over every device: a
 # half an hour and more. By default, over every device, bad input and the core of the protocol; and of everything
-# else so much that the days see all of it: a program runs over one device with one number of ranks, the next one over another, and the next day
-# over that and with another number; of mpi4py's modules one in nine, on 2 ranks. The turn moves on by one a day; the first
-# line tells it, --turn N repeats it.
+# else a part: a program runs over one device with one number of ranks, the next one over another, and in the next turn
+# over that and with another number; of mpi4py's modules one in nine, on 2 ranks. The turn is made from the content of the commit
+# (scripts/tree.sh); the first line tells it, --turn N or TREE=... repeats it.
 #   DEVICES    which of them, default "fm jam portals"
 #   RANKS      numbers of ranks in place of the script's choice (of a named program: of all that it lists)
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
-turn=$(($(date +%s) / 86400))
+turn=$("$here/scripts/tree.sh" --number) || exit 2
 if [ "${1:-}" = --turn ]; then
     turn=${2:?--turn needs a number}
     shift 2

@@ -15,6 +15,7 @@ else
     within=""
 fi
 $within cargo test -p farpost-fabric --lib loom_
+$within cargo test -p farpost-rollcall --lib loom_
 if [ -f crates/rsm/tests/loom.rs ]; then
     $within cargo test -p farpost-rsm --test loom
 fi

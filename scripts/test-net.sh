@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec bad_input ipv6 ofi_strangers interfaces devices programs faults
+#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec rollcall bad_input ipv6 ofi_strangers interfaces devices programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
@@ -9,9 +9,9 @@
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
-# hands jobs on several hosts to them. bad_input: jobs that cannot run are refused in a line. ipv6: over
+# hands jobs on several hosts to them. rollcall: what is said when a job hangs. bad_input: jobs that cannot run are refused in a line. ipv6: over
 # networks with IPv6 addresses only. ofi_strangers: at the ports of libfabric's endpoints.
-# interfaces: those beside MPI, Portals by way of agents too. devices: MPI by Fast Messages, JAM and Portals, other programs every day. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
+# interfaces: those beside MPI, Portals by way of agents too. devices: MPI by Fast Messages, JAM and Portals, a part of the programs. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
 # faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
 set -u
@@ -52,7 +52,7 @@ if [ "${1:-}" = --full ]; then
 fi
 limit=1500
 [ ${#full[@]} = 0 ] || limit=14400
-[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec bad_input ipv6 ofi_strangers interfaces devices programs faults
+[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec rollcall bad_input ipv6 ofi_strangers interfaces devices programs faults
 for part in "$@"; do
     case $part in
     hosts) run 300 test_hosts.py -v ;;
@@ -60,6 +60,7 @@ for part in "$@"; do
     doctor) run 300 test_doctor.py -v ;;
     conformance) run 300 test_conformance.py -v ;;
     mpiexec) run 600 test_launch.py -v ;;
+    rollcall) run 600 test_rollcall.py -v ;;
     bad_input)
         run 200 test_bad_input.py -v
         run 300 test_variables.py -v
@@ -79,7 +80,7 @@ for part in "$@"; do
     programs) run $limit programs.py ${full[@]+"${full[@]}"} ;;
     faults) run $limit faults.py ${full[@]+"${full[@]}"} ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, bad_input, ipv6, ofi_strangers, interfaces, devices, programs, faults" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, rollcall, bad_input, ipv6, ofi_strangers, interfaces, devices, programs, faults" >&2
         exit 2
         ;;
     esac

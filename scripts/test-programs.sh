@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles and runs the C and C++ test programs with an installed standard-ABI MPI.
 #
-#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (examples, programs, mpi, badinput, stress, interfaces) or mpi/p2p_order
+#   PREFIX=dir scripts/test-programs.sh [NAME...]      NAME: a suite (examples, programs, mpi, badinput, check, stress, interfaces) or mpi/p2p_order
 #
 #   PREFIX     install tree: bin/mpicc (or bin/mpicc_abi), bin/mpiexec, lib/libmpi_abi.so.1
 #   MPIEXEC    launcher, default PREFIX/bin/mpiexec
@@ -168,7 +168,7 @@ names=("$@")
 case " ${names[*]-}" in
 *" interfaces"*) (cd "$here" && "${CARGO:-cargo}" build -q -p farpost-node --examples) || flunk interfaces "the examples in Rust do not build" /dev/null ;;
 esac
-for suite in examples programs mpi badinput stress interfaces; do
+for suite in examples programs mpi badinput check stress interfaces; do
     dir=$here/tests/$suite
     [ $suite = examples ] && dir=$here/examples
     for src in "$dir"/*.c "$dir"/*.cc "$dir"/*.rs "$dir"/*.sh; do

@@ -3,21 +3,31 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use farpost_apigen::{Api, Bodies, Interface, abi, entry, header, interface, status_source};
+use farpost_apigen::{Api, Bodies, Interface, abi, entry, header, interface, mpi1, status_source};
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     let imp = here.join("src/imp");
     println!("cargo::rerun-if-changed={}", imp.display());
+    let check = here.join("src/check");
+    println!("cargo::rerun-if-changed={}", check.display());
     println!("cargo::rerun-if-changed=build.rs");
     let api = Api::builtin();
     let bodies = Bodies::scan(&imp).unwrap_or_else(|e| panic!("cannot read {}: {e}", imp.display()));
     if let Some(stray) = bodies.strays(&api.functions).next() {
         panic!("{stray} in src/imp is no function of api/mpi.toml");
     }
+    let checked = Bodies::scan(&check).unwrap_or_else(|e| panic!("cannot read {}: {e}", check.display()));
+    if let Some(stray) = checked.strays(&api.functions).next() {
+        panic!("{stray} in src/check is no function of api/mpi.toml");
+    }
     write(&out, "abi.rs", &abi::source(&api));
-    write(&out, "entry.rs", &entry::source(&api, &bodies));
+    write(
+        &out,
+        "entry.rs",
+        &(entry::source(&api, &bodies, &checked) + &mpi1::source(&api)),
+    );
     write(&out, "api_status.rs", &status_source(&api, &bodies));
     write(&out, "mpi.h", &header::header(&api));
     write(&out, "interfaces.rs", &interface::rust::source(&Interface::all()));

@@ -10,10 +10,15 @@ pub mod fm;
 pub mod handshake;
 pub mod input;
 pub mod jam;
+pub mod jam_rings;
 pub mod job_values;
 pub mod launch;
 pub mod link;
+pub mod mpi_device;
+pub mod mpi_lines;
+pub mod mpi_world;
 pub mod pmi;
+pub mod pmix;
 pub mod portals_agent;
 pub mod portals_interface;
 pub mod portals_net;
@@ -45,5 +50,9 @@ pub const TARGETS: &[(&str, Seeds)] = &[
     ("portals_interface", portals_interface::seeds),
     ("portals_net", portals_net::seeds),
     ("rsm_postboxes", rsm_postboxes::seeds),
+    ("jam_rings", jam_rings::seeds),
+    ("mpi_device", mpi_device::seeds),
+    ("mpi_lines", mpi_lines::seeds),
+    ("pmix", pmix::seeds),
     ("settings", settings::seeds),
 ];

@@ -5,11 +5,13 @@
 
 use crate::input::{Input, Script};
 use farpost_fabric::net::link::{
-    Arrival, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, LinkError, LinkTunables,
+    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, LinkError, LinkTunables,
     OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, TAIL, TAILS_MAX, TransportReport,
 };
+use farpost_fabric::net::trust::HeaderCheck;
 
-const KEY: u64 = 77;
+/// The peer's headers, and ours.
+const KEYS: [[u8; 16]; 2] = [[77; 16], [78; 16]];
 const RAILS: usize = 2;
 /// Memory that the link may name: addresses are only numbers to it.
 const BASE: usize = 1 << 30;
@@ -31,8 +33,6 @@ impl World {
     fn new() -> Self {
         let config = LinkConfig {
             rails: RAILS,
-            send_key: KEY + 1,
-            receive_key: KEY,
             connect: 10_000_000_000,
             reports: true,
             tunables: LinkTunables {
@@ -58,7 +58,11 @@ impl World {
 
     fn connect(&mut self, rail: usize) {
         if !self.up[rail] && !self.link.lost() {
-            self.link.on_rail_up(rail, self.now);
+            let checks = Checks {
+                send: HeaderCheck::new(&KEYS[1]),
+                receive: HeaderCheck::new(&KEYS[0]),
+            };
+            self.link.on_rail_up(rail, checks, self.now);
             self.up[rail] = true;
         }
     }
@@ -133,8 +137,9 @@ impl World {
     }
 
     fn take(&mut self, rail: usize, header: &Header, payload: &[u8]) -> Result<(), LinkError> {
-        let head = header.emit(KEY);
-        let header = self.link.parse(&head)?;
+        let mut head = header.emit();
+        Header::seal(&mut head, &HeaderCheck::new(&KEYS[0]), self.link.frames_in(rail));
+        let header = self.link.parse(rail, &head)?;
         if header.kind == Kind::BulkData {
             return self.bulk(rail, &header);
         }
@@ -273,8 +278,11 @@ pub fn run(data: &[u8]) {
             2 => {
                 // Bytes as they are.
                 let bytes: [u8; HEADER_BYTES] = input.array();
-                let _ = world.link.parse(&bytes).map_err(|error| error.to_string());
-                let _ = Header::parse(&bytes, KEY ^ input.u64());
+                let _ = world.link.parse(rail, &bytes).map_err(|error| error.to_string());
+                // And with a right code, so that the fields are what is read.
+                let (mut bytes, number) = (bytes, input.u64());
+                Header::seal(&mut bytes, &HeaderCheck::new(&KEYS[0]), number);
+                let _ = Header::parse(&bytes, &HeaderCheck::new(&KEYS[0]), number);
             }
             3 => world.turn(input.number().min(1 << 40)),
             4 => world.turn(u64::from(input.u8()) * 1_000_000),

@@ -199,6 +199,7 @@ int main(int argc, char **argv) {
     RUN(handles_of_the_abi);
     MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &key, NULL));
     MPI(MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL));
+    MPI(MPI_Comm_free_keyval(&key)); // the attribute keeps it
     int code = check_done();
     CHECK_EQ(at_end, 1);
     MPI_Initialized(&flag);

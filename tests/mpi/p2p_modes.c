@@ -194,9 +194,9 @@ TEST(self) {
     MPI(MPI_Isend(&c, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &r[1]));
     MPI(MPI_Recv(b, 1000, MPI_INT, 0, 3, MPI_COMM_SELF, &st));
     CHECK_EQ(b[999], 999);
-    c = 0;
     MPI(MPI_Recv(b, 1000, MPI_INT, 0, 3, MPI_COMM_SELF, &st));
     MPI(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
+    CHECK_EQ(b[0], 7);
     int n = -1;
     MPI(MPI_Get_count(&st, MPI_INT, &n));
     CHECK_EQ(n, 1);

@@ -5,8 +5,8 @@
 
 A layout is hosts x ranks on each. --full: every program, with each of its arguments, in every layout under every launcher, and all of
 mpi4py's tests in all of them. Otherwise a selection in which every program meets every layout, every program every launcher, and every
-layout every launcher: a Latin square, where program p runs in layout l under launcher p + l + turn. The turn moves on by one a day, so
-that as many days as there are launchers see all of the matrix; the first line tells it, --turn N repeats it. NAME, as in
+layout every launcher: a Latin square, where program p runs in layout l under launcher p + l + turn, so that as many turns as there are
+launchers are all of the matrix. The turn is made from the content of the commit; the first line tells it, --turn N or TREE=... repeats it. NAME, as in
 programs/ring or mpi: these programs in every layout under every launcher; mpi4py for those tests.
 
 A program is left out where it wants another number of ranks, and of the selection where ranks are many and it is heavy. After every run nothing may be left on any host.
@@ -24,6 +24,7 @@ import time
 from hosts import ROOT, Failed, Hosts
 from launchers import PREFIX, all_launchers, has_library
 from report import Report
+from selection import turn_of_tree
 
 LAYOUTS = {"2x1": (2, 1), "2x2": (2, 2), "4x2": (4, 2), "3x5": (3, 5)}
 LAUNCHERS = ("hydra", "prterun", "srun", "srun-pmix")
@@ -197,7 +198,7 @@ def main():
     parser.add_argument("--launchers", default=",".join(LAUNCHERS))
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--turn", type=int, default=int(time.time() // 86400))
+    parser.add_argument("--turn", type=int, default=turn_of_tree())
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     layouts = chosen(parser, "layouts", args.layouts, LAYOUTS)

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
 """MPI by Fast Messages, by JAM and by Portals between emulated hosts: the test programs, bad input, and a job whose ranks do not agree.
 
-Every day other programs, so that four days see all of them over each device (but the heaviest); TURN=N repeats a day's. FULL=1: all.
+A quarter of the programs over each device (but the heaviest): four turns are all of them. The turn is made from the content of the commit;
+TURN=N or TREE=... repeats one. FULL=1: all.
 """
 
 import glob
 import os
 import tempfile
-import time
 import unittest
 
 from hosts import ROOT, Hosts
 from programs import HEAVY, Program
+from selection import turn_of_tree
 from test_bad_input import HYDRA, MPIEXEC, PREFIX
 
-# Every day.
+# In every turn.
 CORE = ("mpi/p2p_order", "mpi/coll_blocking")
-DAYS = 4
+TURNS = 4
 FM, JAM, PORTALS = ({"FARPOST_DEVICE": device} for device in ("fm", "jam", "portals"))
 SETTINGS = (FM, JAM, {**JAM, "FARPOST_JAM_LOCAL": "0"}, PORTALS)
 
@@ -30,7 +31,7 @@ class Devices(unittest.TestCase):
         cls.addClassCleanup(cls.hosts.close)
         built = tempfile.TemporaryDirectory(prefix="net-devices.", dir=cls.hosts.directory)
         cls.addClassCleanup(built.cleanup)
-        cls.turn = int(os.environ.get("TURN") or time.time() // 86400)
+        cls.turn = int(os.environ.get("TURN") or turn_of_tree())
         cls.full = os.environ.get("FULL", "0") != "0"
         cls.programs = {}
         for kind in ("programs/*.c*", "mpi/*.c*", "badinput/*.c"):
@@ -55,9 +56,9 @@ class Devices(unittest.TestCase):
         others = [name for name in self.programs if name not in left_out and not name.startswith("badinput/")]
         self.assertGreater(len(others), 8)
         for place, settings in enumerate(SETTINGS):
-            today = [name for number, name in enumerate(others) if self.full or (number + self.turn + place) % DAYS == 0]
-            for name in [*CORE, *today]:
-                self.runs(name, self.turn // DAYS, settings)
+            chosen = [name for number, name in enumerate(others) if self.full or (number + self.turn + place) % TURNS == 0]
+            for name in [*CORE, *chosen]:
+                self.runs(name, self.turn // TURNS, settings)
 
     def runs(self, name, turn, settings):
         """A program comes to a good end, with one of its arguments or with each."""

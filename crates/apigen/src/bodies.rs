@@ -1,4 +1,5 @@
-//! Which functions have a hand-written body, read from the sources under `crates/capi/src/imp/`.
+//! Which functions have a hand-written body, read from the sources under `crates/capi/src/imp/` (and, for programs that are
+//! checked, `crates/capi/src/check/`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,6 +8,9 @@ use std::path::Path;
 
 use crate::model::Function;
 
+/// Macros that make bodies; the names follow.
+const MACROS: [&str; 3] = ["\nthree_ways!(", "\nchecked_ways!(", "\none_way!("];
+
 /// Bodies found: name to module.
 #[derive(Default)]
 pub struct Bodies(BTreeMap<String, String>);
@@ -14,7 +18,7 @@ pub struct Bodies(BTreeMap<String, String>);
 impl Bodies {
     /// Reads every `*.rs` directly in `dir` and takes each `pub(crate) fn mpi_...` (or `unsafe fn`) as a body
     /// that lives in the module named like the file, and so the names after `three_ways!(`, the macro that makes
-    /// the blocking, nonblocking and persistent form of a collective.
+    /// the blocking, nonblocking and persistent form of a collective, and its kin ([`MACROS`]).
     ///
     /// # Errors
     /// When the directory or a file in it cannot be read, or a function has two bodies.
@@ -32,7 +36,9 @@ impl Bodies {
                 .into_owned();
             let text = fs::read_to_string(&path)?;
             // The names in the macro may stand on lines of their own.
-            let macros = text.split("\nthree_ways!(").skip(1).flat_map(three_ways);
+            let macros = MACROS
+                .iter()
+                .flat_map(|it| text.split(it).skip(1).flat_map(three_ways));
             for name in text.lines().filter_map(body_name).chain(macros) {
                 if let Some(other) = found.insert(name.to_owned(), module.clone()) {
                     let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");

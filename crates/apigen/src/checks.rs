@@ -82,6 +82,27 @@ fn communicates(f: &Function) -> bool {
         )
 }
 
+/// When a transfer has nobody at its other end, as an expression: then buffer, count and datatype `p` mean nothing (MPI-5.0
+/// section 3.11) and are not looked at. `None`: there is always somebody.
+fn nobody(f: &Function, p: &Param) -> Option<String> {
+    if f.chapter != "p2p" || !f.has_kind("BUFFER") {
+        return None;
+    }
+    let no_one = |rank: &str| format!("{rank} == abi::MPI_PROC_NULL");
+    let transfers = |name: &str| f.has(name);
+    match p.name.as_str() {
+        "sendbuf" | "sendcount" | "sendtype" => Some(no_one("dest")),
+        "recvbuf" | "recvcount" | "recvtype" => Some(no_one("source")),
+        _ if transfers("dest") && transfers("source") => {
+            Some(format!("{} && {}", no_one("dest"), no_one("source")))
+        }
+        _ if transfers("dest") => Some(no_one("dest")),
+        _ if transfers("source") => Some(no_one("source")),
+        _ if f.has_kind("MESSAGE") => Some("args::peek(message) == abi::MPI_MESSAGE_NO_PROC".into()),
+        _ => None,
+    }
+}
+
 /// The passage of `p`, a parameter of `f`.
 pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
     let name = &p.name;
@@ -186,6 +207,10 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         };
         let check = if p.null {
             format!("let {name} = cx.{method}_or_null({name:?}, {name})?;")
+        } else if let (Some(nobody), "DATATYPE") = (nobody(f, p), p.kind.as_str()) {
+            format!(
+                "let {name} = if {nobody} {{ args::no_type() }} else {{ cx.{method}({name:?}, {name})? }};"
+            )
         } else {
             format!("let {name} = cx.{method}({name:?}, {name})?;")
         };
@@ -206,10 +231,12 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         } else {
             format!("{name} as i64")
         };
-        passage.checks.push((
-            2,
-            format!("args::non_negative({name:?}, {wide}, ErrorClass::{class})?;"),
-        ));
+        let check = format!("args::non_negative({name:?}, {wide}, ErrorClass::{class})?;");
+        let check = match nobody(f, p) {
+            Some(nobody) => format!("let {name} = if {nobody} {{ 0 }} else {{ {name} }}; {check}"),
+            None => check,
+        };
+        passage.checks.push((2, check));
     } else {
         let comm = f
             .params

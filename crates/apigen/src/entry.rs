@@ -11,8 +11,29 @@ use crate::model::{Api, Dir, Function};
 /// Functions with a lane of their own for the commonest case (capi's `fast`), tried before the checks.
 const FAST: &[&str] = &["MPI_Send", "MPI_Recv", "MPI_Isend", "MPI_Irecv"];
 
+/// Collective functions that move no data of the program's: told to the leader of their communicator when a program is
+/// checked. Those that move data have bodies of their own then.
+const COLLECTIVE: &[&str] = &[
+    "MPI_Cart_create",
+    "MPI_Cart_sub",
+    "MPI_Comm_create",
+    "MPI_Comm_disconnect",
+    "MPI_Comm_dup",
+    "MPI_Comm_dup_with_info",
+    "MPI_Comm_free",
+    "MPI_Comm_idup",
+    "MPI_Comm_idup_with_info",
+    "MPI_Comm_split",
+    "MPI_Comm_split_type",
+    "MPI_Dist_graph_create",
+    "MPI_Dist_graph_create_adjacent",
+    "MPI_Graph_create",
+    "MPI_Intercomm_create",
+    "MPI_Intercomm_merge",
+];
+
 /// Source of the module of entry points, and of `NAMES`, which turns the number of a function into its name.
-pub fn source(api: &Api, bodies: &Bodies) -> String {
+pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
     let mut out = String::new();
     let mut names = String::from("pub(crate) static NAMES: &[&str] = &[\n");
     let mut number = 0;
@@ -26,7 +47,7 @@ pub fn source(api: &Api, bodies: &Bodies) -> String {
         if f.returns.is_some() {
             plain(api, f, bodies, &passages, &mut out);
         } else {
-            checked(f, bodies, &passages, &mut out);
+            checked(f, bodies, checked_bodies, &passages, &mut out);
         }
         for large in [false, true].into_iter().filter(|large| !large || f.large) {
             let name = if large {
@@ -126,7 +147,7 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
     .expect("writing to a String");
 }
 
-fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String) {
+fn checked(f: &Function, bodies: &Bodies, checked_bodies: &Bodies, passages: &[Passage], out: &mut String) {
     let named = f.params.iter().filter(|p| p.kind != "VARARGS").zip(passages);
     let mut params = vec!["fun_: Fun".to_owned()];
     if knows_width(f, passages) {
@@ -156,23 +177,103 @@ fn checked(f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String
         )
     }
     .expect("writing to a String");
+    let nulls = nulls(f);
     match bodies.module(f) {
-        None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on})\n}}"),
+        None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
         Some(module) => {
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
             let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
             let width = if f.width { ", large_" } else { "" };
             let args: String = passages.iter().map(|p| format!(", {}", p.argument)).collect();
+            let ordinary = format!("imp::{module}::{body}(cx{width}{args})");
+            let (call, after) = if nulls.is_empty() {
+                ("call", String::new())
+            } else {
+                ("call_giving", format!(", || unsafe {{ {nulls} }}"))
+            };
+            let Some(looked_at) = when_checked(f, checked_bodies, passages, &ordinary, &args) else {
+                let _ = writeln!(
+                    out,
+                    "    cx::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                     {ordinary}\n    }}{after})\n}}"
+                );
+                return;
+            };
             writeln!(
                 out,
-                "    cx::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
-                 imp::{module}::{}(cx{width}{args})\n    }})\n}}",
-                f.body()
+                "    cx::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                 {ordinary}\n    }}, |cx: &'static Cx, check: &'static Check| unsafe {{\n{checks}{looked_at}    }}, \
+                 || unsafe {{ {nulls} }})\n}}"
             )
         }
     }
     .expect("writing to a String");
+}
+
+/// The kind of object that a parameter is a handle of, as the checks of a program name it.
+fn object(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "REQUEST" => "Request",
+        "COMMUNICATOR" => "Comm",
+        "GROUP" => "Group",
+        "DATATYPE" => "Datatype",
+        "OPERATION" => "Op",
+        "ERRHANDLER" => "Errhandler",
+        "INFO" => "Info",
+        "KEYVAL" => "Keyval",
+        "MESSAGE" => "Message",
+        _ => return None,
+    })
+}
+
+/// What happens behind the checks of arguments in a program that is checked: the body, or the one for such programs, and
+/// what is noted of collectives and of handles that are given out or die. `None`: nothing else than ever.
+fn when_checked(
+    f: &Function,
+    checked_bodies: &Bodies,
+    passages: &[Passage],
+    ordinary: &str,
+    args: &str,
+) -> Option<String> {
+    let named = || f.params.iter().filter(|p| p.kind != "VARARGS").zip(passages);
+    let handles = |dir: Dir| {
+        named()
+            .filter(move |(p, passage)| p.dir == dir && p.len.is_none() && passage.argument == p.name)
+            .filter_map(|(p, _)| Some((object(&p.kind)?, p.name.as_str())))
+    };
+    let (mut before, mut behind, mut after) = (String::new(), String::new(), String::new());
+    if COLLECTIVE.contains(&f.name.as_str()) {
+        let comm = f
+            .params
+            .iter()
+            .find(|p| p.kind == "COMMUNICATOR" && p.dir != Dir::Out);
+        let comm = comm.expect("a collective function has a communicator");
+        let object = match comm.dir {
+            Dir::In => comm.name.clone(),
+            _ => format!("cx.comm({:?}, {}.get())?", comm.name, comm.name),
+        };
+        before += &format!("        check.collective(cx, fun_, &{object}, Default::default());\n");
+    }
+    for (what, name) in handles(Dir::InOut) {
+        before += &format!("        let before_{name} = {name}.get();\n");
+        // Also where the call fails: a message that is cut off is gone.
+        behind += &format!(
+            "        if {name}.get() != before_{name} {{ check.gone(What::{what}, fun_, before_{name} as usize); }}\n"
+        );
+    }
+    for (what, name) in handles(Dir::Out) {
+        // A probe that finds nothing, and calls that make nothing for some, store null.
+        after += &format!("        check.made(What::{what}, fun_, {name}.stored() as usize);\n");
+    }
+    let body = match checked_bodies.module(f) {
+        Some(module) => format!("check::{module}::{}(cx, check, fun_{args})", f.body()),
+        None if before.is_empty() && after.is_empty() => return None,
+        None => ordinary.to_owned(),
+    };
+    Some(format!(
+        "{before}        let result_ = {body};\n{behind}        result_?;\n{after}        Ok(())\n"
+    ))
 }
 
 /// The object whose error handler hears of an error: the first communicator, window, file or session.
@@ -197,4 +298,40 @@ fn blamed(f: &Function) -> String {
         return "On::Request".into();
     }
     "On::Nothing".into()
+}
+
+/// What makes the handles that a function gives null, after an error: statements.
+fn nulls(f: &Function) -> String {
+    let mut out = String::new();
+    for p in f.params.iter().filter(|p| p.dir == Dir::Out) {
+        let Some(null) = null_handle(&p.kind) else {
+            continue;
+        };
+        let name = &p.name;
+        match p.len.as_deref() {
+            None => write!(out, "args::give_null({name}, abi::{null}); "),
+            Some("*") => Ok(()),
+            Some(len) => write!(out, "args::give_nulls({name}, {len} as i64, abi::{null}); "),
+        }
+        .expect("writing to a String");
+    }
+    out
+}
+
+/// The constant that is no object of a kind of handle.
+fn null_handle(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "COMMUNICATOR" => "MPI_COMM_NULL",
+        "DATATYPE" => "MPI_DATATYPE_NULL",
+        "ERRHANDLER" => "MPI_ERRHANDLER_NULL",
+        "FILE" => "MPI_FILE_NULL",
+        "GROUP" => "MPI_GROUP_NULL",
+        "INFO" => "MPI_INFO_NULL",
+        "MESSAGE" => "MPI_MESSAGE_NULL",
+        "OPERATION" => "MPI_OP_NULL",
+        "REQUEST" => "MPI_REQUEST_NULL",
+        "SESSION" => "MPI_SESSION_NULL",
+        "WINDOW" => "MPI_WIN_NULL",
+        _ => return None,
+    })
 }

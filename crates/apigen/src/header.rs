@@ -15,6 +15,7 @@ pub fn header(api: &Api) -> String {
     for prefix in ["", "P"] {
         prototypes(api, prefix, &mut out);
     }
+    out.push_str(&crate::mpi1::header(api));
     out.push_str("\n#if defined(__cplusplus)\n}\n#endif\n\n#endif /* FARPOST_MPI_H */\n");
     out
 }
@@ -189,7 +190,7 @@ pub fn prototype(prefix: &str, name: &str, function: &Function, large: bool) -> 
 }
 
 /// Writes a declaration, broken after commas.
-fn wrap(line: &str, out: &mut String) {
+pub fn wrap(line: &str, out: &mut String) {
     let mut width = 0;
     for (at, piece) in line.split_inclusive(", ").enumerate() {
         if at > 0 && width + piece.trim_end().len() > LINE {

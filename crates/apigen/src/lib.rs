@@ -11,11 +11,13 @@ pub mod entry;
 pub mod header;
 pub mod interface;
 pub mod model;
+pub mod mpi1;
 pub mod reference;
 
 pub use bodies::Bodies;
 pub use interface::Interface;
 pub use model::Api;
+pub use mpi1::Mpi1;
 
 /// `(name, implemented)` of every exported `MPI_` name, as the source of a Rust constant `FUNCTIONS`.
 /// For programs that list what is there without linking the library.

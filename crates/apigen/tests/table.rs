@@ -94,7 +94,7 @@ fn wrong_tables_are_refused_by_name() {
 fn entry_points_check_before_they_call() {
     let api = Api::builtin();
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/imp");
-    let text = entry::source(&api, &Bodies::scan(&dir).expect("the bodies"));
+    let text = entry::source(&api, &Bodies::scan(&dir).expect("the bodies"), &Bodies::default());
     let from = text.find("fn long_mpi_send(").expect("MPI_Send");
     let send = &text[from..from + text[from..].find("\n}\n").expect("its end")];
     let mut at = 0;
@@ -122,12 +122,15 @@ fn header_and_reference_have_every_function() {
     let api = Api::builtin();
     let (header, page) = (header::header(&api), reference::page(&api, &Bodies::default()));
     for (name, ..) in api.names() {
-        assert_eq!(header.matches(&format!(" {name}(")).count(), 1, "{name} in mpi.h");
-        assert_eq!(
-            header.matches(&format!(" P{name}(")).count(),
-            1,
-            "P{name} in mpi.h"
-        );
+        // Declared once; the names of MPI-1 at the end call some.
+        let declared = |name: &str| {
+            let lines = header
+                .lines()
+                .filter(|line| !line.starts_with([' ', '\t']) && !line.contains("return "));
+            lines.filter(|line| line.contains(&format!(" {name}("))).count()
+        };
+        assert_eq!(declared(&name), 1, "{name} in mpi.h");
+        assert_eq!(declared(&format!("P{name}")), 1, "P{name} in mpi.h");
         assert!(
             page.contains(&format!("| `{name}` | missing")),
             "{name} in the reference"

@@ -352,6 +352,12 @@ impl Mpi {
 
     /// `MPI_Iprobe` for a message that nobody sends: what is under way gets on.
     pub fn progress(&self, peer: usize, tag: i32) -> Result<()> {
+        self.probe(peer, tag).map(|_| ())
+    }
+
+    /// `MPI_Iprobe`: whether a message is there.
+    #[inline]
+    pub fn probe(&self, peer: usize, tag: i32) -> Result<bool> {
         let mut there = 0;
         // SAFETY: the flag is a local integer; a null status is MPI_STATUS_IGNORE.
         let code = unsafe {
@@ -363,7 +369,8 @@ impl Mpi {
                 std::ptr::null_mut(),
             )
         };
-        self.check("MPI_Iprobe", code)
+        self.check("MPI_Iprobe", code)?;
+        Ok(there != 0)
     }
 
     /// `MPI_Barrier`.

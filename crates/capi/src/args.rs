@@ -179,11 +179,76 @@ fn no_buffer(name: &str, address: usize, count: i64, datatype: &Datatype) -> Res
     Err(bad(ErrorClass::ERR_BUFFER, message))
 }
 
+/// The datatype of a transfer that does not take place.
+#[cold]
+pub(crate) fn no_type() -> Datatype {
+    Datatype::byte()
+}
+
+/// Two buffers of one call that have memory in common.
+#[cold]
+#[inline(never)]
+pub(crate) fn overlap(one: &str, other: &str, instead: &str) -> Error {
+    bad(
+        ErrorClass::ERR_BUFFER,
+        format!("{one} and {other} overlap, which they may not{instead}"),
+    )
+}
+
+/// Refuses the same memory for what is read and what is written, `count` elements of `datatype` both.
+#[inline(always)]
+pub(crate) fn apart(
+    (one, read): (&str, *const c_void),
+    (other, written): (&str, *const c_void),
+    count: i64,
+    datatype: &Datatype,
+    instead: &str,
+) -> Result<()> {
+    if read == written && count > 0 && datatype.size() > 0 {
+        Err(overlap(one, other, instead))
+    } else {
+        Ok(())
+    }
+}
+
+/// A handle that a failed call was to give: null.
+#[cold]
+pub(crate) unsafe fn give_null(address: *mut usize, null: usize) {
+    if !address.is_null() {
+        // SAFETY: not null, and the caller of the C function gave room for a handle.
+        unsafe { address.write(null) }
+    }
+}
+
+/// As `give_null`, `len` handles.
+#[cold]
+pub(crate) unsafe fn give_nulls(address: *mut usize, len: i64, null: usize) {
+    for at in 0..len.max(0) as usize {
+        // SAFETY: the caller of the C function gave room for `len` handles, or null.
+        unsafe { give_null(address.wrapping_add(at), null) };
+        if address.is_null() {
+            return;
+        }
+    }
+}
+
 /// Where a result goes. Copyable and never read, so two results may share memory as C allows.
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// What was stored.
+    ///
+    /// # Safety
+    /// `set` has been called, on this or a copy.
+    pub(crate) unsafe fn stored(self) -> T
+    where
+        T: Copy,
+    {
+        // SAFETY: not null (checked by `out`), and a T by the caller's promise.
+        unsafe { self.0.read() }
+    }
+
     /// Stores the result.
     #[inline(always)]
     pub(crate) fn set(self, value: T) {

@@ -16,20 +16,27 @@ use farpost_mpi::op::Op;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
+use crate::check::Check;
 use crate::entry::NAMES;
+use crate::forked;
 use crate::lock;
 use crate::node::{NodeCell, NodeFabric};
 use crate::objects::{Objects, no_object};
 use crate::process::{self, Life, Stage};
 
 /// A function of the interface.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fun(pub(crate) u16);
 
 impl Fun {
     /// Its C name.
     pub(crate) fn name(self) -> &'static str {
         NAMES[usize::from(self.0)]
+    }
+
+    /// Whether the number is a function's: for those that come from other processes.
+    pub(crate) fn exists(self) -> bool {
+        usize::from(self.0) < NAMES.len()
     }
 }
 
@@ -43,7 +50,7 @@ pub(crate) enum Phase {
 }
 
 /// Whose error handler hears of an error: the object of this handle, or, when there is none or the handle is
-/// not valid, MPI_COMM_SELF's.
+/// not valid, MPI_COMM_SELF's (or MPI_COMM_WORLD's: [`Life::world_hears_all`]).
 #[derive(Clone, Copy)]
 pub(crate) enum On {
     Nothing,
@@ -68,6 +75,8 @@ pub(crate) struct Cx {
     pub(crate) world: OnceCell<World>,
     /// Where the process is in its life.
     pub(crate) life: Life,
+    /// What looks for the program's mistakes, from MPI_Init on, if that was asked for.
+    pub(crate) check: OnceCell<Check>,
 }
 
 /// The world of a process, on what carries everything of it.
@@ -120,6 +129,7 @@ pub(crate) fn process() -> &'static Cx {
             node: NodeCell::new(),
             world: OnceCell::new(),
             life: Life::new(),
+            check: OnceCell::new(),
         })
     });
     cx
@@ -128,27 +138,127 @@ pub(crate) fn process() -> &'static Cx {
 /// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
 #[inline(always)]
 pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
+    call_giving(fun, phase, on, body, || ())
+}
+
+/// As `call`, for a function that gives handles: they are null after an error, which `give_nulls` sees to before the error
+/// handler is told.
+#[inline(always)]
+pub(crate) fn call_giving(
+    fun: Fun,
+    phase: Phase,
+    on: On,
+    body: impl FnOnce(&'static Cx) -> Result<()>,
+    give_nulls: impl FnOnce(),
+) -> c_int {
+    if phase == Phase::Always {
+        let _inside = lock::enter_any_time();
+        crate::roll::called(fun.0);
+        let cx = process();
+        return ended(cx, fun, on, body(cx), give_nulls);
+    }
     let _inside = lock::enter();
+    crate::roll::called(fun.0);
     let cx = process();
-    if phase == Phase::Active && cx.life.stage.get() != Stage::Active {
-        return raise(cx, fun, On::Nothing, &wrong_time(cx));
+    if cx.life.stage.get() != Stage::Active && !checked(cx, fun) {
+        give_nulls();
+        return not_now(cx, fun);
     }
-    match body(cx) {
+    ended(cx, fun, on, body(cx), give_nulls)
+}
+
+/// What a function returns.
+#[inline(always)]
+fn ended(cx: &Cx, fun: Fun, on: On, result: Result<()>, give_nulls: impl FnOnce()) -> c_int {
+    match result {
         Ok(()) => 0,
-        Err(error) => raise(cx, fun, on, &error),
+        Err(error) => {
+            give_nulls();
+            raise(cx, fun, on, &error)
+        }
     }
+}
+
+/// As [`call_giving`], with a body of its own for a program that is checked.
+#[inline(always)]
+pub(crate) fn call_or_check(
+    fun: Fun,
+    phase: Phase,
+    on: On,
+    body: impl FnOnce(&'static Cx) -> Result<()>,
+    check: impl FnOnce(&'static Cx, &'static Check) -> Result<()>,
+    give_nulls: impl FnOnce(),
+) -> c_int {
+    let run = |cx: &'static Cx| {
+        if cx.life.stage.get() != Stage::Active {
+            if checked(cx, fun) {
+                return call_checked(cx, fun, on, check, give_nulls);
+            }
+            if phase == Phase::Active {
+                give_nulls();
+                return not_now(cx, fun);
+            }
+        }
+        ended(cx, fun, on, body(cx), give_nulls)
+    };
+    if phase == Phase::Always {
+        let _inside = lock::enter_any_time();
+        crate::roll::called(fun.0);
+        return run(process());
+    }
+    let _inside = lock::enter();
+    crate::roll::called(fun.0);
+    run(process())
+}
+
+/// Whether this is a call of a program that is checked, noted then.
+#[cold]
+#[inline(never)]
+fn checked(cx: &'static Cx, fun: Fun) -> bool {
+    let checked = cx.life.stage.get() == Stage::Checked;
+    if checked && let Some(check) = cx.check.get() {
+        check.enter(cx, fun);
+    }
+    checked
+}
+
+#[cold]
+#[inline(never)]
+fn call_checked(
+    cx: &'static Cx,
+    fun: Fun,
+    on: On,
+    body: impl FnOnce(&'static Cx, &'static Check) -> Result<()>,
+    give_nulls: impl FnOnce(),
+) -> c_int {
+    let result = match cx.check.get() {
+        Some(check) => body(cx, check),
+        None => Ok(()),
+    };
+    ended(cx, fun, on, result, give_nulls)
 }
 
 /// Enters the library for a function that cannot fail.
 pub(crate) fn inside<T>(body: impl FnOnce(&'static Cx) -> T) -> T {
-    let _inside = lock::enter();
+    let _inside = lock::enter_any_time();
     body(process())
+}
+
+#[cold]
+#[inline(never)]
+fn not_now(cx: &Cx, fun: Fun) -> c_int {
+    // Exit handlers call it, in a forked child too.
+    if cx.life.stage.get() == Stage::Forked && fun.name() == "MPI_Finalize" {
+        return 0;
+    }
+    raise(cx, fun, On::Nothing, &wrong_time(cx))
 }
 
 #[cold]
 #[inline(never)]
 fn wrong_time(cx: &Cx) -> Error {
     let message = match cx.life.stage.get() {
+        Stage::Forked => return Error::new(ErrorClass::ERR_OTHER, forked::sentence()),
         Stage::After => "called after MPI_Finalize: nothing can be communicated any more",
         _ => "called before MPI_Init (or MPI_Init_thread)",
     };
@@ -159,8 +269,19 @@ fn wrong_time(cx: &Cx) -> Error {
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
+    let placed;
+    let error = match cx.check.get() {
+        Some(check) => {
+            placed = check.placed(error);
+            &placed
+        }
+        None => error,
+    };
     let code = cx.objects.codes.code(fun.name(), error);
-    if cx.life.stage.get() != Stage::Active {
+    if cx.life.stage.get() == Stage::Forked {
+        forked::end(fun.name(), error.class.0.clamp(1, 255));
+    }
+    if !cx.life.stage.get().is_active() {
         // Before and after there is no object that could have a handler: errors are fatal, as by default
         // (MPI-5.0 section 9.3), but for the functions that report on errors themselves.
         fatal(cx, fun, error, "errors are fatal while MPI is not initialised");
@@ -175,7 +296,13 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
         ),
         On::Nothing | On::Win(_) | On::File(_) | On::Session(_) => None,
     };
-    let comm = comm.unwrap_or_else(|| world.comm_self().clone());
+    let comm = comm.unwrap_or_else(|| {
+        if cx.life.world_hears_all() {
+            world.comm_world().clone()
+        } else {
+            world.comm_self().clone()
+        }
+    });
     handle(cx, fun, &comm, code, error)
 }
 
@@ -206,11 +333,10 @@ fn fatal(cx: &Cx, fun: Fun, error: &Error, why: &str) -> ! {
 
 /// A function without a body.
 #[cold]
-pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On) -> c_int {
+pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On, give_nulls: impl FnOnce()) -> c_int {
     let message = "not in this version of Farpost (`farpost info --api` lists what is)";
-    call(fun, phase, on, |_| {
-        Err(Error::new(ErrorClass::ERR_UNSUPPORTED_OPERATION, message))
-    })
+    let refuse = |_: &'static Cx| Err(Error::new(ErrorClass::ERR_UNSUPPORTED_OPERATION, message));
+    call_giving(fun, phase, on, refuse, give_nulls)
 }
 
 /// Processes a message on `comm` can go to: those of its group, or of the remote group.

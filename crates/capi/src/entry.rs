@@ -18,7 +18,9 @@ use core::ffi::{c_char, c_int, c_void};
 
 use farpost_mpi::ErrorClass;
 
+use crate::check::Check;
+use crate::check::made::What;
 use crate::cx::{self, Cx, Fun, On, Phase};
-use crate::{abi, args, imp};
+use crate::{abi, args, check, imp};
 
 include!(concat!(env!("OUT_DIR"), "/entry.rs"));

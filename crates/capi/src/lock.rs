@@ -1,11 +1,13 @@
 //! One thread at a time: entering and leaving the library.
 //!
-//! Below `MPI_THREAD_MULTIPLE` the program sees to that and entering costs one predicted branch. At
+//! Below `MPI_THREAD_MULTIPLE` the program sees to that, and a call marks itself with a few plain stores. At
 //! `MPI_THREAD_MULTIPLE` the first thread owns the library without any atomic read-modify-write, until a second one comes
 //! ([`Gate`]). Programs that ask for the level and use one thread pay nothing for it.
 //!
 //! The interfaces beside MPI may be called by any thread at any time: the first call of one makes it so
-//! (`enter_threaded`), and from then on MPI's functions enter in the same way. A thread that waits in one of them calls
+//! (`enter_threaded`), and from then on MPI's functions enter in the same way; a call of MPI's that is inside at that moment
+//! is waited for, or lets the other in when it waits itself. Functions that any thread may call at any time, whatever the
+//! program asked for, do not mark themselves. A thread that waits in one of them calls
 //! [`relax`] between polls, outside of every borrow, since another thread or a handler may come in meanwhile.
 //!
 //! The thread that makes progress while the program computes ([`crate::progress`]) comes in as the gate's guest.
@@ -13,15 +15,13 @@
 use core::ffi::c_int;
 #[cfg(not(target_arch = "x86_64"))]
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
 use farpost_fabric::gate::{Gate, Platform};
 use farpost_fabric::shm::{futex_wait, futex_wake};
 use farpost_fabric::wait::Pause;
 
-/// Whether threads may enter together.
-static MULTIPLE: AtomicBool = AtomicBool::new(false);
 static GATE: Gate<System> = Gate::new(System);
 
 /// Looks at the lock before a thread sleeps on it: the guest is inside for moments.
@@ -66,6 +66,7 @@ impl Platform for System {
     }
 }
 
+const MEMBARRIER_CMD_QUERY: c_int = 0;
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: c_int = 8;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: c_int = 16;
 
@@ -93,52 +94,92 @@ fn me() -> u64 {
     }
 }
 
-/// From now on threads may come together. Not to be called while another thread is inside.
+/// From now on threads may come together. Another thread may be inside: who comes waits for it.
 pub(crate) fn allow_threads() {
-    if !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
-        GATE.always_lock();
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
+            GATE.always_lock();
+        }
+        GATE.count();
+    });
+}
+
+/// When MPI begins. Where the kernel has no barrier for all threads, nobody could see an early call: then calls are counted
+/// from the start.
+pub(crate) fn begin() {
+    // SAFETY: a question that changes nothing.
+    let known = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) };
+    if known < 0 || known & libc::c_long::from(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0 {
+        allow_threads();
     }
-    MULTIPLE.store(true, Ordering::SeqCst);
 }
 
 /// Come in, through an interface whose functions any thread may call. What runs inside may come in again.
 #[inline(always)]
 pub(crate) fn enter_threaded() -> Entered {
-    if !MULTIPLE.load(Ordering::Relaxed) {
-        allow_threads_once();
+    if !GATE.is_counted() {
+        allow_threads_first();
     }
     enter_multiple();
-    Entered(())
+    Entered(true)
 }
 
 #[cold]
 #[inline(never)]
-fn allow_threads_once() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(allow_threads);
+fn allow_threads_first() {
+    allow_threads();
 }
 
 /// Whether threads may come together.
 pub(crate) fn threads_allowed() -> bool {
-    MULTIPLE.load(Ordering::Relaxed)
+    GATE.is_counted()
 }
 
-/// Inside until dropped.
-pub(crate) struct Entered(());
+/// In a child after a fork there are no other threads, and no call of theirs is inside.
+pub(crate) fn forget_threads() {
+    GATE.forget();
+}
 
-/// Come in; waits for others to leave.
+/// Inside until dropped; counted or not.
+pub(crate) struct Entered(bool);
+
+/// Come in by a function that any thread may call at any time; waits for others to leave, where threads are counted.
 #[inline(always)]
-pub(crate) fn enter() -> Entered {
-    if MULTIPLE.load(Ordering::Relaxed) {
+pub(crate) fn enter_any_time() -> Entered {
+    let counted = GATE.is_counted();
+    if counted {
         enter_multiple();
     }
-    Entered(())
+    Entered(counted)
 }
 
 impl Drop for Entered {
     #[inline(always)]
     fn drop(&mut self) {
-        if MULTIPLE.load(Ordering::Relaxed) {
+        if self.0 {
+            leave_multiple();
+        }
+    }
+}
+
+/// Inside until dropped, and marked.
+pub(crate) struct Marked(());
+
+/// Come in by a function of MPI's, of which the program lets no two meet below `MPI_THREAD_MULTIPLE`; waits for others to
+/// leave, where threads are counted.
+#[inline(always)]
+pub(crate) fn enter() -> Marked {
+    if GATE.is_counted() || !GATE.enter_early(me()) {
+        enter_multiple();
+    }
+    Marked(())
+}
+
+impl Drop for Marked {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !GATE.leave_early() {
             leave_multiple();
         }
     }
@@ -154,13 +195,10 @@ fn leave_multiple() {
     GATE.leave(me());
 }
 
-/// For a call that may have come in before threads were counted: from here on it is counted.
+/// For a call that is inside, and may have come in before threads were counted: from here on it is seen by all.
 pub(crate) fn count_in() {
-    allow_threads_once();
-    let me = me();
-    if !GATE.is_inside(me) {
-        GATE.enter(me);
-    }
+    allow_threads();
+    debug_assert!(is_inside());
 }
 
 /// The guest inside, until dropped.
@@ -222,10 +260,11 @@ pub(crate) fn step_in() {
 
 /// While a wait makes no headway: let other threads in. True: time has passed.
 pub(crate) fn relax(pause: Pause) -> bool {
-    if !GATE.is_shared() {
+    let me = me();
+    if !GATE.must_step_aside(me) {
         return false;
     }
-    GATE.step_aside(me(), || match pause {
+    GATE.step_aside(me, || match pause {
         Pause::Spin => std::hint::spin_loop(),
         Pause::Yield => std::thread::yield_now(),
         Pause::Sleep => std::thread::sleep(Duration::from_micros(50)),
@@ -247,6 +286,46 @@ mod tests {
     fn add() {
         // SAFETY: the caller is inside, so that no other thread is.
         unsafe { *COUNT.0.get() += 1 };
+    }
+
+    /// A call of MPI's is inside, below MPI_THREAD_MULTIPLE, when another thread calls another interface for the first time.
+    #[test]
+    fn the_first_of_another_thread_waits_for_an_early_call() {
+        use std::sync::atomic::AtomicBool;
+        static OURS: Gate<System> = Gate::new(System);
+        static INSIDE: AtomicBool = AtomicBool::new(false);
+        static CAME: AtomicBool = AtomicBool::new(false);
+        if membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
+            assert!(OURS.enter_early(me()));
+            // One deeper, as from a function of the program's that is called from inside.
+            assert!(OURS.enter_early(me()));
+            INSIDE.store(true, Ordering::SeqCst);
+            let other = std::thread::spawn(|| {
+                OURS.count();
+                OURS.enter(me());
+                CAME.store(true, Ordering::SeqCst);
+                assert!(!INSIDE.load(Ordering::SeqCst));
+                OURS.leave(me());
+            });
+            while !OURS.is_counted() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!OURS.leave_early() && !CAME.load(Ordering::SeqCst));
+            OURS.leave(me());
+            // What waits inside lets it in.
+            assert!(OURS.must_step_aside(me()));
+            INSIDE.store(false, Ordering::SeqCst);
+            OURS.step_aside(me(), || {
+                while !CAME.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            });
+            other.join().unwrap();
+            assert!(OURS.is_inside(me()));
+            OURS.leave(me());
+            assert!(!OURS.is_busy() && !OURS.is_inside(me()));
+        }
     }
 
     /// Threads that come from the start, into each other's first call too, that come in twice and let others in.

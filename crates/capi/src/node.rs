@@ -8,8 +8,10 @@ use std::cell::OnceCell;
 pub(crate) use farpost_node::{Interface, Node, NodeFabric, PortalsPlace};
 
 use crate::cx::{self, Cx};
+use crate::forked;
 use crate::lock;
 use crate::progress;
+use crate::roll;
 use crate::rsm;
 
 /// Where `Cx` keeps the node.
@@ -20,13 +22,19 @@ pub(crate) type NodeCell = OnceCell<Node>;
 /// # Errors
 /// A sentence: what cannot be joined and why.
 pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
+    if forked::is_child() {
+        return Err(forked::sentence());
+    }
     match cx.node.get() {
         Some(node) => Ok(node),
         None => {
+            forked::remember();
             let node = Node::join()?;
             // SAFETY: the function stays as long as the library, whose unloading runs it.
             unsafe { libc::atexit(at_exit) };
-            Ok(cx.node.get_or_init(|| node))
+            let node = cx.node.get_or_init(|| node);
+            roll::begin(cx, node);
+            Ok(node)
         }
     }
 }
@@ -40,7 +48,9 @@ pub(crate) fn open(cx: &'static Cx, interface: Interface) -> Result<&'static Nod
     node.open(interface)?;
     if interface != Interface::Mpi {
         // Any thread may call these, also while another one waits in MPI.
-        if let Some(world) = cx.world.get() {
+        if let Some(world) = cx.world.get()
+            && cx.check.get().is_none()
+        {
             world.set_relax(Some(lock::relax));
         }
     }
@@ -49,6 +59,9 @@ pub(crate) fn open(cx: &'static Cx, interface: Interface) -> Result<&'static Nod
 
 /// The process ends by itself.
 extern "C" fn at_exit() {
+    if forked::is_child() {
+        return;
+    }
     // A panic here, say because a handler of the program's called `exit` in the middle of something, changes nothing.
     let _ = std::panic::catch_unwind(|| {
         let _inside = lock::enter_threaded();

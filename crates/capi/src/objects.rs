@@ -240,7 +240,8 @@ pub(crate) fn no_object(argument: &str, handle: usize, null: usize, class: Error
     let message = if handle == null {
         format!("{argument}={name}: {what} is needed")
     } else {
-        format!("{argument}={handle:#x}: not {what}, or already freed")
+        let history = crate::check::made::history(handle);
+        format!("{argument}={handle:#x}: not {what}, or already freed{history}")
     };
     Error::new(class, message)
 }

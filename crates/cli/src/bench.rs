@@ -1,7 +1,7 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
-use crate::{bench_layers, say};
+use crate::{bench_everyday, bench_layers, say};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
@@ -20,6 +20,8 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Rate(o) => message_rate(&o),
         Bench::Collectives(o) => collective(&o),
         Bench::Startup(o) => start(&o),
+        Bench::Start(o) => bench_everyday::start(&o),
+        Bench::Poll(o) => bench_everyday::poll(&o),
         Bench::Matmul(o) => multiply(&o),
         Bench::Layers(o) => bench_layers::layers(&o),
         Bench::Logp(o) => bench_layers::logp(&o),
@@ -160,7 +162,7 @@ impl Output {
         }
     }
 
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if !self.streaming {
             say::out(&self.kept);
         }

@@ -15,6 +15,10 @@ pub enum Bench {
     Collectives(Collectives),
     /// Wall time of starting and ending a job, and memory of an idle rank
     Startup(Startup),
+    /// Time of the first messages after each of many starts without options, idle and beside busy strangers
+    Start(Start),
+    /// Calls that find nothing, in loops that work between them, with fewer and with more ranks than cores
+    Poll(Poll),
     /// Start-up overhead, bandwidth and n_1/2 of every layer from the bare cache line to MPI
     Layers(Layers),
     /// LogP signatures (o_s, o_r, g, L) of Fast Messages, JAM and MPI
@@ -175,6 +179,51 @@ pub struct Startup {
     /// The launcher to measure (default: the mpiexec beside this executable)
     #[arg(long, value_name = "FILE")]
     pub launcher: Option<PathBuf>,
+}
+
+/// What jobs are started with.
+#[derive(Args, Clone)]
+pub struct Launch {
+    /// The launcher (default: the mpiexec beside this executable)
+    #[arg(long, value_name = "FILE")]
+    pub launcher: Option<PathBuf>,
+    /// Options for it, separated by spaces
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    pub launcher_options: String,
+    /// Measure this program, made of bench/polling.c with another library, instead of this executable with a library of the standard ABI
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+}
+
+#[derive(Args, Clone)]
+pub struct Start {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub launch: Launch,
+    /// Numbers of busy processes beside the job (trials are starts: 50)
+    #[arg(long, value_name = "LIST", default_value = "0,1,2", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(0..=256))]
+    pub strangers: Vec<u32>,
+}
+
+#[derive(Args, Clone)]
+pub struct Poll {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub launch: Launch,
+    /// Numbers of ranks
+    #[arg(long, short = 'n', value_name = "LIST", default_value = "1,2,4,8", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: Vec<u32>,
+    /// Nanoseconds of work between two calls
+    #[arg(long, value_name = "LIST", default_value = "0,300,3000,30000", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    pub work: Vec<u32>,
+    /// Ranks of the token ring
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(2..=4096))]
+    pub ring: u32,
 }
 
 #[derive(Args, Clone)]

@@ -34,6 +34,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("job", farpost_job::JobTunables::TABLE),
         ("fabric: waiting", farpost_fabric::wait::WaitTunables::TABLE),
         ("progress", farpost_fabric::progress::ProgressTunables::TABLE),
+        ("roll-call", farpost_rollcall::RollTunables::TABLE),
         ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
         (
             "fabric: connecting",

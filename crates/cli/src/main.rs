@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_args;
+mod bench_everyday;
 mod bench_goals;
 mod bench_layers;
 mod bench_plot;
@@ -68,10 +69,12 @@ enum Command {
 fn main() -> ExitCode {
     let mut arguments = std::env::args();
     // Before anything else is touched: these are the programs that are measured.
-    use farpost_bench::measure::{fm_memory, pair, startup};
+    use farpost_bench::measure::{everyday, fm_memory, pair, startup};
     let measured = match arguments.nth(1).as_deref() {
         Some(startup::PROBE) => Some(startup::probe(arguments)),
         Some(pair::PROBE) => Some(pair::probe(arguments)),
+        Some(everyday::PROBE) => Some(everyday::probe(arguments)),
+        Some(everyday::STRANGER) => Some(everyday::stranger()),
         Some(fm_memory::PROBE) => Some(fm_memory::probe()),
         _ => None,
     };

@@ -6,6 +6,7 @@ use clap::Args;
 use farpost_fabric::shm::Watch;
 use farpost_fabric::{Counter, Peer};
 use farpost_job::{JobMemory, RankState, watch};
+use farpost_rollcall::table::{self, Rank, State};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -18,6 +19,9 @@ pub struct Options {
     /// Show again every so many seconds, until the job ends
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     every: Option<u64>,
+    /// What each rank waits for, since when, and which ranks wait for each other in a circle
+    #[arg(long)]
+    waits: bool,
     /// As JSON, one line a look
     #[arg(long)]
     json: bool,
@@ -34,6 +38,14 @@ pub fn run(options: &Options) -> ExitCode {
         };
         let mut text = String::new();
         for job in &jobs {
+            if options.waits {
+                text += &if options.json {
+                    waits_as_json(job)
+                } else {
+                    waits_as_table(job)
+                };
+                continue;
+            }
             let watch = match Watch::open(job.fd(), job.layout().region as u64, job.layout().ranks) {
                 Ok(watch) => watch,
                 Err(error) => return say::fail(&error.to_string()),
@@ -74,6 +86,61 @@ fn state(state: RankState) -> &'static str {
 /// at the rooms of others would make them cost memory.
 fn here(job: &JobMemory) -> impl Iterator<Item = u32> {
     (0..job.layout().ranks).filter(|rank| job.pid(*rank) != 0)
+}
+
+/// What the ranks on this host do. Those of other hosts are in the job's memory there.
+fn look(job: &JobMemory) -> Vec<Rank> {
+    let now = farpost_rollcall::now();
+    let host = farpost_job::host_name();
+    let ranks = job.layout().ranks - job.services();
+    let rank = |number| Rank {
+        number,
+        host: host.clone(),
+        state: match job.pid(number) {
+            // Under launchers other than Farpost's a rank that has not joined is like one of another host.
+            0 => State::Elsewhere,
+            _ => farpost_launch::roll::state_of(job, number, now),
+        },
+        now,
+    };
+    (0..ranks).map(rank).collect()
+}
+
+fn waits_as_table(job: &JobMemory) -> String {
+    let ranks = look(job);
+    let text = table::table(&ranks).unwrap_or_else(|| "  no rank waits\n".into());
+    let launcher = match job.launcher() {
+        0 => String::new(),
+        launcher => format!(" of process {launcher}"),
+    };
+    format!(
+        "# job{launcher}, {} ranks: what they wait for\n{text}",
+        ranks.len()
+    )
+}
+
+fn waits_as_json(job: &JobMemory) -> String {
+    let ranks: Vec<_> = look(job)
+        .iter()
+        .map(|rank| {
+            let State::Waits(record) = &rank.state else {
+                return json!({ "rank": rank.number, "host": rank.host, "state": table::does(&rank.state) });
+            };
+            let wants: Vec<_> = record
+                .wants
+                .iter()
+                .map(|want| {
+                    json!({ "for": format!("{:?}", want.kind).to_lowercase(), "rank": want.peer, "tag": want.tag,
+                            "bytes": want.bytes, "communicator": want.place.name })
+                })
+                .collect();
+            let seconds = |at: u64| rank.now.saturating_sub(at) as f64 / 1e9;
+            json!({ "rank": rank.number, "host": rank.host, "state": table::does(&rank.state), "function": record.function,
+                    "seconds": seconds(record.since), "quiet_seconds": seconds(record.quiet), "any": record.any,
+                    "waits_for": wants, "more": record.more })
+        })
+        .collect();
+    format!("{}\n", json!({ "launcher": job.launcher(), "ranks": ranks }))
 }
 
 fn as_table(job: &JobMemory, watch: &Watch) -> String {

@@ -28,6 +28,15 @@ pub struct Clock {
     rate: Cell<u64>,
     /// Counts for which the rate is trusted.
     span: Cell<u64>,
+    /// What a test says.
+    #[cfg(test)]
+    told: Option<std::rc::Rc<Cell<u64>>>,
+}
+
+impl core::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Clock({} ns)", self.now())
+    }
 }
 
 impl Default for Clock {
@@ -51,6 +60,17 @@ impl Clock {
             last: Cell::new(first),
             rate: Cell::new(0),
             span: Cell::new(0),
+            #[cfg(test)]
+            told: None,
+        }
+    }
+
+    /// A clock that shows what a test says.
+    #[cfg(test)]
+    pub(crate) fn told_by(time: std::rc::Rc<Cell<u64>>) -> Self {
+        Self {
+            told: Some(time),
+            ..Self::new()
         }
     }
 
@@ -62,6 +82,10 @@ impl Clock {
     /// Nanoseconds since the epoch. Nearly never goes back, and then by very little.
     #[inline]
     pub fn now(&self) -> u64 {
+        #[cfg(test)]
+        if let Some(told) = &self.told {
+            return told.get();
+        }
         let (count, at) = self.last.get();
         let counts = counter().wrapping_sub(count);
         if counts < self.span.get() {

@@ -77,6 +77,15 @@ pub struct Fault {
     pub error: FabricError,
 }
 
+/// How a peer came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// A sentence for people, without a full stop: who and how.
+    pub why: String,
+    /// It took leave first: whoever had something to do with it has had it, by its own account.
+    pub in_order: bool,
+}
+
 /// Error status in the manner of Sun's CESR: per endpoint, sticky until read, naming peer and cause,
 /// showing a process only its own errors.
 pub trait ErrorStatus {
@@ -94,6 +103,14 @@ pub trait ErrorStatus {
     /// where nobody can tell. May be a system call: for idle moments.
     fn has_ended(&self, _peer: Peer) -> bool {
         false
+    }
+    /// As [`has_ended`](Self::has_ended), of peers that have taken leave too, and how; `None` also while that is still being
+    /// found out. For those who wait for this very peer: what it sent before may wait to be polled.
+    fn end_of(&self, peer: Peer) -> Option<End> {
+        self.has_ended(peer).then(|| End {
+            why: format!("the process of {peer} has ended"),
+            in_order: false,
+        })
     }
     /// As [`has_ended`](Self::has_ended), and true also of a peer on another host that has said goodbye or that the fabric
     /// has given up. What it sent before may wait to be polled.

@@ -9,7 +9,11 @@
 //! owner's processor pass a barrier, and goes away again if the owner is inside. So the owner pays nothing for a guest
 //! that is outside. The guest can ask to be told when the next call leaves ([`Gate::watch`]), which costs leaving one look.
 //!
-//! Cost class: *fast path* for the owner.
+//! Before several threads may come at all ([`Gate::count`]) the program sees to it that calls do not meet, and a call marks
+//! itself as *early* with plain stores ([`Gate::enter_early`]). Who comes in after the change waits until the early call has
+//! left, or steps aside because it waits itself; nobody else has to be asked.
+//!
+//! Cost class: *fast path* for the owner and for early calls.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -19,6 +23,8 @@ pub const SHARED: u32 = 1;
 const SETTLED: u32 = 2;
 /// The guest is inside or about to be.
 const GUEST: u32 = 4;
+/// A call may be inside that came in before threads were counted.
+const EARLY: u32 = 8;
 
 /// Of the owner's word: how deep it is inside. Above: calls that have left.
 const DEPTH: u64 = 0xffff;
@@ -60,6 +66,11 @@ pub struct Gate<P> {
     turns: AtomicU64,
     /// Who went out last while others waited for the lock; a hint.
     over: AtomicU64,
+    /// Several threads may come.
+    counted: AtomicU32,
+    /// How deep the early call is inside, and whose it is.
+    early: AtomicU32,
+    early_of: AtomicU64,
     platform: P,
 }
 
@@ -77,6 +88,9 @@ impl<P: Platform> Gate<P> {
             holder: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             over: AtomicU64::new(0),
+            counted: AtomicU32::new(0),
+            early: AtomicU32::new(0),
+            early_of: AtomicU64::new(0),
             platform,
         }
     }
@@ -94,9 +108,80 @@ impl<P: Platform> Gate<P> {
             holder: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             over: AtomicU64::new(0),
+            counted: AtomicU32::new(0),
+            early: AtomicU32::new(0),
+            early_of: AtomicU64::new(0),
             platform,
         }
     }
+
+    // ---- before threads are counted ----
+
+    /// Whether several threads may come: then [`enter`](Self::enter) is the way in.
+    #[inline(always)]
+    pub fn is_counted(&self) -> bool {
+        self.counted.load(Ordering::Relaxed) != 0
+    }
+
+    /// From now on several threads may come. Any thread may say so at any time, also while another is inside.
+    pub fn count(&self) {
+        self.state.fetch_or(EARLY, Ordering::SeqCst);
+        self.counted.store(1, Ordering::SeqCst);
+    }
+
+    /// In a child after a fork, whose only thread this is: nobody is inside, and threads are not counted.
+    pub fn forget(&self) {
+        self.counted.store(0, Ordering::SeqCst);
+        self.early.store(0, Ordering::SeqCst);
+    }
+
+    /// Come in, where the program lets no two calls meet. False: threads are counted now, [`enter`](Self::enter).
+    #[inline(always)]
+    #[must_use]
+    pub fn enter_early(&self, me: u64) -> bool {
+        let depth = self.early.load(Ordering::Relaxed);
+        if depth == 0 {
+            self.early_of.store(me, Ordering::Relaxed);
+        }
+        self.early.store(depth + 1, Ordering::Relaxed);
+        self.platform.light();
+        if self.counted.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        self.early.store(depth, Ordering::Release);
+        false
+    }
+
+    /// Leave one level, if threads are not counted yet; if they are, [`leave`](Self::leave).
+    #[inline(always)]
+    #[must_use]
+    pub fn leave_early(&self) -> bool {
+        if self.is_counted() {
+            return false;
+        }
+        let depth = self.early.load(Ordering::Relaxed);
+        self.early.store(depth.wrapping_sub(1), Ordering::Release);
+        true
+    }
+
+    /// Whether this thread is inside by an early call.
+    fn is_early(&self, me: u64) -> bool {
+        self.early_of.load(Ordering::Relaxed) == me && self.early.load(Ordering::Relaxed) != 0
+    }
+
+    /// The early call, which is another thread's, has left or stepped aside.
+    fn await_early(&self) {
+        if self.state.load(Ordering::Acquire) & EARLY == 0 {
+            return;
+        }
+        self.platform.heavy();
+        while self.early.load(Ordering::Acquire) != 0 {
+            self.platform.nap();
+        }
+        self.state.fetch_and(!EARLY, Ordering::SeqCst);
+    }
+
+    // ---- from then on ----
 
     /// There is no barrier for all threads: everybody takes the lock from the start. Before anybody comes in.
     pub fn always_lock(&self) {
@@ -122,6 +207,12 @@ impl<P: Platform> Gate<P> {
     #[cold]
     #[inline(never)]
     fn enter_slow(&self, me: u64) {
+        if self.is_early(me) {
+            let depth = self.early.load(Ordering::Relaxed);
+            self.early.store(depth + 1, Ordering::Relaxed);
+            return;
+        }
+        self.await_early();
         let word = self.inside.load(Ordering::Relaxed);
         if self.owner.load(Ordering::Relaxed) == me && word & DEPTH != 0 {
             self.inside.store(word + 1, Ordering::Relaxed);
@@ -203,6 +294,10 @@ impl<P: Platform> Gate<P> {
             }
             self.inside.store(word + (LEFT - 1), Ordering::Release);
             self.platform.light();
+        } else if self.is_early(me) {
+            let depth = self.early.load(Ordering::Relaxed);
+            self.early.store(depth - 1, Ordering::Release);
+            self.platform.light();
         }
         if self.watched.load(Ordering::SeqCst) != 0 {
             self.tell();
@@ -223,14 +318,31 @@ impl<P: Platform> Gate<P> {
         self.state.load(Ordering::Relaxed) & SHARED != 0
     }
 
+    /// Whether a thread that waits inside must let others in: several have come, or may come for the first time while its
+    /// call is an early one.
+    #[inline(always)]
+    pub fn must_step_aside(&self, me: u64) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        state & (SHARED | EARLY) != 0 && (state & SHARED != 0 || self.is_early(me))
+    }
+
     /// Whether this thread is inside and counted.
     pub fn is_inside(&self, me: u64) -> bool {
         self.holder.load(Ordering::Relaxed) == me
+            || self.is_early(me)
             || self.owner.load(Ordering::Relaxed) == me && self.inside.load(Ordering::Relaxed) & DEPTH != 0
     }
 
-    /// A thread that is inside, in a gate that [is shared](Self::is_shared): go out for as long as `pause` takes.
+    /// A thread that is inside, where it [must](Self::must_step_aside): go out for as long as `pause` takes.
     pub fn step_aside(&self, me: u64, pause: impl FnOnce()) {
+        if self.is_early(me) {
+            // From here on it is counted like everybody.
+            let depth = self.early.load(Ordering::Relaxed);
+            self.early.store(0, Ordering::Release);
+            pause();
+            (0..depth).for_each(|_| self.enter(me));
+            return;
+        }
         let mut depth = 0;
         if self.owner.load(Ordering::Relaxed) == me {
             // From here on it holds the lock like everybody.
@@ -261,10 +373,11 @@ impl<P: Platform> Gate<P> {
         {
             return false;
         }
-        if self.state.load(Ordering::SeqCst) & SETTLED == 0 {
+        if self.state.load(Ordering::SeqCst) & (SETTLED | EARLY) != SETTLED {
             self.state.fetch_or(GUEST, Ordering::SeqCst);
             self.platform.heavy();
-            if self.inside.load(Ordering::Acquire) & DEPTH != 0 {
+            let early = self.early.load(Ordering::Acquire) != 0;
+            if early || self.inside.load(Ordering::Acquire) & DEPTH != 0 {
                 self.leave_as_guest();
                 return false;
             }
@@ -287,7 +400,9 @@ impl<P: Platform> Gate<P> {
 
     /// Whether a call is inside. Not for the guest while it is.
     pub fn is_busy(&self) -> bool {
-        self.inside.load(Ordering::Acquire) & DEPTH != 0 || self.lock.load(Ordering::SeqCst) != 0
+        self.inside.load(Ordering::Acquire) & DEPTH != 0
+            || self.early.load(Ordering::Acquire) != 0
+            || self.lock.load(Ordering::SeqCst) != 0
     }
 
     /// Changes with every call but the guest's.
@@ -371,7 +486,16 @@ mod loom_tests {
 
     impl Library {
         fn new() -> Arc<Self> {
-            let library = Arc::new(Self {
+            let library = Self::early();
+            library.gate.count();
+            // The first call makes the owner.
+            library.call(OWNER);
+            library
+        }
+
+        /// Threads are not counted yet.
+        fn early() -> Arc<Self> {
+            Arc::new(Self {
                 gate: Gate::new(Model {
                     queue: Mutex::new(()),
                     woken: Condvar::new(),
@@ -379,10 +503,20 @@ mod loom_tests {
                     told: (Mutex::new(false), Condvar::new()),
                 }),
                 inside: UnsafeCell::new(0),
-            });
-            // The first call makes the owner.
-            library.call(OWNER);
-            library
+            })
+        }
+
+        /// As the library's functions come in and leave.
+        fn enter(&self, me: u64) {
+            if self.gate.is_counted() || !self.gate.enter_early(me) {
+                self.gate.enter(me);
+            }
+        }
+
+        fn leave(&self, me: u64) {
+            if !self.gate.leave_early() {
+                self.gate.leave(me);
+            }
         }
 
         /// Two at once are an error that loom reports.
@@ -471,6 +605,89 @@ mod loom_tests {
             }
             library.gate.leave(OWNER);
             other.join().unwrap();
+            assert!(!library.gate.is_busy());
+        });
+    }
+
+    /// A call that came in while nobody else could, one deeper inside it, and the first of another thread.
+    #[test]
+    fn loom_an_early_call_and_the_first_of_another_thread_do_not_meet() {
+        check(1, || {
+            let library = Library::early();
+            let other = thread::spawn({
+                let library = Arc::clone(&library);
+                move || {
+                    library.gate.count();
+                    library.call(OTHER);
+                }
+            });
+            for _ in 0..2 {
+                library.enter(OWNER);
+                library.touch();
+                library.enter(OWNER);
+                library.touch();
+                library.leave(OWNER);
+                library.touch();
+                library.leave(OWNER);
+            }
+            other.join().unwrap();
+            assert!(!library.gate.is_busy());
+        });
+    }
+
+    /// It waits for what only the other does, and lets it in; and a guest is there as well.
+    #[test]
+    fn loom_an_early_call_that_waits_lets_the_other_thread_in() {
+        check(2, || {
+            let library = Library::early();
+            let done = Arc::new(AtomicU32::new(0));
+            library.enter(OWNER);
+            let other = thread::spawn({
+                let (library, done) = (Arc::clone(&library), Arc::clone(&done));
+                move || {
+                    library.gate.count();
+                    library.gate.enter(OTHER);
+                    library.touch();
+                    done.store(1, Ordering::Release);
+                    library.gate.leave(OTHER);
+                }
+            });
+            library.touch();
+            while done.load(Ordering::Acquire) == 0 {
+                if library.gate.must_step_aside(OWNER) {
+                    library.gate.step_aside(OWNER, thread::yield_now);
+                    library.touch();
+                } else {
+                    thread::yield_now();
+                }
+            }
+            library.leave(OWNER);
+            other.join().unwrap();
+            library.call(OWNER);
+            assert!(!library.gate.is_busy());
+        });
+    }
+
+    #[test]
+    fn loom_an_early_call_and_the_guest_are_never_inside_together() {
+        check(2, || {
+            let library = Library::early();
+            library.enter(OWNER);
+            // The guest is made in such a call.
+            library.gate.count();
+            let guest = thread::spawn({
+                let library = Arc::clone(&library);
+                move || {
+                    library.visit();
+                    library.visit();
+                }
+            });
+            library.touch();
+            library.leave(OWNER);
+            library.enter(OWNER);
+            library.touch();
+            library.leave(OWNER);
+            guest.join().unwrap();
             assert!(!library.gate.is_busy());
         });
     }

@@ -1,7 +1,9 @@
 //! Interrupts: ring a peer; sleep until rung or until a deadline.
 
 use crate::Peer;
+use crate::wait::Host;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Why a sleep ended.
@@ -31,6 +33,15 @@ pub trait Interrupt {
     /// Sleep until rung, at most `timeout`. `ready` is asked once more after everybody can see that we are
     /// about to sleep, so that nothing that arrived in between is slept over.
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake;
+    /// Changes when a peer of this host was sent something, where others need this process's core and the fabric knows.
+    #[inline]
+    fn rings(&self) -> u64 {
+        0
+    }
+    /// What is known of the host, where other processes of the job may be on it.
+    fn host(&self) -> Option<Rc<dyn Host>> {
+        None
+    }
     /// A descriptor that becomes readable when rung or when [`progress`](crate::Fabric::progress) has something to
     /// do, for other event loops, where the fabric has one. Before waiting for it, [`arm`](Interrupt::arm).
     fn descriptor(&self) -> Option<RawFd> {

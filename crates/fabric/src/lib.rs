@@ -26,6 +26,7 @@ pub mod gate;
 #[cfg(feature = "conformance")]
 pub mod inproc;
 mod interrupt;
+pub mod memcheck;
 mod memory;
 #[cfg(not(loom))]
 pub mod net;
@@ -33,6 +34,7 @@ pub mod net;
 pub mod ofi;
 mod packet;
 pub mod progress;
+pub mod publish;
 #[cfg(not(loom))]
 pub mod routed;
 #[cfg(not(loom))]
@@ -54,7 +56,7 @@ pub mod wait;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
-pub use error::{ErrorStatus, FabricError, Fault};
+pub use error::{End, ErrorStatus, FabricError, Fault};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,

@@ -236,7 +236,17 @@ pub trait RemoteMemory {
     type Import: Remote + Clone;
 
     /// Make `len` zeroed bytes of memory and publish them as `id`.
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Self::Export, FabricError>;
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Self::Export, FabricError> {
+        self.export_with(id, len, access, |_| ())
+    }
+    /// As [`export`](Self::export), for memory that is not to be found as zeroes: `begin` writes what everybody finds there.
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Self::Export),
+    ) -> Result<Self::Export, FabricError>;
     /// Withdraw `id`. Importers' later accesses do no harm; whether they fail is the fabric's affair.
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError>;
     /// `len` zeroed bytes, whole pages, that [`publish`](Self::publish) can show to peers, now or later and as often

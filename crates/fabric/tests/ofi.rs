@@ -34,11 +34,13 @@ fn with_each(provider: &str, test: impl Fn(&OfiThreads)) {
                 some = true;
                 test(&harness);
             }
-            Err(error) => eprintln!("SKIPPED: {provider} of {name}: {error}"),
+            Err(error) => farpost_testing::not_here(&format!("{provider} of {name}: {error}")),
         }
     }
     if !some {
-        eprintln!("SKIPPED: nothing was tested with provider {provider}: install libfabric1");
+        farpost_testing::skipped(&format!(
+            "nothing was tested with provider {provider}: install libfabric1"
+        ));
     }
 }
 

@@ -88,7 +88,11 @@ impl Door {
             } else if let Some((place, _, handshake)) = slot
                 && handshake.is_known()
             {
-                self.gate.known(*place, self.now);
+                let known = self.gate.known(*place, self.now, handshake.hello());
+                if let Err(why) = known {
+                    self.gate.refused(*place, self.now, &why);
+                    *slot = None;
+                }
             }
         }
         while let Some(place) = self.gate.overdue(self.now) {
@@ -249,6 +253,31 @@ fn a_recording_of_a_whole_handshake_gets_nobody_in() {
     assert_eq!(door.sessions.len(), 1);
     assert_eq!(door.refused(Reason::Replay), 3);
     door.welcomes(9);
+}
+
+/// The first message alone, again and again, and then silence: it looks like a member that computes.
+#[test]
+fn a_recorded_first_message_holds_no_place() {
+    let mut door = Door::new(&secret());
+    let mut member = Handshake::initiator(&door.secret, caller(9));
+    let Progress::Send(hello) = member.feed(&[]).1 else {
+        panic!("no hello");
+    };
+    // The member itself may take its time.
+    let mut stream = TcpStream::connect(door.address()).unwrap();
+    stream.write_all(&hello).unwrap();
+    door.until(|d| d.gate.waiting() == 1 && d.waiting.iter().flatten().any(|(_, _, h)| h.is_known()));
+    let players: Vec<_> = (0..3 * PLACES)
+        .map(|n| {
+            let mut player = TcpStream::connect(door.address()).unwrap();
+            player.write_all(&hello).unwrap();
+            door.until(|d| d.refused(Reason::Replay) == n as u64 + 1);
+            player
+        })
+        .collect();
+    assert_eq!(door.gate.waiting(), 1);
+    drop(players);
+    door.welcomes(8);
 }
 
 #[test]

@@ -11,14 +11,25 @@ use std::rc::Rc;
 /// Extractions of which one takes in control whatever the state.
 const CONTROL_EVERY: u32 = 8;
 
+/// Most slots of such a node.
+const MOST_SLOTS: u64 = 4096;
+
 impl<F: Fabric + 'static> Fm<F> {
     /// As [`new`](Fm::new), for packets of `port`. Such a node is not to wait by itself.
     pub fn on_port(fabric: Rc<F>, tunables: &FmTunables, max_handlers: u32, port: Port) -> Self {
-        Self::build(fabric, tunables, &WaitTunables::default(), max_handlers, port)
+        // One for each other node, and some to spare.
+        let least = 4 * u64::from(fabric.size());
+        let tunables = FmTunables {
+            slots: tunables.slots.max(least.min(MOST_SLOTS)),
+            ..tunables.clone()
+        };
+        let fm = Self::build(fabric, &tunables, &WaitTunables::default(), max_handlers, port);
+        fm.0.state.borrow_mut().shares = true;
+        fm
     }
 
     /// Offer a message of FM 2.x that is one frame, of at most 128 bytes: eight, the lowest of `first` at the front, and
-    /// `bytes`. Such messages to the same node are handled in order. `Ok(false)`: no slot is free. Traffic is not counted.
+    /// `bytes`. Such messages to the same node are handled in order. `Ok(false)`: not now, for want of a slot or of room in the network. Traffic is not counted.
     #[inline(always)]
     pub fn try_send_in_order(
         &self,

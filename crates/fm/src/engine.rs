@@ -117,6 +117,12 @@ impl<F: Fabric + 'static> Fm<F> {
         self.0.state.borrow().figures
     }
 
+    /// Whether the last extraction found nothing.
+    #[inline(always)]
+    pub fn found_nothing(&self) -> bool {
+        self.0.pacer.is_empty()
+    }
+
     /// What to call while a send waits, with what would be done next; true: it let time pass. Nothing is borrowed then.
     pub fn set_relax(&self, relax: Option<Relax>) {
         self.0.pacer.set_relax(relax);

@@ -93,6 +93,7 @@ impl<F: Fabric + 'static> Fm<F> {
     #[inline]
     pub fn extract_civilly(&self, max_bytes: usize) -> usize {
         let engine = &*self.0;
+        engine.pacer.begin();
         if !engine.running.may_extract(engine.depth) {
             self.drain();
             return 0;

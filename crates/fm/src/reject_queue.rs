@@ -66,6 +66,16 @@ impl RejectQueue {
         }
     }
 
+    /// The network takes nothing for `peer` now: its frames are due again in the next turn.
+    #[cold]
+    pub fn delay(&mut self, peer: u32, turn: u32) {
+        for held in &mut self.held {
+            if held.frame.peer == peer {
+                held.due = turn.wrapping_add(1);
+            }
+        }
+    }
+
     /// Time has passed that turns do not show.
     pub fn hurry_all(&mut self, turn: u32) {
         for held in &mut self.held {

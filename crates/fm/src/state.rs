@@ -87,6 +87,9 @@ enum Verdict {
 pub struct State {
     /// The fabric's queues that this node uses.
     pub port: Port,
+    /// Nothing that goes to one node may hold up what goes to others: nobody gets more than a share of the slots, and what
+    /// the network does not take stays with the caller. So where the caller carries what others wait for.
+    pub shares: bool,
     send: SendQueue,
     send_host: send_queue::HostSide,
     send_lanai: send_queue::LanaiSide,
@@ -123,6 +126,7 @@ impl State {
             HostReceiveQueue::new(tunables.receive as u32, u32::MAX - slots);
         Self {
             port,
+            shares: false,
             send,
             send_host,
             send_lanai,
@@ -149,7 +153,7 @@ impl State {
     // Sending.
 
     /// Send a frame, some words and after them bytes: reserve a slot, and put it into the network or, if that is full, into the send queue. False: no slot
-    /// is free.
+    /// is free; or, where nodes [have shares](Self::shares), not now.
     #[inline(always)]
     pub fn offer<F: Fabric>(
         &mut self,
@@ -161,6 +165,9 @@ impl State {
         if header.kind == Kind::Piece && self.reject.holds_pieces(peer) {
             return false;
         }
+        if self.shares && self.window.has_share(peer, fabric.size()) {
+            return false;
+        }
         let Some(seq) = self.window.reserve(peer, header.kind) else {
             fabric.count(Peer(peer), Counter::Stalls, 1);
             return false;
@@ -169,6 +176,11 @@ impl State {
         let mut frame = Frame::empty();
         frame.set(peer, header, lead, payload);
         if !(self.send.all_sent(&self.send_host) && self.transmit(fabric, &mut frame, header)) {
+            // In the queue it would hold up what goes to others.
+            if self.shares {
+                self.window.unreserve(peer, header.kind);
+                return false;
+            }
             let put = self.send.put(&mut self.send_host, &frame);
             debug_assert!(put, "the send queue has room for all slots");
         }
@@ -220,7 +232,9 @@ impl State {
             };
             let (mut frame, mut header) = self.reject.at(at);
             if !self.transmit(fabric, &mut frame, &mut header) {
-                return;
+                // Those to others need not wait for that.
+                self.reject.delay(frame.peer, self.turn);
+                continue;
             }
             self.reject.taken(at);
             self.figures.again += 1;

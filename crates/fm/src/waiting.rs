@@ -38,11 +38,23 @@ impl Pacer {
         self.relax.set(relax);
     }
 
+    /// An extraction begins.
+    #[inline(always)]
+    pub fn begin(&self) {
+        self.idle.begin(&self.policy);
+    }
+
     /// An extraction found something.
     #[inline(always)]
     pub fn found(&self) {
         self.empty.set(0);
         self.idle.found();
+    }
+
+    /// Whether the last extraction found nothing.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.empty.get() != 0
     }
 
     /// An extraction found nothing: how many in a row.

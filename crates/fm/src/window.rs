@@ -25,6 +25,8 @@ fn idle(out: &Outstanding) -> bool {
 
 /// The slots of a node.
 pub struct Window {
+    /// Peers that hold slots.
+    active: u32,
     free: u32,
     slots: u32,
     peers: Table<Outstanding>,
@@ -33,6 +35,7 @@ pub struct Window {
 impl Window {
     pub fn new(slots: u32) -> Self {
         Self {
+            active: 0,
             free: slots,
             slots,
             // Whoever has something outstanding holds a slot.
@@ -70,6 +73,7 @@ impl Window {
         }
         let out = self.peers.enter(peer, idle)?;
         self.free -= 1;
+        self.active += u32::from(out.slots == 0);
         out.slots += 1;
         if kind == Kind::Message {
             return Some(0);
@@ -78,6 +82,30 @@ impl Window {
         out.next = seq.wrapping_add(1);
         out.streamed += 1;
         Some(seq)
+    }
+
+    /// Whether `peer` has as much as it may while others need slots too: it leaves one to each of the `others` that has none,
+    /// and has at most three times what it leaves free.
+    #[inline(always)]
+    pub fn has_share(&mut self, peer: u32, others: u32) -> bool {
+        let (free, idle) = (self.free, others.saturating_sub(self.active));
+        self.peers.get(peer).is_some_and(|out| {
+            out.slots > 0 && (free <= idle || u32::from(out.slots) >= free.saturating_mul(3))
+        })
+    }
+
+    /// The frame to `peer` for which a slot was reserved last does not go.
+    #[cold]
+    pub fn unreserve(&mut self, peer: u32, kind: Kind) {
+        if let Some(out) = self.peers.get(peer) {
+            out.slots -= 1;
+            self.active -= u32::from(out.slots == 0);
+            self.free += 1;
+            if kind != Kind::Message {
+                out.next = out.next.wrapping_sub(1);
+                out.streamed -= 1;
+            }
+        }
     }
 
     /// Whether piece `seq` to `peer` is the oldest outstanding. None: nothing is outstanding there, the peer was lost.
@@ -116,7 +144,9 @@ impl Window {
         out.messages -= acks.messages;
         out.pieces -= acks.pieces;
         out.streamed -= acks.pieces;
+        let had = out.slots;
         out.slots -= acks.messages + acks.pieces;
+        self.active -= u32::from(had > 0 && out.slots == 0);
         self.free += acks.total();
         Ok(())
     }
@@ -152,6 +182,7 @@ impl Window {
         let Some(out) = self.peers.get(peer) else { return 0 };
         let freed = u32::from(out.slots);
         *out = Outstanding::default();
+        self.active -= u32::from(freed > 0);
         self.free += freed;
         freed
     }
@@ -197,6 +228,32 @@ mod tests {
         assert_eq!(window.forget(1000), 1);
         assert!(window.acknowledged(1000, acks(1, 0)).is_err());
         assert_eq!(window.free(), 1);
+    }
+
+    #[test]
+    fn who_takes_nothing_leaves_slots_to_others() {
+        // Of twelve others eleven take nothing.
+        let mut window = Window::new(16);
+        for peer in 1..=11 {
+            while !window.has_share(peer, 12) {
+                window.reserve(peer, Kind::Piece).unwrap();
+            }
+        }
+        let free = window.free();
+        assert!(free > 0);
+        for _ in 0..10 {
+            assert!(!window.has_share(12, 12));
+            let seq = window.reserve(12, Kind::Piece).unwrap();
+            window.unreserve(12, Kind::Piece);
+            assert_eq!(
+                window.reserve(12, Kind::Piece),
+                Some(seq),
+                "as if it had never been"
+            );
+            window.left(12, Kind::Piece);
+            assert_eq!(window.acknowledged(12, acks(0, 1)), Ok(()));
+            assert_eq!(window.free(), free);
+        }
     }
 
     #[test]

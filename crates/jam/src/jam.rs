@@ -145,6 +145,7 @@ impl<F: Fabric> Jam<F> {
         if self.depth.get() >= DEPTH {
             return 0;
         }
+        self.begin();
         self.depth.set(self.depth.get() + 1);
         let mut ran = 0;
         let mut moved = false;
@@ -210,6 +211,12 @@ impl<F: Fabric> Jam<F> {
     /// Whether something of this process's waits to go out: before leaving, poll until it does not.
     pub fn has_waiting(&self) -> bool {
         self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || !self.rdma.is_idle()
+    }
+
+    /// To be told that a receive begins that programs call in loops; a poll says so itself.
+    #[inline(always)]
+    pub fn begin(&self) {
+        self.idle.begin(&self.policy);
     }
 
     /// To be told whether a poll or a receive found something, by programs that call them in loops until it does: a

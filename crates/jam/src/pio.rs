@@ -140,18 +140,25 @@ impl<F: Fabric> Pio<F> {
     }
 
     /// As [`send`](Self::send), of bytes: at most 4 * ([`MAX_WORDS`] - 1), which are filled up with zeros to whole
-    /// words, at least one, and the word `last`.
+    /// words, at least one, and the word `last`. For a caller who keeps what does not go at once: nothing waits in the transmit
+    /// queue, where it would hold up messages to others. `Ok(false)`: not now.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The receiver does not exist.
     ///
     /// # Panics
     /// With more bytes.
     #[inline(always)]
-    pub fn send_bytes(&self, header: &Header, bytes: &[u8], last: u32) -> Result<(), JamError> {
+    pub fn try_bytes(&self, header: &Header, bytes: &[u8], last: u32) -> Result<bool, JamError> {
         let mut packet = Packet::EMPTY;
         packet.set_bytes(header, Service::User, bytes, last);
-        self.launch_packet(&packet, header.priority)
+        if packet.to.0 >= self.size {
+            return Err(JamError::NoSuchPeer {
+                peer: packet.to,
+                size: self.size,
+            });
+        }
+        Ok(self.offer(&packet, header.priority))
     }
 
     #[inline(always)]

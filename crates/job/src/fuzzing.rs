@@ -1,5 +1,6 @@
 //! For the fuzz targets: what reads the words of launchers, of other processes and of the environment, as a function each.
 
+pub use crate::channel::pmix::fuzzing::{Answer as PmixAnswer, talk as pmix};
 use crate::channel::wire::Wire;
 use crate::channel::{Launched, pmi1, pmi2, text};
 use crate::hosts::HostMap;

@@ -7,6 +7,7 @@
 //! ```text
 //! 0        header (one page): identity, sizes, placement, the fence
 //! 4096     rank table: 512 bytes per rank (state, processes, abort reason)
+//! aligned  notices: 2 KiB per rank, written by that rank only: what it waits for
 //! aligned  key-value logs: 64 KiB per rank, written by that rank only
 //! aligned  region: 1 MiB + 1 MiB per rank, zero-filled and sparse, left to the fabric
 //! ```
@@ -14,7 +15,7 @@
 /// First eight bytes of a job memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARPOSTj");
 /// Version of the layout; changes whenever anything in this file does.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 /// Most ranks one job memory can hold.
 pub const MAX_RANKS: u32 = 16_384;
 
@@ -22,6 +23,8 @@ pub const MAX_RANKS: u32 = 16_384;
 pub const HEADER_LEN: usize = 4096;
 /// Bytes of one entry of the rank table.
 pub const RANK_STRIDE: usize = 512;
+/// Bytes of one rank's notice.
+pub const NOTICE_LEN: usize = 2048;
 /// Bytes of one rank's key-value log, its header included.
 pub const KVS_LOG_LEN: usize = 64 << 10;
 /// Alignment of the key-value logs and of the region: the largest base page in use (64 KiB on arm64).
@@ -54,12 +57,20 @@ pub mod header {
     /// How many of the ranks, the last, are services.
     pub const SERVICES: usize = 136;
     pub const CHECKSUM: usize = 144;
+    /// The launcher's lifeline: its descriptor plus 1, and its inode.
+    pub const LIFELINE: usize = 152;
+    pub const LIFELINE_INODE: usize = 160;
     /// Ranks that have arrived at the current fence; a cache line of its own.
     pub const FENCE_ARRIVED: usize = 256;
     /// Fences completed; a cache line of its own, the futex word.
     pub const FENCE_DONE: usize = 320;
     /// Ranks that have aborted; waiting ranks look at it.
     pub const ABORTED: usize = 384;
+    /// After how many seconds without progress the job is to say what its ranks wait for, plus 1; 0: nobody has said so yet.
+    pub const HANG_AFTER: usize = 388;
+    /// How often a launcher has asked for the roll-call, and how often it has been given.
+    pub const ROLL_ASKED: usize = 392;
+    pub const ROLL_GIVEN: usize = 396;
 }
 
 /// Offsets in an entry of the rank table.
@@ -74,6 +85,9 @@ pub mod rank {
     pub const MESSAGE_LEN: usize = 20;
     /// 1 when what the rank puts while it joins is in its key-value log; a futex word.
     pub const PUBLISHED: usize = 24;
+    /// How its process ended, told by the launcher: a wait status with [`ENDED_SET`]; 0 before.
+    pub const ENDED: usize = 28;
+    pub const ENDED_SET: u32 = 1 << 31;
     pub const MESSAGE: usize = 64;
     /// Longest message, in bytes.
     pub const MESSAGE_MAX: usize = super::RANK_STRIDE - MESSAGE;
@@ -86,6 +100,8 @@ pub struct Layout {
     pub ranks: u32,
     /// Offset of the rank table.
     pub rank_table: usize,
+    /// Offset of the notices.
+    pub notices: usize,
     /// Offset of the key-value logs.
     pub kvs: usize,
     /// Offset of the fabric's region: also the length of what this crate maps.
@@ -103,12 +119,14 @@ impl Layout {
             return None;
         }
         let n = ranks as usize;
-        let kvs = (HEADER_LEN + n * RANK_STRIDE).next_multiple_of(ALIGN);
+        let notices = (HEADER_LEN + n * RANK_STRIDE).next_multiple_of(NOTICE_LEN);
+        let kvs = (notices + n * NOTICE_LEN).next_multiple_of(ALIGN);
         let region = kvs + n * KVS_LOG_LEN;
         let region_len = REGION_UNIT * (n + 1);
         Some(Layout {
             ranks,
             rank_table: HEADER_LEN,
+            notices,
             kvs,
             region,
             region_len,
@@ -120,6 +138,12 @@ impl Layout {
     pub fn rank_entry(&self, rank: u32) -> usize {
         assert!(rank < self.ranks);
         self.rank_table + rank as usize * RANK_STRIDE
+    }
+
+    /// Offset of the notice of `rank`.
+    pub fn notice(&self, rank: u32) -> usize {
+        assert!(rank < self.ranks);
+        self.notices + rank as usize * NOTICE_LEN
     }
 
     /// Offset of the key-value log of `rank`.
@@ -137,7 +161,8 @@ mod tests {
     fn parts_are_aligned_and_do_not_overlap() {
         for n in [1, 2, 3, 7, 64, 1000, MAX_RANKS] {
             let l = Layout::for_ranks(n).unwrap();
-            assert!(l.rank_entry(n - 1) + RANK_STRIDE <= l.kvs);
+            assert!(l.rank_entry(n - 1) + RANK_STRIDE <= l.notices);
+            assert!(l.notice(n - 1) + NOTICE_LEN <= l.kvs);
             assert_eq!(l.kvs_log(n - 1) + KVS_LOG_LEN, l.region);
             assert_eq!(l.region % ALIGN, 0);
             assert_eq!(l.total, l.region + l.region_len);

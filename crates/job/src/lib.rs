@@ -17,6 +17,7 @@
 mod card;
 mod channel;
 mod deadline;
+mod end;
 mod error;
 mod foreign;
 mod futex;
@@ -26,6 +27,7 @@ pub mod fuzzing;
 mod hosts;
 pub mod kvs;
 pub mod layout;
+pub mod lifeline;
 mod map;
 mod memory;
 mod opening;
@@ -37,6 +39,7 @@ pub mod watch;
 
 pub use channel::pmix::PMIX_LIBRARY;
 pub use deadline::JobTunables;
+pub use end::{End, signal_name};
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState};
 pub use opening::{Opening, abandon};
@@ -119,6 +122,8 @@ pub struct Job {
     /// Whether leave was taken of the launcher behind the channel.
     parted: AtomicBool,
     limit: Duration,
+    /// The process that joined.
+    of: u32,
 }
 
 impl std::fmt::Debug for Job {
@@ -141,6 +146,10 @@ impl Drop for Job {
             .take()
             .filter(|_| !self.parted.load(Ordering::Relaxed))
         {
+            if self.of != std::process::id() {
+                // A forked child's copy: what it would say to the launcher, its parent would be taken for.
+                return std::mem::forget(channel);
+            }
             opening::give_up(channel.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
     }
@@ -282,12 +291,25 @@ impl Job {
         self.is_local(of).then(|| self.memory.pid(of))
     }
 
+    /// This host's memory of the job.
+    pub fn memory(&self) -> &JobMemory {
+        &self.memory
+    }
+
     /// State of rank `of`; `None` for ranks of other hosts, whose state is not known here.
     ///
     /// # Panics
     /// If the job has no such rank.
     pub fn state(&self, of: u32) -> Option<RankState> {
         self.is_local(of).then(|| self.memory.state(of))
+    }
+
+    /// How the process of rank `of` ended, if the launcher has said so: Farpost's does, of ranks of this host.
+    ///
+    /// # Panics
+    /// If the job has no such rank.
+    pub fn ended(&self, of: u32) -> Option<End> {
+        self.is_local(of).then(|| self.memory.ended(of)).flatten()
     }
 
     /// Ranks and cores of this host: what the waiting code needs to know. The same for all ranks of a host.

@@ -57,6 +57,14 @@ impl Map {
         unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
     }
 
+    /// `len` words.
+    pub fn words(&self, offset: usize, len: usize) -> &[AtomicU64] {
+        assert!(offset.is_multiple_of(8) && len * 8 <= self.len && offset <= self.len - len * 8);
+        // SAFETY: in bounds and aligned (just checked; the base is page-aligned), valid as long as self; atomics are shared memory's
+        // own type.
+        unsafe { std::slice::from_raw_parts(self.base.add(offset).cast::<AtomicU64>(), len) }
+    }
+
     fn u8(&self, offset: usize) -> &AtomicU8 {
         // SAFETY: as in `u32`.
         unsafe { AtomicU8::from_ptr(self.at(offset, 1)) }

@@ -4,7 +4,7 @@ use crate::deadline::Step;
 use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
 use crate::secret::{self, Secret};
-use crate::{JobError, futex};
+use crate::{End, JobError, futex};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -67,6 +67,7 @@ pub struct JobMemory {
     fd: OwnedFd,
     map: Map,
     layout: Layout,
+    lifeline: Option<OwnedFd>,
 }
 
 fn random() -> Result<Nonce, JobError> {
@@ -180,7 +181,12 @@ impl JobMemory {
         u64s.iter().for_each(|(at, v)| map.u64(*at).store(*v, Relaxed));
         map.write(header::SECRET, &secret::draw()?);
         map.u64(header::CHECKSUM).store(checksum(&map), Release);
-        Ok(JobMemory { fd, map, layout })
+        Ok(JobMemory {
+            fd,
+            map,
+            layout,
+            lifeline: None,
+        })
     }
 
     /// Open a job memory another process made. Checks the file (owner, length, seals) before mapping it,
@@ -217,7 +223,12 @@ impl JobMemory {
         let first = Map::new(fd.as_fd(), HEADER_LEN)?;
         let layout = validate(&first, len, uid, nonce)?;
         let map = Map::new(fd.as_fd(), layout.region)?;
-        Ok(JobMemory { fd, map, layout })
+        Ok(JobMemory {
+            fd,
+            map,
+            layout,
+            lifeline: None,
+        })
     }
 
     /// The layout.
@@ -314,6 +325,37 @@ impl JobMemory {
         );
     }
 
+    /// Be killed with the launcher's last process.
+    pub(crate) fn hold_lifeline(&mut self) {
+        self.lifeline = crate::lifeline::hold(self);
+    }
+
+    /// Launcher: where its lifeline is.
+    pub(crate) fn set_lifeline(&self, fd: i32, inode: u64) {
+        self.map.u64(header::LIFELINE_INODE).store(inode, Relaxed);
+        self.map.u32(header::LIFELINE).store(fd as u32 + 1, Release);
+    }
+
+    /// The launcher's lifeline: descriptor and inode.
+    pub(crate) fn lifeline(&self) -> Option<(i32, u64)> {
+        let fd = self.map.u32(header::LIFELINE).load(Acquire).checked_sub(1)?;
+        let inode = self.map.u64(header::LIFELINE_INODE).load(Relaxed);
+        Some((i32::try_from(fd).ok()?, inode))
+    }
+
+    /// Launcher: the process of the rank has ended, with this wait status.
+    pub fn set_ended(&self, of: u32, status: i32) {
+        self.map
+            .u32(self.entry(of, rank::ENDED))
+            .store(status as u32 & 0xffff | rank::ENDED_SET, Release);
+    }
+
+    /// How the process of a rank ended, if the launcher has said so.
+    pub fn ended(&self, of: u32) -> Option<End> {
+        let word = self.map.u32(self.entry(of, rank::ENDED)).load(Acquire);
+        (word & rank::ENDED_SET != 0).then(|| End::of((word & !rank::ENDED_SET) as i32))
+    }
+
     /// Launcher: record the application number before the process exists.
     pub fn set_appnum(&self, of: u32, appnum: u32) {
         self.map.u32(self.entry(of, rank::APPNUM)).store(appnum, Relaxed);
@@ -344,6 +386,45 @@ impl JobMemory {
             Err(owner) if owner == me => Ok(()),
             Err(owner) => Err(JobError::RankTaken { rank: of, owner }),
         }
+    }
+
+    /// Where the rank shows what it waits for, and others look. Its form is not this crate's affair.
+    pub fn notice(&self, of: u32) -> &[std::sync::atomic::AtomicU64] {
+        self.map.words(self.layout.notice(of), layout::NOTICE_LEN / 8)
+    }
+
+    /// A rank says after how many seconds without progress the job is to say what its ranks wait for.
+    pub fn set_hang_after(&self, seconds: u32) {
+        let word = self.map.u32(header::HANG_AFTER);
+        word.store(seconds.saturating_add(1), Relaxed);
+    }
+
+    /// What a rank has said of that.
+    pub fn hang_after(&self) -> Option<u32> {
+        self.map.u32(header::HANG_AFTER).load(Relaxed).checked_sub(1)
+    }
+
+    /// Launcher: ask for the roll-call of a job on several hosts, which its ranks print; a number for [`roll_given`](Self::roll_given).
+    pub fn ask_roll(&self) -> u32 {
+        self.map
+            .u32(header::ROLL_ASKED)
+            .fetch_add(1, AcqRel)
+            .wrapping_add(1)
+    }
+
+    /// How often it was asked for.
+    pub fn roll_asked(&self) -> u32 {
+        self.map.u32(header::ROLL_ASKED).load(Acquire)
+    }
+
+    /// How often it was given: as often as this number says.
+    pub fn roll_given(&self) -> u32 {
+        self.map.u32(header::ROLL_GIVEN).load(Acquire)
+    }
+
+    /// It was given for the request of this number.
+    pub fn give_roll(&self, number: u32) {
+        self.map.u32(header::ROLL_GIVEN).store(number, Release);
     }
 
     /// What the rank puts while it joins is in its log.

@@ -213,6 +213,7 @@ impl Opening {
                 memory.publish(rank);
                 Ok(Job {
                     parted: AtomicBool::new(false),
+                    of: std::process::id(),
                     secret: memory.secret(),
                     universe: size - self.roles.services(),
                     roles: std::mem::take(&mut self.roles),
@@ -248,6 +249,7 @@ impl Opening {
                 stdio::buffer_by_line();
                 Ok(Job {
                     parted: AtomicBool::new(false),
+                    of: std::process::id(),
                     memory,
                     rank,
                     origin,
@@ -548,7 +550,7 @@ fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(J
     let id = env(JOB_ID).map(|text| JobId::parse(&text)).transpose()?;
     let nonce = id.as_ref().map(|i| i.nonce);
     let inherited = open_inherited(raw, nonce);
-    let memory = match (inherited, &id) {
+    let mut memory = match (inherited, &id) {
         (Ok(memory), _) => memory,
         (Err(error), None) => return Err(error),
         // Something in between closed or reused the descriptor; the launcher still has it.
@@ -566,6 +568,7 @@ fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(J
         });
     }
     memory.claim(rank)?;
+    memory.hold_lifeline();
     allow_attach(memory.launcher());
     stdio::buffer_by_line();
     Ok((memory, rank))

@@ -1,7 +1,5 @@
-//! Which cores this job may use, and which of them each rank is bound to when binding is asked for.
-//!
-//! The default is to bind nothing. Two jobs on one host that both bind from the first core on would share cores
-//! while others idle; the scheduler does better, and ranks that wait sleep.
+//! Which cores this job may use, and which of them each rank is bound to when binding is asked for. What is bound
+//! without being asked for is in [`domains`](crate::domains).
 
 use std::collections::BTreeMap;
 
@@ -156,18 +154,22 @@ pub fn show_list(cpus: &[usize]) -> String {
 
 /// Hardware threads this process may run on.
 pub fn allowed() -> Vec<usize> {
+    allowed_to(0).unwrap_or_else(|| (0..farpost_job::allowed_cores() as usize).collect())
+}
+
+/// Hardware threads that another process, or for 0 this one, may run on.
+pub fn allowed_to(pid: u32) -> Option<Vec<usize>> {
     // SAFETY: a cpu_set_t of zeroes is a value of it; the kernel fills in at most its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, std::mem::size_of_val(&set), &mut set) != 0 {
-            return (0..farpost_job::allowed_cores() as usize).collect();
+        if libc::sched_getaffinity(pid as i32, std::mem::size_of_val(&set), &mut set) != 0 {
+            return None;
         }
         set
     };
     // SAFETY: the index is below the number of bits in the set.
-    (0..libc::CPU_SETSIZE as usize)
-        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
-        .collect()
+    let cpus = (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) });
+    Some(cpus.collect())
 }
 
 /// Where the allowed hardware threads sit, from sysfs. What sysfs does not tell counts as one socket, one node,

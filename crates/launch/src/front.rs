@@ -19,6 +19,17 @@ pub const FORWARDED: &[i32] = &[
     libc::SIGCONT,
 ];
 
+/// Those of them by which a user asks a job to end.
+pub const ENDING: &[i32] = &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Signals that `--waits-signal` may name.
+pub const NAMED: &[(&str, i32)] = &[
+    ("HUP", libc::SIGHUP),
+    ("QUIT", libc::SIGQUIT),
+    ("USR1", libc::SIGUSR1),
+    ("USR2", libc::SIGUSR2),
+];
+
 /// Copies what comes in on standard input to pipes. Used at terminals, which only a process in the foreground
 /// may read, and to give every rank a copy.
 pub struct Pump {
@@ -100,11 +111,22 @@ pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
         eprintln!("mpiexec: cannot make a pipe: {}", std::io::Error::last_os_error());
         return 1;
     };
+    // Held by this process and its guardian alone, until they end.
+    let lifeline = match farpost_job::lifeline::Lifeline::of(&plan.memory) {
+        Ok(lifeline) => lifeline,
+        Err(e) => {
+            eprintln!("mpiexec: {e}");
+            return 1;
+        }
+    };
     let watched: Vec<i32> = plan
         .default_signals
         .iter()
         .copied()
         .filter(|s| FORWARDED.contains(s))
+        // Asked for, it counts also where it was ignored, as SIGHUP is by nohup.
+        .filter(|s| Some(*s) != plan.options.waits_signal)
+        .chain(plan.options.waits_signal)
         .collect();
     let mut handled = watched;
     handled.push(libc::SIGCHLD);
@@ -127,13 +149,13 @@ pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
         }
         0 => {
             drop((commands, signals, pump));
-            let code = guardian::run(&plan, &control);
+            let code = guardian::run(&plan, &control, &lifeline);
             std::process::exit(code);
         }
         pid => pid,
     };
     drop(control);
-    let verbose = plan.options.verbose;
+    let (verbose, waits_signal) = (plan.options.verbose, plan.options.waits_signal);
     // Held until the end: ranks whose descriptor was closed on the way find the job memory here.
     let _memory = plan.memory;
     drop(plan.stdin);
@@ -141,16 +163,26 @@ pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
     if verbose {
         eprintln!("mpiexec: process {} watches the ranks", guardian);
     }
-    watch(guardian, &commands, &signals, &mut pump)
+    watch(guardian, &commands, &signals, &mut pump, waits_signal)
 }
 
-fn watch(guardian: i32, commands: &OwnedFd, signals: &OwnedFd, pump: &mut Option<Pump>) -> i32 {
+fn watch(
+    guardian: i32,
+    commands: &OwnedFd,
+    signals: &OwnedFd,
+    pump: &mut Option<Pump>,
+    waits_signal: Option<i32>,
+) -> i32 {
     let mut endings = 0;
     let mut kill_guardian_at: Option<Instant> = None;
     loop {
         let timeout = wait_for_something(signals, pump, kill_guardian_at);
         while let Some(signal) = sys::next_signal(signals) {
             let mut byte = signal as u8;
+            if Some(signal) == waits_signal {
+                let _ = sys::write(commands.as_raw_fd(), &[byte]);
+                continue;
+            }
             match signal {
                 libc::SIGCHLD => {
                     if let Some(code) = guardian_ended(guardian) {

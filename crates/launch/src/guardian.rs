@@ -4,10 +4,13 @@
 
 use crate::options::{Files, Options};
 use crate::plumbing::Plumbing;
-use crate::report::{End, Failure, judge, judge_engine, signal_name};
+use crate::report::{End, Failure, judge, judge_engine};
+use crate::roll::Roll;
 use crate::spawn::{self, REPORT_LEN, Start, Strings};
 use crate::sys::{self, Waited};
+use crate::widen::Widener;
 use crate::{agents, descendants};
+use farpost_job::lifeline::Lifeline;
 use farpost_job::{JobMemory, RankState, Roles};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -22,10 +25,15 @@ const GRACE: Duration = Duration::from_millis(500);
 const ENGINE_GRACE: Duration = Duration::from_secs(5);
 /// The same when the user is impatient.
 const IMPATIENCE: Duration = Duration::from_secs(1);
+/// Time between two looks whether ranks have joined a job of which others have ended outside.
+const LOOK_OUTSIDE: Duration = Duration::from_millis(100);
 /// mpiexec's exit code when `--timeout` ended the job.
 pub const TIMEOUT_CODE: i32 = 124;
 /// On the control pipe: kill everything now. Other bytes are signals to forward.
 pub const KILL_NOW: u8 = 0xff;
+
+/// The guardian's name among processes.
+pub const NAME: &std::ffi::CStr = c"farpost-guard";
 
 const CONTROL: u64 = 0;
 const CHILDREN: u64 = 1;
@@ -51,6 +59,10 @@ pub struct Plan {
     pub memory: JobMemory,
     /// For each rank, the hardware threads it is bound to; empty: all.
     pub cpus: Vec<Vec<usize>>,
+    /// Each rank has cores of its own.
+    pub own_cores: bool,
+    /// Nobody asked for that.
+    pub bound_by_default: bool,
     pub host: String,
     /// The only "rank" is another launcher, of this name.
     pub engine: Option<&'static str>,
@@ -64,7 +76,7 @@ pub struct Plan {
 
 impl Plan {
     /// How many of the processes are ranks of the program; the others are services.
-    fn ranks(&self) -> usize {
+    pub(crate) fn ranks(&self) -> usize {
         self.app_of.len() - self.roles.services() as usize
     }
 
@@ -83,29 +95,33 @@ impl Plan {
 }
 
 /// A rank's process or, after all ranks', a service's.
-struct Rank {
+pub(crate) struct Rank {
     pid: i32,
-    end: Option<End>,
+    pub(crate) end: Option<End>,
 }
 
-struct Guardian<'a> {
-    plan: &'a Plan,
+pub(crate) struct Guardian<'a> {
+    pub(crate) plan: &'a Plan,
     io: Plumbing,
-    ranks: Vec<Rank>,
+    pub(crate) ranks: Vec<Rank>,
     by_pid: HashMap<i32, u32>,
     errors: OwnedFd,
     start_errors: HashMap<u32, (String, i32)>,
-    first: Option<Failure>,
+    pub(crate) first: Option<Failure>,
+    pub(crate) roll: Roll,
+    /// Ranks that have ended well without having joined the job.
+    outside: Vec<u32>,
     /// When to kill what has not ended by then.
     kill_at: Option<Instant>,
     killed: bool,
     timeout_at: Option<Instant>,
+    widener: Option<Widener>,
 }
 
 /// Run the job; the result is mpiexec's exit code. `control` brings signals from the front process, and ends
 /// when that dies.
-pub fn run(plan: &Plan, control: &OwnedFd) -> i32 {
-    sys::set_name(c"farpost-guard");
+pub fn run(plan: &Plan, control: &OwnedFd, lifeline: &Lifeline) -> i32 {
+    sys::set_name(NAME);
     sys::adopt_orphans();
     // SAFETY: takes integers. Out of the group that a shell or a terminal sends signals to.
     unsafe { libc::setpgid(0, 0) };
@@ -120,7 +136,7 @@ pub fn run(plan: &Plan, control: &OwnedFd) -> i32 {
     sys::set_mask(&sys::signal_set(&[libc::SIGCHLD]));
     match Guardian::new(plan, control) {
         Ok((mut guardian, errors, children)) => {
-            let code = guardian.job(errors, control, &children);
+            let code = guardian.job(errors, control, &children, lifeline);
             descendants::kill_all();
             // A job whose output is lost has not succeeded.
             if guardian.io.finish(control) {
@@ -152,19 +168,22 @@ impl<'a> Guardian<'a> {
             errors,
             start_errors: HashMap::new(),
             first: None,
+            outside: Vec::new(),
+            roll: Roll::new(plan),
             kill_at: None,
             killed: false,
             timeout_at: plan.options.timeout.map(|t| Instant::now() + t),
+            widener: Widener::new(plan.bound_by_default, &plan.cpus, &crate::cores::allowed()),
         };
         Ok((guardian, errors_in, children))
     }
 
-    fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.io.say(text);
     }
 
-    fn job(&mut self, errors: OwnedFd, control: &OwnedFd, children: &OwnedFd) -> i32 {
-        self.start_all(errors);
+    fn job(&mut self, errors: OwnedFd, control: &OwnedFd, children: &OwnedFd, lifeline: &Lifeline) -> i32 {
+        self.start_all(errors, lifeline);
         let mut ready = Vec::new();
         while self.ranks.iter().any(|r| r.end.is_none()) {
             if self.ranks[..self.plan.ranks()].iter().all(|r| r.end.is_some()) {
@@ -199,7 +218,8 @@ impl<'a> Guardian<'a> {
         self.first.as_ref().map_or(0, |f| f.code)
     }
 
-    fn start_all(&mut self, errors: OwnedFd) {
+    fn start_all(&mut self, errors: OwnedFd, lifeline: &Lifeline) {
+        let lifeline = lifeline.path();
         let plan = self.plan;
         let file_limit = sys::raise_file_limit();
         let null = File::open("/dev/null").ok();
@@ -248,7 +268,9 @@ impl<'a> Guardian<'a> {
                 directory: app.directory.as_deref(),
                 stdio,
                 job_fd,
+                lifeline: &lifeline,
                 cpus: cpus.as_ref(),
+                session: plan.own_cores,
                 errors: errors.as_raw_fd(),
                 default_signals: &plan.default_signals,
                 mask: &plan.mask,
@@ -363,8 +385,16 @@ impl<'a> Guardian<'a> {
                             self.kill_at = Some(Instant::now() + IMPATIENCE);
                         }
                         KILL_NOW => self.kill_all(),
+                        signal if self.plan.options.waits_signal == Some(i32::from(signal)) => {
+                            self.tell_roll();
+                        }
                         // Services end when the ranks have.
-                        signal => self.signal_ranks(i32::from(signal), self.plan.ranks()),
+                        signal => {
+                            if crate::front::ENDING.contains(&i32::from(signal)) {
+                                self.keep_roll();
+                            }
+                            self.signal_ranks(i32::from(signal), self.plan.ranks());
+                        }
                     }
                 }
             }
@@ -408,22 +438,16 @@ impl<'a> Guardian<'a> {
             let Some(rank) = self.by_pid.remove(&pid) else {
                 continue;
             };
-            let end = if libc::WIFSIGNALED(status) {
-                End::Signal(libc::WTERMSIG(status))
-            } else {
-                End::Exit(libc::WEXITSTATUS(status))
-            };
+            let end = End::of(status);
             self.ranks[rank as usize].end = Some(end);
+            // Who waits for it learns how it ended.
+            self.plan.memory.set_ended(rank, status);
             if self.plan.options.verbose {
-                let how = match end {
-                    End::Exit(code) => format!("exited with code {code}"),
-                    End::Signal(signal) => format!("was killed by {}", signal_name(signal)),
-                };
                 let who = match self.plan.engine {
                     None if !self.plan.is_service(rank) => format!("rank {rank}"),
                     _ => self.plan.name(rank),
                 };
-                self.say(&format!("{who} {how}"));
+                self.say(&format!("{who} {end}"));
             }
             if self.first.as_ref().is_none_or(|f| !f.ends_job) {
                 failures.extend(self.judge(rank, end));
@@ -477,10 +501,44 @@ impl<'a> Guardian<'a> {
             }
             return None;
         }
+        if end == End::Exit(0) && matches!(state, RankState::Waiting | RankState::Started) {
+            // All is well unless others have joined, or will.
+            self.outside.push(rank);
+        }
         let mut failure = judge(rank, end, state, || memory.abort_reason(rank))?;
         // Who aborts asks for the end of all.
         failure.ends_job &= !self.plan.options.go_on || state == RankState::Aborted;
         Some(failure)
+    }
+
+    /// Ranks that have joined the job cannot come to an end with others that never will.
+    fn look_outside(&mut self) {
+        let memory = &self.plan.memory;
+        let ranks = self.plan.ranks() as u32;
+        let waits = |rank: &u32| {
+            self.ranks[*rank as usize].end.is_none() && memory.state(*rank) == RankState::Initialised
+        };
+        if self.outside.is_empty() || self.kill_at.is_some() || self.killed {
+            return;
+        }
+        let Some(inside) = (0..ranks).find(waits) else {
+            return;
+        };
+        let outside = std::mem::take(&mut self.outside);
+        let more = match outside.len() - 1 {
+            0 => String::new(),
+            1 => ", as did another rank".into(),
+            more => format!(", as did {more} other ranks"),
+        };
+        self.fail(Failure {
+            rank: outside[0],
+            what: format!(
+                "exited with code 0 without having called MPI_Init (or its like), which rank {inside} has{more}"
+            ),
+            code: 1,
+            ends_job: !self.plan.options.go_on,
+            weight: 2,
+        });
     }
 
     /// A service that was there has ended: those that it served are told, and what they make of it is their affair.
@@ -489,13 +547,9 @@ impl<'a> Guardian<'a> {
             return;
         }
         self.io.drain_rank(number);
-        let how = match end {
-            End::Exit(code) => format!("exited with code {code}"),
-            End::Signal(signal) => format!("was killed by {}", signal_name(signal)),
-        };
         let name = self.plan.name(number);
         self.say(&format!(
-            "{name} {how}; its clients are told, and the job goes on"
+            "{name} {end}; its clients are told, and the job goes on"
         ));
     }
 
@@ -519,6 +573,9 @@ impl<'a> Guardian<'a> {
         } else if !told {
             let name = self.plan.name(failure.rank);
             self.say(&format!("{name} {}{end}", failure.what));
+            if failure.ends_job && (others > 0 || self.roll.is_kept()) {
+                self.tell_roll_at_end();
+            }
         }
         let ends_job = failure.ends_job;
         // The first failure decides, unless it was one that lets the job go on.
@@ -539,6 +596,9 @@ impl<'a> Guardian<'a> {
             .into_iter()
             .chain(self.kill_at)
             .chain(self.timeout_at)
+            .chain((!self.outside.is_empty()).then(|| Instant::now() + LOOK_OUTSIDE))
+            .chain(self.roll.next)
+            .chain(self.widener.as_ref().and_then(Widener::next))
             .min();
         // A day is long enough to wait at once.
         let millis = |at: Instant| {
@@ -551,6 +611,9 @@ impl<'a> Guardian<'a> {
 
     fn deadlines(&mut self) {
         let now = Instant::now();
+        if let Some(widener) = &mut self.widener {
+            widener.look(now, |rank| self.plan.memory.pid(rank));
+        }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_all();
         }
@@ -565,6 +628,7 @@ impl<'a> Guardian<'a> {
                 "the job did not end within {} s (--timeout); ending it",
                 limit.as_secs_f64()
             ));
+            self.tell_roll_at_end();
             let what = String::new();
             self.first = Some(Failure {
                 rank: 0,
@@ -575,6 +639,8 @@ impl<'a> Guardian<'a> {
             });
             self.end_ranks();
         }
+        self.look_outside();
+        self.watch_roll(now);
         self.io.show_partial_lines(now);
     }
 }

@@ -30,7 +30,9 @@ Environment
   -envall, -envnone, -envlist A,B   what the next program sees of mpiexec's environment; -genv... for all
 
 Cores
-  --bind-to WHAT           none (default), core, hwthread, socket, numa
+  --bind-to WHAT           none, core, hwthread, socket, numa. Default: with a core for every rank, a share of the cores each,
+                           idle ones first; nothing where fewer are allowed, or where OMP_NUM_THREADS or the like wants more than
+                           a share has. A rank that starts more threads than that gets all cores back. Other launchers: none
   --map-by WHAT            slot, core, hwthread, socket, numa, node, with :PE=N for N cores a rank; ppr:N:node
   --use-hwthread-cpus      hardware threads count as cores
   --report-bindings        say which rank is bound where
@@ -48,6 +50,10 @@ Other
   --timeout S              end the job after S seconds, exit code 124 (also MPIEXEC_TIMEOUT=S)
   --on-failure continue    when a rank fails, the others go on; its end is told and decides the exit code. MPI_Abort ends the
                            job all the same. Default: end. Also --enable-recovery, --continuous, -disable-auto-cleanup
+  --waits-signal NAME      on this signal (USR1, USR2, HUP or QUIT) say what each rank waits for, and do not pass it on
+  -env FARPOST_HANG_AFTER S   say so by itself when no rank has made progress for S seconds (default 30; 0: never)
+  --check[=all|error]      look for mistakes of the program: collectives that differ, types, buffers, what is never freed or
+                           received (docs/checking.md); all: tell every finding, error: end the job, exit code 1. Sets FARPOST_CHECK
   -env FARPOST_PORTALS W   where the program's Portals library runs: inline, generic or accelerated; for the last two each of its
                            hosts has an agent, a process beside the ranks whose end does not end the job
   -v, -q                   say what is done; do not say which launcher is used and how ranks failed
@@ -56,6 +62,7 @@ Other
   --mca NAME VALUE         accepted, without effect
 
 The exit code is that of the first rank that failed: its own, the code given to MPI_Abort, or 128 + the signal that
-killed it. When a rank fails, the others are ended (but see --on-failure). SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and
+killed it. When a rank fails, the others are ended (but see --on-failure). When a job is ended while ranks wait, a table says for
+what. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and
 SIGCONT are passed on to the ranks; a second Ctrl-C kills them.
 ";

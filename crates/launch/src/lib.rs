@@ -6,8 +6,10 @@
 //! that `kill -9` of either leaves nothing behind. There are no files, no sockets, no shell, no name resolution.
 
 mod agents;
+mod busy;
 mod cores;
 mod descendants;
+mod domains;
 mod engine;
 mod environment;
 mod front;
@@ -24,8 +26,10 @@ mod place;
 mod plumbing;
 mod program;
 mod report;
+pub mod roll;
 mod spawn;
 mod sys;
+mod widen;
 mod words;
 
 use farpost_job::Roles;
@@ -124,17 +128,23 @@ fn start(options: Options) -> Result<i32, Refusal> {
         .map(|app| prepare(app, &options, size))
         .collect::<Result<Vec<_>, _>>()?;
     let host = farpost_job::host_name();
-    let binding = bind(&options, size, &host);
     let mut job = Launch {
         apps,
         app_of,
         roles: Roles::default(),
-        exclusive: binding.exclusive,
-        cpus: binding.cpus,
+        exclusive: false,
+        by_default: false,
+        cpus: Vec::new(),
         host,
         engine: None,
     };
     add_agent(&options, &mut job)?;
+    let processes = job.app_of.len();
+    let (binding, by_default) = bind(&options, size, processes, &job.host);
+    job.exclusive = binding.exclusive;
+    job.by_default = by_default;
+    job.cpus = binding.cpus;
+    job.cpus.resize_with(processes, Vec::new);
     launch(options, job)
 }
 
@@ -155,7 +165,6 @@ fn add_agent(options: &Options, job: &mut Launch) -> Result<(), Refusal> {
     job.roles = Roles::new(places.iter().copied().zip(ranks), 1);
     job.app_of.push(job.apps.len() as u32);
     job.apps.push(prepare(&app, options, job.app_of.len() as u32)?);
-    job.cpus.push(Vec::new());
     Ok(())
 }
 
@@ -170,6 +179,8 @@ struct Launch {
     cpus: Vec<Vec<usize>>,
     /// Each rank has its own.
     exclusive: bool,
+    /// Nobody asked for it.
+    by_default: bool,
     host: String,
     /// The only "rank" is another launcher, of this name.
     engine: Option<&'static str>,
@@ -208,6 +219,8 @@ fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
         roles: job.roles,
         memory,
         cpus: job.cpus,
+        own_cores: job.exclusive,
+        bound_by_default: job.by_default,
         host: job.host,
         engine: job.engine,
         stdin,
@@ -248,12 +261,14 @@ fn prepare(app: &options::App, options: &Options, size: u32) -> Result<Prepared,
     })
 }
 
-fn bind(options: &Options, size: u32, host: &str) -> cores::Binding {
+/// What the ranks are bound to, and whether nobody asked for that.
+fn bind(options: &Options, size: u32, processes: usize, host: &str) -> (cores::Binding, bool) {
     let (bind, map) = match (options.bind, options.use_hwthreads) {
         (cores::Bind::Core, true) => (cores::Bind::HwThread, options.map),
         (bind, _) => (bind, options.map),
     };
-    let unbound = bind == cores::Bind::None;
+    let by_default = options.bind_by_default && size > 1;
+    let unbound = bind == cores::Bind::None && !by_default;
     let allowed = if unbound && !options.report_bindings {
         Vec::new()
     } else {
@@ -264,7 +279,17 @@ fn bind(options: &Options, size: u32, host: &str) -> cores::Binding {
     } else {
         cores::topology(&allowed)
     };
-    let binding = cores::assign(size as usize, bind, map, options.cores_per_rank as usize, &cpus);
+    let domains = by_default
+        .then(|| domains_of(options, size, processes, &cpus))
+        .flatten();
+    let by_default = domains.is_some();
+    let binding = match domains {
+        Some(cpus) => cores::Binding {
+            cpus,
+            exclusive: true,
+        },
+        None => cores::assign(size as usize, bind, map, options.cores_per_rank as usize, &cpus),
+    };
     if options.report_bindings {
         for (rank, cpus) in binding.cpus.iter().enumerate() {
             if cpus.is_empty() {
@@ -278,7 +303,33 @@ fn bind(options: &Options, size: u32, host: &str) -> cores::Binding {
             }
         }
     }
-    binding
+    (binding, by_default)
+}
+
+/// The domains of ranks for whom nobody has said anything.
+fn domains_of(
+    options: &Options,
+    size: u32,
+    processes: usize,
+    cpus: &[cores::Cpu],
+) -> Option<Vec<Vec<usize>>> {
+    let quota = farpost_job::allowed_cores() as usize;
+    if processes > cpus.len().min(quota) {
+        return None;
+    }
+    let threads = |app: &options::App| {
+        domains::threads_wanted(&environment::for_app(
+            std::env::vars_os(),
+            &options.rules,
+            &app.rules,
+        ))
+    };
+    let threads = options.apps.iter().map(threads).max().unwrap_or(1);
+    let threads = threads.max(options.cores_per_rank as usize);
+    let load = busy::load();
+    domains::domains(size as usize, processes, quota, threads, cpus, |cpu| {
+        load.get(&cpu).copied().unwrap_or(0.0)
+    })
 }
 
 /// The kernel's form of a list of processors; `None` for an empty one.

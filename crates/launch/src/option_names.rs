@@ -36,6 +36,8 @@ pub enum Key {
     Merge,
     Timeout,
     OnFailure,
+    WaitsSignal,
+    Check,
     GoOn,
     Stdin,
     Verbose,
@@ -97,6 +99,8 @@ const TABLE: &[(&[&str], Key)] = &[
     (&["merge-stderr-to-stdout"], Key::Merge),
     (&["timeout"], Key::Timeout),
     (&["on-failure"], Key::OnFailure),
+    (&["waits-signal"], Key::WaitsSignal),
+    (&["check", "check-mpi", "check_mpi"], Key::Check),
     (
         &["enable-recovery", "continuous", "disable-auto-cleanup"],
         Key::GoOn,

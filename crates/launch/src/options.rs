@@ -78,6 +78,8 @@ pub struct Options {
     pub rules: Rules,
     /// What each rank is bound to.
     pub bind: Bind,
+    /// Nobody said what ranks are bound to, or in which order: domains, where nothing stands against it.
+    pub bind_by_default: bool,
     /// Which cores come first.
     pub map: Map,
     /// Cores per rank when bound.
@@ -96,6 +98,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// When a rank fails, the others go on.
     pub go_on: bool,
+    /// The signal that asks what the ranks wait for, in place of being passed on.
+    pub waits_signal: Option<i32>,
     /// Who reads standard input.
     pub stdin: Stdin,
     /// Say what is done.
@@ -131,6 +135,7 @@ impl Default for Options {
             apps: Vec::new(),
             rules: Rules::default(),
             bind: Bind::None,
+            bind_by_default: true,
             map: Map::Core,
             cores_per_rank: 1,
             use_hwthreads: false,
@@ -140,6 +145,7 @@ impl Default for Options {
             files: None,
             timeout: None,
             go_on: false,
+            waits_signal: None,
             stdin: Stdin::Rank(0),
             verbose: false,
             quiet: false,
@@ -436,6 +442,11 @@ impl Parser {
                 }
                 o.rules.set.push(("FARPOST_INTERFACE".into(), text.into()));
             }
+            Key::Check => {
+                // The words are the library's to know.
+                let value = args.attached.take().unwrap_or_else(|| "1".into());
+                o.rules.set.push(("FARPOST_CHECK".into(), value));
+            }
             Key::Interface => o.far.interface = Some(args.text("a network interface")?),
             Key::Directory => app.directory = Some(args.value("a directory")?.into()),
             Key::Env => app.rules.set.push(args.pair()?),
@@ -461,6 +472,7 @@ impl Parser {
             }
             Key::Path => app.path = Some(args.value("directories, separated by ':'")?),
             Key::BindTo => {
+                o.bind_by_default = false;
                 let text = args.text(Bind::ALLOWED)?;
                 (o.bind, o.cores_per_rank) = Bind::parse(&text, o.cores_per_rank).ok_or_else(|| {
                     refusal(format!(
@@ -525,6 +537,14 @@ impl Parser {
             Key::Timeout => {
                 let text = args.text("seconds")?;
                 o.timeout = Some(seconds(&args.option, &text)?);
+            }
+            Key::WaitsSignal => {
+                let text = args.text("the name of a signal")?;
+                let bare = text.strip_prefix("SIG").unwrap_or(&text);
+                let named = crate::front::NAMED.iter().find(|(name, _)| *name == bare);
+                o.waits_signal = Some(named.map(|(_, signal)| *signal).ok_or_else(|| {
+                    refusal(format!("{} {text}: must be USR1, USR2, HUP or QUIT", args.option))
+                })?);
             }
             Key::OnFailure => {
                 let text = args.text("continue or end")?;

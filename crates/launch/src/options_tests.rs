@@ -204,3 +204,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_check_is_a_variable_of_all_ranks() {
+    for (line, value) in [
+        ("--check -n 2 p : -n 1 q", "1"),
+        ("-n 2 p : --check=all,error -n 1 q", "all,error"),
+    ] {
+        let options = run(line);
+        assert_eq!(
+            options.rules.set,
+            [("FARPOST_CHECK".into(), value.into())],
+            "{line}"
+        );
+        assert_eq!(options.apps.len(), 2);
+    }
+}

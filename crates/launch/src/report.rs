@@ -1,15 +1,7 @@
 //! What is said about ranks that failed, and the exit code that follows.
 
 use farpost_job::RankState;
-
-/// How a rank's process ended, as `waitpid` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It exited with this code.
-    Exit(i32),
-    /// A signal killed it.
-    Signal(i32),
-}
+pub use farpost_job::{End, signal_name};
 
 /// A rank that did not end as it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,32 +93,6 @@ pub fn judge_engine(end: End) -> Option<Failure> {
         ends_job: true,
         weight: 0,
     })
-}
-
-/// A signal as people know it.
-pub fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGINT => "SIGINT",
-        libc::SIGQUIT => "SIGQUIT",
-        libc::SIGILL => "SIGILL, illegal instruction",
-        libc::SIGTRAP => "SIGTRAP",
-        libc::SIGABRT => "SIGABRT, aborted",
-        libc::SIGBUS => "SIGBUS, bus error",
-        libc::SIGFPE => "SIGFPE, arithmetic error",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGUSR1 => "SIGUSR1",
-        libc::SIGSEGV => "SIGSEGV, segmentation fault",
-        libc::SIGUSR2 => "SIGUSR2",
-        libc::SIGPIPE => "SIGPIPE, broken pipe",
-        libc::SIGALRM => "SIGALRM",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGXCPU => "SIGXCPU, processor time limit",
-        libc::SIGXFSZ => "SIGXFSZ, file size limit",
-        libc::SIGSYS => "SIGSYS, bad system call",
-        _ => return format!("signal {signal}"),
-    };
-    format!("signal {signal} ({name})")
 }
 
 #[cfg(test)]

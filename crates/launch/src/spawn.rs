@@ -35,7 +35,13 @@ pub struct Start<'a> {
     /// What becomes descriptors 0, 1 and 2; `None` leaves mpiexec's.
     pub stdio: [Option<RawFd>; 3],
     pub job_fd: RawFd,
+    /// Where the job's lifeline is opened.
+    pub lifeline: &'a CStr,
     pub cpus: Option<&'a libc::cpu_set_t>,
+    /// The rank has cores of its own: it gets a session of its own too. Where the kernel shares out time by sessions
+    /// (`sched_autogroup`), a rank then has as much of it as a stranger on its core; ranks that take turns on a core stay in one, in
+    /// which a yield passes the core on.
+    pub session: bool,
     /// Where to report that the program could not be started.
     pub errors: RawFd,
     /// Signals to reset to what they were when mpiexec was started.
@@ -43,6 +49,9 @@ pub struct Start<'a> {
     pub mask: &'a libc::sigset_t,
     pub file_limit: Option<&'a libc::rlimit>,
 }
+
+/// Scripts open files by small numbers.
+const OUT_OF_THE_WAY: RawFd = 200;
 
 /// What a child was doing when it failed.
 const STEPS: [&str; 3] = [
@@ -91,9 +100,11 @@ pub fn start(s: &Start<'_>) -> Result<i32> {
             }
         }
         pid => {
-            // Also done by the child; whoever is first, the group exists when we go on.
-            // SAFETY: takes integers.
-            unsafe { libc::setpgid(pid, pid) };
+            if !s.session {
+                // Also done by the child; whoever is first, the group exists when we go on.
+                // SAFETY: takes integers.
+                unsafe { libc::setpgid(pid, pid) };
+            }
             Ok(pid)
         }
     }
@@ -106,11 +117,20 @@ pub fn start(s: &Start<'_>) -> Result<i32> {
 unsafe fn become_rank(s: &Start<'_>, parent: libc::pid_t) -> u32 {
     // SAFETY: system calls only, on integers and on memory prepared before the fork.
     unsafe {
-        libc::setpgid(0, 0);
+        if s.session {
+            libc::setsid();
+        } else {
+            libc::setpgid(0, 0);
+        }
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         if libc::getppid() != parent {
             // The guardian died before the line above.
             libc::_exit(127);
+        }
+        // Whatever stands between this process and the program: all that stays in this group ends with the launcher.
+        let line = farpost_job::lifeline::arm(s.lifeline);
+        if line >= 0 && libc::fcntl(line, libc::F_DUPFD, OUT_OF_THE_WAY) >= 0 {
+            libc::close(line);
         }
         for signal in s.default_signals {
             libc::signal(*signal, libc::SIG_DFL);

@@ -227,3 +227,22 @@ fn no_files_are_left() {
     shell("-n 4", "exit 1");
     assert_eq!(list(), [] as [std::path::PathBuf; 0]);
 }
+
+#[test]
+fn both_launchers_killed_leave_nothing() {
+    // The program itself, one below a shell, and one below two.
+    for script in [
+        "exec sleep MARK",
+        "sleep MARK; true",
+        "sh -c 'sleep MARK; true'; true",
+    ] {
+        let mark = marker();
+        let script = script.replace("MARK", &mark);
+        let mut child = mpiexec(&["-n", "3", "sh", "-c", &script]).spawn().unwrap();
+        until("all are there", || sleepers(&mark) == 3);
+        let guardian = child_named(child.id(), "farpost-guard").unwrap();
+        kill_together([child.id(), guardian as u32]);
+        child.wait().unwrap();
+        until(&format!("nothing is left of {script}"), || sleepers(&mark) == 0);
+    }
+}

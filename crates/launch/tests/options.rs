@@ -279,6 +279,60 @@ fn a_job_inside_a_job() {
     );
 }
 
+/// How many processors this process may use, and the lists of those that the ranks of a job may.
+fn places(options: &str) -> (usize, Vec<String>) {
+    let ran = shell(options, "grep Cpus_allowed_list /proc/self/status");
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let lists = sorted(&ran.out)
+        .into_iter()
+        .filter_map(|l| Some(l.split_whitespace().last()?.to_owned()));
+    (
+        std::thread::available_parallelism().map_or(1, usize::from),
+        lists.collect(),
+    )
+}
+
+#[test]
+fn ranks_are_put_apart_where_there_is_a_core_for_each() {
+    let (_, all) = places("-n 1");
+    let (cores, mut two) = places("-n 2");
+    two.dedup();
+    // Two threads of one core are one place.
+    let smt = std::fs::read_to_string("/sys/devices/system/cpu/smt/active").is_ok_and(|t| t.trim() == "1");
+    if !smt {
+        assert_eq!(two.len(), if cores >= 2 { 2 } else { 1 }, "{two:?} on {cores}");
+    }
+    for options in [
+        "-n 2 --bind-to none".to_owned(),
+        format!("-n {}", cores + 1),
+        format!("-n 2 -env OMP_NUM_THREADS {}", cores + 1),
+    ] {
+        let (_, mut lists) = places(&options);
+        lists.dedup();
+        assert_eq!(lists, all, "{options}");
+    }
+}
+
+#[test]
+fn who_may_use_one_processor_is_not_bound_to_another() {
+    let (_, all) = places("-n 1");
+    let first = all[0].split(['-', ',']).next().unwrap_or("0").to_owned();
+    let mpiexec = env!("CARGO_BIN_EXE_mpiexec");
+    let output = std::process::Command::new("taskset")
+        .args(["-c", &first, mpiexec, "-n", "2"])
+        .args(["grep", "Cpus_allowed_list", "/proc/self/status"])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("taskset of util-linux");
+    let ran = done(output);
+    let lists: Vec<&str> = ran
+        .out
+        .lines()
+        .filter_map(|l| l.split_whitespace().last())
+        .collect();
+    assert_eq!(lists, [first.as_str(), first.as_str()], "{}", ran.err);
+}
+
 #[test]
 fn bindings() {
     let ran = shell(

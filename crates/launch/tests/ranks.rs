@@ -77,6 +77,18 @@ fn acts_as_a_rank() {
             job.set_state(RankState::Finalised);
             std::process::exit(0);
         }
+        // Waits for somebody who never comes.
+        "late" => {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            job.set_state(RankState::Initialised);
+            sleep();
+        }
+        "wait" => sleep(),
+        "joined" => {
+            let path = std::env::var("JOINED").unwrap();
+            std::fs::write(format!("{path}.{}", job.rank()), "").unwrap();
+            sleep();
+        }
         other => panic!("no role {other}"),
     }
 }
@@ -161,4 +173,66 @@ fn what_c_programs_print_arrives_line_by_line() {
     let ran = play("print", &["-n", "2"]);
     assert_eq!(ran.code, 137);
     assert!(ran.out.lines().any(|l| l.ends_with("a line")), "{}", ran.out);
+}
+
+/// Rank 1 and up are `true`, and no part of the job; rank 0 is this program.
+fn with_strangers(role: &str, options: &[&str], ranks: &str) -> Ran {
+    let own = std::env::current_exe().unwrap();
+    let script = format!(
+        "[ $FARPOST_RANK = 0 ] || exit 0; exec '{}' --exact acts_as_a_rank --nocapture",
+        own.display()
+    );
+    let mut args = options.to_vec();
+    args.extend(["-n", ranks, "sh", "-c", &script]);
+    done(mpiexec(&args).env("ROLE", role).output().unwrap())
+}
+
+#[test]
+fn a_rank_that_ends_outside_ends_a_job_that_others_have_joined() {
+    // Whether the others have joined before it ends, or do later.
+    for role in ["wait", "late"] {
+        let ran = with_strangers(role, &[], "2");
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        assert!(
+            ran.err.lines().count() == 1
+                && ran.err.contains("rank 1 on host")
+                && ran
+                    .err
+                    .contains("without having called MPI_Init (or its like), which rank 0 has; ending"),
+            "{}",
+            ran.err
+        );
+    }
+    let ran = with_strangers("late", &[], "4");
+    assert!(ran.err.contains("as did 2 other ranks"), "{}", ran.err);
+    // Told, and nobody is ended.
+    let ran = with_strangers("wait", &["--on-failure", "continue", "--timeout", "1"], "2");
+    assert_eq!(ran.code, 124, "{}", ran.err);
+    assert!(ran.err.contains("which rank 0 has\n"), "{}", ran.err);
+}
+
+#[test]
+fn ranks_that_join_end_with_the_launcher_in_whatever_group_they_are() {
+    let own = std::env::current_exe().unwrap();
+    let dir = Dir::new();
+    // In a session of its own, below a shell: no signal to the group reaches it, nor that of its parent's death.
+    let script = format!(
+        "setsid sh -c 'echo $$ >{}.$FARPOST_RANK; exec {} --exact acts_as_a_rank --nocapture'; true",
+        dir.path("pid"),
+        own.display()
+    );
+    let mut child = mpiexec(&["-n", "2", "sh", "-c", &script])
+        .env("ROLE", "joined")
+        .env("JOINED", dir.path("joined"))
+        .spawn()
+        .unwrap();
+    let there = |name: &str| (0..2).all(|rank| std::fs::exists(dir.path(&format!("{name}.{rank}"))).unwrap());
+    until("both have joined", || there("joined"));
+    let guardian = child_named(child.id(), "farpost-guard").unwrap();
+    kill_together([child.id(), guardian as u32]);
+    child.wait().unwrap();
+    let pids: Vec<u32> = (0..2)
+        .map(|rank| dir.read(&format!("pid.{rank}")).trim().parse().unwrap())
+        .collect();
+    until("nothing is left", || pids.iter().all(|pid| has_ended(*pid)));
 }

@@ -6,10 +6,14 @@
 //!
 //! Cost class: set-up path.
 
+mod check;
 mod device;
+mod ends;
 mod fence;
+mod memory;
 mod network;
 mod portals;
+mod roll;
 mod settings;
 
 use std::cell::Cell;
@@ -22,9 +26,11 @@ use farpost_fabric::routed::Routed;
 use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
 use farpost_job::{Job, RankState};
 
+pub use check::CheckMode;
 pub use fence::Fence;
 pub use network::Network;
 pub use portals::{PORTALS, PortalsPlace, processes, serve_portals};
+pub use roll::Roll;
 pub use settings::Settings;
 
 /// What carries everything of a process: the memory of its host, and a network to others.
@@ -72,12 +78,16 @@ pub struct Node {
     pub fabric: Rc<NodeFabric>,
     /// Where all processes of the job meet.
     pub fence: Fence,
+    /// Saying why the job hangs.
+    pub roll: Roll,
     /// As the file and the environment have them, adapted to the network.
     pub settings: Settings,
     /// Interfaces that were opened and not closed since, a bit each.
     open: Cell<u32>,
     /// Nothing can be opened any more.
     left: Cell<bool>,
+    /// The process that joined: a child that it forks is no part of the job.
+    of: u32,
 }
 
 impl Node {
@@ -98,6 +108,7 @@ impl Node {
         }
         let device = settings.world.device.device;
         device::publish(&mut opening, device).map_err(|e| joining(&e))?;
+        check::publish(&mut opening, settings.check).map_err(|e| joining(&e))?;
         portals::publish(&mut opening).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
@@ -107,11 +118,16 @@ impl Node {
             None => None,
         };
         device::check(&job, device).map_err(|e| joining(&e))?;
+        check::compare(&job, settings.check).map_err(|e| joining(&e))?;
         let memory = job.host_memory();
         if memory.region_len < region_bytes(memory.ranks) as u64 {
             return Err(joining(&"the job's memory is too small for its ranks"));
         }
         let placement = job.placement();
+        let unexpected = &mut settings.world.engine.unexpected_bytes;
+        if *unexpected == 0 {
+            *unexpected = memory::for_unexpected(placement.ranks_on_host);
+        }
         let file = memory.fd.try_clone_to_owned().map_err(|e| joining(&e))?;
         let shm = Shm::attach(ShmConfig {
             file,
@@ -123,16 +139,19 @@ impl Node {
             cores: placement.allowed_cores,
             tunables: settings.shm.clone(),
         })
-        .map_err(|e| format!("attaching to the job's memory: {e}"))?;
+        .map_err(|e| format!("attaching to the job's memory: {e}"))?
+        .with_word(ends::word(&job));
         let fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
         let fabric = Rc::new(fabric);
         Ok(Node {
             fence: Fence::new(job.size()),
+            roll: Roll::new(settings.roll.hang_after),
             job,
             fabric,
             settings,
             open: Cell::new(0),
             left: Cell::new(false),
+            of: std::process::id(),
         })
     }
 
@@ -163,7 +182,7 @@ impl Node {
     /// Note that `interface` is closed. With the last one the process leaves its job; one that only the end of the
     /// process closes keeps it there, while the launcher learns that the process may end.
     pub fn close(&self, interface: Interface) {
-        if !self.is_open(interface) {
+        if !self.is_open(interface) || self.is_a_childs() {
             return;
         }
         self.open.set(self.open.get() & !interface.bit());
@@ -181,9 +200,14 @@ impl Node {
     /// The process ends: takes leave of the others, unless something is open that the program should have closed, which
     /// the launcher will say.
     pub fn end(&self) {
-        if self.unclosed().next().is_none() && self.leave() {
+        if !self.is_a_childs() && self.unclosed().next().is_none() && self.leave() {
             self.job.part();
         }
+    }
+
+    /// Whether this is a copy in a forked child, which is no part of the job.
+    fn is_a_childs(&self) -> bool {
+        self.of != std::process::id()
     }
 
     /// Interfaces that the program has to close and has not.

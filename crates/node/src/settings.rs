@@ -19,6 +19,7 @@ use farpost_portals::net::NetTunables;
 use farpost_rsm::api::ApiTunables;
 use farpost_tunables::file;
 
+use crate::check::{self, CheckMode};
 use crate::network::NetSettings;
 use crate::portals::{PORTALS, PortalsPlace};
 
@@ -45,6 +46,8 @@ pub struct Settings {
     pub(crate) shm: ShmTunables,
     pub(crate) net: NetSettings,
     pub world: WorldConfig,
+    /// Whether a program's mistakes are looked for.
+    pub check: CheckMode,
     pub fm: FmTunables,
     pub jam: JamTunables,
     /// Of the Portals network layer.
@@ -57,6 +60,8 @@ pub struct Settings {
     pub rsm: ApiTunables,
     /// Of the thread that makes progress while the program computes.
     pub progress: ProgressTunables,
+    /// Of saying why a job hangs.
+    pub roll: farpost_rollcall::RollTunables,
     /// Of joining the job, as the file has them.
     job: Vec<(String, String)>,
 }
@@ -122,6 +127,10 @@ impl Settings {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name == check::VARIABLE {
+            self.check = CheckMode::parse(value)?;
+            return Ok(());
+        }
         let world = &mut self.world;
         // Those of joining the job are used where they are read; known here so that they are not taken for mistakes.
         let known = self.shm.set(name, value).map_err(|e| e.to_string())?
@@ -132,6 +141,7 @@ impl Settings {
                 .map_err(|e| e.to_string())?
             || self.rsm.set(name, value).map_err(|e| e.to_string())?
             || self.progress.set(name, value).map_err(|e| e.to_string())?
+            || self.roll.set(name, value).map_err(|e| e.to_string())?
             || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || self.jam.set(name, value).map_err(|e| e.to_string())?
             || self.portals.set(name, value).map_err(|e| e.to_string())?

@@ -37,7 +37,7 @@ fn tcp(size: u32) -> Vec<Tcp> {
 fn libfabric(size: u32) -> Option<Vec<Ofi>> {
     let (harness, book) = (OfiThreads::over_loopback("tcp", None), SharedBook::default());
     let ends: Result<Vec<Ofi>, _> = (0..size).map(|me| harness.endpoint((me, size), &book)).collect();
-    ends.inspect_err(|error| eprintln!("SKIPPED: libfabric's tcp: {error}"))
+    ends.inspect_err(|error| farpost_testing::skipped(&format!("libfabric's tcp: {error}")))
         .ok()
 }
 

@@ -29,20 +29,32 @@ impl<F: Fabric> Postboxes<F> {
                 continue;
             }
             tx.idle.0 = 0;
-            if !self.fabric.has_ended(peer) {
+            let Some(end) = self.fabric.end_of(peer) else {
                 continue;
-            }
-            if let Some(pool) = &mut self.pools[tx.home] {
-                tx.blocks.drain(..).for_each(|(_, block)| pool.give(block));
-            }
-            if !tx.dead {
-                tx.die();
-                let why = "its process has ended, and has not taken what was sent to it".into();
+            };
+            let known = tx.dead;
+            self.bury(peer);
+            if !known {
+                let why = format!("{}, and has not taken what was sent to it", end.why);
                 let error = FabricError::PeerDead { peer, why };
                 self.fabric.record_fault(Fault { peer, error });
                 found = true;
             }
         }
         found
+    }
+
+    /// `peer` is gone: it takes nothing any more, and nothing more is posted to it.
+    pub fn bury(&mut self, peer: Peer) {
+        let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
+            return;
+        };
+        if let Some(pool) = &mut self.pools[tx.home] {
+            tx.lent -= tx.blocks.len() as u32;
+            tx.blocks.drain(..).for_each(|(_, block)| pool.give(block));
+        }
+        if !tx.dead {
+            tx.die();
+        }
     }
 }

@@ -7,6 +7,8 @@
 use crate::area::Layout;
 use crate::pool::Pool;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
+use std::time::{Duration, Instant};
+
 use farpost_fabric::{
     Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Port, Priority, SegmentId,
     TrySend,
@@ -60,6 +62,34 @@ fn decode(packet: &[u8]) -> Option<(u8, Layout)> {
         blocks: word(16),
     };
     layout.plausible().then_some((packet[0], layout))
+}
+
+/// Longest time that connecting is tried again when something lacks.
+const HOPE: Duration = Duration::from_secs(1);
+
+/// Descriptors or memory were lacking to make a connection.
+pub(crate) struct Lack {
+    /// Who has said hello; none: my own area could not be made.
+    hello: Option<(Peer, Layout)>,
+    since: Instant,
+    error: FabricError,
+}
+
+impl Lack {
+    fn new(hello: Option<(Peer, Layout)>, error: FabricError) -> Self {
+        Self {
+            hello,
+            since: Instant::now(),
+            error,
+        }
+    }
+}
+
+/// What the system refuses now it may grant later.
+fn passes(error: &FabricError) -> bool {
+    /// EMFILE, ENFILE, ENOMEM.
+    const LACKS: [i32; 3] = [24, 23, 12];
+    matches!(error, FabricError::Os { errno, .. } if LACKS.contains(errno))
 }
 
 impl<F: Fabric> Postboxes<F> {
@@ -127,7 +157,13 @@ impl<F: Fabric> Postboxes<F> {
         match self.fabric.export(SegmentId(AREA), self.layout.bytes(), access) {
             Ok(area) => {
                 self.own_area = Some(area);
-                self.pools[self.fabric.me().index()] = Some(Pool::new(self.layout.blocks));
+                self.lacks.retain(|lack| lack.hello.is_some());
+                self.pools[self.fabric.me().index()] = Some(Pool::new(self.layout.blocks, true));
+            }
+            Err(error) if passes(&error) => {
+                if self.lacks.iter().all(|lack| lack.hello.is_some()) {
+                    self.lacks.push(Lack::new(None, error));
+                }
             }
             Err(error) => self.fabric.record_fault(Fault {
                 peer: self.fabric.me(),
@@ -163,13 +199,43 @@ impl<F: Fabric> Postboxes<F> {
 
     /// Whether control packets wait to be sent.
     pub fn control_pending(&self) -> bool {
-        self.connecting.iter().any(|p| p.kind != 0)
+        self.connecting.iter().any(|p| p.kind != 0) || !self.lacks.is_empty()
+    }
+
+    /// Try again what there were no descriptors or no memory for.
+    #[cold]
+    fn listen_again(&mut self) {
+        for mut lack in std::mem::take(&mut self.lacks) {
+            let Some((from, layout)) = lack.hello else {
+                self.lacks.push(lack);
+                continue;
+            };
+            match self.on_hello(from, layout) {
+                Ok(()) => {}
+                Err(error) if passes(&error) => {
+                    lack.error = error;
+                    self.lacks.push(lack);
+                }
+                Err(error) => self.fabric.record_fault(Fault { peer: from, error }),
+            }
+        }
+    }
+
+    /// A connection for which descriptors or memory have been lacking for so long that it is given up: with a sender, or, none
+    /// being named, with whoever this process wants to send to.
+    pub fn hopeless(&mut self) -> Option<(Option<Peer>, FabricError)> {
+        let at = self.lacks.iter().position(|lack| lack.since.elapsed() > HOPE)?;
+        let lack = self.lacks.swap_remove(at);
+        Some((lack.hello.map(|(peer, _)| peer), lack.error))
     }
 
     /// Take in control packets: new senders, answers. True if there were any.
     pub fn poll_control(&mut self) -> bool {
         if !self.connecting.is_empty() {
             self.send_pending();
+        }
+        if !self.lacks.is_empty() {
+            self.listen_again();
         }
         let mut any = false;
         loop {
@@ -188,7 +254,13 @@ impl<F: Fabric> Postboxes<F> {
             }
             any = true;
             let result = match got {
-                Some((from, Some((HELLO, layout)), _)) => self.on_hello(from, layout).map_err(|e| (from, e)),
+                Some((from, Some((HELLO, layout)), _)) => match self.on_hello(from, layout) {
+                    Err(error) if passes(&error) => {
+                        self.lacks.push(Lack::new(Some((from, layout)), error));
+                        Ok(())
+                    }
+                    done => done.map_err(|e| (from, e)),
+                },
                 Some((from, Some((WELCOME, layout)), _)) => {
                     self.on_welcome(from, layout).map_err(|e| (from, e))
                 }
@@ -295,7 +367,7 @@ impl<F: Fabric> Postboxes<F> {
             .fabric
             .import(from, id, layout.bytes(), Permission::ReadWrite)?;
         let home = from.index();
-        self.pools[home] = Some(Pool::new(layout.blocks));
+        self.pools[home] = Some(Pool::new(layout.blocks, false));
         let ack = (acks, home * LINE_BYTES);
         self.tx[from.index()] = Some(Box::new(Tx::new(
             self.fabric.bell(from),

@@ -6,6 +6,9 @@
 //! The low 32 bits of a postbox's first word are its sequence number, counted from 1 per queue; they are
 //! written last. The rest is the caller's. A postbox is taken when the receiver's count of consumed
 //! postboxes (the ack) passes it; with it the blocks that were posted along are free again.
+//!
+//! With the count goes a word of the receiver's: [`HOLD_BACK`]. All room that the sender gets to know of after the
+//! receiver has said so comes with it, so that what comes unasked from then on is at most one queue of postboxes.
 
 use crate::area::Layout;
 use crate::pool::Pool;
@@ -21,6 +24,9 @@ const AHEAD: u32 = 6;
 
 /// The most bytes of blocks fetched for the next message: no more than the cache next to the core has room for.
 const PREPARED: usize = 32 << 10;
+
+/// In the upper half of an ack: the receiver wants no more messages that it has to keep until somebody asks for them.
+const HOLD_BACK: u32 = 1;
 
 /// The sender's end of a queue: where its postboxes and blocks go.
 pub(crate) enum Outlet<F: RemoteMemory> {
@@ -48,6 +54,11 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) head: u32,
     /// Postboxes known to be consumed.
     pub(crate) acked: u32,
+    /// With fewer postboxes under way there is room without another look at the ack: half of them, or none while the
+    /// receiver [holds back](HOLD_BACK), so that the fast path looks at nothing else.
+    quick: u32,
+    /// The receiver's word that came with the last ack.
+    said: u32,
     /// Where the receiver counts what it consumed.
     pub(crate) ack_memory: F::Export,
     pub(crate) ack_offset: usize,
@@ -55,6 +66,8 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) home: usize,
     /// Blocks under way: freed when the postbox of that number is consumed.
     pub(crate) blocks: VecDeque<(u32, u32)>,
+    /// Blocks taken for this receiver and not free again: those, and what is about to be posted.
+    pub(crate) lent: u32,
     /// Audits since the receiver last took something, and its count then.
     pub(crate) idle: (u32, u32),
     pub(crate) dead: bool,
@@ -71,6 +84,8 @@ pub(crate) struct Rx<F: RemoteMemory> {
     pub(crate) ack: AckLine<F>,
     /// Consumed but not acknowledged (fabrics where an ack costs a message).
     pub(crate) owed: u32,
+    /// What is said along with the count.
+    say: u32,
     pub(crate) dead: bool,
     counted: Traffic,
 }
@@ -91,6 +106,8 @@ pub struct Postboxes<F: Fabric> {
     pub(crate) senders: Vec<Peer>,
     pub(crate) pools: Vec<Option<Pool>>,
     pub(crate) connecting: Vec<crate::connect::Pending>,
+    /// Connections that wait for descriptors or memory.
+    pub(crate) lacks: Vec<crate::connect::Lack>,
     pub(crate) own_area: Option<F::Export>,
     pub(crate) own_acks: Option<F::Export>,
 }
@@ -111,10 +128,13 @@ impl<F: Fabric> Tx<F> {
             queue,
             head: 0,
             acked: 0,
+            quick: layout.slots / 2,
+            said: 0,
             ack_memory: ack.0,
             ack_offset: ack.1,
             home,
             blocks: VecDeque::new(),
+            lent: 0,
             idle: (0, 0),
             dead: false,
             counted: Traffic::default(),
@@ -183,6 +203,7 @@ impl<F: Fabric> Rx<F> {
             tail: 0,
             ack,
             owed: 0,
+            say: 0,
             dead: false,
             counted: Traffic::default(),
         }
@@ -190,15 +211,16 @@ impl<F: Fabric> Rx<F> {
 
     fn acknowledge(&mut self) -> Result<(), FabricError> {
         self.owed = 0;
+        let word = u64::from(self.tail) | u64::from(self.say) << 32;
         match &self.ack {
             AckLine::Mapped(offset) => {
-                self.memory.store(*offset, u64::from(self.tail));
+                self.memory.store(*offset, word);
                 Ok(())
             }
             AckLine::Far(memory, offset) => {
                 // Puts may overtake each other: an older count must not arrive after this one.
                 memory.order()?;
-                memory.put_word(*offset, u64::from(self.tail))
+                memory.put_word(*offset, word)
             }
         }
     }
@@ -215,6 +237,7 @@ impl<F: Fabric> Postboxes<F> {
             senders: Vec::new(),
             pools: (0..size).map(|_| None).collect(),
             connecting: Vec::new(),
+            lacks: Vec::new(),
             own_area: None,
             own_acks: None,
             fabric,
@@ -266,6 +289,44 @@ impl<F: Fabric> Postboxes<F> {
         self.room_slow(peer)
     }
 
+    /// As [`room`](Self::room), for messages that the receiver has to keep if nobody waits for them: 0 as long as it
+    /// [holds them back](Self::is_held_back).
+    #[inline(always)]
+    pub fn eager_room(&mut self, peer: Peer) -> u32 {
+        if let Some(tx) = &self.tx[peer.index()] {
+            let used = tx.head.wrapping_sub(tx.acked);
+            if used < tx.quick {
+                return tx.layout.slots - used;
+            }
+        }
+        self.eager_room_slow(peer)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn eager_room_slow(&mut self, peer: Peer) -> u32 {
+        let room = self.room_slow(peer);
+        if self.is_held_back(peer) { 0 } else { room }
+    }
+
+    /// Whether `peer` wants no more messages that it would have to keep, as far as we know.
+    pub fn is_held_back(&self, peer: Peer) -> bool {
+        self.tx[peer.index()]
+            .as_deref()
+            .is_some_and(|tx| tx.said & HOLD_BACK != 0)
+    }
+
+    /// Tell `peer` whether messages that have to be kept are held back.
+    #[cold]
+    pub fn hold_back(&mut self, peer: Peer, on: bool) {
+        let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+            return;
+        };
+        rx.say = if on { HOLD_BACK } else { 0 };
+        let result = rx.acknowledge();
+        self.check_ack(peer, result);
+    }
+
     #[cold]
     #[inline(never)]
     fn room_slow(&mut self, peer: Peer) -> u32 {
@@ -290,12 +351,12 @@ impl<F: Fabric> Postboxes<F> {
         let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
             return;
         };
-        if tx.dead || tx.head == tx.acked {
+        if tx.dead || tx.head == tx.acked && tx.said == 0 {
             return;
         }
         let word = tx.ack_memory.load(tx.ack_offset);
-        let consumed = word as u32;
-        if word >> 32 != 0 || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
+        let (consumed, said) = (word as u32, (word >> 32) as u32);
+        if said & !HOLD_BACK != 0 || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
             tx.die();
             let error = FabricError::Corrupt {
                 peer,
@@ -306,12 +367,15 @@ impl<F: Fabric> Postboxes<F> {
             return;
         }
         tx.acked = consumed;
+        tx.said = said;
+        tx.quick = if said == 0 { tx.layout.slots / 2 } else { 0 };
         while let Some(&(number, block)) = tx.blocks.front() {
             // The postbox `number` (counted from 0) is consumed when the count exceeds it.
             if (consumed.wrapping_sub(number) as i32) <= 0 {
                 break;
             }
             tx.blocks.pop_front();
+            tx.lent -= 1;
             if let Some(pool) = &mut self.pools[tx.home] {
                 pool.give(block);
             }
@@ -362,12 +426,13 @@ impl<F: Fabric> Postboxes<F> {
         self.fabric.wake_by(&tx.bell);
     }
 
-    /// A free block in the area that `peer` reads, if there is one.
+    /// A block for a message to `peer`, if there is one that it may have: where receivers share a pool, none has more than
+    /// [a share](Pool::take) of it.
     pub fn take_block(&mut self, peer: Peer) -> Option<u32> {
-        let home = self.tx[peer.index()].as_deref()?.home;
-        if let Some(block) = self.pools[home].as_mut()?.take() {
+        if let Some(block) = self.try_block(peer) {
             return Some(block);
         }
+        let home = self.tx[peer.index()].as_deref()?.home;
         for other in 0..self.tx.len() {
             if self.tx[other]
                 .as_deref()
@@ -376,7 +441,23 @@ impl<F: Fabric> Postboxes<F> {
                 self.refresh(Peer(other as u32));
             }
         }
-        self.pools[home].as_mut()?.take()
+        self.try_block(peer)
+    }
+
+    #[inline]
+    fn try_block(&mut self, peer: Peer) -> Option<u32> {
+        let tx = self.tx[peer.index()].as_deref_mut()?;
+        let block = self.pools[tx.home].as_mut()?.take(tx.lent)?;
+        tx.lent += 1;
+        Some(block)
+    }
+
+    /// Whether blocks are under way to `peer`: it frees them when it takes their postboxes. Where none are, a block that
+    /// is not there now may be somebody else's for as long as he likes.
+    pub fn has_blocks(&self, peer: Peer) -> bool {
+        self.tx[peer.index()]
+            .as_deref()
+            .is_some_and(|tx| !tx.blocks.is_empty())
     }
 
     /// A message of `bytes` went through blocks to `peer`: get hold of the lines that the next one like it will be
@@ -444,9 +525,10 @@ impl<F: Fabric> Postboxes<F> {
 
     /// Give back a block that was taken and not posted.
     pub fn return_block(&mut self, peer: Peer, block: u32) {
-        if let Some(tx) = self.tx[peer.index()].as_deref()
+        if let Some(tx) = self.tx[peer.index()].as_deref_mut()
             && let Some(pool) = &mut self.pools[tx.home]
         {
+            tx.lent -= 1;
             pool.give(block);
         }
     }
@@ -457,6 +539,16 @@ impl<F: Fabric> Postboxes<F> {
         self.tx[peer.index()]
             .as_deref()
             .is_none_or(|tx| tx.dead || tx.head == tx.acked)
+    }
+
+    /// Whether somebody who maps what we post has not taken all of it.
+    pub fn has_untaken(&self) -> bool {
+        self.tx.iter().flatten().any(|tx| {
+            matches!(tx.outlet, Outlet::Own(..))
+                && !tx.dead
+                && tx.head != tx.acked
+                && tx.ack_memory.load(tx.ack_offset) as u32 != tx.head
+        })
     }
 
     /// Whether the queue to `peer` broke: what was or is posted there is lost.

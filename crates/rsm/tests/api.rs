@@ -31,6 +31,7 @@ macro_rules! on_all {
 
 on_all! {
     names_and_places
+    looked_for_from_the_start
     what_publishing_checks
     puts_and_gets_of_all_kinds
     who_may_connect
@@ -40,6 +41,15 @@ on_all! {
     strangers_are_refused
     lists_of_transfers
     mapping
+}
+
+/// A directory is found when its first line is written, not before: on mapped memory that takes no more than a look at the
+/// wrong time.
+#[test]
+fn directories_are_found_whole() {
+    for _ in 0..300 {
+        roles::play(&ShmThreads::default(), "looked_for_from_the_start");
+    }
 }
 
 /// All ends of a job in this thread, which steps them.

@@ -11,7 +11,7 @@ use super::{Interface, Kind, Param, Value, ctype};
 /// If a table was not checked.
 pub fn source(all: &[Interface]) -> String {
     let mut out = String::new();
-    for of in all {
+    for (number, of) in all.iter().enumerate() {
         let About { name, title } = About::of(of);
         writeln!(
             out,
@@ -27,7 +27,7 @@ pub fn source(all: &[Interface]) -> String {
             "}}\n/// {title}: entry points.\npub mod {name}_entry {{\n    use super::{name}::*;"
         )
         .expect("String");
-        entries(of, &mut out);
+        entries(of, number, &mut out);
         out.push_str("}\n");
     }
     let each: Vec<String> = all
@@ -38,6 +38,19 @@ pub fn source(all: &[Interface]) -> String {
         out,
         "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];",
         each.join(", ")
+    )
+    .expect("String");
+    let names: Vec<String> = all
+        .iter()
+        .map(|of| {
+            let names: Vec<&str> = of.function.iter().map(|f| f.name.as_str()).collect();
+            format!("&{names:?}")
+        })
+        .collect();
+    writeln!(
+        out,
+        "/// Per interface: the names of its functions, in order.\npub static NAMES: &[&[&str]] = &[{}];",
+        names.join(", ")
     )
     .expect("String");
     out
@@ -228,9 +241,9 @@ fn ident(name: &str) -> String {
     }
 }
 
-fn entries(of: &Interface, out: &mut String) {
+fn entries(of: &Interface, interface: usize, out: &mut String) {
     let module = &of.interface.name;
-    for f in &of.function {
+    for (number, f) in of.function.iter().enumerate() {
         let list = |text: fn(&Interface, &Param) -> String| {
             f.params
                 .iter()
@@ -244,7 +257,7 @@ fn entries(of: &Interface, out: &mut String) {
         writeln!(
             out,
             "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({params}){result} {{\n        \
-             crate::interfaces::enter(\"{0}\", #[inline(always)] |cx| unsafe {{ crate::{module}::functions::{1}(cx{args}) }})\n    }}",
+             crate::interfaces::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{ crate::{module}::functions::{1}(cx{args}) }})\n    }}",
             f.name,
             f.body(),
         )

@@ -1,6 +1,7 @@
 //! One file per benchmark, and what they share: a plan, a measured point, repeated trials, checked data.
 
 pub mod collectives;
+pub mod everyday;
 pub mod fm_memory;
 pub mod jobs;
 pub mod matmul;

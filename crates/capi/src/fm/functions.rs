@@ -11,7 +11,7 @@ use crate::cx::Cx;
 use crate::interfaces;
 use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes};
 use crate::node::{self, Interface};
-use crate::{lock, process};
+use crate::{process, roll};
 
 use super::state::{Failure, state};
 pub(crate) use super::streams::{
@@ -89,7 +89,7 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
                 )
             });
             if let Ok(fm) = state.node() {
-                fm.set_relax(Some(lock::relax));
+                fm.set_relax(Some(roll::relax));
             }
             FM_nodeid.set(cx, c_ulong::from(node.job.rank()));
             FM_numnodes.set(cx, c_ulong::from(node.job.size()));
@@ -156,6 +156,7 @@ pub(crate) fn fm_send_4(
     i2: u32,
     i3: u32,
 ) -> c_int {
+    roll::partner(narrow(dest));
     let state = state(cx);
     let send = || {
         Ok(state
@@ -173,6 +174,7 @@ pub(crate) unsafe fn fm_send(
     buf: *const c_void,
     size: c_ulong,
 ) -> c_int {
+    roll::partner(narrow(dest));
     let state = state(cx);
     let send = || {
         let fm = state.node()?;
@@ -195,7 +197,9 @@ pub(crate) fn fm_extract(cx: &'static Cx, maxbytes: c_uint) -> c_int {
     } else {
         maxbytes as usize
     };
-    c_int::try_from(fm.extract_civilly(most)).unwrap_or(c_int::MAX)
+    let extracted = fm.extract_civilly(most);
+    roll::polled(cx, !fm.found_nothing());
+    c_int::try_from(extracted).unwrap_or(c_int::MAX)
 }
 
 #[inline(always)]

@@ -9,6 +9,7 @@ use farpost_mpi::attr::{CommKey, CopyFn, DeleteFn, ObjectKind};
 use crate::abi::{self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
 use crate::args::{InOut, Out};
 use crate::cx::{CommRef, Cx, TypeRef};
+use crate::roll::outside;
 
 /// The predefined copy functions have these addresses in the ABI.
 const NULL_FN: usize = abi::MPI_COMM_NULL_COPY_FN;
@@ -26,7 +27,7 @@ fn copy_fn(address: usize, extra_state: *mut c_void) -> CopyFn {
             CopyFn::User(Rc::new(move |handle, keyval, value| {
                 let (mut new, mut flag) = (0usize, 0);
                 // SAFETY: the arguments are what the standard says; the new value is a pointer's worth.
-                let code = unsafe {
+                let code = outside(|| unsafe {
                     call(
                         handle,
                         keyval,
@@ -35,7 +36,7 @@ fn copy_fn(address: usize, extra_state: *mut c_void) -> CopyFn {
                         (&raw mut new).cast(),
                         &mut flag,
                     )
-                };
+                });
                 if code == abi::MPI_SUCCESS {
                     Ok((flag != 0).then_some(new))
                 } else {
@@ -54,7 +55,7 @@ fn delete_fn(address: usize, extra_state: *mut c_void) -> DeleteFn {
     let call = unsafe { core::mem::transmute::<usize, MPI_Comm_delete_attr_function>(address) };
     DeleteFn::User(Rc::new(move |handle, keyval, value| {
         // SAFETY: the arguments are what the standard says.
-        match unsafe { call(handle, keyval, value as *mut c_void, extra_state) } {
+        match outside(|| unsafe { call(handle, keyval, value as *mut c_void, extra_state) }) {
             abi::MPI_SUCCESS => Ok(()),
             code => Err(code),
         }

@@ -150,3 +150,29 @@ pub(crate) unsafe fn each_w(
         });
     Ok(Blocks::Each(blocks.collect::<Result<_>>()?))
 }
+
+/// Refuses what begins at the same byte as something else that the collective reads or writes: the two overlap, which is
+/// what MPI_IN_PLACE is for. This costs a comparison; buffers that overlap in another way are not seen here.
+///
+/// # Errors
+/// `MPI_ERR_BUFFER`.
+#[inline]
+pub(crate) fn apart(send: &Block, recv: &Block) -> Result<()> {
+    if send.begins_like(recv) {
+        Err(args::overlap("sendbuf", "recvbuf", "; MPI_IN_PLACE is for that"))
+    } else {
+        Ok(())
+    }
+}
+
+/// As [`apart`] for a block of mine and the row of `ranks` that I am in: against the first and against my own.
+///
+/// # Errors
+/// `MPI_ERR_BUFFER`.
+pub(crate) fn apart_from_row(comm: &CommRef, mine: &Block, row: &Blocks) -> Result<()> {
+    let ranks = comm.peers() as usize;
+    for rank in [0, comm.rank as usize].into_iter().filter(|rank| *rank < ranks) {
+        apart(mine, &row.get(rank))?;
+    }
+    Ok(())
+}

@@ -6,7 +6,7 @@ use core::ffi::c_int;
 use farpost_mpi::Result;
 use farpost_mpi::coll::{self, Block, Blocks};
 
-use super::blocks::{block, each, each_w, in_place, role, whole};
+use super::blocks::{apart, apart_from_row, block, each, each_w, in_place, role, whole};
 use super::board;
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
 use crate::args::{Array, Counts};
@@ -70,6 +70,9 @@ unsafe fn gather(
             },
         )
     };
+    if let (true, Some(mine)) = (role.at_root, &send) {
+        apart_from_row(comm, mine, &Blocks::Even(recv.clone()))?;
+    }
     maker!(cx, comm, |site| coll::gather(
         site,
         send.clone(),
@@ -118,6 +121,9 @@ unsafe fn gatherv(
             },
         )
     };
+    if let (true, Some(mine)) = (role.at_root, &send) {
+        apart_from_row(comm, mine, &recv)?;
+    }
     maker!(cx, comm, |site| coll::gatherv(
         site,
         send.clone(),
@@ -158,6 +164,9 @@ unsafe fn scatter(
             },
         )
     };
+    if let (true, Some(mine)) = (role.at_root, &recv) {
+        apart_from_row(comm, mine, &Blocks::Even(send.clone()))?;
+    }
     maker!(cx, comm, |site| coll::scatter(
         site,
         send.clone(),
@@ -206,6 +215,9 @@ unsafe fn scatterv(
             },
         )
     };
+    if let (true, Some(mine)) = (role.at_root, &recv) {
+        apart_from_row(comm, mine, &send)?;
+    }
     maker!(cx, comm, |site| coll::scatterv(
         site,
         send.clone(),
@@ -240,6 +252,9 @@ unsafe fn allgather(
             block(cx, "recv", recvbuf, recvcount, recvtype)?,
         )
     };
+    if let Some(mine) = &send {
+        apart_from_row(comm, mine, &Blocks::Even(recv.clone()))?;
+    }
     maker!(cx, comm, |site| coll::allgather(site, send.clone(), recv.clone()))
 }
 
@@ -277,6 +292,9 @@ unsafe fn allgatherv(
             )?,
         )
     };
+    if let Some(mine) = &send {
+        apart_from_row(comm, mine, &recv)?;
+    }
     maker!(cx, comm, |site| coll::allgatherv(
         site,
         send.clone(),
@@ -310,6 +328,9 @@ unsafe fn alltoall(
             block(cx, "recv", recvbuf, recvcount, recvtype)?,
         )
     };
+    if let Some(send) = &send {
+        apart(send, &recv)?;
+    }
     maker!(cx, comm, |site| coll::alltoall(site, send.clone(), recv.clone()))
 }
 
@@ -341,6 +362,9 @@ unsafe fn alltoallv(
             each(cx, "recv", recvbuf, recvcounts, rdispls, recvtype, ranks)?,
         )
     };
+    if let Some(send) = &send {
+        apart_from_row(comm, &send.get(0), &recv)?;
+    }
     maker!(cx, comm, |site| coll::alltoallv(site, send.clone(), recv.clone()))
 }
 
@@ -389,6 +413,9 @@ unsafe fn alltoallw(
             )?,
         )
     };
+    if let Some(send) = &send {
+        apart_from_row(comm, &send.get(0), &recv)?;
+    }
     maker!(cx, comm, |site| coll::alltoallv(site, send.clone(), recv.clone()))
 }
 

@@ -9,6 +9,7 @@ use farpost_mpi::{Error, ErrorClass, Result};
 use crate::abi::{self, MPI_Comm_errhandler_function};
 use crate::args::{InOut, Out, OutString};
 use crate::cx::{CommRef, Cx};
+use crate::roll::outside;
 
 pub(crate) fn mpi_error_class(cx: &Cx, errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
     errorclass.set(cx.objects.codes.class_of(errorcode)?.0);
@@ -65,7 +66,7 @@ fn create(cx: &Cx, kind: HandlerKind, function: usize, errhandler: Out<usize>) -
     let call = unsafe { core::mem::transmute::<usize, MPI_Comm_errhandler_function>(function) };
     let handler = UserHandler::new(kind, move |mut handle, mut code| {
         // SAFETY: the arguments are what the standard says.
-        unsafe { call(&mut handle, &mut code) }
+        outside(|| unsafe { call(&mut handle, &mut code) })
     });
     errhandler.set(cx.objects.new_errhandler(handler)?);
     Ok(())
@@ -96,6 +97,7 @@ pub(crate) fn mpi_errhandler_free(cx: &Cx, errhandler: InOut<usize>) -> Result<(
 pub(crate) fn mpi_comm_set_errhandler(cx: &Cx, comm: &CommRef, errhandler: usize) -> Result<()> {
     let handler = cx.objects.errhandler("errhandler", errhandler)?;
     handler.check_kind(HandlerKind::Comm)?;
+    cx.life.note_errhandler(comm.handle.get());
     *comm.errhandler.borrow_mut() = handler;
     Ok(())
 }

@@ -53,9 +53,7 @@ macro_rules! three_ways {
             let plan = unsafe { $maker(cx, comm, $($arg),*) }?;
             // What is wrong is said now, not at the first start.
             plan()?;
-            let comm = std::rc::Rc::clone(comm);
-            let spec = farpost_mpi::world::PersistentSpec::Collective { comm, plan };
-            request.set(cx.world().persistent(spec)?);
+            request.set(cx.world().persistent_collective(comm, plan)?);
             Ok(())
         }
     };

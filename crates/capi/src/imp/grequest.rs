@@ -10,6 +10,7 @@ use super::request::to_abi;
 use crate::abi::{MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function};
 use crate::args::Out;
 use crate::cx::Cx;
+use crate::roll::outside;
 
 pub(crate) unsafe fn mpi_grequest_start(
     cx: &Cx,
@@ -38,7 +39,7 @@ pub(crate) unsafe fn mpi_grequest_start(
         query: Box::new(move |status: &mut Status| {
             let mut seen = to_abi(status);
             // SAFETY: the arguments are what the standard says.
-            let code = unsafe { query(extra_state, &mut seen) };
+            let code = outside(|| unsafe { query(extra_state, &mut seen) });
             status.source = seen.MPI_SOURCE;
             status.tag = seen.MPI_TAG;
             status.bytes = seen.bytes();
@@ -46,9 +47,9 @@ pub(crate) unsafe fn mpi_grequest_start(
             code
         }),
         // SAFETY: the arguments are what the standard says.
-        free: Box::new(move || unsafe { free(extra_state) }),
+        free: Box::new(move || outside(|| unsafe { free(extra_state) })),
         // SAFETY: the arguments are what the standard says.
-        cancel: Box::new(move |complete| unsafe { cancel(extra_state, c_int::from(complete)) }),
+        cancel: Box::new(move |complete| outside(|| unsafe { cancel(extra_state, c_int::from(complete)) })),
     };
     request.set(cx.world().generalized(callbacks)?);
     Ok(())

@@ -51,7 +51,10 @@ pub(crate) fn mpi_initialized(cx: &Cx, flag: Out<c_int>) -> Result<()> {
 }
 
 pub(crate) fn mpi_finalized(cx: &Cx, flag: Out<c_int>) -> Result<()> {
-    flag.set(c_int::from(cx.life.stage.get() == Stage::After));
+    flag.set(c_int::from(matches!(
+        cx.life.stage.get(),
+        Stage::After | Stage::Forked
+    )));
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. What arguments it gets is documented in `args`.
 
 pub(crate) mod attr;
-mod blocks;
+pub(crate) mod blocks;
 mod board;
 pub(crate) mod bsend;
 pub(crate) mod coll;
@@ -13,7 +13,7 @@ pub(crate) mod comm_query;
 pub(crate) mod datatype;
 pub(crate) mod env;
 pub(crate) mod errors;
-mod forms;
+pub(crate) mod forms;
 pub(crate) mod grequest;
 pub(crate) mod group;
 pub(crate) mod handles;

@@ -4,7 +4,7 @@ use farpost_mpi::coll::{self, Blocks, Neighbors};
 use farpost_mpi::topo::Topology;
 use farpost_mpi::{Error, ErrorClass, Result};
 
-use super::blocks::{block, each, each_w};
+use super::blocks::{apart, block, each, each_w};
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
 use crate::args::{Array, Counts};
 use crate::cx::{CommRef, Cx};
@@ -43,6 +43,9 @@ unsafe fn allgather(
             block(cx, "recv", recvbuf, recvcount, recvtype)?,
         )
     };
+    if around.indegree() > 0 && around.outdegree() > 0 {
+        apart(&send, &recv)?;
+    }
     maker!(cx, comm, |site| coll::neighbor_allgather(
         site,
         &around,
@@ -163,6 +166,9 @@ unsafe fn alltoallv(
             )?,
         )
     };
+    if around.indegree() > 0 && around.outdegree() > 0 {
+        apart(&send.get(0), &recv.get(0))?;
+    }
     maker!(cx, comm, |site| coll::neighbor_alltoall(
         site,
         &around,

@@ -10,6 +10,7 @@ use farpost_mpi::{Error, ErrorClass, Result};
 use crate::abi::{self, MPI_User_function, MPI_User_function_c};
 use crate::args::{Callback, InOut, Out};
 use crate::cx::{Cx, OpRef};
+use crate::roll::outside;
 
 pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<usize>) -> Result<()> {
     if user_fn.address == 0 {
@@ -24,14 +25,14 @@ pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<u
         let function = move |invec: *const u8, inoutvec: *mut u8, len: u64, datatype: &Datatype| {
             let (mut len, mut handle) = (len as i64, datatype.handle());
             // SAFETY: `Op` hands over `len` elements of `datatype` in both vectors.
-            unsafe {
+            outside(|| unsafe {
                 call(
                     invec.cast_mut().cast::<c_void>(),
                     inoutvec.cast(),
                     &mut len,
                     &mut handle,
                 )
-            }
+            })
         };
         Op::user(Rc::new(function), commute)
     } else {
@@ -40,14 +41,14 @@ pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<u
         let function = move |invec: *const u8, inoutvec: *mut u8, len: u64, datatype: &Datatype| {
             let (mut len, mut handle) = (len as c_int, datatype.handle());
             // SAFETY: `Op` hands over `len` elements of `datatype` in both vectors, at most what an int holds.
-            unsafe {
+            outside(|| unsafe {
                 call(
                     invec.cast_mut().cast::<c_void>(),
                     inoutvec.cast(),
                     &mut len,
                     &mut handle,
                 )
-            }
+            })
         };
         Op::user_int(Rc::new(function), commute)
     };

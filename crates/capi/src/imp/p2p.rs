@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
+use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::PersistentSpec;
 use farpost_mpi::{Error, ErrorClass, Result};
@@ -191,14 +192,27 @@ pub(crate) unsafe fn mpi_irecv(
     Ok(())
 }
 
+/// The buffers of a send and a receive at the same time must not begin at the same byte.
+#[inline(always)]
+pub(crate) fn apart(send: &SendBuf, recv: &RecvBuf) -> Result<()> {
+    match (send.contiguous(), recv.contiguous_address()) {
+        (Some(data), Some(address))
+            if !data.is_empty() && recv.bytes() > 0 && data.as_ptr().addr() == address =>
+        {
+            let instead = "; MPI_Sendrecv_replace and MPI_Isendrecv_replace are for that";
+            Err(crate::args::overlap("sendbuf", "recvbuf", instead))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Receives and sends at the same time, then waits for both. An error of one does not leave the other behind.
-fn exchange(
+pub(crate) fn exchange(
     cx: &Cx,
     comm: &CommRef,
     send: (SendBuf, c_int, c_int),
     recv: (RecvBuf, c_int, c_int),
-    status: StatusOut,
-) -> Result<()> {
+) -> Result<Status> {
     let world = cx.world();
     let ((outgoing, dest, sendtag), (incoming, source, recvtag)) = (send, recv);
     let receiving = world.irecv(comm, incoming, source, recvtag)?;
@@ -208,7 +222,7 @@ fn exchange(
     }
     let received = world.wait(receiving)?;
     sent?;
-    deliver(received, status)
+    Ok(received)
 }
 
 #[inline(always)]
@@ -235,7 +249,9 @@ pub(crate) unsafe fn mpi_sendrecv(
             incoming(recvbuf, recvcount, recvtype),
         )
     };
-    exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag), status)
+    apart(&send, &recv)?;
+    let received = exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))?;
+    deliver(received, status)
 }
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
@@ -263,7 +279,8 @@ pub(crate) unsafe fn mpi_sendrecv_replace(
     send.pack(0, &mut packed);
     // SAFETY: `packed` outlives `exchange`, which waits for the send.
     let send = unsafe { SendBuf::new(packed.as_ptr(), packed.len() as u64, Datatype::byte()) };
-    exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag), status)
+    let received = exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))?;
+    deliver(received, status)
 }
 
 pub(crate) fn mpi_probe(cx: &Cx, source: c_int, tag: c_int, comm: &CommRef, status: StatusOut) -> Result<()> {
@@ -322,7 +339,7 @@ pub(crate) fn mpi_improbe(
     Ok(())
 }
 
-fn matched(message: InOut<usize>) -> Result<usize> {
+pub(crate) fn matched(message: InOut<usize>) -> Result<usize> {
     match message.get() {
         abi::MPI_MESSAGE_NULL => Err(Error::new(
             ErrorClass::ERR_REQUEST,
@@ -511,6 +528,7 @@ pub(crate) unsafe fn mpi_isendrecv(
             incoming(recvbuf, recvcount, recvtype),
         )
     };
+    apart(&send, &recv)?;
     let world = cx.world();
     let receiving = world.irecv(comm, recv, source, recvtag)?;
     let sending = world.isend(comm, &send, dest, sendtag, Mode::Standard)?;

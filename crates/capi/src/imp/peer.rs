@@ -123,7 +123,10 @@ pub(super) unsafe fn allreduce(
     })?;
     outcome?;
     match failed {
-        None => Ok(true),
+        None => {
+            world.written_by_peers(recvbuf.addr(), count as usize * size);
+            Ok(true)
+        }
         Some(rank) => {
             let text = format!("rank {rank} could not read or write the memory of the others");
             Err(Error::new(ErrorClass::ERR_OTHER, text))

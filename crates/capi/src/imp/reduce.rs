@@ -30,6 +30,13 @@ pub(super) fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
     op.valid_for(datatype)
 }
 
+/// The two vectors must not be the same memory; that is what MPI_IN_PLACE is for.
+#[inline]
+fn apart(sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: &TypeRef) -> Result<()> {
+    let (send, recv) = (("sendbuf", sendbuf), ("recvbuf", recvbuf.cast_const()));
+    crate::args::apart(send, recv, count, datatype, "; MPI_IN_PLACE is for that")
+}
+
 fn not_in_place(buffer: &str, address: Ptr) -> Result<()> {
     if in_place(address) {
         let message = format!("{buffer}=MPI_IN_PLACE: not allowed here");
@@ -69,6 +76,9 @@ unsafe fn reduce(
             if role.at_root {
                 not_in_place("recvbuf", recvbuf)?;
                 crate::args::buffer("recvbuf", recvbuf, count, &datatype)?;
+                if role.other {
+                    apart(sendbuf, recvbuf, count, &datatype)?;
+                }
                 whole(recvbuf, count, datatype)
             } else {
                 Block::none()
@@ -99,6 +109,7 @@ unsafe fn allreduce(
 ) -> Result<Maker> {
     reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
+    apart(sendbuf, recvbuf, count, &datatype)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
@@ -119,6 +130,7 @@ three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
 sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
 // SAFETY: the buffers are there for the call.
 |cx, comm| unsafe {
+    apart(sendbuf, recvbuf, count, &datatype)?;
     board::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op)?
         || peer::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op)?
 });
@@ -134,6 +146,7 @@ unsafe fn scan(
 ) -> Result<Maker> {
     reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
+    apart(sendbuf, recvbuf, count, &datatype)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
@@ -159,6 +172,10 @@ unsafe fn exscan(
 ) -> Result<Maker> {
     reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
+    // Nothing is received by the first rank.
+    if comm.rank > 0 {
+        apart(sendbuf, recvbuf, count, &datatype)?;
+    }
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
@@ -189,6 +206,7 @@ unsafe fn reduce_scatter_block(
 ) -> Result<Maker> {
     reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
+    apart(sendbuf, recvbuf, recvcount, &datatype)?;
     let total = recvcount.saturating_mul(i64::from(comm.size()));
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
@@ -223,6 +241,7 @@ unsafe fn reduce_scatter(
     let counts = recvcounts.counts(comm.size() as usize)?;
     let total = counts.iter().fold(0i64, |sum, c| sum.saturating_add(*c));
     let mine = counts[comm.rank as usize];
+    apart(sendbuf, recvbuf, mine, &datatype)?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, mine, datatype)) };
     let (op, counts): (_, Vec<u64>) = (op.clone(), counts.iter().map(|c| *c as u64).collect());
@@ -249,6 +268,8 @@ pub(crate) unsafe fn mpi_reduce_local(
     reducible(op, &datatype)?;
     not_in_place("inbuf", inbuf)?;
     not_in_place("inoutbuf", inoutbuf)?;
+    let (read, written) = (("inbuf", inbuf), ("inoutbuf", inoutbuf.cast_const()));
+    crate::args::apart(read, written, count, &datatype, "")?;
     // SAFETY: both buffers hold `count` elements, by the contract of the C function.
     unsafe { op::reduce_into(op, inbuf.cast(), inoutbuf.cast(), count as u64, &datatype) }
 }

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use farpost_mpi::engine::request::Status;
+use farpost_mpi::world::Awaited;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi::{self, MPI_Status};
@@ -34,7 +35,7 @@ pub(crate) fn deliver(status: Status, out: StatusOut) -> Result<()> {
     }
 }
 
-fn check(cx: &Cx, name: &str, handle: usize) -> Result<()> {
+pub(crate) fn check(cx: &Cx, name: &str, handle: usize) -> Result<()> {
     if handle == abi::MPI_REQUEST_NULL || cx.world().is_request(handle) {
         return Ok(());
     }
@@ -187,7 +188,9 @@ pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], status
     check_all(cx, requests)?;
     if statuses.is_ignored() {
         while !world.is_complete(requests[left])? {
-            world.wait_until(|| world.is_complete(requests[left]))?;
+            world.wait_for(Awaited::All(&requests[left..]), || {
+                world.is_complete(requests[left])
+            })?;
             left += world.discard_complete(&mut requests[left..], abi::MPI_REQUEST_NULL);
             if left == requests.len() {
                 return Ok(());
@@ -195,8 +198,9 @@ pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], status
         }
     }
     // Requests complete in any order, but all have to: one at a time, those behind complete meanwhile.
+    let all = &*requests;
     let mut done = || {
-        while let Some(handle) = requests.get(left) {
+        while let Some(handle) = all.get(left) {
             if *handle != abi::MPI_REQUEST_NULL && !world.is_complete(*handle)? {
                 return Ok(false);
             }
@@ -205,7 +209,7 @@ pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], status
         Ok(true)
     };
     if !done()? {
-        world.wait_until(done)?;
+        world.wait_for(Awaited::All(all), done)?;
     }
     take_all(cx, requests, statuses)
 }
@@ -251,6 +255,7 @@ fn first_complete(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
 
 /// As `first_complete`, after making progress if there was none.
 fn first_tested(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
+    cx.world().looks();
     for eager in [false, true] {
         if let Some(at) = first_complete(cx, requests)? {
             cx.world().looked(true);
@@ -278,7 +283,7 @@ pub(crate) fn mpi_waitany(
     }
     let mut found = first_complete(cx, requests)?;
     if found.is_none() {
-        cx.world().wait_until(|| {
+        cx.world().wait_for(Awaited::Any(requests), || {
             found = first_complete(cx, requests)?;
             Ok(found.is_some())
         })?;
@@ -352,8 +357,9 @@ pub(crate) fn mpi_waitsome(
         return Ok(());
     }
     if first_complete(cx, requests)?.is_none() {
-        cx.world()
-            .wait_until(|| Ok(first_complete(cx, requests)?.is_some()))?;
+        cx.world().wait_for(Awaited::Any(requests), || {
+            Ok(first_complete(cx, requests)?.is_some())
+        })?;
     }
     take_some(cx, requests, outcount, indices, statuses)
 }

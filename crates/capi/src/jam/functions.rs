@@ -54,7 +54,7 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
     let began = Instant::now();
     while state.jam.has_waiting() && began.elapsed() < FAREWELL {
         let found = state.jam.poll() > 0;
-        rest(&state.jam, found);
+        rest(cx, &state.jam, found);
     }
     while let Some(fault) = state.jam.next_fault() {
         process::say(&format!(
@@ -165,6 +165,7 @@ pub(crate) unsafe fn jam_receive(cx: &'static Cx, priority: c_int, message: *mut
         return 0;
     };
     let mut got = false;
+    state.jam.begin();
     while !got
         && state.jam.receive_in_place(
             priority,
@@ -194,10 +195,10 @@ pub(crate) unsafe fn jam_receive(cx: &'static Cx, priority: c_int, message: *mut
         )
     {}
     if !got {
-        rest(&state.jam, false);
+        rest(cx, &state.jam, false);
         return 0;
     }
-    state.jam.rest(true);
+    rest(cx, &state.jam, true);
     1
 }
 
@@ -277,7 +278,7 @@ pub(crate) fn jam_batch_receive(
         // SAFETY: the program's function, called as its type says.
         unsafe { receiver(from.0, tag, words.as_ptr(), words.len() as c_int, context) }
     });
-    rest(&state.jam, count > 0);
+    rest(cx, &state.jam, count > 0);
     count as c_int
 }
 
@@ -329,11 +330,11 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, transfer: u64) -> c_int {
     };
     state.jam.poll();
     let Some(result) = state.jam.rdma().ended(name) else {
-        rest(&state.jam, false);
+        rest(cx, &state.jam, false);
         return JAM_AGAIN;
     };
     state.transfers.borrow_mut().remove(&name);
-    state.jam.rest(true);
+    rest(cx, &state.jam, true);
     answer(cx, result)
 }
 
@@ -363,10 +364,10 @@ pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, block: *mut JAM_block) ->
     }
     state.jam.poll();
     let Some(came) = state.jam.rdma().arrived() else {
-        rest(&state.jam, false);
+        rest(cx, &state.jam, false);
         return 0;
     };
-    state.jam.rest(true);
+    rest(cx, &state.jam, true);
     // SAFETY: not null, and the caller vouches for it.
     unsafe {
         *block = JAM_block {
@@ -438,6 +439,6 @@ pub(crate) fn jam_poll(cx: &'static Cx) -> c_int {
         return 0;
     };
     let ran = state.jam.poll();
-    rest(&state.jam, ran > 0);
+    rest(cx, &state.jam, ran > 0);
     ran as c_int
 }

@@ -93,7 +93,8 @@ fn state(cx: &'static Cx) -> Result<&'static State, i32> {
 
 /// After a poll: loops that find nothing are civil, and let other threads in.
 #[inline]
-fn rest(jam: &Jam<NodeFabric>, found: bool) {
+fn rest(cx: &'static Cx, jam: &Jam<NodeFabric>, found: bool) {
+    crate::roll::polled(cx, found);
     if found || !lock::relax(Pause::Yield) {
         jam.rest(found);
     }

@@ -73,7 +73,9 @@ pub(crate) unsafe fn ptleqget(cx: &'static Cx, eq_handle: ptl_handle_eq_t, event
     let body = || {
         let ni = state(cx).any(Error::EqInvalid)?;
         there("event", event)?;
-        let taken = ni.interface.eq_get(Handle(eq_handle))?;
+        let taken = ni.interface.eq_get(Handle(eq_handle));
+        crate::roll::polled(cx, taken.is_ok());
+        let taken = taken?;
         // SAFETY: not null, and the caller vouches for it.
         unsafe { give(&taken.event, taken.dropped, event) }
     };
@@ -121,7 +123,9 @@ pub(crate) unsafe fn ptleqpoll(
             TIME_FOREVER => None,
             millis => Some(Duration::from_millis(millis.into())),
         };
-        let (at, taken) = ni.interface.eq_poll(eqs, timeout)?;
+        let polled = ni.interface.eq_poll(eqs, timeout);
+        crate::roll::polled(cx, polled.is_ok());
+        let (at, taken) = polled?;
         // SAFETY: not null, and the caller vouches for them.
         unsafe {
             which.write(at as c_int);

@@ -12,10 +12,10 @@ use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, Proces
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;
-use crate::lock;
 use crate::node::{self, Interface, NodeFabric, PortalsPlace};
 use crate::process;
 use crate::progress::{self, Reason, Served};
+use crate::roll;
 
 use super::convert::{c_id, c_limits, id, limits, show};
 use super::handlers::Handlers;
@@ -108,7 +108,7 @@ fn open(
                 Some((place, name)) => node.portals_at(place, name, desired.as_ref()),
             };
             let made = made.map_err(failed)?;
-            made.set_relax(Some(lock::relax));
+            made.set_relax(Some(roll::relax));
             (Rc::new(made), true)
         }
     };
@@ -401,7 +401,7 @@ pub(crate) fn ptljobfence(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
         let met = (node.fence).wait(
             &*node.fabric,
             &policy,
-            Some(lock::relax),
+            Some(roll::relax),
             || ni.interface.progress(),
             rest,
         );

@@ -11,9 +11,9 @@ use farpost_rsm::api::{Barrier, Code, Controller, Export, Identity, Import, Memo
 
 use super::handles::{Kind, Table};
 use crate::cx::{Cx, Kept};
-use crate::lock;
 use crate::node::{self, Interface, NodeFabric};
 use crate::process;
+use crate::roll;
 
 pub(super) type Result<T> = farpost_rsm::api::Result<T>;
 
@@ -99,7 +99,7 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         &node.settings.rsm,
         &node.settings.world.wait,
     );
-    rsm.set_relax(Some(lock::relax));
+    rsm.set_relax(Some(roll::relax));
     let library = Library {
         rsm,
         controllers: RefCell::new(Table::new(Kind::Controller)),

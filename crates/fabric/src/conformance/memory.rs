@@ -288,6 +288,60 @@ pub fn publishing<H: Harness>(harness: &H) -> Outcome {
     Outcome::Held
 }
 
+/// A put to a segment that is withdrawn is no error of another's.
+pub fn errors_are_of_one_segment<H: Harness>(harness: &H) -> Outcome {
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let fabric = &end.fabric;
+        let segments: Vec<_> = (0..2)
+            .map(|id| fabric.export(SegmentId(id), 128, EVERYONE).unwrap())
+            .collect();
+        let theirs = [
+            end.import(end.next(), SegmentId(0), 128).await,
+            end.import(end.next(), SegmentId(1), 128).await,
+        ];
+        end.barrier().await;
+        fabric.unpublish(SegmentId(0)).unwrap();
+        end.barrier().await;
+        let refused = theirs[0].put_word(0, 1).is_err();
+        theirs[1].put_word(64, 7).unwrap();
+        theirs[1].fence().unwrap();
+        // Where it is one, it is told to who waits for that segment, once.
+        let late = theirs[0].fence().is_err();
+        theirs[0].fence().unwrap();
+        assert!(!(refused && late));
+        theirs[1].fence().unwrap();
+        end.barrier().await;
+        assert_eq!(segments[1].load(64), 7);
+    });
+    Outcome::Held
+}
+
+/// Who finds a segment finds in it what its owner wrote first, however early it looks.
+pub fn found_written<H: Harness>(harness: &H) -> Outcome {
+    const ROUNDS: u32 = 40;
+    const WRITTEN: u64 = 0x7772_6974_7465_6e21;
+    harness.run(2, async |end: &End<H::Fabric>| {
+        let (fabric, peer) = (&end.fabric, end.next());
+        for round in 0..ROUNDS {
+            let id = SegmentId(round);
+            if fabric.me() == Peer(0) {
+                let begin = |memory: &_| LocalMemory::store(memory, 64, WRITTEN + u64::from(round));
+                let mine = fabric.export_with(id, 128, EVERYONE, begin).unwrap();
+                assert_eq!(mine.load(64), WRITTEN + u64::from(round));
+                end.barrier().await;
+                fabric.unpublish(id).unwrap();
+            } else {
+                let theirs = end.import(peer, id, 128).await;
+                let mut word = [0; 8];
+                theirs.get(64, &mut word).unwrap();
+                assert_eq!(u64::from_ne_bytes(word), WRITTEN + u64::from(round));
+                end.barrier().await;
+            }
+        }
+    });
+    Outcome::Held
+}
+
 /// Two processes set up segments for each other at the same time, several each.
 pub fn both_directions_at_once<H: Harness>(harness: &H) -> Outcome {
     harness.run(2, async |end: &End<H::Fabric>| {

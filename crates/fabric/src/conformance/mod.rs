@@ -62,6 +62,8 @@ cases! {
     memory::bounds,
     memory::permissions,
     memory::publishing,
+    memory::found_written,
+    memory::errors_are_of_one_segment,
     memory::both_directions_at_once,
     memory::everyone_to_everyone,
     memory::long_gets,

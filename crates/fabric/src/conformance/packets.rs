@@ -131,6 +131,10 @@ pub fn high_passes_low<H: Harness>(harness: &H) -> Outcome {
             end.barrier().await;
         } else {
             end.barrier().await;
+            // Sent both; on a busy machine what was sent takes its time.
+            let waits = |priority| end.fabric.packets_waiting(Port::Jam, priority, 1) > 0;
+            end.until("packets of both priorities", || PRIORITIES.into_iter().all(waits))
+                .await;
             end.settle();
             let mut order = Vec::new();
             while end.fabric.poll_packet(Port::Jam, |_, priority, bytes| {

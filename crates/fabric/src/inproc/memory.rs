@@ -205,8 +205,15 @@ impl RemoteMemory for InProc {
     type Export = Segment;
     type Import = Imported;
 
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Segment, FabricError> {
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Segment),
+    ) -> Result<Segment, FabricError> {
         let segment = Segment::new(len);
+        begin(&segment);
         self.publish(id, &segment, access)?;
         Ok(segment)
     }

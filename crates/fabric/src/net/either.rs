@@ -80,8 +80,14 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
     type Export = Mapping;
     type Import = Either<A::Import, B::Import>;
 
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
-        either!(self, it => it.export(id, len, access))
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
+        either!(self, it => it.export_with(id, len, access, begin))
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {

@@ -416,11 +416,18 @@ impl RemoteMemory for Ofi {
     type Export = Mapping;
     type Import = Imported;
 
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
         if self.0.segments.published.borrow().contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
         }
         let memory = Mapping::private(len, (self.0.me, id))?;
+        begin(&memory);
         self.publish(id, &memory, access)?;
         Ok(memory)
     }

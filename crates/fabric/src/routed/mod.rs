@@ -12,7 +12,7 @@ mod tally;
 use crate::net::NetFabric;
 use crate::shm::{Mapping, Shm, ShmBell};
 use crate::{
-    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, ErrorStatus,
+    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End, ErrorStatus,
     Fabric, FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Piece, Port, Priority,
     Remote, RemoteMemory, SegmentId, Tails, Ticket, Topology, TrySend, Vigil, Wake,
 };
@@ -251,18 +251,24 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
 
     /// A segment that nobody on another host may import stays out of the network, and one that nobody here may
     /// import out of the host's table.
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
         let Some(far) = &self.far else {
-            return self.near.export(id, len, access);
+            return self.near.export_with(id, len, access, begin);
         };
         let (near_list, far_list) = self.split(access);
         if nobody(&far_list) {
-            return self.near.export(id, len, near_list);
+            return self.near.export_with(id, len, near_list, begin);
         }
         if nobody(&near_list) {
-            return far.export(id, len, far_list);
+            return far.export_with(id, len, far_list, begin);
         }
-        let memory = self.near.export(id, len, near_list)?;
+        let memory = self.near.export_with(id, len, near_list, begin)?;
         match far.publish(id, &memory, far_list) {
             Ok(()) => Ok(memory),
             Err(error) => {
@@ -600,6 +606,14 @@ impl<N: NetFabric> Interrupt for Routed<N> {
         self.near.sleep_with(descriptor, timeout, &mut ready)
     }
 
+    fn rings(&self) -> u64 {
+        self.near.rings()
+    }
+
+    fn host(&self) -> Option<Rc<dyn crate::wait::Host>> {
+        self.near.host()
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
@@ -629,6 +643,10 @@ impl<N: NetFabric> ErrorStatus for Routed<N> {
     /// Of processes of this host; of others the far fabric tells by itself.
     fn has_ended(&self, peer: Peer) -> bool {
         self.near.has_ended(peer)
+    }
+
+    fn end_of(&self, peer: Peer) -> Option<End> {
+        self.near.end_of(peer)
     }
 
     fn is_gone(&self, peer: Peer) -> bool {
@@ -737,5 +755,6 @@ impl<N: NetFabric> Fabric for Routed<N> {
             self.tell_counters(true);
             far.close(patience);
         }
+        self.near.leave();
     }
 }

@@ -40,6 +40,8 @@ fn here() -> std::sync::MutexGuard<'static, Vec<Here>> {
 /// Probed pairs and the word that peers probe.
 pub struct Bulk {
     reach: Vec<Cell<Reach>>,
+    /// When it was last made sure that the process is still there, in milliseconds.
+    sure: Vec<Cell<u64>>,
     probe: Box<AtomicU64>,
     me: Here,
 }
@@ -60,6 +62,7 @@ impl Bulk {
         here().push(me);
         Self {
             reach: vec![Cell::new(start); size as usize],
+            sure: vec![Cell::new(0); size as usize],
             probe: Box::new(AtomicU64::new(value)),
             me,
         }
@@ -85,6 +88,20 @@ impl Bulk {
             .store(self.probe.load(Ordering::Relaxed), Ordering::Relaxed);
         identity.probe_address.store(address as u64, Ordering::Relaxed);
     }
+}
+
+/// Milliseconds for which a process that was there is taken to be there.
+const SURE_FOR: u64 = 50;
+
+/// Milliseconds of a clock that costs next to nothing.
+fn coarse_millis() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills the timespec it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
 /// Move bytes; the number moved.
@@ -140,6 +157,7 @@ impl BulkTransfer for Shm {
         let Reach::Yes(pid) = self.reach(peer) else {
             return Err(unreachable(peer));
         };
+        self.make_sure(peer)?;
         let mut rest = *descriptor;
         while rest.len > 0 {
             // SAFETY: the caller vouches for the local range, of which this is a part.
@@ -175,6 +193,7 @@ impl BulkTransfer for Shm {
         let Reach::Yes(pid) = self.reach(peer) else {
             return Err(unreachable(peer));
         };
+        self.make_sure(peer)?;
         let bytes: usize = local.iter().map(|piece| piece.len).sum();
         let first = remote.first().map_or(0, |piece| piece.address);
         // SAFETY: the caller vouches for the local pieces.
@@ -221,6 +240,24 @@ fn bad_address(peer: Peer, remote: usize) -> FabricError {
 }
 
 impl Shm {
+    /// The kernel gives numbers of processes out again: whose number is used here was there moments ago. Looked up so
+    /// often that no other process can have the number yet.
+    fn make_sure(&self, peer: Peer) -> Result<(), FabricError> {
+        let now = coarse_millis();
+        let sure = &self.bulk.sure[peer.index()];
+        if now.wrapping_sub(sure.get()) < SURE_FOR {
+            return Ok(());
+        }
+        if peer.0 != self.index && self.ended(peer).is_some() {
+            return Err(FabricError::PeerDead {
+                peer,
+                why: "its process has ended".into(),
+            });
+        }
+        sure.set(now);
+        Ok(())
+    }
+
     #[inline]
     fn reach(&self, peer: Peer) -> Reach {
         let Some(reach) = self.bulk.reach.get(peer.index()) else {

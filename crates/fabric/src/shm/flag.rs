@@ -43,6 +43,12 @@ pub fn claim(flag: &AtomicU32) -> u32 {
     flag.swap(0, Ordering::SeqCst)
 }
 
+/// Sender: the owner could not be woken after [`claim`]: it is as if it had not been tried, and the next sender tries.
+#[inline]
+pub fn unclaim(flag: &AtomicU32, up: u32) {
+    let _ = flag.compare_exchange(0, up, Ordering::SeqCst, Ordering::Relaxed);
+}
+
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -132,6 +138,27 @@ mod loom_tests {
             }
             lower(&s.flag);
         }
+    }
+
+    /// Who claims the flag and has no way to wake hands it back: the next who sends wakes for both.
+    #[test]
+    fn loom_who_cannot_wake_leaves_it_to_the_next() {
+        loom::model(|| {
+            let s = shared();
+            let sender = {
+                let s = Arc::clone(&s);
+                thread::spawn(move || {
+                    s.messages.fetch_add(1, Ordering::Release);
+                    fence(Ordering::SeqCst);
+                    if is_raised(&s.flag) && claim(&s.flag) == UP {
+                        unclaim(&s.flag, UP);
+                    }
+                    send(&s, || fence(Ordering::SeqCst));
+                })
+            };
+            receive(&s, 2);
+            sender.join().unwrap();
+        });
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod host;
 mod lives;
 mod mapping;
 mod packets;
+mod places;
 mod region;
 mod ring;
 mod segments;
@@ -31,14 +32,16 @@ pub use sleep::{futex_wait, futex_wake};
 pub use watch::Watch;
 
 use crate::sync::Ordering;
+use crate::wait::Host;
 use crate::{
-    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, Peer, Permission,
+    Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, Peer, Permission,
     Topology, Wake,
 };
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 use std::time::Duration;
 
 farpost_tunables::tunables! {
@@ -113,7 +116,37 @@ pub struct Shm {
     faults: RefCell<(Vec<Fault>, u64)>,
     doorbell: doorbell::Doorbell,
     lives: lives::Lives,
+    word: Option<Word>,
+    places: Rc<places::Places>,
 }
+
+/// Processes among whom one looks for who shares a core: to look at more is not worth it.
+const NEIGHBOURS: u32 = 256;
+
+/// The host's monotonic clock, nanoseconds.
+fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists everywhere; the result goes to a local.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What the host's memory and the kernel tell of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It lives, or has not attached yet.
+    Alive,
+    /// It has taken leave.
+    Left,
+    /// It has ended; its wait status where the kernel tells.
+    Ended(Option<i32>),
+}
+
+/// What else is known of a peer's end, say by the launcher. `None`: it lives, or the word is about to come.
+pub type Word = Box<dyn Fn(Peer, Seen) -> Option<End>>;
 
 impl Shm {
     /// Attach to the region.
@@ -163,6 +196,15 @@ impl Shm {
         } else {
             sleep::Barrier::Sleeper
         };
+        // Rooms of other hosts' processes are not touched: where there are some, nobody moves.
+        let neighbours = if size == processes && processes <= cores.min(NEIGHBOURS) {
+            size
+        } else {
+            0
+        };
+        let place = std::mem::offset_of!(region::Process, place);
+        let words = (0..neighbours).map(|i| region.keep_word32(region::process_offset(i, size) + place));
+        let places = Rc::new(places::Places::new(words.collect(), index as usize));
         let shm = Self {
             bulk: bulk::Bulk::new(index, size, tunables.cma != 0, (about, offset)),
             region,
@@ -178,14 +220,55 @@ impl Shm {
             faults: RefCell::default(),
             doorbell: doorbell::Doorbell::default(),
             lives: lives::Lives::default(),
+            word: None,
+            places,
         };
         let identity = &shm.process(Peer(index)).identity;
         shm.bulk.publish_probe(identity);
         // SAFETY: plain calls without arguments.
         let (pid, uid) = unsafe { (libc::getpid(), libc::getuid()) };
         identity.uid.store(uid, Ordering::Relaxed);
+        identity
+            .born
+            .store(lives::born(pid as u32).unwrap_or(0), Ordering::Relaxed);
         identity.pid.store(pid as u32, Ordering::Release);
         Ok(shm)
+    }
+
+    /// With somebody who knows more about how peers end.
+    #[must_use]
+    pub fn with_word(mut self, word: Word) -> Self {
+        self.word = Some(word);
+        self
+    }
+
+    /// This process takes leave of the others: what they had to do with it is done.
+    pub fn leave(&self) {
+        self.process(Peer(self.index))
+            .identity
+            .left
+            .store(1, Ordering::Release);
+    }
+
+    /// Who `peer` is.
+    fn life(&self, peer: Peer) -> lives::Life {
+        let identity = &self.process(peer).identity;
+        let pid = identity.pid.load(Ordering::Acquire);
+        lives::Life {
+            pid,
+            born: identity.born.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the process has ended, and how where the kernel tells; `None`: not yet, or it has not attached yet.
+    fn ended(&self, peer: Peer) -> Option<Option<i32>> {
+        match self.life(peer) {
+            lives::Life { pid: 0, .. } => None,
+            lives::Life {
+                pid: region::GONE, ..
+            } => Some(None),
+            life => self.lives.ended(peer, life),
+        }
     }
 
     /// A fabric of one process, with nobody to talk to but itself.
@@ -213,11 +296,29 @@ impl Shm {
     /// Wake a peer whose flag was seen raised.
     #[cold]
     fn ring(&self, peer: Peer) {
-        let flag = &self.process(peer).sleep.asleep;
-        match flag::claim(flag) {
+        let sleep = &self.process(peer).sleep;
+        let flag = &sleep.asleep;
+        let up = flag::claim(flag);
+        if up != 0 {
+            sleep.rung_at.store(now(), Ordering::Relaxed);
+        }
+        match up {
             0 => {}
             flag::POLLING => self.ring_pipe(peer),
             _ => futex_wake(flag),
+        }
+    }
+
+    /// What a sleep since `slept` tells about wake-ups here.
+    fn learn(&self, slept: u64, wake: Wake) {
+        let cost = self.places.wake_cost();
+        match wake {
+            Wake::Rung => {
+                let me = self.process(Peer(self.index));
+                cost.rung(slept, me.sleep.rung_at.load(Ordering::Relaxed), now());
+            }
+            Wake::Timeout => cost.slept_long(),
+            Wake::Ready | Wake::Interrupted => {}
         }
     }
 
@@ -232,11 +333,13 @@ impl Shm {
             return Wake::Rung;
         };
         let flag = &self.process(Peer(self.index)).sleep.asleep;
+        let slept = now();
         let wake = self
             .sleeper
             .sleep_by(flag, flag::POLLING, timeout, ready, |timeout| {
                 doorbell::wait_readable([pipe.as_raw_fd(), descriptor], timeout)
             });
+        self.learn(slept, wake);
         doorbell::drain(pipe);
         wake
     }
@@ -289,7 +392,7 @@ impl Drop for Shm {
         if me.identity.pid.load(Ordering::Relaxed) == pid {
             self.bulk.withdraw();
             for entry in &me.segments {
-                entry.id_plus_one.store(0, Ordering::Relaxed);
+                entry.shown.hide();
             }
             me.identity.pid.store(region::GONE, Ordering::Release);
         }
@@ -324,8 +427,19 @@ impl Interrupt for Shm {
         let Some(timeout) = self.before_sleep(timeout) else {
             return Wake::Rung;
         };
-        self.sleeper
-            .sleep(&self.process(Peer(self.index)).sleep.asleep, timeout, ready)
+        let flag = &self.process(Peer(self.index)).sleep.asleep;
+        let slept = now();
+        let wake = self.sleeper.sleep(flag, timeout, ready);
+        self.learn(slept, wake);
+        wake
+    }
+
+    fn host(&self) -> Option<Rc<dyn Host>> {
+        Some(Rc::clone(&self.places) as Rc<dyn Host>)
+    }
+
+    fn rings(&self) -> u64 {
+        self.sleeper.rings()
     }
 }
 
@@ -350,11 +464,38 @@ impl ErrorStatus for Shm {
         if peer.0 >= self.size {
             return false;
         }
-        match self.process(peer).identity.pid.load(Ordering::Acquire) {
-            // Not yet attached.
-            0 => false,
-            region::GONE => true,
-            pid => self.lives.has_ended(peer, pid),
+        match self.life(peer).pid {
+            // It has not attached and may have ended before it could.
+            0 => self
+                .word
+                .as_ref()
+                .is_some_and(|word| word(peer, Seen::Alive).is_some()),
+            _ => self.ended(peer).is_some(),
+        }
+    }
+
+    fn end_of(&self, peer: Peer) -> Option<End> {
+        if peer.0 >= self.size {
+            return None;
+        }
+        let identity = &self.process(peer).identity;
+        let left = identity.left.load(Ordering::Acquire) != 0;
+        let seen = if left || identity.pid.load(Ordering::Acquire) == region::GONE {
+            Seen::Left
+        } else {
+            self.ended(peer).map_or(Seen::Alive, Seen::Ended)
+        };
+        match (&self.word, seen) {
+            (Some(word), _) => word(peer, seen),
+            (None, Seen::Alive) => None,
+            (None, Seen::Left) => Some(End {
+                why: format!("{peer} has left the job"),
+                in_order: true,
+            }),
+            (None, Seen::Ended(_)) => Some(End {
+                why: format!("the process of {peer} has ended"),
+                in_order: false,
+            }),
         }
     }
 }

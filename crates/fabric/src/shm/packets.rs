@@ -122,7 +122,7 @@ impl Shm {
     /// mended just now, look again.
     pub(super) fn before_sleep(&self, longest: Duration) -> Option<Duration> {
         let mut polled = self.packets.polled.get();
-        let mut limit = longest;
+        let mut limit = self.ring_again(longest);
         while polled != 0 {
             let lane = polled.trailing_zeros() as usize;
             polled &= polled - 1;

@@ -10,11 +10,12 @@
 use super::ring::Ring;
 use crate::Counter;
 use crate::packet::LANES;
+use crate::publish::Shown;
 use crate::sync::{AtomicU32, AtomicU64};
 
 pub const PAGE: usize = 4096;
 /// "farpost" and the version of this layout.
-pub const MAGIC: u64 = 0x0374_736f_7072_6166;
+pub const MAGIC: u64 = 0x0474_736f_7072_6166;
 /// Segments that a process can have published at a time.
 pub const SEGMENTS: usize = 96;
 
@@ -31,6 +32,10 @@ pub struct Identity {
     /// Process id, 0 until attached, [`GONE`] once detached.
     pub pid: AtomicU32,
     pub uid: AtomicU32,
+    /// When that process started, as the kernel counts (`lives::born`): a number used again is not the same process.
+    pub born: AtomicU64,
+    /// Not 0 once the process has closed all it had open: it has taken leave of the others.
+    pub left: AtomicU32,
     /// Address and contents of a word of that process, for probing cross-memory attach.
     pub probe_address: AtomicU64,
     pub probe_value: AtomicU64,
@@ -41,8 +46,17 @@ pub struct Identity {
 pub struct Sleep {
     /// Not 0 while asleep or about to be (see `flag`); the futex.
     pub asleep: AtomicU32,
-    /// Descriptor number of the writing end of the process's pipe, plus 1; 0 while it has none.
-    pub pipe_plus_one: AtomicU32,
+    /// Shows the descriptor number of the writing end of the process's pipe, once it has one.
+    pub pipe: Shown,
+    /// When it was last woken, by the host's monotonic clock in nanoseconds: of the one who did it. A hint about time.
+    pub rung_at: AtomicU64,
+}
+
+/// Where a process finds itself, on a line that changes when it has found out and moved.
+#[repr(C, align(64))]
+pub struct Place {
+    /// The core it shares with somebody, plus 1; 0 while it knows of none. A hint.
+    pub core_plus_one: AtomicU32,
 }
 
 /// The place in another's packet queue that a process is writing to (see `ring`): written for each packet, read by
@@ -53,8 +67,8 @@ pub struct Claim(pub AtomicU64);
 /// A published segment.
 #[repr(C, align(64))]
 pub struct Published {
-    /// 0 free, else the identifier + 1; stored last.
-    pub id_plus_one: AtomicU64,
+    /// Shows the identifier, and so the rest.
+    pub shown: Shown,
     /// Descriptor number in the publishing process.
     pub fd: AtomicU32,
     pub len: AtomicU64,
@@ -84,6 +98,7 @@ pub const LISTED_PER_WORD: u32 = 32;
 pub struct Process {
     pub identity: Identity,
     pub sleep: Sleep,
+    pub place: Place,
     pub claim: Claim,
     pub segments: [Published; SEGMENTS],
     /// By port and priority.

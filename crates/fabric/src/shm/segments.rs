@@ -2,7 +2,8 @@
 
 use super::mapping::Mapping;
 use super::{Shm, file_identity, region};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::publish::View;
+use crate::sync::{AtomicU64, Ordering};
 use crate::{Access, FabricError, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,11 +20,18 @@ impl RemoteMemory for Shm {
     type Export = Mapping;
     type Import = Mapping;
 
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
         if self.segments.0.borrow().contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
         }
         let memory = self.allocate(len)?;
+        begin(&memory);
         self.publish(id, &memory, access)?;
         Ok(memory)
     }
@@ -44,7 +52,7 @@ impl RemoteMemory for Shm {
         let table = &self.process(Peer(self.index)).segments;
         let slot = table
             .iter()
-            .position(|entry| entry.id_plus_one.load(Ordering::Relaxed) == 0)
+            .position(|entry| !entry.shown.is_shown())
             .ok_or_else(|| FabricError::Unsupported {
                 peer: Peer(self.index),
                 what: "another published segment",
@@ -61,7 +69,7 @@ impl RemoteMemory for Shm {
         entry.device.store(device, Ordering::Relaxed);
         entry.inode.store(inode, Ordering::Relaxed);
         entry.access.store(code, Ordering::Relaxed);
-        entry.id_plus_one.store(u64::from(id.0) + 1, Ordering::Release);
+        entry.shown.show(id.0);
         mine.insert(id.0, (slot, file));
         memory.replace_given(true);
         Ok(())
@@ -78,12 +86,10 @@ impl RemoteMemory for Shm {
             list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
         }
         let entry = &self.process(Peer(self.index)).segments[slot];
-        entry.id_plus_one.store(0, Ordering::Release);
-        fence(Ordering::AcqRel);
-        entry
-            .access
-            .store(self.encode_access(slot, &access)?, Ordering::Relaxed);
-        entry.id_plus_one.store(u64::from(id.0) + 1, Ordering::Release);
+        entry.shown.hide();
+        let code = self.encode_access(slot, &access)?;
+        entry.access.store(code, Ordering::Relaxed);
+        entry.shown.show(id.0);
         Ok(())
     }
 
@@ -111,8 +117,7 @@ impl RemoteMemory for Shm {
                 peer: Peer(self.index),
                 id: id.0,
             })?;
-        let entry = &self.process(Peer(self.index)).segments[slot];
-        entry.id_plus_one.store(0, Ordering::Release);
+        self.process(Peer(self.index)).segments[slot].shown.hide();
         Ok(())
     }
 
@@ -124,7 +129,8 @@ impl RemoteMemory for Shm {
         permission: Permission,
     ) -> Result<Mapping, FabricError> {
         self.check_peer(peer)?;
-        let pid = self.process(peer).identity.pid.load(Ordering::Acquire);
+        let life = self.life(peer);
+        let pid = life.pid;
         if pid == region::GONE {
             return Err(FabricError::PeerDead {
                 peer,
@@ -135,14 +141,14 @@ impl RemoteMemory for Shm {
         let Some((slot, seen)) = self.find(peer, id) else {
             return Err(gone);
         };
-        let granted = self.granted(peer, slot, seen.access)?;
+        let granted = self.granted(peer, slot, seen.access);
+        // What was read belongs together only if the entry was this segment's all the time.
+        if pid == 0 || !self.is_still(peer, slot, &seen) {
+            return Err(gone);
+        }
+        let granted = granted?;
         if granted.is_none() || granted == Some(Permission::Read) && permission == Permission::ReadWrite {
             return Err(FabricError::Denied { peer, id: id.0 });
-        }
-        // What was read belongs together only if the entry was this segment's all the time.
-        fence(Ordering::Acquire);
-        if pid == 0 || self.find(peer, id) != Some((slot, seen)) {
-            return Err(gone);
         }
         let file = OpenOptions::new()
             .read(true)
@@ -151,12 +157,12 @@ impl RemoteMemory for Shm {
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(format!("/proc/{pid}/fd/{}", seen.fd))
             .map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOENT | libc::ESRCH) if has_ended(pid) => FabricError::PeerDead {
+                Some(libc::ENOENT | libc::ESRCH) if super::lives::has_ended(life) => FabricError::PeerDead {
                     peer,
                     why: format!("its process {pid} has ended"),
                 },
                 // Withdrawn just now.
-                Some(libc::ENOENT) if self.find(peer, id) != Some((slot, seen)) => gone,
+                Some(libc::ENOENT) if !self.is_still(peer, slot, &seen) => gone,
                 Some(libc::ENOENT | libc::ENXIO) => FabricError::Corrupt {
                     peer,
                     what: "a segment's descriptor",
@@ -164,7 +170,12 @@ impl RemoteMemory for Shm {
                 },
                 _ => FabricError::os_error("open a peer's segment", &error),
             })?;
-        verify(peer, &seen, &file)?;
+        // Withdrawn just now, and its descriptor's number is another file's.
+        let verified = verify(peer, &seen, &file);
+        if verified.is_err() && !self.is_still(peer, slot, &seen) {
+            return Err(FabricError::NotPublished { peer, id: id.0 });
+        }
+        verified?;
         if len as u64 > seen.len {
             return Err(FabricError::OutOfRange {
                 offset: 0,
@@ -188,8 +199,9 @@ impl RemoteMemory for Shm {
 }
 
 /// A table entry as read once. Nothing is read twice: the second time it might be something else.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Seen {
+    view: View,
     fd: u32,
     len: u64,
     device: u64,
@@ -201,12 +213,13 @@ impl Shm {
     /// The table entry of a segment.
     fn find(&self, peer: Peer, id: SegmentId) -> Option<(usize, Seen)> {
         let table = &self.process(peer).segments;
-        let wanted = u64::from(id.0) + 1;
-        let slot = table
-            .iter()
-            .position(|entry| entry.id_plus_one.load(Ordering::Acquire) == wanted)?;
+        let (slot, view) = table.iter().enumerate().find_map(|(slot, entry)| {
+            let view = entry.shown.view().filter(|view| view.key() == id.0)?;
+            Some((slot, view))
+        })?;
         let entry = &table[slot];
         let seen = Seen {
+            view,
             fd: entry.fd.load(Ordering::Relaxed),
             len: entry.len.load(Ordering::Relaxed),
             device: entry.device.load(Ordering::Relaxed),
@@ -214,6 +227,11 @@ impl Shm {
             access: entry.access.load(Ordering::Relaxed),
         };
         Some((slot, seen))
+    }
+
+    /// Whether what was read of a table entry belongs together, and is so still.
+    fn is_still(&self, peer: Peer, slot: usize, seen: &Seen) -> bool {
+        self.process(peer).segments[slot].shown.still(seen.view)
     }
 
     fn list_word(&self, owner: Peer, slot: usize, word: usize) -> &AtomicU64 {
@@ -271,25 +289,6 @@ fn code(permission: Permission) -> u32 {
     }
 }
 
-/// Whether a process is gone, or dead and not yet waited for.
-pub(super) fn has_ended(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => says_ended(&stat),
-        // ESRCH: it went while we were reading. Anything else (no descriptors left) says nothing of it.
-        Err(error) => matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)),
-    }
-}
-
-/// What the text of /proc/<pid>/stat says. A process whose first thread has ended shows as a zombie too, while
-/// its other threads go on.
-fn says_ended(stat: &str) -> bool {
-    // The fields follow the name, which is in parentheses and may contain any: the state, and 17 later the
-    // number of threads (proc(5)).
-    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let dead = fields.next().is_some_and(|state| ["Z", "X"].contains(&state));
-    dead && fields.nth(16).is_none_or(|threads| ["0", "1"].contains(&threads))
-}
-
 /// The file is the one that was published, belongs to this user, and cannot shrink under us.
 fn verify(peer: Peer, seen: &Seen, file: &File) -> Result<(), FabricError> {
     let about = file
@@ -312,30 +311,4 @@ fn verify(peer: Peer, seen: &Seen, file: &File) -> Result<(), FabricError> {
         }
     }
     Ok(())
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_has_ended() {
-        assert!(!has_ended(std::process::id()));
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        // Not waited for: it may be dead or not, and is afterwards.
-        has_ended(child.id());
-        child.wait().unwrap();
-        assert!(has_ended(child.id()));
-        let stat = |state, threads| {
-            format!("7 (a) b (c) {state} 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 5 0 0\n")
-        };
-        for state in ["R", "S", "D", "T", "t", "I"] {
-            assert!(!says_ended(&stat(state, 1)), "{state}");
-        }
-        assert!(says_ended(&stat("Z", 1)));
-        assert!(says_ended(&stat("X", 0)));
-        // The first thread has ended, two others go on.
-        assert!(!says_ended(&stat("Z", 3)));
-        assert!(!says_ended(""));
-    }
 }

@@ -9,6 +9,7 @@
 use super::flag;
 use crate::Wake;
 use crate::sync::{AtomicU32, Ordering, fence};
+use std::cell::Cell;
 use std::time::Duration;
 
 const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
@@ -36,6 +37,8 @@ fn membarrier(command: libc::c_int) -> libc::c_long {
 pub struct Sleeper {
     barrier: Barrier,
     registered: bool,
+    /// Messages after which a flag was looked at, counted by senders that have a barrier to pay for anyway.
+    rings: Cell<u64>,
 }
 
 impl Sleeper {
@@ -45,7 +48,16 @@ impl Sleeper {
         let registered = barrier == Barrier::Sleeper
             && membarrier(MEMBARRIER_CMD_QUERY) & libc::c_long::from(wanted) == libc::c_long::from(wanted)
             && membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-        Self { barrier, registered }
+        Self {
+            barrier,
+            registered,
+            rings: Cell::new(0),
+        }
+    }
+
+    /// Changes with each message, where there are more processes than cores.
+    pub fn rings(&self) -> u64 {
+        self.rings.get()
     }
 
     /// Sender's half: after the message is visible, wake the owner of `flag` if it sleeps: by `ring`, which calls
@@ -53,7 +65,10 @@ impl Sleeper {
     #[inline(always)]
     pub fn wake(&self, flag: &AtomicU32, ring: impl FnOnce()) {
         match self.barrier {
-            Barrier::Sender => fence(Ordering::SeqCst),
+            Barrier::Sender => {
+                self.rings.set(self.rings.get().wrapping_add(1));
+                fence(Ordering::SeqCst);
+            }
             // The compiler must not move the load above the message's stores; the sleeper's membarrier does
             // the rest.
             Barrier::Sleeper => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),

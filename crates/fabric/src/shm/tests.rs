@@ -93,7 +93,12 @@ fn exercise(ends: &[Shm]) {
         };
         // SAFETY: `bytes` outlives the call.
         let error = unsafe { reader.submit(&d) }.unwrap_err();
-        assert!(matches!(error, FabricError::Corrupt { peer: MAD, .. }), "{error}");
+        // A start time that is not the process's tells of one that had its number before.
+        let blamed = matches!(
+            error,
+            FabricError::Corrupt { peer: MAD, .. } | FabricError::PeerDead { peer: MAD, .. }
+        );
+        assert!(blamed, "{error}");
     }
     for end in ends {
         let mut polled = 0;
@@ -225,6 +230,75 @@ fn a_wrong_table_entry_names_its_publisher() {
         import(&ends),
         Err(FabricError::Corrupt { peer: MAD, .. })
     ));
+}
+
+#[test]
+fn nobody_finds_a_segment_before_it_is_written() {
+    let (ends, _region) = job(2);
+    let everyone = Access::Everyone(Permission::ReadWrite);
+    for round in 1..5 {
+        let begin = |memory: &Mapping| {
+            let absent = FabricError::NotPublished { peer: MAD, id: ID.0 };
+            assert_eq!(import(&ends).err(), Some(absent));
+            memory.store(64, round);
+        };
+        let segment = ends[0].export_with(ID, 4096, everyone.clone(), begin).unwrap();
+        assert_eq!(import(&ends).unwrap().load(64), round);
+        ends[0].unpublish(ID).unwrap();
+        drop(segment);
+    }
+}
+
+/// A peer on this host sleeps on its pipe, and this process has no descriptor to open it with: it is rung later, by this
+/// process before it sleeps, or by the next that sends to it.
+#[test]
+fn who_could_not_be_rung_for_want_of_descriptors_is_rung_later() {
+    let (ends, region, _segment) = lively();
+    let flag = region.word32(field(offset_of!(Process, sleep) + offset_of!(Sleep, asleep)));
+    let Some((pipe, _)) = ends[0].vigil(Duration::from_secs(1), &mut || false) else {
+        panic!("nothing is there");
+    };
+    let rung = || {
+        let mut polled = libc::pollfd {
+            fd: pipe,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid entry.
+        unsafe { libc::poll(&raw mut polled, 1, 0) == 1 }
+    };
+    // As if descriptors had run out: so does the number that is published lead nowhere for the time being. (The limit is
+    // the whole process's, and other tests run in it.)
+    ends[1].fail_to_open(libc::EMFILE);
+    ends[1].wake(MAD);
+    assert!(!rung());
+    assert_eq!(flag.load(Ordering::SeqCst), super::flag::POLLING);
+    assert_eq!(ends[1].take_faults().0.len(), 1);
+    ends[1].wake(MAD);
+    assert!(!rung() && ends[1].take_faults().0.is_empty(), "once is enough");
+    // It sleeps for moments only, and tries again before.
+    let started = Instant::now();
+    assert_eq!(
+        ends[1].sleep(Duration::from_secs(60), &mut || false),
+        Wake::Timeout
+    );
+    assert!(started.elapsed() < Duration::from_secs(30));
+    ends[1].fail_to_open(0);
+    assert_eq!(
+        ends[1].sleep(Duration::from_millis(1), &mut || false),
+        Wake::Timeout
+    );
+    assert!(rung());
+    assert_eq!(flag.load(Ordering::SeqCst), 0);
+    ends[0].end_vigil();
+    assert!(!rung());
+    // The same by sending, from now on without opening anything.
+    ends[1].fail_to_open(libc::EMFILE);
+    let Some(_) = ends[0].vigil(Duration::from_secs(1), &mut || false) else {
+        panic!("nothing is there");
+    };
+    ends[1].wake(MAD);
+    assert!(rung());
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub enum Code {
     Credit = 1,
     /// Answer when all before this is done; word 0 is the number of the fence.
     Fence = 2,
-    /// The answer; word 1 counts the puts refused so far.
+    /// The answer; what was refused before was told by [`Code::Refused`].
     Fenced = 3,
     /// A segment, or that there is none: [`Told`].
     Segment = 4,
@@ -33,15 +33,17 @@ pub enum Code {
     PutDone = 9,
     /// So many bytes (word 0), in all, may follow lines.
     Tails = 10,
+    /// So many puts (word 0), in all, to the segment of handle `object`, which is withdrawn, were refused.
+    Refused = 11,
 }
 
 impl Code {
     fn of(byte: u8) -> Option<(Self, usize)> {
         use Code::*;
-        const ALL: [(Code, usize); 10] = [
+        const ALL: [(Code, usize); 11] = [
             (Credit, 1),
             (Fence, 1),
-            (Fenced, 2),
+            (Fenced, 1),
             (Segment, Told::WORDS),
             (Find, 1),
             (Forget, 0),
@@ -49,6 +51,7 @@ impl Code {
             (PutAsk, 5),
             (PutDone, 2),
             (Tails, 1),
+            (Refused, 1),
         ];
         ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }
@@ -79,7 +82,7 @@ impl State {
             .segments
             .reach(peer, handle, header.offset, len, Permission::ReadWrite);
         let Some((memory, offset)) = reached.map_err(|(what, value)| End::Bad(what, value))? else {
-            self.refuse(peer);
+            self.segments.refuse(peer, handle);
             return Ok(());
         };
         match header.kind {
@@ -94,13 +97,6 @@ impl State {
             _ => memory.write(offset, payload),
         }
         Ok(())
-    }
-
-    /// A put of `peer`'s goes to a segment that was withdrawn.
-    fn refuse(&mut self, peer: Peer) {
-        if let Some(other) = &mut self.others[peer.index()] {
-            other.refusals += 1;
-        }
     }
 
     fn apply_other(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), End> {
@@ -151,18 +147,18 @@ impl State {
         match code {
             Code::Credit => self.packets.credit(peer, header.object, words[0]).map_err(bad)?,
             Code::Fence => {
-                let refusals = self.others[peer.index()]
-                    .as_ref()
-                    .map_or(0, |other| other.refusals);
-                self.control(peer, Code::Fenced, 0, &[words[0], refusals]);
+                for (handle, puts) in self.segments.refusals_of(peer) {
+                    self.control(peer, Code::Refused, handle, &[puts]);
+                }
+                self.control(peer, Code::Fenced, 0, &[words[0]]);
             }
             Code::Fenced => {
                 if let Some(other) = &mut self.others[peer.index()] {
-                    let [number, refused, ..] = words;
-                    if number > other.fences || number < other.fenced || refused < other.refused {
+                    let number = words[0];
+                    if number > other.fences || number < other.fenced {
                         return Err(End::Bad("the number of a fence", number));
                     }
-                    (other.fenced, other.refused) = (number, refused);
+                    other.fenced = number;
                 }
             }
             Code::Segment => self
@@ -177,6 +173,10 @@ impl State {
                 self.segments.forget(peer, header.object);
                 self.control(peer, Code::Forgotten, header.object, &[]);
             }
+            Code::Refused => self
+                .segments
+                .refused(peer, header.object, words[0])
+                .map_err(bad)?,
             Code::Forgotten => self.segments.forgotten(peer, header.object),
             Code::PutAsk => self.put_asked(peer, &words),
             Code::Tails => self.tails_granted(peer, words[0])?,

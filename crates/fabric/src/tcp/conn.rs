@@ -10,6 +10,7 @@ use super::other::{NONE, Rail, Standing};
 use super::socket;
 use super::state::State;
 use crate::Peer;
+use crate::net::link::Checks;
 use crate::net::trust::{
     Admission, Caller, Handshake, Listener, Opener, Place, Progress, Refusal, Sealer, Session,
 };
@@ -403,7 +404,11 @@ impl State {
         of.fd = conn.fd.as_raw_fd();
         of.blocked = false;
         of.sealed = session.records.is_some();
-        other.link.on_rail_up(rail, now);
+        let checks = Checks {
+            send: session.send_check,
+            receive: session.receive_check,
+        };
+        other.link.on_rail_up(rail, checks, now);
         conn.seal = session.records.map(|(sealer, opener)| {
             Box::new(Seal {
                 sealer,
@@ -486,13 +491,13 @@ fn handshake(
         match shake.feed(&bytes[..came]).1 {
             Progress::NeedMore(_) => {}
             Progress::Send(flight) => {
-                if !matches!(socket::send(fd, &flight), Ok(sent) if sent == flight.len()) {
-                    return Err(shake.closed());
-                }
                 if let Some(place) = place
                     && shake.is_known()
                 {
-                    gate.known(place, Instant::now());
+                    gate.known(place, Instant::now(), shake.hello())?;
+                }
+                if !matches!(socket::send(fd, &flight), Ok(sent) if sent == flight.len()) {
+                    return Err(shake.closed());
                 }
             }
             Progress::Done { send, session } => {

@@ -107,13 +107,37 @@ pub struct Other {
     pub fences: u64,
     pub fenced: u64,
     pub unfenced: bool,
-    /// Puts of ours that it refused: in all, and those reported.
-    pub refused: u64,
-    pub refused_told: u64,
-    /// Puts of its that we refused.
-    pub refusals: u64,
     /// Connections dropped because what came could not be.
-    pub nonsense: u32,
+    pub nonsense: Nonsense,
+}
+
+/// Connections that were dropped for what came by them, of which time takes some back: headers damaged here and there in a
+/// job of days are no reason to give a peer up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nonsense {
+    count: u32,
+    /// Until when, in nanoseconds, nothing is taken back.
+    until: u64,
+}
+
+impl Nonsense {
+    /// One is forgotten after so long, nanoseconds.
+    const FADES: u64 = 10_000_000_000;
+    /// So many, not forgotten yet, are too many.
+    const MOST: u32 = 8;
+
+    /// One more, now. True: too many in too short a time.
+    pub fn more(&mut self, now: u64) -> bool {
+        if now >= self.until {
+            let faded = (now - self.until) / Self::FADES + 1;
+            self.count = self
+                .count
+                .saturating_sub(u32::try_from(faded).unwrap_or(u32::MAX));
+            self.until = now + Self::FADES;
+        }
+        self.count += 1;
+        self.count >= Self::MOST
+    }
 }
 
 impl Other {
@@ -133,10 +157,7 @@ impl Other {
             fences: 0,
             fenced: 0,
             unfenced: false,
-            refused: 0,
-            refused_told: 0,
-            refusals: 0,
-            nonsense: 0,
+            nonsense: Nonsense::default(),
         }
     }
 
@@ -230,5 +251,27 @@ impl Other {
             }),
         };
         result != Err(PushError::Full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_now_and_then_is_forgiven_and_much_at_once_is_not() {
+        const S: u64 = 1_000_000_000;
+        let mut seldom = Nonsense::default();
+        assert!((1..10_000).all(|at| !seldom.more(at * 11 * S)));
+        for start in [0, 5 * S, 1000 * S] {
+            let mut often = Nonsense::default();
+            let given_up = (0..20).position(|at| often.more(start + at * S / 10));
+            assert_eq!(given_up, Some(7), "the eighth within a second");
+        }
+        // A second burst long after the first one is judged by itself.
+        let mut bursts = Nonsense::default();
+        assert!((0..7).all(|at| !bursts.more(at)));
+        assert!((0..7).all(|at| !bursts.more(3600 * S + at)));
+        assert!(bursts.more(3600 * S + 7));
     }
 }

@@ -17,9 +17,6 @@ const PATIENCE: u64 = 200_000;
 /// A socket is read at most so often in a row, so that one peer does not keep all others waiting.
 const READS: u32 = 16;
 
-/// A peer whose connections had to be dropped so often for what came by them is given up.
-const NONSENSE_MAX: u32 = 8;
-
 /// Why a connection ends.
 pub enum End {
     /// It broke, or was closed.
@@ -189,11 +186,11 @@ impl State {
             End::Damaged(error) => {
                 self.count(peer, Counter::Faults, 1);
                 self.rail_ended(peer, rail, &error.to_string());
-                if let Some(other) = &mut self.others[peer.index()] {
-                    other.nonsense += 1;
-                    if other.nonsense >= NONSENSE_MAX {
-                        self.lose(peer, format!("its connections bring nonsense: it {error}"));
-                    }
+                let now = self.now();
+                if let Some(other) = &mut self.others[peer.index()]
+                    && other.nonsense.more(now)
+                {
+                    self.lose(peer, format!("its connections bring nonsense: it {error}"));
                 }
             }
             End::Bad(what, value) => {
@@ -227,7 +224,7 @@ impl State {
             let Some(head) = waiting.first_chunk::<HEADER_BYTES>() else {
                 return Ok(());
             };
-            let header = other.link.parse(head)?;
+            let header = other.link.parse(rail, head)?;
             if header.kind == Kind::BulkData {
                 if header.flags == TAIL {
                     if self.tail_begins(peer, &header)? == Look::Wait {

@@ -13,7 +13,7 @@ use crate::shm::Mapping;
 use crate::{
     Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,18 @@ struct Theirs {
     permission: Permission,
 }
 
-/// A question about a segment of a peer's.
-enum Answer {
-    Awaited,
-    Here(u32, Theirs),
+/// A question about a segment: whom, which, and what was answered.
+struct Question {
+    asked: Peer,
+    id: u32,
+    answer: Option<(u32, Theirs)>,
+}
+
+/// Puts of ours to a segment of a peer's that it refused: in all, and those reported.
+#[derive(Clone, Copy, Default)]
+struct Refused {
+    puts: u64,
+    reported: u64,
 }
 
 /// What is said of a segment, with the token of the question if it is an answer, else 0.
@@ -94,7 +102,11 @@ pub struct Table {
     mine: Vec<Option<Mine>>,
     theirs: HashMap<(Peer, SegmentId), Theirs>,
     told: HashMap<Peer, usize>,
-    answers: HashMap<u64, Answer>,
+    questions: HashMap<u64, Question>,
+    /// By peer and handle, for segments that were withdrawn.
+    refused: HashMap<(Peer, u32), Refused>,
+    /// Puts of peers that were refused here, by peer and handle: in all, and those that the peer was told of.
+    refusals: BTreeMap<(Peer, u32), (u64, u64)>,
     next_token: u64,
     /// Withdrawn handles and the peers that have yet to say that they know.
     withdrawals: Vec<(u32, Vec<Peer>)>,
@@ -198,9 +210,13 @@ impl Table {
             permission,
         };
         if told.token != 0 {
-            let answer = self.answers.get_mut(&told.token);
-            let answer = answer.ok_or(("an answer to a question", told.token))?;
-            *answer = Answer::Here(told.flag, theirs);
+            let question = self.questions.get_mut(&told.token);
+            let question = question.filter(|q| q.asked == peer && q.answer.is_none());
+            let question = question.ok_or(("an answer to a question", told.token))?;
+            if question.id != told.id {
+                return Err(("the segment that was asked for", u64::from(told.id)));
+            }
+            question.answer = Some((told.flag, theirs));
         }
         if told.flag > DENIED && self.theirs.insert((peer, SegmentId(told.id)), theirs).is_none() {
             let count = self.told.entry(peer).or_default();
@@ -210,6 +226,41 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// A put of `peer`'s goes to a segment that was withdrawn.
+    pub fn refuse(&mut self, peer: Peer, handle: u32) {
+        self.refusals.entry((peer, handle)).or_default().0 += 1;
+    }
+
+    /// What `peer` has yet to be told of the puts that were refused: handle and how many, in all.
+    pub fn refusals_of(&mut self, peer: Peer) -> Vec<(u32, u64)> {
+        let of_peer = self.refusals.range_mut((peer, 0)..=(peer, u32::MAX));
+        let news = of_peer.filter(|(_, (all, told))| all != told);
+        let tell = |(&(_, handle), counts): (&(Peer, u32), &mut (u64, u64))| {
+            counts.1 = counts.0;
+            (handle, counts.0)
+        };
+        news.map(tell).collect()
+    }
+
+    /// `peer` has refused so many puts to a segment of its, in all.
+    pub fn refused(&mut self, peer: Peer, handle: u32, puts: u64) -> Result<(), Bad> {
+        let count = self.refused.len();
+        let entry = self.refused.entry((peer, handle)).or_default();
+        if puts <= entry.puts || count > TOLD_MAX {
+            return Err(("the number of puts that it refused", puts));
+        }
+        entry.puts = puts;
+        Ok(())
+    }
+
+    /// The puts to a segment that were refused since the last call.
+    fn refused_since(&mut self, peer: Peer, handle: u32) -> u64 {
+        match self.refused.get_mut(&(peer, handle)) {
+            Some(refused) => refused.puts - std::mem::replace(&mut refused.reported, refused.puts),
+            None => 0,
+        }
     }
 
     /// A peer has withdrawn a segment.
@@ -428,7 +479,7 @@ impl Remote for Imported {
     fn fence(&self) -> Result<(), FabricError> {
         match &self.at {
             Where::Home(_) => Ok(()),
-            Where::Far { core, peer, .. } => core.fence(*peer),
+            Where::Far { core, peer, handle } => core.fence(*peer, *handle),
         }
     }
 
@@ -440,8 +491,8 @@ impl Remote for Imported {
 }
 
 impl Core {
-    /// Everything put to `peer` has arrived, or what became of it.
-    fn fence(&self, peer: Peer) -> Result<(), FabricError> {
+    /// Everything put to `peer` has arrived, or what became of what was put to the segment of that handle.
+    fn fence(&self, peer: Peer, handle: u32) -> Result<(), FabricError> {
         let mut wanted = None;
         self.wait(|state| {
             let other = state.other(peer)?;
@@ -457,8 +508,7 @@ impl Core {
             if other.fenced < wanted {
                 return Ok(None);
             }
-            let news = other.refused - other.refused_told;
-            other.refused_told = other.refused;
+            let news = state.segments.refused_since(peer, handle);
             if news > 0 {
                 let why = format!("{news} times to a segment that was withdrawn");
                 return Err(FabricError::PutFailed { peer, why });
@@ -473,7 +523,13 @@ impl RemoteMemory for Tcp {
     type Export = Mapping;
     type Import = Imported;
 
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Mapping, FabricError> {
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
         // Rounding up past the end of the address space leaves a size that the system refuses.
@@ -483,6 +539,7 @@ impl RemoteMemory for Tcp {
         if len as u64 >= state.settings.tcp.huge_from {
             memory.prefer_huge_pages();
         }
+        begin(&memory);
         state.publish(Mine {
             id,
             memory: memory.clone(),
@@ -641,18 +698,24 @@ impl Core {
             state.other(peer)?;
             state.segments.next_token += 1;
             let token = state.segments.next_token;
-            state.segments.answers.insert(token, Answer::Awaited);
+            let question = Question {
+                asked: peer,
+                id: id.0,
+                answer: None,
+            };
+            state.segments.questions.insert(token, question);
             state.control(peer, Code::Find, id.0, &[token]);
             token
         };
         let answer = self.wait(|state| {
-            if let Some(Answer::Here(flag, theirs)) = state.segments.answers.get(&token) {
-                return Ok(Some((*flag, *theirs)));
+            let question = state.segments.questions.get(&token);
+            if let Some(answer) = question.and_then(|question| question.answer) {
+                return Ok(Some(answer));
             }
             state.other(peer)?;
             Ok(None)
         });
-        self.state.borrow_mut().segments.answers.remove(&token);
+        self.state.borrow_mut().segments.questions.remove(&token);
         match answer? {
             (ABSENT, _) => Err(FabricError::NotPublished { peer, id: id.0 }),
             (DENIED, _) => Err(FabricError::Denied { peer, id: id.0 }),
@@ -660,3 +723,6 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

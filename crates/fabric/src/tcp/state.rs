@@ -246,8 +246,6 @@ impl State {
         }
         let config = LinkConfig {
             rails: rails.len().clamp(1, 32),
-            send_key: link_key(&self.net.secret, self.me, peer),
-            receive_key: link_key(&self.net.secret, peer, self.me),
             connect: self.settings.connect.total * 1_000_000,
             reports: true,
             tunables: self.settings.link.clone(),
@@ -590,13 +588,3 @@ impl State {
 
 /// How long a process that closes waits for peers' processes to take what their kernels have got.
 const LINGER: Duration = Duration::from_millis(20);
-
-/// A key for the frames from one process to another.
-fn link_key(secret: &[u8], from: Peer, to: Peer) -> u64 {
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
-    let mut what = b"farpost link ".to_vec();
-    what.extend_from_slice(&from.0.to_le_bytes());
-    what.extend_from_slice(&to.0.to_le_bytes());
-    let tag = ring::hmac::sign(&key, &what);
-    u64::from_le_bytes(tag.as_ref()[..8].try_into().expect("a tag has 32 bytes"))
-}

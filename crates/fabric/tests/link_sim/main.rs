@@ -40,12 +40,9 @@ struct World {
     under_way: Vec<Planned>,
 }
 
-fn config(rails: usize, end: usize, reports: bool) -> LinkConfig {
-    let keys = [0x1111_2222, 0x3333_4444];
+fn config(rails: usize, reports: bool) -> LinkConfig {
     LinkConfig {
         rails,
-        send_key: keys[end],
-        receive_key: keys[1 - end],
         connect: 30_000 * MS,
         reports,
         tunables: LinkTunables::default(),
@@ -57,7 +54,7 @@ impl World {
         let count = rails.len();
         Self {
             now: 0,
-            nodes: [0, 1].map(|end| Node::new(end, config(count, end, reports), seed, memory)),
+            nodes: [0, 1].map(|end| Node::new(end, config(count, reports), seed, memory)),
             rails,
             planned: Vec::new(),
             under_way: Vec::new(),

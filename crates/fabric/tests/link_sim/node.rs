@@ -2,9 +2,10 @@
 
 use crate::wire::{MS, Rail};
 use farpost_fabric::net::link::{
-    Arrival, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, PushError, Refusal, TAIL,
-    TAILS_MAX, TransportReport,
+    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, PushError, Refusal,
+    TAIL, TAILS_MAX, TransportReport,
 };
+use farpost_fabric::net::trust::HeaderCheck;
 use fastrand::Rng;
 use std::collections::HashMap;
 
@@ -327,7 +328,7 @@ impl Node {
             let Some(head) = inbox.first_chunk::<HEADER_BYTES>() else {
                 return;
             };
-            let header = self.link.parse(head).expect("an undamaged header");
+            let header = self.link.parse(number, head).expect("an undamaged header");
             if header.kind == Kind::BulkData {
                 wire.consume(HEADER_BYTES);
                 if header.flags == TAIL {
@@ -442,7 +443,16 @@ impl Node {
 
     pub fn up(&mut self, number: usize, now: u64) {
         self.half[number] = None;
-        self.link.on_rail_up(number, now);
+        // Keys of this connection and of each direction.
+        let key = |from: usize| {
+            let words = [now, (number * 2 + from) as u64].map(u64::to_le_bytes);
+            HeaderCheck::new(words.concat().first_chunk().expect("sixteen bytes"))
+        };
+        let checks = Checks {
+            send: key(self.end),
+            receive: key(1 - self.end),
+        };
+        self.link.on_rail_up(number, checks, now);
     }
 
     pub fn down(&mut self, number: usize, now: u64) {

@@ -96,7 +96,9 @@ pub fn build(provider: &'static str, real: &OsString, load: impl FnOnce(&PathBuf
             "the library does not compile: {why}"
         );
         let first = why.lines().next().unwrap_or_default();
-        eprintln!("SKIPPED: {provider} was not played: install cc and libfabric-dev: {first}");
+        farpost_testing::skipped(&format!(
+            "{provider} was not played: install cc and libfabric-dev: {first}"
+        ));
         return None;
     }
     // SAFETY: our own library, which only looks up functions when it is loaded.

@@ -23,7 +23,9 @@ fn play(provider: &'static str, test: impl Fn(&OfiThreads, &Shim)) {
             let harness = OfiThreads::over_loopback(provider, Some(path.clone()));
             match harness.endpoint((0, 1), &SharedBook::default()) {
                 Ok(_) => works = true,
-                Err(error) => eprintln!("SKIPPED: {provider} over {}: {error}", real.display()),
+                Err(error) => {
+                    farpost_testing::skipped(&format!("{provider} over {}: {error}", real.display()))
+                }
             }
         });
         let Some(shim) = shim.filter(|_| works) else {
@@ -203,7 +205,7 @@ fn a_stale_registration_is_seen() {
         return;
     };
     if !works {
-        return eprintln!("SKIPPED: cxi over {}", real.display());
+        return farpost_testing::skipped(&format!("cxi over {}", real.display()));
     }
     let [a, b] = &pair(&OfiThreads::over_loopback("cxi", Some(shim.path.clone())));
     let (source, target) = (map(std::ptr::null_mut(), LEN), map(std::ptr::null_mut(), LEN));

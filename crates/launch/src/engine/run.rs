@@ -48,6 +48,8 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
         },
         merge: options.merge,
         timeout: options.timeout,
+        waits_signal: options.waits_signal,
+        quiet: options.quiet,
         verbose: options.verbose,
         ..Options::default()
     };
@@ -57,6 +59,7 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
         roles: farpost_job::Roles::default(),
         cpus: vec![Vec::new()],
         exclusive: false,
+        by_default: false,
         host: farpost_job::host_name(),
         engine: Some(engine.kind.program()),
     };

@@ -165,6 +165,22 @@ pub fn signal(pid: u32, signal: &str) {
     );
 }
 
+/// SIGKILL to several, none of which gets to run in between.
+pub fn kill_together(pids: [u32; 2]) {
+    for sent in ["STOP", "KILL"] {
+        pids.iter().for_each(|pid| signal(*pid, sent));
+    }
+}
+
+/// A process that nobody has waited for is over all the same.
+pub fn has_ended(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
 /// Wait for a started `mpiexec`.
 pub fn finish(child: Child) -> Ran {
     done(child.wait_with_output().unwrap())

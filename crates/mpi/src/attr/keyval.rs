@@ -133,13 +133,15 @@ impl Keyvals {
         Ok(())
     }
 
-    /// The key `id`, for setting, getting and deleting attributes of an object of `kind`.
+    /// The key `id`, for setting, getting and deleting attributes of an object of `kind`. A freed key serves until the last
+    /// attribute under it has gone (MPI-5.0 section 7.7.2): programs keep a copy of the integer for that.
     ///
     /// # Errors
-    /// `MPI_ERR_KEYVAL`: invalid, predefined (look those up with [`CommKey::of`] before), freed, or of another
-    /// kind of object.
+    /// `MPI_ERR_KEYVAL`: invalid, predefined (look those up with [`CommKey::of`] before), freed and out of use, or of
+    /// another kind of object.
     pub fn find(&self, kind: ObjectKind, id: i32) -> Result<Rc<Keyval>> {
-        let found = self.live.borrow().get(&id).cloned();
+        let live = self.live.borrow().get(&id).cloned();
+        let found = live.or_else(|| self.freed.borrow().get(&id).and_then(Weak::upgrade));
         let complaint = match found {
             Some(keyval) if keyval.kind == kind => return Ok(keyval),
             Some(keyval) => format!("created for {}, not for {}", keyval.kind.plural(), kind.plural()),

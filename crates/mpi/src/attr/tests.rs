@@ -174,13 +174,18 @@ fn a_freed_key_serves_until_its_last_attribute_is_gone() {
     old.set(COMM, &keyvals.find(ObjectKind::Comm, id).unwrap(), 7)
         .unwrap();
     keyvals.free(ObjectKind::Comm, id).unwrap();
-    assert!(keyvals.find(ObjectKind::Comm, id).is_err());
+    let copied = keyvals.find(ObjectKind::Comm, id).expect("an attribute has it");
+    assert_eq!(old.get(&copied), Some(7));
+    drop(copied);
+    assert_eq!(class(keyvals.find(ObjectKind::Win, id)), ErrorClass::ERR_KEYVAL);
     old.copy_into(COMM, &new).unwrap();
-    old.delete_all(COMM).unwrap();
+    old.delete(COMM, &keyvals.find(ObjectKind::Comm, id).unwrap())
+        .unwrap();
     keyvals
         .free(ObjectKind::Comm, id)
         .expect("the copy still has the key");
     new.delete_all(0xd0).unwrap();
+    assert_eq!(class(keyvals.find(ObjectKind::Comm, id)), ErrorClass::ERR_KEYVAL);
     assert_eq!(log.take(), [(COMM, id, 7), (0xd0, id, 7)]);
     assert_eq!(class(keyvals.free(ObjectKind::Comm, id)), ErrorClass::ERR_KEYVAL);
 }

@@ -69,6 +69,16 @@ impl Block {
         std::ptr::eq(self.base, other.base)
     }
 
+    /// Whether the first bytes of the data of both are the same ones: then they overlap. That they do not is not said.
+    pub fn begins_like(&self, other: &Block) -> bool {
+        let begin = |block: &Block| {
+            // Elements that follow each other downwards begin elsewhere.
+            let plain = block.bytes() > 0 && (block.count == 1 || block.ty.extent() >= 0);
+            plain.then(|| block.base.wrapping_offset(block.ty.true_lb() as isize))
+        };
+        begin(self).is_some_and(|here| begin(other) == Some(here))
+    }
+
     /// `count` elements from element `first` on.
     #[inline]
     pub fn part(&self, first: u64, count: u64) -> Self {

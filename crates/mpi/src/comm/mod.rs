@@ -43,6 +43,18 @@ impl ContextLane {
     pub const ALL: [Self; 4] = [Self::Messages, Self::Collective, Self::Local, Self::Making];
 }
 
+/// How a collective is started. Those of different kinds do not match each other (MPI-5.0 sections 6.12 and 6.13), so each
+/// kind is numbered apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// By a nonblocking call; numbered in the order of these calls.
+    Nonblocking = 0,
+    /// By a blocking call; likewise.
+    Blocking = 1,
+    /// By `MPI_Start`; numbered in the order of the calls that made the requests, whatever the order of starting.
+    Persistent = 2,
+}
+
 /// The number of contexts that a communicator has: the lanes, rounded up.
 pub const LANE_BITS: u32 = 2;
 
@@ -65,8 +77,8 @@ pub struct Comm {
     pub attrs: attr::AttrSet,
     pub info: RefCell<Info>,
     pub topology: RefCell<Option<topo::Topology>>,
-    /// Nonblocking and blocking collectives started so far: the tags of the next.
-    pub collectives: [Cell<u32>; 2],
+    /// Collectives so far, by [`Started`]: the tags of the next.
+    pub collectives: [Cell<u32>; 3],
     /// Buffer for buffered sends on this communicator (MPI-4.1).
     pub buffer: RefCell<Option<crate::world::buffered::Attached>>,
     /// Which ranks of the local group share a host, found out when it is first asked for.
@@ -109,12 +121,15 @@ impl Comm {
         self.context | lane as u64
     }
 
-    /// The tag for the next collective: the same at all ranks, since all start the same ones in order.
-    /// Blocking and nonblocking ones do not match each other and are counted apart.
-    pub fn next_collective(&self, blocking: bool) -> i32 {
-        let counter = &self.collectives[usize::from(blocking)];
+    /// The tag for the next collective: the same at all ranks, since all start (or, persistent ones, make) the same ones in
+    /// order. The kind is in the lowest bits, since a device may drop the highest (`device/portals/bits.rs`).
+    ///
+    /// A persistent collective keeps its tag for life. A rank may be in a later round than another: it sends what belongs to
+    /// that round after everything of the rounds before, and messages of one tag are received in order.
+    pub fn next_collective(&self, kind: Started) -> i32 {
+        let counter = &self.collectives[kind as usize];
         let number = counter.get();
         counter.set(number.wrapping_add(1));
-        ((number & 0x3fff_ffff) << 1 | u32::from(blocking)) as i32
+        ((number & 0x1fff_ffff) << 2 | kind as u32) as i32
     }
 }

@@ -5,7 +5,7 @@
 //! over.
 #![allow(unsafe_code)]
 
-use super::{Comm, ContextLane};
+use super::{Comm, ContextLane, Started};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::coll::{self, Block, Lane, Plan, Root, Schedule, Site, Transport};
 use crate::datatype::Datatype;
@@ -13,7 +13,7 @@ use crate::engine::request::Payload;
 use crate::engine::{Engine, SENT};
 use crate::group::Group;
 use crate::p2p::Mode;
-use crate::world::{Via, World};
+use crate::world::{Awaited, Via, World};
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{Fabric, Peer};
 use std::cell::Cell;
@@ -105,6 +105,7 @@ impl<F: Fabric> Transport for Among<'_, F> {
 
     fn isend(&self, _: Lane, buf: SendBuf, dest: Rank, tag: i32) -> Result<usize> {
         let peer = self.peer(dest)?;
+        self.via.may_go_on([Some(self.group), None])?;
         let envelope = Engine::<F>::envelope(self.context, self.via.comm.rank as u32, tag, buf.sig(), 0);
         let mut engine = self.via.world.engine.borrow_mut();
         let started = engine.isend(peer, envelope, Payload::User(buf), Mode::Standard)?;
@@ -125,7 +126,7 @@ impl<F: Fabric> Transport for Among<'_, F> {
     }
 
     fn test(&self, req: &mut usize) -> Result<bool> {
-        self.via.test(req)
+        self.via.test_among([Some(self.group), None], *req)
     }
 
     fn cancel(&self, req: usize) {
@@ -165,9 +166,9 @@ impl<F: Fabric> World<F> {
         }
     }
 
-    fn run_over<T: Transport<Req = usize>>(&self, over: &T, plan: Plan, tag: i32) -> Result<()> {
+    fn run_over<T: Transport<Req = usize>>(&self, comm: &Comm, over: &T, plan: Plan, tag: i32) -> Result<()> {
         let mut schedule = Schedule::new(plan, tag);
-        self.wait_until(|| schedule.advance(over))
+        self.wait_for(Awaited::Collective(comm), || schedule.advance(over))
     }
 
     /// Everybody's words in my group, in rank order. All bring the same number of them.
@@ -261,7 +262,7 @@ impl<F: Fabric> World<F> {
             None => (
                 comm.lane(ContextLane::Collective),
                 comm.slots[1],
-                comm.next_collective(false),
+                comm.next_collective(Started::Nonblocking),
             ),
             Some(tag) => {
                 let (context, slot) = self.making_lane(comm);
@@ -281,7 +282,7 @@ impl<F: Fabric> World<F> {
         };
         let site = Site::of(&among, &self.tuning, &self.pool);
         let plan = coll::agree(&site, words.block(1), true);
-        self.run_over(&among, plan, tag)?;
+        self.run_over(comm, &among, plan, tag)?;
         Ok(words.values())
     }
 
@@ -289,7 +290,7 @@ impl<F: Fabric> World<F> {
     pub(crate) fn meet_some(&self, comm: &Comm, group: &Group, tag: i32) -> Result<()> {
         let among = self.among(comm, group);
         let plan = coll::barrier(&Site::of(&among, &self.tuning, &self.pool))?;
-        self.run_over(&among, plan, tag)
+        self.run_over(comm, &among, plan, tag)
     }
 
     /// The words of the member `root` of `group`, some members of `comm`, of whom this is one, as part of the
@@ -306,7 +307,7 @@ impl<F: Fabric> World<F> {
         let words = Words::new(words.iter().map(|word| word.cast_signed()));
         let site = Site::of(&among, &self.tuning, &self.pool);
         let plan = coll::bcast(&site, words.block(1), Root::Rank(root))?;
-        self.run_over(&among, plan, tag)?;
+        self.run_over(comm, &among, plan, tag)?;
         Ok(words.unsigned())
     }
 
@@ -318,7 +319,7 @@ impl<F: Fabric> World<F> {
         let all = Words::zeros(mine.len() * ranks);
         let site = Site::of(&among, &self.tuning, &self.pool);
         let plan = coll::allgather(&site, Some(send.block(1)), all.block(ranks))?;
-        self.run_over(&among, plan, tag)?;
+        self.run_over(comm, &among, plan, tag)?;
         Ok(all.unsigned())
     }
 

@@ -191,8 +191,7 @@ impl Datatype {
     pub fn dup(&self) -> Result<Datatype> {
         let shape = Shape::Same(self.clone());
         let envelope = Envelope::plain(Combiner::DUP, vec![], vec![], vec![self.clone()]);
-        let bounds = self.0.metrics.marked.then(|| (self.lb(), self.extent()));
-        let new = Self::build(shape, bounds, envelope)?;
+        let new = Self::build(shape, None, envelope)?;
         new.0.committed.set(self.is_committed());
         Ok(new)
     }

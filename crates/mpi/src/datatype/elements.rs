@@ -49,6 +49,7 @@ impl Datatype {
                 child.elements_of(bytes)
             }
             Shape::Same(child) => child.elements_in(bytes),
+            Shape::Mark(_) => None,
             Shape::Struct { blocks, children, .. } => {
                 let (mut left, mut elements) = (bytes, 0);
                 for (block, child) in blocks.iter().zip(children.iter()) {
@@ -77,6 +78,7 @@ impl Datatype {
                 elements / child.elements() * child.size() + child.bytes_in(elements % child.elements())
             }
             Shape::Same(child) => child.bytes_in(elements),
+            Shape::Mark(_) => 0,
             Shape::Struct { blocks, children, .. } => {
                 let (mut left, mut bytes) = (elements, 0);
                 for (block, child) in blocks.iter().zip(children.iter()) {

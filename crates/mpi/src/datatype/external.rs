@@ -58,6 +58,7 @@ fn external_size(datatype: &Datatype) -> u64 {
             .map(|(block, child)| block * external_size(child))
             .sum(),
         Shape::Same(child) => external_size(child),
+        Shape::Mark(_) => 0,
     }
 }
 
@@ -87,6 +88,7 @@ fn leaves(datatype: &Datatype, copies: u64, each: &mut dyn FnMut(Basic, u64) -> 
                 }
             }
             Shape::Same(child) => leaves(child, 1, each)?,
+            Shape::Mark(_) => {}
         }
     }
     Ok(())

@@ -12,9 +12,11 @@ mod elements;
 mod envelope;
 mod external;
 mod f90;
+mod headed;
 pub(crate) mod layout;
 mod pack;
 mod shape;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -26,20 +28,26 @@ pub use basic::Basic;
 pub use envelope::{Combiner, Contents, EnvelopeCounts, Getter};
 pub use external::{check_datarep, pack_external, pack_external_size, unpack_external};
 pub use f90::{TYPECLASS_COMPLEX, TYPECLASS_INTEGER, TYPECLASS_LOGICAL, TYPECLASS_REAL, match_size};
+pub use headed::{HEADER_BYTES, HEADER_WORDS, Header};
 pub use pack::{pack, pack_size, unpack};
+pub use signature::Signature;
 pub use types::Types;
 
 use crate::attr::AttrSet;
 use crate::errors::{Error, ErrorClass, Result};
 use envelope::Envelope;
 use layout::Node;
-use shape::{Metrics, Shape};
+use shape::{Mark, Metrics, Shape};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 /// `MPI_DATATYPE_NULL`.
 pub const DATATYPE_NULL: usize = basic::FIRST;
+/// `MPI_LB`, removed in MPI-3.0.
+pub const LB: usize = 0x206;
+/// `MPI_UB`, removed in MPI-3.0.
+pub const UB: usize = 0x205;
 /// `MPI_UNDEFINED`.
 pub const UNDEFINED: i32 = -32766;
 
@@ -62,6 +70,10 @@ pub struct TypeObject {
     envelope: Rc<Envelope>,
     name: RefCell<String>,
     attributes: AttrSet,
+    /// Worked out when it is first asked for.
+    full_signature: OnceCell<Box<Signature>>,
+    /// What precedes the user's data.
+    header: Option<Header>,
 }
 
 impl Datatype {
@@ -93,6 +105,17 @@ impl Datatype {
         let name = basic.info().name;
         Self::build_predefined(Shape::of(basic), envelope, name, basic.abi())
             .expect("predefined datatypes are small")
+    }
+
+    /// `MPI_LB` and `MPI_UB` of MPI-1, which say where an element begins and ends and have no data. The standard has removed
+    /// them; their handles are those of the one other library that has them under this ABI.
+    fn new_mark(mark: Mark) -> Datatype {
+        let (name, handle) = match mark {
+            Mark::Lower => ("MPI_LB", LB),
+            Mark::Upper => ("MPI_UB", UB),
+        };
+        let envelope = Envelope::plain(Combiner::NAMED, vec![], vec![], vec![]);
+        Self::build_predefined(Shape::Mark(mark), envelope, name, handle).expect("it has no data")
     }
 
     /// Whether the two are one object.
@@ -136,6 +159,8 @@ impl Datatype {
             envelope: Rc::new(envelope),
             name: RefCell::new(String::new()),
             attributes: AttrSet::new(),
+            full_signature: OnceCell::new(),
+            header: None,
         })))
     }
 
@@ -155,6 +180,8 @@ impl Datatype {
             envelope: this.envelope.clone(),
             name: this.name.clone(),
             attributes: AttrSet::new(),
+            full_signature: this.full_signature.clone(),
+            header: None,
         }))
     }
 
@@ -321,7 +348,7 @@ impl TypeObject {
     fn give_up_children(&mut self, to: &mut Vec<Datatype>) {
         if let Some(shape) = Rc::get_mut(&mut self.shape) {
             match std::mem::replace(shape, Shape::Basic(Basic::BYTE)) {
-                Shape::Basic(_) | Shape::Pair { .. } => {}
+                Shape::Basic(_) | Shape::Pair { .. } | Shape::Mark(_) => {}
                 Shape::Repeat { child, .. }
                 | Shape::Blocks { child, .. }
                 | Shape::Indexed { child, .. }

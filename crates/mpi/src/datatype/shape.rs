@@ -42,6 +42,15 @@ pub(super) enum Shape {
     },
     /// The child's typemap, with bounds of its own or not.
     Same(Datatype),
+    /// No data, but a bound: `MPI_LB` or `MPI_UB` of MPI-1.
+    Mark(Mark),
+}
+
+/// Which bound a mark sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    Lower,
+    Upper,
 }
 
 /// What the constructors compute.
@@ -54,8 +63,8 @@ pub(super) struct Metrics {
     pub true_extent: i64,
     /// Strictest alignment of the leaves.
     pub align: u8,
-    /// Bounds were set explicitly somewhere inside; they win over the data's.
-    pub marked: bool,
+    /// Lower and upper bound were set explicitly somewhere inside; they win over the data's.
+    pub marked: (bool, bool),
     pub elements: u64,
     pub basic: Option<Basic>,
 }
@@ -68,7 +77,9 @@ struct Tally {
     data: Option<(i128, i128)>,
     /// From the lower to the upper bounds of the children, which may have padding behind their data.
     span: Option<(i128, i128)>,
-    marks: Option<(i128, i128)>,
+    /// The lowest lower and the highest upper bound that were set explicitly (MPI-5.0 section 5.1.6).
+    low_mark: Option<i128>,
+    high_mark: Option<i128>,
     align: u8,
     basic: Option<Basic>,
     mixed: bool,
@@ -104,9 +115,14 @@ impl Tally {
             widen(&mut self.span, low + metrics.lb as i128, high + ub);
             self.leaf(metrics.align, metrics.basic);
         }
-        if metrics.marked {
-            let ub = metrics.lb as i128 + metrics.extent as i128;
-            widen(&mut self.marks, low + metrics.lb as i128, high + ub);
+        let (low_marked, high_marked) = metrics.marked;
+        if low_marked {
+            let lb = low + metrics.lb as i128;
+            self.low_mark = Some(self.low_mark.map_or(lb, |mark| mark.min(lb)));
+        }
+        if high_marked {
+            let ub = high + metrics.lb as i128 + metrics.extent as i128;
+            self.high_mark = Some(self.high_mark.map_or(ub, |mark| mark.max(ub)));
         }
     }
 
@@ -127,12 +143,17 @@ impl Tally {
         let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
         let align = self.align.max(1);
         let true_extent = true_ub - true_lb;
-        let (lb, extent) = match (bounds, self.marks) {
-            (Some((lb, extent)), _) => (lb as i128, extent as i128),
-            (None, Some((lb, ub))) => (lb, ub - lb),
-            (None, None) => {
+        let (lb, extent) = match bounds {
+            Some((lb, extent)) => (lb as i128, extent as i128),
+            None => {
                 let (align, (lb, ub)) = (align as i128, self.span.or(self.data).unwrap_or((0, 0)));
-                (lb, (ub - lb + align - 1) / align * align)
+                let lb = self.low_mark.unwrap_or(lb);
+                let extent = match self.high_mark {
+                    Some(ub) => ub - lb,
+                    // What follows the data up to the next place for such an element.
+                    None => (ub - lb + align - 1).div_euclid(align) * align,
+                };
+                (lb, extent)
             }
         };
         let fits = |value: i128, what: &str| match i64::try_from(value) {
@@ -154,7 +175,10 @@ impl Tally {
             true_lb: fits(true_lb, "true lower bound")?,
             true_extent: fits(true_extent, "true extent")?,
             align,
-            marked: bounds.is_some() || self.marks.is_some(),
+            marked: (
+                bounds.is_some() || self.low_mark.is_some(),
+                bounds.is_some() || self.high_mark.is_some(),
+            ),
             elements: fits(self.elements, "number of basic elements")? as u64,
             basic: self.basic,
         })
@@ -220,6 +244,8 @@ impl Shape {
                 }
             }
             Shape::Same(child) => tally.add(child, 1, 1, 0, 0),
+            Shape::Mark(Mark::Lower) => tally.low_mark = Some(0),
+            Shape::Mark(Mark::Upper) => tally.high_mark = Some(0),
         }
         tally.finish(bounds)
     }
@@ -266,6 +292,7 @@ impl Shape {
                     .map(|((block, disp), child)| (*disp, child.layout().repeat(*block, child.extent()))),
             ),
             Shape::Same(child) => child.layout().clone(),
+            Shape::Mark(_) => Node::run(0, 0),
         }
     }
 }

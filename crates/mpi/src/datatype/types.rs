@@ -1,6 +1,7 @@
 //! The datatypes of a process by handle.
 
 use super::basic::{Basic, FIRST, LAST};
+use super::shape::Mark;
 use super::{DATATYPE_NULL, Datatype, error};
 use crate::errors::{ErrorClass, Result};
 use crate::handle::{Kind, Table};
@@ -23,10 +24,16 @@ impl Default for Types {
 impl Types {
     /// The predefined ones.
     pub fn new() -> Self {
+        let mut named: Vec<_> = (FIRST..LAST)
+            .map(|abi| Basic::from_abi(abi).map(Datatype::new_basic))
+            .collect();
+        for mark in [Mark::Lower, Mark::Upper] {
+            let marking = Datatype::new_mark(mark);
+            let at = marking.handle() - FIRST;
+            named[at] = Some(marking);
+        }
         Self {
-            named: (FIRST..LAST)
-                .map(|abi| Basic::from_abi(abi).map(Datatype::new_basic))
-                .collect(),
+            named,
             table: Table::new(Kind::Datatype),
             f90: BTreeMap::new(),
         }

@@ -9,7 +9,7 @@ use super::jam::ByJam;
 use super::outbox::{Layer, Outbox};
 use super::{Device, DeviceConfig};
 use farpost_fabric::{
-    Access, Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, LINE_BYTES,
+    Access, Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, LINE_BYTES,
     Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Topology, TrySend,
     Wake,
 };
@@ -307,18 +307,28 @@ impl<F: Fabric + 'static> RemoteMemory for Carried<F> {
         self.way(peer).is_none() && self.inner.maps(peer)
     }
 
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<F::Export, FabricError> {
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&F::Export),
+    ) -> Result<F::Export, FabricError> {
         let id = own_segment(id);
         let Some(way) = &self.way else {
-            return self.inner.export(id, len, access);
+            return self.inner.export_with(id, len, access, begin);
         };
         if way.exports.has(id) {
             return Err(FabricError::InUse { id: id.0 });
         }
         let memory = match way.split(&access) {
-            (None, _) => return self.inner.export(id, len, access),
-            (_, Some(plain)) => self.inner.export(id, len, plain)?,
-            (_, None) => self.inner.allocate(len)?,
+            (None, _) => return self.inner.export_with(id, len, access, begin),
+            (_, Some(plain)) => self.inner.export_with(id, len, plain, begin)?,
+            (_, None) => {
+                let memory = self.inner.allocate(len)?;
+                begin(&memory);
+                memory
+            }
         };
         way.exports.set(id, memory.clone(), access);
         Ok(memory)
@@ -472,6 +482,14 @@ impl<F: Fabric + 'static> Interrupt for Carried<F> {
         self.inner.sleep(timeout, ready)
     }
 
+    fn rings(&self) -> u64 {
+        self.inner.rings()
+    }
+
+    fn host(&self) -> Option<Rc<dyn farpost_fabric::wait::Host>> {
+        self.inner.host()
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         self.inner.descriptor()
     }
@@ -503,6 +521,10 @@ impl<F: Fabric + 'static> ErrorStatus for Carried<F> {
 
     fn has_ended(&self, peer: Peer) -> bool {
         self.inner.has_ended(peer)
+    }
+
+    fn end_of(&self, peer: Peer) -> Option<End> {
+        self.inner.end_of(peer)
     }
 
     fn is_gone(&self, peer: Peer) -> bool {

@@ -17,7 +17,7 @@ use super::Offered;
 use super::exports::Exports;
 use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority, RemoteMemory};
 use farpost_jam::pio::Pio;
-use farpost_jam::{Header, JamError, MAX_WORDS};
+use farpost_jam::{Header, MAX_WORDS};
 use std::rc::Rc;
 
 /// Requests are low, so that nothing of JAM's protocols waits behind them.
@@ -46,26 +46,22 @@ impl<F: Fabric> ByJam<F> {
         }
     }
 
-    /// Send a put. False: the transmit queue is full.
+    /// Send a put. False: not now. It does not wait in the transmit queue, where it would hold up those to others.
     #[inline(always)]
     pub fn offer(&self, to: Peer, id: u32, offset: u32, bytes: &[u8]) -> Offered {
         debug_assert!(id >> ID_BITS == 0 && !bytes.is_empty());
         let unused = bytes.len().wrapping_neg() as u32 & 3;
         let header = Header::new(to, PRIORITY, id | unused << ID_BITS);
-        match self.pio.send_bytes(&header, bytes, offset) {
-            Ok(()) => Ok(true),
-            Err(JamError::TransmitFull(_)) => Ok(false),
-            Err(error) => Err(FabricError::PutFailed {
-                peer: to,
-                why: error.to_string(),
-            }),
-        }
+        let sent = self.pio.try_bytes(&header, bytes, offset);
+        sent.map_err(|error| FabricError::PutFailed {
+            peer: to,
+            why: error.to_string(),
+        })
     }
 
     #[inline(always)]
     pub fn poll(&self) -> u32 {
         self.fabric.progress();
-        self.pio.launch();
         let mut taken = 0;
         while taken < AT_ONCE
             && self.pio.receive_in_place(
@@ -90,9 +86,5 @@ impl<F: Fabric> ByJam<F> {
         let id = tag & ((1 << ID_BITS) - 1);
         let offset = u32::from_le_bytes(*offset) as usize;
         self.exports.write(peer, id, offset, &data[..len])
-    }
-
-    pub fn has_unsent(&self) -> bool {
-        self.pio.has_waiting()
     }
 }

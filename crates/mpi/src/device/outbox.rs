@@ -71,7 +71,7 @@ impl<F: Fabric + 'static> Layer<F> {
     fn has_unsent(&self) -> bool {
         match self {
             Layer::Fm(fm) => fm.has_unsent(),
-            Layer::Jam(jam) => jam.has_unsent(),
+            Layer::Jam(_) => false,
         }
     }
 

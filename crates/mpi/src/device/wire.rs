@@ -37,8 +37,13 @@ pub const KIND_PIECE: u8 = 5;
 pub const KIND_RTS: u8 = 6;
 /// Clear to send. Word 3: the sender's request; word 4: the receiver's; word 5: bytes wanted.
 pub const KIND_CTS: u8 = 7;
-/// A piece of a long message. Word 3: the receiver's request; 4: block and bytes.
+/// A piece of a long message. Word 3: the receiver's request; 4: block and bytes. Or, with bytes inline: words 5 to 7 and as
+/// many more postboxes as it counts are the piece ([`PART_FIRST`]).
 pub const KIND_DATA: u8 = 8;
+/// Bytes of a piece without a block in its first postbox.
+pub const PART_FIRST: usize = 24;
+/// The longest piece without a block.
+pub const PART_MAX: usize = PART_FIRST + (MAX_RUN - 1) * MORE_BYTES;
 /// A synchronous send was matched, or a long one is over. Word 3: the sender's request.
 pub const KIND_DONE: u8 = 9;
 
@@ -148,6 +153,16 @@ pub fn fill_first(line: &mut Line, from: &[u8]) {
 #[inline]
 pub fn fill_more(line: &mut Line, from: &[u8]) {
     fill(&mut line[1..], from);
+}
+
+/// Put up to [`PART_FIRST`] bytes of a piece behind its three words.
+pub fn fill_part(line: &mut Line, from: &[u8]) {
+    fill_any(&mut line[5..], from);
+}
+
+/// The bytes of a piece in its first postbox.
+pub fn first_part(line: &Line) -> [u8; PART_FIRST] {
+    bytes_of::<3, PART_FIRST>(line[5..8].try_into().expect("three words"))
 }
 
 #[inline(always)]

@@ -52,6 +52,9 @@ pub struct Unexpected {
     stamp: u64,
 }
 
+/// Memory for a message beside its bytes: its place in a queue, which may be half empty, and what the allocator takes.
+const HEADER_COST: u64 = 2 * size_of::<Unexpected>() as u64 + 32;
+
 impl Unexpected {
     pub fn new(peer: Peer, envelope: Envelope, held: Held, sync: Option<u64>) -> Self {
         Self {
@@ -74,13 +77,14 @@ impl Unexpected {
         }
     }
 
-    /// Bytes of memory that holding it takes.
+    /// Bytes of memory that holding it takes beyond what its sender has to keep for it until it is received.
     pub fn cost(&self) -> u64 {
-        let held = match &self.held {
-            Held::Data(data) => data.len() as u64,
-            _ => 0,
-        };
-        held + size_of::<Self>() as u64
+        match (&self.held, self.sync) {
+            (Held::Data(data), None) => data.len() as u64 + HEADER_COST,
+            (Held::Data(data), Some(_)) => data.len() as u64,
+            (Held::Tail { .. }, _) => HEADER_COST,
+            (Held::Rts { .. } | Held::Own { .. } | Held::ByPortals { .. }, _) => 0,
+        }
     }
 }
 
@@ -142,15 +146,6 @@ impl Context {
     #[inline]
     pub fn left(&mut self) {
         self.posted_count = self.posted_count.saturating_sub(1);
-    }
-
-    /// Whether a posted receive could take a message of `source`.
-    pub fn wants(&self, source: u32) -> bool {
-        !self.posted_any.is_empty()
-            || self
-                .posted
-                .get(source as usize)
-                .is_some_and(|queue| !queue.is_empty())
     }
 
     /// Post a receive.
@@ -253,6 +248,11 @@ impl Context {
     pub fn hold_first(&mut self, message: Unexpected) {
         self.unexpected_count += 1;
         grown(&mut self.unexpected, message.envelope.source as usize).push_front(message);
+    }
+
+    /// All held messages.
+    pub fn unexpected(&self) -> impl Iterator<Item = &Unexpected> {
+        self.unexpected.iter().flatten()
     }
 
     fn find_unexpected(&self, source: Rank, tag: i32) -> Option<(usize, usize)> {

@@ -1,11 +1,32 @@
-//! Peers that the fabric has given up: what depends on them fails, at once and from then on.
+//! Peers that the fabric has given up, or that have ended on this host: what depends on them fails, at once and from then
+//! on.
+//!
+//! Other hosts' processes the network notices by itself. Those of this host are asked about while nothing moves: it
+//! costs a system call each, some ten times a second.
 //!
 //! Cost class: *set-up path*; the fast path asks whether there are any.
 
 use super::{Engine, Outgoing};
 use crate::engine::request::{Operation, RecvState, Request, SendState};
+use crate::group::Group;
 use crate::{Error, ErrorClass, Rank};
-use farpost_fabric::{Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{End, Fabric, FabricError, Fault, Peer};
+use std::time::{Duration, Instant};
+
+/// Time between two questions who has ended.
+const ASK: Duration = Duration::from_millis(100);
+
+fn ended(why: &str) -> Error {
+    Error::new(ErrorClass::ERR_PROC_ABORTED, why.to_owned())
+}
+
+/// The error of a transfer with a peer.
+pub(crate) fn of_transfer(error: &FabricError) -> Error {
+    match error {
+        FabricError::PeerDead { .. } => ended(&error.to_string()),
+        _ => Error::new(ErrorClass::ERR_OTHER, error.to_string()),
+    }
+}
 
 impl<F: Fabric> Engine<F> {
     /// The fabric has noticed something by itself: fail what waits for the peers that are gone. True: some are.
@@ -18,21 +39,78 @@ impl<F: Fabric> Engine<F> {
             let Fault { peer, error } = &fault;
             if matches!(error, FabricError::PeerDead { .. }) && *peer != self.me {
                 any = true;
-                self.lose(*peer, &error.to_string());
+                let end = self.given_up(*peer, error);
+                self.lose(*peer, end);
             }
             self.faults.push(fault);
         }
         any
     }
 
-    pub(crate) fn lose(&mut self, peer: Peer, why: &str) {
+    /// Ask, if it is time, which processes of this host have ended, and fail what waits for them. True: some have.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_for_ended(&mut self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.asked) < ASK {
+            return false;
+        }
+        self.asked = now;
+        let hopeless = self.give_up_connecting();
+        let all = (0..self.fabric.size()).map(Peer);
+        let others = all.filter(|peer| *peer != self.me && !self.lost.contains_key(&peer.0));
+        let ended: Vec<(Peer, End)> = others
+            .filter_map(|peer| Some((peer, self.fabric.end_of(peer)?)))
+            .collect();
+        if ended.is_empty() {
+            return hopeless;
+        }
+        // What they sent before has arrived all the same.
+        while self.portals.is_some() && self.progress_portals() {}
+        self.post.poll_control();
+        for (peer, end) in ended {
+            self.lose(peer, end);
+        }
+        true
+    }
+
+    /// The end of a peer that the fabric has noticed while something was done with it.
+    fn given_up(&self, peer: Peer, error: &FabricError) -> End {
+        self.fabric.end_of(peer).unwrap_or_else(|| End {
+            why: error.to_string(),
+            in_order: false,
+        })
+    }
+
+    /// Fail what waits for connections that cannot be made for want of descriptors or memory. True: there were some.
+    fn give_up_connecting(&mut self) -> bool {
+        let mut any = false;
+        while let Some((peer, error)) = self.post.hopeless() {
+            any = true;
+            if let Some(peer) = peer {
+                let why = format!("messages of {peer} cannot be received: {error}");
+                self.lose(peer, End { why, in_order: false });
+                continue;
+            }
+            for peer in self.busy.clone() {
+                if self.fabric.maps(peer) && self.post.room(peer) == 0 {
+                    self.fail_waiting(peer, &format!("nothing can be sent to {peer}: {error}"));
+                }
+            }
+        }
+        any
+    }
+
+    pub(crate) fn lose(&mut self, peer: Peer, end: End) {
         if !self.lost.contains_key(&peer.0) {
             // What it sent before it ended has arrived all the same.
             if self.portals.is_none() {
-                while self.post.has_sender(peer) && self.drain(peer, true) {}
+                while self.post.has_sender(peer) && self.drain(peer) {}
+                self.post.bury(peer);
             }
-            self.lost.insert(peer.0, why.to_owned());
-            self.fail_waiting(peer, why);
+            let why = end.why.clone();
+            self.lost.insert(peer.0, end);
+            self.fail_waiting(peer, &why);
         }
     }
 
@@ -43,7 +121,8 @@ impl<F: Fabric> Engine<F> {
         for fault in faults {
             let Fault { peer, error } = &fault;
             if matches!(error, FabricError::PeerDead { .. }) {
-                self.lose(*peer, &error.to_string());
+                let end = self.given_up(*peer, error);
+                self.lose(*peer, end);
             } else if self.post.is_dead(*peer) || !self.post.has_sender(*peer) {
                 self.fail_waiting(*peer, &error.to_string());
             }
@@ -58,11 +137,12 @@ impl<F: Fabric> Engine<F> {
         let cause = faults.iter().rev().find(|fault| fault.peer == peer);
         let why = match (cause, self.lost.get(&peer.0)) {
             (Some(fault), _) => fault.error.to_string(),
-            (None, Some(known)) => known.clone(),
+            (None, Some(known)) => known.why.clone(),
             (None, None) => format!("{peer} cannot be reached"),
         };
-        if cause.is_some_and(|fault| matches!(fault.error, FabricError::PeerDead { .. })) {
-            self.lost.entry(peer.0).or_insert_with(|| why.clone());
+        if let Some(fault) = cause.filter(|fault| matches!(fault.error, FabricError::PeerDead { .. })) {
+            let end = self.given_up(peer, &fault.error);
+            self.lost.entry(peer.0).or_insert(end);
         }
         self.faults.extend(faults);
         self.fail_waiting(peer, &why);
@@ -76,16 +156,54 @@ impl<F: Fabric> Engine<F> {
             .map(|(handle, _)| handle)
             .collect();
         for handle in hit {
-            if self.portals.is_some() && !self.give_up_by_portals(handle) {
-                continue;
-            }
-            self.detach_from_queues(handle);
-            self.release_memory(handle);
-            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why.to_owned());
-            self.complete(handle, |status| status.error = Some(Box::new(error)));
+            self.give_up(handle, ended(why));
         }
         self.outgoing[peer.index()] = Outgoing::default();
         self.retire_if_empty(peer);
+    }
+
+    /// A request ends with an error, unless it is about to come to a good end.
+    fn give_up(&mut self, handle: usize, error: Error) {
+        if self.portals.is_some() && !self.give_up_by_portals(handle) {
+            return;
+        }
+        self.detach_from_queues(handle);
+        self.release_memory(handle);
+        self.complete(handle, |status| status.error = Some(Box::new(error)));
+    }
+
+    /// Why a collective among `groups` cannot come to an end: a member has ended without taking leave. Whoever notices
+    /// gives up, so nobody may wait for what others would do in it.
+    #[cold]
+    pub(crate) fn broken(&self, groups: [Option<&Group>; 2]) -> Option<Error> {
+        let member = |pid| groups.iter().flatten().any(|group| group.contains(pid));
+        let mut gone = self.lost.iter().filter(|(_, end)| !end.in_order);
+        let (_, end) = gone.find(|(pid, _)| member(**pid))?;
+        Some(ended(&end.why))
+    }
+
+    /// A request of a collective that has broken: it is over now, one way or another.
+    #[cold]
+    pub(crate) fn abandon(&mut self, handle: usize, error: Error) {
+        self.give_up(handle, error);
+        // What is about to come to a good end does that without its owner.
+        match self.requests.get(handle).map(|request| request.complete) {
+            Some(true) => _ = self.reap(handle),
+            Some(false) => {
+                if let Some(request) = self.requests.get_mut(handle) {
+                    request.detached = true;
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Why no message can come that a receive or a probe with this source would take.
+    #[cold]
+    pub(crate) fn lost_source(&self, context: usize, source: Rank) -> Option<Error> {
+        let mut lost = self.lost.iter();
+        let (_, end) = lost.find(|(pid, _)| self.may_come_from(context, source, Peer(**pid)))?;
+        Some(ended(&end.why))
     }
 
     /// No transfer touches the memory of a request any more.
@@ -134,26 +252,22 @@ impl<F: Fabric> Engine<F> {
         if source >= 0 {
             members.pid(source) == Some(peer.0)
         } else {
-            self.lost.contains_key(&peer.0) && members.rank_of(peer.0).is_some()
+            let lost = self.lost.get(&peer.0).is_some_and(|end| !end.in_order);
+            lost && members.rank_of(peer.0).is_some()
         }
     }
 
     /// What to say of an operation on `peer`, if it is lost.
     #[cold]
     pub(crate) fn lost_error(&self, peer: Peer) -> Option<Error> {
-        let why = self.lost.get(&peer.0)?;
-        Some(Error::new(ErrorClass::ERR_PROC_ABORTED, why.clone()))
+        self.lost.get(&peer.0).map(|end| ended(&end.why))
     }
 
     /// A receive was posted while peers are lost: it fails if it waits for one of them.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_lost(&mut self, handle: usize, context: usize, source: Rank) {
-        let lost = self.lost.keys().map(|peer| Peer(*peer));
-        let Some(peer) = lost
-            .into_iter()
-            .find(|peer| self.may_come_from(context, source, *peer))
-        else {
+        let Some(error) = self.lost_source(context, source) else {
             return;
         };
         let gone = match self.requests.get(handle) {
@@ -164,7 +278,6 @@ impl<F: Fabric> Engine<F> {
             return;
         }
         self.contexts[context].queues.cancel(source, handle);
-        let error = self.lost_error(peer).map(Box::new);
-        self.complete(handle, |status| status.error = error);
+        self.complete(handle, |status| status.error = Some(Box::new(error)));
     }
 }

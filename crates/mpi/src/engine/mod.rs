@@ -4,7 +4,8 @@
 //! touches queues here is *queued path*.
 
 pub mod context;
-mod lost;
+mod kept;
+pub(crate) mod lost;
 mod queue;
 pub mod request;
 
@@ -16,11 +17,12 @@ use crate::handle::{Kind, Table};
 use crate::{Error, ErrorClass, Result};
 use context::Context;
 use farpost_fabric::wait::WaitTunables;
-use farpost_fabric::{Fabric, FabricError, Fault, Line, Peer};
+use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Peer};
 use farpost_rsm::Postboxes;
-use request::{Operation, Request, Status};
+use request::{Operation, RecvState, Request, Status};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use std::time::Instant;
 
 farpost_tunables::tunables! {
     /// Tunables of the message engine.
@@ -33,8 +35,8 @@ farpost_tunables::tunables! {
         tail_min: "FARPOST_TAIL_MIN" = 4096, 264..=1 << 30, "bytes";
         /// The longest message that goes so: what the receiver does not wait for takes memory there.
         tail_max: "FARPOST_TAIL_MAX" = 1 << 20, 0..=1 << 30, "bytes";
-        /// Memory for messages of one sender that came before their receives; beyond it the sender is held up.
-        unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 1 << 20, 4096..=1 << 40, "bytes";
+        /// Memory of a process for messages that came before their receives. Beyond it senders of which more than 1 MiB of them (or this, if it is less) is held keep their messages until they are received. 0: an eighth of the memory of the host, or of that which its control group may use, divided by the ranks there.
+        unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 0, 0..=1 << 40, "bytes";
         /// The smallest piece that sender and receiver claim when both copy a long message.
         chunk_min: "FARPOST_CHUNK_MIN" = 32 << 10, 4096..=1 << 30, "bytes";
         /// The largest piece that sender and receiver claim when both copy a long message.
@@ -47,6 +49,9 @@ farpost_tunables::tunables! {
 /// Handle of every send that was complete when it was started. Never in the table, so that starting and
 /// completing such a send costs nothing.
 pub const SENT: usize = ((Kind::Request as usize) << 27) | 0x3f_ffff;
+
+/// Of so many rounds of progress (less one) in which nothing moved one reads the clock, to ask now and then who has ended.
+const LOOKS_PER_CLOCK: u32 = 63;
 
 /// What waits to be posted to one peer.
 #[derive(Default)]
@@ -91,20 +96,29 @@ pub struct Engine<F: Fabric> {
     pub(crate) busy: Vec<Peer>,
     /// For each peer, whether it is in `busy`.
     pub(crate) is_busy: Vec<bool>,
-    /// Memory that unexpected messages of each peer take.
-    pub(crate) unexpected_cost: Vec<u64>,
+    /// Memory that unexpected messages of each peer take, and those of all.
+    unexpected_cost: Vec<u64>,
+    unexpected_total: u64,
+    /// Peers whose messages are held back, and for each peer whether it is one of them.
+    held_back: Vec<Peer>,
+    pub(crate) is_held_back: Vec<bool>,
+    /// Sends whose receivers have yet to fetch them, though the program need not wait for it.
+    pub(crate) promised: usize,
     /// Sends whose receivers may open a desk line.
     pub(crate) offered: Vec<usize>,
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
+    pub(crate) grants: crate::p2p::grant::Grants,
     pub(crate) free_desk: Option<Vec<u32>>,
     /// Receives that the fabric fills.
     pub(crate) fetching: Vec<usize>,
     /// Sends whose bytes the fabric may still need, and receives whose bytes follow by themselves.
     pub(crate) tailed: Vec<usize>,
     pub(crate) landing: Vec<usize>,
-    /// Peers that the fabric has given up, and why.
-    pub(crate) lost: HashMap<u32, String>,
+    /// Peers that the fabric has given up or that have ended, and how.
+    pub(crate) lost: HashMap<u32, End>,
+    /// When it was asked last who has ended.
+    asked: Instant,
     rounds: u32,
     /// What is under way moves without anybody ringing.
     pub(crate) unrung: bool,
@@ -143,13 +157,19 @@ impl<F: Fabric> Engine<F> {
             busy: Vec::new(),
             is_busy: vec![false; size],
             unexpected_cost: vec![0; size],
+            unexpected_total: 0,
+            held_back: Vec::new(),
+            is_held_back: vec![false; size],
+            promised: 0,
             offered: Vec::new(),
             copying: Vec::new(),
+            grants: Default::default(),
             free_desk: None,
             fetching: Vec::new(),
             tailed: Vec::new(),
             landing: Vec::new(),
             lost: HashMap::new(),
+            asked: Instant::now(),
             rounds: 0,
             unrung: false,
             patience,
@@ -237,9 +257,9 @@ impl<F: Fabric> Engine<F> {
         if let Some(index) = self.context_index.remove(&id) {
             let queues = &mut self.contexts[index].queues;
             let portals = &mut self.portals;
+            let mut gone = Vec::new();
             while let Some(message) = queues.take_unexpected(context::ANY_SOURCE, context::ANY_TAG) {
-                let held = &mut self.unexpected_cost[message.peer.index()];
-                *held = held.saturating_sub(message.cost());
+                gone.push((message.peer, message.cost()));
                 match (message.held, &mut *portals) {
                     (context::Held::Tail { total, number }, _) => {
                         self.fabric.drop_tail(message.peer, number, total as usize);
@@ -249,6 +269,9 @@ impl<F: Fabric> Engine<F> {
                     }
                     _ => {}
                 }
+            }
+            for (peer, cost) in gone {
+                self.discharge(peer, cost);
             }
             self.contexts[index] = ContextEntry {
                 id: u64::MAX,
@@ -272,6 +295,9 @@ impl<F: Fabric> Engine<F> {
         {
             self.failed = Some(recv.context);
         }
+        if let Operation::Send(send) = &request.operation {
+            self.promised -= usize::from(send.is_promise() && send.peer != self.me);
+        }
         request.operation = Operation::Idle;
         if request.detached {
             self.requests.remove(handle);
@@ -290,6 +316,15 @@ impl<F: Fabric> Engine<F> {
             || self.portals.as_ref().is_some_and(|portals| portals.has_duties())
     }
 
+    /// Whether a peer of this host has not taken yet what was sent to it. `rings` remembers, for where that is not known, what
+    /// the fabric counted at the last question.
+    pub fn has_untaken(&self, rings: &std::cell::Cell<u64>) -> bool {
+        if self.portals.is_none() {
+            return self.post.has_untaken();
+        }
+        rings.replace(self.fabric.rings()) != self.fabric.rings()
+    }
+
     /// Longest message that is sent to `peer` without being asked for.
     #[inline(always)]
     pub(crate) fn eager_max(&self, peer: Peer) -> u64 {
@@ -303,20 +338,24 @@ impl<F: Fabric> Engine<F> {
     /// As [`progress`](Self::progress), leaving nothing for a later round: before sleeping.
     pub fn progress_all(&mut self) -> bool {
         self.rounds = 7;
-        self.progress(true)
+        self.progress()
     }
 
-    /// Let everything move that can. `eager` takes in messages of senders that have used up their memory
-    /// for unexpected ones, if a posted receive could be waiting for what is behind. True: something moved.
+    /// Let everything move that can. True: something moved.
     #[inline]
-    pub fn progress(&mut self, eager: bool) -> bool {
+    pub fn progress(&mut self) -> bool {
         if self.portals.is_some() {
-            return self.progress_portals() | (self.fabric.faulted() && self.look_for_lost());
+            let mut moved = self.progress_portals() | (self.fabric.faulted() && self.look_for_lost());
+            self.rounds = self.rounds.wrapping_add(1);
+            if !moved && self.rounds & LOOKS_PER_CLOCK == 0 {
+                moved = self.look_for_ended();
+            }
+            return moved;
         }
-        self.progress_postboxes(eager)
+        self.progress_postboxes()
     }
 
-    fn progress_postboxes(&mut self, eager: bool) -> bool {
+    fn progress_postboxes(&mut self) -> bool {
         // Connections are made once; their packets can wait for a few rounds of messages.
         self.rounds = self.rounds.wrapping_add(1);
         let mut moved = self.fabric.progress();
@@ -328,7 +367,7 @@ impl<F: Fabric> Engine<F> {
             let Some(&peer) = self.post.senders().get(index) else {
                 break;
             };
-            moved |= self.drain(peer, eager);
+            moved |= self.drain(peer);
         }
         if !self.busy.is_empty() {
             moved |= self.push_outgoing();
@@ -348,47 +387,23 @@ impl<F: Fabric> Engine<F> {
         if !self.tailed.is_empty() {
             moved |= self.serve_tailed();
         }
+        if !moved && self.rounds & LOOKS_PER_CLOCK == 0 {
+            moved = self.look_for_ended();
+        }
         moved
     }
 
-    /// Take in what waits from one peer, but not so much that others starve.
-    pub(crate) fn drain(&mut self, peer: Peer, eager: bool) -> bool {
+    /// Take in what waits from one peer, but not so much that others starve. Whatever is held already, a queue is emptied:
+    /// what is waited for may lie behind, and so may the answers on which sends to that peer depend.
+    pub(crate) fn drain(&mut self, peer: Peer) -> bool {
         let mut moved = false;
         for _ in 0..64 {
-            if self.take_burst(peer) {
-                moved = true;
-                continue;
-            }
-            if self.unexpected_cost[peer.index()] > self.tunables.unexpected_bytes
-                && !(eager && self.anybody_wants(peer))
-            {
-                break;
-            }
-            if !self.take_one(peer) {
+            if !self.take_burst(peer) && !self.take_one(peer) {
                 break;
             }
             moved = true;
         }
         moved
-    }
-
-    /// Whether some posted receive could take a message of `peer`, or something is under way with it: then what its
-    /// queue holds must be looked through, or neither side moves again. What is under way with others says nothing about
-    /// `peer`: while it lasts, its messages would come in without bound.
-    fn anybody_wants(&self, peer: Peer) -> bool {
-        self.contexts.iter().any(|entry| {
-            entry.queues.has_posted()
-                && match &entry.members {
-                    Some(members) => members
-                        .rank_of(peer.0)
-                        .is_some_and(|rank| entry.queues.wants(rank as u32)),
-                    None => false,
-                }
-        }) || self.requests.iter().any(|(_, request)| match &request.operation {
-            Operation::Send(send) => send.peer == peer,
-            Operation::Recv(recv) => recv.state.peer() == Some(peer) && !request.complete,
-            Operation::Idle => false,
-        })
     }
 
     /// A peer broke the protocol: its queue is closed, everything that waits for it fails.
@@ -417,6 +432,16 @@ impl<F: Fabric> Engine<F> {
 
     /// Take a request out of every list that names it.
     pub(crate) fn detach_from_queues(&mut self, handle: usize) {
+        if let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+            && let RecvState::Copying {
+                grant: Some(slot), ..
+            } = recv.state
+        {
+            self.grants.take_back(slot);
+        }
         self.offered.retain(|h| *h != handle);
         self.copying.retain(|h| *h != handle);
         self.fetching.retain(|h| *h != handle);
@@ -450,6 +475,7 @@ impl<F: Fabric> Engine<F> {
         if self.post.audit() {
             self.fail_closed();
         }
+        self.look_for_ended();
     }
 
     /// The envelope of a message from `source` in `context`.

@@ -110,6 +110,25 @@ pub struct Send {
     pub payload: Payload,
     pub envelope: crate::device::wire::Envelope,
     pub state: SendState,
+    /// It was offered, or waits for its match, because the receiver would have had to keep it or blocks were scarce.
+    pub for_space: bool,
+}
+
+impl Send {
+    /// Whether its bytes are still to be fetched, though the program need not wait for that: it may have freed the
+    /// request, or sent from a buffer of ours.
+    pub fn is_promise(&self) -> bool {
+        self.envelope.flags & crate::device::wire::FLAG_SYNC == 0
+            && matches!(
+                self.state,
+                SendState::Matched | SendState::Offered { .. } | SendState::Streaming { .. }
+            )
+    }
+
+    /// Whether it waits for room at its receiver: in the queue, in blocks, or for what the receiver keeps unasked.
+    pub fn waits_for_space(&self) -> bool {
+        self.for_space || matches!(self.state, SendState::Queued | SendState::Streaming { .. })
+    }
 }
 
 /// How far a send is.
@@ -147,7 +166,14 @@ pub enum RecvState {
     /// Bytes come through blocks.
     Streaming { peer: Peer, at: u64, wanted: u64 },
     /// Both sides copy; waits for the sender's last chunk.
-    Copying { peer: Peer, desk: u32, chunks: u64 },
+    /// From `address` in the sender's memory; by `grant` the sender may write to ours.
+    Copying {
+        peer: Peer,
+        desk: u32,
+        chunks: u64,
+        address: u64,
+        grant: Option<u16>,
+    },
     /// The bytes follow by themselves: to the buffer, or they are taken from the fabric when all are there.
     Landing {
         peer: Peer,

@@ -65,7 +65,9 @@ fn the_standards_table_of_operations_and_types() {
                 Predefined::Sum | Predefined::Prod => integer || matches!(class, Floating | Complex),
                 Predefined::Min | Predefined::Max => integer || class == Floating,
                 Predefined::Band | Predefined::Bor | Predefined::Bxor => integer || class == Byte,
-                Predefined::Land | Predefined::Lor | Predefined::Lxor => matches!(class, CInteger | Logical),
+                Predefined::Land | Predefined::Lor | Predefined::Lxor => {
+                    matches!(class, CInteger | Logical | MultiLanguage)
+                }
                 Predefined::Minloc | Predefined::Maxloc => class == Pair,
                 Predefined::Replace | Predefined::NoOp => true,
             };

@@ -38,6 +38,22 @@ pub(crate) fn bytes_in_pieces(block: usize, slots: u32) -> u64 {
     (slots as u64 / 2).min(PIECES_MAX as u64) * piece_bytes(block) as u64
 }
 
+/// What became of an attempt to post a whole message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Eager {
+    Posted,
+    /// It takes room that the receiver makes when it takes what is under way to it; or, where it holds back, another way.
+    Wait,
+    /// It takes blocks that others have, who may take nothing for as long as they like.
+    NoBlock,
+}
+
+impl Eager {
+    fn of(posted: bool) -> Self {
+        if posted { Eager::Posted } else { Eager::Wait }
+    }
+}
+
 /// Where the bytes of a message come from.
 #[derive(Clone, Copy)]
 enum Source<'a> {
@@ -66,7 +82,7 @@ impl<F: Fabric> Engine<F> {
             return false;
         }
         if data.len() <= FIRST_BYTES {
-            if self.post.room(peer) == 0 {
+            if self.post.eager_room(peer) == 0 {
                 return false;
             }
             let mut line = envelope.line(wire::KIND_SHORT, 1, data.len());
@@ -80,7 +96,7 @@ impl<F: Fabric> Engine<F> {
 
     fn try_run(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         let count = 1 + (data.len() - FIRST_BYTES).div_ceil(MORE_BYTES);
-        if (self.post.room(peer) as usize) < count {
+        if (self.post.eager_room(peer) as usize) < count {
             return false;
         }
         let mut lines = [[0; 8]; wire::MAX_RUN];
@@ -111,7 +127,7 @@ impl<F: Fabric> Engine<F> {
         if mode == Mode::Standard
             && !self.is_busy[peer.index()]
             && !self.prefers_tail(peer, payload.bytes())
-            && self.post_eager(peer, &envelope, &payload, 0)
+            && self.post_eager(peer, &envelope, &payload, 0) == Eager::Posted
         {
             return Ok(None);
         }
@@ -135,6 +151,7 @@ impl<F: Fabric> Engine<F> {
             payload,
             envelope,
             state: SendState::Queued,
+            for_space: false,
         };
         let handle = self
             .requests
@@ -166,7 +183,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Post a whole message if it is short enough and there is room; `request` is told of the match if it
     /// is synchronous.
-    fn post_eager(&mut self, peer: Peer, envelope: &Envelope, payload: &Payload, request: u64) -> bool {
+    fn post_eager(&mut self, peer: Peer, envelope: &Envelope, payload: &Payload, request: u64) -> Eager {
         let total = payload.bytes() as usize;
         let sync = envelope.flags & FLAG_SYNC != 0;
         let inline = if sync { SYNC_BYTES } else { RUN_MAX };
@@ -181,10 +198,16 @@ impl<F: Fabric> Engine<F> {
                 }
             };
             if total > FIRST_BYTES {
-                return self.try_run(peer, envelope, data);
+                return Eager::of(self.try_run(peer, envelope, data));
             }
-            if self.post.room(peer) == 0 {
-                return false;
+            // What its sender waits for takes no more memory at the receiver than its sender has for it.
+            let room = if sync {
+                self.post.room(peer)
+            } else {
+                self.post.eager_room(peer)
+            };
+            if room == 0 {
+                return Eager::Wait;
             }
             let mut line = envelope.line(wire::KIND_SHORT, 1, total);
             wire::fill_first(&mut line, data);
@@ -192,10 +215,12 @@ impl<F: Fabric> Engine<F> {
                 line[7] = request;
             }
             self.post.post(peer, &line, total as u64);
-            return true;
+            return Eager::Posted;
         }
-        total as u64 <= self.eager_max(peer)
-            && self.post_blocks(peer, envelope, Source::Payload(payload), request)
+        if total as u64 > self.eager_max(peer) {
+            return Eager::Wait;
+        }
+        self.post_blocks(peer, envelope, Source::Payload(payload), request)
     }
 
     /// Send a message that is one run of memory at once, whatever its way, without a request. False: take
@@ -209,18 +234,18 @@ impl<F: Fabric> Engine<F> {
             && peer != self.me
             && !self.is_busy[peer.index()]
             && !self.prefers_tail(peer, data.len() as u64)
-            && self.post_blocks(peer, envelope, Source::Run(data), 0)
+            && self.post_blocks(peer, envelope, Source::Run(data), 0) == Eager::Posted
     }
 
     /// Post a message through blocks, all or nothing.
-    fn post_blocks(&mut self, peer: Peer, envelope: &Envelope, from: Source<'_>, request: u64) -> bool {
+    fn post_blocks(&mut self, peer: Peer, envelope: &Envelope, from: Source<'_>, request: u64) -> Eager {
         let total = from.bytes() as usize;
         let block_bytes = self.post.block_bytes();
         // The receiver empties one piece while the next is being filled.
         let piece = piece_bytes(block_bytes);
         let (count, pieces) = (total.div_ceil(block_bytes), total.div_ceil(piece));
-        if pieces > PIECES_MAX || (self.post.room(peer) as usize) < pieces {
-            return false;
+        if pieces > PIECES_MAX || (self.post.eager_room(peer) as usize) < pieces {
+            return Eager::Wait;
         }
         let mut blocks = [0; PIECES_MAX];
         for taken in 0..count {
@@ -230,7 +255,11 @@ impl<F: Fabric> Engine<F> {
                     for block in &blocks[..taken] {
                         self.post.return_block(peer, *block);
                     }
-                    return false;
+                    return if self.post.has_blocks(peer) {
+                        Eager::Wait
+                    } else {
+                        Eager::NoBlock
+                    };
                 }
             }
         }
@@ -260,7 +289,7 @@ impl<F: Fabric> Engine<F> {
                 .post_block(peer, &line, last.then_some(block), len as u64);
         }
         self.post.prepare_blocks(peer, total);
-        true
+        Eager::Posted
     }
 
     /// Copy `len` packed bytes from position `at` into a block.
@@ -304,15 +333,8 @@ impl<F: Fabric> Engine<F> {
             };
             let sync = send.envelope.flags & FLAG_SYNC != 0;
             let total = send.payload.bytes();
-            let eager = total <= self.eager_max(peer) || total <= SYNC_BYTES as u64;
             let tailed = !sync && self.prefers_tail(peer, total) && self.post_tail(peer, &mut send, handle);
-            let posted = if tailed {
-                true
-            } else if eager {
-                self.post_eager(peer, &send.envelope, &send.payload, handle as u64)
-            } else {
-                self.post_rts(peer, &mut send, handle)
-            };
+            let posted = tailed || self.post_whole_or_offer(peer, &mut send, handle);
             if !posted {
                 let request = self.requests.get_mut(handle).expect("still there");
                 request.operation = Operation::Send(send);
@@ -320,17 +342,50 @@ impl<F: Fabric> Engine<F> {
             }
             moved = true;
             self.outgoing[peer.index()].sends.pop_front();
-            if eager && !sync && !tailed {
+            if send.state == SendState::Queued {
                 self.complete(handle, |_| {});
-            } else {
-                if eager && !tailed {
-                    send.state = SendState::Matched;
-                }
-                let request = self.requests.get_mut(handle).expect("still there");
-                request.operation = Operation::Send(send);
+                continue;
             }
+            self.promised += usize::from(send.is_promise());
+            let request = self.requests.get_mut(handle).expect("still there");
+            request.operation = Operation::Send(send);
         }
         moved
+    }
+
+    /// Post the next message in order: whole, or an offer of it. What is posted whole and not waited for stays as it was.
+    /// False: there is no room.
+    fn post_whole_or_offer(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
+        let total = send.payload.bytes();
+        let tiny = total <= SYNC_BYTES as u64;
+        if !tiny && total > self.eager_max(peer) {
+            return self.post_rts(peer, send, handle);
+        }
+        // Of what the receiver holds back it gets the header only, and that belongs to a send that is not over: so its
+        // memory for headers is bounded by that of its senders. What is as short as a header goes along.
+        let held_back = self.post.eager_room(peer) == 0 && self.post.is_held_back(peer);
+        if held_back && !tiny {
+            send.for_space = true;
+            return self.post_rts(peer, send, handle);
+        }
+        let mut envelope = send.envelope;
+        if held_back {
+            envelope.flags |= FLAG_SYNC;
+        }
+        match self.post_eager(peer, &envelope, &send.payload, handle as u64) {
+            Eager::Posted => {
+                if envelope.flags & FLAG_SYNC != 0 {
+                    send.for_space = held_back;
+                    send.state = SendState::Matched;
+                }
+                true
+            }
+            Eager::Wait => false,
+            Eager::NoBlock => {
+                send.for_space = true;
+                self.post_rts(peer, send, handle)
+            }
+        }
     }
 
     /// Move along everything that waits for room.

@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 mod burst;
 mod eager;
+pub(crate) mod grant;
 mod own;
 mod probe;
 mod receive;

@@ -29,7 +29,7 @@ impl<F: Fabric> Engine<F> {
             return Ok(None);
         }
         let total = payload.bytes();
-        if mode == Mode::Standard && total <= COPIED_MAX {
+        if mode == Mode::Standard && total <= COPIED_MAX && !self.is_held_back[self.me.index()] {
             let mut data = vec![0; total as usize].into_boxed_slice();
             payload.pack(0, &mut data);
             self.hold(self.me, context, envelope, Held::Data(data), None);
@@ -40,6 +40,7 @@ impl<F: Fabric> Engine<F> {
             payload,
             envelope,
             state: SendState::Matched,
+            for_space: mode == Mode::Standard && total <= COPIED_MAX,
         };
         let request = self
             .requests

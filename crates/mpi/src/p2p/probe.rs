@@ -32,6 +32,12 @@ impl<F: Fabric> Engine<F> {
             .map(status_of)
     }
 
+    /// Whether there is such a message.
+    pub fn has_unexpected_for(&self, context: usize, source: Rank, tag: i32) -> bool {
+        let queues = &self.contexts[context].queues;
+        queues.peek_unexpected(source, tag).is_some()
+    }
+
     /// Take that message.
     pub fn take_matched(&mut self, context: usize, source: Rank, tag: i32) -> Option<(Matched, Status)> {
         let message = self.contexts[context].queues.take_unexpected(source, tag)?;

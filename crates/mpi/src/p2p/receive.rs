@@ -266,7 +266,7 @@ impl<F: Fabric> Engine<F> {
         sync: Option<u64>,
     ) {
         let message = Unexpected::new(peer, envelope, held, sync);
-        self.unexpected_cost[peer.index()] += message.cost();
+        self.charge(peer, message.cost());
         self.contexts[context].queues.hold(message);
     }
 
@@ -509,9 +509,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Give a held message to the receive `handle`.
     pub(crate) fn deliver_held(&mut self, handle: usize, message: Unexpected) {
-        let cost = message.cost();
-        let held = &mut self.unexpected_cost[message.peer.index()];
-        *held = held.saturating_sub(cost);
+        self.discharge(message.peer, message.cost());
         let Unexpected {
             peer,
             envelope,
@@ -532,6 +530,12 @@ impl<F: Fabric> Engine<F> {
                 request,
                 desk,
             } => {
+                if !self.lost.is_empty()
+                    && let Some(error) = self.lost_error(peer)
+                {
+                    // Who offered it is gone, and the bytes with it.
+                    return self.complete(handle, |status| status.error = Some(Box::new(error)));
+                }
                 self.fetch(handle, peer, &envelope, total, exposed, request, desk);
             }
             Held::Tail { total, number } => self.land(handle, peer, &envelope, total, number),
@@ -544,7 +548,7 @@ impl<F: Fabric> Engine<F> {
     fn release_sender(&mut self, peer: Peer, request: u64) {
         if peer == self.me {
             self.complete(request as usize, |_| {});
-        } else {
+        } else if !self.lost.contains_key(&peer.0) {
             self.answer_done(peer, request);
         }
     }

@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::engine::request::{Operation, RecvState, Request};
-use crate::{Error, ErrorClass};
 use farpost_fabric::{Completion, Fabric, Peer};
 
 impl<F: Fabric> Engine<F> {
@@ -77,7 +76,7 @@ impl<F: Fabric> Engine<F> {
         self.answer_done(peer, sender);
         self.complete(handle, |status| {
             if let Err(error) = result {
-                let error = Error::new(ErrorClass::ERR_OTHER, error.to_string());
+                let error = crate::engine::lost::of_transfer(&error);
                 status.error.get_or_insert(Box::new(error));
             }
         });

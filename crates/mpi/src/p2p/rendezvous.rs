@@ -1,23 +1,24 @@
 //! Long messages in one copy. The sender offers its buffer's address; the receiver, once matched, opens the
 //! offer on the sender's desk, and then both sides claim chunks and copy until none is left.
 //!
-//! Words of a desk line: 0 chunks claimed, 1 chunks copied, 2 address at the receiver, 3 bytes, 4 bytes per
-//! chunk, 5 open, 6 closed (the receiver has finished looking), 7 an error was met.
+//! Words of a desk line: 0 chunks claimed, 1 chunks copied, 2 where the receiver's grant is (`grant`), 5 open, 6 closed (the
+//! receiver has finished looking), 7 an error was met. Third processes map the line too, so that nothing in it says where bytes
+//! go or come from.
 
+use super::grant::{self, Grant, Message};
 use super::receive::note_match;
 use crate::device::wire::{self, Envelope};
 use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
 use crate::{Error, ErrorClass};
-use farpost_fabric::{Direction, Fabric, Line, Peer};
+use farpost_fabric::{Direction, Fabric, Line, Peer, memcheck};
 use farpost_rsm::Desk;
 
 const CLAIMED: usize = 0;
 const COPIED: usize = 1;
-const ADDRESS: usize = 2;
-const BYTES: usize = 3;
-const CHUNK: usize = 4;
+const GRANT: usize = 2;
 const OPEN: usize = 5;
 const CLOSED: usize = 6;
 const FAILED: usize = 7;
@@ -60,7 +61,8 @@ impl<F: Fabric> Engine<F> {
             None
         };
         let maps = self.fabric.maps(peer);
-        let desk = if maps && exposed.is_some() {
+        // What is one chunk is the receiver's to copy.
+        let desk = if maps && exposed.is_some() && send.payload.bytes() > self.tunables.chunk_min {
             self.take_desk()
         } else {
             None
@@ -176,11 +178,19 @@ impl<F: Fabric> Engine<F> {
         match (local, desk.checked_sub(1), self.post.desk_of(peer)) {
             (Some(local), Some(desk_line), Some(desk)) => {
                 let chunk = self.chunk_bytes(wanted);
-                desk.store(desk_line as u32, ADDRESS, local as u64);
-                desk.store(desk_line as u32, BYTES, wanted);
-                desk.store(desk_line as u32, CHUNK, chunk);
-                // The source address goes along, so that the receiver need not remember it.
-                desk.store(desk_line as u32, OPEN, address);
+                let message = Message {
+                    sender: peer,
+                    line: desk_line as u32,
+                    request: sender,
+                };
+                let grant = Grant {
+                    address: local as u64,
+                    bytes: wanted,
+                    chunk,
+                };
+                let granted = self.grants.give(&message, &grant);
+                desk.store(desk_line as u32, GRANT, granted.map_or(0, |(_, at)| at));
+                desk.store(desk_line as u32, OPEN, 1);
                 self.fabric.wake(peer);
                 let chunks = wanted.div_ceil(chunk);
                 if let Some(Request {
@@ -192,6 +202,8 @@ impl<F: Fabric> Engine<F> {
                         peer,
                         desk: desk_line as u32,
                         chunks,
+                        address,
+                        grant: granted.map(|(slot, _)| slot),
                     };
                 }
                 self.copying.push(handle);
@@ -225,7 +237,7 @@ impl<F: Fabric> Engine<F> {
             return Ok(());
         };
         let moved = recv.buf.fill_from_peer(&*self.fabric, peer, address, wanted);
-        moved.map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
+        moved.map_err(|error| of_transfer(&error))
     }
 
     /// Receiver: copy chunks of what is being fetched.
@@ -245,6 +257,8 @@ impl<F: Fabric> Engine<F> {
                 peer,
                 desk: line,
                 chunks,
+                address,
+                grant,
             } = recv.state
             else {
                 continue;
@@ -257,7 +271,8 @@ impl<F: Fabric> Engine<F> {
                 .get(handle)
                 .map_or(0, |request| request.status.bytes);
             let chunk = self.chunk_bytes(wanted);
-            let address = desk.load(line, OPEN);
+            // What is copied by both is one run of memory (`fetch`).
+            let local = recv.buf.contiguous_address().unwrap_or(0);
             let mut failed = None;
             for _ in 0..CHUNKS_A_CALL {
                 let claimed = desk.fetch_add(line, CLAIMED, 1);
@@ -275,12 +290,13 @@ impl<F: Fabric> Engine<F> {
             }
             if let Some(error) = failed {
                 desk.store(line, FAILED, 1);
-                let error = Error::new(ErrorClass::ERR_OTHER, error.to_string());
+                let error = of_transfer(&error);
                 if let Some(request) = self.requests.get_mut(handle) {
                     request.status.error.get_or_insert(Box::new(error));
                 }
             }
             if desk.load(line, COPIED) >= chunks {
+                memcheck::written_by_peer(local, wanted as usize);
                 if desk.load(line, FAILED) != 0
                     && let Some(request) = self.requests.get_mut(handle)
                 {
@@ -288,6 +304,9 @@ impl<F: Fabric> Engine<F> {
                         let text = format!("{peer} could not copy its part of the message");
                         Box::new(Error::new(ErrorClass::ERR_OTHER, text))
                     });
+                }
+                if let Some(slot) = grant {
+                    self.grants.take_back(slot);
                 }
                 desk.store(line, CLOSED, 1);
                 self.fabric.wake(peer);
@@ -324,17 +343,31 @@ impl<F: Fabric> Engine<F> {
                 continue;
             }
             let peer = send.peer;
-            let (remote, bytes, chunk) = (
-                desk.load(line, ADDRESS),
-                desk.load(line, BYTES),
-                desk.load(line, CHUNK),
-            );
-            if bytes > send.payload.bytes() || chunk == 0 {
+            let message = Message {
+                sender: self.fabric.me(),
+                line,
+                request: handle as u64,
+            };
+            // Without a grant the receiver copies alone.
+            let granted = match desk.load(line, CLOSED) {
+                0 => grant::fetch(&*self.fabric, peer, desk.load(line, GRANT), &message),
+                _ => None,
+            };
+            if let Some(Grant { bytes, .. }) = granted
+                && bytes > send.payload.bytes()
+            {
                 self.condemn(peer, "the length of an opened offer", bytes);
                 return true;
             }
-            let chunks = bytes.div_ceil(chunk);
-            if desk.load(line, CLOSED) == 0 && desk.load(line, CLAIMED) < chunks {
+            if let Some(grant) = granted
+                && desk.load(line, CLAIMED) < grant.bytes.div_ceil(grant.chunk)
+            {
+                let Grant {
+                    address: remote,
+                    bytes,
+                    chunk,
+                } = grant;
+                let chunks = bytes.div_ceil(chunk);
                 for _ in 0..CHUNKS_A_CALL {
                     let claimed = desk.fetch_add(line, CLAIMED, 1);
                     if claimed >= chunks {

@@ -1,9 +1,10 @@
 //! Long messages through blocks, where one copy is not possible: the receiver asks, the sender fills blocks
-//! while the receiver empties earlier ones.
+//! while the receiver empties earlier ones. Where all blocks are under way to others, who may take nothing for long, pieces
+//! go in postboxes.
 
 use crate::device::wire;
 use crate::engine::Engine;
-use crate::engine::request::{Operation, RecvState, Request, SendState};
+use crate::engine::request::{Operation, Payload, RecvState, Request, SendState};
 use farpost_fabric::{Fabric, Line, Peer};
 
 impl<F: Fabric> Engine<F> {
@@ -75,19 +76,27 @@ impl<F: Fabric> Engine<F> {
             let SendState::Streaming { remote, sent, wanted } = send.state else {
                 continue;
             };
-            let block = if self.post.room(peer) > 0 {
+            let room = self.post.room(peer);
+            let block = if room > 0 {
                 self.post.take_block(peer)
             } else {
                 None
             };
-            let len = (self.post.block_bytes() as u64).min(wanted - sent);
-            if let Some(block) = block {
+            let len = if let Some(block) = block {
+                let len = (self.post.block_bytes() as u64).min(wanted - sent);
                 self.fill_block(peer, block, 0, &send.payload, sent, len as usize);
                 let mut line = [0; 8];
                 line[0] = u64::from(wire::KIND_DATA) << 32;
                 line[3] = remote;
                 line[4] = wire::piece(block, len as usize);
                 self.post.post_block(peer, &line, Some(block), len);
+                len
+            } else if room > 0 && !self.post.has_blocks(peer) {
+                self.post_part(peer, room, remote, &send.payload, sent, wanted)
+            } else {
+                0
+            };
+            if len > 0 {
                 send.state = SendState::Streaming {
                     remote,
                     sent: sent + len,
@@ -95,14 +104,14 @@ impl<F: Fabric> Engine<F> {
                 };
                 moved = true;
             }
-            let over = block.is_some() && sent + len == wanted;
+            let over = sent + len == wanted;
             let request = self.requests.get_mut(handle).expect("still there");
             request.operation = Operation::Send(send);
             if over {
                 self.complete(handle, |_| {});
                 continue;
             }
-            if block.is_none() {
+            if len == 0 {
                 self.outgoing[peer.index()].streams.push_front(handle);
                 break;
             }
@@ -111,11 +120,74 @@ impl<F: Fabric> Engine<F> {
         moved
     }
 
+    /// Sender: the next piece in at most `room` postboxes alone; its bytes.
+    #[cold]
+    fn post_part(
+        &mut self,
+        peer: Peer,
+        room: u32,
+        remote: u64,
+        payload: &Payload,
+        sent: u64,
+        wanted: u64,
+    ) -> u64 {
+        let most = wire::PART_FIRST + (room as usize - 1).min(wire::MAX_RUN - 1) * wire::MORE_BYTES;
+        let len = (wanted - sent).min(most as u64) as usize;
+        let mut packed = [0; wire::PART_MAX];
+        let mut at = 0;
+        while at < len {
+            let n = payload.pack(sent + at as u64, &mut packed[at..len]);
+            assert!(n > 0, "a payload gave fewer bytes than it said");
+            at += n;
+        }
+        let (first, rest) = packed[..len].split_at(len.min(wire::PART_FIRST));
+        let count = 1 + rest.len().div_ceil(wire::MORE_BYTES);
+        let mut lines = [[0; 8]; wire::MAX_RUN];
+        lines[0][0] = u64::from(wire::KIND_DATA) << 32 | (count as u64) << 40 | (len as u64) << 48;
+        lines[0][3] = remote;
+        wire::fill_part(&mut lines[0], first);
+        for (line, part) in lines[1..].iter_mut().zip(rest.chunks(wire::MORE_BYTES)) {
+            line[0] = u64::from(wire::KIND_MORE) << 32;
+            wire::fill_more(line, part);
+        }
+        self.post.post_run(peer, &lines[..count], len as u64);
+        len as u64
+    }
+
+    /// Receiver: the bytes of a piece without a block and its postboxes, if all are there and right.
+    fn part(&mut self, peer: Peer, line: &Line) -> Option<(usize, [u8; wire::PART_MAX])> {
+        let (count, len) = (wire::count(line), wire::inline_bytes(line));
+        if !(1..=wire::MAX_RUN).contains(&count) || len > wire::PART_FIRST + (count - 1) * wire::MORE_BYTES {
+            self.condemn(peer, "the length of a piece in postboxes", len as u64);
+            return None;
+        }
+        let mut bytes = [0; wire::PART_MAX];
+        bytes[..wire::PART_FIRST].copy_from_slice(&wire::first_part(line));
+        let parts = bytes[wire::PART_FIRST..].chunks_exact_mut(wire::MORE_BYTES);
+        for (index, part) in (1..count).zip(parts) {
+            let more = self.post.peek_ahead(peer, index as u32)?;
+            if wire::kind(&more) != wire::KIND_MORE {
+                self.condemn(
+                    peer,
+                    "the kind of a postbox in a piece",
+                    u64::from(wire::kind(&more)),
+                );
+                return None;
+            }
+            part.copy_from_slice(&wire::more_payload(&more));
+        }
+        Some((count, bytes))
+    }
+
     /// Receiver: a piece.
     #[inline(never)]
     pub(crate) fn on_data(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
-        let (block, len) = (line[4] as u32, line[4] >> 32);
+        let inline = wire::inline_bytes(line);
+        let (block, len) = match inline {
+            0 => (line[4] as u32, line[4] >> 32),
+            _ => (0, inline as u64),
+        };
         let (mut buf, at, wanted) = match self.requests.get(handle) {
             Some(Request {
                 operation: Operation::Recv(recv),
@@ -137,12 +209,19 @@ impl<F: Fabric> Engine<F> {
                 return false;
             }
         };
-        if let Err(error) = self.read_piece(peer, (block, 0, len as usize), &mut buf, at) {
+        let mut postboxes = 1;
+        if inline > 0 {
+            let Some((count, bytes)) = self.part(peer, line) else {
+                return false;
+            };
+            buf.unpack(at, &bytes[..inline]);
+            postboxes = count;
+        } else if let Err(error) = self.read_piece(peer, (block, 0, len as usize), &mut buf, at) {
             self.post.condemn(peer, error);
             self.fail_peer(peer);
             return false;
         }
-        self.post.consume(peer, 1, len);
+        self.post.consume(peer, postboxes as u32, len);
         if at + len == wanted {
             // Source, tag and bytes were noted when the message was matched.
             self.complete(handle, |_| {});

@@ -10,9 +10,10 @@
 //!
 //! Cost class: fast path when everybody is there; one line written, and one read per other rank.
 
-use super::World;
 use super::by_host::Span;
+use super::{Awaited, World};
 use crate::comm::Comm;
+use crate::engine::lost::of_transfer;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer};
 use std::cell::{Cell, RefCell};
@@ -267,8 +268,7 @@ impl<F: Fabric> World<F> {
                 format!("rank {rank} is not there to be read"),
             )
         })?;
-        crate::p2p::bulk::get(&*self.fabric, peer, address, to)
-            .map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
+        crate::p2p::bulk::get(&*self.fabric, peer, address, to).map_err(|error| of_transfer(&error))
     }
 
     /// Write to the memory of a rank of `comm` at an address that it has shown.
@@ -279,8 +279,13 @@ impl<F: Fabric> World<F> {
                 format!("rank {rank} is not there to be written to"),
             )
         })?;
-        crate::p2p::bulk::put(&*self.fabric, peer, address, from)
-            .map_err(|error| Error::new(ErrorClass::ERR_OTHER, error.to_string()))
+        crate::p2p::bulk::put(&*self.fabric, peer, address, from).map_err(|error| of_transfer(&error))
+    }
+
+    /// Other ranks have written to memory of this process, by [`write_rank`](Self::write_rank): for tools that follow what is
+    /// written where.
+    pub fn written_by_peers(&self, address: usize, len: usize) {
+        farpost_fabric::memcheck::written_by_peer(address, len);
     }
 
     /// Wait until the line of `rank` shows `step`.
@@ -306,13 +311,28 @@ impl<F: Fabric> World<F> {
                 std::hint::spin_loop();
             }
         }
-        self.wait_until(|| {
+        let only = self.board(comm)?.is_none_or(|board| board.span.is_some());
+        let only = only.then_some(rank);
+        self.wait_for(Awaited::Lines { comm, only, step }, || {
             let found = lines.first(number);
             if found != step && found != step.saturating_sub(2) {
                 return Err(self.bad_line(comm, rank, found, step));
             }
+            if found != step {
+                self.still_there(comm, rank)?;
+            }
             Ok(found == step)
         })
+    }
+
+    /// An error where `rank` has ended.
+    fn still_there(&self, comm: &Comm, rank: usize) -> Result<()> {
+        let engine = self.engine.borrow();
+        if engine.lost.is_empty() {
+            return Ok(());
+        }
+        let peer = comm.local.pid(rank as Rank).map(Peer);
+        peer.and_then(|peer| engine.lost_error(peer)).map_or(Ok(()), Err)
     }
 
     /// `rank` shows something that it cannot have written: a fault, and the error of the collective.

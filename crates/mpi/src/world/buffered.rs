@@ -63,7 +63,8 @@ impl<F: Fabric> World<F> {
         let slot = self.slot(comm);
         self.reclaim(slot);
         let bytes = buf.bytes();
-        let needed = bytes + BSEND_OVERHEAD;
+        // What a check adds is not the program's.
+        let needed = bytes - buf.datatype().header_bytes() + BSEND_OVERHEAD;
         let (used, size, automatic) = match &*slot.borrow() {
             Some(a) => (a.pending.iter().map(|(_, n)| n).sum::<u64>(), a.size, a.automatic),
             None => (0, 0, false),

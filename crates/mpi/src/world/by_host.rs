@@ -14,7 +14,7 @@
 use super::World;
 use super::board::{Board, MOST_RANKS, WORDS};
 use crate::coll::Hosts;
-use crate::comm::Comm;
+use crate::comm::{Comm, Started};
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{Fabric, Lines};
@@ -95,7 +95,7 @@ impl<F: Fabric> World<F> {
             return Ok(None);
         }
         // Everybody counts, so that the next collective by messages has the same tag everywhere.
-        let tag = comm.next_collective(true);
+        let tag = comm.next_collective(Started::Blocking);
         if board.rank > 0 {
             return self.follow(comm, &board, span, mine, words).map(Some);
         }

@@ -1,14 +1,16 @@
 //! Running collectives' schedules over the engine.
 
-use super::World;
+use super::{Awaited, PersistentSpec, World};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::coll::{Lane, Plan, Schedule, Site, Transport};
-use crate::comm::{Comm, ContextLane, Pending};
+use crate::comm::{Comm, ContextLane, Pending, Started};
 use crate::engine::request::{Operation, Payload, Request};
 use crate::engine::{Engine, SENT};
+use crate::group::Group;
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{Fabric, Peer};
+use farpost_rollcall::Teller;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -16,6 +18,8 @@ use std::rc::Rc;
 pub struct CollectiveRequest<F: Fabric> {
     pub(crate) comm: Rc<Comm>,
     handle: usize,
+    /// The function that began it, for the roll-call.
+    pub(super) site: u32,
     schedule: RefCell<Schedule<usize>>,
     /// The communicator to make when it is over.
     making: RefCell<Option<Pending>>,
@@ -47,6 +51,37 @@ impl<F: Fabric> Via<'_, F> {
     }
 }
 
+impl<F: Fabric> Via<'_, F> {
+    /// As [`Transport::test`], of a collective among the members of `groups`: it breaks when one of them has ended.
+    pub(crate) fn test_among(&self, groups: [Option<&Group>; 2], req: usize) -> Result<bool> {
+        if req == SENT {
+            return Ok(true);
+        }
+        let mut engine = self.world.engine.borrow_mut();
+        if let Some(status) = engine.reap(req) {
+            return status.error.map_or(Ok(true), |error| Err(*error));
+        }
+        if !engine.lost.is_empty()
+            && let Some(error) = engine.broken(groups)
+        {
+            engine.abandon(req, error.clone());
+            return Err(error);
+        }
+        Ok(false)
+    }
+
+    /// Whether a collective among the members of `groups` can come to an end: asked before each of its sends, so that
+    /// messages of a later one are not taken for those of one that others are still in.
+    #[inline]
+    pub(crate) fn may_go_on(&self, groups: [Option<&Group>; 2]) -> Result<()> {
+        let engine = self.world.engine.borrow();
+        if engine.lost.is_empty() {
+            return Ok(());
+        }
+        engine.broken(groups).map_or(Ok(()), Err)
+    }
+}
+
 impl<F: Fabric> Transport for Via<'_, F> {
     type Req = usize;
 
@@ -67,6 +102,7 @@ impl<F: Fabric> Transport for Via<'_, F> {
 
     fn isend(&self, lane: Lane, buf: SendBuf, dest: Rank, tag: i32) -> Result<usize> {
         let (context, _, peer) = self.route(lane, dest)?;
+        self.may_go_on([Some(&self.comm.local), self.comm.remote.as_ref()])?;
         let envelope = Engine::<F>::envelope(context, self.comm.rank as u32, tag, buf.sig(), 0);
         let mut engine = self.world.engine.borrow_mut();
         if let Some(data) = buf.contiguous()
@@ -85,13 +121,7 @@ impl<F: Fabric> Transport for Via<'_, F> {
     }
 
     fn test(&self, req: &mut usize) -> Result<bool> {
-        if *req == SENT {
-            return Ok(true);
-        }
-        match self.world.engine.borrow_mut().reap(*req) {
-            Some(status) => status.error.map_or(Ok(true), |error| Err(*error)),
-            None => Ok(false),
-        }
+        self.test_among([Some(&self.comm.local), self.comm.remote.as_ref()], *req)
     }
 
     fn cancel(&self, req: usize) {
@@ -114,12 +144,12 @@ impl<F: Fabric> World<F> {
 
     /// Run a collective to its end.
     pub fn run_collective(&self, comm: &Comm, plan: Plan) -> Result<()> {
-        let mut schedule = Schedule::new(plan, comm.next_collective(true));
+        let mut schedule = Schedule::new(plan, comm.next_collective(Started::Blocking));
         let via = Via { world: self, comm };
         if schedule.advance(&via)? {
             return Ok(());
         }
-        self.wait_until(|| schedule.advance(&via))
+        self.wait_for(Awaited::Collective(comm), || schedule.advance(&via))
     }
 
     /// Start a collective; its request.
@@ -129,6 +159,29 @@ impl<F: Fabric> World<F> {
 
     /// As [`start_collective`](Self::start_collective), and then make a communicator.
     pub(crate) fn start_making(&self, comm: &Rc<Comm>, plan: Plan, making: Option<Pending>) -> Result<usize> {
+        self.start_tagged(comm, plan, making, comm.next_collective(Started::Nonblocking))
+    }
+
+    /// Make a persistent collective, inactive. All ranks make those of a communicator in the same order, which is how they
+    /// find each other (MPI-5.0 section 6.13).
+    pub fn persistent_collective(
+        &self,
+        comm: &Rc<Comm>,
+        plan: Box<dyn Fn() -> Result<Plan>>,
+    ) -> Result<usize> {
+        let tag = comm.next_collective(Started::Persistent);
+        let comm = Rc::clone(comm);
+        self.persistent(PersistentSpec::Collective { comm, plan, tag })
+    }
+
+    /// As [`start_making`](Self::start_making), with messages that carry `tag`.
+    pub(super) fn start_tagged(
+        &self,
+        comm: &Rc<Comm>,
+        plan: Plan,
+        making: Option<Pending>,
+        tag: i32,
+    ) -> Result<usize> {
         let handle = self
             .engine
             .borrow_mut()
@@ -137,7 +190,8 @@ impl<F: Fabric> World<F> {
         let running = Rc::new(CollectiveRequest {
             comm: Rc::clone(comm),
             handle,
-            schedule: RefCell::new(Schedule::new(plan, comm.next_collective(false))),
+            site: self.teller.get().map_or(0, Teller::site),
+            schedule: RefCell::new(Schedule::new(plan, tag)),
             making: RefCell::new(making),
             fabric: std::marker::PhantomData,
         });

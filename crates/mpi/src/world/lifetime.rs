@@ -14,6 +14,9 @@ use std::rc::Rc;
 /// Bits of a context number that count what one leader has handed out.
 pub(crate) const COUNT_BITS: u32 = 30;
 
+/// The number, of process 0, of [`World::hidden_comm`]: the first that is not a predefined communicator's.
+const HIDDEN: u64 = 2;
+
 /// The first context of the `count`th communicator that process `leader` leads.
 pub(super) fn context_number(leader: u32, count: u64) -> u64 {
     (u64::from(leader) << COUNT_BITS | count & ((1 << COUNT_BITS) - 1)) << LANE_BITS
@@ -70,6 +73,18 @@ impl<F: Fabric> World<F> {
                 return context;
             }
         }
+    }
+
+    /// A communicator of everybody that the program does not see: for checks of a program, which all processes of the job
+    /// make right after their worlds, or none.
+    pub fn hidden_comm(&self) -> Rc<Comm> {
+        let me = self.pid();
+        let everyone = Group::all(self.size());
+        // The second number of process 0, which nobody hands out then.
+        let context = context_number(0, HIDDEN);
+        self.next_context.set(self.next_context.get().max(HIDDEN + 1));
+        let engine = &mut self.engine.borrow_mut();
+        Rc::new(make_comm(engine, context, everyone, None, me as i32, 0, b""))
     }
 
     /// Make a communicator of agreed groups and context, and give it a handle. `rank` is mine in `local`.
@@ -164,6 +179,9 @@ impl<F: Fabric> World<F> {
 
     /// Wait until everything started is on its way, so that the memory below may go: for MPI_Finalize.
     pub fn quiesce(&self) -> Result<()> {
-        self.wait_until(|| Ok(!self.engine.borrow().has_duties()))
+        self.wait_until(|| {
+            let engine = self.engine.borrow();
+            Ok(!engine.has_duties() && engine.promised == 0)
+        })
     }
 }

@@ -11,11 +11,13 @@ mod integers;
 mod lifetime;
 mod p2p;
 mod requests;
+mod roll;
 
 pub use collective::CollectiveRequest;
 pub(crate) use collective::Via;
 pub(crate) use lifetime::COUNT_BITS;
-pub use requests::{Extra, Generalized, PersistentSpec, Special};
+pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
+pub use roll::Awaited;
 
 use crate::coll::{Pool, Tuning};
 use crate::comm::Comm;
@@ -25,8 +27,10 @@ use crate::handle::{Kind, Table};
 use crate::{Result, p2p::Matched};
 use farpost_fabric::Fabric;
 use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
+use farpost_rollcall::teller::Polls;
+use farpost_rollcall::{Noted, Teller};
 use farpost_rsm::RsmTunables;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -67,6 +71,7 @@ pub struct World<F: Fabric> {
     pub(crate) messages: RefCell<Table<Matched>>,
     /// What requests are that the engine does not run by itself.
     pub(crate) extras: RefCell<HashMap<usize, Extra<F>>>,
+    watch: OnceCell<Box<dyn Watch>>,
     /// Nonblocking collectives under way.
     pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,
     pub(crate) buffer: RefCell<Option<buffered::Attached>>,
@@ -78,8 +83,14 @@ pub struct World<F: Fabric> {
     unrung: Cell<bool>,
     /// Called while a wait makes no headway, with what would be done next; true: it has let time pass.
     relax: Cell<Option<Relax>>,
+    let_in: Cell<Option<Relax>>,
     /// Tests and probes in a row that found nothing.
     idle: Idle,
+    rings: Cell<u64>,
+    /// Tells others of waits that last.
+    teller: Cell<Option<&'static Teller>>,
+    /// The same tests and probes, for the teller.
+    polls: Polls,
 }
 
 impl<F: Fabric> World<F> {
@@ -120,6 +131,7 @@ impl<F: Fabric> World<F> {
             comm_self: Rc::new(comm_self),
             messages: RefCell::new(Table::new(Kind::Message)),
             extras: RefCell::default(),
+            watch: OnceCell::new(),
             active: RefCell::default(),
             buffer: RefCell::new(None),
             next_context: Cell::new(2),
@@ -127,7 +139,11 @@ impl<F: Fabric> World<F> {
             boards: board::Boards::default(),
             unrung: Cell::new(false),
             relax: Cell::new(None),
+            let_in: Cell::new(None),
             idle: Idle::default(),
+            rings: Cell::new(0),
+            teller: Cell::new(None),
+            polls: Polls::default(),
         }
     }
 
@@ -161,9 +177,14 @@ impl<F: Fabric> World<F> {
         self.relax.set(relax);
     }
 
+    /// As [`set_relax`](Self::set_relax), for a program that may get a second thread: asked when a wait yields or sleeps.
+    pub fn set_let_in(&self, relax: Relax) {
+        self.let_in.set(Some(relax));
+    }
+
     /// Let everything move that can. True: something moved.
-    pub fn progress(&self, eager: bool) -> bool {
-        let moved = self.engine.borrow_mut().progress(eager);
+    pub fn progress(&self, _eager: bool) -> bool {
+        let moved = self.engine.borrow_mut().progress();
         if self.active.borrow().is_empty() {
             return moved;
         }
@@ -188,7 +209,13 @@ impl<F: Fabric> World<F> {
     }
 
     /// Make progress until `done` says so.
-    pub fn wait_until(&self, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    pub fn wait_until(&self, done: impl FnMut() -> Result<bool>) -> Result<()> {
+        self.wait_for(Awaited::Everything, done)
+    }
+
+    /// As [`wait_until`](Self::wait_until), with what is waited for, in case it lasts.
+    pub fn wait_for(&self, awaited: Awaited, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+        let mut noted = Noted::begin(self.teller.get());
         let mut backoff = Backoff::default();
         let mut eager = false;
         loop {
@@ -196,6 +223,7 @@ impl<F: Fabric> World<F> {
                 return Ok(());
             }
             if self.progress(eager) {
+                noted.moved();
                 backoff.reset();
                 eager = false;
                 continue;
@@ -203,49 +231,75 @@ impl<F: Fabric> World<F> {
             // Nothing came on a first look: from now on a message that waits behind others counts.
             eager = true;
             let pause = backoff.pause(&self.policy);
-            if let Some(relax) = self.relax.get()
-                && relax(pause)
-            {
+            if pause == Pause::Sleep {
+                noted.sleeps(|record| self.describe(awaited, record));
+            }
+            if self.lets_others_in(pause) {
                 continue;
             }
             match pause {
                 Pause::Spin => std::hint::spin_loop(),
                 Pause::Yield => self.policy.give_way(),
-                Pause::Sleep => self.sleep(),
+                Pause::Sleep => self.sleep_for(noted.nap(LONG_SLEEP)),
             }
         }
     }
 
-    /// A call that does not block has looked. A loop of such calls is a wait, in which peers and other threads may need the core.
+    /// Other threads were let in, and time has passed.
+    #[inline]
+    fn lets_others_in(&self, pause: Pause) -> bool {
+        match self.relax.get() {
+            Some(relax) => relax(pause),
+            // While it spins nobody is expected.
+            None => pause != Pause::Spin && self.let_in.get().is_some_and(|relax| relax(pause)),
+        }
+    }
+
+    /// A call that does not block begins to look for what it did not find at once.
+    #[inline(always)]
+    pub fn looks(&self) {
+        self.idle.begin(&self.policy);
+    }
+
+    /// A call that does not block has looked. A loop of such calls with nothing between them is a wait, in which peers and
+    /// other threads may need the core.
     #[inline]
     pub fn looked(&self, found: bool) {
+        self.looked_for(Awaited::Everything, found);
+    }
+
+    /// As [`looked`](Self::looked), with what was looked for.
+    #[inline]
+    pub fn looked_for(&self, awaited: Awaited, found: bool) {
+        let teller = self.teller.get();
         if found {
+            self.polls.found(teller);
             self.idle.found();
         } else {
-            self.idle.nothing_with(&self.policy, |pause| self.rest(pause));
+            self.polls
+                .nothing(teller, |record| self.describe(awaited, record));
+            let untaken = || self.engine.borrow().has_untaken(&self.rings);
+            self.idle
+                .nothing_with(&self.policy, untaken, |pause| self.rest(pause));
         }
     }
 
     #[cold]
     fn rest(&self, pause: Pause) {
-        if self.relax.get().is_some_and(|relax| relax(pause)) {
+        if self.lets_others_in(pause) {
             return;
         }
-        // The scheduler gives those who yield the core again and again while they have used less than others.
-        if pause == Pause::Sleep && self.policy.is_crowded() {
-            self.sleep_for(TEST_SLEEP);
-        } else {
-            self.policy.give_way();
+        match pause {
+            Pause::Spin => {}
+            // The scheduler gives those who yield the core again and again while they have used less than others.
+            Pause::Sleep if self.policy.is_crowded() => self.sleep_for(TEST_SLEEP),
+            _ => self.policy.give_way(),
         }
     }
 
     /// What is else done before sleeping: acknowledge what is owed and tell the counters.
     pub fn settle(&self) {
         self.engine.borrow_mut().idle();
-    }
-
-    fn sleep(&self) {
-        self.sleep_for(LONG_SLEEP);
     }
 
     /// Sleep until rung, and for so long at most.
@@ -285,6 +339,16 @@ impl<F: Fabric> World<F> {
     /// MPI_COMM_SELF.
     pub fn comm_self(&self) -> &Rc<Comm> {
         &self.comm_self
+    }
+
+    /// Whether a request waits for room at the receiver of a message: [`Engine::waits_for_space`].
+    pub fn waits_for_space(&self, handle: usize) -> bool {
+        self.engine.borrow().waits_for_space(handle)
+    }
+
+    /// Bytes of memory that messages take here which came before their receives: [`Engine::kept_bytes`].
+    pub fn kept_bytes(&self) -> u64 {
+        self.engine.borrow().kept_bytes()
     }
 
     /// Faults of the fabric that no request reported, as sentences.

@@ -1,6 +1,6 @@
 //! Point-to-point calls on a communicator.
 
-use super::World;
+use super::{Awaited, World};
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};
 use crate::comm::{Comm, ContextLane};
 use crate::device::portals::Direct;
@@ -213,6 +213,7 @@ impl<F: Fabric> World<F> {
         if source == PROC_NULL {
             return Ok(Some(Status::PROC_NULL));
         }
+        self.looks();
         for eager in [false, true] {
             if let Some(status) = self.engine.borrow_mut().probe(comm.slots[0], source, tag) {
                 self.looked(true);
@@ -220,44 +221,39 @@ impl<F: Fabric> World<F> {
             }
             self.progress(eager);
         }
-        let found = self.engine.borrow_mut().probe(comm.slots[0], source, tag);
-        self.looked(found.is_some());
+        let mut engine = self.engine.borrow_mut();
+        let found = engine.probe(comm.slots[0], source, tag);
+        if found.is_none()
+            && !engine.lost.is_empty()
+            && let Some(error) = engine.lost_source(comm.slots[0], source)
+        {
+            return Err(error);
+        }
+        drop(engine);
+        self.looked_for(Awaited::Message { comm, source, tag }, found.is_some());
         Ok(found)
     }
 
     /// Wait for a message and look at it.
     pub fn probe(&self, comm: &Comm, source: Rank, tag: i32) -> Result<Status> {
         let mut found = None;
-        self.wait_until(|| {
-            // A probe posts nothing, so what it waits for must be looked for behind held messages here.
+        self.wait_for(Awaited::Message { comm, source, tag }, || {
             found = match source {
                 PROC_NULL => Some(Status::PROC_NULL),
                 _ => self.engine.borrow_mut().probe(comm.slots[0], source, tag),
             };
             if found.is_none() {
-                self.look_for(comm, source);
+                let engine = self.engine.borrow();
+                if !engine.lost.is_empty()
+                    && !engine.has_unexpected_for(comm.slots[0], source, tag)
+                    && let Some(error) = engine.lost_source(comm.slots[0], source)
+                {
+                    return Err(error);
+                }
             }
             Ok(found.is_some())
         })?;
         found.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, "a probe ended without a message"))
-    }
-
-    /// Take in what `source` (or anybody) has sent, however much is held of it already.
-    fn look_for(&self, comm: &Comm, source: Rank) {
-        let mut engine = self.engine.borrow_mut();
-        match comm.peer(source) {
-            Some(peer) if source >= 0 => {
-                engine.take_one(peer);
-            }
-            _ => {
-                for index in 0..engine.post.senders().len() {
-                    let Some(&peer) = engine.post.senders().get(index) else {
-                        break;
-                    };
-                    engine.take_one(peer);
-                }
-            }
-        }
     }
 
     /// Take the message that a receive would take now: its handle and status. `Ok(None)`: none is there.
@@ -316,7 +312,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// Send a copy of our own.
-    pub(crate) fn isend_owned(&self, comm: &Comm, data: Box<[u8]>, dest: Rank, tag: i32) -> Result<usize> {
+    pub fn isend_owned(&self, comm: &Comm, data: Box<[u8]>, dest: Rank, tag: i32) -> Result<usize> {
         let peer = self.dest(comm, dest)?;
         let context = comm.lane(ContextLane::Messages);
         let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, 0, 0);

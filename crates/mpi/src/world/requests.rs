@@ -1,8 +1,8 @@
 //! Completing requests (MPI-5.0 section 3.7), persistent and generalized ones among them.
 
-use super::World;
 use super::collective::CollectiveRequest;
 use super::p2p::completed;
+use super::{Awaited, World};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::coll::Plan;
 use crate::comm::Comm;
@@ -28,6 +28,16 @@ pub enum Extra<F: Fabric> {
     Joined(usize, usize),
     /// A flush of a buffer: over when these sends are (those that are gone were complete).
     Flush(Box<[usize]>),
+    /// Not a request: somebody looks at all results ([`World::watch`]), so that there is always something in the table.
+    Watched,
+}
+
+/// Sees the results of requests before the program does, and may change them.
+pub trait Watch {
+    /// The program completes a request. `gone`: it is not persistent.
+    fn finished(&self, handle: usize, status: &mut Status, gone: bool);
+    /// The program looks at the status of a complete request, which stays.
+    fn peeked(&self, handle: usize, status: &mut Status);
 }
 
 /// The kind of a request, for callers that treat kinds differently.
@@ -60,10 +70,11 @@ pub enum PersistentSpec {
         source: Rank,
         tag: i32,
     },
-    /// A collective: makes the plan anew at each start.
+    /// A collective: makes the plan anew at each start. Its messages carry the same tag each time.
     Collective {
         comm: Rc<Comm>,
         plan: Box<dyn Fn() -> Result<Plan>>,
+        tag: i32,
     },
 }
 
@@ -131,7 +142,7 @@ impl<F: Fabric> World<F> {
                 active: running.is_some(),
             },
             Some(Extra::Generalized(_)) => Special::Generalized,
-            Some(Extra::Joined(..) | Extra::Flush(_)) => Special::Message,
+            Some(Extra::Joined(..) | Extra::Flush(_) | Extra::Watched) => Special::Message,
         }
     }
 
@@ -188,9 +199,20 @@ impl<F: Fabric> World<F> {
         if handle == SENT {
             return Ok((Status::EMPTY, true));
         }
-        let extra = if self.extras.borrow().is_empty() {
-            None
-        } else {
+        if !self.extras.borrow().is_empty() {
+            let (mut status, gone) = self.finish_special(handle)?;
+            if let Some(watch) = self.watch.get() {
+                watch.finished(handle, &mut status, gone);
+            }
+            return Ok((status, gone));
+        }
+        let reaped = self.engine.borrow_mut().reap(handle);
+        Ok((reaped.ok_or_else(|| not_live(handle))?, true))
+    }
+
+    /// As [`finish`](Self::finish), where a request may be more than a message.
+    fn finish_special(&self, handle: usize) -> Result<(Status, bool)> {
+        let extra = {
             let mut extras = self.extras.borrow_mut();
             match extras.get_mut(&handle) {
                 Some(Extra::Persistent { running, .. }) => {
@@ -251,7 +273,7 @@ impl<F: Fabric> World<F> {
     #[inline]
     pub fn wait_finish(&self, handle: usize) -> Result<(Status, bool)> {
         if !self.is_complete(handle)? && !self.soon(handle)? {
-            self.wait_until(|| self.is_complete(handle))?;
+            self.wait_for(Awaited::All(&[handle]), || self.is_complete(handle))?;
         }
         self.finish(handle)
     }
@@ -284,9 +306,22 @@ impl<F: Fabric> World<F> {
             if self.is_complete(handle)? {
                 return Ok(true);
             }
+            self.looks();
             self.progress(eager);
         }
         self.is_complete(handle)
+    }
+
+    /// From now on `watch` sees the results of all requests.
+    pub fn watch(&self, watch: Box<dyn Watch>) {
+        if self.watch.set(watch).is_ok() {
+            self.extras.borrow_mut().insert(0, Extra::Watched);
+        }
+    }
+
+    /// A request that is complete from the start.
+    pub fn done(&self, status: Status) -> Result<usize> {
+        completed(&mut self.engine.borrow_mut(), status)
     }
 
     /// The status of a complete request, which stays.
@@ -294,6 +329,14 @@ impl<F: Fabric> World<F> {
         if handle == SENT {
             return Ok(Status::EMPTY);
         }
+        let mut status = self.status_of(handle)?;
+        if let Some(watch) = self.watch.get() {
+            watch.peeked(handle, &mut status);
+        }
+        Ok(status)
+    }
+
+    fn status_of(&self, handle: usize) -> Result<Status> {
         let running = match self.extras.borrow().get(&handle) {
             Some(Extra::Persistent {
                 running: None | Some(SENT),
@@ -414,7 +457,7 @@ impl<F: Fabric> World<F> {
                 };
             }
             Some(Extra::Joined(first, _)) => *first,
-            None => handle,
+            None | Some(Extra::Watched) => handle,
         };
         self.engine.borrow_mut().cancel(target);
         Ok(())
@@ -461,7 +504,7 @@ impl<F: Fabric> World<F> {
                 source,
                 tag,
             } => self.irecv(comm, buf.clone(), *source, *tag)?,
-            PersistentSpec::Collective { comm, plan } => self.start_collective(comm, plan()?)?,
+            PersistentSpec::Collective { comm, plan, tag } => self.start_tagged(comm, plan()?, None, *tag)?,
         };
         if let Some(Extra::Persistent { running, .. }) = self.extras.borrow_mut().get_mut(&handle) {
             *running = Some(inner);

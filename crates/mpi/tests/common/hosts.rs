@@ -16,6 +16,9 @@ use std::time::Duration;
 
 pub type HostsWorld = World<Routed<Tcp>>;
 
+/// Bytes that a process keeps of messages that nobody has asked for.
+pub const UNEXPECTED: u64 = 1 << 20;
+
 struct Book(Vec<Vec<u8>>);
 
 impl AddressBook for Book {
@@ -72,7 +75,9 @@ pub fn world(
             book: Box::new(Book(cards.to_vec())),
         })
         .unwrap();
-    World::new(Routed::new(near, Some(far), map), WorldConfig::default())
+    let mut config = WorldConfig::default();
+    config.engine.unexpected_bytes = UNEXPECTED;
+    World::new(Routed::new(near, Some(far), map), config)
 }
 
 /// The memory of a host of a job of `size` processes.

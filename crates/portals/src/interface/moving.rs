@@ -10,6 +10,7 @@ use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Handle, NiFail};
 use farpost_fabric::{Fabric, Peer};
 use std::cell::RefMut;
+use std::collections::VecDeque;
 
 /// What a message travels on.
 #[inline(always)]
@@ -187,19 +188,28 @@ impl<F: Fabric> Interface<F> {
         }
     }
 
-    /// Send what waits for pendings, answers first.
+    /// Send what waits for pendings, answers first. What one target has no share for holds up none to others.
     #[cold]
     pub(super) fn empty_outbox(&self) -> bool {
         let state = &mut *self.state.borrow_mut();
-        let mut moved = false;
+        let (mut moved, mut held_up) = (false, Vec::new());
         for channel in [Channel::Answer, Channel::Request] {
+            held_up.clear();
+            let mut kept = VecDeque::new();
             while let Some(message) = state.outbox[channel as usize].pop_front() {
-                if !self.send(state, channel, &message) {
-                    state.outbox[channel as usize].push_front(message);
+                if self.net.available(channel) == 0 {
+                    kept.push_back(message);
                     break;
                 }
-                moved = true;
+                if held_up.contains(&message.to) || !self.send(state, channel, &message) {
+                    held_up.push(message.to);
+                    kept.push_back(message);
+                } else {
+                    moved = true;
+                }
             }
+            kept.append(&mut state.outbox[channel as usize]);
+            state.outbox[channel as usize] = kept;
         }
         self.waiting
             .set(state.outbox.iter().any(|waiting| !waiting.is_empty()));

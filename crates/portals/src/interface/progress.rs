@@ -18,6 +18,7 @@ const CLOCK: u32 = 1024;
 impl<F: Fabric> Waiting for Interface<F> {
     #[inline]
     fn poll(&self) -> bool {
+        self.idle.begin(&self.policy);
         if self.progress() {
             self.empty.set(0);
             return true;

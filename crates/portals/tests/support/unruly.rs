@@ -183,8 +183,14 @@ impl<F: Fabric> RemoteMemory for Unruly<F> {
     fn maps(&self, peer: Peer) -> bool {
         self.inner.maps(peer)
     }
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<F::Export, FabricError> {
-        self.inner.export(id, len, access)
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&F::Export),
+    ) -> Result<F::Export, FabricError> {
+        self.inner.export_with(id, len, access, begin)
     }
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         self.inner.unpublish(id)

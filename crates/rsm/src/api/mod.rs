@@ -194,9 +194,10 @@ impl<F: Fabric> Inner<F> {
         let readers = Access::Everyone(Permission::Read);
         let memory = self
             .fabric
-            .export(DIRECTORY, self.shape.bytes(), readers)
+            .export_with(DIRECTORY, self.shape.bytes(), readers, |memory| {
+                directory::begin(memory, self.shape);
+            })
             .map_err(|e| RsmError::fabric("making the directory of segments", &e))?;
-        directory::begin(&memory, self.shape);
         *self.directory.borrow_mut() = Some(memory.clone());
         Ok(memory)
     }

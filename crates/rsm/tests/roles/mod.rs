@@ -59,6 +59,21 @@ pub fn main_controller<F: Fabric>(rsm: &Rsm<F>) -> Controller {
     *rsm.controllers().last().unwrap()
 }
 
+/// One node looks for a segment from its first moment on, while the other makes its directory.
+async fn early<F: Fabric>(end: &End<F>) {
+    let rsm = open(end);
+    if rsm.node() == 0 {
+        let kept = publish(&rsm, LEN, &[]);
+        end.barrier().await;
+        drop(kept);
+    } else {
+        let import = connect(end, &rsm, 0, ID, Perm(0o600)).await;
+        drop(import);
+        end.barrier().await;
+    }
+    assert!(rsm.next_fault().is_none());
+}
+
 async fn connect<F: Fabric>(end: &End<F>, rsm: &Rsm<F>, node: u32, id: u32, perm: Perm) -> Import<F> {
     loop {
         match rsm.connect(main_controller(rsm), node, id, perm) {
@@ -88,6 +103,7 @@ macro_rules! roles {
 
 roles! {
     names_and_places: topology by 3;
+    looked_for_from_the_start: early by 2;
     what_publishing_checks: publishing by 2;
     puts_and_gets_of_all_kinds: accesses by 2;
     who_may_connect: rights by 3;

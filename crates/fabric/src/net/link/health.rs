@@ -3,13 +3,13 @@
 use super::RailNumber;
 use super::link::{Event, Link, Way};
 use super::log::NOWHERE;
-use super::rail::{Rail, RailState, Rest, TransportReport};
+use super::rail::{Checks, Rail, RailState, Rest, TransportReport};
 
 const MS: u64 = 1_000_000;
 
 impl Link {
     /// A rail has a connection, authenticated and empty. An older connection of it counts as closed.
-    pub fn on_rail_up(&mut self, rail: RailNumber, now: u64) {
+    pub fn on_rail_up(&mut self, rail: RailNumber, checks: Checks, now: u64) {
         if self.rails[rail].state != RailState::Down {
             self.take_down(rail, now);
         }
@@ -19,7 +19,8 @@ impl Link {
                 .serves
                 .iter()
                 .all(|s| s.flying.is_empty() && s.again.total() == 0);
-        self.rails[rail].connected(ready, now);
+        self.connections = self.connections.wrapping_add(1).max(1);
+        self.rails[rail].connected((self.connections, checks), ready, now);
         self.ever_up = true;
         self.last_alive = now;
         self.settle();

@@ -133,6 +133,8 @@ pub struct Link {
     pub(super) received: u64,
     pub(super) early: Early,
     pub(super) rails: Vec<Rail>,
+    /// Connections that there were, of all rails.
+    pub(super) connections: u32,
     /// The rail of ordered frames.
     pub(super) lead: Option<RailNumber>,
     pub(super) serves: VecDeque<Serve>,
@@ -183,6 +185,7 @@ impl Link {
             received: 0,
             early: Early::default(),
             rails: (0..config.rails).map(|_| Rail::new(now)).collect(),
+            connections: 0,
             lead: None,
             serves: VecDeque::new(),
             gets: BTreeMap::new(),

@@ -4,7 +4,8 @@
 //! ring starts small, doubles when it must, and refuses beyond its bound. Positions run on for ever and are
 //! masked; a frame that would cross the end starts at the beginning again.
 
-use super::frame::HEADER_BYTES;
+use super::frame::{HEADER_BYTES, Header};
+use crate::net::trust::HeaderCheck;
 use std::collections::VecDeque;
 
 /// Bytes of the ring at the first frame.
@@ -25,6 +26,9 @@ pub(super) struct Entry {
     pub len: u32,
     /// The rail that it was last sent on.
     pub rail: u8,
+    /// The connection and the number on it that its code is for.
+    connection: u32,
+    number: u64,
 }
 
 pub(super) struct Log {
@@ -116,6 +120,8 @@ impl Log {
             at,
             len: len as u32,
             rail: NOWHERE,
+            connection: 0,
+            number: 0,
         });
         true
     }
@@ -211,6 +217,25 @@ impl Log {
         (start, len, frames)
     }
 
+    /// Give `frames` frames from `seq` on their codes for a connection (1 and up), on which the first of them is frame
+    /// `number`. Those that have them already are left alone.
+    #[inline]
+    pub fn seal(&mut self, seq: u32, frames: u32, connection: u32, number: u64, check: &HeaderCheck) {
+        let index = seq.wrapping_sub(self.first) as usize;
+        let mask = self.ring.len() - 1;
+        for (entry, number) in self
+            .entries
+            .range_mut(index..index + frames as usize)
+            .zip(number..)
+        {
+            if (entry.connection, entry.number) != (connection, number) {
+                (entry.connection, entry.number) = (connection, number);
+                let at = entry.at as usize & mask;
+                Header::seal(&mut self.ring[at..at + HEADER_BYTES], check, number);
+            }
+        }
+    }
+
     /// Forget the oldest frame.
     #[inline]
     pub fn pop(&mut self) -> Option<Entry> {
@@ -234,7 +259,7 @@ mod tests {
 
         /// Whatever is pushed and popped, each frame keeps its bytes, and the memory its bound.
         #[test]
-        fn frames_keep_their_bytes(steps in prop::collection::vec((any::<bool>(), 24usize..40_000), 1..100)) {
+        fn frames_keep_their_bytes(steps in prop::collection::vec((any::<bool>(), HEADER_BYTES..40_000), 1..100)) {
             let bound = 256 << 10;
             let mut log = Log::new(bound, u32::MAX - 20);
             let mut model: VecDeque<(u8, usize)> = VecDeque::new();

@@ -65,7 +65,7 @@
 //!             }
 //!             Event::Drop { rail, .. } => sockets[rail] = None,      // close it; on_rail_down need not be called
 //!             Event::Reconnect(rail) => { let _ = rail; }            // connect, then the handshake, then
-//!                                                                    // link.on_rail_up(rail, now). Connected, but the
+//!                                                                    // link.on_rail_up(rail, checks, now). Connected, but the
 //!                                                                    // handshake not answered yet: on_rail_alive
 //!             Event::Lost { .. } => return Ok(()),                   // Fault { PeerDead }, close everything
 //!         }
@@ -105,7 +105,7 @@
 //! fn receive(link: &mut Link, rail: usize, socket: &Socket, now: u64) -> Result<(), LinkError> {
 //!     // The buffer holds at least HEADER_BYTES + ORDERED_MAX bytes.
 //!     while let Some(head) = socket.buffered().first_chunk::<HEADER_BYTES>() {
-//!         let header = link.parse(head)?;
+//!         let header = link.parse(rail, head)?;
 //!         if header.kind == Kind::BulkData {
 //!             // Kept by the driver per rail until the payload is complete: header, bytes done.
 //!             link.on_bulk_header(rail, &header, now)?;
@@ -172,7 +172,7 @@ pub use frame::{
     ORDERED_MAX, Refusal, TAIL,
 };
 pub use link::{Arrival, Event, Link, LinkCounters, LinkError, PushError, Way};
-pub use rail::{RailState, TransportReport};
+pub use rail::{Checks, RailState, TransportReport};
 pub use send::{Gather, Piece};
 pub use tail::TAILS_MAX;
 
@@ -218,11 +218,6 @@ farpost_tunables::tunables! {
 pub struct LinkConfig {
     /// Rails, 1 to 32, in the order of preference.
     pub rails: usize,
-    /// Key of the check words that we write; the peer's `receive_key`. Both come from the job's secret and the two
-    /// ranks, so that no header of another link is believed. The same for all rails, since frames move.
-    pub send_key: u64,
-    /// Key of the check words that we read.
-    pub receive_key: u64,
     /// The first rail must be up within this time, nanoseconds; after that the bound of the tunables holds.
     pub connect: u64,
     /// Whether the driver answers [`Event::Ask`].

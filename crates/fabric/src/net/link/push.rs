@@ -262,9 +262,8 @@ impl Link {
             ack: self.received as u32,
             ..header
         };
-        let key = self.config.send_key;
         let pushed = self.log.push(header.total(), force, |to| {
-            to[..HEADER_BYTES].copy_from_slice(&header.emit(key));
+            to[..HEADER_BYTES].copy_from_slice(&header.emit());
             to[HEADER_BYTES..].copy_from_slice(payload);
         });
         if !pushed {

@@ -1,7 +1,17 @@
 //! One rail of a link: its health, its speed, and what is on its way into its transport.
 
 use super::bulk::Name;
-use super::frame::HEADER_BYTES;
+use super::frame::{HEADER_BYTES, Header};
+use crate::net::trust::HeaderCheck;
+
+/// What the headers on a connection are checked by: keys of it alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Checks {
+    /// Of those that we write; the peer's `receive`.
+    pub send: HeaderCheck,
+    /// Of those that we read.
+    pub receive: HeaderCheck,
+}
 
 /// How a rail is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +129,14 @@ impl Speed {
 
 pub(super) struct Rail {
     pub state: RailState,
+    /// None: it has had no connection yet.
+    pub checks: Option<Checks>,
+    /// Which connection of the link's it has.
+    pub connection: u32,
+    /// Frames of this connection that were begun, offered beyond those, and received.
+    pub frames_out: u64,
+    pub offered: u64,
+    pub frames_in: u64,
     /// The peer has told how far it received, or nothing was sent before: frames may go.
     pub ready: bool,
     /// When something outstanding was last acknowledged, or became outstanding.
@@ -165,6 +183,11 @@ impl Rail {
     pub fn new(now: u64) -> Self {
         Self {
             state: RailState::Down,
+            checks: None,
+            connection: 0,
+            frames_out: 0,
+            offered: 0,
+            frames_in: 0,
             ready: false,
             quiet_since: now,
             heard: now,
@@ -194,10 +217,12 @@ impl Rail {
     }
 
     /// A fresh connection; what is known of the way (round trip, speed) stays.
-    pub fn connected(&mut self, ready: bool, now: u64) {
+    pub fn connected(&mut self, (connection, checks): (u32, Checks), ready: bool, now: u64) {
         let fresh = Rail::new(now);
         *self = Rail {
             state: RailState::Up,
+            checks: Some(checks),
+            connection,
             ready,
             rtt: self.rtt,
             speed: self.speed,
@@ -208,6 +233,16 @@ impl Rail {
             ..fresh
         };
         self.offer.clear();
+    }
+
+    /// The code of a header that is offered next.
+    #[inline]
+    pub fn seal(&mut self, mut header: [u8; HEADER_BYTES]) -> [u8; HEADER_BYTES] {
+        if let Some(checks) = &self.checks {
+            Header::seal(&mut header, &checks.send, self.frames_out + self.offered);
+        }
+        self.offered += 1;
+        header
     }
 
     /// Whether an acknowledgement is to be expected.

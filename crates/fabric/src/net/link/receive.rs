@@ -1,7 +1,7 @@
 //! What comes in.
 
 use super::bulk::{Get, Name};
-use super::frame::{GetRequest, HEADER_BYTES, Header, Kind};
+use super::frame::{FrameError, GetRequest, HEADER_BYTES, Header, Kind};
 use super::link::{Arrival, Link, LinkError};
 use super::log::NOWHERE;
 use super::rail::{RailState, Rest};
@@ -15,10 +15,23 @@ const BULK_ACK_BYTES: u64 = 512 << 10;
 const BULK_ACK_DELAY: u64 = MS;
 
 impl Link {
-    /// Read and check a header of this link.
+    /// Read and check the next header that came by `rail`. It stays the next one until [`Link::on_frame`],
+    /// [`Link::on_bulk_header`] or [`Link::on_tail_header`] has taken it.
+    ///
+    /// # Errors
+    /// It is not what the peer sent next. Drop the rail's connection.
     #[inline]
-    pub fn parse(&self, bytes: &[u8; HEADER_BYTES]) -> Result<Header, LinkError> {
-        Ok(Header::parse(bytes, self.config.receive_key)?)
+    pub fn parse(&self, rail: RailNumber, bytes: &[u8; HEADER_BYTES]) -> Result<Header, LinkError> {
+        let rail = &self.rails[rail];
+        match &rail.checks {
+            Some(checks) => Ok(Header::parse(bytes, &checks.receive, rail.frames_in)?),
+            None => Err(FrameError::Code.into()),
+        }
+    }
+
+    /// The number that the next frame by `rail` has on its connection.
+    pub fn frames_in(&self, rail: RailNumber) -> u64 {
+        self.rails[rail].frames_in
     }
 
     /// A whole frame, other than bulk data, came by `rail`. On [`Arrival::Deliver`], apply it, then empty
@@ -36,6 +49,7 @@ impl Link {
         now: u64,
     ) -> Result<Arrival, LinkError> {
         debug_assert_eq!(payload.len(), header.len as usize);
+        self.rails[rail].frames_in += 1;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
         if !header.kind.ordered() {
@@ -258,6 +272,7 @@ impl Link {
     /// A range or a ticket that does not exist.
     pub fn on_bulk_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
         debug_assert_eq!(header.kind, Kind::BulkData);
+        self.rails[rail].frames_in += 1;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
         let end = header.offset + u64::from(header.len);

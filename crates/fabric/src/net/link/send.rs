@@ -161,6 +161,7 @@ impl Link {
     fn offer(&mut self, rail: RailNumber, now: u64) {
         let r = &mut self.rails[rail];
         r.offer.clear();
+        r.offered = 0;
         if r.state == RailState::Down {
             return;
         }
@@ -178,7 +179,13 @@ impl Link {
             let mut seq = self.cursor;
             while seq != self.log.end() && self.rails[rail].offer.len() < OFFER_ITEMS && room > 0 {
                 let (at, len, frames) = self.log.run(seq, room);
-                self.rails[rail].offer.push(Item::Ordered { at, len });
+                let r = &mut self.rails[rail];
+                if let Some(checks) = &r.checks {
+                    let number = r.frames_out + r.offered;
+                    self.log.seal(seq, frames, r.connection, number, &checks.send);
+                }
+                r.offered += u64::from(frames);
+                r.offer.push(Item::Ordered { at, len });
                 seq = seq.wrapping_add(frames);
                 room = room.saturating_sub(len);
             }
@@ -191,7 +198,6 @@ impl Link {
     #[cold]
     fn offer_signals(&mut self, rail: RailNumber) {
         let ack = self.received as u32;
-        let key = self.config.send_key;
         let acks = self.ack_target() == Some(rail);
         let token = if self.rails[rail].ping_due {
             self.token()
@@ -199,15 +205,16 @@ impl Link {
             0
         };
         let r = &mut self.rails[rail];
-        let mut put = |what, header: Header| {
-            let bytes = Header { ack, ..header }.emit(key);
+        let put = |r: &mut Rail, what, header: Header| {
+            let bytes = r.seal(Header { ack, ..header }.emit());
             r.offer.push(Item::Signal { bytes, what, ack });
         };
         if r.position_due {
-            put(Signal::Position, Header::new(Kind::Position));
+            put(r, Signal::Position, Header::new(Kind::Position));
         }
         if let Some(object) = r.pong_due {
             put(
+                r,
                 Signal::Pong,
                 Header {
                     object,
@@ -217,6 +224,7 @@ impl Link {
         }
         if r.ping_due {
             put(
+                r,
                 Signal::Ping(token),
                 Header {
                     object: token,
@@ -228,6 +236,7 @@ impl Link {
             for &(name, offset, seq) in self.bulk_acks.iter().take(4) {
                 let header = name.header(Kind::BulkAck);
                 put(
+                    r,
                     Signal::BulkAck,
                     Header {
                         offset,
@@ -237,7 +246,7 @@ impl Link {
                 );
             }
             if self.ack_due && self.bulk_acks.is_empty() {
-                put(Signal::Ack, Header::new(Kind::Ack));
+                put(r, Signal::Ack, Header::new(Kind::Ack));
             }
         }
     }
@@ -259,7 +268,6 @@ impl Link {
             0 | 1 => u64::MAX,
             _ => self.serves.iter().map(|s| s.unsent()).sum(),
         };
-        let key = self.config.send_key;
         let ack = self.received as u32;
         let mut offered = 0;
         let mut offer = std::mem::take(&mut self.rails[rail].offer);
@@ -306,7 +314,7 @@ impl Link {
                     ..serve.name.header(Kind::BulkData)
                 };
                 offer.push(Item::Bulk {
-                    header: header.emit(key),
+                    header: self.rails[rail].seal(header.emit()),
                     name: serve.name,
                     offset: at,
                     len: len as u32,
@@ -376,6 +384,7 @@ impl Link {
             }
             match item {
                 Item::Signal { bytes, what, ack } => {
+                    self.rails[rail].frames_out += 1;
                     self.signal_sent(rail, what, ack, now);
                     if left < HEADER_BYTES {
                         self.rails[rail].rest = Some(Rest::Signal { bytes, from: left });
@@ -394,6 +403,7 @@ impl Link {
                     address,
                     again,
                 } => {
+                    self.rails[rail].frames_out += 1;
                     self.chunk_sent(rail, name, offset, len, again, now);
                     let total = HEADER_BYTES + len as usize;
                     if left < total {
@@ -493,6 +503,7 @@ impl Link {
             entry.rail = rail as u8;
             let (at, len) = (entry.at, entry.len as usize);
             let r = &mut self.rails[rail];
+            r.frames_out += 1;
             r.ordered_out += len as u64;
             if fresh {
                 self.high = seq.wrapping_add(1);
@@ -503,8 +514,15 @@ impl Link {
                 self.counters.frames_again += 1;
             }
             if left < len {
-                let (at, len) = (at + left as u64, len - left);
-                r.rest = Some(Rest::Log { seq, at, len });
+                let (at, rest) = (at + left as u64, len - left);
+                if left < HEADER_BYTES {
+                    // Another rail may get it, with another code, while the end of this one's has yet to go.
+                    r.saved.clear();
+                    r.saved.extend_from_slice(self.log.bytes(at, rest));
+                    r.rest = Some(Rest::Saved { from: 0 });
+                } else {
+                    r.rest = Some(Rest::Log { seq, at, len: rest });
+                }
             }
             left -= left.min(len);
             self.cursor = seq.wrapping_add(1);

@@ -183,6 +183,7 @@ impl Link {
     /// # Errors
     /// A tail that cannot be.
     pub fn on_tail_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
+        self.rails[rail].frames_in += 1;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
         self.expect_tail(header.object, header.seq).map(drop)

@@ -1,6 +1,7 @@
 //! Two links and nothing between them: what goes out comes in, with every byte accounted for.
 
 use super::*;
+use crate::net::trust::HeaderCheck;
 
 const MS: u64 = 1_000_000;
 
@@ -9,24 +10,24 @@ struct Pair {
     ends: [Link; 2],
     wires: Vec<[Vec<u8>; 2]>,
     now: u64,
+    connections: u8,
     delivered: [Vec<(Header, Vec<u8>)>; 2],
     completed: [Vec<u32>; 2],
     memory: [Vec<u8>; 2],
 }
 
 fn pair(rails: usize, reports: bool) -> Pair {
-    let config = |send_key, receive_key| LinkConfig {
+    let config = || LinkConfig {
         rails,
-        send_key,
-        receive_key,
         connect: 30_000 * MS,
         reports,
         tunables: LinkTunables::default(),
     };
     let mut pair = Pair {
-        ends: [Link::new(config(1, 2), 0), Link::new(config(2, 1), 0)],
+        ends: [Link::new(config(), 0), Link::new(config(), 0)],
         wires: vec![Default::default(); rails],
         now: 0,
+        connections: 0,
         delivered: Default::default(),
         completed: Default::default(),
         memory: [
@@ -43,8 +44,16 @@ fn pair(rails: usize, reports: bool) -> Pair {
 impl Pair {
     fn up(&mut self, rail: usize) {
         self.wires[rail] = Default::default();
-        for end in &mut self.ends {
-            end.on_rail_up(rail, self.now);
+        // Each connection has keys of its own.
+        self.connections += 1;
+        let key =
+            |direction| HeaderCheck::new(&[self.connections, direction, 0, 0].repeat(4).try_into().unwrap());
+        for (end, (send, receive)) in self.ends.iter_mut().zip([(1, 2), (2, 1)]) {
+            let checks = Checks {
+                send: key(send),
+                receive: key(receive),
+            };
+            end.on_rail_up(rail, checks, self.now);
         }
     }
 
@@ -75,7 +84,7 @@ impl Pair {
                 return;
             };
             let link = &mut self.ends[to];
-            let header = link.parse(head).expect("an undamaged header");
+            let header = link.parse(rail, head).expect("an undamaged header");
             if wire.len() < header.total() {
                 return;
             }
@@ -389,8 +398,6 @@ fn a_ticket_that_is_under_way_is_not_served_again() {
 fn connections_are_asked_for_and_given_up() {
     let config = LinkConfig {
         rails: 2,
-        send_key: 0,
-        receive_key: 0,
         connect: 30_000 * MS,
         reports: true,
         tunables: LinkTunables::default(),

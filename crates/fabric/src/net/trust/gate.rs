@@ -1,12 +1,14 @@
 //! The policy of a listener towards those who have not proved themselves: how many may wait, for how long, who is
 //! dropped first. No sockets, no clock: times are arguments.
 //!
-//! Memory is what [`Gate::new`] takes and stays that. Nobody is shut out for good: an address that strangers use may
+//! Memory is what [`Gate::new`] takes, and 16 bytes for each first message of a member of the job, up to a bound: the same
+//! message once more is a recording. Nobody is shut out for good: an address that strangers use may
 //! be a peer's too, so a bad name makes an address's connections the first to be dropped and shortens the time they
 //! get, and it fades.
 //!
 //! Cost class: *set-up path*, linear in the places; nothing while nobody waits.
 
+use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,8 @@ use super::refusal::{Reason, Refusal};
 const SOURCES: usize = 64;
 /// Refusals after which an address has a bad name.
 const BAD_NAME: u32 = 8;
+/// First messages that are remembered: of every connection that members of the job make, one.
+const HEARD: usize = 1 << 16;
 /// The time after which half of an address's refusals are forgotten.
 const FADES: Duration = Duration::from_secs(10);
 /// The time that a connection is left in peace even if others want its place: many peers that connect at once must
@@ -122,10 +126,13 @@ pub struct Gate {
     waiting: usize,
     sources: Vec<Source>,
     tally: Tally,
+    /// The first messages of members, the latest last.
+    heard: HashSet<[u8; 16]>,
+    in_order: VecDeque<[u8; 16]>,
 }
 
 impl Gate {
-    /// With all the memory that it will ever need.
+    /// With nobody waiting.
     pub fn new(limits: Limits) -> Self {
         Gate {
             limits,
@@ -133,6 +140,8 @@ impl Gate {
             waiting: 0,
             sources: Vec::with_capacity(SOURCES),
             tally: Tally::default(),
+            heard: HashSet::new(),
+            in_order: VecDeque::new(),
         }
     }
 
@@ -193,13 +202,31 @@ impl Gate {
         Admission::Wait { place, drop }
     }
 
-    /// The connection's first message was right ([`Handshake::is_known`](super::Handshake::is_known)).
-    pub fn known(&mut self, place: Place, now: Instant) {
+    /// The connection's first message was right ([`Handshake::is_known`](super::Handshake::is_known)), and is that one
+    /// ([`Handshake::hello`](super::Handshake::hello)). To be asked before it is answered.
+    ///
+    /// # Errors
+    /// [`Refusal::Replay`]: a message like it has come before, so that this one is a recording. Close the connection; who
+    /// plays recordings holds no place and has no better claim than other strangers.
+    pub fn known(&mut self, place: Place, now: Instant, hello: [u8; 16]) -> Result<(), Refusal> {
+        if self.find(place).is_none_or(|w| w.known) {
+            return Ok(());
+        }
+        if !self.heard.insert(hello) {
+            return Err(Refusal::Replay);
+        }
+        self.in_order.push_back(hello);
+        if self.in_order.len() > HEARD
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.heard.remove(&oldest);
+        }
         let patience = self.limits.known_patience;
         if let Some(w) = self.find(place) {
             w.known = true;
             w.deadline = now + patience;
         }
+        Ok(())
     }
 
     /// The handshake is done: the connection no longer waits here, and its address has a good name.

@@ -79,6 +79,8 @@ pub struct Handshake {
     buffer: [u8; LONGEST],
     have: usize,
     need: usize,
+    /// The random bytes of the hello's opening.
+    hello: [u8; 16],
 }
 
 enum State {
@@ -122,6 +124,7 @@ impl Handshake {
             buffer: [0; LONGEST],
             have: 0,
             need,
+            hello: [0; 16],
         }
     }
 
@@ -145,6 +148,11 @@ impl Handshake {
     /// long ago. The [`Gate`](super::Gate) gives such connections more time.
     pub fn is_known(&self) -> bool {
         matches!(self.state, State::Answered { .. })
+    }
+
+    /// What tells the hello that was right ([`is_known`](Self::is_known)) from every other.
+    pub fn hello(&self) -> [u8; 16] {
+        self.hello
     }
 
     /// The reason to give when the connection ended, or failed, before the handshake did.
@@ -304,6 +312,7 @@ impl Handshake {
                 // The whole hello is read even if the answer is known: closing a socket with unread bytes
                 // destroys what was sent on it last, which would be the reason.
                 self.state = State::Opened(listener, o.version);
+                self.hello = o.random;
                 self.need = HELLO_BYTES;
                 None
             }

@@ -57,7 +57,7 @@ pub use record::{
 };
 pub use refusal::{Reason, Refusal, Stage};
 pub use secret::Secret;
-pub use session::{HeaderCheck, Session};
+pub use session::{HEADER_CODED, HeaderCheck, Session};
 pub use wire::{Flight, Version};
 
 farpost_tunables::tunables! {

@@ -2,6 +2,8 @@
 //! wait is made in its non-blocking form, or in a thread of its own, and awaited until a deadline.
 
 mod abi;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 
 pub use abi::PMIX_LIBRARY;
 
@@ -143,7 +145,11 @@ pub(crate) fn join(env: &impl Fn(&str) -> Option<String>, limit: Duration) -> Re
             allowed: format!("must have 1 to {} characters", abi::NSPACE_LEN - 1),
         });
     }
-    let library = Library::load(env)?;
+    join_by(Library::load(env)?, rank, &namespace, limit)
+}
+
+/// The same, of rank `rank` of job `namespace`, by a library that is loaded.
+fn join_by(library: Library, rank: u32, namespace: &str, limit: Duration) -> Result<Launched, JobError> {
     let own = init(library, limit)?;
     if own.rank != rank || own.nspace != abi::chars::<{ abi::NSPACE_LEN }>(namespace.as_bytes()) {
         return Err(broken(

@@ -102,7 +102,7 @@ impl<F: Fabric> Engine<F> {
                 looks = LEAST;
             }
             if looks & 63 == 0 {
-                self.progress(false);
+                self.progress();
             } else if portals.ni.look() {
                 // Whatever else there is can wait until this call is over.
                 portals.stirred = true;
@@ -159,7 +159,6 @@ impl<F: Fabric> Engine<F> {
             total: seen.rlength,
         };
         let first = Unexpected::new(seen.from, envelope, held, None);
-        self.unexpected_cost[seen.from.index()] += first.cost();
         self.contexts[context].queues.hold_first(first);
     }
 }

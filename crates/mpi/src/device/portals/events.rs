@@ -4,7 +4,7 @@ use super::managed::Place;
 use super::{Portals, Seen, bits, user};
 use crate::engine::Engine;
 use crate::engine::request::{Operation, RecvState, SendState};
-use farpost_fabric::{Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{End, Fabric, FabricError, Fault};
 use farpost_portals::{EventKind, NetworkInterface, NiFail};
 
 impl<F: Fabric> Portals<F> {
@@ -76,8 +76,11 @@ impl<F: Fabric> Engine<F> {
             }
         }
         if let Some(peer) = lost.filter(|peer| *peer != self.me) {
-            let why = format!("{peer} cannot be reached: its process has ended");
-            self.lose(peer, &why);
+            let end = self.fabric.end_of(peer).unwrap_or_else(|| End {
+                why: format!("{peer} cannot be reached: its process has ended"),
+                in_order: false,
+            });
+            self.lose(peer, end);
         }
     }
 
@@ -130,42 +133,6 @@ impl<F: Fabric> Engine<F> {
                     error,
                 });
             }
-        }
-    }
-
-    /// Fail what waits for processes that have ended without a word: Portals tells only of operations under way.
-    pub(crate) fn look_for_ended(&mut self) {
-        if !self
-            .portals
-            .as_mut()
-            .is_some_and(|portals| portals.is_time_to_ask())
-        {
-            return;
-        }
-        let awaited = self.requests.iter().filter(|(_, request)| !request.complete);
-        let peers = awaited.filter_map(|(_, request)| match &request.operation {
-            Operation::Send(send) => Some(send.peer),
-            Operation::Recv(recv) => match recv.state.peer() {
-                None => {
-                    let members = self.contexts[recv.context].members.as_ref();
-                    members.and_then(|members| members.pid(recv.source)).map(Peer)
-                }
-                known => known,
-            },
-            Operation::Idle => None,
-        });
-        let mut ended: Vec<Peer> = peers.filter(|peer| *peer != self.me).collect();
-        ended.sort_unstable_by_key(|peer| peer.0);
-        ended.dedup();
-        ended.retain(|peer| !self.lost.contains_key(&peer.0) && self.fabric.has_ended(*peer));
-        if ended.is_empty() {
-            return;
-        }
-        // What they sent before has arrived all the same.
-        while self.progress_portals() {}
-        for peer in ended {
-            let why = format!("{peer} cannot be reached: its process has ended");
-            self.lose(peer, &why);
         }
     }
 

@@ -41,6 +41,7 @@ use crate::{Error, ErrorClass};
 use credit::Credit;
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
+use farpost_portals::net::NetTunables;
 use farpost_portals::{
     AnyInterface, Error as PortalsError, Event, EventKind, Handle, Identity, Interface, Md, NetworkInterface,
     NiFail, Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, option,
@@ -49,15 +50,14 @@ use managed::Managed;
 use posted::Posted;
 use send::Sends;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 /// Portal indexes.
 const MESSAGES: u32 = 0;
 const KEPT_HERE: u32 = 1;
 const CREDITS: u32 = 2;
 
-/// Time between two questions who has ended.
-const ASK: Duration = Duration::from_millis(50);
+/// Most pendings that there may be.
+const MOST_PENDINGS: u64 = 16384;
 
 /// What `user_ptr` of a descriptor says of it, in its lowest bits; above them a number.
 mod user {
@@ -150,8 +150,6 @@ pub(crate) struct Portals<F: Fabric> {
     direct: Option<Seen>,
     /// Something may have been logged since the queues were looked at.
     stirred: bool,
-    /// When it was asked last who has ended.
-    asked: Instant,
 }
 
 /// A descriptor that logs to `eq` and never runs out.
@@ -197,7 +195,15 @@ impl<F: Fabric> Portals<F> {
             jid: 0,
         });
         let processes = Rc::new(Processes::new(everybody.collect()));
-        let ni = Interface::new(Rc::clone(fabric), &config.portals, wait, processes, None, 0)
+        // One for each other process, and some to spare: who takes nothing then holds up nobody else.
+        let net = NetTunables {
+            tx_pendings: config
+                .portals
+                .tx_pendings
+                .max(u64::from(4 * size).min(MOST_PENDINGS)),
+            ..config.portals.clone()
+        };
+        let ni = Interface::new(Rc::clone(fabric), &net, wait, processes, None, 0)
             .map(|ni| AnyInterface::Inline(Box::new(ni)))
             .expect("every rank is among the processes");
         Self::on(ni, ids, config, short_max).unwrap_or_else(|error| {
@@ -269,7 +275,6 @@ impl<F: Fabric> Portals<F> {
             leftovers: Vec::new(),
             direct: None,
             stirred: false,
-            asked: Instant::now(),
             ids,
             ni,
         })
@@ -347,16 +352,6 @@ impl<F: Fabric> Portals<F> {
     /// Whether only calls of ours let something move along that was begun.
     pub fn has_duties(&self) -> bool {
         self.sends.under_way() > 0 || !self.fetches.is_empty() || self.managed.awaited() > 0
-    }
-
-    /// Whether it is time to ask who has ended.
-    fn is_time_to_ask(&mut self) -> bool {
-        let now = Instant::now();
-        let due = now.duration_since(self.asked) >= ASK;
-        if due {
-            self.asked = now;
-        }
-        due
     }
 
     /// Before a sleep. True: nothing rings when what is under way moves.

@@ -497,6 +497,7 @@ impl<F: Fabric> Engine<F> {
             payload,
             envelope,
             state: SendState::Queued,
+            for_space: false,
         };
         let mut begun = Begun::No;
         if !self.is_busy[peer.index()] {

@@ -244,7 +244,8 @@ pub(super) fn of_value(op: Predefined, basic: Basic) -> Option<Kernel> {
     match info.class {
         Class::CInteger | Class::FortranInteger | Class::MultiLanguage => {
             let signed = matches!(repr, Repr::Int(_));
-            let logical = info.class == Class::CInteger;
+            // Addresses, offsets and counts are C integers by another name; every library takes them.
+            let logical = info.class != Class::FortranInteger;
             match op {
                 P::Sum => by_size!(wide, size, Sum),
                 P::Prod => by_size!(wide, size, Prod),

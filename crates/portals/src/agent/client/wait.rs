@@ -99,6 +99,7 @@ impl<F: Fabric> Client<F> {
 
 impl<F: Fabric> Waiting for Client<F> {
     fn poll(&self) -> bool {
+        self.idle.begin(&self.policy);
         if self.progress() {
             self.empty.set(0);
             return true;

@@ -160,7 +160,13 @@ impl<F: Fabric> Receive<F> {
                     }
                     None if !line.complete(pending.keep, part) => return Ok(false),
                     None if line.failed() => pending.part = None,
-                    None => pending.done = pending.keep,
+                    None => {
+                        let whole = pending.into.region(0, pending.keep as usize);
+                        if let Some(one) = whole.as_one() {
+                            farpost_fabric::memcheck::written_by_peer(one.address, one.len);
+                        }
+                        pending.done = pending.keep;
+                    }
                 }
             }
             From::Pull { position, key } => {

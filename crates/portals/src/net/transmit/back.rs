@@ -40,6 +40,7 @@ impl<F: Fabric> Transmit<F> {
             count -= left as u16;
             lane.head_done = 0;
             lane.head = pending.next;
+            lane.lent -= 1;
             if !matches!(pending.how, How::Inline) {
                 let outcome = Outcome::Done;
                 release(

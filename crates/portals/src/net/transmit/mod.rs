@@ -82,6 +82,8 @@ struct Cursor {
 struct Lane {
     head: u16,
     tail: u16,
+    /// Pendings of it.
+    lent: u16,
     /// Packets of the head that are acknowledged.
     head_done: u32,
     /// The oldest packet that is not acknowledged.
@@ -91,11 +93,18 @@ struct Lane {
     cursor: Cursor,
 }
 
+/// Whether a target has as many pendings as it may: it leaves `reserve`, and has at most three times what it leaves free.
+#[inline(always)]
+fn has_share(lane: &Lane, free: usize, reserve: usize) -> bool {
+    lane.lent > 0 && (free <= reserve || usize::from(lane.lent) >= 3 * free)
+}
+
 impl Lane {
     fn new(seq: u16) -> Self {
         Self {
             head: NONE,
             tail: NONE,
+            lent: 0,
             head_done: 0,
             base: seq,
             sent: seq,
@@ -230,6 +239,13 @@ impl<F: Fabric> Transmit<F> {
         (Table::<Target<F>>::entry_bytes(), size_of::<Pending>())
     }
 
+    /// Pendings that one who has some leaves: one for each process that has no request under way to it, if there are enough.
+    #[inline(always)]
+    fn reserve(&self, index: usize) -> usize {
+        let idle = self.numbers.len().saturating_sub(self.asked);
+        idle.min(self.scarce) * index
+    }
+
     /// Pendings that a channel has left.
     pub fn available(&self, channel: Channel) -> usize {
         self.free[channel as usize].len()
@@ -290,6 +306,13 @@ impl<F: Fabric> Transmit<F> {
         {
             return Err(NoPending);
         }
+        // Who takes nothing leaves pendings to others.
+        let reserve = self.reserve(index);
+        if found
+            .is_some_and(|at| has_share(&self.targets.at(at).lanes[index], self.free[index].len(), reserve))
+        {
+            return Err(NoPending);
+        }
         let at = match found {
             Some(at) => at,
             None => self.enter(fabric, checked(to), to).ok_or(NoPending)?,
@@ -330,6 +353,7 @@ impl<F: Fabric> Transmit<F> {
             self.pendings[usize::from(lane.tail)].next = number;
         }
         lane.tail = number;
+        lane.lent += 1;
         let alone = lane.cursor.pending == NONE;
         if alone {
             lane.cursor.pending = number;

@@ -25,10 +25,12 @@ impl<F: Fabric> Transmit<F> {
         if channel == Channel::Request && self.asked + 1 >= usize::from(self.targets.len()) {
             return false;
         }
+        let reserve = self.reserve(index);
         let target = self.targets.at(at);
         let lane = &mut target.lanes[index];
         let seq = lane.sent;
-        if target.tag == 0
+        if has_share(lane, self.free[index].len(), reserve)
+            || target.tag == 0
             || target.checked
             || target.dead
             || target.wait_until != 0
@@ -82,6 +84,7 @@ impl<F: Fabric> Transmit<F> {
             self.pendings[usize::from(lane.tail)].next = number;
         }
         lane.tail = number;
+        lane.lent += 1;
         figures.sent += 1;
         figures.sent_bytes += body as u64;
         true

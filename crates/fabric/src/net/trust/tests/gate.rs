@@ -62,7 +62,7 @@ fn a_member_of_the_job_gets_through_a_flood() {
     };
     flood(&mut g, 0);
     let (p, _) = wait(&mut g, t + ms(100), 9);
-    g.known(p, t + ms(100));
+    g.known(p, t + ms(100), [1; 16]).unwrap();
     flood(&mut g, 1);
     // Still there after a hundred more from the same address, and not late after a minute less a moment.
     assert!(g.overdue(t + ms(60_000)) != Some(p));
@@ -95,25 +95,60 @@ fn an_address_with_a_bad_name_goes_first_and_is_forgiven() {
     assert_eq!(g.next_deadline(), Some(later + ms(2000)));
 }
 
+/// Who plays a member's first message again is a stranger: its place is free at once, however often it comes.
+#[test]
+fn a_first_message_once_more_has_no_claim() {
+    let (mut g, t) = (gate(4), Instant::now());
+    let (member, _) = wait(&mut g, t, 1);
+    g.known(member, t, [7; 16]).unwrap();
+    // Asked again about the same connection.
+    g.known(member, t, [7; 16]).unwrap();
+    for n in 0..100 {
+        let (player, drop) = wait(&mut g, t + ms(n), 9);
+        assert_eq!(drop, None);
+        assert_eq!(g.known(player, t + ms(n), [7; 16]), Err(Refusal::Replay));
+        g.refused(player, t + ms(n), &Refusal::Replay);
+        assert_eq!(g.waiting(), 1);
+    }
+    // So it is after the member has gone.
+    g.passed(member);
+    let (player, _) = wait(&mut g, t + ms(200), 9);
+    assert_eq!(g.known(player, t + ms(200), [7; 16]), Err(Refusal::Replay));
+    g.refused(player, t + ms(200), &Refusal::Replay);
+    // Another member's is another message.
+    let (other, _) = wait(&mut g, t + ms(200), 9);
+    g.known(other, t + ms(200), [8; 16]).unwrap();
+    // More messages than are remembered take no more memory, and the latest are refused.
+    for n in 0..70_000u64 {
+        let (place, _) = wait(&mut g, t + ms(300), 1);
+        let hello: [u8; 16] = core::array::from_fn(|at| n.to_le_bytes()[at % 8]);
+        g.known(place, t + ms(300), hello).unwrap();
+        g.passed(place);
+    }
+    let (player, _) = wait(&mut g, t + ms(300), 9);
+    let last: [u8; 16] = core::array::from_fn(|at| 69_999u64.to_le_bytes()[at % 8]);
+    assert_eq!(g.known(player, t + ms(300), last), Err(Refusal::Replay));
+}
+
 #[test]
 fn members_that_connect_all_at_once_do_not_drive_each_other_out() {
     let (mut g, t) = (gate(4), Instant::now());
     let first: Vec<Place> = (0..4).map(|n| wait(&mut g, t, n).0).collect();
     assert_eq!(g.room(t + ms(1)), Err(t + ms(100)));
     // One more is taken as soon as one is through.
-    g.known(first[2], t + ms(1));
+    g.known(first[2], t + ms(1), [2; 16]).unwrap();
     g.passed(first[2]);
     assert_eq!(g.room(t + ms(2)), Ok(()));
     assert_eq!(wait(&mut g, t + ms(2), 5).1, None);
     // Those who know the secret are left in peace longer than strangers.
     assert_eq!(g.room(t + ms(100)), Ok(()));
-    for p in &first {
-        g.known(*p, t + ms(3));
+    for (n, p) in first.iter().enumerate() {
+        g.known(*p, t + ms(3), [n as u8 + 10; 16]).unwrap();
     }
     assert_eq!(g.room(t + ms(100)), Err(t + ms(102)));
     let (p, drop) = wait(&mut g, t + ms(102), 6);
     assert_eq!(drop.map(Place::index), Some(2));
-    g.known(p, t + ms(103));
+    g.known(p, t + ms(103), [3; 16]).unwrap();
     assert_eq!(g.room(t + ms(103)), Err(t + ms(2000)));
 }
 
@@ -150,7 +185,7 @@ proptest! {
                 }
                 (3, n) => g.passed(open.swap_remove(who as usize % n)),
                 (4, n) => g.refused(open.swap_remove(who as usize % n), t, &Refusal::Replay),
-                (_, n) => g.known(open[who as usize % n], t),
+                (_, n) => drop(g.known(open[who as usize % n], t, [who as u8; 16])),
             }
             while let Some(p) = g.overdue(t) {
                 g.refused(p, t, &Refusal::TooSlow(Stage::Hello));

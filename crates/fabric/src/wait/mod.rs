@@ -13,14 +13,22 @@
 //! Three ways to use it: [`WaitPolicy::wait`] blocks; [`Backoff`] tells a loop of one's own what to do next; [`Idle`] is for
 //! calls that must not block, but are made in loops.
 
+mod host;
+mod idle;
+
+pub use host::{Host, WakeCost};
+pub use idle::Idle;
+
+use crate::clock::Clock;
 use crate::{Fabric, Interrupt, Wake};
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 farpost_tunables::tunables! {
     /// Tunables of waiting.
     pub struct WaitTunables {
-        /// Time a waiting process polls before it yields, when every process has a core of its own.
+        /// Time a waiting process polls before it yields, when every process has a core of its own: so long at least, and where a wake-up costs more, up to twice what it costs; 0: it yields at once.
         spin_us: "FARPOST_SPIN_US" = 50, 0..=1_000_000, "microseconds";
         /// Times a waiting process yields its core before it sleeps.
         yields: "FARPOST_YIELDS" = 100, 0..=1_000_000, "yields";
@@ -39,7 +47,7 @@ pub enum Pause {
 }
 
 /// How long this process waits in which way.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WaitPolicy {
     spin: Duration,
     yields: u64,
@@ -47,6 +55,20 @@ pub struct WaitPolicy {
     looks: u32,
     /// Yields that have to find nobody before the core counts as one's own: none when it does.
     shared: Cell<u32>,
+    /// Yields in a row that somebody else used.
+    turns: Cell<u32>,
+    clock: Rc<Clock>,
+    host: Option<Rc<dyn Host>>,
+}
+
+impl core::fmt::Debug for WaitPolicy {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("WaitPolicy")
+            .field("spin", &self.spin())
+            .field("yields", &self.yields)
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Looks with a core of one's own, and with a shared one.
@@ -55,6 +77,8 @@ const LOOKS: [u32; 2] = [2000, 2];
 const LONELY_YIELD: Duration = Duration::from_micros(1);
 /// Peers that spin on one core, each for its whole budget before it yields in turn, at most; a stranger uses more.
 const PEERS: u32 = 16;
+/// Turns with somebody on the core, one after the other, before that is no accident.
+const TURNS: u32 = 16;
 /// Yields without anybody that make a core one's own again.
 const LONELY_YIELDS: u32 = 64;
 
@@ -71,6 +95,17 @@ impl WaitPolicy {
             yields: tunables.yields,
             looks: LOOKS[usize::from(!roomy)],
             shared: Cell::new(0),
+            turns: Cell::new(0),
+            clock: Rc::default(),
+            host: None,
+        }
+    }
+
+    /// How long to spin before yielding and sleeping: at least as told, and as long as a wake-up costs here.
+    fn spin(&self) -> Duration {
+        match &self.host {
+            Some(host) if !self.spin.is_zero() => host.wake_cost().spin(self.spin),
+            _ => self.spin,
         }
     }
 
@@ -101,10 +136,19 @@ impl WaitPolicy {
 
     fn learn(&self, yielded: Duration) {
         self.shared.set(if yielded < LONELY_YIELD {
+            self.turns.set(0);
             self.shared.get().saturating_sub(1)
         } else if yielded < self.spin * PEERS {
+            self.turns.set(self.turns.get() + 1);
+            if self.turns.get() >= TURNS
+                && let Some(host) = &self.host
+            {
+                self.turns.set(0);
+                host.shares_core();
+            }
             LONELY_YIELDS
         } else {
+            self.turns.set(0);
             0
         });
     }
@@ -128,7 +172,10 @@ impl WaitPolicy {
     /// The policy for the processes and cores of a fabric's host.
     pub fn of<F: Fabric>(tunables: &WaitTunables, fabric: &F) -> Self {
         let (cores, processes) = fabric.cores_and_processes();
-        Self::new(tunables, cores, processes)
+        Self {
+            host: fabric.host(),
+            ..Self::new(tunables, cores, processes)
+        }
     }
 
     /// Wait until `look` is done. `look` makes progress ([`Fabric::progress`]) and polls. A sleep ends when this process
@@ -195,6 +242,8 @@ pub struct Backoff {
     polls: u32,
     yields: u64,
     spinning_since: Option<Instant>,
+    /// Spinning is over.
+    spun: bool,
 }
 
 impl Backoff {
@@ -203,9 +252,20 @@ impl Backoff {
         *self = Self::default();
     }
 
+    /// Nothing moved, but this is no wait after all: no sleep yet.
+    fn reset_pauses(&mut self) {
+        self.yields = 0;
+    }
+
+    /// Whether the next pauses are for spinning.
+    #[inline]
+    fn spins(&self, policy: &WaitPolicy) -> bool {
+        !policy.is_crowded() && !self.spun
+    }
+
     /// Nothing moved: what next?
     pub fn pause(&mut self, policy: &WaitPolicy) -> Pause {
-        if !policy.spin.is_zero() && policy.shared.get() == 0 && self.yields == 0 {
+        if self.spins(policy) {
             self.polls += 1;
             // The clock is read once in a while: it costs as much as a poll.
             if !self.polls.is_multiple_of(64) {
@@ -213,9 +273,10 @@ impl Backoff {
             }
             let now = Instant::now();
             let since = *self.spinning_since.get_or_insert(now);
-            if now.duration_since(since) < policy.spin {
+            if now.duration_since(since) < policy.spin() {
                 return Pause::Spin;
             }
+            self.spun = true;
         }
         self.yields += 1;
         if self.yields <= policy.yields {
@@ -223,89 +284,6 @@ impl Backoff {
         } else {
             Pause::Sleep
         }
-    }
-}
-
-/// Longest sleep inside a call that must not block.
-const IDLE_SLEEP: Duration = Duration::from_millis(1);
-/// Who is away for longer between two calls has something else to do.
-const AWAY: Duration = Duration::from_micros(5);
-
-/// The count of calls has run out: this is a wait.
-const WAITING: u32 = u32::MAX;
-
-/// For calls that return at once, but that programs make in loops until something is there: polls of a messaging layer.
-/// A loop of many calls that find nothing, with next to nothing between them, is a wait, and may not keep others from
-/// the core: such calls first return at once, then yield, and at last sleep until rung, for at most a millisecond each.
-/// A program that computes between the calls is never held up.
-#[derive(Debug, Default)]
-pub struct Idle {
-    /// Calls in a row that found nothing, as far as they are counted.
-    empty: Cell<u32>,
-    backoff: Cell<Backoff>,
-    /// When the last call returned.
-    returned: Cell<Option<Instant>>,
-}
-
-impl Idle {
-    /// A call found something.
-    #[inline(always)]
-    pub fn found(&self) {
-        self.empty.set(0);
-    }
-
-    /// A call found nothing and is about to return. `ready` makes progress and tells whether there is something now; it
-    /// must not take it.
-    #[inline(always)]
-    pub fn nothing<F: Interrupt>(&self, policy: &WaitPolicy, fabric: &F, ready: impl FnMut() -> bool) {
-        let empty = self.empty.get();
-        if empty < policy.looks() {
-            self.empty.set(empty + 1);
-        } else {
-            self.pause(policy, fabric, ready);
-        }
-    }
-
-    /// As [`nothing`](Self::nothing), where the caller knows better how to give up the core or to sleep: `rest` does.
-    #[inline(always)]
-    pub fn nothing_with(&self, policy: &WaitPolicy, rest: impl FnOnce(Pause)) {
-        let empty = self.empty.get();
-        if empty < policy.looks() {
-            self.empty.set(empty + 1);
-        } else {
-            self.pause_with(policy, rest);
-        }
-    }
-
-    #[cold]
-    fn pause<F: Interrupt>(&self, policy: &WaitPolicy, fabric: &F, mut ready: impl FnMut() -> bool) {
-        self.pause_with(policy, |pause| match pause {
-            Pause::Sleep => _ = fabric.sleep(IDLE_SLEEP, &mut ready),
-            _ => policy.give_way(),
-        });
-    }
-
-    #[cold]
-    fn pause_with(&self, policy: &WaitPolicy, rest: impl FnOnce(Pause)) {
-        let mut backoff = self.backoff.get();
-        if self.empty.get() != WAITING {
-            // The count has just run out.
-            self.empty.set(WAITING);
-            self.returned.set(None);
-            backoff.reset();
-        }
-        if self.returned.take().is_some_and(|at| at.elapsed() > AWAY) {
-            return self.empty.set(0);
-        }
-        match backoff.pause(policy) {
-            // No clock is read while the core is one's own.
-            Pause::Spin => {}
-            pause => {
-                rest(pause);
-                self.returned.set(Some(Instant::now()));
-            }
-        }
-        self.backoff.set(backoff);
     }
 }
 
@@ -358,7 +336,7 @@ mod tests {
     }
 
     /// A fabric on which one can only sleep.
-    struct Sleepless(Cell<u32>);
+    pub(super) struct Sleepless(pub(super) Cell<u32>);
 
     impl Interrupt for Sleepless {
         type Bell = ();
@@ -366,7 +344,7 @@ mod tests {
         fn wake_by(&self, (): &()) {}
         fn wake(&self, _: crate::Peer) {}
         fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> crate::Wake {
-            assert!(timeout <= IDLE_SLEEP);
+            assert!(timeout <= Duration::from_millis(1));
             self.0.set(self.0.get() + 1);
             if ready() {
                 crate::Wake::Ready
@@ -376,7 +354,7 @@ mod tests {
         }
     }
 
-    fn crowded() -> WaitPolicy {
+    pub(super) fn crowded() -> WaitPolicy {
         let tunables = WaitTunables {
             yields: 3,
             ..Default::default()
@@ -385,58 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_of_empty_calls_sleeps_in_the_end() {
-        let (policy, fabric, idle) = (crowded(), Sleepless(Cell::new(0)), Idle::default());
-        while fabric.0.get() < 5 {
-            idle.nothing(&policy, &fabric, || false);
-        }
-        // Something came: the next calls do not sleep at once.
-        idle.found();
-        for _ in 0..LOOKS[1] + 3 {
-            idle.nothing(&policy, &fabric, || false);
-        }
-        assert_eq!(fabric.0.get(), 5);
-    }
-
-    #[test]
-    fn who_computes_between_calls_is_not_held_up() {
-        let (policy, fabric, idle) = (crowded(), Sleepless(Cell::new(0)), Idle::default());
-        for _ in 0..200 {
-            idle.nothing(&policy, &fabric, || false);
-            std::thread::sleep(AWAY);
-        }
-        assert_eq!(fabric.0.get(), 0);
-    }
-
-    #[test]
-    fn callers_may_rest_in_their_own_way() {
-        let (policy, idle, rests) = (crowded(), Idle::default(), Cell::new([0, 0]));
-        let call = || {
-            idle.nothing_with(&policy, |pause| {
-                let [yields, sleeps] = rests.get();
-                rests.set(match pause {
-                    Pause::Sleep => [yields, sleeps + 1],
-                    _ => [yields + 1, sleeps],
-                });
-            });
-        };
-        (0..LOOKS[1]).for_each(|_| call());
-        assert_eq!(rests.get(), [0, 0]);
-        while rests.get()[1] < 100 {
-            call();
-        }
-        let before = rests.get();
-        assert!(before[0] >= 3, "{before:?}");
-        idle.found();
-        (0..LOOKS[1]).for_each(|_| call());
-        assert_eq!(rests.get(), before);
-    }
-
-    #[test]
     fn a_wait_ends_with_what_a_sleep_found() {
         let (policy, fabric) = (crowded(), Sleepless(Cell::new(0)));
         let mut looks = 0;
-        policy.wait(&fabric, IDLE_SLEEP, None, || {
+        policy.wait(&fabric, Duration::from_millis(1), None, || {
             looks += 1;
             // The first look, three after yields, and one inside the sleep.
             if looks == 5 { Look::Done } else { Look::Nothing }

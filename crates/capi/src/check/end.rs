@@ -1,0 +1,317 @@
+//! The end of a checked program: what was never freed, completed or received, and what not all have called.
+//!
+//! Everybody takes part. Who has sent something to somebody says at last that nothing follows; when all have, what lies
+//! unreceived is all there is. Then rank 0 hears what each has left and tells it, once for all who have left the same.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use farpost_mpi::Result;
+use farpost_mpi::coll::{self, Block};
+use farpost_mpi::datatype::{Basic, Datatype};
+use farpost_mpi::engine::context::{ANY_SOURCE, ANY_TAG};
+use farpost_mpi::handle::Kind as Handles;
+use farpost_mpi::op::Op;
+
+use super::header::{Sent, header_only, strip};
+use super::made::What;
+use super::record::{Reader, Writer};
+use super::report::EXIT_CODE;
+use super::{Check, call};
+use crate::cx::{CommRef, Cx, comm_name};
+use crate::process;
+
+/// First words of records: nothing follows from me to you; what I have left.
+const NOTHING_FOLLOWS: u64 = 2;
+const LEFT: u64 = 3;
+/// Lines of one process that are told.
+const MOST_LINES: usize = 24;
+
+/// What the others have said.
+#[derive(Default)]
+pub(super) struct Ending {
+    through: Cell<u32>,
+    /// By rank: findings, lines.
+    left: RefCell<BTreeMap<u32, (u64, Vec<String>)>>,
+}
+
+impl Check {
+    /// A message or record goes to process `peer`.
+    pub(super) fn meet(&self, peer: u32) {
+        self.channel.met.borrow_mut().insert(peer);
+    }
+
+    /// A record of the end.
+    pub(super) fn take_end(&self, kind: u64, source: u32, reader: &mut Reader<'_>) {
+        match kind {
+            NOTHING_FOLLOWS => self.ending.through.set(self.ending.through.get() + 1),
+            LEFT => {
+                let mut read = || {
+                    let (findings, count) = (reader.word()?, reader.count()?);
+                    let lines = (0..count).map(|_| reader.text()).collect::<Option<_>>()?;
+                    Some((findings, lines))
+                };
+                let left = read().unwrap_or_default();
+                self.ending.left.borrow_mut().insert(source, left);
+            }
+            _ => {}
+        }
+    }
+
+    /// The program calls `MPI_Finalize`.
+    pub(crate) fn finish(&self, cx: &'static Cx) -> Result<()> {
+        let world = cx.world();
+        self.collective(cx, call(), world.comm_world(), Default::default());
+        self.hear_all(cx)?;
+        let mut lines = self.unfinished();
+        lines.extend(self.unreceived(cx)?);
+        lines.extend(self.requests_left(cx));
+        lines.extend(self.objects_left(cx));
+        lines.extend(self.findings.untold());
+        let mut record = Writer::default();
+        let told = lines.len().min(MOST_LINES);
+        if lines.len() > told {
+            lines[told - 1] = format!("and {} more", lines.len() - told + 1);
+            lines.truncate(told);
+        }
+        record.word(LEFT).word(self.findings.count()).word(told as u64);
+        for line in &lines {
+            record.text(line.as_bytes());
+        }
+        self.send(cx, 0, &record.done());
+        let all = if self.rank == 0 { world.size() } else { 0 };
+        world.wait_until(|| {
+            self.poll(cx);
+            let left = self.ending.left.borrow();
+            let told = (0..all).all(|rank| left.contains_key(&rank) || process::is_gone(cx, rank));
+            Ok(self.has_sent_all() && told || self.is_closed())
+        })?;
+        if self.rank == 0 {
+            self.tell_left(cx);
+        }
+        // Nobody goes before the job may have to end.
+        self.meet_all(cx)?;
+        self.close(world);
+        Ok(())
+    }
+
+    /// Wait for everybody.
+    pub(crate) fn meet_all(&self, cx: &'static Cx) -> Result<()> {
+        let (world, comm) = (cx.world(), &self.channel.comm);
+        world.run_collective(comm, coll::barrier(&world.site(comm))?)
+    }
+
+    /// Until everything that was sent to this process is here.
+    fn hear_all(&self, cx: &'static Cx) -> Result<()> {
+        let (world, comm) = (cx.world(), &self.channel.comm);
+        let met: Vec<u32> = self
+            .channel
+            .met
+            .borrow()
+            .iter()
+            .copied()
+            .filter(|peer| *peer != self.rank)
+            .collect();
+        let mine: Vec<Cell<u32>> = (0..world.size())
+            .map(|peer| Cell::new(met.contains(&peer).into()))
+            .collect();
+        let expected = Cell::new(0u32);
+        let number = Datatype::predefined(0x20d).unwrap_or_else(|| Datatype::from_basic(Basic::INT));
+        // SAFETY: both outlive the collective, which is run to its end here.
+        let (send, recv) = unsafe {
+            (
+                Block::new(mine.as_ptr().cast_mut().cast(), mine.len() as u64, number.clone()),
+                Block::new(expected.as_ptr().cast(), 1, number),
+            )
+        };
+        for peer in met {
+            self.send(cx, peer, &Writer::default().word(NOTHING_FOLLOWS).done());
+        }
+        let plan = coll::reduce_scatter_block(&world.site(comm), Some(send), recv, &Op::SUM)?;
+        world.run_collective(comm, plan)?;
+        world.wait_until(|| {
+            self.poll(cx);
+            let through = self.ending.through.get() >= expected.get();
+            Ok(through || self.is_closed() || (0..world.size()).any(|rank| process::is_gone(cx, rank)))
+        })
+    }
+
+    /// Messages that nobody received. They are taken.
+    fn unreceived(&self, cx: &'static Cx) -> Result<Vec<String>> {
+        let world = cx.world();
+        let mut comms: Vec<CommRef> = vec![world.comm_world().clone(), world.comm_self().clone()];
+        comms.extend(
+            world
+                .comm_handles()
+                .into_iter()
+                .filter_map(|handle| world.comm(handle)),
+        );
+        let mut lines = Vec::new();
+        for comm in comms {
+            while let Some((message, mut status)) = world.improbe(&comm, ANY_SOURCE, ANY_TAG)? {
+                let (room, header) = header_only()?;
+                let receiving = world.imrecv(message, room)?;
+                // That it is cut off is as it should be.
+                world.wait(receiving)?;
+                strip(&mut status);
+                let by = match Sent::read(&header) {
+                    Some(sent) => format!(", sent by {}", self.call_text(sent.fun, sent.site)),
+                    None => String::new(),
+                };
+                lines.push(format!(
+                    "a message of {} bytes from rank {} of {} with tag {} was never received{by}",
+                    status.bytes,
+                    status.source,
+                    comm_name(&comm),
+                    status.tag
+                ));
+            }
+        }
+        Ok(lines)
+    }
+
+    fn requests_left(&self, _: &Cx) -> Vec<String> {
+        let line = |handle| {
+            let made = self.maker(What::Request, handle)?;
+            let call = self.call_text(made.fun, made.site);
+            let what = if made.fun.name().ends_with("_init") || made.fun.name().ends_with("_init_c") {
+                "was never freed (MPI_Request_free)"
+            } else {
+                "was never completed (MPI_Wait, MPI_Test, ...)"
+            };
+            Some(format!("the request of {call} {what}"))
+        };
+        self.live(What::Request).into_iter().filter_map(line).collect()
+    }
+
+    fn objects_left(&self, cx: &Cx) -> Vec<String> {
+        let world = cx.world();
+        let mut lines = Vec::new();
+        let mut left = |what, noun: &str, free: &str, handles: &mut dyn Iterator<Item = (usize, String)>| {
+            for (handle, name) in handles {
+                let name = if name.is_empty() { name } else { format!(" {name}") };
+                let made = match self.maker(what, handle) {
+                    Some(made) => format!("made by {}", self.call_text(made.fun, made.site)),
+                    None => "made before MPI_Init, or by a function that gives several handles".into(),
+                };
+                lines.push(format!("the {noun}{name} {made} was never freed ({free})"));
+            }
+        };
+        let comms = world.comm_handles();
+        let comm_names = comms.iter().map(|handle| {
+            let name = world.comm(*handle).map(|comm| comm.name.borrow().clone());
+            (
+                *handle,
+                String::from_utf8_lossy(&name.unwrap_or_default()).into_owned(),
+            )
+        });
+        left(
+            What::Comm,
+            "communicator",
+            "MPI_Comm_free",
+            &mut comm_names.into_iter(),
+        );
+        let types: Vec<(usize, String)> = {
+            let types = cx.objects.types.borrow();
+            types.derived().map(|ty| (ty.handle(), ty.name())).collect()
+        };
+        left(
+            What::Datatype,
+            "datatype",
+            "MPI_Type_free",
+            &mut types.into_iter(),
+        );
+        let simple = [
+            (What::Group, "group", "MPI_Group_free", Handles::Group),
+            (What::Op, "operation", "MPI_Op_free", Handles::Op),
+            (
+                What::Errhandler,
+                "error handler",
+                "MPI_Errhandler_free",
+                Handles::Errhandler,
+            ),
+            (What::Info, "info object", "MPI_Info_free", Handles::Info),
+            (What::Message, "message handle", "MPI_Mrecv", Handles::Message),
+        ];
+        for (what, noun, free, kind) in simple {
+            let handles = self
+                .live(what)
+                .into_iter()
+                .filter(|handle| Handles::of(*handle) == Some(kind));
+            left(
+                what,
+                noun,
+                free,
+                &mut handles.map(|handle| (handle, String::new())),
+            );
+        }
+        let keyvals = self.live(What::Keyval).into_iter();
+        left(
+            What::Keyval,
+            "attribute key",
+            "MPI_Comm_free_keyval, MPI_Type_free_keyval",
+            &mut keyvals.map(|id| (id, String::new())),
+        );
+        lines
+    }
+
+    /// Rank 0 tells what all have left, once for those who have left the same, and ends the job if that was asked for.
+    fn tell_left(&self, cx: &Cx) {
+        let all = self.ending.left.borrow();
+        let mut same: Vec<(Vec<u32>, &Vec<String>)> = Vec::new();
+        let mut findings = 0;
+        for (rank, (count, lines)) in all.iter() {
+            findings += count + lines.len() as u64;
+            if lines.is_empty() {
+                continue;
+            }
+            match same.iter_mut().find(|(_, known)| *known == lines) {
+                Some((ranks, _)) => ranks.push(*rank),
+                None => same.push((vec![*rank], lines)),
+            }
+        }
+        for (ranks, lines) in same {
+            for line in lines {
+                self.tell(&format!("{}: {line}", ranks_text(&ranks)));
+            }
+        }
+        if self.mode.error && findings > 0 {
+            process::abort(
+                cx,
+                EXIT_CODE,
+                "findings of the check end the job (FARPOST_CHECK=error)",
+            );
+        }
+    }
+}
+
+/// `rank 3`, `ranks 0-3, 7`.
+fn ranks_text(ranks: &[u32]) -> String {
+    if let [rank] = ranks {
+        return format!("rank {rank}");
+    }
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *rank => *last = *rank,
+            _ => runs.push((*rank, *rank)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    format!("ranks {}", runs.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_told_in_runs() {
+        assert_eq!(ranks_text(&[3]), "rank 3");
+        assert_eq!(ranks_text(&[0, 1, 2, 3, 7, 9, 10]), "ranks 0-3, 7, 9, 10");
+    }
+}

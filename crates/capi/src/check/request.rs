@@ -1,0 +1,80 @@
+//! Starting, completing and freeing requests of a checked program.
+
+use core::ffi::c_int;
+
+use farpost_mpi::Result;
+use farpost_mpi::engine::request::Status;
+use farpost_mpi::world::Watch;
+
+use super::Check;
+use super::made::What;
+use crate::args::{InOut, Out, StatusOut};
+use crate::cx::{self, Cx, Fun};
+use crate::imp;
+
+/// Sees all results.
+pub(crate) struct Results;
+
+impl Watch for Results {
+    fn finished(&self, handle: usize, status: &mut Status, gone: bool) {
+        let cx = cx::process();
+        if let Some(check) = cx.check.get() {
+            check.completed(cx, handle, status, gone, false);
+            if gone {
+                check.gone(What::Request, super::call(), handle);
+            }
+        }
+    }
+
+    fn peeked(&self, handle: usize, status: &mut Status) {
+        let cx = cx::process();
+        if let Some(check) = cx.check.get() {
+            check.completed(cx, handle, status, false, true);
+        }
+    }
+}
+
+// These two leave a dead handle to the world, which does not know who completed it.
+
+pub(crate) fn mpi_wait(cx: &Cx, _: &Check, _: Fun, request: InOut<usize>, status: StatusOut) -> Result<()> {
+    imp::request::check(cx, "request", request.get())?;
+    imp::request::mpi_wait(cx, request, status)
+}
+
+pub(crate) fn mpi_test(
+    cx: &Cx,
+    _: &Check,
+    _: Fun,
+    request: InOut<usize>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    imp::request::check(cx, "request", request.get())?;
+    imp::request::mpi_test(cx, request, flag, status)
+}
+
+pub(crate) fn mpi_start(cx: &Cx, check: &Check, _: Fun, request: InOut<usize>) -> Result<()> {
+    let handle = request.get();
+    check.starting(cx, handle);
+    imp::request::mpi_start(cx, request).inspect_err(|_| check.forget(handle, true))
+}
+
+pub(crate) fn mpi_startall(
+    cx: &Cx,
+    check: &Check,
+    _: Fun,
+    count: c_int,
+    requests: &mut [usize],
+) -> Result<()> {
+    for handle in requests.iter() {
+        check.starting(cx, *handle);
+    }
+    imp::request::mpi_startall(cx, count, requests)
+}
+
+pub(crate) fn mpi_request_free(cx: &Cx, check: &Check, _: Fun, request: InOut<usize>) -> Result<()> {
+    let handle = request.get();
+    imp::request::mpi_request_free(cx, request)?;
+    check.forget(handle, false);
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! The process that joined the job is remembered: a child that it forks has copies of everything (memory, descriptors,
+//! exit handlers) and is no part of the job. In it what closes an interface does nothing, also when an exit handler calls it, and
+//! any other call says so and ends the child alone. Nothing of the job's memory, sockets or descriptors is touched.
+//!
+//! `vfork`, `posix_spawn` and `system` go on as they are: their child runs another program or ends at once.
+//!
+//! Cost class: set-up path. The fast lanes are closed in a child, so that they need not ask.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::cx;
+use crate::fast;
+use crate::lock;
+use crate::process::{Stage, say};
+
+/// The process that joined the job; 0 before.
+static OF: AtomicU32 = AtomicU32::new(0);
+/// This is a child that it forked.
+static CHILD: AtomicBool = AtomicBool::new(false);
+
+/// This process is joining the job.
+pub(crate) fn remember() {
+    OF.store(std::process::id(), Ordering::SeqCst);
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the function stays as long as the library, whose unloading takes it out of the list.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// In the child, by the thread that forked, which is its only one.
+extern "C" fn in_child() {
+    if OF.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    CHILD.store(true, Ordering::SeqCst);
+    fast::close();
+    // Whoever was inside stayed with the parent.
+    lock::forget_threads();
+    let life = &cx::process().life;
+    if life.stage.get().is_active() {
+        life.stage.set(Stage::Forked);
+    }
+}
+
+/// Whether this is a child of the process that joined the job, however it was forked.
+pub(crate) fn is_child() -> bool {
+    let of = OF.load(Ordering::SeqCst);
+    CHILD.load(Ordering::SeqCst) || of != 0 && of != std::process::id()
+}
+
+/// What is wrong with a call in a child.
+pub(crate) fn sentence() -> String {
+    format!(
+        "called in process {}, which was forked from process {} after that had joined the job and is no part of it: a forked \
+         child may run another program or end (what finalises or closes an interface does nothing there)",
+        std::process::id(),
+        OF.load(Ordering::SeqCst)
+    )
+}
+
+/// End the child alone: its exit handlers are the parent's.
+pub(crate) fn end(function: &str, code: i32) -> ! {
+    if function.is_empty() {
+        say(&sentence());
+    } else {
+        say(&format!("{function}: {}", sentence()));
+    }
+    // SAFETY: takes an integer and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Functions of the interfaces beside MPI that give back what was opened or made.
+const CLOSING: &[&str] = &[
+    "FM_finalize",
+    "JAM_finalize",
+    "PtlFini",
+    "PtlNIFini",
+    "PtlMDUnlink",
+    "PtlMEUnlink",
+    "PtlEQFree",
+    "rsm_release_controller",
+    "rsm_free_interconnect_topology",
+    "rsm_memseg_import_disconnect",
+    "rsm_memseg_import_unmap",
+    "rsm_memseg_release_pollfd",
+    "rsm_free_localmemory_handle",
+];
+
+/// Functions whose interface has an error of its own for a child (RSMERR_NOT_CREATOR), which they find without touching anything.
+const ANSWERING: &[&str] = &[
+    "rsm_memseg_export_destroy",
+    "rsm_memseg_export_unpublish",
+    "rsm_memseg_export_republish",
+    "rsm_memseg_export_rebind",
+];
+
+/// Whether a function of an interface beside MPI tells a child itself what is wrong.
+#[cold]
+pub(crate) fn answers(function: &'static str) -> bool {
+    ANSWERING.contains(&function)
+}
+
+/// A function of an interface beside MPI in a child: what closes does nothing (true), another ends the child.
+#[cold]
+pub(crate) fn closes(function: &'static str) -> bool {
+    CLOSING.contains(&function) || end(function, 1)
+}
+
+/// Whether a call that comes in threaded has to ask [`is_child`]: hardly ever, and always in a child.
+#[inline(always)]
+pub(crate) fn may_be_child() -> bool {
+    !lock::threads_allowed() && CHILD.load(Ordering::Relaxed)
+}

@@ -1,0 +1,137 @@
+//! Communicators as the generator knows them.
+
+use std::collections::HashMap;
+
+/// How a rank makes a communicator. Numbers of communicators; 0 is there from the start.
+#[derive(Clone, Debug)]
+pub enum Making {
+    Dup {
+        of: usize,
+        new: usize,
+    },
+    Idup {
+        of: usize,
+        new: usize,
+        req: usize,
+    },
+    /// `color`: none is `MPI_UNDEFINED`.
+    Split {
+        of: usize,
+        color: Option<i32>,
+        key: i32,
+        new: Option<usize>,
+    },
+    /// `MPI_Comm_create`, or `MPI_Comm_create_group` with this tag: ranks of `of`. `new` is none where the rank is not among them.
+    Create {
+        of: usize,
+        ranks: Vec<usize>,
+        tag: Option<i32>,
+        new: Option<usize>,
+    },
+    Cart {
+        of: usize,
+        dims: Vec<i32>,
+        periods: Vec<bool>,
+        new: Option<usize>,
+    },
+    Graph {
+        of: usize,
+        sources: Vec<i32>,
+        destinations: Vec<i32>,
+        new: usize,
+    },
+    Inter {
+        local: usize,
+        leader: usize,
+        peer: usize,
+        remote_leader: usize,
+        tag: i32,
+        new: usize,
+    },
+    Merge {
+        of: usize,
+        high: bool,
+        new: usize,
+    },
+}
+
+/// Neighbours of each rank, in order.
+#[derive(Clone, Debug)]
+pub struct Topo {
+    pub sources: Vec<Vec<i32>>,
+    pub destinations: Vec<Vec<i32>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Comm {
+    pub id: usize,
+    /// Ranks of the job, one group or two.
+    pub groups: Vec<Vec<usize>>,
+    /// Which thread of a rank makes its collective calls here.
+    pub owner: HashMap<usize, usize>,
+    /// From which place it is there, and after which it is not used.
+    pub from: u32,
+    pub last: u32,
+    /// Who receives with `MPI_ANY_TAG` here: ranks that did. A receive of any tag has its receiver's messages on a communicator to itself.
+    pub wild: Option<Vec<usize>>,
+    pub next_tag: i32,
+    pub topo: Option<Topo>,
+}
+
+impl Comm {
+    pub fn is_inter(&self) -> bool {
+        self.groups.len() == 2
+    }
+
+    /// Every member: its side, rank there, and rank of the job.
+    pub fn members(&self) -> Vec<(usize, usize, usize)> {
+        let side = |s: usize| {
+            self.groups[s]
+                .iter()
+                .enumerate()
+                .map(move |(i, world)| (s, i, *world))
+        };
+        (0..self.groups.len()).flat_map(side).collect()
+    }
+
+    /// The side whose ranks `side` sends to and receives from.
+    pub fn other(&self, side: usize) -> usize {
+        if self.is_inter() { 1 - side } else { side }
+    }
+
+    /// A tag that nobody has used here. Some are small, some large.
+    pub fn tag(&mut self) -> i32 {
+        self.next_tag += 1;
+        if self.next_tag % 3 == 0 {
+            32_000 - self.next_tag
+        } else {
+            self.next_tag
+        }
+    }
+}
+
+/// The neighbours of a grid (MPI-5.0 section 8.6): of each dimension the one before, the one behind.
+pub fn grid(dims: &[i32], periods: &[bool]) -> Topo {
+    let size: i32 = dims.iter().product();
+    let neighbours = |rank: i32| {
+        let mut all = Vec::new();
+        let mut stride = size;
+        for (dim, period) in dims.iter().zip(periods) {
+            stride /= dim;
+            let at = rank / stride % dim;
+            for to in [at - 1, at + 1] {
+                let inside = (0..*dim).contains(&to);
+                all.push(match (inside, period) {
+                    (false, false) => crate::program::PROC_NULL,
+                    _ => rank + (to.rem_euclid(*dim) - at) * stride,
+                });
+            }
+        }
+        all
+    };
+    let all: Vec<Vec<i32>> = (0..size).map(neighbours).collect();
+    Topo {
+        sources: all.clone(),
+        destinations: all,
+    }
+}

@@ -1,0 +1,288 @@
+//! Communicators made and freed.
+
+use crate::comms::{Comm, Making, Topo, grid};
+use crate::events::{END, Gen};
+use crate::program::{Actor, Instr};
+use std::collections::HashMap;
+
+/// Communicator 0: a duplicate of `MPI_COMM_WORLD`, which the program has from the start.
+pub fn world(g: &mut Gen) {
+    let all: Vec<usize> = (0..g.limits.ranks).collect();
+    add(g, vec![all], 0, None);
+    g.comms[0].wild = None;
+}
+
+fn add(g: &mut Gen, groups: Vec<Vec<usize>>, from: u32, topo: Option<Topo>) -> usize {
+    let mut owner = HashMap::new();
+    for rank in groups.iter().flatten() {
+        let thread = g.rng.usize(0..g.plan.threads);
+        owner.insert(*rank, thread);
+    }
+    let wild = if g.chance(35) { Some(Vec::new()) } else { None };
+    let id = g.comms.len();
+    g.comms.push(Comm {
+        id,
+        groups,
+        owner,
+        from,
+        last: from,
+        wild,
+        next_tag: 0,
+        topo,
+    });
+    if !g.event.makes.contains(&id) && id > 0 {
+        g.event.makes.push(id);
+    }
+    id
+}
+
+/// Make one at `base`: 0 is before threads begin.
+pub fn make(g: &mut Gen, base: u32) {
+    if g.comms.len() > 12 {
+        return;
+    }
+    // Calls on inter-communicators are few.
+    let Some(of) = g.pick_comm(base, |c| !c.is_inter()) else {
+        return;
+    };
+    let first = |rank: usize| Actor { rank, thread: 0 };
+    let group = g.comms[of].groups[0].clone();
+    let size = group.len();
+    let from = base + 1;
+    g.uses(of, base);
+    let name = match g.rng.u32(0..20) {
+        0..3 => {
+            let new = add(g, vec![group.clone()], from, g.comms[of].topo.clone());
+            for rank in group {
+                g.at(base, first(rank), Instr::Make(Box::new(Making::Dup { of, new })));
+            }
+            "dup"
+        }
+        3 if base > 0 => {
+            let until = base + g.rng.u32(0..4);
+            let new = add(g, vec![group.clone()], until + 1, g.comms[of].topo.clone());
+            for rank in group {
+                let req = g.new_req();
+                g.at(
+                    base,
+                    first(rank),
+                    Instr::Make(Box::new(Making::Idup { of, new, req })),
+                );
+                let done = base + g.rng.u32(0..=until - base);
+                g.complete(done, first(rank), req);
+            }
+            "idup"
+        }
+        3..9 => {
+            let parts = g.rng.i32(1..=3);
+            split(g, base, of, parts);
+            "split"
+        }
+        9..12 => {
+            let mut ranks: Vec<usize> = (0..size).collect();
+            g.rng.shuffle(&mut ranks);
+            ranks.truncate(g.rng.usize(1..=size));
+            let members: Vec<usize> = ranks.iter().map(|r| group[*r]).collect();
+            let tag = if g.rng.bool() {
+                Some(g.comms[of].tag())
+            } else {
+                None
+            };
+            let new = add(g, vec![members.clone()], from, None);
+            for rank in group {
+                let inside = members.contains(&rank);
+                if inside || tag.is_none() {
+                    let new = inside.then_some(new);
+                    let making = Making::Create {
+                        of,
+                        ranks: ranks.clone(),
+                        tag,
+                        new,
+                    };
+                    g.at(base, first(rank), Instr::Make(Box::new(making)));
+                }
+            }
+            "create"
+        }
+        12..14 => {
+            // Dimensions of one or two that close in a circle have the same neighbour twice.
+            let (a, b) = if size >= 4 && g.rng.bool() {
+                (2, size as i32 / 2)
+            } else {
+                (1, size as i32)
+            };
+            let dims = if g.rng.bool() { vec![a, b] } else { vec![b] };
+            let periods: Vec<bool> = dims.iter().map(|dim| *dim > 2 && g.rng.bool()).collect();
+            let inside = dims.iter().product::<i32>() as usize;
+            let new = add(
+                g,
+                vec![group[..inside].to_vec()],
+                from,
+                Some(grid(&dims, &periods)),
+            );
+            for (at, rank) in group.into_iter().enumerate() {
+                let new = (at < inside).then_some(new);
+                let making = Making::Cart {
+                    of,
+                    dims: dims.clone(),
+                    periods: periods.clone(),
+                    new,
+                };
+                g.at(base, first(rank), Instr::Make(Box::new(making)));
+            }
+            "cart"
+        }
+        14..16 => {
+            let mut topo = Topo {
+                sources: vec![Vec::new(); size],
+                destinations: vec![Vec::new(); size],
+            };
+            let mut edges: Vec<(usize, usize)> =
+                (0..size).flat_map(|a| (0..size).map(move |b| (a, b))).collect();
+            g.rng.shuffle(&mut edges);
+            edges.truncate(g.rng.usize(0..=edges.len().min(3 * size)));
+            for (a, b) in edges {
+                topo.destinations[a].push(b as i32);
+                topo.sources[b].push(a as i32);
+            }
+            topo.destinations.iter_mut().for_each(|list| g.rng.shuffle(list));
+            topo.sources.iter_mut().for_each(|list| g.rng.shuffle(list));
+            let new = add(g, vec![group.clone()], from, Some(topo.clone()));
+            for (at, rank) in group.into_iter().enumerate() {
+                let (sources, destinations) = (topo.sources[at].clone(), topo.destinations[at].clone());
+                let making = Making::Graph {
+                    of,
+                    sources,
+                    destinations,
+                    new,
+                };
+                g.at(base, first(rank), Instr::Make(Box::new(making)));
+            }
+            "graph"
+        }
+        _ if size >= 2 && g.comms[of].wild.is_none() => {
+            let sides = split(g, base, of, 2);
+            if sides.len() == 2 && g.comms[sides[0]].from == g.comms[sides[1]].from {
+                inter(g, base, of, &sides);
+            }
+            "intercommunicator"
+        }
+        _ => {
+            split(g, base, of, 2);
+            "split"
+        }
+    };
+    g.end_event(format!("{name} of c[{of}]"));
+}
+
+/// Split `of` into at most `parts`; some ranks may be left out.
+fn split(g: &mut Gen, base: u32, of: usize, parts: i32) -> Vec<usize> {
+    let group = g.comms[of].groups[0].clone();
+    let some_out = g.chance(25);
+    let picked: Vec<(Option<i32>, i32)> = group
+        .iter()
+        .map(|_| {
+            let out = some_out && g.chance(30);
+            ((!out).then(|| g.rng.i32(0..parts)), g.rng.i32(-2..3))
+        })
+        .collect();
+    let mut news = Vec::new();
+    let mut of_color = HashMap::new();
+    for color in 0..parts {
+        let mut members: Vec<(i32, usize)> = (0..group.len())
+            .filter(|r| picked[*r].0 == Some(color))
+            .map(|r| (picked[r].1, r))
+            .collect();
+        members.sort_unstable();
+        if members.is_empty() {
+            continue;
+        }
+        let members = members.into_iter().map(|(_, r)| group[r]).collect();
+        let new = add(g, vec![members], base + 1, None);
+        of_color.insert(color, new);
+        news.push(new);
+    }
+    for (rank, (color, key)) in group.into_iter().zip(picked) {
+        let new = color.map(|color| of_color[&color]);
+        let making = Making::Split { of, color, key, new };
+        g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+    }
+    news
+}
+
+/// An intercommunicator of two halves, at the same base behind them, and perhaps one communicator of both.
+fn inter(g: &mut Gen, base: u32, of: usize, sides: &[usize]) {
+    let groups: Vec<Vec<usize>> = sides
+        .iter()
+        .map(|side| g.comms[*side].groups[0].clone())
+        .collect();
+    let tag = g.comms[of].tag();
+    let new = add(g, groups.clone(), base + 1, None);
+    let leaders = [g.rng.usize(0..groups[0].len()), g.rng.usize(0..groups[1].len())];
+    let rank_in = |g: &Gen, world: usize| {
+        g.comms[of].groups[0]
+            .iter()
+            .position(|r| *r == world)
+            .unwrap_or(0)
+    };
+    for (s, members) in groups.iter().enumerate() {
+        for rank in members {
+            let remote_leader = rank_in(g, groups[1 - s][leaders[1 - s]]);
+            let making = Making::Inter {
+                local: sides[s],
+                leader: leaders[s],
+                peer: of,
+                remote_leader,
+                tag,
+                new,
+            };
+            g.at(
+                base,
+                Actor {
+                    rank: *rank,
+                    thread: 0,
+                },
+                Instr::Make(Box::new(making)),
+            );
+        }
+    }
+    if g.chance(40) {
+        let high = g.rng.usize(0..2);
+        let merged = [groups[1 - high].clone(), groups[high].clone()].concat();
+        let one = add(g, vec![merged], base + 1, None);
+        for (s, members) in groups.iter().enumerate() {
+            for rank in members {
+                let making = Making::Merge {
+                    of: new,
+                    high: s == high,
+                    new: one,
+                };
+                g.at(
+                    base,
+                    Actor {
+                        rank: *rank,
+                        thread: 0,
+                    },
+                    Instr::Make(Box::new(making)),
+                );
+            }
+        }
+    }
+}
+
+/// All are freed: some as soon as they are no longer used, while operations are under way, the rest in the end.
+pub fn free_all(g: &mut Gen) {
+    let mut ids: Vec<usize> = (1..g.comms.len()).collect();
+    g.rng.shuffle(&mut ids);
+    for comm in ids {
+        let early = g.plan.threads == 1 && g.comms[comm].from > 0 && g.rng.bool();
+        let base = if early { g.comms[comm].last + 1 } else { END };
+        let disconnect = !early && g.rng.bool();
+        g.event.uses.push(comm);
+        for (_, _, rank) in g.comms[comm].members() {
+            let actor = Actor { rank, thread: 0 };
+            g.at(base, actor, Instr::FreeComm { comm, disconnect });
+        }
+        g.end_event(format!("free of c[{comm}]"));
+    }
+}

@@ -1,0 +1,342 @@
+//! What a program is made of: instructions of each thread of each rank, over numbered buffers, requests, status slots,
+//! communicators and datatypes.
+
+use crate::comms::Making;
+use crate::types::Types;
+use crate::values::Numbers;
+
+/// `MPI_ANY_SOURCE`, `MPI_ANY_TAG`, `MPI_PROC_NULL` and `MPI_ROOT` of the standard ABI.
+pub const ANY_SOURCE: i32 = -1;
+pub const ANY_TAG: i32 = -2;
+pub const PROC_NULL: i32 = -3;
+pub const ROOT: i32 = -4;
+
+/// A thread of a rank of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor {
+    pub rank: usize,
+    pub thread: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Standard,
+    Buffered,
+    Synchronous,
+    Ready,
+}
+
+/// Elements of a datatype at the start of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    pub buf: usize,
+    pub ty: usize,
+    pub count: u64,
+}
+
+/// Bytes of pattern `id`, from its beginning, that lie as `count` elements of `ty` from byte `at` of a buffer on.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    pub at: u64,
+    pub ty: usize,
+    pub count: u64,
+    pub id: u32,
+}
+
+/// What a receive asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub data: Data,
+    /// Rank, or `ANY_SOURCE`, `PROC_NULL`.
+    pub from: i32,
+    pub tag: i32,
+    pub comm: usize,
+    /// Where its status goes.
+    pub slot: usize,
+    /// The message is longer than the room.
+    pub truncated: bool,
+}
+
+/// How a message is looked at before it is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    Probe,
+    Iprobe,
+    Mprobe,
+    Improbe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    Sendrecv,
+    Replace,
+    /// `MPI_Isendrecv`, with this request.
+    Isendrecv(usize),
+}
+
+/// How a set of requests is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Wait,
+    Waitall,
+    Waitany,
+    Waitsome,
+    Test,
+    Testall,
+    Testany,
+    Testsome,
+    GetStatus,
+}
+
+impl Style {
+    pub const ALL: [Self; 9] = [
+        Self::Wait,
+        Self::Waitall,
+        Self::Waitany,
+        Self::Waitsome,
+        Self::Test,
+        Self::Testall,
+        Self::Testany,
+        Self::Testsome,
+        Self::GetStatus,
+    ];
+}
+
+/// A buffer argument of a collective.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// Not significant at this rank.
+    None,
+    InPlace,
+    One(Data),
+    /// Counts and displacements in elements.
+    V {
+        buf: usize,
+        ty: usize,
+        counts: Vec<u64>,
+        displs: Vec<u64>,
+    },
+    /// Displacements in bytes, a datatype each.
+    W {
+        buf: usize,
+        counts: Vec<u64>,
+        displs: Vec<u64>,
+        types: Vec<usize>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coll {
+    Barrier,
+    Bcast,
+    Gather,
+    Gatherv,
+    Scatter,
+    Scatterv,
+    Allgather,
+    Allgatherv,
+    Alltoall,
+    Alltoallv,
+    Alltoallw,
+    Reduce,
+    Allreduce,
+    ReduceScatter,
+    ReduceScatterBlock,
+    Scan,
+    Exscan,
+    NeighborAllgather,
+    NeighborAllgatherv,
+    NeighborAlltoall,
+    NeighborAlltoallv,
+    NeighborAlltoallw,
+}
+
+/// A call of a collective at one rank.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub coll: Coll,
+    pub comm: usize,
+    /// Rank, `ROOT` or `PROC_NULL`.
+    pub root: i32,
+    pub send: Arg,
+    pub recv: Arg,
+    pub op: Option<Numbers>,
+    /// Elements each rank gets of `MPI_Reduce_scatter`.
+    pub shares: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Blocking,
+    Nonblocking(usize),
+    Init(usize),
+}
+
+/// A message that may come, of a group of messages to one rank.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub source: i32,
+    pub tag: i32,
+    /// Bytes of data, and of one unit of it.
+    pub bytes: u64,
+    pub id: u32,
+}
+
+/// A receive of such a group, in the order of posting.
+#[derive(Clone, Debug)]
+pub struct Got {
+    pub wanted: Wanted,
+    pub len: u64,
+    /// Messages (of [`PoolCheck::sent`]) that matching may give it.
+    pub may: Vec<usize>,
+}
+
+/// After all receives of a group: each has got what the model allows.
+#[derive(Clone, Debug)]
+pub struct PoolCheck {
+    pub name: String,
+    pub sent: Vec<Sent>,
+    pub got: Vec<Got>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Instr {
+    Make(Box<Making>),
+    /// `MPI_Comm_free`, or `MPI_Comm_disconnect`.
+    FreeComm {
+        comm: usize,
+        disconnect: bool,
+    },
+    /// A buffer of so many bytes, all of the guard value.
+    Room {
+        buf: usize,
+        len: u64,
+    },
+    Clear {
+        buf: usize,
+        len: u64,
+    },
+    Place {
+        buf: usize,
+        part: Part,
+    },
+    PutNumbers {
+        buf: usize,
+        at: u64,
+        numbers: Numbers,
+        first: u64,
+        n: u64,
+        id: u32,
+        who: usize,
+    },
+    Send {
+        mode: Mode,
+        data: Data,
+        to: i32,
+        tag: i32,
+        comm: usize,
+    },
+    /// `init`: make a persistent request.
+    StartSend {
+        mode: Mode,
+        data: Data,
+        to: i32,
+        tag: i32,
+        comm: usize,
+        req: usize,
+        init: bool,
+    },
+    Recv(Wanted),
+    StartRecv {
+        wanted: Wanted,
+        req: usize,
+        init: bool,
+    },
+    /// Look, then receive; `req`: nonblocking.
+    LookRecv {
+        look: Look,
+        wanted: Wanted,
+        req: Option<usize>,
+    },
+    Swap {
+        swap: Swap,
+        data: Data,
+        to: i32,
+        tag: i32,
+        wanted: Wanted,
+    },
+    /// `MPI_Start` of one, `MPI_Startall` of several.
+    Start(Vec<usize>),
+    /// `MPI_Request_free`.
+    Release(usize),
+    Complete {
+        style: Style,
+        reqs: Vec<usize>,
+    },
+    /// One look: what is complete is taken.
+    Poke {
+        style: Style,
+        reqs: Vec<usize>,
+    },
+    Cancel(usize),
+    /// The request was cancelled, and has to be.
+    MustBeCancelled(usize),
+    /// If the request was cancelled, receive now.
+    RecvIfCancelled {
+        req: usize,
+        wanted: Wanted,
+    },
+    Coll {
+        call: Box<Call>,
+        how: How,
+    },
+    CheckPool(Box<PoolCheck>),
+    /// The buffer holds these parts and guards elsewhere.
+    Expect {
+        buf: usize,
+        len: u64,
+        parts: Vec<Part>,
+        name: String,
+    },
+    /// Elements `first..first + n` of the reduction over contributions `who` of `id` stand from byte `at` on, guards elsewhere.
+    ExpectNumbers {
+        buf: usize,
+        len: u64,
+        at: u64,
+        numbers: Numbers,
+        first: u64,
+        n: u64,
+        id: u32,
+        who: Vec<usize>,
+        name: String,
+    },
+    Sleep {
+        us: u32,
+    },
+}
+
+/// A program: its threads' instructions, and what they refer to.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub seed: u64,
+    pub ranks: usize,
+    pub threads: usize,
+    pub types: Types,
+    pub code: Vec<Code>,
+    pub comms: usize,
+    pub bufs: usize,
+    pub reqs: usize,
+    pub slots: usize,
+    /// Bytes and messages of buffered sends, per rank.
+    pub buffered: Vec<(u64, u64)>,
+}
+
+/// One thread's part. `before` and `after` are thread 0's, while it is alone.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    pub rank: usize,
+    pub thread: usize,
+    pub before: Vec<Instr>,
+    pub body: Vec<Instr>,
+    pub after: Vec<Instr>,
+}

@@ -1,0 +1,109 @@
+//! The lifeline of a job: when the last process of its launcher is gone, the kernel kills what is left of the job.
+//!
+//! A launcher's processes end each other's ranks when one of them dies. When both are killed at once nobody is left to do that, and the
+//! signal that a parent's death can send reaches the parent's child only, which may be a shell around the program. So
+//! the launcher's processes hold the writing end of a pipe that nobody writes to. A reading end can be told to announce what
+//! happens to it by a signal of one's choice (fcntl(2), `O_ASYNC`, `F_SETSIG`) to a process or a group (`F_SETOWN`): each rank is
+//! started with one that has SIGKILL sent to its process group, and each process that joins the job opens one for itself, which
+//! reaches it in whatever group it is. The kernel sends the signal when the last writing end is closed, whoever closes it.
+//!
+//! Where the kernel does not do that, the parent's death is all there is.
+
+use crate::JobError;
+use crate::memory::JobMemory;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+/// Both ends, as the launcher's processes hold them until they end.
+pub struct Lifeline {
+    read: OwnedFd,
+    _write: OwnedFd,
+}
+
+impl Lifeline {
+    /// Make one, and say in the job's memory where it is.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn of(memory: &JobMemory) -> Result<Self, JobError> {
+        let mut ends = [0; 2];
+        // SAFETY: the kernel writes two descriptor numbers.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            return Err(JobError::last("making the job's lifeline"));
+        }
+        // SAFETY: two descriptors that the kernel just made, owned by nobody else.
+        let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        let file = read.try_clone().map(std::fs::File::from);
+        let about = file.and_then(|file| file.metadata());
+        let about = about.map_err(|source| JobError::System {
+            what: "looking at the job's lifeline".into(),
+            source,
+        })?;
+        memory.set_lifeline(read.as_raw_fd(), about.ino());
+        Ok(Self { read, _write: write })
+    }
+
+    /// Where a child of the launcher opens it, for [`arm`].
+    pub fn path(&self) -> CString {
+        path("self", self.read.as_raw_fd())
+    }
+}
+
+fn path(process: &str, fd: RawFd) -> CString {
+    CString::new(format!("/proc/{process}/fd/{fd}")).unwrap_or_default()
+}
+
+fn open(path: &CStr, flags: libc::c_int) -> RawFd {
+    // SAFETY: a C string and integers.
+    unsafe {
+        libc::open(
+            path.as_ptr(),
+            libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | flags,
+        )
+    }
+}
+
+/// What happens to the file of `fd` kills `owner`: a process, or a group (negative).
+fn bind(fd: RawFd, owner: libc::pid_t) {
+    // SAFETY: integers; a kernel that refuses leaves the descriptor as it was.
+    unsafe {
+        if libc::fcntl(fd, libc::F_SETOWN, owner) == 0 && libc::fcntl(fd, F_SETSIG, libc::SIGKILL) == 0 {
+            libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK);
+        }
+    }
+}
+
+/// In a child of the launcher's before it becomes a rank: the process and all that stays in its group are killed when the pipe
+/// at `path` has no writer any more. The descriptor, which has to stay open; negative: it cannot be done. System calls only.
+pub fn arm(path: &CStr) -> RawFd {
+    let fd = open(path, 0);
+    if fd >= 0 {
+        // SAFETY: no arguments, cannot fail.
+        bind(fd, -unsafe { libc::getpgrp() });
+    }
+    fd
+}
+
+/// Linux's, of fcntl(2).
+const F_SETSIG: libc::c_int = 10;
+
+/// For a process that joins the job: it ends with the launcher's last process, whoever started it and whatever group it is
+/// in. To be kept; `None`: it cannot be done.
+pub(crate) fn hold(memory: &JobMemory) -> Option<OwnedFd> {
+    let (fd, inode) = memory.lifeline()?;
+    let opened = open(&path(&memory.launcher().to_string(), fd), libc::O_CLOEXEC);
+    if opened < 0 {
+        return None;
+    }
+    // SAFETY: opened just now, and nobody else's.
+    let opened = unsafe { OwnedFd::from_raw_fd(opened) };
+    // The launcher's number may be another process's by now.
+    let about = std::fs::File::from(opened.try_clone().ok()?).metadata().ok()?;
+    if !about.file_type().is_fifo() || about.ino() != inode {
+        return None;
+    }
+    // SAFETY: no arguments, cannot fail.
+    bind(opened.as_raw_fd(), unsafe { libc::getpid() });
+    Some(opened)
+}

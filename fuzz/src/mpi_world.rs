@@ -1,0 +1,105 @@
+//! Worlds of MPI in one thread, for targets that write into what they read from each other.
+
+use farpost_fabric::Fabric;
+use farpost_mpi::buffer::{RecvBuf, SendBuf};
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::p2p::Mode;
+use farpost_mpi::world::World;
+
+/// `MPI_BYTE`.
+const BYTE: usize = 0x247;
+pub const ANY_SOURCE: i32 = -1;
+pub const ANY_TAG: i32 = -1;
+
+/// Buffers of operations under way: they outlive the worlds, which may still write to them.
+#[derive(Default)]
+pub struct Buffers(Vec<Box<[u8]>>);
+
+impl Buffers {
+    /// A buffer of `len` bytes of `value`, which stays where it is.
+    pub fn take(&mut self, len: usize, value: u8) -> *mut u8 {
+        self.0.push(vec![value; len].into_boxed_slice());
+        self.0.last_mut().expect("just pushed").as_mut_ptr()
+    }
+}
+
+fn byte() -> Datatype {
+    Datatype::predefined(BYTE).expect("MPI_BYTE")
+}
+
+/// Start a send of `len` bytes of `value`. What it refuses is no matter.
+pub fn send<F: Fabric>(
+    world: &World<F>,
+    buffers: &mut Buffers,
+    dest: u32,
+    tag: i32,
+    len: usize,
+    value: u8,
+    mode: Mode,
+) -> Option<usize> {
+    let at = buffers.take(len, value);
+    // SAFETY: `buffers` keeps them until the worlds have gone.
+    let buf = unsafe { SendBuf::new(at, len as u64, byte()) };
+    world.isend(world.comm_world(), &buf, dest as i32, tag, mode).ok()
+}
+
+/// Start a receive of at most `len` bytes; where they go.
+pub fn receive<F: Fabric>(
+    world: &World<F>,
+    buffers: &mut Buffers,
+    source: i32,
+    tag: i32,
+    len: usize,
+) -> Option<(usize, *const u8)> {
+    let at = buffers.take(len, 0);
+    // SAFETY: as above.
+    let buf = unsafe { RecvBuf::new(at, len as u64, byte()) };
+    world
+        .irecv(world.comm_world(), buf, source, tag)
+        .ok()
+        .map(|handle| (handle, at.cast_const()))
+}
+
+/// Complete whatever is complete of `handles`, with whatever result.
+pub fn reap<F: Fabric>(world: &World<F>, handles: &mut Vec<usize>) {
+    handles.retain(|handle| match world.is_complete(*handle) {
+        Ok(false) => true,
+        _ => {
+            let _ = world.finish(*handle);
+            false
+        }
+    });
+}
+
+/// Whether `len` bytes of `value` get from one world to another; `turn` lets time pass.
+pub fn delivers<F: Fabric>(
+    (from, to): (&World<F>, &World<F>),
+    buffers: &mut Buffers,
+    (tag, len, value): (i32, usize, u8),
+    mut turn: impl FnMut(),
+) -> bool {
+    let Some((received, at)) = receive(to, buffers, from.pid() as i32, tag, len) else {
+        return false;
+    };
+    let Some(sent) = send(from, buffers, to.pid(), tag, len, value, Mode::Standard) else {
+        return false;
+    };
+    for _ in 0..4000 {
+        turn();
+        if matches!(
+            (from.is_complete(sent), to.is_complete(received)),
+            (Ok(true), Ok(true))
+        ) {
+            let ended = from.finish(sent).is_ok()
+                && to
+                    .finish(received)
+                    .is_ok_and(|(status, _)| status.bytes == len as u64 && status.error.is_none());
+            // SAFETY: `len` bytes of a buffer that lives; the receive is over.
+            return ended
+                && unsafe { std::slice::from_raw_parts(at, len) }
+                    .iter()
+                    .all(|byte| *byte == value);
+        }
+    }
+    false
+}
