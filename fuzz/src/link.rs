@@ -5,8 +5,8 @@
 
 use crate::input::{Input, Script};
 use farpost_fabric::net::link::{
-    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, LinkError, LinkTunables,
-    OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, TAIL, TAILS_MAX, TransportReport,
+    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, LinkError,
+    LinkTunables, OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, TAIL, TAILS_MAX, TransportReport,
 };
 use farpost_fabric::net::trust::HeaderCheck;
 

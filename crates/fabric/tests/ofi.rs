@@ -37,10 +37,14 @@ fn with_each(provider: &str, test: impl Fn(&OfiThreads)) {
             Err(error) => farpost_testing::not_here(&format!("{provider} of {name}: {error}")),
         }
     }
-    if !some {
-        farpost_testing::skipped(&format!(
+    // Which providers the libraries of other packages bring is not ours to say.
+    let named = std::env::var_os("FARPOST_TEST_OFI_LIBRARIES").is_some();
+    match (some, named) {
+        (true, _) => (),
+        (false, true) => farpost_testing::not_here(&format!("none of the libraries has provider {provider}")),
+        (false, false) => farpost_testing::skipped(&format!(
             "nothing was tested with provider {provider}: install libfabric1"
-        ));
+        )),
     }
 }
 

@@ -35,8 +35,14 @@ pub(crate) struct Call {
 #[derive(Default)]
 pub(crate) struct Made {
     live: RefCell<HashMap<(What, usize), Call>>,
-    /// The latest that were freed, in order and by handle.
-    freed: RefCell<(VecDeque<(What, usize)>, HashMap<(What, usize), Call>)>,
+    freed: RefCell<Freed>,
+}
+
+/// The latest that were freed.
+#[derive(Default)]
+struct Freed {
+    order: VecDeque<(What, usize)>,
+    calls: HashMap<(What, usize), Call>,
 }
 
 impl Check {
@@ -59,7 +65,7 @@ impl Check {
             return;
         }
         let site = self.here();
-        let (order, calls) = &mut *self.made.freed.borrow_mut();
+        let Freed { order, calls } = &mut *self.made.freed.borrow_mut();
         if calls.insert((what, handle), Call { fun, site }).is_none() {
             order.push_back((what, handle));
         }
@@ -88,7 +94,7 @@ impl Check {
         let freed = self.made.freed.borrow();
         // No two kinds have a handle in common, but for attribute keys, which are asked for by number.
         let call = freed
-            .1
+            .calls
             .iter()
             .find(|((what, h), _)| *h == handle && *what != What::Keyval)?
             .1;

@@ -41,6 +41,7 @@ pub(super) struct Incoming {
 
 impl Check {
     /// The buffer of a send. To nobody nothing goes, and its arguments mean nothing.
+    #[allow(clippy::too_many_arguments)] // A call's place and the standard's own list.
     unsafe fn outgoing(
         &self,
         fun: Fun,
@@ -69,6 +70,7 @@ impl Check {
     }
 
     /// The buffer of a receive. `comm`: `None` where a message was matched before.
+    #[allow(clippy::too_many_arguments)] // A call's place and the standard's own list.
     pub(super) unsafe fn incoming(
         &self,
         fun: Fun,
