@@ -22,6 +22,9 @@ use crate::progress::{self, Reason, Served};
 /// Longest time that what a device still has to send may take when MPI ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// Longest time for which ranks that are ready wait for others of their host, so that all set out together.
+const TOGETHER: Duration = Duration::from_millis(20);
+
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -155,6 +158,7 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
             fast::open(cx.world());
         }
     }
+    job.ready(TOGETHER);
     if node.settings.progress.mpi != 0
         && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
     {

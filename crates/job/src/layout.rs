@@ -71,6 +71,8 @@ pub mod header {
     /// How often a launcher has asked for the roll-call, and how often it has been given.
     pub const ROLL_ASKED: usize = 392;
     pub const ROLL_GIVEN: usize = 396;
+    /// Ranks of this host that are ready for messages; a cache line of its own, a futex word.
+    pub const READY: usize = 448;
 }
 
 /// Offsets in an entry of the rank table.

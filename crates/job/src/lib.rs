@@ -109,6 +109,9 @@ pub enum Origin {
 /// Longest time that a process whose part is over stays for ranks of its host that have not joined yet.
 const LATECOMERS: Duration = Duration::from_secs(10);
 
+/// How long ranks that are ready and have cores of their own look for the others before they sleep: to be woken takes as long.
+const READY_SPIN: Duration = Duration::from_micros(300);
+
 /// A process's place in its job.
 pub struct Job {
     memory: JobMemory,
@@ -401,6 +404,22 @@ impl Job {
             Some(mut channel) => channel.fence(),
             None => self.memory.fence(self.size()),
         }
+    }
+
+    /// This rank is ready for messages: wait until all of its host are, `limit` at most, so that none of them counts the time in
+    /// which others were still being started as that of its first messages. A rank that comes later is waited for no longer.
+    pub fn ready(&self, limit: Duration) {
+        let Placement {
+            ranks_on_host,
+            allowed_cores,
+            ..
+        } = self.placement();
+        let spin = if ranks_on_host <= allowed_cores {
+            READY_SPIN
+        } else {
+            Duration::ZERO
+        };
+        self.memory.ready(ranks_on_host, spin, limit);
     }
 
     /// Record how far this rank has come, for the launcher. `Finalised` also takes leave of a launcher that is not Farpost's.

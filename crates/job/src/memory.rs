@@ -7,7 +7,7 @@ use crate::secret::{self, Secret};
 use crate::{End, JobError, futex};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How far a rank has come. Written by the launcher (`Started`) and by the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -495,6 +495,28 @@ impl JobMemory {
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
         (code, line)
+    }
+
+    /// This rank is ready for messages: wait until `ranks` are, or for `limit`. Nothing follows from it but that the first
+    /// messages find their receivers.
+    pub(crate) fn ready(&self, ranks: u32, spin: Duration, limit: Duration) {
+        let ready = self.map.u32(header::READY);
+        if ready.fetch_add(1, AcqRel) + 1 >= ranks {
+            return futex::wake_all(ready);
+        }
+        let began = Instant::now();
+        loop {
+            let (seen, waited) = (ready.load(Acquire), began.elapsed());
+            if seen >= ranks || waited >= limit || self.map.u32(header::ABORTED).load(Acquire) != 0 {
+                return;
+            }
+            if waited < spin {
+                std::hint::spin_loop();
+            } else {
+                // Only the last one wakes anybody.
+                futex::wait(ready, seen, limit - waited);
+            }
+        }
     }
 
     /// Wait until every one of the first `size` ranks has called this as often as this one.
