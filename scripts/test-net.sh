@@ -5,7 +5,7 @@
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
-#   --full     (or FULL=1) devices, programs and faults: everything under every launcher, instead of a selection (more than an hour)
+#   --full     (or FULL=1) interfaces, devices, programs and faults: everything under every launcher, instead of a selection (more than an hour)
 #
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
@@ -68,7 +68,7 @@ for part in "$@"; do
     ipv6) run 120 test_ipv6.py -v ;;
     ofi_strangers) run 200 test_ofi_strangers.py -v ;;
     interfaces)
-        run 400 test_interfaces.py -v
+        FULL=${#full[@]} run 400 test_interfaces.py -v
         FULL=${#full[@]} run 300 test_portals_agents.py -v
         ;;
     devices)

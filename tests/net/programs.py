@@ -4,9 +4,9 @@
   PREFIX=dir tests/net/programs.py [--full] [--turn N] [--launchers hydra,prterun,srun,srun-pmix] [--layouts 2x1,2x2,4x2,3x5] [NAME...]
 
 A layout is hosts x ranks on each. --full: every program, with each of its arguments, in every layout under every launcher, and all of
-mpi4py's tests in all of them. Otherwise a selection in which every program meets every layout, every program every launcher, and every
-layout every launcher: a Latin square, where program p runs in layout l under launcher p + l + turn, so that as many turns as there are
-launchers are all of the matrix. The turn is made from the content of the commit; the first line tells it, --turn N or TREE=... repeats it. NAME, as in
+mpi4py's tests in all of them. Otherwise a selection in which every program meets half of the layouts, each under another launcher, and every
+layout every launcher: half of a Latin square, where program p runs in layout l under launcher p + l + turn, so that twice as many turns
+as there are launchers are all of the matrix. The turn is made from the content of the commit; the first line tells it, --turn N or TREE=... repeats it. NAME, as in
 programs/ring or mpi: these programs in every layout under every launcher; mpi4py for those tests.
 
 A program is left out where it wants another number of ranks, and of the selection where ranks are many and it is heavy. After every run nothing may be left on any host.
@@ -159,7 +159,9 @@ class Plan:
 
     def meets(self, row, column, launcher):
         """Is it this launcher's turn in this place of the square?"""
-        return self.whole or (row + column + self.turn) % len(self.launchers) == launcher
+        round, turn = divmod(self.turn, len(self.launchers))
+        this_half = (row // len(self.launchers) + column + round) % 2 == 0
+        return self.whole or this_half and (row + column + turn) % len(self.launchers) == launcher
 
     def cases(self, column, launcher):
         """Programs and arguments of a layout under a launcher."""
@@ -219,8 +221,8 @@ def main():
         if not programs and args.names != ["mpi4py"]:
             parser.error(f"no program {' '.join(args.names)}")
     with_python = not args.names or "mpi4py" in args.names
-    plan = Plan(programs, layouts, launchers, args.turn % len(launchers), args.full or args.names)
-    print(f"# the whole matrix under {len(launchers)} launchers" if plan.whole else f"# turn {plan.turn} of {len(launchers)}", flush=True)
+    plan = Plan(programs, layouts, launchers, args.turn % (2 * len(launchers)), args.full or args.names)
+    print(f"# the whole matrix under {len(launchers)} launchers" if plan.whole else f"# turn {plan.turn} of {2 * len(launchers)}", flush=True)
     os.makedirs(f"{ROOT}/build", exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="net-tests.", dir=f"{ROOT}/build") as built:
         for program in programs[:]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The interfaces beside MPI between emulated hosts: their C programs, on both networks that Farpost knows, and a stranger that
-sends RSMAPI's packets by hand."""
+sends RSMAPI's packets by hand. A program that one network runs with a process on each host the other runs with two, and half of
+them run encrypted: which is chosen by the content of the commit. With FULL=1 everything runs."""
 
 import ctypes.util
 import json
@@ -10,6 +11,7 @@ import subprocess
 import unittest
 
 from hosts import ROOT, Hosts
+from selection import turn_of_tree
 from test_bad_input import HYDRA, MPIEXEC, PREFIX
 
 PROGRAMS = {
@@ -22,7 +24,8 @@ PROGRAMS = {
 CALLS = ("portals_refused", "portals_situations", "portals_threads", "portals_tiny")
 # In Rust, of the crate that C does not reach.
 RUST = ("portals_sort",)
-LAYOUTS = {"h1:1,h2:1": "2", "h1:2,h2:2": "4"}
+LAYOUTS = ("h1:1,h2:1", "2"), ("h1:2,h2:2", "4")
+FULL = os.environ.get("FULL", "0") != "0"
 # A process that has ended without a word is missed after so many milliseconds.
 SOON = {"FARPOST_OFI_PEER_TIMEOUT": "1000"}
 CARGO = os.environ.get("CARGO", "cargo")
@@ -74,10 +77,13 @@ class Interfaces(unittest.TestCase):
             self.assertEqual(self.hosts.settled(host, 10), [], f"left on {host} after {ran}")
         return ran
 
-    def programs(self, layouts=LAYOUTS, **settings):
-        for program in (program for programs in (*PROGRAMS.values(), RUST) for program in programs):
+    def programs(self, layouts=LAYOUTS, turn=0, **settings):
+        """Every program in one of the layouts (None: not at all), with FULL in all of them."""
+        programs = [program for programs in (*PROGRAMS.values(), RUST) for program in programs]
+        for number, program in enumerate(programs):
             name, *args = os.path.basename(program).split()
-            for layout, size in layouts.items():
+            chosen = layouts if FULL else [layouts[(number + turn + turn_of_tree()) % len(layouts)]]
+            for layout, size in filter(None, chosen):
                 with self.subTest(program, layout=layout, **settings):
                     self.job(layout, ["-n", size, f"{self.hosts.directory}/{name}", *args], **settings)
         # Process 0 on one host, who may and who may not interrupt it on the other.
@@ -98,11 +104,11 @@ class Interfaces(unittest.TestCase):
         self.calls(FARPOST_FABRIC="tcp")
 
     def test_encrypted(self):
-        self.programs({"h1:1,h2:1": "2"}, FARPOST_FABRIC="tcp", FARPOST_ENCRYPT="1")
+        self.programs([LAYOUTS[0], None], FARPOST_FABRIC="tcp", FARPOST_ENCRYPT="1")
 
     @unittest.skipUnless(ctypes.util.find_library("fabric"), "libfabric is not installed")
     def test_ofi(self):
-        self.programs(FARPOST_FABRIC="ofi")
+        self.programs(turn=1, FARPOST_FABRIC="ofi")
         self.calls(FARPOST_FABRIC="ofi")
 
 
