@@ -5,6 +5,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use farpost_fabric::Interrupt;
 use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
 use farpost_mpi::device::{Carried, Device};
@@ -158,7 +159,9 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
             fast::open(cx.world());
         }
     }
-    job.ready(TOGETHER);
+    if let (Some(woken), Some(host)) = (job.ready(TOGETHER), node.fabric.host()) {
+        host.wake_cost().rung(woken.slept, woken.rung, woken.awake);
+    }
     if node.settings.progress.mpi != 0
         && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
     {

@@ -21,6 +21,17 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, time: Duration) {
     };
 }
 
+/// The host's monotonic clock.
+pub(crate) fn nanos() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists everywhere; the result goes to a local.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Wake all processes that sleep on `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE does not access the word; its address is only a key.

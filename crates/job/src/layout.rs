@@ -73,6 +73,8 @@ pub mod header {
     pub const ROLL_GIVEN: usize = 396;
     /// Ranks of this host that are ready for messages; a cache line of its own, a futex word.
     pub const READY: usize = 448;
+    /// When the last of them was, in nanoseconds of the host's monotonic clock.
+    pub const READY_AT: usize = 456;
 }
 
 /// Offsets in an entry of the rank table.

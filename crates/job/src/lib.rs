@@ -41,7 +41,7 @@ pub use channel::pmix::PMIX_LIBRARY;
 pub use deadline::JobTunables;
 pub use end::{End, signal_name};
 pub use error::JobError;
-pub use memory::{JobMemory, NewJob, Placement, RankState};
+pub use memory::{JobMemory, NewJob, Placement, RankState, WakeUp};
 pub use opening::{Opening, abandon};
 pub use roles::Roles;
 pub use secret::{SECRET_FD, SECRET_FILE, Secret};
@@ -408,7 +408,8 @@ impl Job {
 
     /// This rank is ready for messages: wait until all of its host are, `limit` at most, so that none of them counts the time in
     /// which others were still being started as that of its first messages. A rank that comes later is waited for no longer.
-    pub fn ready(&self, limit: Duration) {
+    /// Who was woken by the last one learns what that costs here.
+    pub fn ready(&self, limit: Duration) -> Option<WakeUp> {
         let Placement {
             ranks_on_host,
             allowed_cores,
@@ -419,7 +420,7 @@ impl Job {
         } else {
             Duration::ZERO
         };
-        self.memory.ready(ranks_on_host, spin, limit);
+        self.memory.ready(ranks_on_host, spin, limit)
     }
 
     /// Record how far this rank has come, for the launcher. `Finalised` also takes leave of a launcher that is not Farpost's.

@@ -44,6 +44,14 @@ pub struct Placement {
     pub bound: bool,
 }
 
+/// A sleep that another process ended: when it began, when the other came, and when this process ran again; nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeUp {
+    pub slept: u64,
+    pub rung: u64,
+    pub awake: u64,
+}
+
 /// Number that a person cannot guess and no other job has.
 pub(crate) type Nonce = [u64; 2];
 
@@ -497,22 +505,34 @@ impl JobMemory {
         (code, line)
     }
 
-    /// This rank is ready for messages: wait until `ranks` are, or for `limit`. Nothing follows from it but that the first
-    /// messages find their receivers.
-    pub(crate) fn ready(&self, ranks: u32, spin: Duration, limit: Duration) {
+    /// This rank is ready for messages: wait until `ranks` are, or for `limit`; spin for so long before a sleep. Nothing follows from
+    /// it but that the first messages find their receivers. Who slept to the end learns what it costs to be woken here.
+    pub(crate) fn ready(&self, ranks: u32, spin: Duration, limit: Duration) -> Option<WakeUp> {
         let ready = self.map.u32(header::READY);
+        let at = self.map.u64(header::READY_AT);
         if ready.fetch_add(1, AcqRel) + 1 >= ranks {
-            return futex::wake_all(ready);
+            at.store(futex::nanos(), Release);
+            futex::wake_all(ready);
+            return None;
         }
         let began = Instant::now();
+        let mut slept = None;
         loop {
             let (seen, waited) = (ready.load(Acquire), began.elapsed());
-            if seen >= ranks || waited >= limit || self.map.u32(header::ABORTED).load(Acquire) != 0 {
-                return;
+            if seen >= ranks {
+                return slept.map(|slept| WakeUp {
+                    slept,
+                    rung: at.load(Acquire),
+                    awake: futex::nanos(),
+                });
+            }
+            if waited >= limit || self.map.u32(header::ABORTED).load(Acquire) != 0 {
+                return None;
             }
             if waited < spin {
                 std::hint::spin_loop();
             } else {
+                slept = Some(futex::nanos());
                 // Only the last one wakes anybody.
                 futex::wait(ready, seen, limit - waited);
             }
@@ -701,6 +721,25 @@ mod tests {
             m.claim(1),
             Err(JobError::RankTaken { rank: 1, owner: 1 })
         ));
+    }
+
+    #[test]
+    fn ranks_that_are_ready_wait_for_the_others_and_no_longer() {
+        let m = memory(3);
+        let long = Duration::from_secs(60);
+        let sleeper = reopen(&m).unwrap();
+        let sleeper = std::thread::spawn(move || sleeper.ready(3, Duration::ZERO, long));
+        // Nobody else comes in time.
+        assert_eq!(m.ready(3, Duration::ZERO, Duration::from_millis(5)), None);
+        assert_eq!(m.ready(3, Duration::ZERO, long), None, "the last");
+        // When it did not sleep it has nothing to tell.
+        if let Some(wake) = sleeper.join().unwrap() {
+            assert!(wake.slept > 0 && wake.awake >= wake.slept, "{wake:?}");
+        }
+        // An abort lets go.
+        let m = memory(2);
+        m.set_abort(1, 1, "why");
+        assert_eq!(m.ready(2, Duration::ZERO, long), None);
     }
 
     #[test]

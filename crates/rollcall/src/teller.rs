@@ -5,7 +5,7 @@
 
 use crate::record::{How, Record};
 use crate::slot::Slot;
-use crate::{now, used};
+use crate::{now, used, waited_for_processor};
 use farpost_fabric::sync::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::time::Duration;
@@ -183,6 +183,8 @@ pub struct Polls {
     fruitless: Cell<u32>,
     /// Of the last look at the clock: when, processor time used.
     looked: Cell<(u64, u64)>,
+    /// How long this thread had waited for a processor then, where little was used.
+    waited: Cell<Option<u64>>,
     /// Batches of polls since then.
     batches: Cell<u32>,
     since: Cell<u64>,
@@ -228,7 +230,15 @@ impl Polls {
         // Who computes between the polls is not stuck; who sleeps between them may be.
         let polls = u128::from(BATCH) * u128::from(self.batches.replace(0) + 1);
         let often = u128::from(span) < BETWEEN.as_nanos() * polls;
-        if first || !(often || used.saturating_sub(used_before) < span / 4) {
+        let used = used.saturating_sub(used_before);
+        let waited_before = self.waited.take();
+        let sleeps = !often && used < span / 4 && {
+            // Little was used; but a processor that others had is no sleep.
+            let waited = waited_for_processor();
+            self.waited.set(Some(waited));
+            waited_before.is_some_and(|before| used + waited.saturating_sub(before) < span / 4)
+        };
+        if first || !(often || sleeps) {
             self.since.set(now);
             if self.written.replace(false) {
                 teller.clear();
@@ -238,6 +248,7 @@ impl Polls {
         if span < PATIENCE.as_nanos() as u64 {
             // Too soon to say anything.
             self.looked.set((before, used_before));
+            self.waited.set(waited_before);
             self.batches.set((polls / u128::from(BATCH)) as u32);
             return;
         }

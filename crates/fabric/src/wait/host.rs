@@ -19,7 +19,8 @@ const MOST: u64 = 500_000;
 /// So often the part of a spin that has not paid is halved before it is left out.
 const HALVINGS: u32 = 3;
 
-/// The cost of a wake-up, from the ring to the first instruction of who slept, as measured at each; and how long to spin in view of it.
+/// The cost of a wake-up, from the ring to the first instruction of who slept, as measured when ranks wait for each other at the start and at
+/// each sleep after it; and how long to spin in view of it.
 ///
 /// Who spins for as long as a wake-up costs wastes at most as much as sleeping at once would have cost. It spins for twice that: then
 /// two processes that answer each other cannot both sleep in turn, since who has rung the other still spins when the answer
