@@ -26,7 +26,7 @@ RANKS = [1, 2, 4, 8]
 RING = 4
 START_ROWS = [("first_10_us", 10), ("first_100_us", 100), ("first_1000_us", 1000), ("later_us", None)]
 KNOWN = ["farpost", "mpich", "openmpi", "impi-rt"]
-# Goals: the 98 % of idle starts beside the median of starts with `--bind-to core`, in which no choice is left; all 1,000 messages.
+# Goals: the 98 % of idle starts beside that of starts with `--bind-to core`, in which no choice is left; all 1,000 messages.
 BOUND, FIRST_1000_US = 1.2, 2000.0
 
 
@@ -144,8 +144,10 @@ def start_goal(starts, strangers, name, medians):
     if strangers == "0" and name == "first_1000_us":
         text, verdict = f"98 % ≤ {FIRST_1000_US:.0f}", part(mine, 98) <= FIRST_1000_US
     elif strangers == "0" and name == "later_us" and starts.get("bound"):
-        bound = statistics.median(starts["bound"]["0"][name])
-        text, verdict = f"98 % ≤ {BOUND} × bound ({bound:.2f})", part(mine, 98) <= BOUND * bound
+        # Both at the same part: where a hypervisor moves the cores together and apart, bound starts have two speeds as well.
+        bound = part(starts["bound"]["0"][name], 98)
+        half = statistics.median(starts["bound"]["0"][name])
+        text, verdict = f"98 % ≤ {BOUND} × bound's ({half:.2f}, {bound:.2f})", part(mine, 98) <= BOUND * bound
     elif strangers != "0" and name == "later_us" and len(medians) > 1:
         best = min(value for key, value in medians.items() if key != "farpost")
         text, verdict = "median ≤ best other", medians["farpost"] <= best

@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) {
     let network = ends[0].network().clone();
     let turn = || {
         for world in &worlds {
-            world.progress(true);
+            world.progress();
         }
         network.settle();
     };

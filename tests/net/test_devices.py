@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """MPI by Fast Messages, by JAM and by Portals between emulated hosts: the test programs, bad input, and a job whose ranks do not agree.
 
-A quarter of the programs over each device (but the heaviest): four turns are all of them. The turn is made from the content of the commit;
+An eighth of the programs over each device (but the heaviest): eight turns are all of them. The turn is made from the content of the commit;
 TURN=N or TREE=... repeats one. FULL=1: all.
 """
 
@@ -17,7 +17,7 @@ from test_bad_input import HYDRA, MPIEXEC, PREFIX
 
 # In every turn.
 CORE = ("mpi/p2p_order", "mpi/coll_blocking")
-TURNS = 4
+TURNS = 8
 FM, JAM, PORTALS = ({"FARPOST_DEVICE": device} for device in ("fm", "jam", "portals"))
 SETTINGS = (FM, JAM, {**JAM, "FARPOST_JAM_LOCAL": "0"}, PORTALS)
 

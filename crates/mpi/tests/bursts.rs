@@ -21,7 +21,7 @@ const DOUBLE: usize = 0x214;
 /// Take in all there is; connections are looked at in some rounds only.
 fn settle(world: &World<Shm>) {
     for _ in 0..16 {
-        while world.progress(true) {}
+        while world.progress() {}
     }
 }
 
@@ -146,7 +146,7 @@ fn one_history(seed: u64) {
             received.push(receive);
         }
         if rng.bool() {
-            worlds[0].progress(rng.bool());
+            worlds[0].progress();
         }
         for _ in 0..rng.usize(0..40) {
             let number = sent.len() as u8;

@@ -68,7 +68,7 @@ fn receive(worlds: &Worlds, at: usize, data: &mut [u8], source: i32, tag: i32) -
 fn turn(worlds: &Worlds, times: usize) {
     for _ in 0..times {
         for world in worlds {
-            world.progress(true);
+            world.progress();
         }
     }
 }

@@ -65,7 +65,7 @@ fn a_neighbour_is_held_up_while_a_message_is_fetched_from_another_host() {
                 // Long enough for all of them to go, if they were let in.
                 let until = Instant::now() + Duration::from_millis(500);
                 while Instant::now() < until {
-                    if !world.progress(true) {
+                    if !world.progress() {
                         std::thread::yield_now();
                     }
                 }
@@ -79,7 +79,7 @@ fn a_neighbour_is_held_up_while_a_message_is_fetched_from_another_host() {
                 let send = world.isend(comm, &send_buf(&long), 0, 1, Mode::Standard).unwrap();
                 // The offer is out; nobody serves what is asked for it until then.
                 for _ in 0..100 {
-                    world.progress(true);
+                    world.progress();
                 }
                 while !flooded.load(Ordering::Acquire) {
                     std::thread::sleep(Duration::from_millis(1));

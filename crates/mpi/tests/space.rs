@@ -146,7 +146,7 @@ impl<F: Fabric> Job<F> {
                 return;
             }
             let turn = who[self.rng.usize(0..who.len())];
-            self.worlds[turn].progress(self.rng.bool());
+            self.worlds[turn].progress();
             let senders = self.worlds.len() as u64;
             let kept = self.worlds[turn].kept_bytes();
             assert!(
@@ -311,7 +311,7 @@ impl Script for Starved {
             left.extend((1..last).map(|to| job.send(0, to, data, 1, Mode::Standard)));
         }
         for _ in 0..100 {
-            job.worlds[0].progress(true);
+            job.worlds[0].progress();
             (job.step)();
         }
         for (number, len) in SIZES.into_iter().chain([60_000]).enumerate() {
@@ -377,7 +377,7 @@ impl Script for Shuffled {
             open.push(job.send(*from, *to, data, number as i32, mode));
             if job.rng.u32(0..6) == 0 {
                 let turn = job.rng.usize(0..size);
-                job.worlds[turn].progress(true);
+                job.worlds[turn].progress();
                 (job.step)();
             }
         }
@@ -429,8 +429,8 @@ impl Script for Told {
             .map(|_| job.send(1, 0, &data, 1, Mode::Standard))
             .collect();
         for _ in 0..400 {
-            job.worlds[0].progress(true);
-            job.worlds[1].progress(true);
+            job.worlds[0].progress();
+            job.worlds[1].progress();
             (job.step)();
         }
         let open: Vec<usize> = sends
@@ -451,8 +451,8 @@ impl Script for Told {
         // One that nobody matches waits for its match and for nothing else.
         let send = job.send(1, 0, &data, 2, Mode::Synchronous);
         for _ in 0..400 {
-            job.worlds[0].progress(true);
-            job.worlds[1].progress(true);
+            job.worlds[0].progress();
+            job.worlds[1].progress();
             (job.step)();
         }
         assert!(!job.worlds[1].waits_for_space(send.1));

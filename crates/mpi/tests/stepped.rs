@@ -115,7 +115,7 @@ impl<F: Fabric> Job<F> {
         };
         while open(&self.worlds) > 0 {
             let who = self.rng.usize(0..self.worlds.len());
-            self.worlds[who].progress(self.rng.bool());
+            self.worlds[who].progress();
             for _ in 0..self.rng.u32(0..4) {
                 (self.step)();
             }
@@ -218,7 +218,7 @@ fn messages<F: Fabric>(mut job: Job<F>, each: usize, seed: u64) {
             .unwrap();
         requests.push((*from, handle));
         if at % 5 == 0 {
-            job.worlds[at % size].progress(true);
+            job.worlds[at % size].progress();
             (job.step)();
         }
     }

@@ -145,7 +145,7 @@ fn until(world: &HostsWorld, what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < PATIENCE, "waited for: {what}");
-        world.progress(true);
+        world.progress();
         std::thread::yield_now();
     }
 }
@@ -193,7 +193,7 @@ fn the_sender_dies_before_the_receive() {
     let comm = world.comm_world();
     until(&world, "the line", || world.iprobe(comm, 1, 1).unwrap().is_some());
     for _ in 0..100 {
-        world.progress(true);
+        world.progress();
     }
     drop(other);
     let mut got = vec![0; LEN];
@@ -213,7 +213,7 @@ fn the_receiver_dies() {
     assert_eq!(end(&world, Ok(request)), Some(ErrorClass::ERR_PROC_ABORTED));
     // The buffer is the program's again, and nothing waits for good.
     drop(data);
-    until(&world, "rest", || !world.progress(true));
+    until(&world, "rest", || !world.progress());
 }
 
 fn receive(data: &mut [u8]) -> RecvBuf {

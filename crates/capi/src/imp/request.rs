@@ -179,7 +179,7 @@ pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], status
             if left == requests.len() {
                 return Ok(());
             }
-            if !world.progress(false) {
+            if !world.progress() {
                 break;
             }
         }
@@ -256,13 +256,11 @@ fn first_complete(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
 /// As `first_complete`, after making progress if there was none.
 fn first_tested(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
     cx.world().looks();
-    for eager in [false, true] {
-        if let Some(at) = first_complete(cx, requests)? {
-            cx.world().looked(true);
-            return Ok(Some(at));
-        }
-        cx.world().progress(eager);
+    if let Some(at) = first_complete(cx, requests)? {
+        cx.world().looked(true);
+        return Ok(Some(at));
     }
+    cx.world().progress();
     let found = first_complete(cx, requests)?;
     cx.world().looked(found.is_some());
     Ok(found)

@@ -71,7 +71,7 @@ impl<F: Fabric> World<F> {
         };
         if !automatic && used + needed > size {
             // What was sent may have been taken since.
-            self.progress(true);
+            self.progress();
             self.reclaim(slot);
             let used: u64 = slot
                 .borrow()

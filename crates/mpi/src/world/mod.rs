@@ -183,7 +183,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// Let everything move that can. True: something moved.
-    pub fn progress(&self, _eager: bool) -> bool {
+    pub fn progress(&self) -> bool {
         let moved = self.engine.borrow_mut().progress();
         if self.active.borrow().is_empty() {
             return moved;
@@ -217,19 +217,15 @@ impl<F: Fabric> World<F> {
     pub fn wait_for(&self, awaited: Awaited, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
         let mut noted = Noted::begin(self.teller.get());
         let mut backoff = Backoff::default();
-        let mut eager = false;
         loop {
             if done()? {
                 return Ok(());
             }
-            if self.progress(eager) {
+            if self.progress() {
                 noted.moved();
                 backoff.reset();
-                eager = false;
                 continue;
             }
-            // Nothing came on a first look: from now on a message that waits behind others counts.
-            eager = true;
             let pause = backoff.pause(&self.policy);
             if pause == Pause::Sleep {
                 noted.sleeps(|record| self.describe(awaited, record));

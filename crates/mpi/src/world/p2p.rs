@@ -65,7 +65,7 @@ impl<F: Fabric> World<F> {
             if self.is_complete(handle)? {
                 return Ok(());
             }
-            self.progress(false);
+            self.progress();
         }
         self.engine.borrow_mut().release_tailed(handle);
         Ok(())
@@ -214,13 +214,11 @@ impl<F: Fabric> World<F> {
             return Ok(Some(Status::PROC_NULL));
         }
         self.looks();
-        for eager in [false, true] {
-            if let Some(status) = self.engine.borrow_mut().probe(comm.slots[0], source, tag) {
-                self.looked(true);
-                return Ok(Some(status));
-            }
-            self.progress(eager);
+        if let Some(status) = self.engine.borrow_mut().probe(comm.slots[0], source, tag) {
+            self.looked(true);
+            return Ok(Some(status));
         }
+        self.progress();
         let mut engine = self.engine.borrow_mut();
         let found = engine.probe(comm.slots[0], source, tag);
         if found.is_none()

@@ -287,7 +287,7 @@ impl<F: Fabric> World<F> {
         let mut looks = self.policy.looks();
         loop {
             if looks & 15 == 0 || self.engine.borrow().is_ready() {
-                self.progress(false);
+                self.progress();
                 if self.is_complete(handle)? {
                     return Ok(true);
                 }
@@ -302,13 +302,11 @@ impl<F: Fabric> World<F> {
     /// Whether a request is complete, after making progress if it was not. The call that asks says afterwards what it
     /// [found](Self::looked).
     pub fn test(&self, handle: usize) -> Result<bool> {
-        for eager in [false, true] {
-            if self.is_complete(handle)? {
-                return Ok(true);
-            }
-            self.looks();
-            self.progress(eager);
+        if self.is_complete(handle)? {
+            return Ok(true);
         }
+        self.looks();
+        self.progress();
         self.is_complete(handle)
     }
 

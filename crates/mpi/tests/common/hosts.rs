@@ -118,7 +118,7 @@ pub fn run_some(
                 drop(leave);
                 // Others may still read from our memory, or wait for what we have queued.
                 while left.load(Ordering::Acquire) > 0 {
-                    world.progress(true);
+                    world.progress();
                     std::thread::yield_now();
                 }
             });

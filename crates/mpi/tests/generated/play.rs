@@ -578,7 +578,7 @@ pub fn run<F: Fabric + 'static>(
         let thread = &mut threads[at];
         if thread.coroutine.done() {
             // As MPI_Finalize does.
-            ranks[thread.rank].world.progress(rng.bool());
+            ranks[thread.rank].world.progress();
         } else {
             // Some turns in a row, as a scheduler gives.
             for _ in 0..rng.u32(1..6) {
