@@ -1,6 +1,8 @@
 // ranks: 1 2 4
 // Wrong arguments under MPI_ERRORS_RETURN: the standard's class, a message that names the function, the argument and the
 // value (Farpost promises that), and a library that works afterwards.
+// Requirements of MPI-5.0 sections 3.2.3, 3.9, 5.1.9, 7.3.3, 7.4.3, and chapter 10.
+// Requirements of MPI-5.0 section 10.
 #include "../mpi/check.h"
 
 static void usable(int line) {

@@ -1,5 +1,6 @@
 # The default error handler, MPI_Abort, calls before MPI_Init and after MPI_Finalize, dying ranks, bad variables. Run by
 # scripts/test-programs.sh, which sets PREFIX, MPIEXEC, CC, BIN, LOGS, ROOT, FARPOST.
+# Requirements of MPI-5.0 section 9.3.
 set -u
 exe=$BIN/fatal
 "$CC" -O1 -g -Wall -o "$exe" "$ROOT/tests/badinput/cases/fatal.c" || exit 1

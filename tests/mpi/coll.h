@@ -1,5 +1,7 @@
 // Every collective once, in its blocking and its nonblocking form, against values computed on the spot. Included by
 // coll_blocking.c and coll_nonblocking.c, which define DO(name, args...) accordingly; the same body checks both.
+// Requirements of MPI-5.0 sections 6.2.3, 6.3, 6.4, 6.5, 6.6, 6.7, 6.8, 6.9.1, 6.9.2, 6.9.4, 6.9.5, 6.9.6,
+// 6.10.1, 8.6, 8.7.
 #include "check.h"
 
 // Sizes of one rank's piece, in ints: about every protocol and algorithm limit.

@@ -1,5 +1,6 @@
 // ranks: 1 2 3 4 5 8
 // All nonblocking collectives: the same checks as for the blocking ones, completed by wait or by test; then many at once.
+// Requirements of MPI-5.0 sections 6.2.2, 6.12.
 #define DO(name, ...) DO_(name, __VA_ARGS__)
 #define DO_(name, ...) DO_##name(__VA_ARGS__)
 #define FINISH(start)                                                                                                            \

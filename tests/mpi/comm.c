@@ -1,5 +1,7 @@
 // ranks: 1 2 3 4 5 8
 // Groups, communicators, intercommunicators, attributes, names, info, error handlers.
+// Requirements of MPI-5.0 sections 7.3.1, 7.3.2, 7.4.1, 7.4.2, 7.4.3, 7.4.4, 7.6.1, 7.6.2, 7.7.2, 7.8,
+// 9.1.2, 9.3, 9.4.
 #include "check.h"
 
 TEST(groups) {

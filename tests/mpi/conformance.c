@@ -1,6 +1,7 @@
 // ranks: 1 2 3
 // Rules of the standard that programs lean on at the edges: attributes under freed keys, transfers with nobody, operations on
 // MPI's own integers, handles after an error, buffers that overlap.
+// Requirements of MPI-5.0 sections 3.10, 3.11, 5.1.12, 6.1, 6.9.2, 6.9.7, 7.7.2, 7.7.4, 9.3.
 #include "check.h"
 
 // ---- 7.7.2: a freed key serves until the last attribute under it has gone.

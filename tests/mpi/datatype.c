@@ -1,5 +1,7 @@
 // ranks: 1 2 3
 // Derived datatypes: extents and sizes, transfers between differing layouts, contents, packing, external32, attributes.
+// Requirements of MPI-5.0 sections 3.2.5, 3.3.1, 5.1.2, 5.1.4, 5.1.5, 5.1.7, 5.1.8, 5.1.9, 5.1.11, 5.1.12,
+// 5.1.13, 5.2, 5.3, 7.7.4, 7.8.
 #include "check.h"
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
 // ranks: 1 2 3
 // args: init | single | funneled | serialized | multiple | late
 // Starting and ending, thread levels, versions, clocks, generalized requests, status queries, memory.
+// Requirements of MPI-5.0 sections 3.2.5, 9.1.1, 9.2, 9.6, 11.2.1, 13.2, 13.3, 20.2, 20.4.
 #include "check.h"
 #include <math.h>
 #include <pthread.h>

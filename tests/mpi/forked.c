@@ -2,7 +2,7 @@
 // args: 0 | all
 // settings: FARPOST_PROGRESS_THREAD=1
 // Children that a rank forks end as programs do, with the exit handlers that they have from their parent, MPI_Finalize among
-// them; the parent's communication goes on as if nothing had been. MPI-5.0 section 11.4.2 leaves open what becomes of MPI in such a child.
+// them; the parent's communication goes on as if nothing had been. MPI-5.0 leaves open what becomes of MPI in such a child.
 #include "check.h"
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 // ranks: 1 2 3 5
 // MPI_Buffer_iflush and MPI_Comm_iflush_buffer: pending as long as a buffered message is, complete afterwards, in all ways
 // of completing a request.
+// Requirements of MPI-5.0 section 3.6.
 #include "check.h"
 
 enum { LONG = 1 << 20, ROOM = 4 * (LONG + MPI_BSEND_OVERHEAD) };

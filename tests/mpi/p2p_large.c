@@ -2,6 +2,7 @@
 // timeout: 300
 // Messages above 4 GiB, contiguous and strided, through the large-count functions. Needs memory: skipped with less than
 // 12 GiB free (or LARGE=0). Counts above 2^31 of a big type come back through MPI_Get_count and MPI_Get_elements_c.
+// Requirements of MPI-5.0 section 3.4.
 #include "check.h"
 #include <sys/mman.h>
 

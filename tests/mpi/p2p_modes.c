@@ -1,5 +1,6 @@
 // ranks: 1 2 3 4 5 8
 // Every sending mode against every receiving way, over all protocol sizes; self, MPI_PROC_NULL, zero length, truncation.
+// Requirements of MPI-5.0 sections 3.2.1, 3.2.2, 3.2.4, 3.4, 3.7.2, 3.10, 3.11.
 #include "check.h"
 
 static const int sizes[] = {0, 1, 2, 7, 8, 31, 48, 56, 64, 65, 127, 256, 1000, 1024, 2049, 4096, 8191, 16384, 20001, 32768, 65536, 65537, 131071, 262144, 1048576, 1048577};

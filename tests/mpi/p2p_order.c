@@ -1,6 +1,7 @@
 // ranks: 2 3 4 5 8
 // Matching: messages between two ranks on one communicator match in the order sent, whatever their sizes, protocols and
 // modes; wildcards; tags and communicators keep apart.
+// Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.5, 3.7.4, 6.2.2.
 #include "check.h"
 
 enum { ROUNDS = 400, LARGEST = 200000 };

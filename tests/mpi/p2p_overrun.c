@@ -3,6 +3,7 @@
 // A program that overruns a slow receiver slows down and does not grow (issue: unexpected messages are bounded by credit):
 // 1 GB of small or middle messages sent to a receiver that looks elsewhere; resident memory of both must stay bounded.
 // On an MPI without that promise only delivery and order are checked, with less data.
+// Requirements of MPI-5.0 section 3.5.
 #include "check.h"
 
 // What a receiver keeps is bounded by a setting, of which the default is a part of the machine's memory.

@@ -1,5 +1,6 @@
 // ranks: 1 2 3 5 8
 // Probe, Iprobe, Mprobe, Improbe; cancel of receives; persistent and buffered details.
+// Requirements of MPI-5.0 sections 3.2.5, 3.6, 3.8.1, 3.8.2, 3.8.3, 3.8.4, 3.9.
 #include "check.h"
 
 static int next_of(void) { return (check_rank + 1) % check_size; }

@@ -1,5 +1,6 @@
 // ranks: 2 3 8
 // A synchronous send ends only after the matching receive has begun: shown with messages, not with clocks.
+// Requirements of MPI-5.0 sections 3.4, 3.8.3, 3.9.
 #include "check.h"
 
 static int partner(void) { return check_rank ^ 1; }

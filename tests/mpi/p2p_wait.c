@@ -1,5 +1,6 @@
 // ranks: 1 2 3 5 8
 // The wait and test families: null, inactive and active requests, empty statuses, index order, freeing while active.
+// Requirements of MPI-5.0 sections 3.2.5, 3.2.6, 3.7.1, 3.7.3, 3.7.6, 3.9.
 #include "check.h"
 
 static int next_of(void) { return (check_rank + 1) % check_size; }
@@ -247,6 +248,136 @@ TEST(many_requests) {
     free(v), free(w), free(r);
 }
 
+// MPI-5.0 section 3.7.5: of three messages the middle one is too long for its receive. `by` completes some of the requests and says
+// in st what each brought, of those that which names; it gives the number of them.
+static void one_of_three_fails(const char *by, int (*complete)(MPI_Request *r, int *which, MPI_Status *st)) {
+    char room[3][16], out[3][16];
+    MPI_Request r[3], s[3];
+    int brought[3] = {0, 0, 0}, left = 3;
+    for (int i = 0; i < 3; i++) {
+        check_fill(out[i], 16, (unsigned)(check_rank * 3 + i));
+        memset(room[i], 1, 16);
+        MPI(MPI_Irecv(room[i], i == 1 ? 7 : 16, MPI_CHAR, prev_of(), i, MPI_COMM_WORLD, &r[i]));
+    }
+    for (int i = 0; i < 3; i++) MPI(MPI_Isend(out[i], 16, MPI_CHAR, next_of(), i, MPI_COMM_WORLD, &s[i]));
+    while (left > 0) {
+        int which[3];
+        MPI_Status st[3];
+        memset(st, 0x77, sizeof st);
+        int n = complete(r, which, st);
+        if (n < 0) return;
+        for (int k = 0; k < n; k++) {
+            int i = which[k], class = -1, count = -1;
+            if (i < 0 || i > 2 || brought[i]++) {
+                check_fail(__FILE__, __LINE__, "%s: request %d again", by, i);
+                return;
+            }
+            left--;
+            MPI(MPI_Error_class(st[k].MPI_ERROR, &class));
+            if (class != (i == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS))
+                check_fail(__FILE__, __LINE__, "%s: the status of request %d tells class %d", by, i, class);
+            CHECK(r[i] == MPI_REQUEST_NULL);
+            CHECK(st[k].MPI_SOURCE == prev_of() && st[k].MPI_TAG == i);
+            if (i != 1) {
+                MPI(MPI_Get_count(&st[k], MPI_CHAR, &count));
+                CHECK_EQ(count, 16);
+                CHECK_EQ(check_wrong(room[i], 16, (unsigned)(prev_of() * 3 + i)), -1);
+            }
+        }
+    }
+    CHECK_EQ(room[1][7], 1);
+    MPI(MPI_Waitall(3, s, MPI_STATUSES_IGNORE));
+}
+
+// What a call about a list that gave `error` completed of it.
+static int all_of_list(int error, int flag, int *which, MPI_Status *st) {
+    int class = -1, n = 0;
+    MPI_Error_class(error, &class);
+    if (class == MPI_SUCCESS && !flag) return 0;
+    if (class != MPI_ERR_IN_STATUS) {
+        check_fail(__FILE__, __LINE__, "class %d, expected MPI_ERR_IN_STATUS", class);
+        return -1;
+    }
+    for (int i = 0; i < 3; i++) {
+        int own = -1;
+        MPI_Error_class(st[i].MPI_ERROR, &own);
+        // Not complete, because of the one that failed: the next call takes it.
+        if (own == MPI_ERR_PENDING) {
+            check_fail(__FILE__, __LINE__, "request %d is pending, but its message has come", i);
+            return -1;
+        }
+        which[n++] = i;
+    }
+    return n;
+}
+
+static int by_waitall(MPI_Request *r, int *which, MPI_Status *st) { return all_of_list(MPI_Waitall(3, r, st), 1, which, st); }
+
+static int by_testall(MPI_Request *r, int *which, MPI_Status *st) {
+    int flag = 0, error = MPI_Testall(3, r, &flag, st);
+    return all_of_list(error, flag, which, st);
+}
+
+// Some of a list: an error among those that are complete is MPI_ERR_IN_STATUS, none is success, and then MPI_ERROR may be anything.
+static int some_of_list(int error, int n, const int *which, MPI_Status *st) {
+    int class = -1, failed = 0;
+    if (n == MPI_UNDEFINED) n = 0;
+    MPI_Error_class(error, &class);
+    for (int k = 0; k < n; k++) failed |= which[k] == 1;
+    if (class != (failed ? MPI_ERR_IN_STATUS : MPI_SUCCESS)) {
+        check_fail(__FILE__, __LINE__, "class %d with %d complete, the wrong one %s", class, n, failed ? "among them" : "not");
+        return -1;
+    }
+    for (int k = 0; !failed && k < n; k++) st[k].MPI_ERROR = MPI_SUCCESS;
+    return n;
+}
+
+static int by_waitsome(MPI_Request *r, int *which, MPI_Status *st) {
+    int n = 0, error = MPI_Waitsome(3, r, &n, which, st);
+    return some_of_list(error, n, which, st);
+}
+
+static int by_testsome(MPI_Request *r, int *which, MPI_Status *st) {
+    int n = 0, error = MPI_Testsome(3, r, &n, which, st);
+    return some_of_list(error, n, which, st);
+}
+
+// One alone gives the error itself.
+static int by_waitany(MPI_Request *r, int *which, MPI_Status *st) {
+    int class = -1, error = MPI_Waitany(3, r, &which[0], st);
+    MPI_Error_class(error, &class);
+    CHECK_EQ(class, which[0] == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+    st->MPI_ERROR = error;
+    return 1;
+}
+
+static int by_wait(MPI_Request *r, int *which, MPI_Status *st) {
+    which[0] = r[0] != MPI_REQUEST_NULL ? 0 : r[1] != MPI_REQUEST_NULL ? 1 : 2;
+    int class = -1, error = MPI_Wait(&r[which[0]], st);
+    MPI_Error_class(error, &class);
+    CHECK_EQ(class, which[0] == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+    st->MPI_ERROR = error;
+    return 1;
+}
+
+TEST(error_in_status) {
+    one_of_three_fails("MPI_Waitall", by_waitall);
+    one_of_three_fails("MPI_Testall", by_testall);
+    one_of_three_fails("MPI_Waitsome", by_waitsome);
+    one_of_three_fails("MPI_Testsome", by_testsome);
+    one_of_three_fails("MPI_Waitany", by_waitany);
+    one_of_three_fails("MPI_Wait", by_wait);
+    // Without statuses the class is the same.
+    char room[2][8], out[8] = "seven..";
+    MPI_Request r[3];
+    MPI(MPI_Irecv(room[0], 8, MPI_CHAR, prev_of(), 1, MPI_COMM_WORLD, &r[0]));
+    MPI(MPI_Irecv(room[1], 3, MPI_CHAR, prev_of(), 2, MPI_COMM_WORLD, &r[1]));
+    MPI(MPI_Isend(out, 8, MPI_CHAR, next_of(), 1, MPI_COMM_WORLD, &r[2]));
+    MPI(MPI_Send(out, 8, MPI_CHAR, next_of(), 2, MPI_COMM_WORLD));
+    MPI_FAILS(MPI_Waitall(3, r, MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS);
+    CHECK_STR(room[0], out);
+}
+
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
     RUN(null_requests);
@@ -259,5 +390,6 @@ int main(int argc, char **argv) {
     RUN(free_active_requests);
     RUN(status_error_untouched_by_single);
     RUN(many_requests);
+    RUN(error_in_status);
     return check_done();
 }

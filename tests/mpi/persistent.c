@@ -1,6 +1,7 @@
 // ranks: 1 2 3 5
 // Persistent collectives match in the order in which they were made, whatever the order of starting (MPI-5.0 section 6.13), with
 // everything else under way on the communicator, in every form, on communicators of every kind, and restarted many times.
+// Requirements of MPI-5.0 sections 6.12, 8.8.
 #include "check.h"
 
 enum { ROUNDS = 60, MOST = 24, LONG = 3000 };

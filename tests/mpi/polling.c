@@ -1,6 +1,7 @@
 // Calls that only look, in a loop that works between them: they never give the process's time away. Counted are the times that the
 // process slept (voluntary switches), for each call that looks, with more ranks than cores and with fewer.
 // ranks: 2 3 8
+// Requirements of MPI-5.0 sections 3.7.4, 3.8.1, 3.8.2.
 #include "check.h"
 #include <sys/resource.h>
 

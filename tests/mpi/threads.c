@@ -2,6 +2,7 @@
 // timeout: 200
 // MPI_THREAD_MULTIPLE: many threads of each rank send, receive, probe, wait and do collectives at once, on one
 // communicator (tags apart) and on duplicates (one a thread).
+// Requirements of MPI-5.0 sections 6.14, 11.6.
 #include "check.h"
 #include <pthread.h>
 

@@ -1,5 +1,6 @@
 // ranks: 1 2 3 4 5 8
 // Cartesian, graph and distributed-graph topologies.
+// Requirements of MPI-5.0 sections 8.5.1, 8.5.2, 8.5.3, 8.5.4, 8.5.5.
 #include "check.h"
 
 TEST(dims_create) {

@@ -2,6 +2,7 @@
 // farpost: only
 // The names that MPI-3.0 removed, as programs of MPI-1 use them: they compile without a word, and MPI_LB and MPI_UB mean what they
 // meant. Also compiled as C++.
+// Requirements of MPI-5.0 sections 5.1.6, 5.1.7, 5.1.10, 9.3, 19.3.
 #include <mpi.h>
 #include <stddef.h>
 #include <stdio.h>

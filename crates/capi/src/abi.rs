@@ -1,4 +1,6 @@
 //! The constants, `MPI_Status` and the callback types of the ABI, generated from `api/constants.toml`.
+//!
+//! Requirements of MPI-5.0 section 20.2.
 #![allow(non_camel_case_types, non_snake_case, dead_code, missing_docs)]
 
 use core::ffi::{c_int, c_void};

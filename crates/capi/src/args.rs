@@ -2,6 +2,8 @@
 //!
 //! Every `unsafe fn new` here has one invariant, the contract of the C function: a pointer that is not null
 //! points to as many values as the standard says, for the duration of the call.
+//!
+//! Requirements of MPI-5.0 sections 3.2.3, 3.2.6, 5.1.12, 9.3.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::marker::PhantomData;

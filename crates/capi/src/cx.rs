@@ -1,5 +1,7 @@
 //! The seam between the generated entry points and the library: entering and leaving, handles to objects, and
 //! the way of an error to the program.
+//!
+//! Requirements of MPI-5.0 section 5.1.9.
 
 use core::ffi::c_int;
 use std::cell::{OnceCell, RefCell};

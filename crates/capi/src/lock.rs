@@ -11,6 +11,8 @@
 //! [`relax`] between polls, outside of every borrow, since another thread or a handler may come in meanwhile.
 //!
 //! The thread that makes progress while the program computes ([`crate::progress`]) comes in as the gate's guest.
+//!
+//! Requirements of MPI-5.0 section 11.6.
 
 use core::ffi::c_int;
 #[cfg(not(target_arch = "x86_64"))]

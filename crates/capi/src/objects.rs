@@ -1,5 +1,7 @@
 //! Objects that exist without communication, by handle: they may be made before MPI_Init and freed after
 //! MPI_Finalize.
+//!
+//! Requirements of MPI-5.0 section 7.3.3.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,6 @@
 //! The process's life in the job: initialisation, finalisation, abort.
+//!
+//! Requirements of MPI-5.0 section 11.2.4.
 
 use core::ffi::c_int;
 use std::cell::{Cell, OnceCell};

@@ -1,5 +1,7 @@
 //! Collectives over the engine and shared memory: every algorithm, messages short enough for one line and
 //! long enough for the rendezvous.
+//!
+//! Requirements of MPI-5.0 section 6.12.
 
 mod common;
 

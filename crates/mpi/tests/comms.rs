@@ -1,4 +1,6 @@
 //! Making communicators, in all the ways there are.
+//!
+//! Requirements of MPI-5.0 sections 7.4.2, 7.4.3, 7.6.2, 7.7.2.
 
 mod common;
 

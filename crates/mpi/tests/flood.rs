@@ -1,4 +1,6 @@
 //! Messages that nobody waits for take bounded memory, whatever else is under way.
+//!
+//! Requirements of MPI-5.0 section 3.4.
 
 #[path = "common/hosts.rs"]
 mod hosts;

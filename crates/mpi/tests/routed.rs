@@ -1,4 +1,6 @@
 //! Messages and collectives where some peers share this host's memory and others are reached by TCP.
+//!
+//! Requirements of MPI-5.0 section 3.8.4.
 
 #[path = "common/hosts.rs"]
 mod hosts;

@@ -1,6 +1,8 @@
 //! Worlds in one thread, stepped in turns that a seed chooses. On the fabric without mapping every byte goes
 //! through put, get and fence, and the seed delays and reorders what is on its way: the protocols cannot lean
 //! on shared memory there. Shared memory runs the same, with areas as small as they may be.
+//!
+//! Requirements of MPI-5.0 section 6.14.
 
 use farpost_fabric::Fabric;
 use farpost_fabric::conformance::shm_ends;

@@ -1,4 +1,6 @@
 //! Communicators with topologies, and exchanges with neighbours.
+//!
+//! Requirements of MPI-5.0 sections 8.5.1, 8.5.3.
 
 mod common;
 

@@ -1,4 +1,6 @@
 //! Point-to-point messages between worlds.
+//!
+//! Requirements of MPI-5.0 sections 3.2.4, 3.5.
 
 mod common;
 

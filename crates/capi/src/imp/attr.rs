@@ -1,4 +1,6 @@
 //! Attribute keys, and the attributes of datatypes (MPI-5.0 section 7.7).
+//!
+//! Requirements of MPI-5.0 section 7.7.4.
 
 use core::ffi::{c_int, c_void};
 use std::rc::Rc;

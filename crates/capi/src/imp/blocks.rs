@@ -1,4 +1,6 @@
 //! The buffers of collectives: checked where they are significant, and described as blocks.
+//!
+//! Requirements of MPI-5.0 section 6.1.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,4 +1,6 @@
 //! Environment: versions, addresses (MPI-5.0 chapters 9 and 20).
+//!
+//! Requirements of MPI-5.0 sections 9.1.1, 9.6.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,4 +1,6 @@
 //! Initialisation, finalisation, threads, clocks (MPI-5.0 chapters 9 and 11).
+//!
+//! Requirements of MPI-5.0 section 11.2.1.
 
 use core::ffi::{c_char, c_int};
 

@@ -1,4 +1,6 @@
 //! Memory for the program (MPI-5.0 section 9.2).
+//!
+//! Requirements of MPI-5.0 section 5.1.5.
 
 use core::ffi::c_void;
 

@@ -2,6 +2,8 @@
 //!
 //! Safety, for every body here: the program keeps a buffer where it is until the operation completes; that is
 //! the contract of the C function and what the constructors of buffers ask for.
+//!
+//! Requirements of MPI-5.0 sections 3.2.2, 3.4, 3.7.2, 3.9, 3.10, 3.11.
 
 use core::ffi::{c_int, c_void};
 use std::rc::Rc;

@@ -1,4 +1,6 @@
 //! Reductions (MPI-5.0 sections 6.9 to 6.12).
+//!
+//! Requirements of MPI-5.0 section 6.9.7.
 
 use core::ffi::c_int;
 

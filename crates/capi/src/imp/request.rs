@@ -1,4 +1,6 @@
 //! Completing operations (MPI-5.0 sections 3.7, 3.8, 3.9), and what a status says.
+//!
+//! Requirements of MPI-5.0 sections 3.2.5, 3.7.1, 3.7.3, 3.7.5, 3.7.6.
 
 use core::ffi::c_int;
 

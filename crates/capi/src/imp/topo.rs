@@ -1,4 +1,6 @@
 //! What a topology says of itself (MPI-5.0 chapter 8).
+//!
+//! Requirements of MPI-5.0 section 8.5.5.
 
 use core::ffi::c_int;
 use std::cell::Ref;

@@ -1,4 +1,4 @@
-//! The predefined attributes (MPI-5.0 sections 11.1.2, 9.5, 12.2.6).
+//! The predefined attributes (MPI-5.0 section 9.1.2).
 
 use crate::errors::LASTCODE;
 use std::cell::Cell;

@@ -1,4 +1,6 @@
 //! The attributes of one object, and the protocol of their callbacks.
+//!
+//! Requirements of MPI-5.0 sections 7.7.2, 7.7.5.
 
 use super::keyval::{CopyFn, DeleteFn, Keyval};
 use crate::{Error, ErrorClass, Result};

@@ -1,4 +1,6 @@
 //! Keys, attributes, and what callbacks may do.
+//!
+//! Requirements of MPI-5.0 sections 7.7.2, 7.7.5, 9.1.2.
 
 use super::*;
 use crate::{Error, ErrorClass, Result};

@@ -1,4 +1,6 @@
 //! `MPI_Allreduce` (MPI-5.0 section 6.9.6).
+//!
+//! Requirements of MPI-5.0 section 6.9.5.
 
 use super::direct::{Parts, Results, reduce_parts};
 use super::mem::Block;

@@ -1,4 +1,6 @@
 //! `MPI_Barrier` (MPI-5.0 section 6.3).
+//!
+//! Requirements of MPI-5.0 section 6.12.
 
 use super::plan::{Builder, Lane, Plan};
 use super::{Site, bcast};

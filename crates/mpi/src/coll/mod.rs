@@ -10,6 +10,8 @@
 //! only on values that are the same at all ranks.
 //!
 //! Cost class: set-up path for building (linear in ranks), queued path for running.
+//!
+//! Requirements of MPI-5.0 section 6.2.3.
 
 mod agree;
 mod allgather;

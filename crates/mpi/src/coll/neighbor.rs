@@ -1,5 +1,7 @@
 //! Neighbourhood collectives (MPI-5.0 section 8.7): `MPI_Neighbor_allgather(v)` and
 //! `MPI_Neighbor_alltoall(v,w)`.
+//!
+//! Requirements of MPI-5.0 section 8.6.
 
 use super::Site;
 use super::allgather::Exchange;

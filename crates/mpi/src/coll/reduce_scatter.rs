@@ -1,4 +1,6 @@
 //! `MPI_Reduce_scatter_block` and `MPI_Reduce_scatter` (MPI-5.0 section 6.10).
+//!
+//! Requirements of MPI-5.0 sections 6.10.1, 6.10.2.
 
 use super::direct::{Parts, Results, reduce_parts};
 use super::mem::{Block, Blocks};

@@ -1,4 +1,6 @@
 //! `MPI_Scan` and `MPI_Exscan` (MPI-5.0 section 6.11).
+//!
+//! Requirements of MPI-5.0 sections 6.11.1, 6.11.2.
 
 use super::mem::Block;
 use super::plan::{Builder, Flow, Plan, Step};

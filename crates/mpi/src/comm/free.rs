@@ -1,5 +1,7 @@
 //! Freeing and comparing communicators, and what new ones have from old ones (MPI-5.0 sections 7.4.1, 7.4.3,
 //! 11.10.4).
+//!
+//! Requirements of MPI-5.0 section 9.3.
 
 use super::{Comm, ContextLane};
 use crate::engine::request::Operation;

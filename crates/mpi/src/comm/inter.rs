@@ -1,4 +1,6 @@
 //! Making intercommunicators, and one group of their two (MPI-5.0 section 7.6).
+//!
+//! Requirements of MPI-5.0 section 7.6.2.
 
 use super::Comm;
 use super::talk::MakingTag;

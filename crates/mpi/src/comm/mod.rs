@@ -3,6 +3,8 @@
 //! Cost class: looking at one is fast path, making one set-up path. A new communicator is numbered by one of
 //! its members (rank 0; of an intercommunicator rank 0 of the group whose rank 0 has the lower process number),
 //! who tells the others; nobody outside of it takes part in that.
+//!
+//! Requirements of MPI-5.0 sections 6.2.2, 8.8.
 
 mod create;
 mod dup;

@@ -1,4 +1,6 @@
 //! The predefined datatypes of the ABI: value, name, size, alignment, machine representation.
+//!
+//! Requirements of MPI-5.0 section 3.3.1.
 
 /// How a value is laid out in memory, for arithmetic and conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

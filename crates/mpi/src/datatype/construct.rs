@@ -1,5 +1,7 @@
 //! The constructors of MPI-5.0 section 5.1.2 but for arrays. One function for the C twins `MPI_Type_x`
 //! and `MPI_Type_x_c`; the latter marks its result with [`Datatype::via_large_count`].
+//!
+//! Requirements of MPI-5.0 section 5.1.10.
 
 use super::envelope::{Combiner, Envelope};
 use super::shape::Shape;

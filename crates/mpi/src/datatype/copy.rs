@@ -1,6 +1,8 @@
 //! The sinks that move bytes between user memory and a packed stream.
 //!
 //! Cost class: fast path per block. Small blocks of the usual element sizes become direct loads and stores.
+//!
+//! Requirements of MPI-5.0 section 3.3.1.
 #![allow(unsafe_code)]
 
 use super::layout::Sink;

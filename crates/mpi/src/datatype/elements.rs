@@ -1,4 +1,6 @@
 //! From bytes to elements and back (`MPI_Get_count`, `MPI_Get_elements`, `MPI_Status_set_elements`).
+//!
+//! Requirements of MPI-5.0 sections 3.2.5, 5.1.11.
 
 use super::Datatype;
 use super::shape::Shape;

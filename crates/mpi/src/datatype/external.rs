@@ -1,4 +1,6 @@
 //! The "external32" representation (MPI-5.0 section 14.5.2): big-endian, standard sizes, no padding.
+//!
+//! Requirements of MPI-5.0 section 5.3.
 
 use super::basic::{Basic, Repr};
 use super::pack::{room, total};

@@ -3,6 +3,8 @@
 //! A [`Datatype`] is built by its constructors (`construct`, `array`, `f90`), which check arguments,
 //! compute bounds and compile the layout plan (`layout`). [`Types`] gives it a handle. Building is set-up
 //! path; everything asked per message is a field.
+//!
+//! Requirements of MPI-5.0 section 19.3.
 
 mod array;
 pub mod basic;

@@ -1,5 +1,7 @@
 //! The typemap in the form the constructors leave it: byte displacements over child types. Bounds, plan
 //! and element counts derive from it.
+//!
+//! Requirements of MPI-5.0 sections 5.1.1, 5.1.7, 5.1.8.
 
 use super::basic::Basic;
 use super::layout::Node;

@@ -1,4 +1,6 @@
 //! The datatypes of a process by handle.
+//!
+//! Requirements of MPI-5.0 section 5.1.9.
 
 use super::basic::{Basic, FIRST, LAST};
 use super::shape::Mark;

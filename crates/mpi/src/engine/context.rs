@@ -2,6 +2,8 @@
 //!
 //! Cost class: *queued path*. Messages of one source are matched in the order they arrive, which is the
 //! order they were sent; a stamp decides between a receive that names its source and one that does not.
+//!
+//! Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.7.4.
 
 use crate::Rank;
 use crate::device::wire::Envelope;

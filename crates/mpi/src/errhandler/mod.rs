@@ -1,6 +1,8 @@
 //! Error handlers (MPI-5.0 section 9.3).
 //!
 //! Cost: nothing here is touched while there is no error.
+//!
+//! Requirements of MPI-5.0 section 9.3.4.
 
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+//! Requirements of MPI-5.0 section 9.3.4.
+
 use super::*;
 use std::cell::RefCell;
 

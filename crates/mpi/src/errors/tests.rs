@@ -1,4 +1,6 @@
 //! The code scheme, and the user's classes, codes and strings.
+//!
+//! Requirements of MPI-5.0 sections 9.4, 9.5.
 
 use super::*;
 use proptest::prelude::*;

@@ -3,6 +3,8 @@
 //! Cost: `size`, `pid` and `rank_of` are on the fast path and constant time; everything else is set-up path.
 //! A group whose process ids are an arithmetic progression (all of `MPI_COMM_WORLD`, every row and column
 //! of a Cartesian grid) takes no memory; any other is one shared array with an index built when first asked.
+//!
+//! Requirements of MPI-5.0 section 7.3.1.
 
 mod list;
 mod select;

@@ -1,4 +1,6 @@
 //! Groups against plain vectors.
+//!
+//! Requirements of MPI-5.0 sections 7.3.1, 7.3.2.
 
 use super::*;
 use crate::ErrorClass;

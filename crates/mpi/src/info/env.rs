@@ -1,4 +1,4 @@
-//! The contents of `MPI_INFO_ENV` and `MPI_Info_create_env` (MPI-5.0 section 11.5.2).
+//! The contents of `MPI_INFO_ENV` and `MPI_Info_create_env` (MPI-5.0 chapter 10).
 
 use super::{Info, MAX_INFO_VAL};
 

@@ -1,4 +1,6 @@
 //! Info objects against a plain list.
+//!
+//! Requirements of MPI-5.0 chapter 10.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,6 @@
 //! The operations of a process by handle.
+//!
+//! Requirements of MPI-5.0 section 6.9.5.
 
 use super::{OP_NULL, Op, Predefined, Which};
 use crate::errors::{Error, ErrorClass, Result};

@@ -1,3 +1,5 @@
+//! Requirements of MPI-5.0 sections 6.9.2, 6.9.4, 6.9.5.
+
 #![allow(unsafe_code)]
 
 use super::*;

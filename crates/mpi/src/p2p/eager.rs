@@ -1,4 +1,6 @@
 //! Sending: at once where the message is short and there is room, else queued, else by rendezvous.
+//!
+//! Requirements of MPI-5.0 section 3.2.2.
 
 use crate::buffer::SendBuf;
 use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};

@@ -1,4 +1,6 @@
 //! Probing (MPI-5.0 section 3.8): looking at a message without receiving it, and taking it for later.
+//!
+//! Requirements of MPI-5.0 sections 3.8.1, 3.8.2, 3.8.3, 3.11.
 
 use crate::buffer::RecvBuf;
 use crate::engine::Engine;

@@ -1,4 +1,6 @@
 //! Receiving: what arrives meets a posted receive or is held.
+//!
+//! Requirements of MPI-5.0 sections 3.2.4, 3.4, 3.5.
 
 use crate::buffer::RecvBuf;
 use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};

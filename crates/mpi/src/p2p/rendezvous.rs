@@ -4,6 +4,8 @@
 //! Words of a desk line: 0 chunks claimed, 1 chunks copied, 2 where the receiver's grant is (`grant`), 5 open, 6 closed (the
 //! receiver has finished looking), 7 an error was met. Third processes map the line too, so that nothing in it says where bytes
 //! go or come from.
+//!
+//! Requirements of MPI-5.0 section 3.4.
 
 use super::grant::{self, Grant, Message};
 use super::receive::note_match;

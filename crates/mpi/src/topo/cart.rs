@@ -1,4 +1,6 @@
 //! Cartesian grids: row-major, the last dimension fastest (MPI-5.0 sections 8.5.1, 8.5.6 to 8.5.8).
+//!
+//! Requirements of MPI-5.0 section 8.5.7.
 
 use super::{Neighbors, PROC_NULL, rank_error};
 use crate::{Error, ErrorClass, Rank, Result};

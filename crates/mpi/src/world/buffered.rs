@@ -1,5 +1,7 @@
 //! Buffered sends (MPI-5.0 section 3.6): accounted against the buffer that the user attached; the bytes
 //! themselves wait in memory of ours.
+//!
+//! Requirements of MPI-5.0 section 3.4.
 
 use super::World;
 use super::p2p::PROC_NULL;

@@ -1,4 +1,6 @@
 //! Running collectives' schedules over the engine.
+//!
+//! Requirements of MPI-5.0 sections 6.12, 6.14.
 
 use super::{Awaited, PersistentSpec, World};
 use crate::buffer::{RecvBuf, SendBuf};

@@ -1,4 +1,6 @@
 //! Making and unmaking communicators, once their groups and context are agreed on.
+//!
+//! Requirements of MPI-5.0 section 7.4.3.
 
 use super::World;
 use crate::comm::{Comm, ContextLane, LANE_BITS};

@@ -1,6 +1,8 @@
 //! A world: everything one process knows of a job, as a value. No globals, so that a test can hold many.
 //!
 //! All methods take `&self`. No borrow is held across a user's callback, so callbacks may call back.
+//!
+//! Requirements of MPI-5.0 sections 3.5, 3.7.4.
 
 mod blame;
 pub mod board;

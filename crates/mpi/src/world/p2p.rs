@@ -1,4 +1,6 @@
 //! Point-to-point calls on a communicator.
+//!
+//! Requirements of MPI-5.0 sections 3.2.1, 3.5, 3.11.
 
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};

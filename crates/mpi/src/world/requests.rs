@@ -1,4 +1,6 @@
 //! Completing requests (MPI-5.0 section 3.7), persistent and generalized ones among them.
+//!
+//! Requirements of MPI-5.0 sections 3.7.3, 3.8.4, 3.9.
 
 use super::collective::CollectiveRequest;
 use super::p2p::completed;

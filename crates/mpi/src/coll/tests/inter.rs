@@ -1,4 +1,6 @@
 //! Intercommunicator forms.
+//!
+//! Requirements of MPI-5.0 section 6.2.3.
 
 use super::data::{Layout, Mem, room, spread, value};
 use super::net::Rng;

@@ -1,4 +1,6 @@
 //! Collectives that move data within a group.
+//!
+//! Requirements of MPI-5.0 sections 6.3, 6.5, 6.6.
 
 use super::data::{Layout, Mem, room, spread, value};
 use super::net::Rng;

@@ -1,4 +1,6 @@
 //! Neighbourhood collectives.
+//!
+//! Requirements of MPI-5.0 section 8.6.
 
 use super::Comm;
 use super::data::{Layout, Mem, value};

@@ -1,4 +1,6 @@
 //! Collectives that reduce within a group.
+//!
+//! Requirements of MPI-5.0 sections 6.9.1, 6.9.6, 6.10.2, 6.11.1, 6.11.2.
 
 use super::data::{Layout, Mem, value};
 use super::net::Rng;

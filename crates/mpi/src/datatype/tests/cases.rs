@@ -1,4 +1,6 @@
 //! Single cases: arguments, contents, handles, formats.
+//!
+//! Requirements of MPI-5.0 sections 3.3.1, 5.1.2, 5.1.6, 5.1.9, 5.1.10, 5.1.13, 5.2, 5.3, 14.5.2, 19.1.9.
 #![allow(unsafe_code)]
 
 use super::super::*;

@@ -1,4 +1,6 @@
 //! Every constructor against the standard's definitions, expanded entry by entry.
+//!
+//! Requirements of MPI-5.0 sections 5.1.1, 5.1.2, 5.1.3, 5.1.4, 5.1.11.
 #![allow(unsafe_code)]
 
 mod cases;

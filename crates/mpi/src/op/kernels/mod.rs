@@ -2,6 +2,8 @@
 //!
 //! Each is an operation on a machine type, compiled twice: for the baseline processor and for AVX2. Loads
 //! and stores are unaligned, so that any user buffer will do; the compiler vectorises them.
+//!
+//! Requirements of MPI-5.0 sections 6.9.2, 6.9.4.
 #![allow(unsafe_code)]
 
 mod number;

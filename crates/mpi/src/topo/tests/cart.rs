@@ -1,3 +1,5 @@
+//! Requirements of MPI-5.0 sections 8.5.6, 8.5.7.
+
 use super::*;
 use proptest::prelude::*;
 

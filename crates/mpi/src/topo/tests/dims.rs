@@ -1,3 +1,5 @@
+//! Requirements of MPI-5.0 section 8.5.2.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Requirements of MPI-5.0 sections 8.5.4, 8.5.5.
+
 use super::*;
 use proptest::prelude::*;
 
