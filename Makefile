@@ -15,6 +15,7 @@ help:
 	@echo "make test                 run every test (installs what tests need, if it may)"
 	@echo "make test-full            the same with everything that make test takes turns with (hours)"
 	@echo "make soak MINUTES=60      random legal programs over every device and fabric, from where the last soak ended; findings in build/soak"
+	@echo "                          (STREAM=1, STREAM=2, ...: several at a time, each from where it ended, in build/soak/1, ...)"
 	@echo "make fuzz                 fuzz every parser for a minute each (TARGET=portals_net SECONDS=600: one of them, so long)"
 	@echo "make sanitize             Miri, AddressSanitizer and ThreadSanitizer over crates, C programs and fuzz targets (PARTS='miri tsan': some)"
 	@echo "make install PREFIX=dir   install a relocatable tree (default: build/install)"

@@ -9,7 +9,9 @@
 #   RANKS      numbers of ranks to draw from
 #   PROGRAMS   how many of a test
 #   MINUTES    of a soak
-#   OUT        where findings go: build/generated, build/soak
+#   OUT        where findings go, and a soak's state: build/generated, build/soak
+#   STREAM     a number: a soak beside others, with seeds and a directory of its own (build/soak/NUMBER)
+#   GENERATE   the farpost-generate to use; else it is built
 #   TREE       repeats the seeds of a test
 #
 # A finding is NAME.txt, what was said, and NAME.c, a short program in C that does it, with its command in the first lines.
@@ -19,14 +21,19 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 prefix=$(cd "${PREFIX:?set PREFIX to the install tree to test}" && pwd) || exit 1
 mode=${1:-test}
 case $mode in test | soak | check) ;; *) echo "test-generated.sh: $mode: test (the default), soak or check" >&2; exit 2 ;; esac
-out=${OUT:-$here/build/$([ "$mode" = soak ] && echo soak || echo generated)}
+stream=${STREAM:-}
+case $stream in *[!0-9]* | ????*) echo "test-generated.sh: STREAM=$stream: must be a number up to 999" >&2; exit 2 ;; esac
+out=${OUT:-$here/build/$([ "$mode" = soak ] && echo "soak${stream:+/$stream}" || echo generated)}
 mkdir -p "$out"
 # Two at a time would use each other's files.
 exec 9>"$out/.lock"
 flock -n 9 || { echo "test-generated.sh: $out is in use by another one" >&2; exit 2; }
 cd "$here" || exit 1
-"${CARGO:-cargo}" build -q --release -p farpost-generate || exit 1
-program=${CARGO_TARGET_DIR:-$here/target}/release/farpost-generate
+program=${GENERATE:-}
+if [ -z "$program" ]; then
+    "${CARGO:-cargo}" build -q --release -p farpost-generate || exit 1
+    program=${CARGO_TARGET_DIR:-$here/target}/release/farpost-generate
+fi
 
 ways=${WAYS:-shm fm jam portals tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted}
 [ "$mode" != check ] || ways=${WAYS:-mpich shm}
@@ -66,6 +73,15 @@ test)
     seed=$("$here/scripts/tree.sh" --number) || exit 2
     seed=$((seed * 1000))
     echo "generated programs from seed $seed on (TREE=$("$here/scripts/tree.sh") repeats them)"
+    # What hangs is ended, its report has the roll-call, and nothing is left of it.
+    rm -rf "$out/hangs"
+    if "$program" run --prefix "$prefix" --out "$out/hangs" --file tests/generated/hangs.c --ranks 2 --seconds 4 >"$out/hangs.txt" 2>&1 ||
+        ! grep -q 'no end, it was stopped' "$out/hangs/shm-2-file.txt" || ! grep -q deadlock "$out/hangs/shm-2-file.txt" ||
+        pgrep -f "$out/hangs/file" >/dev/null; then
+        echo "FAIL a program that hangs is not ended as it should be:"
+        cat "$out/hangs.txt" "$out"/hangs/*.txt
+        exit 1
+    fi
     "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --ranks "${RANKS:-2,2,3,3,4,5}" --seed $seed \
         --programs "${PROGRAMS:-36}" --batch 12 --rounds 1 --shrink 40 "${options[@]}"
     ;;
@@ -78,6 +94,8 @@ soak)
     minutes=${MINUTES:-60}
     # The first soak begins with the content of the commit; the next ones go on behind.
     seed=$(($("$here/scripts/tree.sh" --number) * 1000 + 500)) || exit 2
+    # A stream's seeds are far from those of all trees and of the other streams.
+    seed=$((seed + 10#0$stream * 10000000000000))
     "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --ranks "${RANKS:-2,2,3,3,4,4,5,6,8}" --seed $seed --resume \
         --time $((minutes * 60)) --programs 1000000000 --batch 12 --rounds 2 "${options[@]}" | tee -a "$out/log.txt"
     exit "${PIPESTATUS[0]}"

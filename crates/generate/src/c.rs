@@ -258,7 +258,10 @@ pub(crate) fn tag(tag: i32) -> String {
 }
 
 pub(crate) fn data(d: &Data) -> String {
-    format!("b[{}], {}, type[{}]", d.buf, d.count, d.ty)
+    match d.brief {
+        true => format!("b[{}], {}, brief(type[{}])", d.buf, d.count, d.ty),
+        false => format!("b[{}], {}, type[{}]", d.buf, d.count, d.ty),
+    }
 }
 
 fn part(part: &Part) -> String {
@@ -489,7 +492,12 @@ fn instruction(out: &mut String, instr: &Instr, types: &Types) {
         }
         Instr::Sleep { us } => format!("compute({us});"),
     };
-    let _ = writeln!(out, "    {line}");
+    let back = if line.contains("brief(") {
+        " give_back();"
+    } else {
+        ""
+    };
+    let _ = writeln!(out, "    {line}{back}");
 }
 
 /// Looks that take nothing from a set as such.

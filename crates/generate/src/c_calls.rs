@@ -65,6 +65,26 @@ pub(crate) fn make(making: &Making) -> String {
                 made(new)
             )
         }
+        Making::CartSub { of, remain, new } => {
+            let remain: Vec<i32> = remain.iter().map(|r| i32::from(*r)).collect();
+            format!(
+                "OK(MPI_Cart_sub(c[{of}], {}, &c[{new}])); made({new});",
+                array("int", &remain)
+            )
+        }
+        Making::OldGraph {
+            of,
+            index,
+            edges,
+            new,
+        } => {
+            let (n, index, edges) = (index.len(), array("int", index), array("int", edges));
+            format!(
+                "OK(MPI_Graph_create(c[{of}], {n}, {index}, {edges}, 0, {}));{}",
+                put(new),
+                made(new)
+            )
+        }
         Making::Graph {
             of,
             sources,

@@ -1,6 +1,6 @@
 //! Communicators as the generator knows them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// How a rank makes a communicator. Numbers of communicators; 0 is there from the start.
 #[derive(Clone, Debug)]
@@ -34,6 +34,19 @@ pub enum Making {
         periods: Vec<bool>,
         new: Option<usize>,
     },
+    /// `MPI_Cart_sub` of a grid.
+    CartSub {
+        of: usize,
+        remain: Vec<bool>,
+        new: usize,
+    },
+    /// `MPI_Graph_create`.
+    OldGraph {
+        of: usize,
+        index: Vec<i32>,
+        edges: Vec<i32>,
+        new: Option<usize>,
+    },
     Graph {
         of: usize,
         sources: Vec<i32>,
@@ -55,11 +68,31 @@ pub enum Making {
     },
 }
 
+impl Making {
+    /// Communicators that it is made of.
+    pub fn of(&self) -> Vec<usize> {
+        match self {
+            Self::Dup { of, .. }
+            | Self::Idup { of, .. }
+            | Self::Split { of, .. }
+            | Self::Create { of, .. }
+            | Self::Cart { of, .. }
+            | Self::CartSub { of, .. }
+            | Self::OldGraph { of, .. }
+            | Self::Graph { of, .. }
+            | Self::Merge { of, .. } => vec![*of],
+            Self::Inter { local, peer, .. } => vec![*local, *peer],
+        }
+    }
+}
+
 /// Neighbours of each rank, in order.
 #[derive(Clone, Debug)]
 pub struct Topo {
     pub sources: Vec<Vec<i32>>,
     pub destinations: Vec<Vec<i32>>,
+    /// Of a grid: its dimensions, and which of them close in a circle.
+    pub grid: Option<(Vec<i32>, Vec<bool>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -133,5 +166,23 @@ pub fn grid(dims: &[i32], periods: &[bool]) -> Topo {
     Topo {
         sources: all.clone(),
         destinations: all,
+        grid: Some((dims.to_vec(), periods.to_vec())),
     }
+}
+
+/// Which ranks of a grid `MPI_Cart_sub` puts together (MPI-5.0 section 8.5.7), each list in the order of their new ranks: those with
+/// the same coordinates in the dimensions that do not remain, by the coordinates in those that do.
+pub fn sub_grids(dims: &[i32], remain: &[bool]) -> Vec<Vec<i32>> {
+    let size: i32 = dims.iter().product();
+    let mut parts: BTreeMap<Vec<i32>, Vec<i32>> = BTreeMap::new();
+    for rank in 0..size {
+        let mut stride = size;
+        let gone = dims.iter().zip(remain).filter_map(|(dim, remains)| {
+            stride /= dim;
+            (!remains).then_some(rank / stride % dim)
+        });
+        // Ranks ascend by all coordinates, so also by those that remain.
+        parts.entry(gone.collect()).or_default().push(rank);
+    }
+    parts.into_values().collect()
 }

@@ -5,9 +5,8 @@ use farpost_generate::{Limits, Plan, c, generate};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What is to be done.
@@ -36,7 +35,12 @@ pub struct Options {
     pub for_others: bool,
     /// Runs that may be spent on making one finding short.
     pub shrink: usize,
+    /// Runs this C program instead of programs of seeds.
+    pub file: Option<PathBuf>,
 }
+
+/// How long a job that was asked to end may take: mpiexec prints its roll-call meanwhile.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// How a job ended.
 enum End {
@@ -138,6 +142,40 @@ impl Driver {
         println!("{}", self.line());
         for (what, often) in &self.seen {
             println!("{often} times: {what}");
+        }
+        Ok(self.seen.is_empty())
+    }
+
+    /// Run a program that is there already, as often as rounds are wanted on each way. The driver alone looks at the time. False:
+    /// something was found.
+    pub fn run_file(&mut self, source: &Path) -> Result<bool, String> {
+        let text = fs::read_to_string(source).map_err(|e| format!("{}: {e}", source.display()))?;
+        let file = self.options.out.join("file");
+        let mut compiler = self.start_compiler(&file, &text)?;
+        if !compiler.wait().is_ok_and(|status| status.success()) {
+            return Err(format!("{} does not compile", source.display()));
+        }
+        for round in 0..self.options.rounds {
+            for way in self.options.ways.clone() {
+                let ranks = self.options.ranks[self.rng.usize(0..self.options.ranks.len())];
+                let settings = match way.foreign || round == 0 {
+                    true => Vec::new(),
+                    false => draw(&mut self.rng, &self.options.known),
+                };
+                let longest = Duration::from_secs(u64::from(self.options.seconds));
+                let child = way.command(ranks, &settings, None, &file);
+                let (code, text) = self.ended(child, &way, longest)?;
+                if code == Some(0) {
+                    continue;
+                }
+                let name = format!("{}-{ranks}-file", way.name);
+                let sentence = way.sentence(ranks, &settings);
+                println!("FOUND {name}: {}\n      {sentence}", how_ended(code));
+                let note = self.options.out.join(format!("{name}.txt"));
+                fs::write(&note, format!("{sentence}\n{}\n{text}", how_ended(code)))
+                    .map_err(|e| format!("{}: {e}", note.display()))?;
+                *self.seen.entry(how_ended(code)).or_default() += 1;
+            }
         }
         Ok(self.seen.is_empty())
     }
@@ -245,43 +283,18 @@ impl Driver {
         only: Option<u64>,
         programs: u32,
     ) -> End {
-        let log = self.options.out.join("log");
-        // The program's own watchdog rings first, then mpiexec's.
+        // The program's own watchdog rings first, then mpiexec's, then ours.
         let seconds = self.options.seconds * if programs > 1 { 2 } else { 1 } + programs * 2 + 15;
         let mut all = settings.to_vec();
         all.push(("LEGAL_SECONDS".into(), self.options.seconds.to_string()));
         if let Some(seed) = only {
             all.push(("LEGAL_SEED".into(), seed.to_string()));
         }
-        let (out, err) = match File::create(&log).and_then(|out| Ok((out.try_clone()?, out))) {
-            Ok(files) => files,
-            Err(e) => {
-                return End::Wrong {
-                    seed: None,
-                    text: format!("{}: {e}", log.display()),
-                };
-            }
+        let longest = Duration::from_secs(u64::from(seconds) + 15);
+        let (code, text) = match self.ended(way.command(ranks, &all, Some(seconds), file), way, longest) {
+            Ok(ended) => ended,
+            Err(text) => return End::Wrong { seed: None, text },
         };
-        let child = way
-            .command(ranks, &all, seconds, file)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .process_group(0)
-            .spawn();
-        let mut child = match child {
-            Ok(child) => child,
-            Err(e) => {
-                return End::Wrong {
-                    seed: None,
-                    text: format!("{}: {e}", way.launch[0]),
-                };
-            }
-        };
-        let code = wait(&mut child, Duration::from_secs(u64::from(seconds) + 15));
-        let text = fs::read(&log)
-            .map(|t| String::from_utf8_lossy(&t).into_owned())
-            .unwrap_or_default();
         if code == Some(0) && text.contains("all right") {
             return End::Right;
         }
@@ -303,11 +316,25 @@ impl Driver {
             .and_then(named);
         End::Wrong {
             seed: told.or(last).or(only),
-            text: format!(
-                "exit code {}\n{text}",
-                code.map_or("none, it was killed".into(), |c| c.to_string())
-            ),
+            text: format!("{}\n{text}", how_ended(code)),
         }
+    }
+
+    /// Run a command to its end, which comes: its exit code, if it ended by itself, and what it said.
+    fn ended(
+        &self,
+        mut command: Command,
+        way: &Way,
+        longest: Duration,
+    ) -> Result<(Option<i32>, String), String> {
+        let log = self.options.out.join("log");
+        let files = File::create(&log).and_then(|out| Ok((out.try_clone()?, out)));
+        let (out, err) = files.map_err(|e| format!("{}: {e}", log.display()))?;
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let mut child = child.map_err(|e| format!("{}: {e}", way.launch[0]))?;
+        let code = wait(&mut child, longest, GRACE);
+        let text = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;
+        Ok((code, String::from_utf8_lossy(&text).into_owned()))
     }
 
     fn found(
@@ -406,26 +433,90 @@ impl Driver {
     }
 }
 
-/// The exit code of `child`, which is killed with all its group when it takes longer.
-fn wait(child: &mut Child, longest: Duration) -> Option<i32> {
+fn how_ended(code: Option<i32>) -> String {
+    code.map_or("no end, it was stopped".into(), |code| {
+        format!("exit code {code}")
+    })
+}
+
+/// The exit code of `child`; none if it took longer. Then it is asked to end, so that a launcher can say where its job is and
+/// take it along, and killed if that takes longer than `grace`. A launcher that is killed takes its job along as well.
+fn wait(child: &mut Child, longest: Duration, grace: Duration) -> Option<i32> {
+    if let Some(status) = ends_in(child, longest) {
+        return status.code();
+    }
+    let pid = child.id().to_string();
+    let _ = Command::new("sh")
+        .args(["-c", "kill -TERM \"$0\"", &pid])
+        .stderr(Stdio::null())
+        .status();
+    if ends_in(child, grace).is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    None
+}
+
+fn ends_in(child: &mut Child, longest: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + longest;
     let mut pause = Duration::from_millis(2);
     while Instant::now() < until {
         if let Ok(Some(status)) = child.try_wait() {
-            return status.code();
+            return Some(status);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
-    let group = format!("-{}", child.id());
-    for signal in ["-TERM", "-KILL"] {
-        let _ = Command::new("kill")
-            .args([signal, "--", &group])
-            .stderr(Stdio::null())
-            .status();
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    let _ = child.kill();
-    let _ = child.wait();
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read};
+
+    /// A shell that runs `script`, and waits until that has said "ready"; what it says from then on.
+    fn shell(script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut said = BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        (child, said)
+    }
+
+    fn is_there(child: &Child) -> bool {
+        Path::new(&format!("/proc/{}", child.id())).exists()
+    }
+
+    #[test]
+    fn what_ends_has_its_code() {
+        let (mut child, _) = shell("echo ready; exit 7");
+        assert_eq!(wait(&mut child, GRACE, GRACE), Some(7));
+    }
+
+    #[test]
+    fn what_takes_too_long_is_asked_to_end_and_says_its_last_words() {
+        let script = "trap 'echo roll-call; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+        let (mut child, mut said) = shell(script);
+        assert_eq!(wait(&mut child, Duration::from_millis(200), GRACE), None);
+        let mut words = String::new();
+        said.read_to_string(&mut words).expect("its words");
+        assert_eq!(words, "roll-call\n");
+        assert!(!is_there(&child));
+    }
+
+    #[test]
+    fn what_does_not_want_to_end_is_killed() {
+        let (mut child, _) = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done");
+        let short = Duration::from_millis(200);
+        let began = Instant::now();
+        assert_eq!(wait(&mut child, short, short), None);
+        assert!(!is_there(&child));
+        assert!(began.elapsed() >= 2 * short);
+    }
 }

@@ -207,6 +207,7 @@ impl Gen {
 
     /// This event's call at `base`. Calls of one event at one base stand in the order in which this is called.
     pub fn at(&mut self, base: u32, actor: Actor, instr: Instr) {
+        let instr = instr.keeping_types();
         self.sub += 1;
         let place = Place {
             base,
@@ -261,7 +262,16 @@ impl Gen {
             let part = Part { at: 0, ty, count, id };
             self.at(base, actor, Instr::Place { buf, part });
         }
-        (Data { buf, ty, count }, len)
+        let brief = self.chance(12);
+        (
+            Data {
+                buf,
+                ty,
+                count,
+                brief,
+            },
+            len,
+        )
     }
 
     /// A communicator that is there at `base`.
@@ -296,8 +306,8 @@ pub fn generate(seed: u64, limits: Limits) -> Plan {
             52..58 => crate::gen_more::repeated(&mut g, base),
             58..63 => crate::gen_more::cancelled(&mut g, base),
             63..65 => crate::gen_more::nobody(&mut g, base),
-            65..67 => crate::gen_more::late(&mut g, base),
-            67..88 => crate::gen_coll::one(&mut g, base),
+            65..68 => crate::gen_more::late(&mut g, base),
+            68..88 => crate::gen_coll::one(&mut g, base),
             88..93 => crate::gen_coll::persistent(&mut g, base),
             _ if g.plan.threads == 1 => crate::gen_comm::make(&mut g, base),
             _ => crate::gen_coll::one(&mut g, base),

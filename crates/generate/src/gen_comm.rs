@@ -1,8 +1,8 @@
 //! Communicators made and freed.
 
-use crate::comms::{Comm, Making, Topo, grid};
-use crate::events::{END, Gen};
-use crate::program::{Actor, Instr};
+use crate::comms::{Comm, Making, Topo, grid, sub_grids};
+use crate::events::{END, Gen, Item};
+use crate::program::{Actor, How, Instr};
 use std::collections::HashMap;
 
 /// Communicator 0: a duplicate of `MPI_COMM_WORLD`, which the program has from the start.
@@ -50,7 +50,13 @@ pub fn make(g: &mut Gen, base: u32) {
     let size = group.len();
     let from = base + 1;
     g.uses(of, base);
-    let name = match g.rng.u32(0..20) {
+    let grid_of = g.comms[of].topo.as_ref().and_then(|topo| topo.grid.clone());
+    let name = match g.rng.u32(0..22) {
+        _ if grid_of.is_some() && g.chance(50) => {
+            let (dims, periods) = grid_of.unwrap_or_default();
+            cart_sub(g, base, of, &dims, &periods);
+            "part of a grid"
+        }
         0..3 => {
             let new = add(g, vec![group.clone()], from, g.comms[of].topo.clone());
             for rank in group {
@@ -136,6 +142,7 @@ pub fn make(g: &mut Gen, base: u32) {
             let mut topo = Topo {
                 sources: vec![Vec::new(); size],
                 destinations: vec![Vec::new(); size],
+                grid: None,
             };
             let mut edges: Vec<(usize, usize)> =
                 (0..size).flat_map(|a| (0..size).map(move |b| (a, b))).collect();
@@ -160,6 +167,10 @@ pub fn make(g: &mut Gen, base: u32) {
             }
             "graph"
         }
+        16..18 => {
+            old_graph(g, base, of);
+            "graph of all"
+        }
         _ if size >= 2 && g.comms[of].wild.is_none() => {
             let sides = split(g, base, of, 2);
             if sides.len() == 2 && g.comms[sides[0]].from == g.comms[sides[1]].from {
@@ -173,6 +184,68 @@ pub fn make(g: &mut Gen, base: u32) {
         }
     };
     g.end_event(format!("{name} of c[{of}]"));
+}
+
+/// The parts of a grid with some of its dimensions, maybe with none.
+fn cart_sub(g: &mut Gen, base: u32, of: usize, dims: &[i32], periods: &[bool]) {
+    let group = g.comms[of].groups[0].clone();
+    let remain: Vec<bool> = dims.iter().map(|_| g.chance(60)).collect();
+    let kept = |i: &usize| remain[*i];
+    let sub_dims: Vec<i32> = (0..dims.len()).filter(kept).map(|i| dims[i]).collect();
+    let sub_periods: Vec<bool> = (0..dims.len()).filter(kept).map(|i| periods[i]).collect();
+    for part in sub_grids(dims, &remain) {
+        let members: Vec<usize> = part.iter().map(|rank| group[*rank as usize]).collect();
+        let topo = Some(grid(&sub_dims, &sub_periods));
+        let new = add(g, vec![members.clone()], base + 1, topo);
+        for rank in members {
+            let remain = remain.clone();
+            let making = Making::CartSub { of, remain, new };
+            g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+        }
+    }
+}
+
+/// A graph that all ranks know, with an edge back for each edge, as neighbourhood collectives want it; some ranks may be left out.
+fn old_graph(g: &mut Gen, base: u32, of: usize) {
+    let group = g.comms[of].groups[0].clone();
+    let nodes = if g.chance(30) {
+        g.rng.usize(1..=group.len())
+    } else {
+        group.len()
+    };
+    let mut around = vec![Vec::new(); nodes];
+    let mut edges: Vec<(usize, usize)> = (0..nodes).flat_map(|a| (0..=a).map(move |b| (a, b))).collect();
+    g.rng.shuffle(&mut edges);
+    edges.truncate(g.rng.usize(0..=edges.len().min(2 * nodes)));
+    for (a, b) in edges {
+        around[a].push(b as i32);
+        if a != b {
+            around[b].push(a as i32);
+        }
+    }
+    around.iter_mut().for_each(|list| g.rng.shuffle(list));
+    let mut end = 0;
+    let ends = around.iter().map(|list| {
+        end += list.len() as i32;
+        end
+    });
+    let index: Vec<i32> = ends.collect();
+    let edges = around.concat();
+    let topo = Topo {
+        sources: around.clone(),
+        destinations: around,
+        grid: None,
+    };
+    let new = add(g, vec![group[..nodes].to_vec()], base + 1, Some(topo));
+    for (at, rank) in group.into_iter().enumerate() {
+        let making = Making::OldGraph {
+            of,
+            index: index.clone(),
+            edges: edges.clone(),
+            new: (at < nodes).then_some(new),
+        };
+        g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+    }
 }
 
 /// Split `of` into at most `parts`; some ranks may be left out.
@@ -270,13 +343,54 @@ fn inter(g: &mut Gen, base: u32, of: usize, sides: &[usize]) {
     }
 }
 
-/// All are freed: some as soon as they are no longer used, while operations are under way, the rest in the end.
+/// The last place of a call that names a communicator, or that starts a request made on it; none where one is being duplicated
+/// without waiting. What was started then may be under way still.
+fn last_call(g: &Gen, comm: usize) -> Option<u32> {
+    let mut last = g.comms[comm].from;
+    let mut made: Vec<usize> = Vec::new();
+    for (place, _, item) in g.plan.events.iter().flat_map(|event| &event.items) {
+        let Item::Do(instr) = item else { continue };
+        let names = match instr {
+            Instr::StartSend { req, init: true, .. }
+            | Instr::StartRecv { req, init: true, .. }
+            | Instr::Coll {
+                how: How::Init(req), ..
+            } => {
+                let here = instr.comm() == Some(comm);
+                if here {
+                    made.push(*req);
+                }
+                here
+            }
+            Instr::Start(reqs) => reqs.iter().any(|req| made.contains(req)),
+            Instr::Make(making) => {
+                let of = making.of();
+                if of.contains(&comm) && matches!(**making, Making::Idup { .. }) {
+                    return None;
+                }
+                of.contains(&comm)
+            }
+            instr => instr.comm() == Some(comm),
+        };
+        if names {
+            last = last.max(place.base);
+        }
+    }
+    Some(last)
+}
+
+/// All are freed: some as soon as no call names them, while operations are under way, some when these are over, the rest in the end.
 pub fn free_all(g: &mut Gen) {
     let mut ids: Vec<usize> = (1..g.comms.len()).collect();
     g.rng.shuffle(&mut ids);
     for comm in ids {
         let early = g.plan.threads == 1 && g.comms[comm].from > 0 && g.rng.bool();
-        let base = if early { g.comms[comm].last + 1 } else { END };
+        let over = g.comms[comm].last + 1;
+        let base = match early {
+            true if g.rng.bool() => last_call(g, comm).map_or(over, |last| last + 1),
+            true => over,
+            false => END,
+        };
         let disconnect = !early && g.rng.bool();
         g.event.uses.push(comm);
         for (_, _, rank) in g.comms[comm].members() {

@@ -161,7 +161,12 @@ pub fn ring(g: &mut Gen, base: u32) {
                 id: ids[i],
             };
             g.at(base, actor, Instr::Place { buf, part });
-            data = Data { buf, ty, count };
+            data = Data {
+                buf,
+                ty,
+                count,
+                brief: g.chance(12),
+            };
             wanted_data = data;
         } else {
             data = g.data(base, actor, unit, units, Some(ids[i])).0;
@@ -537,7 +542,7 @@ pub fn late(g: &mut Gen, base: u32) {
     let rank = g.rng.usize(0..g.limits.ranks);
     let actor = g.any_thread(rank);
     let us = if g.limits.sleeps {
-        [10, 100, 1000, 5000][g.rng.usize(0..4)]
+        [10, 100, 1000, 5000, 5000, 40_000][g.rng.usize(0..6)]
     } else {
         1
     };

@@ -54,7 +54,7 @@ const INTRA: [Coll; 17] = [
     Coll::Exscan,
 ];
 /// Those at the front are for inter-communicators too.
-const INTER: usize = 13;
+const INTER: usize = 15;
 const AROUND: [Coll; 5] = [
     Coll::NeighborAllgather,
     Coll::NeighborAllgatherv,
@@ -136,7 +136,12 @@ impl Making<'_> {
                     *place = (i as u64 * count * laid.extent(), ty, count);
                     len = len.max(place.0 + laid.span(count));
                 }
-                Arg::One(Data { buf, ty, count })
+                Arg::One(Data {
+                    buf,
+                    ty,
+                    count,
+                    brief: g.chance(12),
+                })
             }
             Shape::V => {
                 let ty = loop {
@@ -539,15 +544,36 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     let rooted = coll == Coll::Reduce;
     let root_side = making.g.rng.usize(0..comm.groups.len());
     let root = making.g.rng.usize(0..comm.groups[root_side].len());
-    let size = comm.groups[0].len();
-    let shares: Vec<u64> = match coll {
-        Coll::ReduceScatterBlock => vec![n / size as u64; size],
-        Coll::ReduceScatter => (0..size)
-            .map(|_| making.g.rng.u64(0..=2 * n / size as u64))
-            .collect(),
+    // What each rank of each side gets. Both sides' shares are of vectors of one length, each being reduced over the other side.
+    let shares: Vec<Vec<u64>> = match coll {
+        Coll::ReduceScatterBlock => {
+            let sizes: Vec<u64> = comm.groups.iter().map(|group| group.len() as u64).collect();
+            let all: u64 = sizes.iter().product();
+            sizes
+                .iter()
+                .map(|size| vec![n / all * all / size; *size as usize])
+                .collect()
+        }
+        Coll::ReduceScatter => {
+            let size = comm.groups[0].len();
+            let first: Vec<u64> = (0..size)
+                .map(|_| making.g.rng.u64(0..=2 * n / size as u64))
+                .collect();
+            let whole: u64 = first.iter().sum();
+            let mut all = vec![first];
+            if let Some(group) = comm.groups.get(1) {
+                let mut cuts: Vec<u64> = (1..group.len()).map(|_| making.g.rng.u64(0..=whole)).collect();
+                cuts.sort_unstable();
+                cuts.push(whole);
+                let mut from = 0;
+                let share = |to| to - std::mem::replace(&mut from, to);
+                all.push(cuts.into_iter().map(share).collect());
+            }
+            all
+        }
         _ => Vec::new(),
     };
-    let whole = if shares.is_empty() { n } else { shares.iter().sum() };
+    let whole = shares.first().map_or(n, |shares| shares.iter().sum());
     // In place is everybody's choice of its own, but for the collectives that say "all".
     let all_in_place = !comm.is_inter() && making.g.chance(30);
     let mut all = Vec::new();
@@ -568,9 +594,9 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
             Coll::Exscan => (0..me).map(|i| who_of(0, i)).collect(),
             _ => (0..comm.groups[far].len()).map(|i| who_of(far, i)).collect(),
         };
-        let (first, count) = match shares.is_empty() {
-            true => (0, n),
-            false => (shares[..me].iter().sum(), shares[me]),
+        let (first, count) = match shares.get(side) {
+            None => (0, n),
+            Some(shares) => (shares[..me].iter().sum(), shares[me]),
         };
         let in_place = receives && all_in_place;
         let mine = |at: u64| Content::Numbers {
@@ -589,7 +615,12 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
                 filled,
                 expected,
             });
-            Arg::One(Data { buf, ty: 0, count: n })
+            Arg::One(Data {
+                buf,
+                ty: 0,
+                count: n,
+                brief: false,
+            })
         };
         if receives {
             let result = Content::Numbers {
@@ -615,11 +646,7 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
             call.send = buffer(making, whole, vec![mine(0)], stays);
         }
         // How many elements stands in the call of one without a buffer, too.
-        call.shares = if shares.is_empty() {
-            vec![n]
-        } else {
-            shares.clone()
-        };
+        call.shares = shares.get(side).cloned().unwrap_or_else(|| vec![n]);
         all.push(Role { rank, buffers, call });
     }
     all

@@ -26,7 +26,8 @@ const USAGE: &str = "usage: farpost-generate c SEED RANKS            print the p
   --for-others       without what other libraries get wrong: to check the generator with the way mpich
   --hosts FILE       tests/net/hosts.py, whose set has hosts h1 and h2, and --rsh FILE, what its rsh prints: for ways between hosts
   --mpich DIR        MPICH's tree, for the way mpich
-  --shrink N         trials of making a finding short (default 80)";
+  --shrink N         trials of making a finding short (default 80)
+  --file FILE        run this C program instead: a finding on all ways, --rounds times, after the first with drawn limits";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -56,7 +57,15 @@ fn run(words: &[String]) -> Result<bool, String> {
             );
             Ok(true)
         }
-        Some("run") => Driver::new(options(&words[1..])?).run(),
+        Some("run") => {
+            let options = options(&words[1..])?;
+            let file = options.file.clone();
+            let mut driver = Driver::new(options);
+            match file {
+                Some(file) => driver.run_file(&file),
+                None => driver.run(),
+            }
+        }
         _ => Err(USAGE.into()),
     }
 }
@@ -79,6 +88,7 @@ fn options(words: &[String]) -> Result<Options, String> {
         for_others: false,
         known: String::new(),
         shrink: 80,
+        file: None,
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -112,6 +122,7 @@ fn options(words: &[String]) -> Result<Options, String> {
             "--rounds" => options.rounds = number(word, value)?,
             "--seconds" => options.seconds = number(word, value)? as u32,
             "--shrink" => options.shrink = number(word, value)? as usize,
+            "--file" => options.file = Some(PathBuf::from(value)),
             "--out" => options.out = PathBuf::from(value),
             _ => return Err(format!("{word}: unknown\n{USAGE}")),
         }

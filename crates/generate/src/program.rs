@@ -32,6 +32,8 @@ pub struct Data {
     pub buf: usize,
     pub ty: usize,
     pub count: u64,
+    /// The call gets a duplicate of the type, which is freed as soon as it returns.
+    pub brief: bool,
 }
 
 /// Bytes of pattern `id`, from its beginning, that lie as `count` elements of `ty` from byte `at` of a buffer on.
@@ -313,6 +315,54 @@ pub enum Instr {
     Sleep {
         us: u32,
     },
+}
+
+impl Instr {
+    /// Without types that are freed after the call: a request that is started again needs its own.
+    pub fn keeping_types(mut self) -> Self {
+        match &mut self {
+            Self::StartSend { data, init: true, .. } => data.brief = false,
+            Self::StartRecv {
+                wanted, init: true, ..
+            } => wanted.data.brief = false,
+            Self::Coll {
+                call,
+                how: How::Init(_),
+            } => {
+                for arg in [&mut call.send, &mut call.recv] {
+                    if let Arg::One(data) = arg {
+                        data.brief = false;
+                    }
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// The communicator that the call names.
+    pub fn comm(&self) -> Option<usize> {
+        match self {
+            Self::Send { comm, .. } | Self::StartSend { comm, .. } => Some(*comm),
+            Self::Recv(wanted)
+            | Self::StartRecv { wanted, .. }
+            | Self::LookRecv { wanted, .. }
+            | Self::Swap { wanted, .. }
+            | Self::RecvIfCancelled { wanted, .. } => Some(wanted.comm),
+            Self::Coll { call, .. } => Some(call.comm),
+            _ => None,
+        }
+    }
+}
+
+/// How far from where the allocator puts it the memory of buffer `buf` begins: most are aligned. `legal.h` says the same in C.
+pub fn skew(seed: u64, buf: usize) -> u64 {
+    let (seed, buf) = (seed & 0xffff, buf as u64);
+    if (buf * 7 + seed) % 8 < 3 {
+        (buf * 5 + seed) % 16
+    } else {
+        0
+    }
 }
 
 /// A program: its threads' instructions, and what they refer to.

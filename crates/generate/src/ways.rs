@@ -90,7 +90,7 @@ impl Way {
         &self,
         ranks: usize,
         settings: &[(String, String)],
-        seconds: u32,
+        seconds: Option<u32>,
         program: &Path,
     ) -> Command {
         let all: Vec<(String, String)> = self.settings.iter().chain(settings).cloned().collect();
@@ -104,7 +104,7 @@ impl Way {
                 words.push(word.clone());
             }
         }
-        if !self.foreign {
+        if let Some(seconds) = seconds.filter(|_| !self.foreign) {
             words.extend(["--timeout".into(), seconds.to_string()]);
         }
         words.extend(["-n".into(), ranks.to_string(), program.display().to_string()]);

@@ -120,8 +120,8 @@ impl<F: Fabric + 'static> Rank<F> {
             Arg::None => Some(Blocks::Even(Block::none())),
             Arg::InPlace => None,
             Arg::One(data) => {
-                let ty = ty.unwrap_or(&self.types[data.ty]);
-                Some(Blocks::Even(block(data.buf, 0, data.count, ty)))
+                let ty = ty.cloned().unwrap_or_else(|| self.type_of(data));
+                Some(Blocks::Even(block(data.buf, 0, data.count, &ty)))
             }
             Arg::V {
                 buf,
@@ -248,6 +248,13 @@ impl<F: Fabric + 'static> Rank<F> {
                 periods,
                 new,
             } => (world.cart_create(&of(old), dims, periods)?, *new),
+            Making::CartSub { of: old, remain, new } => (Some(world.cart_sub(&of(old), remain)?), Some(*new)),
+            Making::OldGraph {
+                of: old,
+                index,
+                edges,
+                new,
+            } => (world.graph_create(&of(old), index, edges)?, *new),
             Making::Graph {
                 of: old,
                 sources,

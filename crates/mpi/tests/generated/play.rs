@@ -103,14 +103,22 @@ impl<F: Fabric + 'static> Rank<F> {
         self.buffers.borrow()[buf].as_ref().expect("a buffer").start()
     }
 
+    /// A type that nobody has beside the call, or the program's.
+    pub fn type_of(&self, data: &Data) -> Datatype {
+        match data.brief {
+            true => self.types[data.ty].dup().expect("a duplicate"),
+            false => self.types[data.ty].clone(),
+        }
+    }
+
     pub fn send_buf(&self, data: &Data) -> SendBuf {
         // SAFETY: buffers stay until the program is over, and programs leave them alone until operations are.
-        unsafe { SendBuf::new(self.address(data.buf), data.count, self.types[data.ty].clone()) }
+        unsafe { SendBuf::new(self.address(data.buf), data.count, self.type_of(data)) }
     }
 
     pub fn recv_buf(&self, data: &Data) -> RecvBuf {
         // SAFETY: as above.
-        unsafe { RecvBuf::new(self.address(data.buf), data.count, self.types[data.ty].clone()) }
+        unsafe { RecvBuf::new(self.address(data.buf), data.count, self.type_of(data)) }
     }
 
     /// Thread `thread`'s whole part.
@@ -194,7 +202,10 @@ impl<F: Fabric + 'static> Rank<F> {
                 };
                 self.expect(done);
             }
-            Instr::Room { buf, len } => self.buffers.borrow_mut()[*buf] = Some(Buffer::new(*len)),
+            Instr::Room { buf, len } => {
+                let skew = farpost_generate::program::skew(self.program.seed, *buf);
+                self.buffers.borrow_mut()[*buf] = Some(Buffer::new(*len, skew));
+            }
             Instr::Clear { buf, .. } => self.memory(*buf, |bytes| bytes.fill(GUARD)),
             Instr::Place { buf, part } => self.memory(*buf, |bytes| self.place(bytes, part)),
             Instr::PutNumbers {
