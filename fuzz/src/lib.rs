@@ -6,6 +6,7 @@
 //! Nothing here depends on time, and seeds of everything random come from the input, so that a finding happens again.
 
 pub mod addresses;
+pub mod check;
 pub mod fm;
 pub mod handshake;
 pub mod input;
@@ -14,16 +15,20 @@ pub mod jam_rings;
 pub mod job_values;
 pub mod launch;
 pub mod link;
+pub mod mpi_desk;
 pub mod mpi_device;
 pub mod mpi_lines;
 pub mod mpi_world;
+pub mod ofi_wire;
 pub mod pmi;
 pub mod pmix;
 pub mod portals_agent;
 pub mod portals_interface;
 pub mod portals_net;
+pub mod rollcall;
 pub mod rsm_postboxes;
 pub mod settings;
+pub mod tcp;
 
 /// The worlds that the crates' own tests play in.
 #[path = "../../crates/portals/tests/bridge/mod.rs"]
@@ -55,4 +60,9 @@ pub const TARGETS: &[(&str, Seeds)] = &[
     ("mpi_lines", mpi_lines::seeds),
     ("pmix", pmix::seeds),
     ("settings", settings::seeds),
+    ("check", check::seeds),
+    ("mpi_desk", mpi_desk::seeds),
+    ("ofi_wire", ofi_wire::seeds),
+    ("rollcall", rollcall::seeds),
+    ("tcp", tcp::seeds),
 ];

@@ -111,7 +111,7 @@ pub fn run(data: &[u8]) {
         );
     }
     drop(worlds);
-    drop(buffers);
+    buffers.check();
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {

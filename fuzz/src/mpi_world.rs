@@ -11,15 +11,43 @@ const BYTE: usize = 0x247;
 pub const ANY_SOURCE: i32 = -1;
 pub const ANY_TAG: i32 = -1;
 
+/// What lies around every buffer and must not be written.
+const GUARD: u8 = 0xa5;
+const AROUND: usize = 64;
+
+struct Buffer {
+    bytes: Box<[u8]>,
+    /// What all of it must stay; `None`: it is to be written.
+    fixed: Option<u8>,
+}
+
 /// Buffers of operations under way: they outlive the worlds, which may still write to them.
 #[derive(Default)]
-pub struct Buffers(Vec<Box<[u8]>>);
+pub struct Buffers(Vec<Buffer>);
 
 impl Buffers {
-    /// A buffer of `len` bytes of `value`, which stays where it is.
-    pub fn take(&mut self, len: usize, value: u8) -> *mut u8 {
-        self.0.push(vec![value; len].into_boxed_slice());
-        self.0.last_mut().expect("just pushed").as_mut_ptr()
+    /// A buffer of `len` bytes, which stays where it is: of `value`, or to be written.
+    fn take(&mut self, len: usize, fixed: Option<u8>) -> *mut u8 {
+        let mut bytes = vec![GUARD; len + 2 * AROUND].into_boxed_slice();
+        bytes[AROUND..AROUND + len].fill(fixed.unwrap_or(0));
+        self.0.push(Buffer { bytes, fixed });
+        self.0.last_mut().expect("just pushed").bytes[AROUND..].as_mut_ptr()
+    }
+
+    /// Nothing was written that was not to be.
+    pub fn check(&self) {
+        for Buffer { bytes, fixed } in &self.0 {
+            let (before, rest) = bytes.split_at(AROUND);
+            let (inside, after) = rest.split_at(rest.len() - AROUND);
+            assert!(
+                before.iter().chain(after).all(|byte| *byte == GUARD),
+                "written beside a buffer"
+            );
+            assert!(
+                fixed.is_none_or(|value| inside.iter().all(|byte| *byte == value)),
+                "written to a send's buffer"
+            );
+        }
     }
 }
 
@@ -37,7 +65,7 @@ pub fn send<F: Fabric>(
     value: u8,
     mode: Mode,
 ) -> Option<usize> {
-    let at = buffers.take(len, value);
+    let at = buffers.take(len, Some(value));
     // SAFETY: `buffers` keeps them until the worlds have gone.
     let buf = unsafe { SendBuf::new(at, len as u64, byte()) };
     world.isend(world.comm_world(), &buf, dest as i32, tag, mode).ok()
@@ -51,7 +79,7 @@ pub fn receive<F: Fabric>(
     tag: i32,
     len: usize,
 ) -> Option<(usize, *const u8)> {
-    let at = buffers.take(len, 0);
+    let at = buffers.take(len, None);
     // SAFETY: as above.
     let buf = unsafe { RecvBuf::new(at, len as u64, byte()) };
     world

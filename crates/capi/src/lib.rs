@@ -8,6 +8,9 @@ pub mod abi;
 pub mod api_status;
 mod args;
 mod check;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use check::fuzzing;
 mod cx;
 mod entry;
 mod fast;

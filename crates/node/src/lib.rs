@@ -31,6 +31,9 @@ pub use fence::Fence;
 pub use network::Network;
 pub use portals::{PORTALS, PortalsPlace, processes, serve_portals};
 pub use roll::Roll;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use roll::fuzzing;
 pub use settings::Settings;
 
 /// What carries everything of a process: the memory of its host, and a network to others.

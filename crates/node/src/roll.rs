@@ -127,6 +127,31 @@ struct Heard {
 }
 
 impl Heard {
+    /// One packet more. Of ranks that are not on the sender's host nothing is believed.
+    fn note(&mut self, packet: Packet, is_there: impl Fn(u32) -> bool) {
+        if self.turn != packet.turn {
+            *self = Self {
+                turn: packet.turn,
+                ..Self::default()
+            };
+        }
+        match packet.what {
+            What::Part => {
+                if !is_there(packet.number) {
+                    return;
+                }
+                let parts = self.ranks.entry(packet.number).or_default();
+                parts.words.resize(usize::from(packet.total), 0);
+                let at = usize::from(packet.at);
+                parts.words[at..at + packet.words.len()].copy_from_slice(&packet.words);
+                parts.came |= 1 << (at / WORDS);
+            }
+            What::Stuck | What::Answer => self.all = Some((packet.number, packet.what == What::Stuck)),
+            What::Moved => *self = Self::default(),
+            What::Ask => {}
+        }
+    }
+
     fn is_whole(&self) -> bool {
         let whole = |parts: &Parts| {
             let packets = parts.words.len().div_ceil(WORDS);
@@ -333,16 +358,7 @@ impl Roll {
         let turn = self.next_turn();
         let mut out = self.out.borrow_mut();
         for rank in here {
-            let words = packed(&rank.state, now);
-            for (at, part) in words.chunks(WORDS).enumerate() {
-                let packet = Packet {
-                    at: (at * WORDS) as u16,
-                    total: words.len() as u16,
-                    words: part.to_vec(),
-                    ..Packet::bare(What::Part, turn, rank.number)
-                };
-                out.push_back((to, packet));
-            }
+            out.extend(parts(rank, turn, now).into_iter().map(|packet| (to, packet)));
         }
         out.push_back((to, Packet::bare(what, turn, here.len() as u32)));
     }
@@ -387,29 +403,21 @@ impl Roll {
             // Another rank may have spoken for the host before.
             all.retain(|other, _| *other == from.0 || job.host_of(*other) != host);
         }
-        let heard = all.entry(from.0).or_default();
-        if heard.turn != packet.turn {
-            *heard = Heard {
-                turn: packet.turn,
-                ..Heard::default()
-            };
-        }
-        match packet.what {
-            What::Part => {
-                if packet.number >= job.size() || job.host_of(packet.number) != host {
-                    return;
-                }
-                let parts = heard.ranks.entry(packet.number).or_default();
-                parts.words.resize(usize::from(packet.total), 0);
-                let at = usize::from(packet.at);
-                parts.words[at..at + packet.words.len()].copy_from_slice(&packet.words);
-                parts.came |= 1 << (at / WORDS);
-            }
-            What::Stuck | What::Answer => heard.all = Some((packet.number, packet.what == What::Stuck)),
-            What::Moved => *heard = Heard::default(),
-            What::Ask => {}
-        }
+        let is_there = |rank: u32| rank < job.size() && job.host_of(rank) == host;
+        all.entry(from.0).or_default().note(packet, is_there);
     }
+}
+
+/// What a rank does, in packets.
+fn parts(rank: &Rank, turn: u32, now: u64) -> Vec<Packet> {
+    let words = packed(&rank.state, now);
+    let part = |(at, part): (usize, &[u64])| Packet {
+        at: (at * WORDS) as u16,
+        total: words.len() as u16,
+        words: part.to_vec(),
+        ..Packet::bare(What::Part, turn, rank.number)
+    };
+    words.chunks(WORDS).enumerate().map(part).collect()
 }
 
 /// A state as words that mean the same at other times and on other hosts.
@@ -455,5 +463,42 @@ fn say(heading: &str, ranks: &[Rank]) {
     if let Some(text) = table::table(ranks) {
         let text = format!("farpost: {heading}\n{text}");
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+    }
+}
+
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    //! For the fuzz targets: what one process says of its host, without a job.
+
+    use super::*;
+
+    #[derive(Default)]
+    pub struct Hearing(Heard);
+
+    impl Hearing {
+        /// A packet came from a host with these ranks.
+        pub fn packet(&mut self, bytes: &[u8], ranks: u32) {
+            if let Some(packet) = Packet::of(bytes) {
+                assert_eq!(Packet::of(&packet.bytes()), Some(packet.clone()));
+                self.0.note(packet, |rank| rank < ranks);
+            }
+        }
+
+        /// Its ranks, if all was heard of them.
+        pub fn ranks(&self, now: u64) -> Option<Vec<(u32, State)>> {
+            let ranks = self.0.ranks.iter();
+            self.0.is_whole().then(|| {
+                ranks
+                    .map(|(number, parts)| (*number, unpacked(&parts.words, now)))
+                    .collect()
+            })
+        }
+    }
+
+    /// What a host says whose ranks are these.
+    pub fn packets(ranks: &[Rank], turn: u32, now: u64) -> Vec<Vec<u8>> {
+        let all = ranks.iter().flat_map(|rank| parts(rank, turn, now));
+        let end = Packet::bare(What::Stuck, turn, ranks.len() as u32);
+        all.chain([end]).map(|packet| packet.bytes()).collect()
     }
 }

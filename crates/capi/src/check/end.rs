@@ -35,16 +35,11 @@ pub(super) struct Ending {
     left: RefCell<BTreeMap<u32, (u64, Vec<String>)>>,
 }
 
-impl Check {
-    /// A message or record goes to process `peer`.
-    pub(super) fn meet(&self, peer: u32) {
-        self.channel.met.borrow_mut().insert(peer);
-    }
-
-    /// A record of the end.
-    pub(super) fn take_end(&self, kind: u64, source: u32, reader: &mut Reader<'_>) {
+impl Ending {
+    /// A record of the end has come, behind its first word.
+    pub(super) fn take(&self, kind: u64, source: u32, reader: &mut Reader<'_>) {
         match kind {
-            NOTHING_FOLLOWS => self.ending.through.set(self.ending.through.get() + 1),
+            NOTHING_FOLLOWS => self.through.set(self.through.get().saturating_add(1)),
             LEFT => {
                 let mut read = || {
                     let (findings, count) = (reader.word()?, reader.count()?);
@@ -52,10 +47,42 @@ impl Check {
                     Some((findings, lines))
                 };
                 let left = read().unwrap_or_default();
-                self.ending.left.borrow_mut().insert(source, left);
+                self.left.borrow_mut().insert(source, left);
             }
             _ => {}
         }
+    }
+
+    /// Findings and lines in all, and the lines of those who have left the same.
+    pub(super) fn all_left(&self) -> (u64, Vec<String>) {
+        let all = self.left.borrow();
+        let mut same: Vec<(Vec<u32>, &Vec<String>)> = Vec::new();
+        let mut findings = 0u64;
+        for (rank, (count, lines)) in all.iter() {
+            findings = findings.saturating_add(*count).saturating_add(lines.len() as u64);
+            if lines.is_empty() {
+                continue;
+            }
+            match same.iter_mut().find(|(_, known)| *known == lines) {
+                Some((ranks, _)) => ranks.push(*rank),
+                None => same.push((vec![*rank], lines)),
+            }
+        }
+        let of_ranks = |(ranks, lines): (Vec<u32>, &Vec<String>)| {
+            let who = ranks_text(&ranks);
+            lines
+                .iter()
+                .map(|line| format!("{who}: {line}"))
+                .collect::<Vec<_>>()
+        };
+        (findings, same.into_iter().flat_map(of_ranks).collect())
+    }
+}
+
+impl Check {
+    /// A message or record goes to process `peer`.
+    pub(super) fn meet(&self, peer: u32) {
+        self.channel.met.borrow_mut().insert(peer);
     }
 
     /// The program calls `MPI_Finalize`.
@@ -63,7 +90,7 @@ impl Check {
         let world = cx.world();
         self.collective(cx, call(), world.comm_world(), Default::default());
         self.hear_all(cx)?;
-        let mut lines = self.unfinished();
+        let mut lines = self.ledger.unfinished(&self.sites);
         lines.extend(self.unreceived(cx)?);
         lines.extend(self.requests_left(cx));
         lines.extend(self.objects_left(cx));
@@ -257,23 +284,9 @@ impl Check {
 
     /// Rank 0 tells what all have left, once for those who have left the same, and ends the job if that was asked for.
     fn tell_left(&self, cx: &Cx) {
-        let all = self.ending.left.borrow();
-        let mut same: Vec<(Vec<u32>, &Vec<String>)> = Vec::new();
-        let mut findings = 0;
-        for (rank, (count, lines)) in all.iter() {
-            findings += count + lines.len() as u64;
-            if lines.is_empty() {
-                continue;
-            }
-            match same.iter_mut().find(|(_, known)| *known == lines) {
-                Some((ranks, _)) => ranks.push(*rank),
-                None => same.push((vec![*rank], lines)),
-            }
-        }
-        for (ranks, lines) in same {
-            for line in lines {
-                self.tell(&format!("{}: {line}", ranks_text(&ranks)));
-            }
+        let (findings, lines) = self.ending.all_left();
+        for line in lines {
+            self.tell(&line);
         }
         if self.mode.error && findings > 0 {
             process::abort(

@@ -12,6 +12,7 @@ use farpost_mpi::datatype::Signature;
 use super::made::What;
 use super::record::{Reader, Writer};
 use super::report::Kind;
+use super::site::Sites;
 use super::{Check, Site};
 use crate::abi;
 use crate::cx::{CommRef, Cx, Fun, comm_name};
@@ -170,13 +171,15 @@ impl Told {
         to.done()
     }
 
-    /// The rest of a record behind its first word: communicator, number of the call, the call.
-    fn read(from: &mut Reader<'_>) -> Option<(u64, u64, Told)> {
+    /// The rest of a record behind its first word, of process `source` in a job of `size`: communicator, number of the call, the call.
+    fn read(from: &mut Reader<'_>, source: u32, size: u32) -> Option<(u64, u64, Told)> {
         let (context, number) = (from.word()?, from.word()?);
         let mut small = || u32::try_from(from.word()?).ok();
         let (rank, process, side, members, inter) = (small()?, small()?, small()?, small()?, small()? != 0);
         let fun = Fun(u16::try_from(from.word()?).ok()?);
-        if !fun.exists() || side > 1 {
+        // Of an intercommunicator both groups count.
+        let plausible = process == source && rank < members && members <= size.saturating_mul(2);
+        if !fun.exists() || side > 1 || !plausible {
             return None;
         }
         let (site, comm) = (Site(from.word()?), from.text()?);
@@ -296,108 +299,51 @@ impl Check {
         let mut reader = Reader(record);
         match reader.word() {
             Some(CALL) => {
-                if let Some((context, number, told)) = Told::read(&mut reader) {
-                    self.enter_call(cx, context, number, told);
+                let found = self
+                    .ledger
+                    .take(&self.sites, (source, cx.world().size()), &mut reader);
+                if let Some((kind, text)) = found {
+                    self.find(cx, kind, &text);
                 }
             }
-            Some(kind) => self.take_end(kind, source, &mut reader),
+            Some(kind) => self.ending.take(kind, source, &mut reader),
             None => {}
         }
     }
+}
 
-    fn enter_call(&self, cx: &Cx, context: u64, number: u64, new: Told) {
+impl Ledger {
+    /// A record of a call, behind its first word, from process `source` of a job of `size`. What differs from other members' calls.
+    fn take(
+        &self,
+        sites: &Sites,
+        (source, size): (u32, u32),
+        record: &mut Reader<'_>,
+    ) -> Option<(Kind, String)> {
+        let (context, number, new) = Told::read(record, source, size)?;
         let key = (context, number);
-        let found = {
-            let mut entries = self.ledger.entries.borrow_mut();
-            let entry = entries.entry(key).or_default();
-            entry.told.push(new);
-            let found = if self.ledger.broken.borrow().contains(&context) {
-                None
-            } else {
-                self.compare_last(&entry.told)
-            };
-            if entry.told.len() >= entry.told[0].members as usize {
-                entries.remove(&key);
-            }
-            found
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.entry(key).or_default();
+        entry.told.push(new);
+        let found = if self.broken.borrow().contains(&context) {
+            None
+        } else {
+            compare_last(sites, &entry.told)
         };
-        if let Some((kind, text, breaks)) = found {
-            if breaks {
-                self.ledger.broken.borrow_mut().insert(context);
-            }
-            self.find(cx, kind, &text);
+        if entry.told.len() >= entry.told[0].members as usize {
+            entries.remove(&key);
         }
-    }
-
-    /// The first difference between the last call and those before it; whether what follows will differ too.
-    fn compare_last(&self, told: &[Told]) -> Option<(Kind, String, bool)> {
-        let (new, others) = told.split_last()?;
-        let with_call = |told: &Told, what: String| {
-            format!("{} {what} in {}", told.who(), self.call_text(told.fun, told.site))
-        };
-        let differ = |old: &Told, what: [String; 2], rule: &str| {
-            let [a, b] = what;
-            let text = format!(
-                "a collective call of {} differs between ranks: {}, {}; {rule}",
-                new.comm,
-                with_call(old, a),
-                with_call(new, b)
-            );
-            Some((Kind::Collective, text, false))
-        };
-        if let Some(first) = others.first()
-            && first.function() != new.function()
-        {
-            let text = format!(
-                "collective calls of {} differ: {} is in {}, {} in {}; all members must call the same collective functions in the \
-                 same order",
-                new.comm,
-                first.who(),
-                self.call_text(first.fun, first.site),
-                new.who(),
-                self.call_text(new.fun, new.site)
-            );
-            return Some((Kind::Collective, text, true));
+        let (kind, text, breaks) = found?;
+        if breaks {
+            self.broken.borrow_mut().insert(context);
         }
-        for old in others {
-            if let Some(what) = roots_differ(old, new) {
-                return differ(old, what, "all members must name the same root");
-            }
-            if let (Some(a), Some(b)) = (old.said.op, new.said.op)
-                && a != b
-            {
-                let what = [a, b].map(|op| format!("reduces by {}", op_text(op)));
-                return differ(old, what, "all members must give the same operation");
-            }
-            if let (Some(a), Some(b)) = (old.said.uniform, new.said.uniform)
-                && (old.side == new.side || !new.said.by_side)
-                && !a.matches(&b)
-            {
-                let what = [a, b].map(|s| format!("brings {}", s.describe()));
-                return differ(old, what, "all members must bring the same count and datatype");
-            }
-        }
-        for old in told {
-            for (from, to) in [(old, new), (new, old)] {
-                if let Some(what) = flows_differ(from, to) {
-                    let [sends, expects] = what;
-                    let text = format!(
-                        "the types in a collective call of {} differ: {}, {}",
-                        new.comm,
-                        with_call(from, sends),
-                        with_call(to, expects)
-                    );
-                    return Some((Kind::Signature, text, false));
-                }
-            }
-        }
-        None
+        Some((kind, text))
     }
 
     /// Collectives that some members have not joined, at the end.
-    pub(super) fn unfinished(&self) -> Vec<String> {
-        let entries = self.ledger.entries.borrow();
-        let broken = self.ledger.broken.borrow();
+    pub(super) fn unfinished(&self, sites: &Sites) -> Vec<String> {
+        let entries = self.entries.borrow();
+        let broken = self.broken.borrow();
         let mut list: Vec<_> = entries
             .iter()
             .filter(|(key, _)| !broken.contains(&key.0))
@@ -421,11 +367,80 @@ impl Check {
                 "{missing} of {} never called {}, which {} did",
                 first.comm,
                 first.function(),
-                with_place(&first.who(), &self.call_text(first.fun, first.site))
+                with_place(&first.who(), &sites.call_text(first.fun, first.site))
             ))
         };
         list.into_iter().filter_map(line).collect()
     }
+}
+
+/// The first difference between the last call and those before it; whether what follows will differ too.
+fn compare_last(sites: &Sites, told: &[Told]) -> Option<(Kind, String, bool)> {
+    let (new, others) = told.split_last()?;
+    let with_call = |told: &Told, what: String| {
+        format!(
+            "{} {what} in {}",
+            told.who(),
+            sites.call_text(told.fun, told.site)
+        )
+    };
+    let differ = |old: &Told, what: [String; 2], rule: &str| {
+        let [a, b] = what;
+        let text = format!(
+            "a collective call of {} differs between ranks: {}, {}; {rule}",
+            new.comm,
+            with_call(old, a),
+            with_call(new, b)
+        );
+        Some((Kind::Collective, text, false))
+    };
+    if let Some(first) = others.first()
+        && first.function() != new.function()
+    {
+        let text = format!(
+            "collective calls of {} differ: {} is in {}, {} in {}; all members must call the same collective functions in the \
+                 same order",
+            new.comm,
+            first.who(),
+            sites.call_text(first.fun, first.site),
+            new.who(),
+            sites.call_text(new.fun, new.site)
+        );
+        return Some((Kind::Collective, text, true));
+    }
+    for old in others {
+        if let Some(what) = roots_differ(old, new) {
+            return differ(old, what, "all members must name the same root");
+        }
+        if let (Some(a), Some(b)) = (old.said.op, new.said.op)
+            && a != b
+        {
+            let what = [a, b].map(|op| format!("reduces by {}", op_text(op)));
+            return differ(old, what, "all members must give the same operation");
+        }
+        if let (Some(a), Some(b)) = (old.said.uniform, new.said.uniform)
+            && (old.side == new.side || !new.said.by_side)
+            && !a.matches(&b)
+        {
+            let what = [a, b].map(|s| format!("brings {}", s.describe()));
+            return differ(old, what, "all members must bring the same count and datatype");
+        }
+    }
+    for old in told {
+        for (from, to) in [(old, new), (new, old)] {
+            if let Some(what) = flows_differ(from, to) {
+                let [sends, expects] = what;
+                let text = format!(
+                    "the types in a collective call of {} differ: {}, {}",
+                    new.comm,
+                    with_call(from, sends),
+                    with_call(to, expects)
+                );
+                return Some((Kind::Signature, text, false));
+            }
+        }
+    }
+    None
 }
 
 fn with_place(who: &str, call: &str) -> String {
@@ -474,3 +489,6 @@ fn flows_differ(from: &Told, to: &Told) -> Option<[String; 2]> {
         format!("expects {} from rank {}", expects.describe(), from.rank),
     ])
 }
+
+#[cfg(fuzzing)]
+pub mod fuzzing;

@@ -39,6 +39,8 @@ use crate::cx::{self, Cx, Fun, World};
 use crate::lock;
 use crate::process::Stage;
 
+#[cfg(fuzzing)]
+pub use ledger::fuzzing;
 pub(crate) use site::Site;
 
 /// What is known of a program that is checked.

@@ -37,11 +37,17 @@ impl Reader<'_> {
         Some(u64::from_le_bytes(*word))
     }
 
+    /// A text, without what a terminal would take for commands.
     pub(super) fn text(&mut self) -> Option<String> {
         let len = usize::try_from(self.word()?).ok()?;
         let (text, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
-        Some(String::from_utf8_lossy(text).into_owned())
+        let text = String::from_utf8_lossy(text);
+        Some(
+            text.chars()
+                .map(|c| if c.is_control() { '?' } else { c })
+                .collect(),
+        )
     }
 
     pub(super) fn signature(&mut self) -> Option<Signature> {

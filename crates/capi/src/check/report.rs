@@ -118,9 +118,6 @@ impl Check {
 
     /// A function and where it was called.
     pub(crate) fn call_text(&self, fun: Fun, site: Site) -> String {
-        match self.sites.describe(site) {
-            place if place.is_empty() => fun.name().into(),
-            place => format!("{} ({place})", fun.name()),
-        }
+        self.sites.call_text(fun, site)
     }
 }

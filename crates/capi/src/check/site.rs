@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 
+use crate::cx::Fun;
+
 /// Bits of a site that tell the place in its object.
 const PLACE_BITS: u32 = 40;
 /// Frames of this library between the program and a look at the stack, and some more.
@@ -102,6 +104,14 @@ impl Sites {
         match exported(object.bias.wrapping_add(call as usize)) {
             Some(function) => format!("in {function}, at +{place:#x} of {}", object.path.display()),
             None => format!("at +{place:#x} of {}", object.path.display()),
+        }
+    }
+
+    /// For people: a function, and where it was called.
+    pub(crate) fn call_text(&self, fun: Fun, site: Site) -> String {
+        match self.describe(site) {
+            place if place.is_empty() => fun.name().into(),
+            place => format!("{} ({place})", fun.name()),
         }
     }
 }

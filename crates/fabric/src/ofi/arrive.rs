@@ -4,7 +4,6 @@
 
 use super::core::Inner;
 use super::link::Link;
-use super::memory::Entry;
 use super::wire::{self, Parsed, Small, control};
 use crate::{FabricError, Fault, Peer};
 use std::rc::Rc;
@@ -58,80 +57,26 @@ impl Inner {
         let Some((token, message)) = wire::parse(bytes) else {
             return self.stranger();
         };
-        match message {
-            Parsed::Line { handle, number, line } => {
-                let entries = self.segments.entries();
-                let Some(entry) = entries.get(handle as usize) else {
-                    return self.stranger();
-                };
-                if self.admit(&entry.link, token, bytes)
-                    && let Err(error) = entry.put_line(number, &line)
-                {
-                    self.blame(&entry.link, error);
-                }
+        if let Parsed::Control {
+            sender,
+            what,
+            argument,
+            rest,
+        } = message
+        {
+            if sender >= self.size {
+                return self.stranger();
             }
-            Parsed::Put {
-                handle,
-                offset,
-                bytes: put,
-            } => {
-                let entries = self.segments.entries();
-                let Some(entry) = entries.get(handle as usize) else {
-                    return self.stranger();
-                };
-                if self.admit(&entry.link, token, bytes)
-                    && let Err(error) = entry.put(offset, put)
-                {
-                    self.blame(&entry.link, error);
-                }
+            let link = Rc::clone(self.link(Peer(sender)));
+            if self.admit(&link, token, bytes) {
+                self.control(&link, what, argument, rest);
             }
-            Parsed::Gather { handle, records } => {
-                let entries = self.segments.entries();
-                let Some(entry) = entries.get(handle as usize) else {
-                    return self.stranger();
-                };
-                if self.admit(&entry.link, token, bytes) {
-                    self.gathered(&entry.link, &entries, records);
-                }
-            }
-            Parsed::Control {
-                sender,
-                what,
-                argument,
-                rest,
-            } => {
-                if sender >= self.size {
-                    return self.stranger();
-                }
-                let link = Rc::clone(self.link(Peer(sender)));
-                if self.admit(&link, token, bytes) {
-                    self.control(&link, what, argument, rest);
-                }
-            }
+            return;
         }
-    }
-
-    /// Apply what the peer gathered, in order.
-    fn gathered(&self, link: &Rc<Link>, entries: &[Entry], mut records: wire::Records<'_>) {
-        while let Some(record) = records.next() {
-            let handle = match record {
-                Parsed::Line { handle, .. } | Parsed::Put { handle, .. } => handle,
-                Parsed::Gather { .. } | Parsed::Control { .. } => return,
-            };
-            let Some(entry) = entries.get(handle as usize).filter(|e| Rc::ptr_eq(&e.link, link)) else {
-                return self.blame(link, ("the handle of a segment", handle.into()));
-            };
-            let applied = match record {
-                Parsed::Line { number, line, .. } => entry.put_line(number, &line),
-                Parsed::Put { offset, bytes, .. } => entry.put(offset, bytes),
-                Parsed::Gather { .. } | Parsed::Control { .. } => Ok(()),
-            };
-            if let Err(error) = applied {
-                self.blame(link, error);
-            }
-        }
-        if !records.is_empty() {
-            self.blame(link, ("the end of a message", 0));
+        let admit = |link: &Rc<Link>| self.admit(link, token, bytes);
+        let blame = |link: &Link, wrong| self.blame(link, wrong);
+        if !self.segments.deliver(message, admit, blame) {
+            self.stranger();
         }
     }
 

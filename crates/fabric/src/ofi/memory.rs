@@ -11,7 +11,7 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::{Announced, Link};
 use super::read::{READ_FROM, Readers};
-use super::wire::{self, Small, control, outcome};
+use super::wire::{self, Parsed, Small, control, outcome};
 use crate::net::NetFabric;
 use crate::shm::Mapping;
 use crate::{
@@ -34,9 +34,19 @@ pub struct Entry {
 pub type Wrong = (&'static str, u64);
 
 impl Entry {
+    /// A line or bytes arrived.
+    #[inline]
+    fn apply(&self, message: &Parsed<'_>) -> Result<(), Wrong> {
+        match message {
+            Parsed::Line { number, line, .. } => self.put_line(*number, line),
+            Parsed::Put { offset, bytes, .. } => self.put(*offset, bytes),
+            Parsed::Gather { .. } | Parsed::Control { .. } => Ok(()),
+        }
+    }
+
     /// A line arrived.
     #[inline]
-    pub fn put_line(&self, number: u32, line: &Line) -> Result<(), Wrong> {
+    fn put_line(&self, number: u32, line: &Line) -> Result<(), Wrong> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let offset = number as usize * LINE_BYTES;
         if !self.writable || offset + LINE_BYTES > LocalMemory::len(memory) {
@@ -48,7 +58,7 @@ impl Entry {
 
     /// Bytes arrived. A word is stored whole.
     #[inline]
-    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Wrong> {
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Wrong> {
         let Some(memory) = &self.memory else { return Ok(()) };
         self.check(memory, offset, bytes.len() as u64)?;
         if !self.writable {
@@ -100,6 +110,51 @@ impl Segments {
     #[inline]
     pub fn entries(&self) -> Ref<'_, Vec<Entry>> {
         self.entries.borrow()
+    }
+
+    /// Do what a message says of segments, if `admit` takes it as the next one of its sender's. False: it is about no segment of ours.
+    #[inline]
+    pub fn deliver(
+        &self,
+        message: Parsed<'_>,
+        admit: impl FnOnce(&Rc<Link>) -> bool,
+        mut blame: impl FnMut(&Link, Wrong),
+    ) -> bool {
+        let (Parsed::Line { handle, .. } | Parsed::Put { handle, .. } | Parsed::Gather { handle, .. }) =
+            message
+        else {
+            return false;
+        };
+        let entries = self.entries.borrow();
+        let Some(entry) = entries.get(handle as usize) else {
+            return false;
+        };
+        if !admit(&entry.link) {
+            return true;
+        }
+        let Parsed::Gather { mut records, .. } = message else {
+            if let Err(wrong) = entry.apply(&message) {
+                blame(&entry.link, wrong);
+            }
+            return true;
+        };
+        let link = &entry.link;
+        while let Some(record) = records.next() {
+            let (Parsed::Line { handle, .. } | Parsed::Put { handle, .. }) = record else {
+                return true;
+            };
+            let Some(entry) = entries.get(handle as usize).filter(|e| Rc::ptr_eq(&e.link, link)) else {
+                blame(link, ("the handle of a segment", handle.into()));
+                return true;
+            };
+            if let Err(wrong) = entry.apply(&record) {
+                blame(link, wrong);
+            }
+        }
+        if !records.is_empty() {
+            blame(link, ("the end of a message", 0));
+        }
+        true
     }
 
     /// A handle for `link` to a segment.
@@ -608,3 +663,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(fuzzing)]
+pub mod fuzzing;

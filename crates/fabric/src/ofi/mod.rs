@@ -39,6 +39,9 @@ mod wire;
 pub use self::core::{Listening, Ofi};
 pub use library::{Library, OfiError};
 pub use memory::Imported;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use memory::fuzzing;
 pub use survey::{OfiOptions, ProviderReport, TEXT_VARIABLES, Verdict, adapter, survey};
 
 farpost_tunables::tunables! {

@@ -73,7 +73,7 @@ pub struct Conn {
 
 impl State {
     /// Take a socket among the connections; its slot.
-    fn admit(&mut self, fd: OwnedFd, stage: Stage, interest: u32) -> std::io::Result<usize> {
+    pub fn admit(&mut self, fd: OwnedFd, stage: Stage, interest: u32) -> std::io::Result<usize> {
         let free = |(slot, conn): (usize, &Option<_>)| conn.is_none() && slot != self.reading;
         let slot = self
             .conns

@@ -26,6 +26,9 @@ mod ways;
 
 pub use card::OpenError;
 pub use segments::Imported;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use segments::fuzzing;
 
 use crate::net::NetConfig;
 use crate::net::interfaces::{

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Segments are whole pages.
 const PAGE: usize = 4096;
 
-/// Most segments that one peer may tell of.
+/// Most segments that one peer may tell of, or have refused puts to.
 const TOLD_MAX: usize = 1 << 16;
 
 /// Longest wait for peers to hear that a segment is withdrawn. One that computes meanwhile hears it later, and
@@ -104,7 +104,7 @@ pub struct Table {
     told: HashMap<Peer, usize>,
     questions: HashMap<u64, Question>,
     /// By peer and handle, for segments that were withdrawn.
-    refused: HashMap<(Peer, u32), Refused>,
+    refused: HashMap<Peer, HashMap<u32, Refused>>,
     /// Puts of peers that were refused here, by peer and handle: in all, and those that the peer was told of.
     refusals: BTreeMap<(Peer, u32), (u64, u64)>,
     next_token: u64,
@@ -246,18 +246,22 @@ impl Table {
 
     /// `peer` has refused so many puts to a segment of its, in all.
     pub fn refused(&mut self, peer: Peer, handle: u32, puts: u64) -> Result<(), Bad> {
-        let count = self.refused.len();
-        let entry = self.refused.entry((peer, handle)).or_default();
-        if puts <= entry.puts || count > TOLD_MAX {
-            return Err(("the number of puts that it refused", puts));
+        let bad = Err(("the number of puts that it refused", puts));
+        // What others have refused is not held against it.
+        let of_peer = self.refused.entry(peer).or_default();
+        let room = of_peer.len() < TOLD_MAX || of_peer.contains_key(&handle);
+        let refused = of_peer.get(&handle).copied().unwrap_or_default();
+        if puts <= refused.puts || !room {
+            return bad;
         }
-        entry.puts = puts;
+        of_peer.insert(handle, Refused { puts, ..refused });
         Ok(())
     }
 
     /// The puts to a segment that were refused since the last call.
     fn refused_since(&mut self, peer: Peer, handle: u32) -> u64 {
-        match self.refused.get_mut(&(peer, handle)) {
+        let of_peer = self.refused.get_mut(&peer);
+        match of_peer.and_then(|of_peer| of_peer.get_mut(&handle)) {
             Some(refused) => refused.puts - std::mem::replace(&mut refused.reported, refused.puts),
             None => 0,
         }
@@ -320,6 +324,47 @@ impl State {
             }
         }
         self.segments.mine.push(Some(mine));
+    }
+
+    /// A segment is none any more: who may reach it is told. Its handle.
+    fn retract(&mut self, id: SegmentId) -> Result<u32, FabricError> {
+        let gone = FabricError::NotPublished {
+            peer: self.me,
+            id: id.0,
+        };
+        let Some((handle, _)) = self.segments.find(id) else {
+            return Err(gone);
+        };
+        let mine = self.segments.mine[handle].take().ok_or(gone)?;
+        let mut peers = Vec::new();
+        for peer in (0..self.size).map(Peer) {
+            if let Some(other) = &mut self.others[peer.index()]
+                && other.is_here()
+                && mine.access.of(peer).is_some()
+            {
+                other.control(Code::Forget, handle as u32, &[]);
+                self.list(peer);
+                peers.push(peer);
+            }
+        }
+        self.segments.withdrawals.push((handle as u32, peers));
+        self.stop_serving_segment(handle as u32);
+        Ok(handle as u32)
+    }
+
+    /// Ask the peer about a segment; the question's number.
+    fn ask(&mut self, peer: Peer, id: SegmentId) -> Result<u64, FabricError> {
+        self.other(peer)?;
+        self.segments.next_token += 1;
+        let token = self.segments.next_token;
+        let question = Question {
+            asked: peer,
+            id: id.0,
+            answer: None,
+        };
+        self.segments.questions.insert(token, question);
+        self.control(peer, Code::Find, id.0, &[token]);
+        Ok(token)
     }
 
     /// A new access list for a segment: those who are connected are told what it is to them now.
@@ -549,32 +594,7 @@ impl RemoteMemory for Tcp {
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
-        let handle = {
-            let state = &mut *self.core.state.borrow_mut();
-            let Some((handle, _)) = state.segments.find(id) else {
-                return Err(FabricError::NotPublished {
-                    peer: state.me,
-                    id: id.0,
-                });
-            };
-            let Some(mine) = state.segments.mine[handle].take() else {
-                return Ok(());
-            };
-            let mut peers = Vec::new();
-            for peer in (0..state.size).map(Peer) {
-                if let Some(other) = &mut state.others[peer.index()]
-                    && other.is_here()
-                    && mine.access.of(peer).is_some()
-                {
-                    other.control(Code::Forget, handle as u32, &[]);
-                    state.list(peer);
-                    peers.push(peer);
-                }
-            }
-            state.segments.withdrawals.push((handle as u32, peers));
-            state.stop_serving_segment(handle as u32);
-            handle as u32
-        };
+        let handle = self.core.state.borrow_mut().retract(id)?;
         let started = Instant::now();
         self.core.wait(|state| {
             let others = &state.others;
@@ -693,20 +713,7 @@ impl NetFabric for Tcp {
 impl Core {
     /// Ask the peer about a segment.
     fn ask(&self, peer: Peer, id: SegmentId) -> Result<Theirs, FabricError> {
-        let token = {
-            let state = &mut *self.state.borrow_mut();
-            state.other(peer)?;
-            state.segments.next_token += 1;
-            let token = state.segments.next_token;
-            let question = Question {
-                asked: peer,
-                id: id.0,
-                answer: None,
-            };
-            state.segments.questions.insert(token, question);
-            state.control(peer, Code::Find, id.0, &[token]);
-            token
-        };
+        let token = self.state.borrow_mut().ask(peer, id)?;
         let answer = self.wait(|state| {
             let question = state.segments.questions.get(&token);
             if let Some(answer) = question.and_then(|question| question.answer) {
@@ -726,3 +733,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(fuzzing)]
+pub mod fuzzing;

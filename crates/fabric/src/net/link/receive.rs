@@ -34,6 +34,12 @@ impl Link {
         self.rails[rail].frames_in
     }
 
+    /// The number that the next ordered frame has.
+    #[cfg(fuzzing)]
+    pub fn expected(&self) -> u32 {
+        self.received as u32
+    }
+
     /// A whole frame, other than bulk data, came by `rail`. On [`Arrival::Deliver`], apply it, then empty
     /// [`Link::next_held`].
     ///

@@ -70,3 +70,18 @@ fn refusals_are_kept_by_segment() {
         Err(("the number of puts that it refused", 5))
     );
 }
+
+/// A peer that tells of very many is not believed; another one is, all the same.
+#[test]
+fn refusals_of_one_peer_are_no_others() {
+    let mut table = Table::default();
+    let most = TOLD_MAX as u32;
+    for handle in 0..most {
+        table.refused(PEER, handle, 1).unwrap();
+    }
+    let many = Err(("the number of puts that it refused", 1));
+    assert_eq!(table.refused(PEER, most, 1), many);
+    assert_eq!(table.refused(PEER, 7, 2), Ok(()));
+    assert_eq!(table.refused(Peer(2), 0, 1), Ok(()));
+    assert_eq!(table.refused_since(Peer(2), 0), 1);
+}
