@@ -363,9 +363,13 @@ pub fn run(data: &[u8]) {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let kind = |of: Kind| Kind::ALL.iter().position(|kind| *kind == of).expect("a kind") as u8;
-    // Kind, flags, object, offset, bytes, words.
+    // Kind, flags, object, offset, bytes, words. In the place of its number a frame of a tail has the length of all.
     let frame = |script: Script, of: Kind, flags: u8, [object, offset, len]: [u64; 3], words: &[u64]| {
-        let ahead = if of == Kind::BulkData { len as u8 } else { 0 };
+        let ahead = if flags == TAIL && of == Kind::BulkData {
+            len as u8
+        } else {
+            0
+        };
         let script = script.u8(0).u8(kind(of)).u8(flags).u8(ahead).u8(0);
         let script = script
             .number(object)
