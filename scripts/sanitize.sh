@@ -89,7 +89,7 @@ asan() {
     local crate
     for crate in fabric rsm fm jam portals mpi job; do
         run "asan: $crate" env CARGO_TARGET_DIR="$targets/asan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address" timeout -k 10 1800 \
-            cargo "+$toolchain" test -q --target "$host" -p "farpost-$crate"
+            cargo "+$toolchain" test -q --target "$host" -p "farpost-$crate" --lib --tests
     done
 }
 
@@ -110,7 +110,7 @@ tsan() {
 programs() {
     local prefix=${PREFIX:-$root/build/install} work name ranks options
     work=$(mktemp -d "${TMPDIR:-/tmp}/farpost-sanitize.XXXXXX") || return
-    trap 'rm -rf "$work"' EXIT
+    trap "rm -rf '$work'" EXIT
     for name in examples/hello.c tests/programs/ring.c tests/programs/samplesort.c tests/mpi/p2p_modes.c tests/mpi/coll_blocking.c tests/mpi/coll_nonblocking.c tests/mpi/datatype.c tests/mpi/comm.c; do
         local exe
         exe=$work/$(basename "$name" .c)

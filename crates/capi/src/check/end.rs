@@ -323,6 +323,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_ranks_have_left_is_told_once_and_counted_whatever_they_say() {
+        let ending = Ending::default();
+        for (rank, findings, line) in [(0, 1, "a request"), (1, u64::MAX, "a request"), (2, 5, "a group")] {
+            let record = Writer::default()
+                .word(findings)
+                .word(1)
+                .text(line.as_bytes())
+                .done();
+            ending.take(LEFT, rank, &mut Reader(&record));
+        }
+        let lines = ["ranks 0, 1: a request", "rank 2: a group"].map(String::from);
+        assert_eq!(ending.all_left(), (u64::MAX, lines.to_vec()));
+    }
+
+    #[test]
     fn ranks_are_told_in_runs() {
         assert_eq!(ranks_text(&[3]), "rank 3");
         assert_eq!(ranks_text(&[0, 1, 2, 3, 7, 9, 10]), "ranks 0-3, 7, 9, 10");

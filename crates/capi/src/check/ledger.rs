@@ -490,5 +490,61 @@ fn flows_differ(from: &Told, to: &Told) -> Option<[String; 2]> {
     ])
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u32 = 4;
+
+    fn told(rank: u32, members: u32) -> Told {
+        Told {
+            rank,
+            process: rank,
+            side: 0,
+            members,
+            inter: false,
+            fun: Fun(7),
+            site: Site::default(),
+            comm: "MPI_COMM_WORLD".into(),
+            said: Said::default(),
+        }
+    }
+
+    fn take(ledger: &Ledger, sites: &Sites, source: u32, told: &Told) -> Option<(Kind, String)> {
+        let record = told.write(5, 1);
+        let mut reader = Reader(&record);
+        assert_eq!(reader.word(), Some(CALL));
+        ledger.take(sites, (source, SIZE), &mut reader)
+    }
+
+    #[test]
+    fn a_call_is_taken_from_whom_it_is_of_and_with_as_many_members_as_can_be() {
+        let (ledger, sites) = (Ledger::default(), Sites::new());
+        let refused = [
+            (2, told(1, SIZE)),
+            (1, told(1, u32::MAX)),
+            (1, told(1, 2 * SIZE + 1)),
+            (3, told(3, 2)),
+            (0, told(0, 0)),
+        ];
+        for (source, call) in refused {
+            assert!(take(&ledger, &sites, source, &call).is_none());
+            assert_eq!(ledger.unfinished(&sites), Vec::<String>::new(), "{call:?}");
+        }
+        assert!(take(&ledger, &sites, 1, &told(1, SIZE)).is_none());
+        let left = ledger.unfinished(&sites);
+        assert!(
+            left.len() == 1 && left[0].starts_with("rank 0, 2, 3 of MPI_COMM_WORLD"),
+            "{left:?}"
+        );
+        let other = Told {
+            fun: Fun(9),
+            ..told(2, SIZE)
+        };
+        let (kind, text) = take(&ledger, &sites, 2, &other).expect("another function");
+        assert!(kind == Kind::Collective && text.contains("rank 2"), "{text}");
+    }
+}
+
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -82,6 +82,8 @@ mod tests {
             let all = reader.word().and(reader.text()).and(reader.signature());
             assert!(all.is_none());
         }
+        let bytes = Writer::default().text(b"\x1b[2J name").done();
+        assert_eq!(Reader(&bytes).text().as_deref(), Some("?[2J name"));
         assert_eq!(Reader(&u64::MAX.to_le_bytes()).count(), None);
         assert_eq!(Reader(&u64::MAX.to_le_bytes()).text(), None);
     }
