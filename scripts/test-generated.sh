@@ -9,6 +9,7 @@
 #   RANKS      numbers of ranks to draw from
 #   PROGRAMS   how many of a test
 #   MINUTES    of a soak
+#   LONGEST    seconds that a program may take before it hangs, default 60: more beside a busy machine
 #   OUT        where findings go, and a soak's state: build/generated, build/soak
 #   STREAM     a number: a soak beside others, with seeds and a directory of its own (build/soak/NUMBER)
 #   GENERATE   the farpost-generate to use; else it is built
@@ -82,12 +83,12 @@ test)
         cat "$out/hangs.txt" "$out"/hangs/*.txt
         exit 1
     fi
-    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --ranks "${RANKS:-2,2,3,3,4,5}" --seed $seed \
+    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,2,3,3,4,5}" --seed $seed \
         --programs "${PROGRAMS:-36}" --batch 12 --rounds 1 --shrink 40 "${options[@]}"
     ;;
 check)
     seed=$(($("$here/scripts/tree.sh" --number) * 1000)) || exit 2
-    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --ranks "${RANKS:-2,3}" --seed $seed --for-others \
+    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,3}" --seed $seed --for-others \
         --programs "${PROGRAMS:-40}" --batch 8 --shrink 20 "${options[@]}"
     ;;
 soak)
@@ -96,7 +97,7 @@ soak)
     seed=$(($("$here/scripts/tree.sh" --number) * 1000 + 500)) || exit 2
     # A stream's seeds are far from those of all trees and of the other streams.
     seed=$((seed + 10#0$stream * 10000000000000))
-    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --ranks "${RANKS:-2,2,3,3,4,4,5,6,8}" --seed $seed --resume \
+    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,2,3,3,4,4,5,6,8}" --seed $seed --resume \
         --time $((minutes * 60)) --programs 1000000000 --batch 12 --rounds 2 "${options[@]}" | tee -a "$out/log.txt"
     exit "${PIPESTATUS[0]}"
     ;;
