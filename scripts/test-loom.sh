@@ -1,5 +1,5 @@
 #!/bin/sh
-# Model-check the shared queues and flags: every interleaving, up to two preemptions, of small cases.
+# Model-check the shared queues and flags, desks, the rows of boards, and the job's fence: every interleaving, up to two preemptions, of small cases.
 # Takes a few minutes at most; each model is bounded, and the whole is too where `timeout` exists.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,8 +16,7 @@ else
 fi
 $within cargo test -p farpost-fabric --lib loom_
 $within cargo test -p farpost-rollcall --lib loom_
-if [ -f crates/rsm/tests/loom.rs ]; then
-    $within cargo test -p farpost-rsm --test loom
-fi
+$within cargo test -p farpost-job --lib loom_
+$within cargo test -p farpost-rsm --test loom
 $within cargo test -p farpost-fm --lib loom_
 $within cargo test -p farpost-portals --lib loom_

@@ -15,7 +15,7 @@
 /// First eight bytes of a job memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARPOSTj");
 /// Version of the layout; changes whenever anything in this file does.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Most ranks one job memory can hold.
 pub const MAX_RANKS: u32 = 16_384;
 
@@ -62,7 +62,7 @@ pub mod header {
     pub const LIFELINE_INODE: usize = 160;
     /// Ranks that have arrived at the current fence; a cache line of its own.
     pub const FENCE_ARRIVED: usize = 256;
-    /// Fences completed; a cache line of its own, the futex word.
+    /// Fences completed, times two, and whether a rank has aborted (`meet`); a cache line of its own, the futex word.
     pub const FENCE_DONE: usize = 320;
     /// Ranks that have aborted; waiting ranks look at it.
     pub const ABORTED: usize = 384;
@@ -71,7 +71,7 @@ pub mod header {
     /// How often a launcher has asked for the roll-call, and how often it has been given.
     pub const ROLL_ASKED: usize = 392;
     pub const ROLL_GIVEN: usize = 396;
-    /// Ranks of this host that are ready for messages; a cache line of its own, a futex word.
+    /// Ranks of this host that are ready for messages, and whether one has aborted (`meet`); a cache line of its own, a futex word.
     pub const READY: usize = 448;
     /// When the last of them was, in nanoseconds of the host's monotonic clock.
     pub const READY_AT: usize = 456;

@@ -29,6 +29,7 @@ pub mod kvs;
 pub mod layout;
 pub mod lifeline;
 mod map;
+mod meet;
 mod memory;
 mod opening;
 mod peer_fd;

@@ -4,10 +4,11 @@ use crate::deadline::Step;
 use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
 use crate::secret::{self, Secret};
-use crate::{End, JobError, futex};
+use crate::{End, JobError, futex, meet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How far a rank has come. Written by the launcher (`Started`) and by the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -485,7 +486,8 @@ impl JobMemory {
             .store(code as u32, Relaxed);
         self.set_state(of, RankState::Aborted);
         self.map.u32(header::ABORTED).fetch_add(1, AcqRel);
-        futex::wake_all(self.map.u32(header::FENCE_DONE));
+        self.meeting().abort();
+        meet::let_go(self.map.u32(header::READY));
     }
 
     /// Code and message of a rank in state `Aborted`, one line, printable; in state `Initialised` what it must call before it
@@ -508,61 +510,28 @@ impl JobMemory {
     /// This rank is ready for messages: wait until `ranks` are, or for `limit`; spin for so long before a sleep. Nothing follows from
     /// it but that the first messages find their receivers. Who slept to the end learns what it costs to be woken here.
     pub(crate) fn ready(&self, ranks: u32, spin: Duration, limit: Duration) -> Option<WakeUp> {
-        let ready = self.map.u32(header::READY);
         let at = self.map.u64(header::READY_AT);
-        if ready.fetch_add(1, AcqRel) + 1 >= ranks {
-            at.store(futex::nanos(), Release);
-            futex::wake_all(ready);
-            return None;
-        }
-        let began = Instant::now();
         let mut slept = None;
-        loop {
-            let (seen, waited) = (ready.load(Acquire), began.elapsed());
-            if seen >= ranks {
-                return slept.map(|slept| WakeUp {
-                    slept,
-                    rung: at.load(Acquire),
-                    awake: futex::nanos(),
-                });
-            }
-            if waited >= limit || self.map.u32(header::ABORTED).load(Acquire) != 0 {
-                return None;
-            }
-            if waited < spin {
-                std::hint::spin_loop();
-            } else {
-                slept = Some(futex::nanos());
-                // Only the last one wakes anybody.
-                futex::wait(ready, seen, limit - waited);
-            }
+        let last = || at.store(futex::nanos(), Release);
+        let sleeps = || slept = Some(futex::nanos());
+        let met = meet::ready(self.map.u32(header::READY), ranks, (spin, limit), last, sleeps);
+        slept.filter(|_| met).map(|slept| WakeUp {
+            slept,
+            rung: at.load(Acquire),
+            awake: futex::nanos(),
+        })
+    }
+
+    fn meeting(&self) -> meet::Fence<'_, AtomicU32> {
+        meet::Fence {
+            arrived: self.map.u32(header::FENCE_ARRIVED),
+            done: self.map.u32(header::FENCE_DONE),
         }
     }
 
     /// Wait until every one of the first `size` ranks has called this as often as this one.
     pub(crate) fn fence(&self, size: u32) -> Result<(), JobError> {
-        let done = self.map.u32(header::FENCE_DONE);
-        let arrived = self.map.u32(header::FENCE_ARRIVED);
-        let round = done.load(Acquire);
-        let before = arrived.fetch_add(1, AcqRel);
-        if before >= size {
-            return Err(JobError::Fence(format!(
-                "{before} ranks have arrived, the job has {size}"
-            )));
-        }
-        if before + 1 == size {
-            arrived.store(0, Relaxed);
-            done.store(round.wrapping_add(1), Release);
-            futex::wake_all(done);
-            return Ok(());
-        }
-        while done.load(Acquire) == round {
-            if self.map.u32(header::ABORTED).load(Acquire) != 0 {
-                return Err(JobError::Fence("another rank aborted the job".into()));
-            }
-            futex::wait(done, round, Duration::from_secs(1));
-        }
-        Ok(())
+        self.meeting().pass(size)
     }
 }
 
@@ -752,6 +721,35 @@ mod tests {
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
-        assert_eq!(m.map.u32(header::FENCE_DONE).load(Acquire), 200);
+        assert_eq!(m.map.u32(header::FENCE_DONE).load(Acquire), 200 * meet::ROUND);
+    }
+
+    #[test]
+    fn an_abort_lets_go_who_waits_in_a_fence_or_is_ready() {
+        let m = memory(3);
+        let waiting: Vec<_> = [false, true]
+            .map(|fence| {
+                let m = reopen(&m).unwrap();
+                std::thread::spawn(move || {
+                    let began = std::time::Instant::now();
+                    if fence {
+                        let why = m.fence(3).unwrap_err().to_string();
+                        assert!(why.contains("aborted"), "{why}");
+                    } else {
+                        m.ready(3, Duration::ZERO, Duration::from_secs(600));
+                    }
+                    began.elapsed()
+                })
+            })
+            .into();
+        std::thread::sleep(Duration::from_millis(20));
+        m.set_abort(2, 1, "no more");
+        for thread in waiting {
+            assert!(thread.join().unwrap() < Duration::from_secs(300));
+        }
+        // Who comes later waits no more.
+        assert!(m.fence(3).is_err());
+        m.ready(3, Duration::ZERO, Duration::from_secs(600));
+        assert_eq!(m.map.u32(header::ABORTED).load(Acquire), 1);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::area::DESK_LINES;
 use crate::postbox::Postboxes;
+use farpost_fabric::sync::{AtomicU64, Ordering, fence};
 use farpost_fabric::{Fabric, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
 
 impl<F: Fabric> Postboxes<F> {
@@ -61,5 +62,162 @@ impl<F: RemoteMemory> Desk<F> {
     /// Add to a word of a line; the value before.
     pub fn fetch_add(&self, line: u32, word: usize, amount: u64) -> u64 {
         self.memory.fetch_add(self.at(line, word), amount)
+    }
+
+    /// A line by which both sides copy.
+    pub fn line(&self, line: u32) -> DeskLine<'_, F::Export> {
+        DeskLine::new(&self.memory, self.at(line, 0))
+    }
+}
+
+/// Words of a line by which both sides copy.
+const CLAIMED: usize = 0;
+const COPIED: usize = 1;
+const RECORD: usize = 2;
+const OPEN: usize = 5;
+const CLOSED: usize = 6;
+const FAILED: usize = 7;
+
+/// A line by which the owner of a desk and one receiver copy together what the owner has offered: in parts, claimed by a count
+/// and counted again when they are copied. The receiver opens it, once it knows where the bytes go, and closes it when all are
+/// there. The owner uses it again when it is closed.
+///
+/// Third processes map the line too, so that nothing in it says where bytes go: it says where in the receiver's own memory a
+/// [`Record`] of that lies.
+pub struct DeskLine<'a, M> {
+    memory: &'a M,
+    offset: usize,
+}
+
+impl<'a, M: LocalMemory> DeskLine<'a, M> {
+    /// The line at `offset` of a memory.
+    #[must_use]
+    pub fn new(memory: &'a M, offset: usize) -> Self {
+        Self { memory, offset }
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.memory.load(self.offset + word * 8)
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        self.memory.store(self.offset + word * 8, value);
+    }
+
+    fn count(&self, word: usize) -> u64 {
+        self.memory.fetch_add(self.offset + word * 8, 1)
+    }
+
+    /// Owner: before the line is offered.
+    pub fn clear(&self) {
+        for word in [CLAIMED, COPIED, RECORD, OPEN, CLOSED, FAILED] {
+            self.store(word, 0);
+        }
+    }
+
+    /// Receiver: the owner may copy too, as the record at `record` says (0: there is none).
+    pub fn open(&self, record: u64) {
+        self.store(RECORD, record);
+        self.store(OPEN, 1);
+    }
+
+    /// Owner: whether the receiver has opened it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.load(OPEN) != 0
+    }
+
+    /// Owner: what `read` finds at the record's address, if the line is open and was not closed meanwhile: then the record has
+    /// not been cleared or written again, and no word of it is another's.
+    pub fn record<T>(&self, read: impl FnOnce(u64) -> Option<T>) -> Option<T> {
+        if !self.is_open() || self.is_closed() {
+            return None;
+        }
+        let found = read(self.load(RECORD))?;
+        fence(Ordering::Acquire);
+        (!self.is_closed()).then_some(found)
+    }
+
+    /// Copy the next of `parts` that nobody has claimed, by `copy`, which says whether it is there. False: none is left.
+    pub fn copy_part(&self, parts: u64, copy: impl FnOnce(u64) -> bool) -> bool {
+        // Who only asks takes the line from nobody.
+        if self.load(CLAIMED) >= parts {
+            return false;
+        }
+        let part = self.count(CLAIMED);
+        if part >= parts {
+            return false;
+        }
+        if !copy(part) {
+            self.store(FAILED, 1);
+        }
+        self.count(COPIED);
+        true
+    }
+
+    /// Receiver: whether all of `parts` are copied, or have failed.
+    #[must_use]
+    pub fn is_complete(&self, parts: u64) -> bool {
+        self.load(COPIED) >= parts
+    }
+
+    /// Whether some part could not be copied.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.load(FAILED) != 0
+    }
+
+    /// Receiver: it has finished looking at the line. The record may be [cleared](Record::clear) after this and not before.
+    pub fn close(&self) {
+        self.store(CLOSED, 1);
+    }
+
+    /// Owner: whether the receiver has finished looking, so that the line may be used again.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.load(CLOSED) != 0
+    }
+}
+
+/// Words of a record that are kept. Model checking: the first and the last, between which it would be torn.
+const KEPT: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// Eight words of a receiver's own memory that the owner of a desk reads while a line is open.
+#[repr(align(64))]
+pub struct Record([AtomicU64; KEPT]);
+
+impl Default for Record {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Record {
+    fn places() -> impl Iterator<Item = usize> {
+        (0..KEPT).map(|at| at * 7 / (KEPT - 1))
+    }
+
+    /// Write it, before a line is [opened](DeskLine::open) with it.
+    pub fn write(&self, words: &[u64; 8]) {
+        for (to, at) in self.0.iter().zip(Self::places()) {
+            to.store(words[at], Ordering::Relaxed);
+        }
+    }
+
+    /// What is written.
+    #[must_use]
+    pub fn words(&self) -> [u64; 8] {
+        let mut words = [0; 8];
+        for (from, at) in self.0.iter().zip(Self::places()) {
+            words[at] = from.load(Ordering::Relaxed);
+        }
+        words
+    }
+
+    /// Make it nothing, after the line was [closed](DeskLine::close): who sees anything of this, or of what is written later,
+    /// sees also that the line was closed.
+    pub fn clear(&self) {
+        fence(Ordering::Release);
+        self.write(&[0; 8]);
     }
 }

@@ -10,11 +10,12 @@ mod connect;
 mod desk;
 mod pool;
 pub mod postbox;
+pub mod rows;
 mod segment;
 mod waiting;
 
 pub use area::Layout;
-pub use desk::Desk;
+pub use desk::{Desk, DeskLine, Record};
 pub use farpost_fabric as fabric;
 pub use postbox::Postboxes;
 pub use segment::{Exported, Imported};

@@ -2,11 +2,13 @@
 //!
 //! The desk line that both use lies in memory which third processes map too: an address found there may be anything. So the
 //! line tells only where, in the receiver's own memory, the grant lies, and the sender fetches it from there as it fetches bytes
-//! (the kernel vouches for whose memory that is). A grant names whom it is for and which message; what is not such a grant
+//! (the kernel vouches for whose memory that is). It holds only if the line is still open after that (`DeskLine::record`): else it
+//! may have been half this grant and half the next one in its place. A grant names whom it is for and which message; what is not such a grant
 //! is none, and then the receiver copies alone.
 
 use crate::p2p::bulk;
 use farpost_fabric::{Fabric, Peer};
+use farpost_rsm::Record;
 
 const WORDS: usize = 8;
 /// Grants at a time: as many as a desk has lines.
@@ -43,7 +45,7 @@ fn words(at: u64, message: &Message, grant: &Grant) -> [u64; WORDS] {
 /// The grants of a process, which stay where they are.
 #[derive(Default)]
 pub(crate) struct Grants {
-    records: Option<Box<[[u64; WORDS]; SLOTS]>>,
+    records: Option<Box<[Record; SLOTS]>>,
     free: Vec<u16>,
 }
 
@@ -53,20 +55,20 @@ impl Grants {
         let free = &mut self.free;
         let records = self.records.get_or_insert_with(|| {
             *free = (0..SLOTS as u16).rev().collect();
-            Box::new([[0; WORDS]; SLOTS])
+            Box::new(std::array::from_fn(|_| Record::default()))
         });
         let slot = free.pop()?;
-        let record = &mut records[usize::from(slot)];
+        let record = &records[usize::from(slot)];
         // From here on another process may read it.
-        let at = record.as_mut_ptr().expose_provenance() as u64;
-        *record = words(at, message, grant);
+        let at = std::ptr::from_ref(record).expose_provenance() as u64;
+        record.write(&words(at, message, grant));
         Some((slot, at))
     }
 
-    /// Nobody may begin to write there any more.
+    /// Nobody may begin to write there any more: the line is closed, or the peer is lost.
     pub fn take_back(&mut self, slot: u16) {
-        if let Some(records) = &mut self.records {
-            records[usize::from(slot)] = [0; WORDS];
+        if let Some(records) = &self.records {
+            records[usize::from(slot)].clear();
             self.free.push(slot);
         }
     }
@@ -129,7 +131,7 @@ mod tests {
             assert_eq!(fetch(at, &other), None);
         }
         // A copy of it elsewhere, beside it, nothing, and no memory at all.
-        let copy = grants.records.as_ref().expect("made")[usize::from(slot)];
+        let copy = grants.records.as_ref().expect("made")[usize::from(slot)].words();
         assert_eq!(fetch(copy.as_ptr().expose_provenance() as u64, &MESSAGE), None);
         for wrong in [0, at + 8, at.wrapping_sub(64), 8, u64::MAX - 63, 1 << 63] {
             assert_eq!(fetch(wrong, &MESSAGE), None, "{wrong:#x}");

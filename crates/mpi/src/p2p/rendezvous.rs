@@ -1,9 +1,8 @@
 //! Long messages in one copy. The sender offers its buffer's address; the receiver, once matched, opens the
 //! offer on the sender's desk, and then both sides claim chunks and copy until none is left.
 //!
-//! Words of a desk line: 0 chunks claimed, 1 chunks copied, 2 where the receiver's grant is (`grant`), 5 open, 6 closed (the
-//! receiver has finished looking), 7 an error was met. Third processes map the line too, so that nothing in it says where bytes
-//! go or come from.
+//! `farpost_rsm::DeskLine` is what the line says, and in which order. Third processes map it too, so that nothing in it says where
+//! bytes go or come from: that is in the receiver's grant (`grant`).
 //!
 //! Requirements of MPI-5.0 section 3.4.
 
@@ -17,13 +16,6 @@ use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
 use crate::{Error, ErrorClass};
 use farpost_fabric::{Direction, Fabric, Line, Peer, memcheck};
 use farpost_rsm::Desk;
-
-const CLAIMED: usize = 0;
-const COPIED: usize = 1;
-const GRANT: usize = 2;
-const OPEN: usize = 5;
-const CLOSED: usize = 6;
-const FAILED: usize = 7;
 
 /// Chunks that one call copies before it looks after the rest of the world.
 const CHUNKS_A_CALL: u32 = 8;
@@ -39,9 +31,7 @@ impl<F: Fabric> Engine<F> {
         }
         let line = self.free_desk.as_mut()?.pop()?;
         let desk = self.post.my_desk()?;
-        for word in 0..8 {
-            desk.store(line, word, 0);
-        }
+        desk.line(line).clear();
         Some(line)
     }
 
@@ -191,8 +181,7 @@ impl<F: Fabric> Engine<F> {
                     chunk,
                 };
                 let granted = self.grants.give(&message, &grant);
-                desk.store(desk_line as u32, GRANT, granted.map_or(0, |(_, at)| at));
-                desk.store(desk_line as u32, OPEN, 1);
+                desk.line(desk_line as u32).open(granted.map_or(0, |(_, at)| at));
                 self.fabric.wake(peer);
                 let chunks = wanted.div_ceil(chunk);
                 if let Some(Request {
@@ -276,30 +265,29 @@ impl<F: Fabric> Engine<F> {
             // What is copied by both is one run of memory (`fetch`).
             let local = recv.buf.contiguous_address().unwrap_or(0);
             let mut failed = None;
+            let line = desk.line(line);
             for _ in 0..CHUNKS_A_CALL {
-                let claimed = desk.fetch_add(line, CLAIMED, 1);
-                if claimed >= chunks {
+                let copied = line.copy_part(chunks, |part| {
+                    let at = part * chunk;
+                    let len = chunk.min(wanted - at);
+                    let from = address.wrapping_add(at);
+                    let filled = recv.buf.fill_part_from_peer(&*self.fabric, peer, from, at, len);
+                    filled.map_err(|error| failed = Some(error)).is_ok()
+                });
+                if !copied {
                     break;
                 }
-                let at = claimed * chunk;
-                let len = chunk.min(wanted - at);
-                let from = address.wrapping_add(at);
-                if let Err(error) = recv.buf.fill_part_from_peer(&*self.fabric, peer, from, at, len) {
-                    failed = Some(error);
-                }
-                desk.fetch_add(line, COPIED, 1);
                 moved = true;
             }
             if let Some(error) = failed {
-                desk.store(line, FAILED, 1);
                 let error = of_transfer(&error);
                 if let Some(request) = self.requests.get_mut(handle) {
                     request.status.error.get_or_insert(Box::new(error));
                 }
             }
-            if desk.load(line, COPIED) >= chunks {
+            if line.is_complete(chunks) {
                 memcheck::written_by_peer(local, wanted as usize);
-                if desk.load(line, FAILED) != 0
+                if line.has_failed()
                     && let Some(request) = self.requests.get_mut(handle)
                 {
                     request.status.error.get_or_insert_with(|| {
@@ -307,10 +295,10 @@ impl<F: Fabric> Engine<F> {
                         Box::new(Error::new(ErrorClass::ERR_OTHER, text))
                     });
                 }
+                line.close();
                 if let Some(slot) = grant {
                     self.grants.take_back(slot);
                 }
-                desk.store(line, CLOSED, 1);
                 self.fabric.wake(peer);
                 self.copying.swap_remove(index);
                 self.complete(handle, |_| {});
@@ -341,7 +329,8 @@ impl<F: Fabric> Engine<F> {
             let SendState::Offered { desk: Some(line), .. } = send.state else {
                 continue;
             };
-            if desk.load(line, OPEN) == 0 {
+            let shared = desk.line(line);
+            if !shared.is_open() {
                 continue;
             }
             let peer = send.peer;
@@ -351,53 +340,40 @@ impl<F: Fabric> Engine<F> {
                 request: handle as u64,
             };
             // Without a grant the receiver copies alone.
-            let granted = match desk.load(line, CLOSED) {
-                0 => grant::fetch(&*self.fabric, peer, desk.load(line, GRANT), &message),
-                _ => None,
-            };
+            let granted = shared.record(|at| grant::fetch(&*self.fabric, peer, at, &message));
             if let Some(Grant { bytes, .. }) = granted
                 && bytes > send.payload.bytes()
             {
                 self.condemn(peer, "the length of an opened offer", bytes);
                 return true;
             }
-            if let Some(grant) = granted
-                && desk.load(line, CLAIMED) < grant.bytes.div_ceil(grant.chunk)
+            if let Some(Grant {
+                address: remote,
+                bytes,
+                chunk,
+            }) = granted
             {
-                let Grant {
-                    address: remote,
-                    bytes,
-                    chunk,
-                } = grant;
-                let chunks = bytes.div_ceil(chunk);
+                let mut copied = false;
                 for _ in 0..CHUNKS_A_CALL {
-                    let claimed = desk.fetch_add(line, CLAIMED, 1);
-                    if claimed >= chunks {
+                    let more = shared.copy_part(bytes.div_ceil(chunk), |part| {
+                        let at = part * chunk;
+                        let len = chunk.min(bytes - at);
+                        let to = remote.wrapping_add(at);
+                        send.payload
+                            .copy_to_peer(&*self.fabric, peer, Direction::Put, at, len, to)
+                            .is_ok()
+                    });
+                    if !more {
                         break;
                     }
-                    let at = claimed * chunk;
-                    let len = chunk.min(bytes - at);
-                    let Some(Request {
-                        operation: Operation::Send(send),
-                        ..
-                    }) = self.requests.get(handle)
-                    else {
-                        break;
-                    };
-                    let to = remote.wrapping_add(at);
-                    if send
-                        .payload
-                        .copy_to_peer(&*self.fabric, peer, Direction::Put, at, len, to)
-                        .is_err()
-                    {
-                        desk.store(line, FAILED, 1);
-                    }
-                    desk.fetch_add(line, COPIED, 1);
+                    copied = true;
+                }
+                if copied {
+                    self.fabric.wake(peer);
                     moved = true;
                 }
-                self.fabric.wake(peer);
             }
-            if desk.load(line, CLOSED) != 0 {
+            if shared.is_closed() {
                 self.offered.swap_remove(index);
                 self.give_desk(line);
                 self.complete(handle, |_| {});

@@ -2,9 +2,7 @@
 //! of the others. One step for any number of ranks, where a tree of messages takes log(ranks) and, with more
 //! ranks than cores, as many turns of the scheduler.
 //!
-//! A communicator has two lines at each rank, used in turn. A line of step *n* is written over in step *n* + 2,
-//! which a rank reaches only when every other has shown its line of step *n* + 1, and so has read step *n*.
-//! For that, every rank shows a line in every step, also when it has nothing to say.
+//! A communicator has two lines at each rank, used in turn: `farpost_rsm::rows` says how.
 //!
 //! A communicator on several hosts has a board on each, which `by_host` joins by messages.
 //!
@@ -15,12 +13,12 @@ use super::{Awaited, World};
 use crate::comm::Comm;
 use crate::engine::lost::of_transfer;
 use crate::{Error, ErrorClass, Rank, Result};
-use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer};
-use std::cell::{Cell, RefCell};
+use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
+use farpost_rsm::rows::{Look, Row, Rows};
+use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Words that a rank can show.
-pub const WORDS: usize = 7;
+pub use farpost_rsm::rows::WORDS;
 /// Bytes that a rank can show.
 pub const BYTES: usize = WORDS * 8;
 /// Communicators that can have a board at a time.
@@ -42,15 +40,14 @@ pub enum Stand<F: Fabric> {
     Ready(Rc<Board<F>>),
 }
 
+/// Two lines of a rank of this host.
+pub(super) type RowOf<F> = Row<<<F as RemoteMemory>::Export as LocalMemory>::Lines>;
+
 /// The lines of one communicator.
 pub struct Board<F: Fabric> {
-    /// Steps done. They do not wrap in the life of a computer.
-    step: Cell<u64>,
-    /// My place in `ranks`.
-    pub(super) rank: usize,
     slot: u32,
-    /// By rank, of those on this host: the lines, and the number of the first of the two.
-    pub(super) ranks: Vec<(<F::Export as LocalMemory>::Lines, u32)>,
+    /// By rank, of those on this host.
+    pub(super) rows: Rows<<F::Export as LocalMemory>::Lines>,
     /// Of the others.
     pub(super) bells: Vec<F::Bell>,
     /// Ranks that are on other hosts.
@@ -84,7 +81,7 @@ impl<F: Fabric> Boards<F> {
         let free = free.get_or_insert_with(|| (1..SLOTS).rev().collect());
         if free.is_empty() {
             self.left.borrow_mut().retain(|board| {
-                let over = board.everybody_left();
+                let over = board.rows.everybody_left();
                 if over {
                     free.push(board.slot);
                 }
@@ -113,22 +110,20 @@ impl<F: Fabric> World<F> {
             Some(span) => span.here.clone(),
             None => (0..slots.len()).collect(),
         };
-        let mut ranks = Vec::with_capacity(here.len());
+        let mut rows = Vec::with_capacity(here.len());
         let mut bells = Vec::with_capacity(here.len());
         for rank in &here {
             let peer = Peer(comm.local.pid(*rank as Rank)?);
             let memory = self.fabric.common(peer)?;
-            ranks.push((memory.lines(0, SLOTS * 2), slots[*rank] * 2));
+            rows.push(Row::new(memory.lines(0, SLOTS * 2), slots[*rank] * 2));
             if peer != self.fabric.me() {
                 bells.push(self.fabric.bell(peer));
             }
         }
         let rank = comm.rank as usize;
         Some(Board {
-            step: Cell::new(0),
-            rank: here.iter().position(|other| *other == rank)?,
             slot: slots[rank],
-            ranks,
+            rows: Rows::new(here.iter().position(|other| *other == rank)?, rows),
             bells,
             span,
         })
@@ -183,9 +178,7 @@ impl<F: Fabric> World<F> {
         if mine != NONE
             && let Some(memory) = self.fabric.common(self.fabric.me())
         {
-            let lines = memory.lines(0, SLOTS * 2);
-            lines.put(mine * 2, &[0; 8], 8);
-            lines.put(mine * 2 + 1, &[0; 8], 8);
+            Row::new(memory.lines(0, SLOTS * 2), mine * 2).clear();
         }
         // The same answer at all ranks: all see all slots.
         let slots = self.gather_local(comm, &[i64::from(mine)])?;
@@ -202,7 +195,7 @@ impl<F: Fabric> World<F> {
     /// The communicator goes. Its slot is used again when nobody can still be reading the last line.
     pub(super) fn drop_board(&self, comm: &Comm) {
         if let Some(Stand::Ready(board)) = self.boards.stands.borrow_mut().remove(&comm.context) {
-            board.show(&[0; WORDS], WORDS);
+            board.rows.show(&[0; WORDS], WORDS);
             self.boards.left.borrow_mut().push(board);
         }
     }
@@ -215,7 +208,7 @@ impl<F: Fabric> World<F> {
         comm: &Comm,
         mine: &[u64; WORDS],
         words: usize,
-        mut see: impl FnMut(usize, &[u64; WORDS]) -> Result<()>,
+        see: impl FnMut(usize, &[u64; WORDS]) -> Result<()>,
     ) -> Result<bool> {
         let Some(board) = self.board(comm)? else {
             return Ok(false);
@@ -223,28 +216,13 @@ impl<F: Fabric> World<F> {
         if board.span.is_some() {
             return Ok(false);
         }
-        let step = board.show(mine, words);
-        for bell in &board.bells {
-            self.fabric.wake_by(bell);
-        }
-        // After an error the others are waited for all the same: the next line that we show goes where they may still
-        // be reading.
-        let mut failed = None;
-        for (rank, (lines, first)) in board.ranks.iter().enumerate() {
-            let seen = if rank == board.rank {
-                see(rank, mine)
-            } else {
-                let number = first + (step & 1) as u32;
-                self.wait_line(comm, rank, lines, number, step).and_then(|()| {
-                    let [_, shown @ ..] = lines.line(number);
-                    see(rank, &shown)
-                })
-            };
-            if let Err(error) = seen {
-                failed.get_or_insert(error);
+        let ring = || {
+            for bell in &board.bells {
+                self.fabric.wake_by(bell);
             }
-        }
-        failed.map_or(Ok(true), Err)
+        };
+        let wait = |rank, row: &RowOf<F>, step| self.wait_line(comm, rank, row, step);
+        board.rows.exchange(mine, words, ring, wait, see).map(|()| true)
     }
 
     /// Whether memory is shared with `peer` and may be used beside messages.
@@ -289,22 +267,10 @@ impl<F: Fabric> World<F> {
     }
 
     /// Wait until the line of `rank` shows `step`.
-    ///
-    /// Until then it shows the step before the last, which every rank has shown, or it would not have shown the last
-    /// one, and we would not be here. Anything else was not written by the protocol, and need not change again: it is
-    /// an error, not something to wait for. In the first two steps a line may be empty; a rank that empties it then is
-    /// like one that does not come.
     #[inline]
-    pub(super) fn wait_line(
-        &self,
-        comm: &Comm,
-        rank: usize,
-        lines: &<F::Export as LocalMemory>::Lines,
-        number: u32,
-        step: u64,
-    ) -> Result<()> {
+    pub(super) fn wait_line(&self, comm: &Comm, rank: usize, row: &RowOf<F>, step: u64) -> Result<()> {
         for poll in 0..self.policy.looks() {
-            if lines.first(number) == step {
+            if row.shows(step) {
                 return Ok(());
             }
             if poll & 15 == 15 {
@@ -313,15 +279,10 @@ impl<F: Fabric> World<F> {
         }
         let only = self.board(comm)?.is_none_or(|board| board.span.is_some());
         let only = only.then_some(rank);
-        self.wait_for(Awaited::Lines { comm, only, step }, || {
-            let found = lines.first(number);
-            if found != step && found != step.saturating_sub(2) {
-                return Err(self.bad_line(comm, rank, found, step));
-            }
-            if found != step {
-                self.still_there(comm, rank)?;
-            }
-            Ok(found == step)
+        self.wait_for(Awaited::Lines { comm, only, step }, || match row.look(step) {
+            Look::Shown => Ok(true),
+            Look::Before => self.still_there(comm, rank).map(|()| false),
+            Look::Wrong(found) => Err(self.bad_line(comm, rank, found, step)),
         })
     }
 
@@ -353,38 +314,5 @@ impl<F: Fabric> World<F> {
             "rank {rank}{who} shows step {found:#x} of a collective where {step:#x} comes next: its memory is damaged"
         );
         Error::new(ErrorClass::ERR_INTERN, text)
-    }
-}
-
-impl<F: Fabric> Board<F> {
-    /// Whether every rank has shown the line of leaving, which this one shows already: then all have read
-    /// everything before. A rank whose slot has been taken into use again has left too.
-    fn everybody_left(&self) -> bool {
-        let last = self.step.get();
-        self.ranks.iter().enumerate().all(|(rank, (lines, first))| {
-            rank == self.rank || {
-                let found = lines.first(first + (last & 1) as u32);
-                found != 0 && found != last.wrapping_sub(2)
-            }
-        })
-    }
-
-    /// Show words; the number of the step.
-    #[inline]
-    pub(super) fn show(&self, mine: &[u64; WORDS], words: usize) -> u64 {
-        let step = self.next_step();
-        let mut line: Line = [0; 8];
-        line[0] = step;
-        line[1..].copy_from_slice(mine);
-        let (lines, first) = &self.ranks[self.rank];
-        lines.put(first + (step & 1) as u32, &line, words + 1);
-        step
-    }
-
-    /// The number of a step in which this rank shows nothing, or not yet.
-    pub(super) fn next_step(&self) -> u64 {
-        let step = self.step.get() + 1;
-        self.step.set(step);
-        step
     }
 }

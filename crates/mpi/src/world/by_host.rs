@@ -12,12 +12,12 @@
 //! at every host alike: all ranks get the same bits, and the same bits every time.
 
 use super::World;
-use super::board::{Board, MOST_RANKS, WORDS};
+use super::board::{Board, MOST_RANKS, RowOf, WORDS};
 use crate::coll::Hosts;
 use crate::comm::{Comm, Started};
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank, Result};
-use farpost_fabric::{Fabric, Lines};
+use farpost_fabric::Fabric;
 use std::rc::Rc;
 
 /// Words that a rank brings and gets: the leader shows one more, which says how it went.
@@ -96,11 +96,10 @@ impl<F: Fabric> World<F> {
         }
         // Everybody counts, so that the next collective by messages has the same tag everywhere.
         let tag = comm.next_collective(Started::Blocking);
-        if board.rank > 0 {
+        if board.rows.me() > 0 {
             return self.follow(comm, &board, span, mine, words).map(Some);
         }
-        let step = board.next_step();
-        let brought = self.bring_together(comm, &board, span, mine, among, step, &mut fold);
+        let brought = self.bring_together(comm, &board, span, mine, among, &mut fold);
         // The other hosts wait for this one whatever happened here.
         let all = self.among_leaders(
             comm,
@@ -119,12 +118,12 @@ impl<F: Fabric> World<F> {
                 Err(error) => line[FAR_WORDS] = error.class.0 as u32 as u64,
             }
             // How it went is in the last word, which is written anyway.
-            board.show(&line, WORDS);
+            board.rows.show(&line, WORDS);
             for bell in &board.bells {
                 self.fabric.wake_by(bell);
             }
         } else {
-            board.next_step();
+            board.rows.next_step();
         }
         all.map(Some)
     }
@@ -140,16 +139,14 @@ impl<F: Fabric> World<F> {
     ) -> Result<[u64; FAR_WORDS]> {
         let mut line = [0; WORDS];
         line[..FAR_WORDS].copy_from_slice(mine);
-        board.show(&line, words);
         // The leader is the first of this host, so the first of the bells is its.
-        if let Some(leader) = board.bells.first() {
-            self.fabric.wake_by(leader);
-        }
-        let step = board.next_step();
-        let (lines, first) = &board.ranks[0];
-        let number = first + (step & 1) as u32;
-        self.wait_line(comm, span.here[0], lines, number, step)?;
-        let [_, shown @ .., failed] = lines.line(number);
+        let ring = || {
+            if let Some(leader) = board.bells.first() {
+                self.fabric.wake_by(leader);
+            }
+        };
+        let wait = |at: usize, row: &RowOf<F>, step| self.wait_line(comm, span.here[at], row, step);
+        let [shown @ .., failed] = board.rows.follow(&line, words, ring, wait)?;
         if failed == 0 {
             return Ok(shown);
         }
@@ -169,7 +166,6 @@ impl<F: Fabric> World<F> {
     }
 
     /// The leader: what the ranks of this host bring.
-    #[allow(clippy::too_many_arguments)] // Parts of one function.
     fn bring_together(
         &self,
         comm: &Comm,
@@ -177,33 +173,24 @@ impl<F: Fabric> World<F> {
         span: &Span,
         mine: &[u64; FAR_WORDS],
         among: Among,
-        step: u64,
         fold: &mut impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
     ) -> Result<[u64; FAR_WORDS]> {
         let mut brought = *mine;
-        // After an error the others are waited for all the same, as in `show_all`.
-        let mut failed = None;
-        for (at, (lines, first)) in board.ranks.iter().enumerate().skip(1) {
-            let number = first + (step & 1) as u32;
-            let rank = span.here[at];
-            let seen = self.wait_line(comm, rank, lines, number, step).and_then(|()| {
-                let [_, shown @ .., _] = lines.line(number);
-                match among {
-                    Among::Barrier => Ok(()),
-                    Among::Reduce { .. } => fold(&mut brought, &shown),
-                    Among::Tell { rank: root } => {
-                        if rank == root {
-                            brought = shown;
-                        }
-                        Ok(())
+        let wait = |at: usize, row: &RowOf<F>, step| self.wait_line(comm, span.here[at], row, step);
+        board.rows.gather(wait, |at, words| {
+            let [shown @ .., _] = words;
+            match among {
+                Among::Barrier => Ok(()),
+                Among::Reduce { .. } => fold(&mut brought, shown),
+                Among::Tell { rank: root } => {
+                    if span.here[at] == root {
+                        brought = *shown;
                     }
+                    Ok(())
                 }
-            });
-            if let Err(error) = seen {
-                failed.get_or_insert(error);
             }
-        }
-        failed.map_or(Ok(brought), Err)
+        })?;
+        Ok(brought)
     }
 
     /// The leader: with the leaders of the other hosts.

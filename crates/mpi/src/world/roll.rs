@@ -9,7 +9,7 @@ use crate::comm::{Comm, ContextLane, LANE_BITS};
 use crate::engine::SENT;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
 use crate::engine::request::{Operation, RecvState, SendState};
-use farpost_fabric::{Fabric, Lines, Peer};
+use farpost_fabric::{Fabric, Peer};
 use farpost_rollcall::{Collective, Kind, Near, Place, Record, Teller, Want, Why};
 use std::rc::Rc;
 
@@ -255,9 +255,9 @@ impl<F: Fabric> World<F> {
             return;
         }
         let Ok(Some(board)) = self.board(comm) else { return };
-        for (rank, (lines, first)) in board.ranks.iter().enumerate() {
-            if rank != board.rank
-                && lines.first(first + (step & 1) as u32) != step
+        for (rank, row) in board.rows.rows().iter().enumerate() {
+            if rank != board.rows.me()
+                && !row.shows(step)
                 && let Some(peer) = comm.local.pid(rank as Rank)
             {
                 part(record, comm, peer);

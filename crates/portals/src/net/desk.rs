@@ -75,9 +75,7 @@ impl<F: Fabric> Desk<F> {
         }
         let memory = self.memory.as_ref()?;
         let line = self.free.pop()?;
-        for word in [CLAIMED, COPIED, FAILED] {
-            memory.store(usize::from(line) * LINE_BYTES + word, 0);
-        }
+        Line { memory, line }.clear();
         Some(line)
     }
 
@@ -110,23 +108,22 @@ impl<F: Fabric> Desk<F> {
                 line: offer.line,
             };
             for _ in 0..PARTS {
-                let Some((at, len)) = line.claim(Side::Back, offer.bytes, offer.chunk) else {
-                    return false;
-                };
-                moved = true;
-                let part = Segment {
-                    address: offer.body.wrapping_add(at as usize),
-                    len: len as usize,
-                };
-                let to = (offer.address.wrapping_add(at), 0);
-                let copied = moves::transfer(fabric, (offer.peer, Direction::Put), part, to);
-                if !matches!(copied, Ok(Completion::Done)) {
+                let left = line.copy_part(Side::Back, (offer.bytes, offer.chunk), |at, len| {
+                    let part = Segment {
+                        address: offer.body.wrapping_add(at as usize),
+                        len: len as usize,
+                    };
+                    let to = (offer.address.wrapping_add(at), 0);
+                    let copied = moves::transfer(fabric, (offer.peer, Direction::Put), part, to);
                     if let Ok(Completion::Pending(ticket)) = copied {
                         fabric.cancel_transfer(ticket);
                     }
-                    line.fail();
+                    matches!(copied, Ok(Completion::Done))
+                });
+                if !left {
+                    return false;
                 }
-                line.copied();
+                moved = true;
             }
             true
         });
@@ -160,15 +157,47 @@ impl<'a, M: LocalMemory> Line<'a, M> {
         usize::from(self.line) * LINE_BYTES + word
     }
 
+    /// Owner: for a new message, before its receiver knows of the line.
+    fn clear(&self) {
+        for word in [CLAIMED, COPIED, FAILED] {
+            self.memory.store(self.at(word), 0);
+        }
+    }
+
+    /// Copy the next part that nobody copies, by `copy`, which gets where it begins and its bytes and says whether it is there.
+    /// False: none is left.
+    pub fn copy_part(
+        &self,
+        side: Side,
+        (bytes, chunk): (u64, u64),
+        copy: impl FnOnce(u64, u64) -> bool,
+    ) -> bool {
+        let Some((at, len)) = self.claim(side, bytes, chunk) else {
+            return false;
+        };
+        if !copy(at, len) {
+            self.memory.store(self.at(FAILED), 1);
+        }
+        self.memory.fetch_add(self.at(COPIED), 1);
+        true
+    }
+
     /// The next part that nobody copies: where it begins and its bytes.
-    pub fn claim(&self, side: Side, bytes: u64, chunk: u64) -> Option<(u64, u64)> {
+    fn claim(&self, side: Side, bytes: u64, chunk: u64) -> Option<(u64, u64)> {
+        let parts = bytes.div_ceil(chunk);
+        let halves = |claimed: u64| (claimed & 0xffff_ffff, claimed >> 32);
+        // Who only asks, which a receiver does while the sender copies the last part, does not count: its half would run over
+        // into the other some day, and parts that others write would be claimed again.
+        let (front, back) = halves(self.memory.load(self.at(CLAIMED)));
+        if front + back >= parts {
+            return None;
+        }
         let one = match side {
             Side::Front => 1,
             Side::Back => 1 << 32,
         };
-        let claimed = self.memory.fetch_add(self.at(CLAIMED), one);
-        let (front, back) = (claimed & 0xffff_ffff, claimed >> 32);
-        let left = bytes.div_ceil(chunk).checked_sub(front + back)?.checked_sub(1)?;
+        let (front, back) = halves(self.memory.fetch_add(self.at(CLAIMED), one));
+        let left = parts.checked_sub(front + back)?.checked_sub(1)?;
         let at = match side {
             Side::Front => front * chunk,
             Side::Back => (front + left) * chunk,
@@ -176,24 +205,27 @@ impl<'a, M: LocalMemory> Line<'a, M> {
         Some((at, chunk.min(bytes - at)))
     }
 
-    /// A part that was claimed is there.
-    pub fn copied(&self) {
-        self.memory.fetch_add(self.at(COPIED), 1);
+    /// What has become of a body of which no part is left to copy.
+    pub fn outcome(&self, bytes: u64, chunk: u64) -> Outcome {
+        if self.memory.load(self.at(COPIED)) < bytes.div_ceil(chunk) {
+            Outcome::UnderWay
+        } else if self.memory.load(self.at(FAILED)) != 0 {
+            Outcome::Failed
+        } else {
+            Outcome::Whole
+        }
     }
+}
 
-    /// It is not.
-    pub fn fail(&self) {
-        self.memory.store(self.at(FAILED), 1);
-    }
-
-    /// Whether all parts are there, or have failed.
-    pub fn complete(&self, bytes: u64, chunk: u64) -> bool {
-        self.memory.load(self.at(COPIED)) >= bytes.div_ceil(chunk)
-    }
-
-    pub fn failed(&self) -> bool {
-        self.memory.load(self.at(FAILED)) != 0
-    }
+/// How far a body is of which all parts are claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The other side still copies.
+    UnderWay,
+    /// Nobody copies any more, and some part is not there.
+    Failed,
+    /// All is there.
+    Whole,
 }
 
 /// Bytes of a part of a body that both copy: each side gets some, and each is worth a system call.
@@ -202,3 +234,40 @@ pub fn part(bytes: u64, most: u64) -> u64 {
         .clamp(32 << 10, most.max(32 << 10))
         .next_multiple_of(4096)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use farpost_fabric::RemoteMemory;
+    use farpost_fabric::conformance::shm_ends;
+    use farpost_fabric::shm::ShmTunables;
+
+    #[test]
+    fn who_waits_for_the_last_part_claims_nothing() {
+        let ends = shm_ends(1, &ShmTunables::default());
+        let len = usize::from(LINES) * LINE_BYTES;
+        let access = Access::Everyone(Permission::ReadWrite);
+        let memory = ends[0].export(DESK, len, access).expect("a desk");
+        let line = Line::of(&memory, 3).expect("a line");
+        line.clear();
+        let body = (10, 4);
+        assert!(line.copy_part(Side::Front, body, |at, len| (at, len) == (0, 4)));
+        assert_eq!(line.claim(Side::Back, 10, 4), Some((8, 2)));
+        assert!(line.copy_part(Side::Front, body, |at, len| (at, len) == (4, 4)));
+        let claimed = memory.load(line.at(CLAIMED));
+        for side in [Side::Front, Side::Back] {
+            for _ in 0..1000 {
+                assert!(!line.copy_part(side, body, |_, _| unreachable!("claimed")));
+            }
+        }
+        assert_eq!(memory.load(line.at(CLAIMED)), claimed);
+        assert_eq!(line.outcome(10, 4), Outcome::UnderWay);
+        memory.fetch_add(line.at(COPIED), 1);
+        assert_eq!(line.outcome(10, 4), Outcome::Whole);
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "desk_model.rs"]
+#[allow(unsafe_code)] // Loom's cells, which report races.
+mod model;

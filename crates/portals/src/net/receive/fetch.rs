@@ -146,26 +146,25 @@ impl<F: Fabric> Receive<F> {
             From::Pull { position, key } if let Some(part) = pending.part => {
                 let line = origin.desk.as_ref().and_then(|desk| line_of::<F>(desk, key));
                 let line = line.expect("looked at before");
-                match line.claim(desk::Side::Front, pending.keep, part) {
-                    Some((at, len)) => {
-                        let one = pending.into.region(at as usize, len as usize);
-                        let one = one.as_one().expect("one run of memory");
-                        let from = (position.wrapping_add(at), 0);
-                        let moved = moves::transfer(fabric, (peer, Direction::Get), one, from);
-                        if moved.is_err() {
-                            // Once more and alone, when nobody writes here any more.
-                            line.fail();
+                let into = &pending.into;
+                let copied = line.copy_part(desk::Side::Front, (pending.keep, part), |at, len| {
+                    let one = into.region(at as usize, len as usize);
+                    let one = one.as_one().expect("one run of memory");
+                    let from = (position.wrapping_add(at), 0);
+                    moves::transfer(fabric, (peer, Direction::Get), one, from).is_ok()
+                });
+                if !copied {
+                    match line.outcome(pending.keep, part) {
+                        desk::Outcome::UnderWay => return Ok(false),
+                        // Once more and alone, when nobody writes here any more.
+                        desk::Outcome::Failed => pending.part = None,
+                        desk::Outcome::Whole => {
+                            let whole = pending.into.region(0, pending.keep as usize);
+                            if let Some(one) = whole.as_one() {
+                                farpost_fabric::memcheck::written_by_peer(one.address, one.len);
+                            }
+                            pending.done = pending.keep;
                         }
-                        line.copied();
-                    }
-                    None if !line.complete(pending.keep, part) => return Ok(false),
-                    None if line.failed() => pending.part = None,
-                    None => {
-                        let whole = pending.into.region(0, pending.keep as usize);
-                        if let Some(one) = whole.as_one() {
-                            farpost_fabric::memcheck::written_by_peer(one.address, one.len);
-                        }
-                        pending.done = pending.keep;
                     }
                 }
             }

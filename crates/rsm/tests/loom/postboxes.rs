@@ -1,6 +1,5 @@
 //! The postbox queue model-checked: memory is loom's atomics, and pool blocks are cells whose races loom
 //! reports. Everything but the memory is the real code.
-#![cfg(loom)]
 
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,

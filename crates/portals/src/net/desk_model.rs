@@ -1,0 +1,170 @@
+//! The desk's line under a model checker: a sender and a receiver copy the parts of bodies together.
+
+use super::*;
+use farpost_fabric::{Line as Words, PlainLines};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::thread;
+
+const CHUNK: u64 = 10;
+/// Parts of the longest body.
+const MOST: usize = 3;
+
+/// A line that both map.
+#[derive(Clone)]
+struct Shared(Arc<[AtomicU64; 3]>);
+
+impl LocalMemory for Shared {
+    type Lines = PlainLines<Shared>;
+    fn lines(&self, _: usize, _: u32) -> PlainLines<Shared> {
+        unreachable!("not the desk's")
+    }
+    fn len(&self) -> usize {
+        usize::from(LINES) * LINE_BYTES
+    }
+    fn load(&self, offset: usize) -> u64 {
+        self.0[offset / 8].load(Ordering::Acquire)
+    }
+    fn store(&self, offset: usize, value: u64) {
+        self.0[offset / 8].store(value, Ordering::Release);
+    }
+    fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
+        self.0[offset / 8].fetch_add(amount, Ordering::AcqRel)
+    }
+    fn load_line(&self, _: usize) -> Words {
+        unreachable!("not the desk's")
+    }
+    fn store_line(&self, _: usize, _: &Words) {
+        unreachable!("not the desk's")
+    }
+    fn read(&self, _: usize, _: &mut [u8]) {
+        unreachable!("not the desk's")
+    }
+    fn write(&self, _: usize, _: &[u8]) {
+        unreachable!("not the desk's")
+    }
+}
+
+/// What sender and receiver share.
+struct Pair {
+    memory: Shared,
+    /// Where the bodies go: whoever writes a part while another reads or writes it is an error that loom reports.
+    parts: [UnsafeCell<u64>; MOST],
+    /// Packets: how many bodies the receiver has let the sender copy, and how many it has ended.
+    granted: AtomicU32,
+    ended: AtomicU32,
+}
+
+impl Pair {
+    fn line(&self) -> Line<'_, Shared> {
+        Line::of(&self.memory, 0).expect("the only line")
+    }
+
+    fn write(&self, at: u64, body: u64) {
+        // SAFETY: nobody else touches a part that was claimed: what is tested here, by loom's cells.
+        self.parts[(at / CHUNK) as usize].with_mut(|part| unsafe { *part = body });
+    }
+
+    fn read(&self, part: usize) -> u64 {
+        // SAFETY: nobody writes what is whole: what is tested here, by loom's cells.
+        self.parts[part].with(|part| unsafe { *part })
+    }
+
+    /// The receiver's side of body number `body`.
+    fn receive(&self, body: u64, bytes: u64) {
+        self.granted.store(body as u32, Ordering::Release);
+        loop {
+            let copy = |at, _| {
+                self.write(at, body);
+                true
+            };
+            if self.line().copy_part(Side::Front, (bytes, CHUNK), copy) {
+                continue;
+            }
+            match self.line().outcome(bytes, CHUNK) {
+                Outcome::UnderWay => thread::yield_now(),
+                Outcome::Failed => {
+                    (0..bytes.div_ceil(CHUNK)).for_each(|part| self.write(part * CHUNK, body));
+                    break;
+                }
+                Outcome::Whole => break,
+            }
+        }
+        for part in 0..bytes.div_ceil(CHUNK) as usize {
+            assert_eq!(self.read(part), body);
+        }
+        self.ended.store(body as u32, Ordering::Release);
+    }
+
+    /// The sender's side; the parts that begin in `broken` it cannot copy.
+    fn send(&self, body: u64, bytes: u64, broken: u64) {
+        while self.granted.load(Ordering::Acquire) < body as u32 {
+            thread::yield_now();
+        }
+        let copy = |at, _| {
+            let well = at != broken;
+            if well {
+                self.write(at, body);
+            }
+            well
+        };
+        while self.line().copy_part(Side::Back, (bytes, CHUNK), copy) {}
+        while self.ended.load(Ordering::Acquire) < body as u32 {
+            thread::yield_now();
+        }
+        // For the next body.
+        self.line().clear();
+        self.ended.store(body as u32 | CLEARED, Ordering::Release);
+    }
+}
+
+/// The sender has taken the line for the next body.
+const CLEARED: u32 = 1 << 16;
+
+fn check(bodies: &'static [u64], broken: u64) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let pair = Arc::new(Pair {
+            memory: Shared(Arc::new(std::array::from_fn(|_| AtomicU64::new(0)))),
+            parts: std::array::from_fn(|_| UnsafeCell::new(0)),
+            granted: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+        });
+        let sender = thread::spawn({
+            let pair = Arc::clone(&pair);
+            move || {
+                for (number, bytes) in bodies.iter().enumerate() {
+                    pair.send(number as u64 + 1, *bytes, broken);
+                }
+            }
+        });
+        for (number, bytes) in bodies.iter().enumerate() {
+            let body = number as u64 + 1;
+            // The header of the next body comes when the line is free.
+            while number > 0 && pair.ended.load(Ordering::Acquire) != number as u32 | CLEARED {
+                thread::yield_now();
+            }
+            pair.receive(body, *bytes);
+        }
+        sender.join().expect("the sender");
+    });
+}
+
+/// The parts of a body, the last of them short, are each copied once, and are there when the receiver goes on.
+#[test]
+fn loom_both_copy_a_body() {
+    check(&[25], u64::MAX);
+}
+
+#[test]
+fn loom_a_line_is_used_again() {
+    check(&[20, 10], u64::MAX);
+}
+
+/// The receiver hears of a part that the sender could not copy, and copies again when nobody else writes.
+#[test]
+fn loom_a_part_that_fails_is_copied_by_the_receiver() {
+    check(&[20], 10);
+}

@@ -1,0 +1,7 @@
+//! Model-checked: what processes do together in shared memory. Memory is loom's atomics, with the orders that the shared-memory
+//! fabric's has and no more; everything but the memory is the real code.
+#![cfg(loom)]
+
+mod desks;
+mod postboxes;
+mod rows;
