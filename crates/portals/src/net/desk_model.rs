@@ -122,9 +122,10 @@ impl Pair {
 /// The sender has taken the line for the next body.
 const CLEARED: u32 = 1 << 16;
 
-fn check(bodies: &'static [u64], broken: u64) {
+fn check(bodies: &'static [u64], broken: u64, preemptions: usize) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
     builder.check(move || {
         let pair = Arc::new(Pair {
             memory: Shared(Arc::new(std::array::from_fn(|_| AtomicU64::new(0)))),
@@ -155,16 +156,16 @@ fn check(bodies: &'static [u64], broken: u64) {
 /// The parts of a body, the last of them short, are each copied once, and are there when the receiver goes on.
 #[test]
 fn loom_both_copy_a_body() {
-    check(&[25], u64::MAX);
+    check(&[25], u64::MAX, 2);
 }
 
 #[test]
 fn loom_a_line_is_used_again() {
-    check(&[20, 10], u64::MAX);
+    check(&[20, 10], u64::MAX, 1);
 }
 
 /// The receiver hears of a part that the sender could not copy, and copies again when nobody else writes.
 #[test]
 fn loom_a_part_that_fails_is_copied_by_the_receiver() {
-    check(&[20], 10);
+    check(&[20], 10, 2);
 }

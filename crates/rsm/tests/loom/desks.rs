@@ -193,7 +193,7 @@ fn the_receiver_hears_of_a_part_that_failed() {
 #[test]
 fn a_record_is_never_half_of_one_and_half_of_the_next() {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
+    builder.preemption_bound = Some(1);
     builder.max_branches = 20_000;
     builder.check(|| {
         let pair = Pair::new();

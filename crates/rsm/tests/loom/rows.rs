@@ -116,9 +116,11 @@ fn two_show_each_other_four_steps() {
     });
 }
 
+/// With three, others run where one waits and nowhere else: loom still tries all orders of them and all values that a load may
+/// find.
 #[test]
 fn three_show_each_other_three_steps() {
-    check(3, 6, 1, |memory, _, me| {
+    check(3, 6, 0, |memory, _, me| {
         let rows = rows(me, memory, &[0, 2, 4]);
         (1..=3).for_each(|collective| exchange(&rows, collective));
     });
@@ -154,7 +156,7 @@ fn two_in_two_levels() {
 
 #[test]
 fn three_in_two_levels() {
-    check(3, 6, 1, |memory, _, me| {
+    check(3, 6, 0, |memory, _, me| {
         let rows = rows(me, memory, &[0, 2, 4]);
         (1..=2).for_each(|collective| gather_and_follow(&rows, collective));
     });
