@@ -116,8 +116,7 @@ fn two_show_each_other_four_steps() {
     });
 }
 
-/// With three, others run where one waits and nowhere else: loom still tries all orders of them and all values that a load may
-/// find.
+/// With three, a process is left only where it waits, and a load finds each value that it may: more would take minutes.
 #[test]
 fn three_show_each_other_three_steps() {
     check(3, 6, 0, |memory, _, me| {
