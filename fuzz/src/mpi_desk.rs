@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
         .collect();
     let turn = || {
         for world in &worlds {
-            world.progress(true);
+            world.progress();
         }
     };
     assert!(delivers((&worlds[0], &worlds[1]), &mut buffers, (1, 5, 9), turn));
@@ -79,7 +79,7 @@ pub fn run(data: &[u8]) {
                 let started = receive(&worlds[1], &mut buffers, 0, tag, usize::from(input.u16()));
                 open[1].extend(started.map(|(handle, _)| handle));
             }
-            2 | 3 => drop(worlds[usize::from(step & 1)].progress(true)),
+            2 | 3 => drop(worlds[usize::from(step & 1)].progress()),
             4 | 5 => {
                 let (line, word) = (usize::from(step >> 6), usize::from(step >> 3) & 7);
                 assert!(line < LINES);
