@@ -62,6 +62,8 @@ for place in "${!devices[@]}"; do
     device=${devices[$place]}
     echo "== FARPOST_DEVICE=$device"
     of "$device" "${RANKS:-2 4}" badinput
+    # The finding is told before what the device makes of it, and messages carry their headers.
+    CASES="function nonblocking message-types truncated unreceived" of "$device" "" check/wrong
     of "$device" "${RANKS:-4 5}" "${core[@]}"
     # Programs that take few numbers of ranks meet theirs: each group of programs is asked for two.
     for group in 0 1; do

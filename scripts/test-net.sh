@@ -78,7 +78,10 @@ for part in "$@"; do
         fi
         ;;
     programs) run $limit programs.py ${full[@]+"${full[@]}"} ;;
-    faults) run $limit faults.py ${full[@]+"${full[@]}"} ;;
+    faults)
+        run 300 test_deaths.py -v
+        run $limit faults.py ${full[@]+"${full[@]}"}
+        ;;
     *)
         echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, rollcall, bad_input, ipv6, ofi_strangers, interfaces, devices, programs, faults" >&2
         exit 2

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The roll-call of a job that hangs on several emulated hosts, under the real launchers: one table, from whichever rank it comes."""
+"""The roll-call of a job that hangs on several emulated hosts, under the real launchers: one table, from whichever rank it comes; and what
+FARPOST_CHECK finds between hosts."""
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from hosts import ROOT, Hosts
@@ -16,11 +19,13 @@ TABLES = re.compile(r"^ +rank +host +in ", re.M)
 
 
 def setUpModule():
-    global HOSTS, HANG
+    global HOSTS, HANG, WRONG
     directory = tempfile.TemporaryDirectory(prefix="rollcall.", dir=os.path.join(ROOT, "build"))
     unittest.addModuleCleanup(directory.cleanup)
     HANG = os.path.join(directory.name, "hang")
     subprocess.run([f"{PREFIX}/bin/mpicc", "-O1", "-o", HANG, f"{ROOT}/tests/rollcall/hang.c"], check=True)
+    WRONG = os.path.join(directory.name, "wrong")
+    subprocess.run([f"{PREFIX}/bin/mpicc", "-O1", "-g", "-o", WRONG, f"{ROOT}/tests/check/cases/wrong.c"], check=True)
     HOSTS = Hosts(2, share=[PREFIX, directory.name])
     unittest.addModuleCleanup(HOSTS.close)
     for launcher in LAUNCHERS:
@@ -28,12 +33,14 @@ def setUpModule():
 
 
 class RollCall(unittest.TestCase):
-    def mpiexec(self, launcher, *args, timeout, **variables):
+    def start(self, launcher, *args, timeout=100, **variables):
         command = [MPIEXEC, "--launcher", launcher.path, "--timeout", str(timeout), "-host", "h1:2,h2:2", "-n", "4", HANG, *args]
         if launcher.name == "srun":
             command = ["salloc", "-Q", "-N", "2", *command]
-        process = HOSTS.start("h1", command, env={**launcher.environment(HOSTS), **variables})
-        result = process.result(120)
+        return HOSTS.start("h1", command, env={**launcher.environment(HOSTS), **variables})
+
+    def mpiexec(self, launcher, *args, **options):
+        result = self.start(launcher, *args, **options).result(120)
         return result.out + result.err
 
     def each(self, test):
@@ -51,22 +58,40 @@ class RollCall(unittest.TestCase):
 
     def test_ranks_of_all_hosts_are_in_one_table(self):
         def test(launcher):
-            said = self.mpiexec(launcher, "mixed", timeout=20, FARPOST_HANG_AFTER="2")
-            self.assertMixed(said.split("did not end within")[0])
+            process = self.start(launcher, "mixed", FARPOST_HANG_AFTER="1")
+            deadline = time.monotonic() + 60
+            while "collectives differ" not in (said := "".join(process.said())) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            process.signal(signal.SIGKILL)
+            process.close()
+            launcher.clear(HOSTS)
+            self.assertMixed(said)
 
         self.each(test)
 
     def test_before_the_job_is_ended(self):
         # srun's ranks are not below mpiexec, which does not find their memory.
-        asked = lambda launcher: self.assertMixed(self.mpiexec(launcher, "mixed", timeout=6, FARPOST_HANG_AFTER="0"))
+        asked = lambda launcher: self.assertMixed(self.mpiexec(launcher, "mixed", timeout=5, FARPOST_HANG_AFTER="0"))
         self.each(lambda launcher: launcher.name == "srun" or asked(launcher))
 
     def test_nothing_is_said_while_a_rank_elsewhere_computes(self):
         def test(launcher):
-            said = self.mpiexec(launcher, "works", timeout=60, FARPOST_HANG_AFTER="1")
+            said = self.mpiexec(launcher, "works", "3000", timeout=60, FARPOST_HANG_AFTER="1")
             self.assertEqual(TABLES.findall(said), [], said)
 
         self.each(test)
+
+    def test_a_check_hears_of_other_hosts(self):
+        launcher = LAUNCHERS[0]
+        for case, told in [("function", r"differ: .*MPI_Barrier .*MPI_Bcast|differ: .*MPI_Bcast .*MPI_Barrier"),
+                           ("message-types", r"the types of a message differ: rank 0 of MPI_COMM_WORLD sent 2 MPI_INT, 1 MPI_DOUBLE")]:
+            with self.subTest(case):
+                command = [MPIEXEC, "--launcher", launcher.path, "--timeout", "60", "--check=error", "-host", "h1:1,h2:1", "-n", "2", WRONG, case]
+                if launcher.name == "srun":
+                    command = ["salloc", "-Q", "-N", "2", *command]
+                result = HOSTS.start("h1", command, env=launcher.environment(HOSTS)).result(90)
+                self.assertRegex(result.err + result.out, f"check: rank [01]: .*{told}")
+                self.assertNotEqual(result.code, 0)
 
 
 if __name__ == "__main__":

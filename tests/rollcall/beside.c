@@ -2,6 +2,8 @@
 #include <farpost/fm.h>
 #include <farpost/jam.h>
 #include <farpost/portals3.h>
+#include <farpost/rsm.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +19,18 @@ static void fm(int sends) {
 static void jam(void) {
     JAM_initialize();
     for (;;) JAM_poll();
+}
+
+/* A segment that nobody sends a signal to. */
+static void rsm(void) {
+    static unsigned char memory[4096] __attribute__((aligned(4096)));
+    rsmapi_controller_handle_t controller;
+    rsm_memseg_export_handle_t segment;
+    rsm_memseg_id_t id = 0x650000;
+    rsm_get_controller("shm0", &controller);
+    rsm_memseg_export_create(controller, &segment, memory, sizeof memory, 0);
+    rsm_memseg_export_publish(segment, &id, NULL, 0);
+    rsm_intr_signal_wait(segment, -1);
 }
 
 static void portals(const char *how) {
@@ -39,6 +53,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "fm")) fm(0);
     if (!strcmp(how, "fm_send")) fm(1);
     if (!strcmp(how, "jam")) jam();
+    if (!strcmp(how, "rsm")) rsm();
     portals(how);
     return 0;
 }

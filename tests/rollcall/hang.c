@@ -69,10 +69,17 @@ static void probe(void) {
     while (!flag) MPI_Iprobe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 // Rank 0 computes and looks now and then; the others wait for it.
-static void works(void) {
+// Rank 0 sends what the last rank has not asked for and may not keep (FARPOST_UNEXPECTED_BYTES), which waits for something else.
+static void space(void) {
+    static char message[1000];
+    if (rank == 0) for (int i = 0; i < 4000; i++) MPI_Send(message, sizeof message, MPI_CHAR, size - 1, 6, MPI_COMM_WORLD);
+    if (rank == size - 1) MPI_Recv(x, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void works(int times) {
     int flag = 0;
     if (rank) MPI_Recv(x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    for (int i = 0; rank == 0 && i < 6000; i++) {
+    for (int i = 0; rank == 0 && i < times; i++) {
         compute(1e-3);
         MPI_Iprobe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     }
@@ -101,7 +108,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(how, "poll")) poll(0);
     else if (!strcmp(how, "nap")) poll(200);
     else if (!strcmp(how, "probe")) probe();
-    else if (!strcmp(how, "works")) works();
+    else if (!strcmp(how, "works")) works(argc > 2 ? atoi(argv[2]) : 6000);
+    else if (!strcmp(how, "space")) space();
     else if (!strcmp(how, "many")) many();
     else if (!strcmp(how, "fails")) { if (rank == size - 1) { sleep(1); abort(); } mixed(); }
     else if (!strcmp(how, "at once")) { if (rank == size - 1) abort(); else compute(0.3); }

@@ -101,6 +101,10 @@ def row(*cells):
 ANY = object()
 
 
+# Said once all three ranks of "mixed" wait.
+ALL_MIXED = r"0 \(in MPI_Recv\) is missing from MPI_Barrier and MPI_Bcast"
+
+
 class Table(unittest.TestCase):
     def assertTold(self, text, *patterns):
         for pattern in patterns:
@@ -130,7 +134,7 @@ class Mpiexec(Table):
 
     def test_ctrl_c(self):
         with Job("mixed") as job:
-            job.until_waits("MPI_Bcast")
+            job.until_waits(ALL_MIXED)
             job.process.send_signal(signal.SIGINT)
             code, said = job.end()
         self.assertEqual(code, 130)
@@ -171,6 +175,16 @@ class Mpiexec(Table):
             with Job("ring", ranks=ranks, hang_after=1) as job:
                 self.assertTold(job.until("deadlock"), cycle, row("0", ANY, "MPI_Send", "MPI_COMM_WORLD", "receive by 1", "3", "1048576"))
 
+    def test_a_send_that_waits_for_buffer_space(self):
+        for device in ["postbox", "fm", "jam"]:
+            with self.subTest(device), Job("space", ranks=2, hang_after=1, FARPOST_UNEXPECTED_BYTES="4096", FARPOST_DEVICE=device) as job:
+                self.assertTold(
+                    job.until("deadlock"), STUCK,
+                    row("0", ANY, "MPI_Send", "MPI_COMM_WORLD", "buffer space at 1", "6", "1000"),
+                    row("1", ANY, "MPI_Recv", "MPI_COMM_WORLD", "message from 0", "7", "4"),
+                    r"unmatched here: \d+ messages from 0, tag 6, 1000 bytes: right source, other tag",
+                    "0 waits for 1, 1 for 0: deadlock")
+
     def test_messages_that_nearly_fit(self):
         with Job("near", hang_after=1) as job:
             self.assertTold(
@@ -202,7 +216,7 @@ class Mpiexec(Table):
 
     def test_a_signal_asks_and_is_not_passed_on(self):
         with Job("mixed", options=["--waits-signal", "SIGUSR1"]) as job:
-            job.until_waits("MPI_Bcast")
+            job.until_waits(ALL_MIXED)
             job.process.send_signal(signal.SIGUSR1)
             self.assertTold(job.until("is missing from"), "what the ranks wait for:", *self.MIXED)
             self.assertIsNone(job.process.poll())
@@ -212,7 +226,7 @@ class Mpiexec(Table):
     def test_top_as_json(self):
         import json
         with Job("mixed") as job:
-            job.until_waits("MPI_Bcast")
+            job.until_waits(ALL_MIXED)
             ranks = json.loads(job.waits("--json"))["ranks"]
         self.assertEqual(ranks[0]["function"], "MPI_Recv")
         self.assertEqual((ranks[0]["waits_for"][0]["rank"], ranks[0]["waits_for"][0]["tag"]), (1, 7))
@@ -220,7 +234,7 @@ class Mpiexec(Table):
 
 class Interfaces(Table):
     def test_waits_and_polls_of_the_other_interfaces(self):
-        for how, wanted in [("fm", "polls in FM_extract"), ("fm_send", "FM_send"), ("jam", "polls in JAM_poll"),
+        for how, wanted in [("fm", "polls in FM_extract"), ("fm_send", "FM_send"), ("jam", "polls in JAM_poll"), ("rsm", "rsm_intr_signal_wait"),
                             ("portals", "PtlEQWait"), ("poll", "PtlEQPoll"), ("fence", "PtlJobFence")]:
             with self.subTest(how), Job(how, ranks=2, program=BESIDE, hang_after=1) as job:
                 self.assertTold(job.until(re.escape(wanted)), STUCK)

@@ -253,7 +253,9 @@ fn when_checked(
             Dir::In => comm.name.clone(),
             _ => format!("cx.comm({:?}, {}.get())?", comm.name, comm.name),
         };
-        before += &format!("        check.collective(cx, fun_, &{object}, Default::default());\n");
+        before +=
+            &format!("        let joined_ = check.collective(cx, fun_, &{object}, Default::default());\n");
+        behind += "        if let Err(error_) = &result_ { check.explain(cx, joined_, error_); }\n";
     }
     for (what, name) in handles(Dir::InOut) {
         before += &format!("        let before_{name} = {name}.get();\n");

@@ -67,6 +67,10 @@ const TEXTS: &[(&str, &str)] = &[
         "inline, generic or accelerated: where the Portals library runs, read by mpiexec too; each rank may have its own (-env)",
     ),
     (
+        farpost_node::CHECK,
+        "0, 1, or any of all and error: look for mistakes of the program (docs/checking.md, mpiexec --check); the same for all ranks",
+    ),
+    (
         "FARPOST_FABRIC",
         "auto, tcp or ofi: the network between hosts; the same for all ranks",
     ),

@@ -49,7 +49,11 @@ impl Roll {
 pub fn state_of(memory: &JobMemory, rank: u32, now: u64) -> State {
     let shown = || Rank::of_words(Slot::new(memory.notice(rank)).read(), now);
     match memory.state(rank) {
-        RankState::Waiting | RankState::Started => State::Starts,
+        // One that has opened nothing that is to be closed (RSMAPI alone) may wait all the same.
+        RankState::Waiting | RankState::Started => match shown() {
+            State::Computes => State::Starts,
+            other => other,
+        },
         RankState::Initialised | RankState::Aborted => shown(),
         RankState::Finalised => match shown() {
             State::Computes => State::Finalised,

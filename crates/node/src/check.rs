@@ -4,7 +4,7 @@
 use farpost_job::{Job, JobError, Opening};
 
 /// What says so.
-pub(crate) const VARIABLE: &str = "FARPOST_CHECK";
+pub const VARIABLE: &str = "FARPOST_CHECK";
 /// Key under which a rank publishes that it checks.
 const KEY: &str = "farpost-check";
 

@@ -26,7 +26,7 @@ use farpost_fabric::routed::Routed;
 use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
 use farpost_job::{Job, RankState};
 
-pub use check::CheckMode;
+pub use check::{CheckMode, VARIABLE as CHECK};
 pub use fence::Fence;
 pub use network::Network;
 pub use portals::{PORTALS, PortalsPlace, processes, serve_portals};

@@ -213,12 +213,16 @@ impl Roll {
             let shown = || Rank::of_words(Slot::new(memory.notice(number)).read(), now);
             let ended = number != job.rank() && fabric.has_ended(Peer(number));
             let state = match memory.state(number) {
-                RankState::Waiting | RankState::Started => State::Starts,
                 RankState::Finalised => match shown() {
                     State::Computes => State::Finalised,
                     other => other,
                 },
                 _ if ended => State::Ended("has ended".into()),
+                // One that has opened nothing that is to be closed (RSMAPI alone) may wait all the same.
+                RankState::Waiting | RankState::Started => match shown() {
+                    State::Computes => State::Starts,
+                    other => other,
+                },
                 _ => shown(),
             };
             Rank {

@@ -229,8 +229,9 @@ impl Polls {
         let span = now.saturating_sub(before);
         // Who computes between the polls is not stuck; who sleeps between them may be.
         let polls = u128::from(BATCH) * u128::from(self.batches.replace(0) + 1);
-        let often = u128::from(span) < BETWEEN.as_nanos() * polls;
         let used = used.saturating_sub(used_before);
+        // By the processor's time: who has to leave it to others does no more between its polls for that.
+        let often = u128::from(used) < BETWEEN.as_nanos() * polls;
         let waited_before = self.waited.take();
         let sleeps = !often && used < span / 4 && {
             // Little was used; but a processor that others had is no sleep.

@@ -21,7 +21,7 @@ static void do_differ_inter(void) {
     int x = 0, root = rank % 2 == 0 ? (rank == 0 ? MPI_ROOT : MPI_PROC_NULL) : 1;
     if (size > 3) MPI_Bcast(&x, 1, MPI_INT, root, inter);
     else if (rank % 2 == 0) MPI_Barrier(inter);
-    else MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_INT, MPI_SUM, inter);
+    else MPI_Allreduce(&root, &x, 1, MPI_INT, MPI_SUM, inter);
 }
 
 static void do_root(void) {

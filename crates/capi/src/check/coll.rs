@@ -35,10 +35,11 @@ macro_rules! checked_ways {
         ) -> farpost_mpi::Result<()> {
             // SAFETY: the buffers are there for the call.
             let described = unsafe { $describe(cx, comm, $(Clone::clone(&$arg)),*) }.unwrap_or_default();
-            let site = check.collective(cx, fun, comm, described.said);
-            let _memory = check.during(cx, fun, site, &described.areas);
+            let joined = check.collective(cx, fun, comm, described.said);
+            let _memory = check.during(cx, fun, joined.site, &described.areas);
             // SAFETY: as above.
-            unsafe { $crate::imp::$module::$blocking(cx, $($arg,)* comm) }
+            let done = unsafe { $crate::imp::$module::$blocking(cx, $($arg,)* comm) };
+            done.inspect_err(|error| check.explain(cx, joined, error))
         }
 
         #[allow(clippy::too_many_arguments)] // The standard's own list.
@@ -52,8 +53,9 @@ macro_rules! checked_ways {
         ) -> farpost_mpi::Result<()> {
             // SAFETY: the buffers are there until the request completes.
             let described = unsafe { $describe(cx, comm, $(Clone::clone(&$arg)),*) }.unwrap_or_default();
-            let site = check.collective(cx, fun, comm, described.said);
-            let begun = check.begin(cx, check.operation(fun, site, described.areas, None));
+            let joined = check.collective(cx, fun, comm, described.said);
+            let operation = check.operation(fun, joined.site, described.areas, None);
+            let begun = check.begin(cx, operation.of(joined));
             // SAFETY: as above.
             let started = unsafe { $crate::imp::$module::$nonblocking(cx, $($arg,)* comm, request) };
             // SAFETY: the body has stored it.
@@ -73,8 +75,8 @@ macro_rules! checked_ways {
         ) -> farpost_mpi::Result<()> {
             // SAFETY: the buffers are there until the request is freed.
             let described = unsafe { $describe(cx, comm, $(Clone::clone(&$arg)),*) }.unwrap_or_default();
-            let site = check.collective(cx, fun, comm, described.said);
-            let operation = check.operation(fun, site, described.areas, None);
+            let joined = check.collective(cx, fun, comm, described.said);
+            let operation = check.operation(fun, joined.site, described.areas, None).of(joined);
             // SAFETY: as above.
             unsafe { $crate::imp::$module::$init(cx, $($arg,)* comm, info, request) }?;
             // SAFETY: the body has stored it.

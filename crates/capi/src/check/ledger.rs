@@ -5,9 +5,11 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Signature;
+use farpost_mpi::{Error, ErrorClass};
 
 use super::made::What;
 use super::record::{Reader, Writer};
@@ -17,8 +19,12 @@ use super::{Check, Site};
 use crate::abi;
 use crate::cx::{CommRef, Cx, Fun, comm_name};
 
-/// First word of a record of a collective call.
+/// First words of records: a collective call; whether a call was compared with all others; it was.
 const CALL: u64 = 1;
+const ASK: u64 = 4;
+const ANSWER: u64 = 5;
+/// A collective that has failed waits for as long to hear what the leader has found: one that computes does not look.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// No root, no operation.
 const NOTHING: u64 = u64::MAX;
 /// Operations of the program's own, which have no number in common: not commutative and commutative.
@@ -234,6 +240,10 @@ impl Told {
 #[derive(Default)]
 struct Entry {
     told: Vec<Told>,
+    /// Who wants to know when it has been compared.
+    asking: Vec<u32>,
+    /// Something was found.
+    differs: bool,
 }
 
 #[derive(Default)]
@@ -244,6 +254,20 @@ pub(super) struct Ledger {
     entries: RefCell<HashMap<(u64, u64), Entry>>,
     /// Communicators whose members have called different functions: what follows tells nothing new.
     broken: RefCell<HashSet<u64>>,
+    /// Who asked about a call that has been compared since.
+    compared: RefCell<Vec<(u32, (u64, u64))>>,
+    /// What this process asked for and was answered.
+    answered: RefCell<HashSet<(u64, u64)>>,
+}
+
+/// A call of a collective, as its communicator's leader knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joined {
+    /// Where the program called.
+    pub(crate) site: Site,
+    leader: u32,
+    context: u64,
+    number: u64,
 }
 
 /// The process that compares the calls of a communicator, and on whose side I am.
@@ -257,8 +281,8 @@ fn leader(comm: &Comm) -> (u32, u32) {
 }
 
 impl Check {
-    /// The program calls a collective function of `comm`. Where.
-    pub(crate) fn collective(&self, cx: &'static Cx, fun: Fun, comm: &CommRef, said: Said) -> Site {
+    /// The program calls a collective function of `comm`.
+    pub(crate) fn collective(&self, cx: &'static Cx, fun: Fun, comm: &CommRef, said: Said) -> Joined {
         let site = self.here();
         let number = {
             let mut counts = self.ledger.counts.borrow_mut();
@@ -280,7 +304,58 @@ impl Check {
             said,
         };
         self.send(cx, leader, &told.write(comm.context, number));
-        site
+        Joined {
+            site,
+            leader,
+            context: comm.context,
+            number,
+        }
+    }
+
+    /// A collective has failed: if that may be because others are in another one, waits until the leader has compared them, so
+    /// that the cause is told before the error, which may end the job.
+    #[cold]
+    pub(crate) fn explain(&self, cx: &'static Cx, joined: Joined, error: &Error) {
+        if !matches!(error.class, ErrorClass::ERR_TRUNCATE | ErrorClass::ERR_TYPE) {
+            return;
+        }
+        let key = (joined.context, joined.number);
+        let mut record = Writer::default();
+        record.word(ASK).word(key.0).word(key.1);
+        self.send(cx, joined.leader, &record.done());
+        let until = Instant::now() + PATIENCE;
+        // Whatever goes wrong here, the error that is to be told is another.
+        let _ = cx.world().wait_until(|| {
+            self.poll(cx);
+            let answered = self.ledger.answered.borrow().contains(&key);
+            Ok(answered || self.is_closed() || Instant::now() >= until)
+        });
+    }
+
+    /// Process `source` wants to know when a call has been compared with all others, or differs from one.
+    fn asked(&self, cx: &'static Cx, source: u32, context: u64, number: u64) {
+        let wait = {
+            let mut entries = self.ledger.entries.borrow_mut();
+            let entry = entries
+                .get_mut(&(context, number))
+                .filter(|entry| !entry.differs && !self.ledger.broken.borrow().contains(&context));
+            entry
+                .map(|entry| {
+                    if !entry.asking.contains(&source) {
+                        entry.asking.push(source);
+                    }
+                })
+                .is_some()
+        };
+        if !wait {
+            self.answer(cx, source, context, number);
+        }
+    }
+
+    fn answer(&self, cx: &'static Cx, to: u32, context: u64, number: u64) {
+        let mut record = Writer::default();
+        record.word(ANSWER).word(context).word(number);
+        self.send(cx, to, &record.done());
     }
 
     /// A communicator's name, or who made it.
@@ -304,6 +379,18 @@ impl Check {
                     .take(&self.sites, (source, cx.world().size()), &mut reader);
                 if let Some((kind, text)) = found {
                     self.find(cx, kind, &text);
+                }
+                for (process, (context, number)) in self.ledger.compared.take() {
+                    self.answer(cx, process, context, number);
+                }
+            }
+            Some(what @ (ASK | ANSWER)) => {
+                if let (Some(context), Some(number)) = (reader.word(), reader.word()) {
+                    if what == ASK {
+                        self.asked(cx, source, context, number);
+                    } else {
+                        self.ledger.answered.borrow_mut().insert((context, number));
+                    }
                 }
             }
             Some(kind) => self.ending.take(kind, source, &mut reader),
@@ -330,7 +417,13 @@ impl Ledger {
         } else {
             compare_last(sites, &entry.told)
         };
-        if entry.told.len() >= entry.told[0].members as usize {
+        entry.differs |= found.is_some();
+        let all = entry.told.len() >= entry.told[0].members as usize;
+        if all || entry.differs {
+            let asking = entry.asking.drain(..).map(|process| (process, key));
+            self.compared.borrow_mut().extend(asking);
+        }
+        if all {
             entries.remove(&key);
         }
         let (kind, text, breaks) = found?;

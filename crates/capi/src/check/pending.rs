@@ -7,6 +7,7 @@ use farpost_mpi::engine::request::Status;
 
 use super::areas::Area;
 use super::header::Expected;
+use super::ledger::Joined;
 use super::report::Kind;
 use super::{Check, Site, call};
 use crate::cx::{Cx, Fun};
@@ -17,6 +18,16 @@ pub(crate) struct Operation {
     site: Site,
     areas: Vec<Area>,
     expected: Option<Expected>,
+    /// Of a collective: which call.
+    joined: Option<Joined>,
+}
+
+impl Operation {
+    /// It is a collective.
+    pub(crate) fn of(mut self, joined: Joined) -> Self {
+        self.joined = Some(joined);
+        self
+    }
 }
 
 /// An operation that is, or can be, under way.
@@ -150,6 +161,7 @@ impl Check {
             site,
             areas,
             expected,
+            joined: None,
         }
     }
 
@@ -216,8 +228,15 @@ impl Check {
     }
 
     /// The program learns that a request is complete. `stays`: it asked without completing it.
-    pub(crate) fn completed(&self, cx: &Cx, handle: usize, status: &mut Status, gone: bool, stays: bool) {
-        let (changed, expected) = {
+    pub(crate) fn completed(
+        &self,
+        cx: &'static Cx,
+        handle: usize,
+        status: &mut Status,
+        gone: bool,
+        stays: bool,
+    ) {
+        let (changed, expected, joined) = {
             let mut by_handle = self.pending.by_handle.borrow_mut();
             let Some(known) = by_handle.get_mut(&handle) else {
                 return;
@@ -232,10 +251,11 @@ impl Check {
                 .next()
                 .map(|bytes| (known.operation.fun, known.operation.site, bytes));
             let expected = known.operation.expected.clone();
+            let joined = known.operation.joined;
             if gone && !stays {
                 by_handle.remove(&handle);
             }
-            (changed, expected)
+            (changed, expected, joined)
         };
         if let Some((fun, site, bytes)) = changed {
             let text = format!(
@@ -247,6 +267,9 @@ impl Check {
         }
         if let Some(expected) = expected {
             self.received(cx, &expected, status);
+        }
+        if let (Some(joined), Some(error)) = (joined, &status.error) {
+            self.explain(cx, joined, error);
         }
     }
 }

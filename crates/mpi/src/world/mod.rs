@@ -33,7 +33,7 @@ use farpost_rollcall::teller::Polls;
 use farpost_rollcall::{Noted, Teller};
 use farpost_rsm::RsmTunables;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -93,6 +93,8 @@ pub struct World<F: Fabric> {
     teller: Cell<Option<&'static Teller>>,
     /// The same tests and probes, for the teller.
     polls: Polls,
+    /// Processes of other hosts that were waited for.
+    sought: RefCell<BTreeSet<u32>>,
 }
 
 impl<F: Fabric> World<F> {
@@ -146,6 +148,7 @@ impl<F: Fabric> World<F> {
             rings: Cell::new(0),
             teller: Cell::new(None),
             polls: Polls::default(),
+            sought: RefCell::default(),
         }
     }
 

@@ -74,6 +74,21 @@ impl<F: Fabric> World<F> {
             }
         }
         self.describe_near(record);
+        self.seek(record);
+    }
+
+    /// Who has never had to do with a process of another host does not hear of its end: a wait for it that lasts opens the way to it,
+    /// where one is to be opened, and what is wrong with that way is an error as ever.
+    fn seek(&self, record: &Record) {
+        let sought = |want: &Want| {
+            want.peer
+                .filter(|_| !matches!(want.kind, Kind::Program | Kind::Other))
+        };
+        for peer in record.wants.iter().filter_map(sought) {
+            if peer != self.pid() && !self.fabric.maps(Peer(peer)) && self.sought.borrow_mut().insert(peer) {
+                self.fabric.wake(Peer(peer));
+            }
+        }
     }
 
     fn place(comm: &Comm) -> Place {
@@ -193,8 +208,9 @@ impl<F: Fabric> World<F> {
             }
             Operation::Send(send) => {
                 let kind = match send.state {
-                    _ if send.waits_for_space() => Kind::Room,
                     SendState::Queued | SendState::Streaming { .. } => Kind::Room,
+                    // It would be over if the receiver had room to keep it, or the pool a block for it.
+                    _ if send.for_space => Kind::Space,
                     SendState::Offered { .. } | SendState::ByPortals { .. } => Kind::Send,
                     SendState::Matched | SendState::Tailed { .. } => Kind::Taken,
                 };
