@@ -71,7 +71,7 @@ class RollCall(unittest.TestCase):
 
     def test_before_the_job_is_ended(self):
         # srun's ranks are not below mpiexec, which does not find their memory.
-        asked = lambda launcher: self.assertMixed(self.mpiexec(launcher, "mixed", timeout=5, FARPOST_HANG_AFTER="0"))
+        asked = lambda launcher: self.assertMixed(self.mpiexec(launcher, "mixed", timeout=8, FARPOST_HANG_AFTER="0"))
         self.each(lambda launcher: launcher.name == "srun" or asked(launcher))
 
     def test_nothing_is_said_while_a_rank_elsewhere_computes(self):

@@ -12,7 +12,7 @@ const LOOKS: u32 = 8;
 const OFTEN: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(2);
 /// Ranks of another launcher that are asked have answered by then: hosts that do not answer them are waited for less long.
-const ANSWER: Duration = Duration::from_millis(1500);
+const ANSWER: Duration = Duration::from_secs(4);
 
 /// What the guardian keeps of it.
 pub(crate) struct Roll {
