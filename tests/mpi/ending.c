@@ -168,14 +168,15 @@ TEST(attributes_of_self) {
     MPI(MPI_Comm_set_attr(MPI_COMM_SELF, keys[0], (void *)(intptr_t)10));
     MPI(MPI_Comm_set_attr(MPI_COMM_SELF, keys[3], (void *)(intptr_t)40));
     MPI(MPI_Comm_set_attr(MPI_COMM_SELF, keys[1], (void *)(intptr_t)20));
-    // One has gone before; a key that is freed serves still.
+    // One has gone before; keys that are freed serve still.
     MPI(MPI_Comm_delete_attr(MPI_COMM_SELF, keys[0]));
     CHECK(deleted == 1 && order[0] == 10);
     deleted = 0;
-    MPI(MPI_Comm_free_keyval(&keys[3]));
+    for (int i = 0; i < 4; i++) MPI(MPI_Comm_free_keyval(&keys[i]));
     // Attributes of MPI_COMM_WORLD are not part of this.
     MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, of_the_world, &key, NULL));
     MPI(MPI_Comm_set_attr(MPI_COMM_WORLD, key, NULL));
+    MPI(MPI_Comm_free_keyval(&key));
 }
 
 int main(int argc, char **argv) {

@@ -52,6 +52,7 @@ class Deaths(unittest.TestCase):
         for launcher in LAUNCHERS:
             launcher.prepare(HOSTS)
             self.addCleanup(launcher.finish)
+            before = {name: HOSTS.leftovers(name) for name in HOSTS.names}
             for stage, function in STAGES:
                 # PRRTE does not answer when it is asked where a rank listens that has ended; that is waited for as long as it may take.
                 if launcher.name == "prterun" and stage == "recv":
@@ -64,7 +65,7 @@ class Deaths(unittest.TestCase):
                     self.assertIn("rank 1 on host h1 ", said)
                     if not launcher.stays:
                         for name in HOSTS.names:
-                            HOSTS.settled(name, 10)
+                            self.assertEqual(HOSTS.settled(name, 10, ignore=before[name]), [], f"left on {name}")
             launcher.sweep(HOSTS)
 
 

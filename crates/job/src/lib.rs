@@ -65,6 +65,9 @@ pub const RANK: &str = "FARPOST_RANK";
 pub const SIZE: &str = "FARPOST_SIZE";
 /// Variable: what the processes are for, where some are no ranks of the program ([`Roles`]).
 pub const PROCESSES: &str = "FARPOST_PROCESSES";
+/// Variable: which mpiexec has handed the job to another launcher, by the name of its own job memory, so that it finds those ranks on its
+/// host that are not below it.
+pub const HANDED_BY: &str = "FARPOST_HANDED_BY";
 /// All variables the launcher sets that begin with `FARPOST_`. None of them is a tunable.
 pub const VARIABLES: &[&str] = &[
     JOB_FD,
@@ -72,6 +75,7 @@ pub const VARIABLES: &[&str] = &[
     RANK,
     SIZE,
     PROCESSES,
+    HANDED_BY,
     SECRET_FD,
     SECRET_FILE,
     PMIX_LIBRARY,

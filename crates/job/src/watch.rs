@@ -28,11 +28,26 @@ pub fn job_of(pid: u32) -> Result<JobMemory, JobError> {
     }
 }
 
+/// Processes of this user that were started with variable `name` set to `value`.
+pub fn started_with(name: &str, value: &str) -> Vec<u32> {
+    let wanted = format!("{name}={value}");
+    let has = |pid: &u32| {
+        let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables
+            .split(|byte| *byte == 0)
+            .any(|pair| pair == wanted.as_bytes())
+    };
+    processes().filter(has).collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let table = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    table.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// The launchers of this user that have a job running, ascending by process id.
 pub fn launchers() -> Vec<u32> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut found: Vec<u32> = processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    let mut found: Vec<u32> = processes()
         .filter(|pid| job_of(*pid).is_ok_and(|job| job.launcher() == *pid))
         .collect();
     found.sort_unstable();

@@ -245,6 +245,9 @@ impl<'a> Guardian<'a> {
                         roles.as_ref(),
                     ));
                 }
+            } else {
+                let name = farpost_job::HANDED_BY.as_ref();
+                variables.push(crate::environment::c_pair(name, job_id.as_ref()));
             }
             let mut writers: Vec<OwnedFd> = Vec::new();
             let stdio = match self.outputs(rank, &mut files, &mut writers) {

@@ -2,7 +2,7 @@
 
 use crate::guardian::{Guardian, Plan};
 use crate::report::End;
-use farpost_job::{JobMemory, RankState};
+use farpost_job::{JobMemory, RankState, watch};
 use farpost_rollcall::table::{self, Rank, State};
 use farpost_rollcall::{Slot, now};
 use std::time::{Duration, Instant};
@@ -85,9 +85,12 @@ impl Guardian<'_> {
     /// Ranks that another launcher has started are asked to say what they wait for, if some of them are on this host: one of those
     /// that wait prints it. Waits for that a little, as nothing is waited for when nobody waits.
     fn ask_ranks(&self) -> bool {
-        let mine = crate::descendants::list();
-        let Some(memory) = mine.into_iter().find_map(|pid| {
-            let memory = farpost_job::watch::job_of(pid as u32).ok()?;
+        let below = crate::descendants::list().into_iter().map(|pid| pid as u32);
+        // Slurm's daemon starts its ranks, not srun.
+        let elsewhere =
+            std::iter::once_with(|| watch::started_with(farpost_job::HANDED_BY, &self.plan.memory.id()));
+        let Some(memory) = below.chain(elsewhere.flatten()).find_map(|pid| {
+            let memory = watch::job_of(pid).ok()?;
             // Those of a job within this one are not meant.
             (memory.id() != self.plan.memory.id()).then_some(memory)
         }) else {

@@ -79,12 +79,18 @@ impl State {
                     break;
                 }
                 Ok(came) => {
+                    let before = self.arrivals;
                     self.arrivals += 1;
                     self.hot = slot;
                     some = true;
+                    self.only_pings = true;
                     if let Err(why) = self.parse(peer, rail, &mut conn, now) {
                         end = Some(why);
                         break;
+                    }
+                    if self.only_pings && self.arrivals == before + 1 {
+                        // That a peer lives is nothing that anybody here waits for, and no progress of the program's.
+                        self.arrivals = before;
                     }
                     if conn.paused {
                         self.paused.push(slot);
@@ -214,8 +220,11 @@ impl State {
     #[inline]
     fn parse(&mut self, peer: Peer, rail: usize, conn: &mut Conn, now: u64) -> Result<(), End> {
         loop {
-            if conn.input.sink.is_some() && !self.fill(peer, rail, conn, now)? {
-                return Ok(());
+            if conn.input.sink.is_some() {
+                self.only_pings = false;
+                if !self.fill(peer, rail, conn, now)? {
+                    return Ok(());
+                }
             }
             let Some(other) = self.others[peer.index()].as_deref_mut() else {
                 return Ok(());
@@ -225,6 +234,7 @@ impl State {
                 return Ok(());
             };
             let header = other.link.parse(rail, head)?;
+            self.only_pings &= matches!(header.kind, Kind::Ping | Kind::Pong);
             if header.kind == Kind::BulkData {
                 if header.flags == TAIL {
                     if self.tail_begins(peer, &header)? == Look::Wait {

@@ -72,6 +72,8 @@ pub struct State {
     pub deadline: u64,
     /// Counts what arrived, so that nobody sleeps over it.
     pub arrivals: u64,
+    /// What was read last were questions and answers whether the other lives, and nothing else.
+    pub only_pings: bool,
     pub segments: Table,
     pub packets: Packets,
     pub transfers: Transfers,
@@ -126,6 +128,7 @@ impl State {
             clock: Clock::new(),
             deadline: u64::MAX,
             arrivals: 0,
+            only_pings: false,
             segments: Table::default(),
             packets: Packets::new(&settings.tcp),
             transfers: Transfers::default(),
