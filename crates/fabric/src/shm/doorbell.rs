@@ -130,6 +130,15 @@ impl Shm {
         }
     }
 
+    /// The pipe of `peer`, if it was rung by it.
+    #[cfg(test)]
+    pub(super) fn opened(&self, peer: Peer) -> Option<std::os::fd::RawFd> {
+        match self.doorbell.theirs.borrow().get(&peer.0) {
+            Some(Pipe::Open(file)) => Some(std::os::fd::AsRawFd::as_raw_fd(file)),
+            _ => None,
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn fail_to_open(&self, errno: i32) {
         self.doorbell.fails.set(errno);
@@ -152,7 +161,9 @@ impl Shm {
             let error = std::io::Error::from_raw_os_error(self.doorbell.fails.get());
             return Err(FabricError::os_error("open a peer's pipe", &error));
         }
+        // To be read as well: in a pipe that has lost its only reader, the peer, a ring would end this process by SIGPIPE.
         let file = OpenOptions::new()
+            .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(format!("/proc/{pid}/fd/{published}"))

@@ -299,6 +299,11 @@ fn who_could_not_be_rung_for_want_of_descriptors_is_rung_later() {
     };
     ends[1].wake(MAD);
     assert!(rung());
+    // When the peer is gone nobody else reads its pipe, and who writes to one without a reader is ended by SIGPIPE.
+    let opened = ends[1].opened(MAD).unwrap();
+    // SAFETY: a plain call on a descriptor that is open.
+    let flags = unsafe { libc::fcntl(opened, libc::F_GETFL) };
+    assert_eq!(flags & libc::O_ACCMODE, libc::O_RDWR);
 }
 
 #[test]
