@@ -234,7 +234,7 @@ impl State {
                 return Ok(());
             };
             let header = other.link.parse(rail, head)?;
-            self.only_pings &= matches!(header.kind, Kind::Ping | Kind::Pong);
+            self.only_pings &= !other.link.is_news(&header);
             if header.kind == Kind::BulkData {
                 if header.flags == TAIL {
                     if self.tail_begins(peer, &header)? == Look::Wait {

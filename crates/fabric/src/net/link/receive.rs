@@ -40,6 +40,12 @@ impl Link {
         self.received as u32
     }
 
+    /// Whether a frame that came says more than that the peer lives: a ping may acknowledge what makes room.
+    #[inline]
+    pub fn is_news(&self, header: &Header) -> bool {
+        !matches!(header.kind, Kind::Ping | Kind::Pong) || header.ack != self.log.first()
+    }
+
     /// A whole frame, other than bulk data, came by `rail`. On [`Arrival::Deliver`], apply it, then empty
     /// [`Link::next_held`].
     ///
