@@ -5,20 +5,20 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use farpost_fabric::Peer;
 use farpost_fabric::shm::{Seen, Word};
 use farpost_job::{End, Job, Origin, RankState};
 
-/// Times that an ended process is asked about before its end is told without the launcher's word: that comes within
-/// moments, and those who ask do it a few times a second.
-const PATIENCE: u32 = 3;
+/// Time after which the end of a process is told without the launcher's word, which comes within moments.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// For the host's memory: how peers ended.
 pub(crate) fn word(job: &Rc<Job>) -> Word {
     let job = Rc::clone(job);
     let host = farpost_job::host_name();
-    let asked: RefCell<HashMap<u32, u32>> = RefCell::default();
+    let asked: RefCell<HashMap<u32, Instant>> = RefCell::default();
     Box::new(move |peer: Peer, seen: Seen| {
         let how = match (seen, job.ended(peer.0)) {
             (Seen::Left, _) => "has left the job".into(),
@@ -26,9 +26,8 @@ pub(crate) fn word(job: &Rc<Job>) -> Word {
             (Seen::Ended(None), Some(end)) => end.to_string(),
             (Seen::Ended(None), None) => {
                 let mut asked = asked.borrow_mut();
-                let times = asked.entry(peer.0).or_insert(0);
-                *times += 1;
-                if job.origin() == Origin::Launcher && *times < PATIENCE {
+                let first = asked.entry(peer.0).or_insert_with(Instant::now);
+                if job.origin() == Origin::Launcher && first.elapsed() < PATIENCE {
                     return None;
                 }
                 "has ended".into()

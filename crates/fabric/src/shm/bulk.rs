@@ -161,7 +161,7 @@ impl BulkTransfer for Shm {
         let mut rest = *descriptor;
         while rest.len > 0 {
             // SAFETY: the caller vouches for the local range, of which this is a part.
-            let moved = unsafe { copy(pid, &rest) }.map_err(|e| refusal(peer, rest.remote, &e))?;
+            let moved = unsafe { copy(pid, &rest) }.map_err(|e| self.refusal(peer, rest.remote, &e))?;
             if moved == 0 {
                 return Err(bad_address(peer, rest.remote));
             }
@@ -197,8 +197,8 @@ impl BulkTransfer for Shm {
         let bytes: usize = local.iter().map(|piece| piece.len).sum();
         let first = remote.first().map_or(0, |piece| piece.address);
         // SAFETY: the caller vouches for the local pieces.
-        let moved =
-            unsafe { copy_pieces(pid, direction, local, remote) }.map_err(|e| refusal(peer, first, &e))?;
+        let moved = unsafe { copy_pieces(pid, direction, local, remote) }
+            .map_err(|e| self.refusal(peer, first, &e))?;
         if moved < bytes {
             return Err(bad_address(peer, first));
         }
@@ -219,18 +219,6 @@ fn unreachable(peer: Peer) -> FabricError {
     }
 }
 
-/// What the kernel's refusal means.
-fn refusal(peer: Peer, remote: usize, error: &std::io::Error) -> FabricError {
-    match error.raw_os_error() {
-        Some(libc::ESRCH) => FabricError::PeerDead {
-            peer,
-            why: "its process has ended".into(),
-        },
-        Some(libc::EFAULT) => bad_address(peer, remote),
-        _ => FabricError::os_error("copy between processes", error),
-    }
-}
-
 fn bad_address(peer: Peer, remote: usize) -> FabricError {
     FabricError::Corrupt {
         peer,
@@ -240,6 +228,16 @@ fn bad_address(peer: Peer, remote: usize) -> FabricError {
 }
 
 impl Shm {
+    /// What the kernel's refusal means.
+    #[cold]
+    fn refusal(&self, peer: Peer, remote: usize, error: &std::io::Error) -> FabricError {
+        match error.raw_os_error() {
+            Some(libc::ESRCH) => self.dead(peer),
+            Some(libc::EFAULT) => bad_address(peer, remote),
+            _ => FabricError::os_error("copy between processes", error),
+        }
+    }
+
     /// The kernel gives numbers of processes out again: whose number is used here was there moments ago. Looked up so
     /// often that no other process can have the number yet.
     fn make_sure(&self, peer: Peer) -> Result<(), FabricError> {
@@ -249,10 +247,7 @@ impl Shm {
             return Ok(());
         }
         if peer.0 != self.index && self.ended(peer).is_some() {
-            return Err(FabricError::PeerDead {
-                peer,
-                why: "its process has ended".into(),
-            });
+            return Err(self.dead(peer));
         }
         sure.set(now);
         Ok(())

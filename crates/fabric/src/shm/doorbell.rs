@@ -175,10 +175,7 @@ impl Shm {
         let uid = unsafe { libc::getuid() };
         // Nothing says which pipe it must be: the number may be another process's by now, and its pipes are not ours.
         if super::lives::has_ended(self.life(peer)) {
-            return Err(FabricError::PeerDead {
-                peer,
-                why: "its process has ended".into(),
-            });
+            return Err(self.dead(peer));
         }
         if !about.file_type().is_fifo() || about.uid() != uid {
             return Err(corrupt(published));

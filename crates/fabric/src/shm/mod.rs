@@ -260,6 +260,22 @@ impl Shm {
         }
     }
 
+    /// The error of a call that found the process of `peer` ended. How it ended others know: they may need a moment to say so.
+    #[cold]
+    fn dead(&self, peer: Peer) -> FabricError {
+        const MOMENTS: u32 = 200;
+        for _ in 0..MOMENTS {
+            if let Some(End { why, .. }) = self.end_of(peer) {
+                return FabricError::PeerDead { peer, why };
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        FabricError::PeerDead {
+            peer,
+            why: "its process has ended".into(),
+        }
+    }
+
     /// Whether the process has ended, and how where the kernel tells; `None`: not yet, or it has not attached yet.
     fn ended(&self, peer: Peer) -> Option<Option<i32>> {
         match self.life(peer) {

@@ -353,6 +353,33 @@ fn a_wrong_process_id_is_nobody_here() {
 }
 
 #[test]
+fn a_dead_peer_is_named_with_its_end_though_that_is_told_a_moment_later() {
+    let (mut ends, region, _segment) = lively();
+    let asked = std::rc::Rc::new(std::cell::Cell::new(0));
+    let times = std::rc::Rc::clone(&asked);
+    let reader = ends.pop().unwrap().with_word(Box::new(move |peer, _| {
+        times.set(times.get() + 1);
+        let why = format!("rank {} fell off its chair", peer.0);
+        (times.get() > 3).then_some(crate::End { why, in_order: false })
+    }));
+    assert!(reader.can_transfer(MAD));
+    let pid = field(offset_of!(Process, identity) + offset_of!(Identity, pid));
+    region.word32(pid).store(GONE, Ordering::SeqCst);
+    let d = Descriptor {
+        peer: MAD,
+        direction: Direction::Get,
+        local: 0,
+        remote: 0,
+        len: 0,
+        key: 0,
+    };
+    // SAFETY: no bytes.
+    let error = unsafe { reader.submit(&d) }.unwrap_err();
+    assert_eq!(error.to_string(), "process 0 is gone (rank 0 fell off its chair)");
+    assert_eq!(asked.get(), 4);
+}
+
+#[test]
 fn a_wrong_probe_is_not_believed() {
     for (offset, value) in [
         (offset_of!(Identity, probe_address), 0),

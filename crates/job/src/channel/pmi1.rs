@@ -339,6 +339,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_launcher_that_has_ended_is_an_error_and_no_signal() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        // While it is blocked a SIGPIPE of this thread stays to be seen, whatever the test's process does about it.
+        // SAFETY: the sets are this function's.
+        let pending = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGPIPE);
+            assert_eq!(
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()),
+                0
+            );
+            let text = Pmi1::init(wire(ours)).map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains("sending to the PMI-1 launcher"), "{text}");
+            assert_eq!(libc::sigpending(&raw mut set), 0);
+            libc::sigismember(&raw const set, libc::SIGPIPE)
+        };
+        assert_eq!(pending, 0);
+    }
+
     proptest! {
         #[test]
         fn any_line_is_split_or_refused(line in "[ -~]{0,200}") {

@@ -75,11 +75,26 @@ impl Wire {
         }
     }
 
+    /// As write(2), but to a launcher that has ended it fails: it is no SIGPIPE, which would end the program.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let fd = self.stream.as_raw_fd();
+        // SAFETY: reads `bytes`, as long as it says.
+        let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        if let Ok(sent) = usize::try_from(sent) {
+            return Ok(sent);
+        }
+        match std::io::Error::last_os_error() {
+            // Launchers serve PMI on sockets, but nothing says that they must.
+            error if error.raw_os_error() == Some(libc::ENOTSOCK) => self.stream.write(bytes),
+            error => Err(error),
+        }
+    }
+
     /// Send all of `bytes`.
     pub fn send(&mut self, mut bytes: &[u8], step: &Step) -> Result<(), JobError> {
         while !bytes.is_empty() {
             self.ready(libc::POLLOUT, step)?;
-            match self.stream.write(bytes) {
+            match self.write(bytes) {
                 Ok(n) => bytes = &bytes[n..],
                 Err(e) if retry(&e) => {}
                 Err(source) => {

@@ -5,8 +5,8 @@ use super::receive::note_match;
 use crate::device::wire::{self, Envelope};
 use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
-use crate::{Error, ErrorClass};
 use farpost_fabric::{Fabric, FabricError, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.
@@ -199,12 +199,7 @@ impl<F: Fabric> Engine<F> {
     fn finish_transfer(&mut self, handle: usize, result: Result<(), FabricError>) {
         self.complete(handle, |status| {
             if let Err(error) = result {
-                let class = match error {
-                    FabricError::PeerDead { .. } => ErrorClass::ERR_PROC_ABORTED,
-                    _ => ErrorClass::ERR_OTHER,
-                };
-                let error = Error::new(class, error.to_string());
-                status.error.get_or_insert(Box::new(error));
+                status.error.get_or_insert(Box::new(of_transfer(&error)));
             }
         });
     }

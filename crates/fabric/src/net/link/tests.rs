@@ -13,6 +13,8 @@ struct Pair {
     connections: u8,
     delivered: [Vec<(Header, Vec<u8>)>; 2],
     completed: [Vec<u32>; 2],
+    /// Which frames that came to each end said more than that the peer lives.
+    news: [Vec<(Kind, bool)>; 2],
     memory: [Vec<u8>; 2],
 }
 
@@ -30,6 +32,7 @@ fn pair(rails: usize, reports: bool) -> Pair {
         connections: 0,
         delivered: Default::default(),
         completed: Default::default(),
+        news: Default::default(),
         memory: [
             vec![0; 1 << 20],
             (0..1 << 20).map(|i| ((i * 31) >> 3) as u8).collect(),
@@ -88,6 +91,7 @@ impl Pair {
             if wire.len() < header.total() {
                 return;
             }
+            self.news[to].push((header.kind, link.is_news(&header)));
             let payload = wire[HEADER_BYTES..header.total()].to_vec();
             self.wires[rail][from].drain(..header.total());
             if header.kind == Kind::BulkData {
@@ -565,4 +569,39 @@ fn an_idle_link_asks_only_if_no_other_does() {
         now + 1,
         "but not again before it can have been answered"
     );
+}
+
+#[test]
+fn a_ping_is_news_only_if_it_acknowledges_something() {
+    let mut p = pair(1, false);
+    p.settle();
+    let look = |p: &mut Pair| {
+        p.news = Default::default();
+        for _ in 0..200 {
+            p.pass(20);
+            p.settle();
+        }
+        let pings = |seen: &[(Kind, bool)]| {
+            let ping = |kind: &Kind| matches!(kind, Kind::Ping | Kind::Pong);
+            seen.iter()
+                .filter(|(kind, _)| ping(kind))
+                .map(|(_, news)| *news)
+                .collect::<Vec<_>>()
+        };
+        (pings(&p.news[0]), pings(&p.news[1]))
+    };
+    look(&mut p);
+    // Each asks and answers, and says nothing new.
+    let (first, second) = look(&mut p);
+    assert!(!first.is_empty() && !second.is_empty());
+    assert!(
+        !first.contains(&true) && !second.contains(&true),
+        "{first:?} {second:?}"
+    );
+    // Puts that are acknowledged by nothing but a ping or a pong: that makes room, once.
+    p.ends[0].push_put(1, 0, &[7; 16]).unwrap();
+    let (first, second) = look(&mut p);
+    assert_eq!(first.iter().filter(|news| **news).count(), 1, "{first:?}");
+    assert!(!second.contains(&true), "{second:?}");
+    assert!(p.news[1].iter().any(|(kind, news)| *kind == Kind::Put && *news));
 }

@@ -2,6 +2,7 @@
 
 use super::managed::Place;
 use super::{Portals, Seen, bits, user};
+use crate::Error;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{End, Fabric, FabricError, Fault};
@@ -60,6 +61,8 @@ impl<F: Fabric> Engine<F> {
             NiFail::UNDELIVERABLE => self.portals.as_mut().map(|portals| portals.other_of(seen)),
             _ => None,
         };
+        let lost = lost.filter(|peer| *peer != self.me);
+        let told = lost.and_then(|peer| self.fabric.end_of(peer));
         match (seen.user & ((1 << user::BITS) - 1), seen.kind) {
             (user::POSTED, EventKind::PutEnd) => self.on_received(seen),
             (user::POSTED, _) => {}
@@ -70,13 +73,16 @@ impl<F: Fabric> Engine<F> {
                 if let Some(sending) = over
                     && let Some(handle) = sending.request
                 {
-                    let error = sending.error().map(Box::new);
-                    self.complete(handle, |status| status.error = error);
+                    let error = sending.error().map(|error| match &told {
+                        Some(end) => Error::new(error.class, end.why.clone()),
+                        None => error,
+                    });
+                    self.complete(handle, |status| status.error = error.map(Box::new));
                 }
             }
         }
-        if let Some(peer) = lost.filter(|peer| *peer != self.me) {
-            let end = self.fabric.end_of(peer).unwrap_or_else(|| End {
+        if let Some(peer) = lost {
+            let end = told.unwrap_or_else(|| End {
                 why: format!("{peer} cannot be reached: its process has ended"),
                 in_order: false,
             });
