@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
-use farpost_fabric::gate::{Gate, Platform};
+use farpost_fabric::gate::{self, Gate, Platform};
 use farpost_fabric::shm::{futex_wait, futex_wake};
 use farpost_fabric::wait::Pause;
 
@@ -29,7 +29,7 @@ static GATE: Gate<System> = Gate::new(System);
 /// Looks at the lock before a thread sleeps on it: the guest is inside for moments.
 const LOOKS: u32 = 200;
 
-struct System;
+pub(crate) struct System;
 
 impl Platform for System {
     #[inline(always)]
@@ -204,24 +204,11 @@ pub(crate) fn count_in() {
 }
 
 /// The guest inside, until dropped.
-pub(crate) struct Guest(());
+pub(crate) type Guest = gate::Guest<'static, System>;
 
 /// Come in as the guest, if nobody is inside.
 pub(crate) fn enter_as_guest() -> Option<Guest> {
-    GATE.enter_as_guest(me()).then_some(Guest(()))
-}
-
-impl Guest {
-    /// Somebody wants in.
-    pub(crate) fn is_wanted(&self) -> bool {
-        GATE.is_wanted()
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        GATE.leave_as_guest();
-    }
+    GATE.enter_as_guest(me())
 }
 
 /// Whether this thread is inside.
@@ -277,6 +264,7 @@ pub(crate) fn relax(pause: Pause) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
 
     /// A word that only the lock protects.
     struct Plain(std::cell::UnsafeCell<u64>);
@@ -286,14 +274,18 @@ mod tests {
     static COUNT: Plain = Plain(std::cell::UnsafeCell::new(0));
 
     fn add() {
+        static BUSY: AtomicU64 = AtomicU64::new(0);
+        let others = BUSY.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(others, 0, "two threads are inside");
+        (0..100).for_each(|_| std::hint::spin_loop());
         // SAFETY: the caller is inside, so that no other thread is.
         unsafe { *COUNT.0.get() += 1 };
+        BUSY.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A call of MPI's is inside, below MPI_THREAD_MULTIPLE, when another thread calls another interface for the first time.
     #[test]
     fn the_first_of_another_thread_waits_for_an_early_call() {
-        use std::sync::atomic::AtomicBool;
         static OURS: Gate<System> = Gate::new(System);
         static INSIDE: AtomicBool = AtomicBool::new(false);
         static CAME: AtomicBool = AtomicBool::new(false);
@@ -330,29 +322,44 @@ mod tests {
         }
     }
 
-    /// Threads that come from the start, into each other's first call too, that come in twice and let others in.
+    /// Threads that come from the start, into each other's first call too, that come in twice and let others in; and a guest
+    /// that looks in all the time and is refused most times.
     #[test]
     fn one_thread_at_a_time_is_inside() {
         const THREADS: u64 = 4;
         const TURNS: u64 = 2000;
+        let (over, visits) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    for turn in 0..TURNS {
-                        let _inside = enter_threaded();
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    if let Some(_inside) = enter_as_guest() {
                         add();
-                        let _deeper = enter_threaded();
-                        add();
-                        if turn % 16 == 0 {
-                            relax(Pause::Yield);
-                        }
-                        add();
+                        visits.fetch_add(1, Ordering::Relaxed);
                     }
-                });
-            }
+                    std::hint::spin_loop();
+                }
+            });
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        for turn in 0..TURNS {
+                            let _inside = enter_threaded();
+                            add();
+                            let _deeper = enter_threaded();
+                            add();
+                            if turn % 16 == 0 {
+                                relax(Pause::Yield);
+                            }
+                            add();
+                        }
+                    });
+                }
+            });
+            over.store(true, Ordering::Relaxed);
         });
         let _inside = enter_threaded();
         // SAFETY: we are inside.
-        assert_eq!(unsafe { *COUNT.0.get() }, THREADS * TURNS * 3);
+        let count = unsafe { *COUNT.0.get() };
+        assert_eq!(count, THREADS * TURNS * 3 + visits.into_inner());
     }
 }

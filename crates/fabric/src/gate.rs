@@ -74,6 +74,24 @@ pub struct Gate<P> {
     platform: P,
 }
 
+/// The guest inside, which goes out when this is dropped: only who holds the lock has one.
+#[must_use]
+pub struct Guest<'a, P: Platform>(&'a Gate<P>);
+
+impl<P: Platform> Guest<'_, P> {
+    /// Somebody wants in.
+    pub fn is_wanted(&self) -> bool {
+        self.0.lock.load(Ordering::Relaxed) == 2
+    }
+}
+
+impl<P: Platform> Drop for Guest<'_, P> {
+    fn drop(&mut self) {
+        self.0.state.fetch_and(!GUEST, Ordering::SeqCst);
+        self.0.unlock();
+    }
+}
+
 impl<P: Platform> Gate<P> {
     /// With nobody inside.
     #[cfg(not(loom))]
@@ -363,39 +381,28 @@ impl<P: Platform> Gate<P> {
 
     // ---- the guest ----
 
-    /// Come in if nobody is inside.
-    #[must_use]
-    pub fn enter_as_guest(&self, me: u64) -> bool {
+    /// Come in if nobody is inside, until the value is dropped.
+    pub fn enter_as_guest(&self, me: u64) -> Option<Guest<'_, P>> {
         if self
             .lock
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            return false;
+            return None;
         }
+        // From here on the lock is held, and dropping this gives it back.
+        let guest = Guest(self);
         if self.state.load(Ordering::SeqCst) & (SETTLED | EARLY) != SETTLED {
             self.state.fetch_or(GUEST, Ordering::SeqCst);
             self.platform.heavy();
             let early = self.early.load(Ordering::Acquire) != 0;
             if early || self.inside.load(Ordering::Acquire) & DEPTH != 0 {
-                self.leave_as_guest();
-                return false;
+                return None;
             }
         }
         self.holder.store(me, Ordering::Relaxed);
         self.depth.store(1, Ordering::Relaxed);
-        true
-    }
-
-    /// The guest goes out.
-    pub fn leave_as_guest(&self) {
-        self.state.fetch_and(!GUEST, Ordering::SeqCst);
-        self.unlock();
-    }
-
-    /// The guest is inside: somebody wants in.
-    pub fn is_wanted(&self) -> bool {
-        self.lock.load(Ordering::Relaxed) == 2
+        Some(guest)
     }
 
     /// Whether a call is inside. Not for the guest while it is.
@@ -532,9 +539,8 @@ mod loom_tests {
         }
 
         fn visit(&self) {
-            if self.gate.enter_as_guest(VISITOR) {
+            if let Some(_inside) = self.gate.enter_as_guest(VISITOR) {
                 self.touch();
-                self.gate.leave_as_guest();
             }
         }
     }
@@ -701,12 +707,12 @@ mod loom_tests {
                 let library = Arc::clone(&library);
                 move || {
                     let gate = &library.gate;
-                    if !gate.enter_as_guest(VISITOR) {
+                    let Some(guest) = gate.enter_as_guest(VISITOR) else {
                         return;
-                    }
+                    };
                     gate.watch();
                     let calls = gate.calls();
-                    gate.leave_as_guest();
+                    drop(guest);
                     // The owner makes one call more.
                     if calls == 2 || gate.calls() != calls || gate.is_busy() {
                         return;
