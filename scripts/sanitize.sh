@@ -5,7 +5,7 @@
 #
 # miri       what needs no system calls: link machine and frames, matching, datatypes, Portals' library, the state of FM and JAM
 # asan       the crates' tests with AddressSanitizer
-# tsan       the crates' tests that have threads with ThreadSanitizer (the standard library is built along)
+# tsan       the crates' tests that have threads, and C programs that do, with ThreadSanitizer (the standard library is built along)
 # programs   C programs compiled with AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, under the installed mpiexec
 # fuzz       every fuzz target from its seeds with AddressSanitizer
 #
@@ -19,6 +19,7 @@ mkdir -p "$logs"
 host=$(rustc -vV | sed -n 's/^host: //p')
 toolchain=${SANITIZE_TOOLCHAIN:-nightly}
 targets=${CARGO_TARGET_DIR:-$root/target}
+prefix=${PREFIX:-$root/build/install}
 cases=$("$root/scripts/tree.sh" --number) || exit 2
 export PROPTEST_RNG_SEED=$cases
 failed=0
@@ -105,10 +106,32 @@ tsan() {
     check fabric --test conformance
     check mpi --test worlds --test boards --test bursts
     check portals --test processes
+    # C programs with threads on a library that is instrumented too, with and without the library's own thread.
+    local name exe progress work runtime built=$targets/tsan/$host/debug
+    run "tsan: the C library" env CARGO_TARGET_DIR="$targets/tsan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread" \
+        cargo "+$toolchain" build -q -Zbuild-std --target "$host" -p farpost-capi || return
+    runtime=$(find "$(rustc "+$toolchain" --print sysroot)/lib/rustlib/$host/lib" -name 'librustc*_rt.tsan.a')
+    work=$(mktemp -d "${TMPDIR:-/tmp}/farpost-sanitize.XXXXXX") || return
+    trap "rm -rf '$work'" EXIT
+    ln -s "$built/libmpi_abi.so" "$work/libmpi_abi.so.1"
+    for name in tests/mpi/threads.c tests/mpi/p2p_modes.c tests/mpi/coll_nonblocking.c tests/interfaces/first_call.c \
+        tests/interfaces/portals_threads.c tests/interfaces/rsm_computing.c; do
+        exe=$work/$(basename "$name" .c)
+        # The compiler instruments; the run-time is the toolchain's, which both halves share.
+        run "tsan: $name compiles" "${CC:-gcc}" -c -O1 -g -fsanitize=thread -DFARPOST -I"$prefix/include" -Itests/mpi -Itests/interfaces \
+            -o "$exe.o" "$name" || continue
+        run "tsan: $name links" "${CC:-gcc}" -no-pie -rdynamic -o "$exe" "$exe.o" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+            "$work/libmpi_abi.so.1" -Wl,-rpath,"$work" -lpthread -ldl -lm -lrt || continue
+        for progress in 0 1; do
+            run "tsan: $name, FARPOST_PROGRESS_THREAD=$progress" env FARPOST_PROGRESS_THREAD="$progress" FARPOST_PROGRESS_TICK=50 \
+                CHECK_SECONDS=600 timeout -k 10 660 "$prefix/bin/mpiexec" -n 2 "$exe"
+        done
+    done
+    rm -rf "$work"
 }
 
 programs() {
-    local prefix=${PREFIX:-$root/build/install} work name ranks options
+    local work name ranks options
     work=$(mktemp -d "${TMPDIR:-/tmp}/farpost-sanitize.XXXXXX") || return
     trap "rm -rf '$work'" EXIT
     for name in examples/hello.c tests/programs/ring.c tests/programs/samplesort.c tests/mpi/p2p_modes.c tests/mpi/coll_blocking.c tests/mpi/coll_nonblocking.c tests/mpi/datatype.c tests/mpi/comm.c; do
