@@ -106,6 +106,9 @@ tsan() {
     check fabric --test conformance
     check mpi --test worlds --test boards --test bursts
     check portals --test processes
+    check rsm --test processes
+    check job --lib
+    check capi --lib
     # C programs with threads on a library that is instrumented too, with and without the library's own thread.
     local name exe progress work runtime built=$targets/tsan/$host/debug
     run "tsan: the C library" env CARGO_TARGET_DIR="$targets/tsan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread" \
