@@ -201,6 +201,11 @@ TEST(operations_on_own_integers) {
     ON_OWN(MPI_AINT, MPI_Aint);
     ON_OWN(MPI_OFFSET, MPI_Offset);
     ON_OWN(MPI_COUNT, MPI_Count);
+    // Not asked for by the standard, but used.
+    ON_OWN(MPI_CHAR, char);
+    char low = (char)check_rank, high = -1;
+    MPI(MPI_Allreduce(&low, &high, 1, MPI_CHAR, MPI_MAX, W));
+    CHECK_EQ(high, check_size - 1);
 }
 
 // ---- Handles that a failed call was to give are null (Farpost; the standard leaves them open).

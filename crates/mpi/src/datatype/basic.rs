@@ -172,7 +172,19 @@ pub const TABLE: &[Info] = &[
     narrowed(plain(0x23c, "MPI_WCHAR", 4, 4, Opaque, Character), 2),
     plain(0x240, "MPI_INT8_T", 1, 1, Int(1), CInteger),
     plain(0x241, "MPI_UINT8_T", 1, 1, Uint(1), CInteger),
-    plain(0x243, "MPI_CHAR", 1, 1, Opaque, Character),
+    // Operations are not defined on it (MPI-5.0 section 6.9.2); programs use them all the same, and other libraries let them.
+    plain(
+        0x243,
+        "MPI_CHAR",
+        1,
+        1,
+        if core::ffi::c_char::MIN == 0 {
+            Uint(1)
+        } else {
+            Int(1)
+        },
+        CInteger,
+    ),
     plain(0x244, "MPI_SIGNED_CHAR", 1, 1, Int(1), CInteger),
     plain(0x245, "MPI_UNSIGNED_CHAR", 1, 1, Uint(1), CInteger),
     plain(0x247, "MPI_BYTE", 1, 1, Opaque, Byte),

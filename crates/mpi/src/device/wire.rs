@@ -50,6 +50,11 @@ pub const KIND_DONE: u8 = 9;
 /// A message whose bytes follow by themselves. Word 3: total bytes; word 4: the number that the fabric gave them.
 pub const KIND_TAIL: u8 = 10;
 
+/// The sender would have a message back that was not matched. Word 3: its request.
+pub const KIND_CANCEL: u8 = 11;
+/// It is dropped. Word 3: the sender's request.
+pub const KIND_CANCELLED: u8 = 12;
+
 /// In word 6 of [`KIND_RTS`]: the buffer is one run that the receiver may transfer from; words 4 and 7 say where.
 pub const ONE_RUN: u64 = 1 << 63;
 

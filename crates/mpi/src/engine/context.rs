@@ -257,6 +257,19 @@ impl Context {
         self.unexpected.iter().flatten()
     }
 
+    /// Take the held message that `is_it` means, wherever it is.
+    pub fn take_back(&mut self, is_it: impl Fn(&Unexpected) -> bool) -> Option<Unexpected> {
+        if self.unexpected_count == 0 {
+            return None;
+        }
+        let found = self.unexpected.iter_mut().find_map(|queue| {
+            let at = queue.iter().position(&is_it)?;
+            queue.remove(at)
+        })?;
+        self.unexpected_count -= 1;
+        Some(found)
+    }
+
     fn find_unexpected(&self, source: Rank, tag: i32) -> Option<(usize, usize)> {
         if self.unexpected_count == 0 {
             return None;

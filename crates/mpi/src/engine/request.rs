@@ -112,6 +112,8 @@ pub struct Send {
     pub state: SendState,
     /// It was offered, or waits for its match, because the receiver would have had to keep it or blocks were scarce.
     pub for_space: bool,
+    /// The program would rather not have sent it.
+    pub cancelling: bool,
 }
 
 impl Send {

@@ -154,6 +154,7 @@ impl<F: Fabric> Engine<F> {
             envelope,
             state: SendState::Queued,
             for_space: false,
+            cancelling: false,
         };
         let handle = self
             .requests

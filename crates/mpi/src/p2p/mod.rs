@@ -2,6 +2,7 @@
 
 pub(crate) mod bulk;
 mod burst;
+mod cancel;
 mod eager;
 pub(crate) mod grant;
 mod own;

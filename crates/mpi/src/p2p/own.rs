@@ -41,6 +41,7 @@ impl<F: Fabric> Engine<F> {
             envelope,
             state: SendState::Matched,
             for_space: mode == Mode::Standard && total <= COPIED_MAX,
+            cancelling: false,
         };
         let request = self
             .requests

@@ -6,7 +6,7 @@ use crate::buffer::RecvBuf;
 use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};
 use crate::engine::Engine;
 use crate::engine::context::{Held, Unexpected};
-use crate::engine::request::{Operation, RecvState, Request, Status};
+use crate::engine::request::{Operation, Request, Status};
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 
@@ -218,6 +218,15 @@ impl<F: Fabric> Engine<F> {
             wire::KIND_DONE => {
                 self.post.consume(peer, 1, 0);
                 self.on_done(peer, &line)
+            }
+            wire::KIND_CANCEL => {
+                self.post.consume(peer, 1, 0);
+                self.on_cancel(peer, &line);
+                true
+            }
+            wire::KIND_CANCELLED => {
+                self.post.consume(peer, 1, 0);
+                self.on_cancelled(peer, &line)
             }
             kind => {
                 self.condemn(peer, "the kind of a postbox", u64::from(kind));
@@ -552,24 +561,6 @@ impl<F: Fabric> Engine<F> {
             self.complete(request as usize, |_| {});
         } else if !self.lost.contains_key(&peer.0) {
             self.answer_done(peer, request);
-        }
-    }
-
-    /// Cancel a receive that has not been matched (MPI-5.0 section 3.8.4). Sends cannot be cancelled.
-    pub fn cancel(&mut self, handle: usize) {
-        if self.portals.is_some() {
-            return self.cancel_by_portals(handle);
-        }
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
-            return;
-        };
-        let (context, source) = (recv.context, recv.source);
-        if recv.state == RecvState::Posted && self.contexts[context].queues.cancel(source, handle) {
-            self.complete(handle, |status| status.cancelled = true);
         }
     }
 }

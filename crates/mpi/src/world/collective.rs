@@ -129,7 +129,7 @@ impl<F: Fabric> Transport for Via<'_, F> {
     fn cancel(&self, req: usize) {
         if req != SENT {
             let mut engine = self.world.engine.borrow_mut();
-            engine.cancel(req);
+            engine.cancel_receive(req);
             engine.reap(req);
         }
     }

@@ -425,7 +425,7 @@ impl<F: Fabric> World<F> {
         }
     }
 
-    /// Cancel: receives that are not matched, and generalized requests as their owner wishes.
+    /// Cancel: sends and receives that are not matched, and generalized requests as their owner wishes.
     pub fn cancel(&self, handle: usize) -> Result<()> {
         if handle == SENT {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Progress: what Portals has logged, and what follows from it.
 
 use super::managed::Place;
-use super::{Portals, Seen, bits, user};
+use super::{Portals, Seen, bits, cancel, user};
 use crate::Error;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, RecvState, SendState};
@@ -128,10 +128,18 @@ impl<F: Fabric> Engine<F> {
         while let Some(portals) = &mut self.portals
             && let Some(seen) = portals.ni.eq_take(portals.returned, Seen::of)
         {
-            if seen.kind == EventKind::PutEnd && !portals.paid(seen.from, seen.data) {
+            if seen.kind != EventKind::PutEnd {
+                continue;
+            }
+            let right = if cancel::is_word(seen.data) {
+                self.on_word(&seen)
+            } else {
+                portals.paid(seen.from, seen.data)
+            };
+            if !right {
                 let error = FabricError::Corrupt {
                     peer: seen.from,
-                    what: "the credits that it returns",
+                    what: "the credits that it returns, or what it asks or answers",
                     value: seen.data,
                 };
                 self.faults.push(Fault {

@@ -160,6 +160,12 @@ impl Managed {
         Some(number)
     }
 
+    /// Whether the message is one that its sender keeps as `id`, and that nobody has taken.
+    pub fn is_kept(&self, number: u32, id: u32) -> bool {
+        let message = self.messages.get(number as usize).and_then(Option::as_ref);
+        message.is_some_and(|message| matches!(message.place, Place::Kept { id: of } if of == id))
+    }
+
     pub fn get(&mut self, number: u32) -> Option<&mut Message> {
         self.messages.get_mut(number as usize)?.as_mut()
     }

@@ -7,7 +7,7 @@
 //!     managed buffers                         short messages that nobody waits for: MAX_SIZE, UNLINK
 //!     the rest                                kept messages that nobody waits for: header only
 //! portal KEPT:     long and synchronous messages at their senders, to be fetched, by the sender's name for them
-//! portal CREDITS:  how much of what was sent has been looked at
+//! portal CREDITS:  how much of what was sent has been looked at; what a sender would have back
 //! ```
 //!
 //! A *short* message is a put from the user's memory (up to 128 bytes: from a copy) and over when it has left. A *kept* one is a put
@@ -24,6 +24,7 @@
 //! The interface is one of its own on the device's packet port, so that a program may have the C interface beside it.
 
 mod bits;
+mod cancel;
 mod credit;
 mod direct;
 mod events;
@@ -140,6 +141,8 @@ pub(crate) struct Portals<F: Fabric> {
     sends: Sends,
     managed: Managed,
     credit: Box<[Credit]>,
+    /// What each peer was asked to drop.
+    asked: Box<[cancel::Asked]>,
     /// What a peer begins with.
     credit_bytes: u32,
     credit_messages: u32,
@@ -269,6 +272,7 @@ impl<F: Fabric> Portals<F> {
             sends,
             managed,
             credit: (0..size).map(|_| Credit::new(bytes, messages)).collect(),
+            asked: (0..size).map(|_| cancel::Asked::default()).collect(),
             credit_bytes: bytes,
             credit_messages: messages,
             fetches: Vec::new(),

@@ -148,6 +148,13 @@ impl Sends {
         self.table.get_mut(index as usize)?.as_mut()
     }
 
+    /// To whom the send `index` goes and its name there, if the receiver is to fetch it or to say that it has it.
+    pub fn kept(&self, index: u32) -> Option<(Peer, u32)> {
+        let sending = self.table.get(index as usize)?.as_ref()?;
+        sending.kept?;
+        Some((sending.peer, name(index, sending.generation)))
+    }
+
     fn take(&mut self, index: u32) -> Option<Sending> {
         let sending = self.table.get_mut(index as usize)?.take()?;
         self.free.push(index);
@@ -498,6 +505,7 @@ impl<F: Fabric> Engine<F> {
             envelope,
             state: SendState::Queued,
             for_space: false,
+            cancelling: false,
         };
         let mut begun = Begun::No;
         if !self.is_busy[peer.index()] {
