@@ -9,7 +9,7 @@ use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_portals::net::{Channel, NetTunables};
 use std::rc::Rc;
 use support::unruly::{Chances, Unruly};
-use support::{Process, Way, everybody_to_everybody, header, in_haste, in_pieces, stuck};
+use support::{Process, Way, everybody_to_everybody, header, in_haste, in_pieces, stuck, with_pauses};
 
 /// Short, staged or streamed, and long.
 fn mixed(number: u32) -> usize {
@@ -353,6 +353,25 @@ fn packets_of_former_connections_harm_none_of_those_after() {
         for process in &processes {
             let figures = process.net.figures();
             assert_eq!((figures.failed, figures.mismatches), (0, 0), "{figures:?}");
+        }
+    }
+}
+
+/// Processes that have no core for a while are taken for lost, and meanwhile others have their places: what they sent, and what was
+/// accepted of it, is known all the same.
+#[test]
+fn pauses_while_places_change_hands_double_nothing() {
+    for seed in 0..120 {
+        let config = NetTunables {
+            sources: 1 + seed % 3,
+            window: 1 << (seed % 4),
+            tx_pendings: 2 + seed % 5,
+            ..SMALL
+        };
+        let processes = with_pauses(inproc(4, seed, true), &config, seed, 40, mixed);
+        for process in &processes {
+            let figures = process.net.figures();
+            assert_eq!((figures.failed, figures.faults), (0, 0), "{figures:?}");
         }
     }
 }

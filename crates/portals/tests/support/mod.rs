@@ -308,7 +308,7 @@ pub fn in_pieces<F: Fabric>(
     each: u32,
     length: impl Fn(u32) -> usize,
 ) -> Vec<Process<F>> {
-    exchange(fabrics, config, (way, cut, false), each, length)
+    exchange(fabrics, config, (way, cut, false), each, length, |_, _| true)
 }
 
 /// As [`everybody_to_everybody`]; what can leave at once does.
@@ -319,7 +319,44 @@ pub fn in_haste<F: Fabric>(
     each: u32,
     length: impl Fn(u32) -> usize,
 ) -> Vec<Process<F>> {
-    exchange(fabrics, config, (way, 0, true), each, length)
+    exchange(fabrics, config, (way, 0, true), each, length, |_, _| true)
+}
+
+/// As [`everybody_to_everybody`], while the system lets processes wait for their turn as `seed` has it, some of them for long.
+pub fn with_pauses<F: Fabric>(
+    fabrics: Vec<Rc<F>>,
+    config: &NetTunables,
+    seed: u64,
+    each: u32,
+    length: impl Fn(u32) -> usize,
+) -> Vec<Process<F>> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut draw = move |most: u64| {
+        // xorshift64* (Vigna 2016).
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % most
+    };
+    let mut until = vec![0; fabrics.len()];
+    exchange(
+        fabrics,
+        config,
+        (Way::AtOnce, 0, false),
+        each,
+        length,
+        move |round, me| {
+            let until = &mut until[me as usize];
+            if round < *until {
+                return false;
+            }
+            if draw(8) == 0 {
+                let most = 1 << draw(8);
+                *until = round + 1 + draw(most);
+            }
+            true
+        },
+    )
 }
 
 fn exchange<F: Fabric>(
@@ -328,6 +365,7 @@ fn exchange<F: Fabric>(
     (way, cut, hasty): (Way, usize, bool),
     each: u32,
     length: impl Fn(u32) -> usize,
+    mut has_turn: impl FnMut(u64, u32) -> bool,
 ) -> Vec<Process<F>> {
     let size = fabrics.len() as u32;
     let mut processes: Vec<Process<F>> = fabrics
@@ -349,6 +387,9 @@ fn exchange<F: Fabric>(
             stuck(&processes, &next)
         );
         for me in 0..size {
+            if !has_turn(round, me) {
+                continue;
+            }
             for to in (0..size).filter(|to| *to != me) {
                 for channel in [Channel::Answer, Channel::Request] {
                     let number = &mut next[(me * size + to) as usize][channel as usize];
