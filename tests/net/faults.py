@@ -212,7 +212,11 @@ def fault_counted(scene):
         top = scene.hosts.run(host, [f"{PREFIX}/bin/farpost", "top", "--json"], check=True).out
         return sum(rank["faults"] for job in top.splitlines() for rank in json.loads(job)["ranks"])
 
-    before = {host: counted(host) for host in scene.hosts.names}
+    # On a busy machine the start lasts.
+    deadline, before = time.monotonic() + LIMIT, None
+    while before != (now := {host: counted(host) for host in scene.hosts.names}) and time.monotonic() < deadline:
+        before = now
+        time.sleep(0.5)
     all_rails("cut", "h1")(scene)
     deadline = time.monotonic() + LIMIT
     while scene.text().count("failed after") < 2:

@@ -124,7 +124,7 @@ pub(crate) unsafe fn outgoing_copy(
 fn headed(header: &Header, address: *const c_void, count: u64, datatype: &Datatype) -> Result<SendBuf> {
     let datatype = datatype.headed(header, address as usize, count)?;
     // SAFETY: the header lives as long as the datatype; the data are what the callers promised.
-    Ok(unsafe { SendBuf::new(core::ptr::null(), 1, datatype) })
+    Ok(unsafe { SendBuf::new(core::ptr::with_exposed_provenance(0), 1, datatype) })
 }
 
 /// Room for a message, for its header before it. `comm`: `None` for a message that was matched before.
@@ -154,7 +154,7 @@ pub(crate) unsafe fn incoming(
     };
     // SAFETY: the header lives as long as the datatype; the room is what the caller promised.
     Ok((
-        unsafe { RecvBuf::new(core::ptr::null_mut(), 1, headed) },
+        unsafe { RecvBuf::new(core::ptr::with_exposed_provenance_mut(0), 1, headed) },
         expected,
     ))
 }
@@ -164,7 +164,10 @@ pub(crate) fn header_only() -> Result<(RecvBuf, Header)> {
     let header = Header::default();
     let headed = Datatype::byte().headed(&header, 0, 0)?;
     // SAFETY: the header lives as long as the datatype, and there is no room beside it.
-    Ok((unsafe { RecvBuf::new(core::ptr::null_mut(), 1, headed) }, header))
+    Ok((
+        unsafe { RecvBuf::new(core::ptr::with_exposed_provenance_mut(0), 1, headed) },
+        header,
+    ))
 }
 
 /// Bytes of the program's in a message.

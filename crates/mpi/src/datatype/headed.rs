@@ -75,12 +75,12 @@ mod tests {
     #[allow(unsafe_code)]
     fn send(ty: &Datatype) -> SendBuf {
         // SAFETY: the data and the header live as long as the test.
-        unsafe { SendBuf::new(std::ptr::null(), 1, ty.clone()) }
+        unsafe { SendBuf::new(std::ptr::with_exposed_provenance(0), 1, ty.clone()) }
     }
 
     #[allow(unsafe_code)]
     fn receive(ty: &Datatype) -> RecvBuf {
         // SAFETY: the data and the header live as long as the test.
-        unsafe { RecvBuf::new(std::ptr::null_mut(), 1, ty.clone()) }
+        unsafe { RecvBuf::new(std::ptr::with_exposed_provenance_mut(0), 1, ty.clone()) }
     }
 }

@@ -159,6 +159,7 @@ proptest! {
 
     /// 80-bit arithmetic on doubles is exact enough to compare: sums of 32-bit integers, and products.
     #[test]
+    #[cfg_attr(miri, ignore = "inline assembly")]
     fn long_doubles(a in any::<i32>(), b in any::<i32>()) {
         let extended = |value: i64| -> u128 {
             if value == 0 { return 0; }

@@ -185,7 +185,7 @@ mod tests {
         }
         assert_eq!(F16(0x3c00).to_f32(), 1.0);
         assert_eq!(F16(0x7bff).to_f32(), 65504.0);
-        assert_eq!(F16(0x0001).to_f32(), 2f32.powi(-24));
+        assert_eq!(F16(0x0001).to_f32(), 1.0 / (1 << 24) as f32);
     }
 
     #[test]
@@ -194,8 +194,9 @@ mod tests {
         assert_eq!(F16::from_f32(2051.0).0, F16::from_f32(2052.0).0);
         assert_eq!(F16::from_f32(65519.0).0, 0x7bff);
         assert_eq!(F16::from_f32(65520.0).0, 0x7c00);
-        assert_eq!(F16::from_f32(2f32.powi(-25)).0, 0);
-        assert_eq!(F16::from_f32(1.5 * 2f32.powi(-25)).0, 1);
+        let below = 1.0 / (1 << 25) as f32;
+        assert_eq!(F16::from_f32(below).0, 0);
+        assert_eq!(F16::from_f32(1.5 * below).0, 1);
         assert_eq!(F16::from_f32(-1e9).0, 0xfc00);
     }
 }
