@@ -99,12 +99,12 @@ TEST(taken_by_a_probe) {
     for (int count = 1; count <= 30000; count *= 30) {
         MPI_Request r, said;
         MPI_Message message;
-        int token = 0, flag = 0;
+        int token = 0, heard = 0, flag = 0;
         out[count - 1] = 5, in[count - 1] = 0;
         MPI(MPI_Issend(out, count, MPI_INT, next_of(), TAG, MPI_COMM_WORLD, &r));
         MPI(MPI_Mprobe(prev_of(), TAG, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
         MPI(MPI_Isend(&token, 1, MPI_INT, prev_of(), SAID, MPI_COMM_WORLD, &said));
-        MPI(MPI_Recv(&token, 1, MPI_INT, next_of(), SAID, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        MPI(MPI_Recv(&heard, 1, MPI_INT, next_of(), SAID, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         MPI(MPI_Cancel(&r));
         // The question, if there is one, meets a message that has been taken.
         MPI(MPI_Wait(&said, MPI_STATUS_IGNORE));

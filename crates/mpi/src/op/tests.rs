@@ -182,6 +182,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "inline assembly")]
     fn quads(a in any::<i32>(), b in any::<i32>()) {
         let quad = |value: i64| -> u128 {
             if value == 0 { return 0; }
