@@ -268,7 +268,7 @@ SCENARIOS = {
         source="portals_stream",
     ),
     "a_host_crashes": Scenario(
-        lambda s: s.hosts.crash("h2"), without_a_daemon, LONG, (r"on (host |node )?\[?h2\b|h2: ",), everywhere=True, daemons_die=True
+        lambda s: s.hosts.crash("h2"), without_a_daemon, LONG, (r"on (host |node )?\[?h2\b|h2: |Remote host: +h2\b",), everywhere=True, daemons_die=True
     ),
     "a_host_loses_power": Scenario(power_fails, without_a_daemon, RETURN, (r"h2",), daemons_die=True),
     "mpiexec_killed": Scenario(lambda s: s.kill("h1", MPIEXEC), somehow, LONG, everywhere=True),
