@@ -19,7 +19,7 @@ fib=39
 start() {
     timeout -k 5 100 "$MPIEXEC" -v "$@" -n 4 "$cilk" $fib >"$work/out" 2>&1 &
     job=$!
-    until_said '^area = '
+    until_said 'area = '
 }
 # kill_rank RANK
 kill_rank() {
