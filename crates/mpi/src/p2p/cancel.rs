@@ -3,7 +3,8 @@
 //!
 //! A send whose message still waits for room here is taken back here. Of one that was offered, or whose match is awaited, the
 //! receiver is told, behind the message itself: if it holds the message unmatched, it drops it and says so; if not, a receive
-//! or a matched probe has it, and the send ends as if nothing had been asked. Either way it ends, whatever receives are posted.
+//! or a matched probe has it, and the send ends as if nothing had been asked. Either way it ends, whatever receives are posted,
+//! when the receiver next makes progress: a receiver that computes for long is waited for.
 
 use crate::device::wire;
 use crate::engine::Engine;
