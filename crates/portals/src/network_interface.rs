@@ -47,7 +47,8 @@ pub trait NetworkInterface: Means {
     /// What to call while a call waits, with what would be done next; true: it let time pass. Nothing is borrowed then.
     fn set_relax(&self, relax: Option<Relax>);
 
-    /// Move what can be moved, without blocking, and run handlers. True: something happened.
+    /// Move what can be moved, without blocking, and run handlers. True: something happened, now or since the last call, by way of
+    /// another call that makes progress too: events may be there that nobody has looked for.
     fn progress(&self) -> bool;
 
     /// Take in what has come, quicker than [`progress`](Self::progress), which has to be called now and then all the same: what can wait

@@ -481,3 +481,43 @@ fn memory_that_can_only_be_read<F: Fabric>(ends: &[Interface<F>]) {
     }
     settle(ends);
 }
+
+/// What moves within a call that makes progress by the way is news to the next `progress`: who looks for events only after that would
+/// wait for ever otherwise for one that such a call has logged.
+#[test]
+fn what_another_call_has_moved_is_told() {
+    let mut within = 0;
+    for seed in 0..20 {
+        let ends = interfaces(everywhere::inproc(2, seed), &everywhere::small());
+        let eq = ends[1].eq_alloc(64, None).unwrap();
+        let there = Memory::zeros(70_000);
+        let (_, there_md) = post(&ends[1], (7, 0), there.md(OP_PUT, eq), None);
+        let here = Memory::new(&pattern(seed, 70_000));
+        let md = bind(&ends[0], here.md(0, Handle::EQ_NONE));
+        ends[0].put(md, AckReq::NoAck, &target(1, 7), 0).unwrap();
+        let taken = || std::iter::from_fn(|| ends[1].eq_take(eq, |event, _| event.kind));
+        let mut kinds = Vec::new();
+        until(&ends, || {
+            kinds.extend(taken());
+            !kinds.is_empty()
+        });
+        while kinds.last() != Some(&PutEnd) {
+            ends[0].progress();
+            while ends[1].progress() {}
+            kinds.extend(taken());
+            // Refused while the message is being received, after a look at the network.
+            let same = Some((there.md(0, eq), None));
+            // SAFETY: as for `bind`.
+            let refused = unsafe { ends[1].md_update(there_md, None, same, Handle::EQ_NONE) };
+            let before = kinds.len();
+            kinds.extend(taken());
+            if kinds.len() > before {
+                within += usize::from(refused == Err(Error::MdNoUpdate));
+                assert!(ends[1].progress(), "seed {seed}: an event that nobody is told of");
+            }
+        }
+        assert_eq!(kinds, [PutStart, PutEnd]);
+        settle(&ends);
+    }
+    assert!(within > 0, "no event was logged by another call");
+}

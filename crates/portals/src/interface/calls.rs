@@ -1,7 +1,6 @@
 //! The calls of an inline interface: the library's, behind a borrow. Fast path: `begin`, `take`, `eq_take`, `progress`.
 
 use super::Interface;
-use super::arriving::Upcalls;
 use crate::agent::{Pen, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
@@ -10,7 +9,7 @@ use crate::means::{Means, Waiting};
 use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
 use farpost_fabric::wait::Relax;
-use farpost_fabric::{Distance, Fabric, Peer, Port, Priority};
+use farpost_fabric::{Distance, Fabric, Peer};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -132,14 +131,8 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
 
     #[inline]
     fn progress(&self) -> bool {
-        let mut moved = self.net.progress(&mut Upcalls(self));
-        if self.waiting.get() {
-            moved |= self.empty_outbox();
-        }
-        if moved {
-            self.run_handlers();
-        }
-        moved
+        self.advance();
+        self.stirred.replace(false)
     }
 
     #[inline(always)]
@@ -163,11 +156,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
 
     #[inline]
     fn is_ready(&self) -> bool {
-        let fabric = self.fabric();
-        fabric.progress();
-        Priority::ALL
-            .iter()
-            .any(|priority| fabric.packets_waiting(Port::Portals, *priority, 1) > 0)
+        self.stirred.get() || self.has_packets()
     }
 
     #[inline(always)]
@@ -186,7 +175,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         let updated = self.state.borrow_mut().library.md_update(md, old, new, testq);
         if updated == Err(Error::MdNoUpdate) {
             // Who repeats the call until it succeeds is not to wait for itself.
-            self.progress();
+            self.advance();
         }
         updated
     }

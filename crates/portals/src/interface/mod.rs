@@ -44,6 +44,8 @@ pub struct Interface<F: Fabric> {
     waiting: Cell<bool>,
     policy: WaitPolicy,
     idle: Idle,
+    /// Something has moved since the program last called `progress`.
+    stirred: Cell<bool>,
     relax: Cell<Option<Relax>>,
     /// Calls in a row that found nothing, and when it was asked last who has ended.
     empty: Cell<u32>,
@@ -81,6 +83,7 @@ impl<F: Fabric> Interface<F> {
             handlers: Handlers::default(),
             waiting: Cell::new(false),
             idle: Idle::default(),
+            stirred: Cell::new(false),
             relax: Cell::new(None),
             empty: Cell::new(0),
             asked: Cell::new(Instant::now()),

@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::library::{HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Target};
 use crate::memory::user;
 use crate::net::{Channel, Departure};
-use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Handle, NiFail};
 use farpost_fabric::{Fabric, Peer};
 use std::cell::RefMut;
@@ -105,7 +104,7 @@ impl<F: Fabric> Interface<F> {
         drop(state);
         if self.waiting.get() {
             // Programs that only send make room here.
-            self.progress();
+            self.advance();
         } else if handled {
             self.run_handlers();
         }

@@ -5,7 +5,7 @@ use super::arriving::Upcalls;
 use crate::means::Waiting;
 use crate::network_interface::NetworkInterface;
 use farpost_fabric::wait::{Pause, WaitPolicy};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Peer, Port, Priority};
 use std::time::{Duration, Instant};
 
 /// Longest sleep while something is under way that rings nobody when it moves.
@@ -19,7 +19,7 @@ impl<F: Fabric> Waiting for Interface<F> {
     #[inline]
     fn poll(&self) -> bool {
         self.idle.begin(&self.policy);
-        if self.progress() {
+        if self.advance() {
             self.empty.set(0);
             return true;
         }
@@ -35,7 +35,7 @@ impl<F: Fabric> Waiting for Interface<F> {
             return;
         }
         self.idle
-            .nothing(&self.policy, &**self.fabric(), || self.is_ready());
+            .nothing(&self.policy, &**self.fabric(), || self.has_packets());
     }
 
     #[inline(always)]
@@ -69,12 +69,36 @@ impl<F: Fabric> Waiting for Interface<F> {
         self.net.flush();
         let longest = if self.is_idle() { LONG } else { SHORT };
         let longest = left.map_or(longest, |left| left.min(longest));
-        self.fabric().sleep(longest, &mut || self.is_ready());
+        self.fabric().sleep(longest, &mut || self.has_packets());
         self.ask_who_has_ended();
     }
 }
 
 impl<F: Fabric> Interface<F> {
+    /// Move what can be moved, within whatever call: what did move is news to the next [`progress`](crate::NetworkInterface::progress) as
+    /// well. True: something did.
+    #[inline]
+    pub(super) fn advance(&self) -> bool {
+        let mut moved = self.net.progress(&mut Upcalls(self));
+        if self.waiting.get() {
+            moved |= self.empty_outbox();
+        }
+        if moved {
+            self.stirred.set(true);
+            self.run_handlers();
+        }
+        moved
+    }
+
+    /// Whether packets have come that nobody has looked at.
+    #[inline]
+    pub(super) fn has_packets(&self) -> bool {
+        let fabric = self.fabric();
+        fabric.progress();
+        let waits = |priority: &Priority| fabric.packets_waiting(Port::Portals, *priority, 1) > 0;
+        Priority::ALL.iter().any(waits)
+    }
+
     /// Look whether processes have ended whose answers are awaited, now and then. True: one has.
     pub(super) fn ask_who_has_ended(&self) -> bool {
         let now = Instant::now();
@@ -95,10 +119,11 @@ impl<F: Fabric> Interface<F> {
             return false;
         }
         // What it sent before is still taken.
-        while self.progress() {}
+        while self.advance() {}
         for peer in ended {
             self.state.borrow_mut().library.peer_ended(peer);
         }
+        self.stirred.set(true);
         self.run_handlers();
         true
     }

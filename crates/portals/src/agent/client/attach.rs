@@ -177,6 +177,7 @@ impl<F: Fabric> Client<F> {
             asking: Cell::new(false),
             policy,
             idle: Idle::default(),
+            stirred: Cell::new(false),
             relax: Cell::new(None),
             turn,
             empty: Cell::new(0),

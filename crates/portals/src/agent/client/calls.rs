@@ -35,7 +35,7 @@ impl<F: Fabric> Means for Client<F> {
         here: impl Fn(&mut Library) -> Result<(), Error>,
         command: u8,
     ) -> Result<(), Error> {
-        self.progress();
+        self.advance();
         self.call(
             here,
             command,
@@ -183,11 +183,8 @@ impl<F: Fabric> NetworkInterface for Client<F> {
 
     /// Take what the agent has posted, give it what waits, and run handlers.
     fn progress(&self) -> bool {
-        let moved = self.take_what_is_there();
-        if moved {
-            self.run_handlers();
-        }
-        moved
+        self.advance();
+        self.stirred.replace(false)
     }
 
     fn close(&self, patience: Duration) -> bool {
@@ -207,7 +204,7 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         new: Option<(Md, Iovec)>,
         testq: Handle,
     ) -> Result<(), Error> {
-        self.progress();
+        self.advance();
         if let Side::Here(here) = &mut self.inner.borrow_mut().side {
             return here.library.md_update(md, old, new, testq);
         }

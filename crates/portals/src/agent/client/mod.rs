@@ -68,6 +68,8 @@ pub struct Client<F: Fabric> {
     asking: Cell<bool>,
     policy: WaitPolicy,
     idle: Idle,
+    /// Something has happened since the program last called `progress`.
+    stirred: Cell<bool>,
     relax: Cell<Option<Relax>>,
     turn: Option<Rc<dyn Fn()>>,
     empty: Cell<u32>,

@@ -5,7 +5,6 @@ use super::super::words::{Pen, error_of};
 use super::{Client, Inner, Side};
 use crate::error::Error;
 use crate::means::Waiting;
-use crate::network_interface::NetworkInterface;
 use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_fabric::{Fabric, Wake};
 use std::time::Duration;
@@ -54,8 +53,18 @@ impl<F: Fabric> Client<F> {
         self.wait_until(None, answered).ok_or(Error::Fail)
     }
 
-    /// Take what the agent has posted, and give it what waits. True: something happened.
-    pub(super) fn take_what_is_there(&self) -> bool {
+    /// Take what the agent has posted, give it what waits and run handlers, within whatever call: what happened is news to the next
+    /// [`progress`](crate::NetworkInterface::progress) as well. True: something did.
+    pub(super) fn advance(&self) -> bool {
+        let moved = self.take_what_is_there();
+        if moved {
+            self.stirred.set(true);
+            self.run_handlers();
+        }
+        moved
+    }
+
+    fn take_what_is_there(&self) -> bool {
         let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
         if mailbox.ended {
             return false;
@@ -89,6 +98,7 @@ impl<F: Fabric> Client<F> {
                 // What it posted before is still taken.
                 while side.take_events(mailbox) {}
                 side.agent_ended(mailbox);
+                self.stirred.set(true);
                 true
             }
         };
@@ -100,7 +110,7 @@ impl<F: Fabric> Client<F> {
 impl<F: Fabric> Waiting for Client<F> {
     fn poll(&self) -> bool {
         self.idle.begin(&self.policy);
-        if self.progress() {
+        if self.advance() {
             self.empty.set(0);
             return true;
         }
