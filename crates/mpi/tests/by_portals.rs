@@ -1,8 +1,8 @@
 //! MPI over Portals: what is matched there keeps MPI's order, memory for what nobody waits for is bounded, and probes and
 //! cancellation see what Portals has.
 
-use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmTunables};
+use farpost_fabric::conformance::{shm_end, shm_ends};
+use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
@@ -20,6 +20,10 @@ const BYTE: usize = 0x247;
 type Worlds = Vec<World<Carried<Shm>>>;
 
 fn worlds(size: u32, unexpected: u64) -> Worlds {
+    worlds_on(shm_ends(size, &ShmTunables::default()), unexpected)
+}
+
+fn worlds_on(ends: Vec<Shm>, unexpected: u64) -> Worlds {
     let config = WorldConfig {
         device: DeviceConfig {
             device: Device::Portals,
@@ -31,7 +35,6 @@ fn worlds(size: u32, unexpected: u64) -> Worlds {
         },
         ..WorldConfig::default()
     };
-    let ends = shm_ends(size, &ShmTunables::default());
     let world = |end| World::new(Carried::new(Rc::new(end), &config.device), config.clone());
     ends.into_iter().map(world).collect()
 }
@@ -261,4 +264,34 @@ fn thousands_of_receives_wait_at_once() {
         finish(&worlds, 0, handle);
     }
     assert!(rooms == data);
+}
+
+/// The bytes come while the sender makes calls, and it makes none: nobody may wait for them in the quick way of a blocking receive.
+#[test]
+fn a_blocking_receive_whose_bytes_come_late_goes_the_long_way() {
+    let packets = ShmTunables {
+        cma: 0,
+        ..ShmTunables::default()
+    };
+    let file = sealed_memory(c"farpost-test", region_bytes(2)).expect("a region");
+    // With a core each: the quick way has many looks.
+    let end = |index| shm_end(&file, (index, 2), 2, packets.clone());
+    let worlds = worlds_on((0..2).map(end).collect(), 1 << 20);
+    for (round, late) in [(1, true), (2, false), (3, true)] {
+        let data: Vec<u8> = (0..300_000u32).map(|n| n as u8 ^ round).collect();
+        let sent = send(&worlds, (0, 1), &data, 5, Mode::Standard);
+        let mut place = vec![0; data.len()];
+        let world = &worlds[1];
+        let short = world.receive_short(world.comm_world(), 0, 5, 0, &mut place);
+        assert_eq!(short, None, "it needs a sender that makes calls");
+        if !late {
+            // It has come when the long way begins.
+            turn(&worlds, 20_000);
+        }
+        let handle = receive(&worlds, 1, &mut place, 0, 5);
+        let status = finish(&worlds, 1, handle);
+        assert_eq!((status.error, status.bytes), (None, data.len() as u64));
+        assert!(place == data);
+        finish(&worlds, 0, sent);
+    }
 }

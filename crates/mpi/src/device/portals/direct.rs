@@ -1,11 +1,12 @@
 //! The fast path of a blocking receive from one source: a match entry without a request, waited for in a few quick looks and then taken
-//! back.
+//! back, or left to the long way where it has a message whose bytes are still to come.
 
 use super::managed::{Message, Place};
 use super::{Portals, Seen, bits, user};
 use crate::Rank;
 use crate::engine::Engine;
 use crate::engine::context::{Held, Unexpected};
+use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{EventKind, Handle, NetworkInterface, NiFail};
 
@@ -18,6 +19,26 @@ const LEAST: u32 = 64;
 #[inline(always)]
 const fn posted(number: u32) -> usize {
     user::of(user::POSTED, number as usize)
+}
+
+/// An entry with a message whose bytes are on their way, for the same receive by the long way, which comes next in this call of
+/// the program's: what comes late is waited for as everything is.
+pub(super) struct Begun {
+    entry: u32,
+    context: usize,
+    source: Rank,
+    tag: i32,
+    /// Where the bytes go.
+    start: usize,
+    length: u64,
+    /// It has come meanwhile.
+    pub came: Option<Seen>,
+}
+
+impl Begun {
+    pub fn is(&self, number: usize) -> bool {
+        self.entry as usize == number
+    }
 }
 
 /// A receive.
@@ -90,16 +111,26 @@ impl<F: Fabric> Engine<F> {
             return None;
         }
         let portals = self.portals.as_mut()?;
+        if !portals.begun.is_empty() {
+            return None;
+        }
         let (entry, queue) = portals.post_direct(wanted, to)?;
         loop {
             let portals = self.portals.as_mut()?;
             looks -= 1;
             if looks == 0 {
-                if portals.disarm(entry) {
-                    return None;
+                if !portals.disarm(entry) {
+                    portals.begun.push(Begun {
+                        entry,
+                        context: wanted.context,
+                        source: wanted.source,
+                        tag: wanted.tag,
+                        start: to.as_ptr().addr(),
+                        length: to.len() as u64,
+                        came: None,
+                    });
                 }
-                // It has a message, whose bytes are on their way.
-                looks = LEAST;
+                return None;
             }
             if looks & 63 == 0 {
                 self.progress();
@@ -119,6 +150,35 @@ impl<F: Fabric> Engine<F> {
                 return self.received_directly(wanted, &seen, to);
             }
         }
+    }
+
+    /// Give the receive `handle` the entry that it has begun with, if there is one. False: there is none.
+    pub(super) fn goes_on(&mut self, handle: usize, start: usize, length: u64) -> bool {
+        let (Some(portals), Some(request)) = (&mut self.portals, self.requests.get_mut(handle)) else {
+            return false;
+        };
+        let Operation::Recv(recv) = &mut request.operation else {
+            return false;
+        };
+        let same = |begun: &Begun| {
+            let place = begun.length == length && (length == 0 || begun.start == start);
+            place && (begun.context, begun.source, begun.tag) == (recv.context, recv.source, recv.tag)
+        };
+        let Some(at) = portals.begun.iter().position(same) else {
+            return false;
+        };
+        let Begun { entry, came, .. } = portals.begun.swap_remove(at);
+        recv.state = RecvState::Entered { entry };
+        self.contexts[recv.context].queues.entered();
+        match came {
+            Some(seen) => self.on_taken(handle, None, &seen),
+            None => {
+                if let Some(entry) = portals.posted.get(entry as usize) {
+                    entry.request = Some(handle);
+                }
+            }
+        }
+        true
     }
 
     #[inline(always)]

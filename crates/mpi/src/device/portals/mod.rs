@@ -35,6 +35,7 @@ mod receive;
 mod send;
 
 pub use bits::{Layout, MOST_RANKS};
+use direct::Begun;
 pub(crate) use direct::Direct;
 
 use super::DeviceConfig;
@@ -151,6 +152,8 @@ pub(crate) struct Portals<F: Fabric> {
     leftovers: Vec<Handle>,
     /// What came of a receive without a request.
     direct: Option<Seen>,
+    /// Receives without a request that have become long ones.
+    begun: Vec<Begun>,
     /// Something may have been logged since the queues were looked at.
     stirred: bool,
 }
@@ -278,6 +281,7 @@ impl<F: Fabric> Portals<F> {
             fetches: Vec::new(),
             leftovers: Vec::new(),
             direct: None,
+            begun: Vec::new(),
             stirred: false,
             ids,
             ni,

@@ -233,6 +233,17 @@ impl<F: Fabric> Engine<F> {
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
         let mut room = room(&recv.buf, recv.buf.bytes());
+        let begun = self
+            .portals
+            .as_ref()
+            .is_some_and(|portals| !portals.begun.is_empty());
+        if begun
+            && room.iovec.is_none()
+            && room.landing.is_none()
+            && self.goes_on(handle, room.start, room.length)
+        {
+            return Ok(());
+        }
         let mut placed: Option<u32> = None;
         let listed = match (&self.portals, tag) {
             (Some(portals), tag) if tag != ANY_TAG => portals.layout.listed(tag),
@@ -330,9 +341,19 @@ impl<F: Fabric> Engine<F> {
         portals.owe(seen.from, true, short);
         let Some(handle) = request else { return };
         if handle == DIRECT {
-            portals.direct = Some(*seen);
+            match portals.begun.iter_mut().find(|begun| begun.is(number)) {
+                Some(begun) => begun.came = Some(*seen),
+                None => portals.direct = Some(*seen),
+            }
             return;
         }
+        self.on_taken(handle, landing, seen);
+    }
+
+    /// The receive `handle` has taken a message by its entry.
+    #[inline]
+    pub(super) fn on_taken(&mut self, handle: usize, landing: Option<Box<[u8]>>, seen: &Seen) {
+        let Some(portals) = &mut self.portals else { return };
         let name = portals.layout.name(seen.bits);
         let Some(Request {
             operation: Operation::Recv(recv),
