@@ -42,7 +42,7 @@ pub enum FabricError {
         why: String,
     },
     /// The operating system refused.
-    #[error("{what}: {source_text} (os error {errno})")]
+    #[error("{what}: {source_text}")]
     Os {
         what: &'static str,
         errno: i32,
@@ -63,7 +63,7 @@ impl FabricError {
         FabricError::Os {
             what,
             errno: error.raw_os_error().unwrap_or(0),
-            source_text: error.kind().to_string(),
+            source_text: error.to_string(),
         }
     }
 }
@@ -116,5 +116,19 @@ pub trait ErrorStatus {
     /// has given up. What it sent before may wait to be polled.
     fn is_gone(&self, peer: Peer) -> bool {
         self.has_ended(peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_is_said_in_its_words() {
+        let error = FabricError::os_error("open a file", &std::io::Error::from_raw_os_error(24));
+        assert_eq!(
+            error.to_string(),
+            "open a file: Too many open files (os error 24)"
+        );
     }
 }

@@ -87,6 +87,8 @@ impl<F: Fabric> Engine<F> {
         let mut any = false;
         while let Some((peer, error)) = self.post.hopeless() {
             any = true;
+            // Either way it is lost, and not only what waits just now fails: a collective would go on without a message that
+            // others wait for, and this process would wait for those.
             if let Some(peer) = peer {
                 let why = format!("messages of {peer} cannot be received: {error}");
                 self.lose(peer, End { why, in_order: false });
@@ -94,7 +96,8 @@ impl<F: Fabric> Engine<F> {
             }
             for peer in self.busy.clone() {
                 if self.fabric.maps(peer) && self.post.room(peer) == 0 {
-                    self.fail_waiting(peer, &format!("nothing can be sent to {peer}: {error}"));
+                    let why = format!("nothing can be sent to {peer}: {error}");
+                    self.lose(peer, End { why, in_order: false });
                 }
             }
         }
