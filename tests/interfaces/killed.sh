@@ -21,11 +21,12 @@ start() {
     job=$!
     until_said 'area = '
 }
-# kill_rank RANK
+# kill_rank RANK: which mpiexec has named, and which is there.
 kill_rank() {
     local pid
+    until_said "rank $1 on host .* is process [0-9]*:" || echo "rank $1 is not named: $(cat "$work/out")"
     pid=$(sed -n "s/.*rank $1 on host .* is process \([0-9]*\):.*/\1/p" "$work/out")
-    kill -9 "$pid"
+    kill -9 "$pid" || echo "process $pid of rank $1 could not be killed: $(cat "$work/out")"
 }
 
 again=0
@@ -58,7 +59,7 @@ fi
 
 # Who runs the root has the result: without it the others end, by themselves and with a word.
 fib=42 # which does not end before it is killed; the others finish what they have begun
-start --on-failure continue
+start --on-failure continue || echo "FAIL killed, the root: it did not begin: $(tail -c 500 "$work/out")"
 kill_rank 0
 wait "$job"
 code=$?
@@ -69,7 +70,7 @@ else
 fi
 
 # Without the option the others are ended.
-start
+start || echo "FAIL killed, and the others ended: they did not begin: $(tail -c 500 "$work/out")"
 kill_rank 2
 wait "$job"
 code=$?
