@@ -350,10 +350,31 @@ impl State {
                 if let Some((peer, rail)) = ours {
                     self.attempt_failed(slot, peer, rail, (&why.to_string(), false));
                 } else if let Stage::Stranger { place, .. } = conn.stage {
-                    self.gate.refused(place, Instant::now(), &why);
+                    if matches!(why, Refusal::Incomplete(_)) && self.has_crossed(place, conn.since) {
+                        self.gate.withdrawn(place);
+                    } else {
+                        self.gate.refused(place, Instant::now(), &why);
+                    }
                 }
             }
         }
+    }
+
+    /// Whether a connection that came then and was closed by its caller is most likely that of a peer whom this process called
+    /// meanwhile, and who has taken this process's call for its own.
+    fn has_crossed(&self, place: Place, came: u64) -> bool {
+        let source = self.gate.source(place);
+        let meanwhile = |rail: &Rail| {
+            rail.ours_since.is_some_and(|since| came < since + CROSSED)
+                && rail
+                    .candidates
+                    .iter()
+                    .any(|candidate| Some(candidate.to.ip()) == source)
+        };
+        self.others
+            .iter()
+            .flatten()
+            .any(|other| other.rails.iter().any(meanwhile))
     }
 
     /// A connection has proved itself.

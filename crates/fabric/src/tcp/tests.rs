@@ -247,6 +247,35 @@ fn nonsense_after_the_handshake_is_dropped_and_counted() {
     assert!(all.iter().all(|byte| *byte == 0));
 }
 
+/// Two that call each other at once need one of the calls only: the other was nobody who had to be turned away.
+#[test]
+fn calls_that_cross_are_no_faults() {
+    for round in 0..30 {
+        let job = Job::new(&TcpThreads::default(), 2);
+        for (end, other) in [(1, 0), (0, 1)] {
+            let sent = job.ends[end].try_send(Peer(other), Port::Fm, Priority::Low, b"hello");
+            assert_eq!(sent, TrySend::Sent);
+        }
+        // In different orders.
+        for turn in 0..round % 6 {
+            job.ends[(turn + round) % 2].progress();
+        }
+        let came = || (job.ends[0].strangers(), job.ends[1].strangers());
+        job.until("packets both ways", || {
+            let waits = |end: usize| job.ends[end].packets_waiting(Port::Fm, Priority::Low, 1) > 0;
+            waits(0) && waits(1)
+        });
+        // Whoever closes a connection has done it by now; the other notices.
+        for _ in 0..200 {
+            job.ends.iter().for_each(|end| _ = end.progress());
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let (first, second) = came();
+        let refused = (first.sentence(), second.sentence());
+        assert_eq!(refused, (String::new(), String::new()), "round {round}");
+    }
+}
+
 #[test]
 fn strangers_and_half_open_connections_harm_nobody() {
     let mut harness = TcpThreads::default();

@@ -245,6 +245,17 @@ impl Gate {
         }
     }
 
+    /// The caller has closed the connection for a good reason: it is none that was refused.
+    pub fn withdrawn(&mut self, place: Place) {
+        self.free(place);
+    }
+
+    /// Where a connection comes from.
+    pub fn source(&self, place: Place) -> Option<IpAddr> {
+        let mut taken = self.taken();
+        taken.find_map(|(at, waiting)| (at == place).then_some(waiting.source))
+    }
+
     /// A connection whose time has passed. Read once more from it before calling it late: this process itself may have
     /// been away. Then it is to be closed and [`Gate::refused`].
     pub fn overdue(&self, now: Instant) -> Option<Place> {
