@@ -24,13 +24,18 @@ fn worlds(size: u32, unexpected: u64) -> Worlds {
 }
 
 fn worlds_on(ends: Vec<Shm>, unexpected: u64) -> Worlds {
+    let tunables = DeviceTunables {
+        portals_unexpected: unexpected,
+        ..DeviceTunables::default()
+    };
+    worlds_with(ends, tunables)
+}
+
+fn worlds_with(ends: Vec<Shm>, tunables: DeviceTunables) -> Worlds {
     let config = WorldConfig {
         device: DeviceConfig {
             device: Device::Portals,
-            tunables: DeviceTunables {
-                portals_unexpected: unexpected,
-                ..DeviceTunables::default()
-            },
+            tunables,
             ..DeviceConfig::default()
         },
         ..WorldConfig::default()
@@ -293,5 +298,62 @@ fn a_blocking_receive_whose_bytes_come_late_goes_the_long_way() {
         assert_eq!((status.error, status.bytes), (None, data.len() as u64));
         assert!(place == data);
         finish(&worlds, 0, sent);
+    }
+}
+
+/// With few match entries for them, or none, messages that stay with their senders are announced only: whatever lies behind them is
+/// found, in whatever order they are received, cut or given up.
+#[test]
+fn announced_messages_are_fetched_when_they_are_wanted() {
+    for exposed in [0, 1, 3] {
+        let tunables = DeviceTunables {
+            portals_unexpected: 64 << 10,
+            portals_exposed: exposed,
+            ..DeviceTunables::default()
+        };
+        let worlds = worlds_with(shm_ends(2, &ShmTunables::default()), tunables);
+        let lengths = |n: usize| [5000, 0, 1, 3000, 100_000, 64][n % 6] + n;
+        let data: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; lengths(n)]).collect();
+        // A short one that is posted before takes its message without a word.
+        let mut early = vec![0; lengths(7)];
+        let posted = receive(&worlds, 1, &mut early, 0, 7);
+        let sends: Vec<usize> = (0..300)
+            .map(|n| {
+                send(
+                    &worlds,
+                    (0, 1),
+                    &data[n],
+                    n as i32,
+                    [Mode::Synchronous, Mode::Standard][n % 2],
+                )
+            })
+            .collect();
+        turn(&worlds, 2000);
+        assert_eq!(finish(&worlds, 1, posted).error, None);
+        assert!(early == data[7]);
+        // Cancelled, unless the receiver has it.
+        worlds[0].cancel(sends[40]).unwrap();
+        assert!(finish(&worlds, 0, sends[40]).cancelled, "{exposed} entries");
+        let mut order: Vec<usize> = (0..300).filter(|n| ![7, 40].contains(n)).collect();
+        fastrand::Rng::with_seed(exposed).shuffle(&mut order);
+        // The last one first.
+        order.sort_by_key(|n| *n != 299);
+        for (turns, n) in order.into_iter().enumerate() {
+            // Some are cut.
+            let room = if turns % 5 == 3 {
+                lengths(n) / 2
+            } else {
+                lengths(n)
+            };
+            let mut place = vec![0; room];
+            let handle = receive(&worlds, 1, &mut place, 0, n as i32);
+            let error = finish(&worlds, 1, handle).error.map(|error| error.class);
+            let cut = (room < lengths(n)).then_some(ErrorClass::ERR_TRUNCATE);
+            assert_eq!(error, cut, "message {n} of {} bytes into {room}", lengths(n));
+            assert!(place == data[n][..room], "message {n}");
+        }
+        for (n, handle) in sends.into_iter().enumerate().filter(|(n, _)| *n != 40) {
+            assert_eq!(finish(&worlds, 0, handle).error, None, "message {n}");
+        }
     }
 }

@@ -75,6 +75,8 @@ farpost_tunables::tunables! {
         jam_rdma: "FARPOST_JAM_RDMA" = 1024, 0..=1 << 20, "bytes";
         /// By Portals, memory for short messages that came before their receives, in three buffers. What others may have on its way to a process is bounded by it; with none of it left, messages stay with their senders until they are received.
         portals_unexpected: "FARPOST_PORTALS_UNEXPECTED" = 8 << 20, 64 << 10..=1 << 40, "bytes";
+        /// By Portals, messages that stay with their sender and have a match entry each by which their receivers fetch them. Of further ones only the headers go, and a receiver asks for an entry first.
+        portals_exposed: "FARPOST_PORTALS_EXPOSED" = 32 << 10, 0..=48 << 10, "messages";
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! match bits, from bit 0:  tag (T) | source, rank in its group (R) | lane (2) | count (C) | leader (R) | kind (1)
-//! header data:             bits 0..8 class of the datatype, 8..40 the sender's name for the message
+//! header data:             bits 0..8 class of the datatype, 8..64 the sender's name for the message: place (24) | use (31) | announced (1)
 //! ```
 //!
 //! A communicator's context is its leader, how many the leader has led, and the lane (`world/lifetime.rs`): R is as wide as the
@@ -16,6 +16,11 @@ use crate::world::COUNT_BITS;
 
 /// The sender keeps the message where it is to be had: it is long, or synchronous.
 pub const KEPT: u64 = 1 << 63;
+
+/// In the sender's name for a message that it keeps: there is no match entry for it yet; whoever wants it has to say so first.
+pub const ANNOUNCED: u64 = 1 << 55;
+/// The sender's name for a message.
+pub const NAME: u64 = (1 << 56) - 1;
 
 /// Counts that are kept apart if the tag can do with fewer bits.
 const COUNTS: u32 = 22;
@@ -130,14 +135,14 @@ impl Layout {
 
 /// The header data of a message.
 #[inline(always)]
-pub fn header(class: u8, id: u32) -> u64 {
-    u64::from(class) | u64::from(id) << 8
+pub fn header(class: u8, id: u64) -> u64 {
+    u64::from(class) | id << 8
 }
 
 /// Class and name.
 #[inline(always)]
-pub fn of_header(data: u64) -> (u8, u32) {
-    (data as u8, (data >> 8) as u32)
+pub fn of_header(data: u64) -> (u8, u64) {
+    (data as u8, data >> 8)
 }
 
 #[cfg(test)]

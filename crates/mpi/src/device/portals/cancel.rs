@@ -1,24 +1,36 @@
-//! Sends that the program would rather not have made: what was not matched is dropped by its receiver, who is asked.
+//! Questions that processes ask each other about messages. Sends that the program would rather not have made: what was not matched
+//! is dropped by its receiver, who is asked. Messages that are announced only: their sender is asked for a match entry by which
+//! they can be fetched.
 //!
 //! Question and answer travel as credits do, in zero-length puts to the same portal. Each process asks another one thing at
 //! a time, so that they need no more room there than the few events that are kept for every peer.
 
-use super::{CREDITS, Portals, Seen};
+use super::{CREDITS, Portals, Seen, bits};
 use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::request::{Operation, RecvState, Request};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{AckReq, NetworkInterface};
 use std::collections::VecDeque;
 
-/// Header data of what is no credit: bit 63. Below: bit 62 an answer, bit 61 what was asked for was dropped, and from bit 0 the
-/// sender's name for the message.
+/// Header data of what is no credit: bit 63. Below: bit 62 an answer, bit 61 what was asked for was dropped, bit 60 the message is
+/// wanted (else: to be dropped), and from bit 0 the sender's name for the message.
 const WORD: u64 = 1 << 63;
 const ANSWER: u64 = 1 << 62;
 const DROPPED: u64 = 1 << 61;
+const WANTED: u64 = 1 << 60;
 
-/// Messages that one peer is asked to drop, the first of which it has been.
+/// What one peer is asked, the first of which it has been.
 #[derive(Default)]
-pub(super) struct Asked(VecDeque<u32>);
+pub(super) struct Asked(VecDeque<u64>);
+
+/// A receive whose message has to be fetched, when its sender has said that it can be.
+pub(super) struct Want {
+    peer: Peer,
+    id: u64,
+    bytes: u64,
+    request: usize,
+}
 
 /// Whether the header data of a put to [`CREDITS`] is a question or an answer of these.
 #[inline]
@@ -39,10 +51,41 @@ impl<F: Fabric> Portals<F> {
         let Some((peer, id)) = self.sends.kept(index) else {
             return;
         };
+        self.ask(peer, id);
+    }
+
+    fn ask(&mut self, peer: Peer, question: u64) {
         let asked = &mut self.asked[peer.index()].0;
-        asked.push_back(id);
+        asked.push_back(question);
         if asked.len() == 1 {
-            self.say(peer, WORD | u64::from(id));
+            self.say(peer, WORD | question);
+        }
+    }
+
+    /// Ask the sender of an announced message for it: so many bytes of it for a receive.
+    pub(super) fn want(&mut self, (peer, id): (Peer, u64), bytes: u64, request: usize) {
+        self.wants.push(Want {
+            peer,
+            id,
+            bytes,
+            request,
+        });
+        self.ask(peer, WANTED | id);
+    }
+
+    /// Nobody waits for what a receive wants.
+    pub(super) fn want_no_more(&mut self, request: usize) {
+        self.wants.retain(|want| want.request != request);
+    }
+
+    /// Answer who wants announced messages, as far as there are match entries for them.
+    pub(super) fn answer_wants(&mut self) {
+        for (peer, id) in std::mem::take(&mut self.wanted) {
+            if self.expose_announced(peer, id) {
+                self.say(peer, WORD | ANSWER | WANTED | id);
+            } else {
+                self.wanted.push((peer, id));
+            }
         }
     }
 
@@ -50,17 +93,17 @@ impl<F: Fabric> Portals<F> {
     /// if it is over by now. Error: it was not asked that.
     fn answered(&mut self, peer: Peer, data: u64) -> Result<Option<usize>, ()> {
         let asked = &mut self.asked[peer.index()].0;
-        if asked.front() != Some(&(data as u32)) {
+        if asked.front() != Some(&(data & (WANTED | bits::NAME))) {
             return Err(());
         }
         asked.pop_front();
         if let Some(&next) = asked.front() {
-            self.say(peer, WORD | u64::from(next));
+            self.say(peer, WORD | next);
         }
-        let index = data as u32 & 0xffff;
-        if data & DROPPED == 0 || self.sends.kept(index) != Some((peer, data as u32)) {
+        let of_name = self.sends.of_name(data & bits::NAME);
+        let Some((_, index)) = of_name.filter(|(to, _)| *to == peer && data & DROPPED != 0) else {
             return Ok(None);
-        }
+        };
         let request = self.sends.get(index).and_then(|sending| sending.request);
         self.abandon(index);
         Ok(request)
@@ -78,12 +121,21 @@ impl<F: Fabric> Engine<F> {
             let Ok(dropped) = portals.answered(peer, seen.data) else {
                 return false;
             };
+            if seen.data & WANTED != 0 {
+                self.fetch_wanted(peer, seen.data & bits::NAME);
+                return true;
+            }
             if let Some(handle) = dropped {
                 self.complete(handle, |status| status.cancelled = true);
             }
             return true;
         }
-        let id = seen.data as u32;
+        let id = seen.data & bits::NAME;
+        if seen.data & WANTED != 0 {
+            portals.wanted.push((peer, id));
+            portals.answer_wants();
+            return true;
+        }
         let mut contexts = self.contexts.iter_mut();
         let held = contexts.find_map(|context| {
             context.queues.take_back(|message| match message.held {
@@ -93,7 +145,7 @@ impl<F: Fabric> Engine<F> {
                 _ => false,
             })
         });
-        let mut answer = WORD | ANSWER | u64::from(id);
+        let mut answer = WORD | ANSWER | id;
         if let Some(message) = held {
             if let Held::ByPortals { message: number, .. } = message.held {
                 portals.drop_message(number);
@@ -106,5 +158,28 @@ impl<F: Fabric> Engine<F> {
         }
         portals.say(peer, answer);
         true
+    }
+
+    /// An announced message can be fetched now.
+    fn fetch_wanted(&mut self, peer: Peer, id: u64) {
+        let Some(portals) = &mut self.portals else { return };
+        let at = (portals.wants.iter()).position(|want| want.peer == peer && want.id == id);
+        let Some(Want { bytes, request, .. }) = at.map(|at| portals.wants.swap_remove(at)) else {
+            return;
+        };
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get_mut(request)
+        else {
+            return;
+        };
+        match portals.fetch((peer, id), bytes, &recv.buf, request) {
+            Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
+            Err(error) => {
+                let error = super::refused("getting a message", error);
+                self.complete(request, |status| status.error = Some(Box::new(error)));
+            }
+        }
     }
 }

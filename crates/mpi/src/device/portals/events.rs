@@ -48,6 +48,9 @@ impl<F: Fabric> Engine<F> {
         if !portals.leftovers.is_empty() {
             portals.unlink_leftovers();
         }
+        if !portals.wanted.is_empty() {
+            portals.answer_wants();
+        }
         while let Some(seen) = self.portals.as_ref().and_then(|portals| portals.next()) {
             any = true;
             self.note_event(&seen);
@@ -170,7 +173,10 @@ impl<F: Fabric> Engine<F> {
                     self.contexts[context].queues.left();
                 }
                 RecvState::Coming { message, .. } => portals.drop_message(message),
-                RecvState::Got { fetch, .. } => portals.abandon_fetch(fetch),
+                RecvState::Got { fetch, .. } => {
+                    portals.want_no_more(handle);
+                    portals.abandon_fetch(fetch);
+                }
                 _ => {}
             },
             _ => {}

@@ -21,7 +21,7 @@ pub(super) enum Place {
     /// In memory of their own: their buffer was renewed.
     Copied(Box<[u8]>),
     /// At the sender, who calls them that.
-    Kept { id: u32 },
+    Kept { id: u64 },
     /// Nowhere.
     Failed(NiFail),
 }
@@ -161,7 +161,7 @@ impl Managed {
     }
 
     /// Whether the message is one that its sender keeps as `id`, and that nobody has taken.
-    pub fn is_kept(&self, number: u32, id: u32) -> bool {
+    pub fn is_kept(&self, number: u32, id: u64) -> bool {
         let message = self.messages.get(number as usize).and_then(Option::as_ref);
         message.is_some_and(|message| matches!(message.place, Place::Kept { id: of } if of == id))
     }

@@ -35,6 +35,7 @@ mod receive;
 mod send;
 
 pub use bits::{Layout, MOST_RANKS};
+use cancel::Want;
 use direct::Begun;
 pub(crate) use direct::Direct;
 
@@ -79,7 +80,16 @@ mod user {
 
 /// Sizes of the queues of events that operations of ours announce: the next one is made when those before are full of
 /// what may come.
-const QUEUES: [u32; 4] = [512, 8 << 10, 128 << 10, 1 << 20];
+const QUEUES: [u32; 8] = [
+    512,
+    8 << 10,
+    128 << 10,
+    1 << 20,
+    1 << 20,
+    1 << 20,
+    1 << 20,
+    1 << 20,
+];
 
 /// A queue, with the descriptor of all memory that logs to it.
 struct Queue {
@@ -150,6 +160,10 @@ pub(crate) struct Portals<F: Fabric> {
     fetches: Vec<Option<receive::Fetch>>,
     /// Match entries that had an operation in progress when they were to go.
     leftovers: Vec<Handle>,
+    /// Announced messages that receives want.
+    wants: Vec<Want>,
+    /// Announced messages that peers want.
+    wanted: Vec<(Peer, u64)>,
     /// What came of a receive without a request.
     direct: Option<Seen>,
     /// Receives without a request that have become long ones.
@@ -262,7 +276,7 @@ impl<F: Fabric> Portals<F> {
             short_max,
         )?;
         let first = Self::queue(&ni, 0)?;
-        let sends = Sends::new(&ni, first.eq, short_max)?;
+        let sends = Sends::new(&ni, first.eq, (short_max, config.tunables.portals_exposed))?;
         let mut queues = vec![first];
         queues[0].reserved += sends.bounced();
         Ok(Self {
@@ -280,6 +294,8 @@ impl<F: Fabric> Portals<F> {
             credit_messages: messages,
             fetches: Vec::new(),
             leftovers: Vec::new(),
+            wants: Vec::new(),
+            wanted: Vec::new(),
             direct: None,
             begun: Vec::new(),
             stirred: false,

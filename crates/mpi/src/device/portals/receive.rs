@@ -69,6 +69,9 @@ fn room(buf: &RecvBuf, bytes: u64) -> Room {
     }
 }
 
+/// The fetch of a receive that has to ask for its message first.
+pub(super) const NO_FETCH: u32 = u32::MAX;
+
 impl<F: Fabric> Portals<F> {
     /// Forget a message that came before its receive; its memory is the sender's to use again.
     pub(super) fn forget(&mut self, number: u32) {
@@ -90,9 +93,9 @@ impl<F: Fabric> Portals<F> {
     }
 
     /// Get `wanted` bytes of what `peer` keeps as `id`.
-    fn fetch(
+    pub(super) fn fetch(
         &mut self,
-        (peer, id): (Peer, u32),
+        (peer, id): (Peer, u64),
         wanted: u64,
         buf: &RecvBuf,
         request: usize,
@@ -109,7 +112,7 @@ impl<F: Fabric> Portals<F> {
         let pieces = if room.iovec.is_some() { option::IOVEC } else { 0 };
         let eq = self.queues[usize::from(queue)].eq;
         let md = descriptor(room.start, room.length, pieces, user::of(user::FETCH, number), eq);
-        let target = self.target(peer, KEPT_HERE, u64::from(id));
+        let target = self.target(peer, KEPT_HERE, id);
         let begun = memory::bind(&self.ni, md, room.iovec).and_then(|md| {
             let got = self.ni.get_region(md, (0, wanted), &target);
             got.inspect_err(|_| _ = self.ni.md_unlink(md)).map(|()| md)
@@ -413,6 +416,13 @@ impl<F: Fabric> Engine<F> {
             Place::Kept { id } => {
                 let id = *id;
                 portals.forget(number);
+                if id & bits::ANNOUNCED != 0 {
+                    recv.state = RecvState::Got {
+                        peer,
+                        fetch: NO_FETCH,
+                    };
+                    return portals.want((peer, id), wanted, handle);
+                }
                 match portals.fetch((peer, id), wanted, &recv.buf, handle) {
                     Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
                     Err(error) => {

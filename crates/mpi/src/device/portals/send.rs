@@ -13,6 +13,7 @@ use farpost_portals::{
     AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, Iovec, NetworkInterface, NiFail,
     Position, Segment, Unlink, option,
 };
+use std::collections::HashMap;
 
 /// Messages up to this size travel in one packet, also between hosts, and their memory is free when they have been put.
 const QUICK: usize = 64;
@@ -27,12 +28,16 @@ pub(super) const PIECES: usize = 256;
 
 /// A message under way.
 pub(super) struct Sending {
-    generation: u16,
+    generation: u32,
     pub peer: Peer,
     /// Whose it is, once there is a request.
     pub request: Option<usize>,
     /// Where the receiver may fetch it.
     kept: Option<Handle>,
+    /// The number of its put, once that has been sent.
+    link: Option<u32>,
+    /// Or where it lies until the receiver says that it wants it: address and bytes.
+    announced: Option<(usize, u64)>,
     queue: u8,
     events: u32,
     sent: bool,
@@ -53,7 +58,13 @@ impl Sending {
 pub(super) struct Sends {
     table: Vec<Option<Sending>>,
     free: Vec<u32>,
-    generations: u16,
+    generations: u32,
+    /// Match entries of messages that are kept, and beyond how many the next ones are announced only: entries are needed for
+    /// posted receives as well, and for what is wanted.
+    exposed: usize,
+    most_exposed: usize,
+    /// Announced messages, by the number that all events of their puts have: an ACK has no header data.
+    announced: HashMap<u32, u32>,
     /// What is put without being waited for: another one may follow when nothing waits to leave.
     quick: Box<[u8]>,
     quick_md: Handle,
@@ -76,15 +87,24 @@ enum Begun {
     No,
 }
 
-fn name(index: u32, generation: u16) -> u32 {
-    index & 0xffff | u32::from(generation) << 16
+/// Places of messages under way, which the name of one has room for.
+const PLACES: usize = 1 << 24;
+
+fn name(index: u32, generation: u32, announced: bool) -> u64 {
+    let name = u64::from(index) | u64::from(generation & (u32::MAX >> 1)) << 24;
+    if announced { name | bits::ANNOUNCED } else { name }
+}
+
+/// The place in a name.
+fn index_of(name: u64) -> u32 {
+    (name & (PLACES as u64 - 1)) as u32
 }
 
 impl Sends {
     pub fn new<F: Fabric>(
         ni: &AnyInterface<F>,
         eq: Handle,
-        short_max: u64,
+        (short_max, most_exposed): (u64, u64),
     ) -> std::result::Result<Self, PortalsError> {
         let mut quick = vec![0; QUICK].into_boxed_slice();
         let start = quick.as_mut_ptr().expose_provenance();
@@ -96,6 +116,9 @@ impl Sends {
             table: Vec::new(),
             free: Vec::new(),
             generations: 0,
+            exposed: 0,
+            most_exposed: most_exposed as usize,
+            announced: HashMap::new(),
             quick,
             quick_md: memory::bind(ni, quick_md, None)?,
             bounce,
@@ -117,10 +140,10 @@ impl Sends {
         self.under_way + BOUNCES - self.bounces.len()
     }
 
-    fn insert(&mut self, peer: Peer, queue: u8, events: u32) -> Option<(u32, u16)> {
+    fn insert(&mut self, peer: Peer, queue: u8, events: u32) -> Option<(u32, u32)> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None if self.table.len() < 0xffff => {
+            None if self.table.len() < PLACES => {
                 self.table.push(None);
                 self.table.len() as u32 - 1
             }
@@ -133,6 +156,8 @@ impl Sends {
             peer,
             request: None,
             kept: None,
+            announced: None,
+            link: None,
             queue,
             events,
             sent: false,
@@ -149,14 +174,25 @@ impl Sends {
     }
 
     /// To whom the send `index` goes and its name there, if the receiver is to fetch it or to say that it has it.
-    pub fn kept(&self, index: u32) -> Option<(Peer, u32)> {
+    pub fn kept(&self, index: u32) -> Option<(Peer, u64)> {
         let sending = self.table.get(index as usize)?.as_ref()?;
-        sending.kept?;
-        Some((sending.peer, name(index, sending.generation)))
+        let announced = sending.announced.is_some();
+        (announced || sending.kept.is_some())
+            .then(|| (sending.peer, name(index, sending.generation, announced)))
+    }
+
+    /// As [`kept`](Self::kept), of the send that has this name.
+    pub fn of_name(&self, id: u64) -> Option<(Peer, u32)> {
+        let index = index_of(id);
+        let (peer, name) = self.kept(index)?;
+        (name == id).then_some((peer, index))
     }
 
     fn take(&mut self, index: u32) -> Option<Sending> {
         let sending = self.table.get_mut(index as usize)?.take()?;
+        if let Some(link) = sending.link {
+            self.announced.remove(&link);
+        }
         self.free.push(index);
         self.under_way -= 1;
         Some(sending)
@@ -211,7 +247,7 @@ impl<F: Fabric> Portals<F> {
         let at = usize::from(slot) * BOUNCE;
         self.sends.bounce[at..at + data.len()].copy_from_slice(data);
         let target = self.target(peer, MESSAGES, self.bits(envelope));
-        let header = bits::header(envelope.class, u32::from(slot));
+        let header = bits::header(envelope.class, u64::from(slot));
         let region = (at as u64, data.len() as u64);
         let sent = self
             .ni
@@ -259,8 +295,10 @@ impl<F: Fabric> Portals<F> {
         };
         let begun = if short {
             self.begin_short(send, (index, generation), queue)
-        } else {
+        } else if self.sends.exposed < self.sends.most_exposed {
             self.begin_kept(send, (index, generation), queue)
+        } else {
+            self.announce(send, (index, generation), queue)
         };
         if let Err(error) = begun {
             self.end(index);
@@ -275,7 +313,7 @@ impl<F: Fabric> Portals<F> {
     fn begin_short(
         &mut self,
         send: &Send,
-        (index, generation): (u32, u16),
+        (index, generation): (u32, u32),
         queue: u8,
     ) -> std::result::Result<(), PortalsError> {
         let (address, len, packed) = whole(&send.payload);
@@ -283,7 +321,7 @@ impl<F: Fabric> Portals<F> {
             sending._packed = packed;
         }
         let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope));
-        let header = bits::header(send.envelope.class, name(index, generation));
+        let header = bits::header(send.envelope.class, name(index, generation, false));
         let memory = self.queues[usize::from(queue)].memory;
         let region = place_of(address, len);
         self.ni.put_region(memory, region, AckReq::NoAck, &target, header)
@@ -293,17 +331,37 @@ impl<F: Fabric> Portals<F> {
     fn begin_kept(
         &mut self,
         send: &Send,
-        (index, generation): (u32, u16),
+        (index, generation): (u32, u32),
         queue: u8,
     ) -> std::result::Result<(), PortalsError> {
-        let id = name(index, generation);
-        let receiver = self.ids[send.peer.index()];
-        let bits = (u64::from(id), 0);
+        let id = name(index, generation, false);
+        let (start, length, iovec, packed) = described(&send.payload);
+        if let Some(sending) = self.sends.get(index) {
+            sending._packed = packed;
+        }
+        let md = self.expose((index, id), queue, (start, length, iovec))?;
+        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | bits::KEPT);
+        let header = bits::header(send.envelope.class, id);
+        self.ni.put(md, AckReq::Ack, &target, header)
+    }
+
+    /// A match entry by which the receiver of send `index` fetches it.
+    fn expose(
+        &mut self,
+        (index, id): (u32, u64),
+        queue: u8,
+        (start, length, iovec): (usize, u64, Iovec),
+    ) -> std::result::Result<Handle, PortalsError> {
+        let Some(sending) = self.sends.get(index) else {
+            return Err(PortalsError::Fail);
+        };
+        let receiver = self.ids[sending.peer.index()];
         let me = self
             .ni
-            .me_attach(KEPT_HERE, receiver, bits, Unlink::Retain, Position::After)?;
+            .me_attach(KEPT_HERE, receiver, (id, 0), Unlink::Retain, Position::After)?;
+        sending.kept = Some(me);
+        self.sends.exposed += 1;
         let eq = self.queues[usize::from(queue)].eq;
-        let (start, length, iovec, packed) = described(&send.payload);
         let pieces = if iovec.is_some() { option::IOVEC } else { 0 };
         let mut md = descriptor(
             start,
@@ -313,14 +371,53 @@ impl<F: Fabric> Portals<F> {
             eq,
         );
         md.threshold = EVENTS as i32;
+        memory::attach(&self.ni, me, md, iovec, Unlink::Retain)
+    }
+
+    /// As [`begin_kept`](Self::begin_kept), when so many are that there is no match entry for each: who has not taken it says
+    /// that it wants it, and gets one then.
+    fn announce(
+        &mut self,
+        send: &Send,
+        (index, generation): (u32, u32),
+        queue: u8,
+    ) -> std::result::Result<(), PortalsError> {
+        let (address, len, packed) = whole(&send.payload);
         if let Some(sending) = self.sends.get(index) {
-            sending.kept = Some(me);
             sending._packed = packed;
+            sending.announced = Some((address, len as u64));
         }
-        let md = memory::attach(&self.ni, me, md, iovec, Unlink::Retain)?;
         let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | bits::KEPT);
-        let header = bits::header(send.envelope.class, id);
-        self.ni.put(md, AckReq::Ack, &target, header)
+        let header = bits::header(send.envelope.class, name(index, generation, true));
+        let memory = self.queues[usize::from(queue)].memory;
+        let region = place_of(address, len);
+        self.ni.put_region(memory, region, AckReq::Ack, &target, header)
+    }
+
+    /// Let `peer` fetch the announced message `id`, which it wants. False: there is no match entry now.
+    pub(super) fn expose_announced(&mut self, peer: Peer, id: u64) -> bool {
+        let Some((_, index)) = self.sends.of_name(id).filter(|(to, _)| *to == peer) else {
+            // It is over: the peer learns that when it fetches it.
+            return true;
+        };
+        let Some(sending) = self.sends.get(index) else {
+            return true;
+        };
+        let (Some((address, length)), None, queue) = (sending.announced, sending.kept, sending.queue) else {
+            return true;
+        };
+        let start = if length == 0 { 0 } else { address };
+        match self.expose((index, id), queue, (start, length, None)) {
+            Ok(_) => true,
+            Err(PortalsError::NoSpace) => {
+                if let Some(me) = self.sends.get(index).and_then(|sending| sending.kept.take()) {
+                    self.sends.exposed -= 1;
+                    self.unlink(me);
+                }
+                false
+            }
+            Err(_) => true,
+        }
     }
 
     /// Forget a send.
@@ -328,6 +425,7 @@ impl<F: Fabric> Portals<F> {
         let mut sending = self.sends.take(index)?;
         self.release(sending.queue, sending.events);
         if let Some(me) = sending.kept.take() {
+            self.sends.exposed -= 1;
             self.unlink(me);
         }
         Some(sending)
@@ -351,10 +449,10 @@ impl<F: Fabric> Portals<F> {
             user::BOUNCE => self.sends.bounced_to[id as usize % BOUNCES],
             user::MEMORY => self
                 .sends
-                .get(id & 0xffff)
+                .get(index_of(id))
                 .map_or(seen.from, |sending| sending.peer),
             user::KEPT => {
-                let index = seen.number() as u32 & 0xffff;
+                let index = index_of(seen.number() as u64);
                 self.sends.get(index).map_or(seen.from, |sending| sending.peer)
             }
             _ => seen.from,
@@ -367,18 +465,27 @@ impl<F: Fabric> Portals<F> {
         let kind = seen.user & ((1 << user::BITS) - 1);
         if kind == user::BOUNCE {
             let (_, slot) = bits::of_header(seen.data);
-            if slot < BOUNCES as u32 {
+            if slot < BOUNCES as u64 {
                 self.sends.bounces.push(slot as u8);
             }
             return None;
         }
-        let id = match kind {
-            user::KEPT => seen.number() as u32,
+        let id = match (kind, seen.kind) {
+            (user::KEPT, _) => seen.number() as u64,
+            (_, EventKind::Ack) => {
+                let index = self.sends.announced.remove(&seen.link)?;
+                self.sends.kept(index)?.1
+            }
             _ => bits::of_header(seen.data).1,
         };
-        let index = id & 0xffff;
-        if self.sends.get(index)?.generation != (id >> 16) as u16 {
+        let index = index_of(id);
+        let sending = self.sends.get(index)?;
+        if name(index, sending.generation, false) != id & !bits::ANNOUNCED {
             return None;
+        }
+        if seen.kind == EventKind::SendEnd && sending.announced.is_some() {
+            sending.link = Some(seen.link);
+            self.sends.announced.insert(seen.link, index);
         }
         let sending = self.sends.get(index)?;
         match seen.kind {
