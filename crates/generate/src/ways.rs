@@ -127,7 +127,7 @@ impl Way {
 }
 
 /// Values that limits are drawn down to.
-const LIMITS: [(&str, &[u64]); 62] = [
+const LIMITS: &[(&str, &[u64])] = &[
     ("FARPOST_EAGER_MAX", &[0, 1, 40, 264, 1024, 8192, 1 << 20]),
     ("FARPOST_EAGER_FAR", &[0, 40, 264, 8192, 1 << 20]),
     ("FARPOST_TAIL_MIN", &[264, 1000, 40_000]),
@@ -201,7 +201,7 @@ pub fn draw(rng: &mut fastrand::Rng, known: &str) -> Vec<(String, String)> {
     for (name, values) in LIMITS {
         let value = values[rng.usize(0..values.len())];
         if rng.u32(0..100) < percent && known.contains(&format!("{name} ")) {
-            drawn.push((name.into(), value.to_string()));
+            drawn.push(((*name).into(), value.to_string()));
         }
     }
     drawn
