@@ -357,3 +357,16 @@ fn announced_messages_are_fetched_when_they_are_wanted() {
         }
     }
 }
+
+/// What is sent to oneself is cancelled when the call returns: programs look once, and receive it if it was not.
+#[test]
+fn a_cancelled_send_to_oneself_is_cancelled_at_once() {
+    let worlds = worlds(2, 64 << 10);
+    for (round, len) in [0, 8, 100, 5000].into_iter().enumerate() {
+        let data = vec![1; len];
+        let sent = send(&worlds, (0, 0), &data, round as i32, Mode::Synchronous);
+        worlds[0].cancel(sent).unwrap();
+        assert!(worlds[0].is_complete(sent).unwrap(), "{len} bytes");
+        assert!(worlds[0].finish(sent).unwrap().0.cancelled, "{len} bytes");
+    }
+}

@@ -12,6 +12,9 @@ use crate::engine::context::{Held, Unexpected};
 use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
 use farpost_fabric::{Fabric, Line, Peer};
 
+/// Turns in which a process has answered its own question.
+const OWN_TURNS: u32 = 64;
+
 impl<F: Fabric> Engine<F> {
     /// Cancel a send or receive.
     pub fn cancel(&mut self, handle: usize) {
@@ -48,6 +51,14 @@ impl<F: Fabric> Engine<F> {
             SendState::ByPortals { index } if !asked => {
                 if let Some(portals) = &mut self.portals {
                     portals.ask_back(index);
+                }
+                // A process asks itself without the network: programs look right after the cancellation, and receive the message
+                // if it was not cancelled.
+                for _ in 0..if peer == self.me { OWN_TURNS } else { 0 } {
+                    self.progress_portals();
+                    if self.requests.get(handle).is_none_or(|request| request.complete) {
+                        break;
+                    }
                 }
             }
             // A receive has it, or it needs none to end.
