@@ -316,15 +316,33 @@ impl<F: Fabric> Portals<F> {
         (index, generation): (u32, u32),
         queue: u8,
     ) -> std::result::Result<(), PortalsError> {
+        self.put_whole(
+            send,
+            (index, name(index, generation, false)),
+            queue,
+            (0, AckReq::NoAck),
+        )
+        .map(|_| ())
+    }
+
+    /// Put a message from where it is, or from a copy if it has gaps, as `name`: where that is.
+    fn put_whole(
+        &mut self,
+        send: &Send,
+        (index, name): (u32, u64),
+        queue: u8,
+        (kind, ack): (u64, AckReq),
+    ) -> std::result::Result<(usize, u64), PortalsError> {
         let (address, len, packed) = whole(&send.payload);
         if let Some(sending) = self.sends.get(index) {
             sending._packed = packed;
         }
-        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope));
-        let header = bits::header(send.envelope.class, name(index, generation, false));
+        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | kind);
+        let header = bits::header(send.envelope.class, name);
         let memory = self.queues[usize::from(queue)].memory;
-        let region = place_of(address, len);
-        self.ni.put_region(memory, region, AckReq::NoAck, &target, header)
+        self.ni
+            .put_region(memory, place_of(address, len), ack, &target, header)?;
+        Ok((address, len as u64))
     }
 
     /// A message that can be fetched: all of it goes, and what is not taken comes again.
@@ -382,22 +400,19 @@ impl<F: Fabric> Portals<F> {
         (index, generation): (u32, u32),
         queue: u8,
     ) -> std::result::Result<(), PortalsError> {
-        let (address, len, packed) = whole(&send.payload);
+        let id = name(index, generation, true);
+        let place = self.put_whole(send, (index, id), queue, (bits::KEPT, AckReq::Ack))?;
+        // Nothing of it is looked at before this returns.
         if let Some(sending) = self.sends.get(index) {
-            sending._packed = packed;
-            sending.announced = Some((address, len as u64));
+            sending.announced = Some(place);
         }
-        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | bits::KEPT);
-        let header = bits::header(send.envelope.class, name(index, generation, true));
-        let memory = self.queues[usize::from(queue)].memory;
-        let region = place_of(address, len);
-        self.ni.put_region(memory, region, AckReq::Ack, &target, header)
+        Ok(())
     }
 
     /// Let `peer` fetch the announced message `id`, which it wants. False: there is no match entry now.
     pub(super) fn expose_announced(&mut self, peer: Peer, id: u64) -> bool {
         let Some((_, index)) = self.sends.of_name(id).filter(|(to, _)| *to == peer) else {
-            // It is over: the peer learns that when it fetches it.
+            // It is over, and nobody fetches it: whoever has taken a message keeps its send from ending.
             return true;
         };
         let Some(sending) = self.sends.get(index) else {
