@@ -20,7 +20,7 @@ fn main() -> Result<(), String> {
     let fm = Fm::new(
         Rc::clone(&node.fabric),
         &node.settings.fm,
-        &node.settings.world.wait,
+        &node.settings.wait,
         16,
     );
     let texts = Rc::new(Cell::new(0));

@@ -114,7 +114,7 @@ fn quadrature(cilk: &Computation, argument: &[u8]) -> Outcome {
 
 fn main() -> Result<(), String> {
     let node = Node::join()?;
-    let wait = &node.settings.world.wait;
+    let wait = &node.settings.wait;
     let jam = Rc::new(Jam::new(Rc::clone(&node.fabric), &node.settings.jam, wait));
     let cilk = Cilk::new(jam, 1).map_err(|e| e.to_string())?;
     cilk.register(FIB, Rc::new(parallel_fib));

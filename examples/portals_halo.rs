@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = Node::join()?;
     let ni = node.portals(None)?;
     let (rank, size) = (node.job.rank() as usize, node.job.size() as usize);
-    let policy = WaitPolicy::of(&node.settings.world.wait, &*node.fabric);
+    let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
     let meet = || {
         node.fence.wait(
             &*node.fabric,

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .filter_map(|rank| Some(processes.identity(rank)?.id))
         .collect();
     // All meet; what others ask of this process is answered meanwhile.
-    let policy = WaitPolicy::of(&node.settings.world.wait, &*node.fabric);
+    let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
     let meet = || {
         node.fence.wait(
             &*node.fabric,

@@ -71,7 +71,7 @@ fn report(rsm: &Rsm<NodeFabric>) -> Result<()> {
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let node = Node::join()?;
-    let wait = &node.settings.world.wait;
+    let wait = &node.settings.wait;
     let identity = Identity::default();
     let rsm = Rsm::new(Rc::clone(&node.fabric), identity, &ApiTunables::default(), wait);
     let ran: std::result::Result<(), RsmError> = if rsm.node() == 0 {

@@ -70,9 +70,9 @@ miri() {
     }
     interpret tunables
     # Simulated links run for too long there; their parts do not.
-    interpret fabric net::link::frame net::link::log net::link::reorder
-    interpret fabric ofi::wire
-    interpret fabric net::interfaces::subnet
+    interpret tcp link::frame link::log link::reorder
+    interpret ofi wire
+    interpret net interfaces::subnet
     interpret rsm
     interpret fm --skip stack
     interpret jam
@@ -88,7 +88,7 @@ asan() {
     # Threads end with their process; what they hold then is no leak. Tests fork: a child looks at nothing.
     export ASAN_OPTIONS="detect_leaks=0:abort_on_error=1:handle_segv=1:${ASAN_OPTIONS:-}"
     local crate
-    for crate in fabric rsm fm jam portals mpi job; do
+    for crate in fabric mapped net shm tcp ofi routed rsm fm jam portals mpi job; do
         run "asan: $crate" env CARGO_TARGET_DIR="$targets/asan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address" timeout -k 10 1800 \
             cargo "+$toolchain" test -q --target "$host" -p "farpost-$crate" --lib --tests
     done
@@ -104,6 +104,8 @@ tsan() {
             cargo "+$toolchain" test -q -Zbuild-std --target "$host" -p "farpost-$crate" "$@"
     }
     check fabric --test conformance
+    check shm --test conformance
+    check tcp --test conformance
     check mpi --test worlds --test boards --test bursts
     check portals --test processes
     check rsm --test processes

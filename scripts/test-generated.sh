@@ -66,6 +66,13 @@ if [ -n "$between" ]; then
         options+=(--hosts "$here/tests/net/hosts.py" --rsh "$("$here/tests/net/hosts.py" rsh)")
     fi
 fi
+if ! PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q 'libfabric\.so\.1 ' && [ -z "${FARPOST_OFI_LIBRARY:-}" ]; then
+    case " $between " in *" ofi "*)
+        echo "*** SKIPPED: generated programs by libfabric: it is not installed (Debian: libfabric1)"
+        between=$(echo "$between" | tr ' ' '\n' | grep -v '^ofi$' | tr '\n' ' ')
+        ;;
+    esac
+fi
 ways=$(echo $near $between | tr ' ' ',')
 
 case $mode in

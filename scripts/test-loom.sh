@@ -15,6 +15,7 @@ else
     within=""
 fi
 $within cargo test -p farpost-fabric --lib loom_
+$within cargo test -p farpost-shm --lib loom_
 $within cargo test -p farpost-rollcall --lib loom_
 $within cargo test -p farpost-job --lib loom_
 $within cargo test -p farpost-rsm --test loom

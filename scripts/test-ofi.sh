@@ -28,6 +28,6 @@ for library in "$@"; do
     echo "tested with $library"
     list=$list${list:+:}$library
 done
-cd "$here" && FARPOST_TEST_OFI_LIBRARIES=$list timeout -k 30 900 "${CARGO:-cargo}" test -q -p farpost-fabric --test ofi --test ofi_shim -- --nocapture 2>&1 |
+cd "$here" && FARPOST_TEST_OFI_LIBRARIES=$list timeout -k 30 900 "${CARGO:-cargo}" test -q -p farpost-ofi --test ofi --test ofi_shim -- --nocapture 2>&1 |
     grep -v ': skipped, '
 exit "${PIPESTATUS[0]}"

@@ -1,6 +1,6 @@
 //! Where a process is reached, as it publishes it, and the ways between two.
 
-use farpost_fabric::net::interfaces::{Card, Class, End, Listed, Subnet, plan};
+use farpost_net::interfaces::{Card, Class, End, Listed, Subnet, plan};
 
 pub fn run(data: &[u8]) {
     let Ok((card, used)) = Card::decode(data) else {
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
     for (low, high) in [(&own, &card), (&card, &own), (&card, &card)] {
         let there = plan(ends(0, low), ends(1, high), &|_| Err("no route".into()));
         let back = plan(ends(1, high), ends(0, low), &|_| Err("no route".into()));
-        let rails = |plan: &farpost_fabric::net::interfaces::Plan| {
+        let rails = |plan: &farpost_net::interfaces::Plan| {
             plan.rails.iter().filter(|rail| rail.mine.is_some()).count()
         };
         assert_eq!(rails(&there), rails(&back), "both sides count the same rails");

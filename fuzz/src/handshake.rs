@@ -3,7 +3,7 @@
 //! Script: a byte whose lowest bits say what is done, then changes: place (2 bytes), what is combined with the byte there.
 
 use crate::input::{Input, Script};
-use farpost_fabric::net::trust::{Caller, Handshake, Listener, Progress, RECORD_OVERHEAD, Secret, Session};
+use farpost_tcp::trust::{Caller, Handshake, Listener, Progress, RECORD_OVERHEAD, Secret, Session};
 
 fn sides(encrypt: bool) -> (Handshake, Handshake) {
     let secret = Secret::new(&[7; 32]);

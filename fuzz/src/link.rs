@@ -4,11 +4,11 @@
 //! link goes on: whatever has happened, an honest frame of the right number is delivered at the end.
 
 use crate::input::{Input, Script};
-use farpost_fabric::net::link::{
+use farpost_tcp::link::{
     Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, LinkError,
     LinkTunables, OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, TAIL, TAILS_MAX, TransportReport,
 };
-use farpost_fabric::net::trust::HeaderCheck;
+use farpost_tcp::trust::HeaderCheck;
 
 /// The peer's headers, and ours.
 const KEYS: [[u8; 16]; 2] = [[77; 16], [78; 16]];

@@ -3,13 +3,13 @@
 
 use crate::input::{Input, Script};
 use crate::mpi_world::{ANY_TAG, Buffers, delivers, reap, receive, send};
-use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::{LINE_BYTES, Peer, Permission, Remote, RemoteMemory, SegmentId};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_rsm::{Layout, RsmTunables};
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 
 const SMALL: RsmTunables = RsmTunables {

@@ -3,7 +3,7 @@
 
 use crate::input::{Input, Script};
 use farpost_fabric::Peer;
-use farpost_fabric::ofi::fuzzing::{BYTES, Parsed, Receiver, Small, WINDOW, control, parse};
+use farpost_ofi::fuzzing::{BYTES, Parsed, Receiver, Small, WINDOW, control, parse};
 
 const PEER: Peer = Peer(1);
 const OTHER: Peer = Peer(2);

@@ -1,9 +1,9 @@
 //! Files of settings, and values of `FARPOST_*` variables.
 
-use farpost_fabric::net::interfaces::{Choice, PortRange, Subnet};
-use farpost_fabric::net::link::LinkTunables;
 use farpost_job::Roles;
+use farpost_net::interfaces::{Choice, PortRange, Subnet};
 use farpost_portals::net::NetTunables;
+use farpost_tcp::link::LinkTunables;
 use farpost_tunables::file;
 
 pub fn run(data: &[u8]) {

@@ -5,13 +5,13 @@
 //! frames arrive.
 
 use crate::input::{Input, Script};
-use farpost_fabric::net::link::{Header, Kind, OFFSET_LIMIT, TAIL};
-use farpost_fabric::tcp::fuzzing::{Code, World};
-use farpost_fabric::tcp::{TcpSettings, TcpTunables};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, LINE_BYTES, LocalMemory,
     PACKET_BYTES, PacketQueue, Peer, Permission, Port, Priority, RemoteMemory, SegmentId, Tails, Ticket,
 };
+use farpost_tcp::fuzzing::{Code, World};
+use farpost_tcp::link::{Header, Kind, OFFSET_LIMIT, TAIL};
+use farpost_tcp::{TcpSettings, TcpTunables};
 
 const PEER: Peer = Peer(1);
 const OTHER: Peer = Peer(2);

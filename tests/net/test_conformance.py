@@ -69,7 +69,7 @@ def namespaces(hosts):
 class Conformance(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.binary = binary("farpost-fabric", "namespaces")
+        cls.binaries = {package: binary(f"farpost-{package}", "namespaces") for package in ("tcp", "ofi")}
         cls.rsm = binary("farpost-rsm", "processes")
         cls.libraries = libraries()
 
@@ -80,15 +80,20 @@ class Conformance(unittest.TestCase):
                 "FARPOST_TEST_RAILS": str(rails),
                 "FARPOST_TEST_OFI_LIBRARIES": ":".join(libraries),
             }
-            command = [self.binary, "--nocapture", "--exact", *tests]
-            ran = hosts.run("switch", command, timeout=150, env=env)
-            said = ran.out + ran.err
-            self.assertEqual(ran.code, 0, said)
-            self.assertIn(f"{len(tests)} passed", said)
-            self.assertNotIn("names no network namespaces", said)
-            for line in said.splitlines():
-                if line.startswith("SKIPPED"):
-                    print(f"*** {line}", file=sys.stderr)
+            for package, program in self.binaries.items():
+                its = [test for test in tests if test.partition("_")[0] == package]
+                if its:
+                    self.run_suites(hosts, [program, "--nocapture", "--exact", *its], env, len(its))
+
+    def run_suites(self, hosts, command, env, count):
+        ran = hosts.run("switch", command, timeout=150, env=env)
+        said = ran.out + ran.err
+        self.assertEqual(ran.code, 0, said)
+        self.assertIn(f"{count} passed", said)
+        self.assertNotIn("names no network namespaces", said)
+        for line in said.splitlines():
+            if line.startswith("SKIPPED"):
+                print(f"*** {line}", file=sys.stderr)
 
     def test_remote_shared_memory(self):
         with Hosts(3, rails=1) as hosts:

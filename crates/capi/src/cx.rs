@@ -25,6 +25,7 @@ use crate::lock;
 use crate::node::{NodeCell, NodeFabric};
 use crate::objects::{Objects, no_object};
 use crate::process::{self, Life, Stage};
+use crate::settings::MpiSettings;
 
 /// A function of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub(crate) struct Cx {
     pub(crate) objects: Objects,
     /// The job, from the first opening of an interface on.
     pub(crate) node: NodeCell,
+    /// MPI's settings, from then on too.
+    pub(crate) settings: OnceCell<MpiSettings>,
     /// MPI's view of it, from MPI_Init on.
     pub(crate) world: OnceCell<World>,
     /// Where the process is in its life.
@@ -129,6 +132,7 @@ pub(crate) fn process() -> &'static Cx {
         Process(Cx {
             objects: Objects::new(),
             node: NodeCell::new(),
+            settings: OnceCell::new(),
             world: OnceCell::new(),
             life: Life::new(),
             check: OnceCell::new(),

@@ -27,3 +27,4 @@ mod process;
 mod progress;
 mod roll;
 mod rsm;
+mod settings;

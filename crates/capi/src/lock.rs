@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
 use farpost_fabric::gate::{self, Gate, Platform};
-use farpost_fabric::shm::{futex_wait, futex_wake};
 use farpost_fabric::wait::Pause;
+use farpost_shm::{futex_wait, futex_wake};
 
 static GATE: Gate<System> = Gate::new(System);
 

@@ -13,6 +13,7 @@ use crate::lock;
 use crate::progress;
 use crate::roll;
 use crate::rsm;
+use crate::settings::MpiSettings;
 
 /// Where `Cx` keeps the node.
 pub(crate) type NodeCell = OnceCell<Node>;
@@ -29,7 +30,9 @@ pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
         Some(node) => Ok(node),
         None => {
             forked::remember();
-            let node = Node::join()?;
+            let mut settings = MpiSettings::default();
+            let node = Node::join_with(&mut settings)?;
+            let _ = cx.settings.set(settings);
             // SAFETY: the function stays as long as the library, whose unloading runs it.
             unsafe { libc::atexit(at_exit) };
             let node = cx.node.get_or_init(|| node);

@@ -21,6 +21,7 @@ use crate::forked;
 use crate::lock;
 use crate::node::{self, Interface, PortalsPlace};
 use crate::progress::{self, Reason, Served};
+use crate::settings::MpiSettings;
 
 /// Longest time that what a device still has to send may take when MPI ends.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -113,9 +114,9 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         }
     }
     let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);
-    let settings = &node::join(cx).map_err(failed)?.settings;
-    let place = settings.portals_place;
-    if settings.world.device.device == Device::Portals && place != PortalsPlace::Inline {
+    let place = node::join(cx).map_err(failed)?.settings.portals_place;
+    let settings = cx.settings.get_or_init(MpiSettings::default);
+    if settings.device() == Device::Portals && place != PortalsPlace::Inline {
         return Err(failed(format!(
             "FARPOST_DEVICE=portals and FARPOST_PORTALS={}: MPI over Portals matches in each process itself and not by way of an \
              agent; leave one of the two out",
@@ -124,10 +125,7 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     }
     let node = node::open(cx, Interface::Mpi).map_err(failed)?;
     let job = &node.job;
-    let mut config = node.settings.world.clone();
-    config.device.fm = node.settings.fm.clone();
-    config.device.portals = node.settings.portals.clone();
-    config.device.adapt(&mut config.engine);
+    let config = settings.world(node);
     let fabric = Carried::new(Rc::clone(&node.fabric), &config.device);
     let world = World::new(fabric, config);
     let attributes = Box::new(CommAttributes::default());
@@ -149,7 +147,7 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     let _ = cx.world.set(world);
     cx.life.provided.set(provided);
     cx.life.main_thread.set(Some(std::thread::current().id()));
-    match check::begin(cx.world(), node.settings.check) {
+    match check::begin(cx.world(), settings.check) {
         // The lanes stay closed: every call is looked at.
         Some(check) => {
             let _ = cx.check.set(check);

@@ -94,7 +94,7 @@ fn parse_cpu_max(text: &str) -> Option<f64> {
 
 /// What libfabric has for messages between hosts. Absent is no fault: only adapters with remote memory need it.
 fn libfabric() -> Finding {
-    use farpost_fabric::ofi::{OfiError, OfiOptions, Verdict as Use, adapter, survey};
+    use farpost_ofi::{OfiError, OfiOptions, Verdict as Use, adapter, survey};
     const WHAT: &str = "libfabric";
     let adapter = adapter();
     match survey(&OfiOptions::from_environment()) {
@@ -142,9 +142,7 @@ fn cores() -> Finding {
 
 /// Interfaces for messages between hosts, with what the environment says about them.
 fn network() -> Finding {
-    use farpost_fabric::net::interfaces::{
-        Choice, Class, INTERFACE_VARIABLE, PORTS_VARIABLE, PortRange, interfaces,
-    };
+    use farpost_net::interfaces::{Choice, Class, INTERFACE_VARIABLE, PORTS_VARIABLE, PortRange, interfaces};
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let chosen = || {
         PortRange::parse(&variable(PORTS_VARIABLE)).map_err(|e| e.to_string())?;
@@ -185,7 +183,7 @@ fn membarrier() -> Finding {
 }
 
 fn cross_memory() -> Finding {
-    if let Err(e) = farpost_fabric::shm::cross_memory_available() {
+    if let Err(e) = farpost_shm::cross_memory_available() {
         let told = format!(
             "process_vm_readv: {e}; very long messages take two copies; allow it in the container's seccomp profile"
         );

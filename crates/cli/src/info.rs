@@ -2,9 +2,9 @@
 
 use crate::say;
 use clap::Args;
-use farpost_fabric::ofi;
-use farpost_fabric::shm::Shm;
+
 use farpost_portals::agent::AgentOccupancy;
+use farpost_shm::Shm;
 use farpost_tunables::Tunable;
 use serde_json::json;
 use std::fmt::Write;
@@ -35,15 +35,15 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fabric: waiting", farpost_fabric::wait::WaitTunables::TABLE),
         ("progress", farpost_fabric::progress::ProgressTunables::TABLE),
         ("roll-call", farpost_rollcall::RollTunables::TABLE),
-        ("fabric: shm", farpost_fabric::shm::ShmTunables::TABLE),
+        ("fabric: shm", farpost_shm::ShmTunables::TABLE),
         (
             "fabric: connecting",
-            farpost_fabric::net::interfaces::ConnectTunables::TABLE,
+            farpost_net::interfaces::ConnectTunables::TABLE,
         ),
-        ("fabric: tcp", farpost_fabric::tcp::TcpTunables::TABLE),
-        ("fabric: link", farpost_fabric::net::link::LinkTunables::TABLE),
-        ("fabric: ofi", farpost_fabric::ofi::OfiTunables::TABLE),
-        ("fabric: trust", farpost_fabric::net::trust::TrustTunables::TABLE),
+        ("fabric: tcp", farpost_tcp::TcpTunables::TABLE),
+        ("fabric: link", farpost_tcp::link::LinkTunables::TABLE),
+        ("fabric: ofi", farpost_ofi::OfiTunables::TABLE),
+        ("fabric: trust", farpost_tcp::trust::TrustTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("fm", farpost_fm::FmTunables::TABLE),
         ("jam", farpost_jam::JamTunables::TABLE),
@@ -67,7 +67,7 @@ const TEXTS: &[(&str, &str)] = &[
         "inline, generic or accelerated: where the Portals library runs, read by mpiexec too; each rank may have its own (-env)",
     ),
     (
-        farpost_node::CHECK,
+        "FARPOST_CHECK",
         "0, 1, or any of all and error: look for mistakes of the program (docs/checking.md, mpiexec --check); the same for all ranks",
     ),
     (
@@ -208,7 +208,7 @@ fn as_text(options: &Options) -> String {
 
 /// What Portals' structures take on shared memory, with the settings in force.
 fn portals_memory() -> String {
-    match farpost_node::Settings::find() {
+    match farpost_node::Settings::find(&mut ()) {
         Err(why) => why,
         Ok(s) => AgentOccupancy::of::<Shm>(&s.portals_agent, &s.portals, 2).to_string(),
     }
@@ -218,7 +218,7 @@ fn portals_memory() -> String {
 fn fabrics_as_text(t: &mut String) {
     let _ = writeln!(t, "shm  the memory of one host");
     let _ = writeln!(t, "tcp  sockets; needs nothing installed");
-    match ofi::survey(&ofi::OfiOptions::from_environment()) {
+    match farpost_ofi::survey(&farpost_ofi::OfiOptions::from_environment()) {
         Err(error) => {
             let _ = writeln!(t, "ofi  not available: {error}");
         }
@@ -252,14 +252,14 @@ fn fabrics_as_text(t: &mut String) {
 }
 
 fn fabrics_as_json() -> serde_json::Value {
-    let ofi = match ofi::survey(&ofi::OfiOptions::from_environment()) {
+    let ofi = match farpost_ofi::survey(&farpost_ofi::OfiOptions::from_environment()) {
         Err(error) => json!({ "available": false, "why": error.to_string() }),
         Ok(providers) => {
-            let one = |p: &ofi::ProviderReport| {
+            let one = |p: &farpost_ofi::ProviderReport| {
                 let (word, why) = match &p.verdict {
-                    ofi::Verdict::Chosen => ("used", ""),
-                    ofi::Verdict::Usable(why) => ("usable", why.as_str()),
-                    ofi::Verdict::PassedOver(why) => ("passed over", why.as_str()),
+                    farpost_ofi::Verdict::Chosen => ("used", ""),
+                    farpost_ofi::Verdict::Usable(why) => ("usable", why.as_str()),
+                    farpost_ofi::Verdict::PassedOver(why) => ("passed over", why.as_str()),
                 };
                 json!({ "name": p.name, "version": [p.version.0, p.version.1], "fabric": p.fabric,
                         "domain": p.domain, "verdict": word, "why": why })

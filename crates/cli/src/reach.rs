@@ -4,10 +4,10 @@
 //! to each other and why, and sends a packet that way. Only what came back counts as reached.
 
 use crate::say;
-use farpost_fabric::net::{AddressBook, NetConfig};
-use farpost_fabric::tcp::{Listening, Tcp, TcpSettings};
 use farpost_fabric::{ErrorStatus, Fabric, PacketQueue, Peer, Port, Priority};
 use farpost_job::Job;
+use farpost_net::{AddressBook, NetConfig};
+use farpost_tcp::{Listening, Tcp, TcpSettings};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -3,10 +3,10 @@
 
 use crate::say;
 use clap::Args;
-use farpost_fabric::shm::Watch;
 use farpost_fabric::{Counter, Peer};
 use farpost_job::{JobMemory, RankState, watch};
 use farpost_rollcall::table::{self, Rank, State};
+use farpost_shm::Watch;
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;

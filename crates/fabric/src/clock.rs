@@ -29,7 +29,7 @@ pub struct Clock {
     /// Counts for which the rate is trusted.
     span: Cell<u64>,
     /// What a test says.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "conformance"))]
     told: Option<std::rc::Rc<Cell<u64>>>,
 }
 
@@ -60,14 +60,14 @@ impl Clock {
             last: Cell::new(first),
             rate: Cell::new(0),
             span: Cell::new(0),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "conformance"))]
             told: None,
         }
     }
 
     /// A clock that shows what a test says.
-    #[cfg(test)]
-    pub(crate) fn told_by(time: std::rc::Rc<Cell<u64>>) -> Self {
+    #[cfg(any(test, feature = "conformance"))]
+    pub fn told_by(time: std::rc::Rc<Cell<u64>>) -> Self {
         Self {
             told: Some(time),
             ..Self::new()
@@ -82,7 +82,7 @@ impl Clock {
     /// Nanoseconds since the epoch. Nearly never goes back, and then by very little.
     #[inline]
     pub fn now(&self) -> u64 {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "conformance"))]
         if let Some(told) = &self.told {
             return told.get();
         }

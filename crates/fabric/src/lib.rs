@@ -1,4 +1,4 @@
-//! The network interface as software sees it, and its implementations as sibling modules.
+//! The network interface as software sees it: the contract that fabrics implement and messaging layers are written to.
 //!
 //! Small traits, one per thing that the papers' adapters can do; a fabric implements those it has:
 //!
@@ -28,29 +28,11 @@ pub mod inproc;
 mod interrupt;
 pub mod memcheck;
 mod memory;
-#[cfg(not(loom))]
-pub mod net;
-#[cfg(not(loom))]
-pub mod ofi;
 mod packet;
 pub mod progress;
 pub mod publish;
-#[cfg(not(loom))]
-pub mod routed;
-#[cfg(not(loom))]
-pub mod shm;
-/// Model checking: what works on atomics alone. Loom's atomics cannot live in mapped memory.
-#[cfg(loom)]
-mod shm {
-    #[cfg(test)]
-    mod flag;
-    #[cfg(test)]
-    mod ring;
-}
 pub mod sync;
 mod tail;
-#[cfg(not(loom))]
-pub mod tcp;
 mod topology;
 pub mod wait;
 
@@ -62,7 +44,7 @@ pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
     SegmentId, line_of,
 };
-pub use packet::{PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words};
+pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, lane};
 pub use progress::Vigil;
 pub use tail::Tails;
 pub use topology::{Distance, Topology};

@@ -60,11 +60,11 @@ impl Priority {
 }
 
 /// Queues between two processes, one for each port and priority.
-pub(crate) const LANES: usize = Port::COUNT * Priority::ALL.len();
+pub const LANES: usize = Port::COUNT * Priority::ALL.len();
 
 /// The number of a port's queue of one priority: what goes into a header on the wire.
 #[inline(always)]
-pub(crate) const fn lane(port: Port, priority: Priority) -> usize {
+pub const fn lane(port: Port, priority: Priority) -> usize {
     port as usize * Priority::ALL.len() + priority as usize
 }
 

@@ -1,8 +1,8 @@
 //! What a node keeps does not depend on how many nodes there are, nor on how many it has talked to.
 #![cfg(not(loom))]
 
-use farpost_fabric::conformance::shm_ends;
 use farpost_fm::{Flow, Fm, FmTunables};
+use farpost_shm::conformance::shm_ends;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};

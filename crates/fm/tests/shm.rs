@@ -1,10 +1,11 @@
 //! On shared memory, an endpoint per thread: blocking calls, handlers that send, one slow receiver.
 #![cfg(not(loom))]
 
-use farpost_fabric::conformance::{End, Harness, ShmThreads};
-use farpost_fabric::shm::Shm;
+use farpost_fabric::conformance::{End, Harness};
 use farpost_fabric::{ErrorStatus, Fabric};
 use farpost_fm::{Flow, Fm, FmTunables};
+use farpost_shm::Shm;
+use farpost_shm::conformance::ShmThreads;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;

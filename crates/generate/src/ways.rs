@@ -175,6 +175,8 @@ const LIMITS: &[(&str, &[u64])] = &[
     ("FARPOST_PORTALS_CHECK", &[0, 2]),
     ("FARPOST_PORTALS_UNEXPECTED", &[65_536, 200_000]),
     ("FARPOST_PORTALS_EXPOSED", &[0, 1, 3]),
+    ("FARPOST_PORTALS_POSTED", &[0, 1, 2, 5]),
+    ("FARPOST_PORTALS_FETCHES", &[1, 2]),
     ("FARPOST_COLL_BCAST", &[1, 2, 3]),
     ("FARPOST_COLL_ALLREDUCE", &[1, 2, 3, 4]),
     ("FARPOST_COLL_ALLREDUCE_PEER_MIN", &[4096, 1 << 40]),

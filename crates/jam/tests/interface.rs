@@ -1,8 +1,6 @@
 //! JAM's mechanisms on the in-process fabric, from seeds, and on shared memory.
 
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::shm::ShmTunables;
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{
     Counter, Counters, ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, TrySend,
@@ -10,6 +8,8 @@ use farpost_fabric::{
 use farpost_jam::pio::{RECEIVE_COUNT, TRANSMIT};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Header, Jam, JamError, JamTunables};
+use farpost_shm::ShmTunables;
+use farpost_shm::conformance::shm_ends;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

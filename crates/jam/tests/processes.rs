@@ -1,12 +1,17 @@
 //! Work stealing between real processes, on shared memory and as between hosts: results are found once, whoever is slow
 //! and whoever is killed.
 
-use farpost_fabric::conformance::{OfiThreads, SharedBook, TcpThreads, child, kill, reap, shm_end};
-use farpost_fabric::shm::{ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{child, kill, reap};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
 use farpost_jam::cilk::{Cilk, CilkError, Tally};
 use farpost_jam::{Jam, JamTunables};
+use farpost_mapped::sealed_memory;
+use farpost_net::conformance::SharedBook;
+use farpost_ofi::conformance::OfiThreads;
+use farpost_shm::conformance::shm_end;
+use farpost_shm::{ShmTunables, region_bytes};
+use farpost_tcp::conformance::TcpThreads;
 use std::rc::Rc;
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! Bursts of short messages against a model of matching: receives that name their source or nobody, that want a tag
 //! or any, that have room or not, that are posted before or after their message, that are cancelled.
 
-use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvRun, SendBuf};
 use farpost_mpi::datatype::Datatype;
@@ -10,6 +8,8 @@ use farpost_mpi::engine::SENT;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_rsm::RsmTunables;
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 
 const ANY_SOURCE: i32 = -1;
 const ANY_TAG: i32 = -2;

@@ -1,8 +1,7 @@
 //! MPI over Portals: what is matched there keeps MPI's order, memory for what nobody waits for is bounded, and probes and
 //! cancellation see what Portals has.
 
-use farpost_fabric::conformance::{shm_end, shm_ends};
-use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
+use farpost_mapped::sealed_memory;
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
@@ -10,6 +9,8 @@ use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
+use farpost_shm::conformance::{shm_end, shm_ends};
+use farpost_shm::{Shm, ShmTunables, region_bytes};
 use std::rc::Rc;
 
 const ANY_SOURCE: i32 = -1;
@@ -305,10 +306,11 @@ fn a_blocking_receive_whose_bytes_come_late_goes_the_long_way() {
 /// found, in whatever order they are received, cut or given up.
 #[test]
 fn announced_messages_are_fetched_when_they_are_wanted() {
-    for exposed in [0, 1, 3] {
+    for (exposed, fetches) in [(0, 4 << 10), (1, 1), (3, 2)] {
         let tunables = DeviceTunables {
             portals_unexpected: 64 << 10,
             portals_exposed: exposed,
+            portals_fetches: fetches,
             ..DeviceTunables::default()
         };
         let worlds = worlds_with(shm_ends(2, &ShmTunables::default()), tunables);
@@ -368,5 +370,119 @@ fn a_cancelled_send_to_oneself_is_cancelled_at_once() {
         worlds[0].cancel(sent).unwrap();
         assert!(worlds[0].is_complete(sent).unwrap(), "{len} bytes");
         assert!(worlds[0].finish(sent).unwrap().0.cancelled, "{len} bytes");
+    }
+}
+
+/// A receive of the model: which one of `room`, what it asks for, its request.
+struct Waiting {
+    number: usize,
+    source: i32,
+    tag: i32,
+    handle: usize,
+}
+
+/// Whatever share of the posted receives has match entries, each message goes to the oldest that takes it, and each receive
+/// takes the oldest message; those that are cancelled take none.
+#[test]
+fn receives_without_a_match_entry_match_as_those_with_one() {
+    for seed in 0..40u64 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let tunables = DeviceTunables {
+            portals_unexpected: 64 << 10,
+            portals_posted: [0, 1, 2, 7, 60][seed as usize % 5],
+            portals_exposed: [0, 2, 1000][seed as usize % 3],
+            portals_fetches: [1, 3][seed as usize % 2],
+            ..DeviceTunables::default()
+        };
+        let worlds = worlds_with(shm_ends(3, &ShmTunables::default()), tunables);
+        // A message begins with its number; 0 is none.
+        let length = |number: usize| [8, 100, 3000, 60_000][number % 4];
+        let data: Vec<Vec<u8>> = (0..400)
+            .map(|number| {
+                let mut data = vec![number as u8; length(number)];
+                data[..8].copy_from_slice(&(number as u64).to_le_bytes());
+                data
+            })
+            .collect();
+        let mut rooms = vec![vec![0; 60_000]; 400];
+        let mut posted: Vec<Waiting> = Vec::new();
+        let mut held: Vec<(i32, i32, usize)> = Vec::new();
+        let mut due: Vec<(Waiting, Option<usize>)> = Vec::new();
+        let mut sends = Vec::new();
+        let admits = |wanted: &Waiting, source: i32, tag: i32| {
+            [ANY_SOURCE, source].contains(&wanted.source) && [ANY_TAG, tag].contains(&wanted.tag)
+        };
+        for number in 0..400 {
+            // More receives than sends at first, then more sends.
+            let receives = if number < 200 { 6 } else { 3 };
+            match rng.u32(0..10) {
+                0 if !posted.is_empty() => {
+                    let waiting = posted.remove(rng.usize(..posted.len()));
+                    worlds[1].cancel(waiting.handle).unwrap();
+                    due.push((waiting, None));
+                }
+                n if n <= receives => {
+                    let (source, tag) = (rng.i32(-1..3), [rng.i32(0..4), ANY_TAG][rng.usize(0..2)]);
+                    let handle = receive(&worlds, 1, &mut rooms[number], source, tag);
+                    let waiting = Waiting {
+                        number,
+                        source,
+                        tag,
+                        handle,
+                    };
+                    let first = held
+                        .iter()
+                        .position(|(from, tag, _)| admits(&waiting, *from, *tag));
+                    match first.map(|at| held.remove(at)) {
+                        Some((_, _, message)) => due.push((waiting, Some(message))),
+                        None => posted.push(waiting),
+                    }
+                }
+                _ => {
+                    let (from, tag) = (rng.usize(0..3), rng.i32(0..4));
+                    let mode = [Mode::Standard, Mode::Synchronous][rng.usize(0..2)];
+                    sends.push((from, send(&worlds, (from, 1), &data[number], tag, mode)));
+                    // So that the order in which messages of several come is known.
+                    turn(&worlds, 300);
+                    match posted
+                        .iter()
+                        .position(|waiting| admits(waiting, from as i32, tag))
+                    {
+                        Some(at) => due.push((posted.remove(at), Some(number))),
+                        None => held.push((from as i32, tag, number)),
+                    }
+                }
+            }
+            turn(&worlds, rng.usize(0..3));
+        }
+        for waiting in posted {
+            worlds[1].cancel(waiting.handle).unwrap();
+            due.push((waiting, None));
+        }
+        for (from, tag, number) in held {
+            let handle = receive(&worlds, 1, &mut rooms[number], from, tag);
+            let waiting = Waiting {
+                number,
+                source: from,
+                tag,
+                handle,
+            };
+            due.push((waiting, Some(number)));
+        }
+        for (waiting, message) in due {
+            let status = finish(&worlds, 1, waiting.handle);
+            assert_eq!(status.cancelled, message.is_none(), "seed {seed}");
+            assert_eq!(status.error, None, "seed {seed}");
+            if let Some(message) = message {
+                assert_eq!(status.bytes, length(message) as u64, "seed {seed}");
+                assert!(
+                    rooms[waiting.number][..length(message)] == data[message],
+                    "seed {seed}"
+                );
+            }
+        }
+        for (from, handle) in sends {
+            assert_eq!(finish(&worlds, from, handle).error, None, "seed {seed}");
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! What a peer's message says about where it is to go is not believed: each wrong one is refused with a sentence that names the
 //! peer and the value, nothing is written, and the next good one arrives.
 
-use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::{
     Access, ErrorStatus, Fabric, FabricError, LocalMemory, PacketQueue, Peer, Permission, Port, Priority,
     Remote, RemoteMemory, SegmentId, TrySend,
 };
 use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 use std::time::Duration;
 

@@ -12,14 +12,14 @@ mod generated {
 }
 
 use farpost_fabric::Fabric;
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, Network};
-use farpost_fabric::shm::ShmTunables;
 use farpost_generate::{Limits, Plan, c, generate};
 use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_rsm::RsmTunables;
+use farpost_shm::ShmTunables;
+use farpost_shm::conformance::shm_ends;
 use generated::play;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -28,6 +28,7 @@ use std::rc::Rc;
 struct Draw {
     rng: fastrand::Rng,
     config: WorldConfig,
+    device: DeviceTunables,
     network: Config,
     shm: ShmTunables,
 }
@@ -65,6 +66,16 @@ fn draw(seed: u64) -> Draw {
         (tuning.gather, tuning.scatter, tuning.allgather) = (r.u64(0..3), r.u64(0..3), r.u64(0..4));
         (tuning.alltoall, tuning.scan, tuning.window) = (r.u64(0..3), r.u64(0..3), one_of(r, &[1, 2, 32]));
     }
+    // Not of `rng`, whose further numbers say in which turns things happen.
+    let l = &mut fastrand::Rng::with_seed(seed ^ 0xdefe);
+    let device = DeviceTunables {
+        jam_local: 0,
+        portals_unexpected: one_of(l, &[64 << 10, 8 << 20]),
+        portals_exposed: one_of(l, &[0, 1, 3, 32 << 10]),
+        portals_posted: one_of(l, &[0, 1, 2, 5, 16 << 10]),
+        portals_fetches: one_of(l, &[1, 2, 4 << 10]),
+        ..DeviceTunables::default()
+    };
     let network = Config {
         queue_packets: one_of(r, &[1, 2, 8]),
         longest_delay: one_of(r, &[1, 12, 60]),
@@ -79,6 +90,7 @@ fn draw(seed: u64) -> Draw {
     Draw {
         rng,
         config,
+        device,
         network,
         shm,
     }
@@ -106,6 +118,7 @@ fn try_once(plan: &Plan, on: On) -> Result<(), String> {
     let Draw {
         mut rng,
         config,
+        device: tunables,
         network,
         shm,
     } = draw(plan.seed);
@@ -113,10 +126,7 @@ fn try_once(plan: &Plan, on: On) -> Result<(), String> {
     let ends = || shm_ends(size, &shm);
     let by = |device| DeviceConfig {
         device,
-        tunables: DeviceTunables {
-            jam_local: 0,
-            ..DeviceTunables::default()
-        },
+        tunables: tunables.clone(),
         ..DeviceConfig::default()
     };
     match on {

@@ -2,18 +2,19 @@
 //! the last also with providers of adapters (a library of the fabric's tests plays them), where a registration is the pages
 //! of its moment. And messages of every size over those providers.
 
-#[path = "../../fabric/tests/ofi_shim/build.rs"]
+#[path = "../../ofi/tests/ofi_shim/build.rs"]
 mod build;
 #[path = "common/hosts.rs"]
 mod hosts;
 
 use farpost_fabric::Fabric;
-use farpost_fabric::conformance::{OfiThreads, SharedBook};
-use farpost_fabric::ofi::Ofi;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
+use farpost_net::conformance::SharedBook;
+use farpost_ofi::Ofi;
+use farpost_ofi::conformance::OfiThreads;
 use std::sync::Barrier;
 use std::time::Duration;
 

@@ -5,7 +5,6 @@
 #[path = "common/hosts.rs"]
 mod hosts;
 
-use farpost_fabric::tcp::TcpSettings;
 use farpost_fabric::{Counter, Counters, Fabric, Interrupt, Peer};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll::{self, Block, Root};
@@ -15,6 +14,7 @@ use farpost_mpi::group::Group;
 use farpost_mpi::op::Op;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::World;
+use farpost_tcp::TcpSettings;
 use hosts::{listen, memory, run, run_some};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

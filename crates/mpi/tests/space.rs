@@ -3,9 +3,7 @@
 //! are stepped in one thread in turns that a seed chooses.
 
 use farpost_fabric::Fabric;
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, Network};
-use farpost_fabric::shm::ShmTunables;
 use farpost_fm::FmTunables;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
@@ -14,6 +12,8 @@ use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_rsm::RsmTunables;
+use farpost_shm::ShmTunables;
+use farpost_shm::conformance::shm_ends;
 use std::rc::Rc;
 
 /// Turns after which what has not happened never will.
@@ -118,6 +118,9 @@ fn on(way: Way, size: u32, seed: u64, bound: u64, script: &impl Script) {
                 tunables: DeviceTunables {
                     jam_local: 0,
                     portals_unexpected: bound.max(64 << 10),
+                    portals_exposed: seed % 3,
+                    portals_posted: seed / 3 % 3,
+                    portals_fetches: 1,
                     ..DeviceTunables::default()
                 },
                 ..DeviceConfig::default()

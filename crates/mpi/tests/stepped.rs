@@ -5,9 +5,7 @@
 //! Requirements of MPI-5.0 section 6.14.
 
 use farpost_fabric::Fabric;
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll;
 use farpost_mpi::datatype::Datatype;
@@ -16,6 +14,8 @@ use farpost_mpi::op::Op;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_rsm::RsmTunables;
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 
 const ANY_SOURCE: i32 = -1;

@@ -4,12 +4,12 @@
 mod hosts;
 
 use farpost_fabric::Fabric;
-use farpost_fabric::tcp::TcpSettings;
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::World;
+use farpost_tcp::TcpSettings;
 use hosts::{run, run_with};
 
 const ANY_SOURCE: i32 = -1;

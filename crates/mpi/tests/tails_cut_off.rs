@@ -4,11 +4,11 @@
 #[path = "common/hosts.rs"]
 mod hosts;
 
-use farpost_fabric::tcp::TcpSettings;
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::p2p::Mode;
+use farpost_tcp::TcpSettings;
 use hosts::{HostsWorld, listen, memory, world};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use farpost_fabric::Peer;
-use farpost_fabric::shm::{Seen, Word};
 use farpost_job::{End, Job, Origin, RankState};
+use farpost_shm::{Seen, Word};
 
 /// Time after which the end of a process is told without the launcher's word, which comes within moments.
 const PATIENCE: Duration = Duration::from_millis(500);

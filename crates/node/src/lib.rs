@@ -6,10 +6,9 @@
 //!
 //! Cost class: set-up path.
 
-mod check;
-mod device;
 mod ends;
 mod fence;
+mod layer;
 mod memory;
 mod network;
 mod portals;
@@ -22,12 +21,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::Fabric;
-use farpost_fabric::routed::Routed;
-use farpost_fabric::shm::{Shm, ShmConfig, region_bytes};
 use farpost_job::{Job, RankState};
+use farpost_routed::Routed;
+use farpost_shm::{Shm, ShmConfig, region_bytes};
 
-pub use check::{CheckMode, VARIABLE as CHECK};
 pub use fence::Fence;
+pub use layer::{Layer, MPI_VARIABLES, Same};
 pub use network::Network;
 pub use portals::{PORTALS, PortalsPlace, processes, serve_portals};
 pub use roll::Roll;
@@ -83,8 +82,10 @@ pub struct Node {
     pub fence: Fence,
     /// Saying why the job hangs.
     pub roll: Roll,
-    /// As the file and the environment have them, adapted to the network.
+    /// As the file and the environment have them.
     pub settings: Settings,
+    /// The longest message that the network between hosts takes unasked, where it has a limit.
+    pub eager_limit: Option<u64>,
     /// Interfaces that were opened and not closed since, a bit each.
     open: Cell<u32>,
     /// Nothing can be opened any more.
@@ -100,18 +101,22 @@ impl Node {
     /// # Errors
     /// A sentence: what was attempted, what happened.
     pub fn join() -> Result<Node, String> {
+        Self::join_with(&mut ())
+    }
+
+    /// As [`join`](Self::join), with the settings of a layer that this crate does not know.
+    ///
+    /// # Errors
+    /// As for `join`; also that ranks do not have the same where they must.
+    pub fn join_with(layer: &mut dyn Layer) -> Result<Node, String> {
         let joining = |e: &dyn Display| format!("joining the job: {e}");
-        let mut settings = Settings::find()?;
+        let settings = Settings::find(layer)?;
         let mut opening = Job::begin(&|name: &str| settings.variable(name)).map_err(|e| joining(&e))?;
         let opened = network::open(&mut opening, settings.net.clone())
             .map_err(|e| format!("opening the network: {e}"))?;
-        if let Some(limit) = opened.as_ref().and_then(network::Opened::eager_limit) {
-            let eager = &mut settings.world.engine.eager_far;
-            *eager = limit.min(*eager);
-        }
-        let device = settings.world.device.device;
-        device::publish(&mut opening, device).map_err(|e| joining(&e))?;
-        check::publish(&mut opening, settings.check).map_err(|e| joining(&e))?;
+        let eager_limit = opened.as_ref().and_then(network::Opened::eager_limit);
+        let same = layer.same();
+        layer::publish(&mut opening, layer, &same).map_err(|e| joining(&e))?;
         portals::publish(&mut opening).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
@@ -120,17 +125,12 @@ impl Node {
                 .map_err(|e| format!("starting the network: {e}"))?,
             None => None,
         };
-        device::check(&job, device).map_err(|e| joining(&e))?;
-        check::compare(&job, settings.check).map_err(|e| joining(&e))?;
+        layer::compare(&job, &same).map_err(|e| joining(&e))?;
         let memory = job.host_memory();
         if memory.region_len < region_bytes(memory.ranks) as u64 {
             return Err(joining(&"the job's memory is too small for its ranks"));
         }
         let placement = job.placement();
-        let unexpected = &mut settings.world.engine.unexpected_bytes;
-        if *unexpected == 0 {
-            *unexpected = memory::for_unexpected(placement.ranks_on_host);
-        }
         let file = memory.fd.try_clone_to_owned().map_err(|e| joining(&e))?;
         let shm = Shm::attach(ShmConfig {
             file,
@@ -152,10 +152,16 @@ impl Node {
             job,
             fabric,
             settings,
+            eager_limit,
             open: Cell::new(0),
             left: Cell::new(false),
             of: std::process::id(),
         })
+    }
+
+    /// Memory that this process may use for messages that came before their receives.
+    pub fn unexpected_bytes(&self) -> u64 {
+        memory::for_unexpected(self.job.placement().ranks_on_host)
     }
 
     /// Note that `interface` is open. Opening what is open already changes nothing.

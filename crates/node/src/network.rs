@@ -6,10 +6,11 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use farpost_fabric::Peer;
-use farpost_fabric::net::{AddressBook, Either, NetConfig};
-use farpost_fabric::ofi::{self, Ofi, OfiOptions, OfiTunables};
-use farpost_fabric::tcp::{self, Tcp, TcpSettings};
 use farpost_job::{Job, Opening};
+use farpost_net::{AddressBook, NetConfig};
+use farpost_ofi::{Ofi, OfiOptions, OfiTunables};
+use farpost_routed::Either;
+use farpost_tcp::{Tcp, TcpSettings};
 
 /// What carries messages between hosts.
 pub type Network = Either<Tcp, Ofi>;
@@ -45,9 +46,9 @@ const CARDS: [&str; 2] = ["farpost-tcp", "farpost-ofi"];
 
 /// A network that can be found by others.
 pub(crate) enum Opened {
-    Tcp(tcp::Listening),
+    Tcp(farpost_tcp::Listening),
     /// With the longest message that is to go through the pool.
-    Ofi(ofi::Listening, u64),
+    Ofi(farpost_ofi::Listening, u64),
 }
 
 /// Which network to use.
@@ -76,7 +77,7 @@ fn is_plain(provider: &str) -> bool {
         .any(|part| matches!(part, "tcp" | "sockets" | "udp" | "net"))
 }
 
-fn open_ofi(settings: &NetSettings) -> Result<Option<ofi::Listening>, String> {
+fn open_ofi(settings: &NetSettings) -> Result<Option<farpost_ofi::Listening>, String> {
     let (wanted, encrypt) = (settings.wanted, settings.tcp.trust.encrypt != 0);
     // libfabric has no encryption to offer.
     if encrypt && wanted == Wanted::Ofi {
@@ -85,10 +86,10 @@ fn open_ofi(settings: &NetSettings) -> Result<Option<ofi::Listening>, String> {
         ));
     }
     // Loading libfabric and asking all its providers takes longer than all else of starting.
-    if wanted == Wanted::Best && (encrypt || ofi::adapter().is_none()) {
+    if wanted == Wanted::Best && (encrypt || farpost_ofi::adapter().is_none()) {
         return Ok(None);
     }
-    match ofi::Listening::open(&settings.options, settings.ofi.clone()) {
+    match farpost_ofi::Listening::open(&settings.options, settings.ofi.clone()) {
         Ok(listening) if wanted == Wanted::Best && is_plain(listening.provider()) => Ok(None),
         Ok(listening) => Ok(Some(listening)),
         Err(_) if wanted == Wanted::Best => Ok(None),
@@ -110,7 +111,7 @@ pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Optio
     };
     let opened = match ofi {
         Some(listening) => Opened::Ofi(listening, eager),
-        None => Opened::Tcp(tcp::Listening::open(settings.tcp).map_err(|e| e.to_string())?),
+        None => Opened::Tcp(farpost_tcp::Listening::open(settings.tcp).map_err(|e| e.to_string())?),
     };
     opening
         .put(opened.key(), opened.card())

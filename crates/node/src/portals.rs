@@ -195,7 +195,7 @@ impl Node {
         let client = routes
             .as_ref()
             .is_some_and(|routes| routes.is_client(self.job.rank()));
-        let (net, wait) = (&self.settings.portals, &self.settings.world.wait);
+        let (net, wait) = (&self.settings.portals, &self.settings.wait);
         match place.mode() {
             Some(_) if !client => {
                 let there = match &routes {

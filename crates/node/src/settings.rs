@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farpost_fabric::progress::ProgressTunables;
-use farpost_fabric::shm::ShmTunables;
+use farpost_fabric::wait::WaitTunables;
 use farpost_fm::FmTunables;
 use farpost_jam::JamTunables;
 use farpost_job::JobTunables;
-use farpost_mpi::world::WorldConfig;
 use farpost_portals::agent::AgentTunables;
 use farpost_portals::net::NetTunables;
 use farpost_rsm::api::ApiTunables;
+use farpost_shm::ShmTunables;
 use farpost_tunables::file;
 
-use crate::check::{self, CheckMode};
+use crate::layer::Layer;
 use crate::network::NetSettings;
 use crate::portals::{PORTALS, PortalsPlace};
 
@@ -45,9 +45,8 @@ const LARGEST: u64 = 1 << 20;
 pub struct Settings {
     pub(crate) shm: ShmTunables,
     pub(crate) net: NetSettings,
-    pub world: WorldConfig,
-    /// Whether a program's mistakes are looked for.
-    pub check: CheckMode,
+    /// Of waiting, in all layers.
+    pub wait: WaitTunables,
     pub fm: FmTunables,
     pub jam: JamTunables,
     /// Of the Portals network layer.
@@ -67,15 +66,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Read the file, if there is one, and the environment.
+    /// Read the file, if there is one, and the environment, also for `layer`.
     ///
     /// # Errors
     /// A sentence: which file, line or variable is wrong, and what is allowed.
-    pub fn find() -> Result<Self, String> {
+    pub fn find(layer: &mut dyn Layer) -> Result<Self, String> {
         let mut settings = Self::default();
         if let Some((file, text)) = read_file()? {
             settings
-                .take_file(&text)
+                .take_file(&text, layer)
                 .map_err(|why| format!("{}, {why}", file.display()))?;
         }
         for (name, value) in std::env::vars_os() {
@@ -85,7 +84,7 @@ impl Settings {
             if name == PORTALS {
                 settings.portals_place = PortalsPlace::parse(value)?;
             } else if name.starts_with("FARPOST_") && !is_other(name) {
-                settings.set(name, value)?;
+                settings.set(name, value, layer)?;
             }
         }
         Ok(settings)
@@ -111,13 +110,13 @@ impl Settings {
         Duration::from_secs(tunables.start_timeout)
     }
 
-    fn take_file(&mut self, text: &str) -> Result<(), String> {
+    fn take_file(&mut self, text: &str, layer: &mut dyn Layer) -> Result<(), String> {
         for setting in file::settings(text).map_err(|e| e.to_string())? {
             let file::Setting { line, name, value } = setting;
             if is_other(name) {
                 return Err(format!("line {line}: {name} is taken from the environment only"));
             }
-            self.set(name, value)
+            self.set(name, value, layer)
                 .map_err(|why| format!("line {line}: {why}"))?;
             if JobTunables::TABLE.iter().any(|tunable| tunable.name == name) {
                 self.job.push((name.into(), value.into()));
@@ -126,12 +125,7 @@ impl Settings {
         Ok(())
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if name == check::VARIABLE {
-            self.check = CheckMode::parse(value)?;
-            return Ok(());
-        }
-        let world = &mut self.world;
+    fn set(&mut self, name: &str, value: &str, layer: &mut dyn Layer) -> Result<(), String> {
         // Those of joining the job are used where they are read; known here so that they are not taken for mistakes.
         let known = self.shm.set(name, value).map_err(|e| e.to_string())?
             || self.net.set(name, value)?
@@ -142,14 +136,11 @@ impl Settings {
             || self.rsm.set(name, value).map_err(|e| e.to_string())?
             || self.progress.set(name, value).map_err(|e| e.to_string())?
             || self.roll.set(name, value).map_err(|e| e.to_string())?
-            || world.rsm.set(name, value).map_err(|e| e.to_string())?
             || self.jam.set(name, value).map_err(|e| e.to_string())?
             || self.portals.set(name, value).map_err(|e| e.to_string())?
             || self.portals_agent.set(name, value).map_err(|e| e.to_string())?
-            || world.wait.set(name, value).map_err(|e| e.to_string())?
-            || world.engine.set(name, value).map_err(|e| e.to_string())?
-            || world.tuning.set(name, value).map_err(|e| e.to_string())?
-            || world.device.set(name, value)?;
+            || self.wait.set(name, value).map_err(|e| e.to_string())?
+            || layer.set(name, value)?;
         if known {
             return Ok(());
         }
@@ -219,20 +210,24 @@ mod tests {
     fn a_file_sets_what_the_environment_can() {
         let mut settings = Settings::default();
         settings
-            .take_file("# tuned\nFARPOST_EAGER_MAX=8k\nFARPOST_TCP_DIRECT=4096\nFARPOST_START_TIMEOUT=7\n")
+            .take_file(
+                "# tuned\nFARPOST_YIELDS=8k\nFARPOST_TCP_DIRECT=4096\nFARPOST_START_TIMEOUT=7\n",
+                &mut (),
+            )
             .unwrap();
-        assert_eq!(settings.world.engine.eager_max, 8 << 10);
+        assert_eq!(settings.wait.yields, 8 << 10);
         assert_eq!(settings.variable("FARPOST_START_TIMEOUT").as_deref(), Some("7"));
         assert_eq!(settings.variable("FARPOST_NO_SUCH_THING"), None);
-        settings.set("FARPOST_EAGER_MAX", "1k").unwrap();
-        assert_eq!(settings.world.engine.eager_max, 1 << 10, "what comes later wins");
+        settings.set("FARPOST_YIELDS", "1k", &mut ()).unwrap();
+        assert_eq!(settings.wait.yields, 1 << 10, "what comes later wins");
+        settings.set("FARPOST_EAGER_MAX", "1k", &mut ()).unwrap();
     }
 
     #[test]
     fn a_file_may_choose_the_network() {
         let mut settings = Settings::default();
         let text = "FARPOST_FABRIC=ofi\nFARPOST_OFI_PROVIDER=verbs\nFARPOST_OFI_LIBRARY=/opt/x\nFARPOST_INTERFACE=ib*\n";
-        settings.take_file(text).unwrap();
+        settings.take_file(text, &mut ()).unwrap();
         let set = format!("{:?}", settings.net);
         for part in [
             "wanted: Ofi",
@@ -243,7 +238,7 @@ mod tests {
         ] {
             assert!(set.contains(part), "{part}: {set}");
         }
-        settings.set("FARPOST_FABRIC", "tcp").unwrap();
+        settings.set("FARPOST_FABRIC", "tcp", &mut ()).unwrap();
         assert!(
             format!("{:?}", settings.net).contains("wanted: Tcp"),
             "what comes later wins"
@@ -257,7 +252,7 @@ mod tests {
                 "\nFARPOST_EAGER_MX=8k",
                 ["line 2", "FARPOST_EAGER_MX: no such setting"],
             ),
-            ("FARPOST_EAGER_MAX=many", ["line 1", "FARPOST_EAGER_MAX=many"]),
+            ("FARPOST_TCP_DIRECT=many", ["line 1", "FARPOST_TCP_DIRECT=many"]),
             ("FARPOST_YIELDS=1g", ["line 1", "0 to 1000000"]),
             ("FARPOST_START_TIMEOUT=0", ["line 1", "1 to 86400"]),
             ("#\n#\nFARPOST_RANK=1", ["line 3", "environment only"]),
@@ -266,7 +261,7 @@ mod tests {
             ("FARPOST_FABRIC=x", ["line 1", "auto, tcp and ofi"]),
             ("FARPOST_YIELDS", ["line 1", "NAME=value"]),
         ] {
-            let error = Settings::default().take_file(text).unwrap_err();
+            let error = Settings::default().take_file(text, &mut ()).unwrap_err();
             assert!(words.iter().all(|word| error.contains(word)), "{text:?}: {error}");
         }
     }

@@ -2,11 +2,12 @@
 //! nanoseconds, by mode. `agent_pair [ROUNDS [AGENT'S CORE, FIRST CLIENT'S, SECOND'S]]`.
 
 use farpost_fabric::Peer;
-use farpost_fabric::shm::{Shm, ShmConfig, ShmTunables, region_bytes, sealed_memory};
 use farpost_fabric::wait::WaitTunables;
+use farpost_mapped::sealed_memory;
 use farpost_portals::agent::{Agent, AgentTunables, Client, Mode, Routes};
 use farpost_portals::net::NetTunables;
 use farpost_portals::*;
+use farpost_shm::{Shm, ShmConfig, ShmTunables, region_bytes};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};

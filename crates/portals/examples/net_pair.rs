@@ -2,13 +2,14 @@
 //! beside the time of the bare cache line. `net_pair ways` also tries the ways of moving a body one by one; `net_pair SIZE`
 //! measures that one alone; `net_pair pieces` measures bodies from and to memory in pieces.
 
-use farpost_fabric::conformance::{End, Harness, ShmProcesses};
-use farpost_fabric::shm::Shm;
+use farpost_fabric::conformance::{End, Harness};
 use farpost_fabric::{Fabric, LocalMemory, Peer, RemoteMemory};
 use farpost_portals::net::{
     Channel, Departure, Net, NetTunables, Occupancy, Outcome, Placement, RxId, Upper,
 };
 use farpost_portals::{Segment, Segments};
+use farpost_shm::Shm;
+use farpost_shm::conformance::ShmProcesses;
 use std::rc::Rc;
 use std::time::Instant;
 

@@ -6,10 +6,10 @@ mod bridge;
 mod common;
 
 use bridge::{Config, World, in_agent, shm, shm_apart, turns};
-use farpost_fabric::shm::Shm;
 use farpost_portals::agent::Mode::{Accelerated, Generic};
 use farpost_portals::agent::{AgentOccupancy, AgentTunables};
 use farpost_portals::{AckReq, EventKind, Handle, Md, NetworkInterface, Segment, Unlink, option};
+use farpost_shm::Shm;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -4,13 +4,15 @@
 
 mod common;
 
-use farpost_fabric::conformance::{child, reap, shm_end};
-use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{child, reap};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Interrupt, Peer, Permission, Remote, RemoteMemory, SegmentId};
+use farpost_mapped::sealed_memory;
 use farpost_portals::agent::{Agent, AgentTunables, Client, Mode, Routes};
 use farpost_portals::net::NetTunables;
 use farpost_portals::*;
+use farpost_shm::conformance::shm_end;
+use farpost_shm::{Shm, ShmTunables, region_bytes};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -5,8 +5,8 @@ mod support;
 
 use common::SMALL;
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_portals::net::{Channel, NetTunables};
+use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 use support::unruly::{Chances, Unruly};
 use support::{Process, Way, everybody_to_everybody, header, in_haste, in_pieces, stuck, with_pauses};

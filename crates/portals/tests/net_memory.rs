@@ -4,10 +4,10 @@ mod common;
 mod support;
 
 use farpost_fabric::Peer;
-use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_portals::Segments;
 use farpost_portals::net::{Channel, Net, NetTunables, Outcome, Placement, RxId, Upper};
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -5,12 +5,15 @@ mod common;
 mod support;
 
 use common::pattern;
-use farpost_fabric::conformance::{
-    End, Harness, OfiThreads, SharedBook, ShmProcesses, TcpThreads, child, kill, reap, shm_end,
-};
-use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{End, Harness, child, kill, reap};
 use farpost_fabric::{ErrorStatus, Fabric, Peer};
+use farpost_mapped::sealed_memory;
+use farpost_net::conformance::SharedBook;
+use farpost_ofi::conformance::OfiThreads;
 use farpost_portals::net::{Channel, NetTunables, Outcome};
+use farpost_shm::conformance::{ShmProcesses, shm_end};
+use farpost_shm::{Shm, ShmTunables, region_bytes};
+use farpost_tcp::conformance::TcpThreads;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use support::{Process, Way, header, number_of};

@@ -5,15 +5,17 @@ mod common;
 mod support;
 
 use common::{Memory, SMALL, interface, pattern};
-use farpost_fabric::conformance::{OfiThreads, SharedBook, TcpThreads};
-use farpost_fabric::ofi::Ofi;
-use farpost_fabric::tcp::Tcp;
 use farpost_fabric::{Fabric, Peer};
+use farpost_net::conformance::SharedBook;
+use farpost_ofi::Ofi;
+use farpost_ofi::conformance::OfiThreads;
 use farpost_portals::net::{Channel, NetTunables, Outcome};
 use farpost_portals::{
     AckReq, EventKind, Handle, Interface, NetworkInterface, NiFail, Position, ProcessId, Processes, Target,
     Unlink, option,
 };
+use farpost_tcp::Tcp;
+use farpost_tcp::conformance::TcpThreads;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use support::unruly::{Chances, Unruly};

@@ -3,12 +3,14 @@
 mod common;
 
 use common::*;
-use farpost_fabric::conformance::{child, kill, reap, shm_end};
-use farpost_fabric::shm::{Shm, ShmTunables, region_bytes, sealed_memory};
+use farpost_fabric::conformance::{child, kill, reap};
+use farpost_mapped::sealed_memory;
 use farpost_portals::EventKind::{Ack, PutEnd, ReplyEnd, SendEnd};
 use farpost_portals::net::NetTunables;
 use farpost_portals::option::*;
 use farpost_portals::*;
+use farpost_shm::conformance::shm_end;
+use farpost_shm::{Shm, ShmTunables, region_bytes};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;

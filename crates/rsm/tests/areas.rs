@@ -3,10 +3,11 @@
 
 mod support;
 
-use farpost_fabric::conformance::{End, Harness, InProcHarness, ShmThreads};
+use farpost_fabric::conformance::{End, Harness, InProcHarness};
 use farpost_fabric::inproc::Config;
 use farpost_fabric::{Counter, Counters, Fabric, Peer};
 use farpost_rsm::RsmTunables;
+use farpost_shm::conformance::ShmThreads;
 use support::{SMALL, Talk, drive, message};
 
 fn no_faults<F: Fabric>(end: &End<F>) {

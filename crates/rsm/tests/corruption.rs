@@ -4,14 +4,14 @@
 
 mod support;
 
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::{
     Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Port, Priority, RemoteMemory,
     SegmentId, TrySend,
 };
 use farpost_rsm::{Layout, Postboxes, RsmTunables};
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use proptest::prelude::*;
 use std::rc::Rc;
 use support::{SMALL, Talk};

@@ -3,12 +3,12 @@
 
 mod support;
 
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, Network};
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::{
     ErrorStatus, Fabric, FabricError, LocalMemory, Peer, Permission, RemoteMemory, SegmentId,
 };
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use std::collections::HashSet;
 use std::rc::Rc;
 use support::{SMALL, Talk, message};

@@ -10,7 +10,9 @@ fn main() {}
 
 #[cfg(not(loom))]
 fn main() {
-    use farpost_fabric::conformance::{Namespaces, OfiProcesses, OfiThreads, ShmProcesses};
+    use farpost_net::conformance::Namespaces;
+    use farpost_ofi::conformance::{OfiProcesses, OfiThreads};
+    use farpost_shm::conformance::ShmProcesses;
 
     let namespaces = Namespaces::parse(&std::env::var_os("FARPOST_TEST_NAMESPACES").unwrap_or_default());
     let like = if namespaces.is_empty() {

@@ -1,11 +1,11 @@
 //! Segments on both fabrics: what is put and fenced is there, and permissions hold.
 #![cfg(not(loom))]
 
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, Network};
-use farpost_fabric::shm::ShmTunables;
 use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission, SegmentId};
 use farpost_rsm::{Exported, Imported};
+use farpost_shm::ShmTunables;
+use farpost_shm::conformance::shm_ends;
 
 const ID: SegmentId = SegmentId(0x50_0000);
 

@@ -31,7 +31,7 @@ fn main() -> Result<(), String> {
         fabric.clone(),
         Identity::default(),
         &ApiTunables::default(),
-        &node.settings.world.wait,
+        &node.settings.wait,
     );
     let mut controllers = rsm.controllers().into_iter();
     let way = controllers.find(|controller| rsm.reaches(*controller, VICTIM.0));

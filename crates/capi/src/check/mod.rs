@@ -20,6 +20,7 @@ mod end;
 mod header;
 mod ledger;
 pub(crate) mod made;
+pub(crate) mod mode;
 pub(crate) mod neighbor;
 pub(crate) mod p2p;
 mod pending;
@@ -33,7 +34,7 @@ mod site;
 use std::cell::Cell;
 
 use farpost_fabric::wait::Pause;
-use farpost_node::CheckMode;
+use mode::CheckMode;
 
 use crate::cx::{self, Cx, Fun, World};
 use crate::lock;

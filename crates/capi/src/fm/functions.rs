@@ -81,12 +81,7 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
             let settings = &node.settings;
             state.open(|| {
                 let fabric = Rc::clone(&node.fabric);
-                Fm::new(
-                    fabric,
-                    &settings.fm,
-                    &settings.world.wait,
-                    state.max_handlers.get(),
-                )
+                Fm::new(fabric, &settings.fm, &settings.wait, state.max_handlers.get())
             });
             if let Ok(fm) = state.node() {
                 fm.set_relax(Some(roll::relax));

@@ -28,11 +28,7 @@ pub(crate) fn jam_initialize(cx: &'static Cx) {
     JAM_me.set(cx, node.job.rank());
     JAM_size.set(cx, node.job.size());
     if STATE.get(cx).is_none() {
-        let jam = Jam::new(
-            Rc::clone(&node.fabric),
-            &node.settings.jam,
-            &node.settings.world.wait,
-        );
+        let jam = Jam::new(Rc::clone(&node.fabric), &node.settings.jam, &node.settings.wait);
         STATE.keep(
             cx,
             State {

@@ -393,7 +393,7 @@ pub(crate) fn ptljobfence(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
     let body = || {
         let ni = state(cx).interface(handle)?;
         let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
-        let policy = WaitPolicy::of(&node.settings.world.wait, &*node.fabric);
+        let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
         let rest = || {
             ni.interface.flush();
             if ni.interface.is_idle() { LONG } else { SHORT }

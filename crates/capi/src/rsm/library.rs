@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use farpost_fabric::shm::Window;
+use farpost_mapped::Window;
 use farpost_rsm::api::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError};
 
 use super::handles::{Kind, Table};
@@ -97,7 +97,7 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         Rc::clone(&node.fabric),
         identity(),
         &node.settings.rsm,
-        &node.settings.world.wait,
+        &node.settings.wait,
     );
     rsm.set_relax(Some(roll::relax));
     let library = Library {

@@ -17,18 +17,14 @@ mod children;
 mod harness;
 mod interrupt;
 mod memory;
-mod namespaces;
 mod packets;
 mod processes;
 mod status;
 mod tails;
 
 pub use children::{child, kill, reap};
-pub use harness::{
-    Board, End, Harness, InProcHarness, OfiThreads, SharedBook, ShmThreads, TcpThreads, shm_end, shm_ends,
-};
-pub use namespaces::Namespaces;
-pub use processes::{OfiProcesses, ShmProcesses};
+pub use harness::{Board, BoardRef, End, Harness, InProcHarness, PATIENCE, block_on};
+pub use processes::{fork_all, shared};
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -76,7 +76,11 @@ farpost_tunables::tunables! {
         /// By Portals, memory for short messages that came before their receives, in three buffers. What others may have on its way to a process is bounded by it; with none of it left, messages stay with their senders until they are received.
         portals_unexpected: "FARPOST_PORTALS_UNEXPECTED" = 8 << 20, 64 << 10..=1 << 40, "bytes";
         /// By Portals, messages that stay with their sender and have a match entry each by which their receivers fetch them. Of further ones only the headers go, and a receiver asks for an entry first.
-        portals_exposed: "FARPOST_PORTALS_EXPOSED" = 32 << 10, 0..=48 << 10, "messages";
+        portals_exposed: "FARPOST_PORTALS_EXPOSED" = 32 << 10, 0..=32 << 10, "messages";
+        /// By Portals, posted receives that have a match entry each. Later ones are matched with what has come by MPI itself.
+        portals_posted: "FARPOST_PORTALS_POSTED" = 16 << 10, 0..=16 << 10, "receives";
+        /// By Portals, messages that stay with their senders and that a process fetches at a time; and of its own announced messages those for which it gives others an entry at a time.
+        portals_fetches: "FARPOST_PORTALS_FETCHES" = 4 << 10, 1..=4 << 10, "messages";
     }
 }
 

@@ -96,8 +96,8 @@ pub(crate) fn fetch<F: Fabric>(fabric: &F, receiver: Peer, at: u64, message: &Me
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farpost_fabric::conformance::shm_ends;
-    use farpost_fabric::shm::ShmTunables;
+    use farpost_shm::ShmTunables;
+    use farpost_shm::conformance::shm_ends;
 
     const MESSAGE: Message = Message {
         sender: Peer(0),

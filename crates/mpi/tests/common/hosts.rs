@@ -1,13 +1,14 @@
 //! Worlds in the threads of a test, on several hosts: a memory each, joined by TCP over loopback.
 #![allow(dead_code)]
 
-use farpost_fabric::net::interfaces::{Class, Subnet, Usable};
-use farpost_fabric::net::{AddressBook, NetConfig};
-use farpost_fabric::routed::Routed;
-use farpost_fabric::shm::{Shm, ShmConfig, region_bytes, sealed_memory};
-use farpost_fabric::tcp::{Listening, Tcp, TcpSettings};
 use farpost_fabric::{Fabric, Peer};
+use farpost_mapped::sealed_memory;
 use farpost_mpi::world::{World, WorldConfig};
+use farpost_net::interfaces::{Class, Subnet, Usable};
+use farpost_net::{AddressBook, NetConfig};
+use farpost_routed::Routed;
+use farpost_shm::{Shm, ShmConfig, region_bytes};
+use farpost_tcp::{Listening, Tcp, TcpSettings};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;

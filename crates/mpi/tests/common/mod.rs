@@ -1,11 +1,12 @@
 //! Worlds in the threads of a test, joined by shared memory.
 #![allow(dead_code)]
 
-use farpost_fabric::conformance::shm_end;
-use farpost_fabric::shm::{Shm, region_bytes, sealed_memory};
+use farpost_mapped::sealed_memory;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::world::{World, WorldConfig};
+use farpost_shm::conformance::shm_end;
+use farpost_shm::{Shm, region_bytes};
 
 pub type ShmWorld = World<Shm>;
 

@@ -239,8 +239,8 @@ pub fn part(bytes: u64, most: u64) -> u64 {
 mod tests {
     use super::*;
     use farpost_fabric::RemoteMemory;
-    use farpost_fabric::conformance::shm_ends;
-    use farpost_fabric::shm::ShmTunables;
+    use farpost_shm::ShmTunables;
+    use farpost_shm::conformance::shm_ends;
 
     #[test]
     fn who_waits_for_the_last_part_claims_nothing() {

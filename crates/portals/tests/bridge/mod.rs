@@ -3,7 +3,6 @@
 
 use crate::common::{self, SMALL, pattern};
 use farpost_fabric::inproc::{self, InProc, Network};
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::agent::{Agent, AgentTunables, AttachError, Client, Mode, Routes};
@@ -12,6 +11,7 @@ use farpost_portals::{
     AckReq, AnyInterface, Error, Event, EventKind, Handle, Interface, Md, NetworkInterface, NiFail, Position,
     ProcessId, Processes, Target, Unlink, option,
 };
+use farpost_shm::{Shm, ShmTunables};
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::time::Duration;

@@ -2,11 +2,11 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use farpost_fabric::Fabric;
-use farpost_fabric::conformance::shm_ends;
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_fabric::wait::WaitTunables;
 use farpost_portals::net::NetTunables;
 use farpost_portals::*;
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 use std::time::Instant;
 

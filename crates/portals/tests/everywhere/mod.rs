@@ -1,10 +1,10 @@
 //! Interfaces on both fabrics, with several seeds and pools.
 
 use super::common::SMALL;
-use farpost_fabric::conformance::shm_ends;
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::shm::{Shm, ShmTunables};
 use farpost_portals::net::NetTunables;
+use farpost_shm::conformance::shm_ends;
+use farpost_shm::{Shm, ShmTunables};
 
 /// Lengths of bodies that go each way.
 pub const LENGTHS: [usize; 9] = [0, 1, 8, 57, 100, 130, 3000, 9000, 70_000];

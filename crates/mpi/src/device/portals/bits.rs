@@ -12,6 +12,7 @@
 //! Cost class: *fast path*.
 
 use crate::comm::LANE_BITS;
+use crate::engine::context::ANY_TAG;
 use crate::world::COUNT_BITS;
 
 /// The sender keeps the message where it is to be had: it is long, or synchronous.
@@ -90,9 +91,12 @@ impl Layout {
         if tag < 0 { low | 1 << (self.tag - 1) } else { low }
     }
 
-    /// A tag as it is listed when a message came before its receive.
+    /// A tag as it is listed when a message came before its receive; any tag stays that.
     #[inline(always)]
     pub fn listed(&self, tag: i32) -> i32 {
+        if tag == ANY_TAG {
+            return tag;
+        }
         self.tag_bits(tag) as i32
     }
 

@@ -55,7 +55,8 @@ impl<F: Fabric> Portals<F> {
     /// A match entry for a receive into `to`, and the queue with room for its event. `None`: something stands in the way.
     #[inline]
     fn post_direct(&mut self, wanted: &Direct, to: &mut [u8]) -> Option<(u32, Handle)> {
-        if !self.layout.admits(wanted.context_id, wanted.tag) {
+        let is_full = self.posted.is_full() || self.posted.has_behind();
+        if is_full || !self.layout.admits(wanted.context_id, wanted.tag) {
             return None;
         }
         let id = self.ids[wanted.peer.index()];

@@ -1,7 +1,7 @@
 //! Progress: what Portals has logged, and what follows from it.
 
 use super::managed::Place;
-use super::{Portals, Seen, bits, cancel, user};
+use super::{Portals, Seen, bits, questions, user};
 use crate::Error;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, RecvState, SendState};
@@ -31,6 +31,7 @@ impl<F: Fabric> Engine<F> {
             moved |= self.note_unexpected();
             self.note_returned();
             moved |= self.note_events();
+            self.enter_behind();
         }
         if !self.busy.is_empty() {
             return self.push_by_portals() | moved;
@@ -48,13 +49,17 @@ impl<F: Fabric> Engine<F> {
         if !portals.leftovers.is_empty() {
             portals.unlink_leftovers();
         }
-        if !portals.wanted.is_empty() {
-            portals.answer_wants();
-        }
         while let Some(seen) = self.portals.as_ref().and_then(|portals| portals.next()) {
             any = true;
             self.note_event(&seen);
         }
+        // What has ended made room.
+        if let Some(portals) = &mut self.portals
+            && !portals.wanted.is_empty()
+        {
+            portals.answer_wants();
+        }
+        self.fetch_later();
         any
     }
 
@@ -134,7 +139,7 @@ impl<F: Fabric> Engine<F> {
             if seen.kind != EventKind::PutEnd {
                 continue;
             }
-            let right = if cancel::is_word(seen.data) {
+            let right = if questions::is_word(seen.data) {
                 self.on_word(&seen)
             } else {
                 portals.paid(seen.from, seen.data)
@@ -172,6 +177,7 @@ impl<F: Fabric> Engine<F> {
                     let context = recv.context;
                     self.contexts[context].queues.left();
                 }
+                RecvState::Posted => portals.posted.remove_behind(handle),
                 RecvState::Coming { message, .. } => portals.drop_message(message),
                 RecvState::Got { fetch, .. } => {
                     portals.want_no_more(handle);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! portal MESSAGES, match list:
-//!     posted receives, oldest first           one descriptor each, threshold 1, TRUNCATE
+//!     posted receives, oldest first           one descriptor each, threshold 1, TRUNCATE; as many as `FARPOST_PORTALS_POSTED`
 //!     a mark without a descriptor             receives are inserted before it
 //!     managed buffers                         short messages that nobody waits for: MAX_SIZE, UNLINK
 //!     the rest                                kept messages that nobody waits for: header only
@@ -18,24 +18,27 @@
 //! What came before its receive is listed in the order of its START events, which is that in which it was sent, and a receive looks
 //! there first. Then it is inserted with threshold 0 and set to 1 by an update that fails when a message has come meanwhile.
 //!
+//! An interface has 65,536 match entries and as many descriptors. What finds none does without or waits: later receives are matched
+//! here with what came and no entry took, later messages are announced ([`questions`]), later fetches begin when others have ended.
+//! Each has a share of its own (`DeviceTunables`; together less than all), so that none waits for another.
+//!
 //! Memory for short messages is bounded: each sender has *credits*, in bytes and in messages, which come back in zero-length
 //! puts. Without bytes a message is kept by its sender, without messages it waits there.
 //!
 //! The interface is one of its own on the device's packet port, so that a program may have the C interface beside it.
 
 mod bits;
-mod cancel;
 mod credit;
 mod direct;
 mod events;
 mod managed;
 mod memory;
 mod posted;
+mod questions;
 mod receive;
 mod send;
 
 pub use bits::{Layout, MOST_RANKS};
-use cancel::Want;
 use direct::Begun;
 pub(crate) use direct::Direct;
 
@@ -51,7 +54,9 @@ use farpost_portals::{
 };
 use managed::Managed;
 use posted::Posted;
+use questions::Want;
 use send::Sends;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Portal indexes.
@@ -152,12 +157,16 @@ pub(crate) struct Portals<F: Fabric> {
     sends: Sends,
     managed: Managed,
     credit: Box<[Credit]>,
-    /// What each peer was asked to drop.
-    asked: Box<[cancel::Asked]>,
+    /// What each peer was asked.
+    asked: Box<[questions::Asked]>,
     /// What a peer begins with.
     credit_bytes: u32,
     credit_messages: u32,
     fetches: Vec<Option<receive::Fetch>>,
+    fetching: usize,
+    most_fetching: usize,
+    /// Receives whose message can be fetched when another fetch has ended.
+    later: VecDeque<Want>,
     /// Match entries that had an operation in progress when they were to go.
     leftovers: Vec<Handle>,
     /// Announced messages that receives want.
@@ -276,7 +285,8 @@ impl<F: Fabric> Portals<F> {
             short_max,
         )?;
         let first = Self::queue(&ni, 0)?;
-        let sends = Sends::new(&ni, first.eq, (short_max, config.tunables.portals_exposed))?;
+        let exposed = (config.tunables.portals_exposed, config.tunables.portals_fetches);
+        let sends = Sends::new(&ni, first.eq, short_max, exposed)?;
         let mut queues = vec![first];
         queues[0].reserved += sends.bounced();
         Ok(Self {
@@ -285,14 +295,17 @@ impl<F: Fabric> Portals<F> {
             unexpected,
             returned,
             silent,
-            posted: Posted::new(mark),
+            posted: Posted::new(mark, config.tunables.portals_posted),
             sends,
             managed,
             credit: (0..size).map(|_| Credit::new(bytes, messages)).collect(),
-            asked: (0..size).map(|_| cancel::Asked::default()).collect(),
+            asked: (0..size).map(|_| questions::Asked::default()).collect(),
             credit_bytes: bytes,
             credit_messages: messages,
             fetches: Vec::new(),
+            fetching: 0,
+            most_fetching: config.tunables.portals_fetches as usize,
+            later: VecDeque::new(),
             leftovers: Vec::new(),
             wants: Vec::new(),
             wanted: Vec::new(),
@@ -400,5 +413,29 @@ impl<F: Fabric> Portals<F> {
         let ni = &self.ni;
         self.leftovers
             .retain(|me| ni.me_unlink(*me) == Err(PortalsError::MeInUse));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DeviceTunables;
+    use farpost_portals::Limits;
+
+    /// Posted receives have up to a quarter more entries than may be active; what is exposed for others and what is fetched have
+    /// a share of the same size each.
+    #[test]
+    fn the_shares_of_an_interface_leave_something() {
+        let most = |name| {
+            let found = DeviceTunables::TABLE.iter().find(|tunable| tunable.name == name);
+            found.expect("a tunable").max
+        };
+        let posted = most("FARPOST_PORTALS_POSTED");
+        let all = most("FARPOST_PORTALS_EXPOSED") + posted + posted / 4 + 2 * most("FARPOST_PORTALS_FETCHES");
+        assert!(all + 1024 <= Limits::LIBRARY.max_mes as u64, "{all} entries");
+        assert!(all + 1024 <= Limits::LIBRARY.max_mds as u64, "{all} descriptors");
+        assert!(
+            all + 1024 <= Limits::LIBRARY.max_me_list as u64,
+            "{all} entries of a list"
+        );
     }
 }

@@ -9,6 +9,7 @@ use farpost_fabric::Fabric;
 use farpost_portals::{
     AnyInterface, Error as PortalsError, Handle, Iovec, NetworkInterface, Position, ProcessId, Unlink, option,
 };
+use std::collections::VecDeque;
 
 /// Entries without work beyond this and as many as work are taken out.
 const IDLE: usize = 64;
@@ -50,12 +51,18 @@ pub(super) struct Posted {
     /// From here on all are idle.
     cursor: usize,
     active: usize,
+    /// Most that may be active.
+    most: usize,
+    /// Requests of later receives than all that have an entry, oldest first.
+    behind: VecDeque<usize>,
 }
 
 impl Posted {
-    pub fn new(mark: Handle) -> Self {
+    pub fn new(mark: Handle, most: u64) -> Self {
         Self {
             mark,
+            most: most as usize,
+            behind: VecDeque::new(),
             entries: Vec::new(),
             free: Vec::new(),
             order: Vec::new(),
@@ -66,6 +73,37 @@ impl Posted {
 
     pub fn get(&mut self, number: usize) -> Option<&mut Entry> {
         self.entries.get_mut(number)?.as_mut()
+    }
+
+    /// Whether no further receive may have an entry now.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.active >= self.most
+    }
+
+    /// Whether receives are posted that have no entry.
+    #[inline]
+    pub fn has_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// A receive is posted behind all others, without an entry.
+    pub fn push_behind(&mut self, request: usize) {
+        self.behind.push_back(request);
+    }
+
+    /// The next one to have an entry, if it may.
+    #[inline]
+    pub fn next_behind(&self) -> Option<usize> {
+        let next = self.behind.front()?;
+        (!self.is_full()).then_some(*next)
+    }
+
+    /// A receive waits without an entry no more.
+    pub fn remove_behind(&mut self, request: usize) {
+        if let Some(at) = self.behind.iter().position(|waiting| *waiting == request) {
+            self.behind.remove(at);
+        }
     }
 
     /// An entry behind all that wait, idle.
@@ -84,7 +122,9 @@ impl Posted {
     }
 
     fn insert<F: Fabric>(&mut self, ni: &AnyInterface<F>, wanted: Wanted) -> Result<u32, PortalsError> {
-        if self.order.len() >= 2 * self.active + IDLE {
+        // At most a quarter more than may be active, so that taking them out takes four looks for each that is made.
+        let most = self.most + IDLE.max(self.most / 4);
+        if self.order.len() >= most.min(2 * self.active + IDLE) {
             self.compact(ni);
         }
         let bits = (wanted.bits, wanted.ignore);

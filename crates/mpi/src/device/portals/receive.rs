@@ -4,6 +4,7 @@ use super::direct::DIRECT;
 use super::managed::{Message, Place};
 use super::memory;
 use super::posted::Wanted;
+use super::questions::Want;
 use super::send::{PIECES, failure, pieces};
 use super::{KEPT_HERE, Portals, Seen, bits, descriptor, refused, user};
 use crate::buffer::RecvBuf;
@@ -69,7 +70,7 @@ fn room(buf: &RecvBuf, bytes: u64) -> Room {
     }
 }
 
-/// The fetch of a receive that has to ask for its message first.
+/// The fetch of a receive whose message cannot be fetched yet.
 pub(super) const NO_FETCH: u32 = u32::MAX;
 
 impl<F: Fabric> Portals<F> {
@@ -127,6 +128,7 @@ impl<F: Fabric> Portals<F> {
                     wanted,
                     landing: room.landing,
                 });
+                self.fetching += 1;
                 self.stirred = true;
                 Ok(number as u32)
             }
@@ -144,6 +146,7 @@ impl<F: Fabric> Portals<F> {
             self.fetches.pop();
         }
         self.release(fetch.queue, 1);
+        self.fetching -= 1;
         let unlinked = self.ni.md_unlink(fetch.md);
         debug_assert!(unlinked.is_ok(), "{unlinked:?}");
         Some(fetch)
@@ -225,7 +228,7 @@ impl<F: Fabric> Engine<F> {
         Ok(handle)
     }
 
-    /// Give the receive `handle` a message that came before, or a match entry.
+    /// Give the receive `handle` a message that came before, a match entry, or a place behind those that have one.
     fn post_by_portals(&mut self, handle: usize) -> std::result::Result<(), PortalsError> {
         let Some(Request {
             operation: Operation::Recv(recv),
@@ -235,25 +238,70 @@ impl<F: Fabric> Engine<F> {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
-        let mut room = room(&recv.buf, recv.buf.bytes());
         let begun = self
             .portals
             .as_ref()
             .is_some_and(|portals| !portals.begun.is_empty());
         if begun
-            && room.iovec.is_none()
-            && room.landing.is_none()
-            && self.goes_on(handle, room.start, room.length)
+            && let Some(start) = recv.buf.contiguous_address()
+            && self.goes_on(handle, start, recv.buf.bytes())
         {
             return Ok(());
         }
-        let mut placed: Option<u32> = None;
-        let listed = match (&self.portals, tag) {
-            (Some(portals), tag) if tag != ANY_TAG => portals.layout.listed(tag),
-            _ => tag,
+        let Some(portals) = &mut self.portals else {
+            return Ok(());
         };
+        if !portals.posted.has_behind() && !portals.posted.is_full() {
+            return self.enter(handle, false);
+        }
+        let listed = portals.layout.listed(tag);
+        match self.contexts[context].queues.take_unexpected(source, listed) {
+            Some(message) => self.deliver_held(handle, message),
+            None => {
+                portals.posted.push_behind(handle);
+                self.contexts[context].queues.post(source, listed, handle);
+            }
+        }
+        Ok(())
+    }
+
+    /// Give receives without a match entry those that are free, oldest first.
+    #[inline]
+    pub(super) fn enter_behind(&mut self) {
+        let mut before = None;
+        while let Some(portals) = &self.portals
+            && let next @ Some(handle) = portals.posted.next_behind()
+            && next != before
+        {
+            before = next;
+            // One that finds no entry can be matched where it is.
+            let _ = self.enter(handle, true);
+        }
+    }
+
+    /// Give the receive `handle` a match entry, unless a message has come for it. `behind`: it is the oldest that is posted without
+    /// one, and stays in its place, in the way of younger ones, until it has it.
+    fn enter(&mut self, handle: usize, behind: bool) -> std::result::Result<(), PortalsError> {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return Ok(());
+        };
+        let (context, source, tag) = (recv.context, recv.source, recv.tag);
+        let mut room = room(&recv.buf, recv.buf.bytes());
+        let mut placed: Option<u32> = None;
         loop {
-            if let Some(message) = self.contexts[context].queues.take_unexpected(source, listed) {
+            let Some(portals) = &mut self.portals else {
+                return Ok(());
+            };
+            let queues = &mut self.contexts[context].queues;
+            if behind {
+                if portals.posted.next_behind() != Some(handle) {
+                    return Ok(());
+                }
+            } else if let Some(message) = queues.take_unexpected(source, portals.layout.listed(tag)) {
                 self.deliver_held(handle, message);
                 return Ok(());
             }
@@ -309,7 +357,12 @@ impl<F: Fabric> Engine<F> {
                         entry.queue = queue;
                         entry.landing = room.landing.take();
                     }
-                    self.contexts[context].queues.entered();
+                    let queues = &mut self.contexts[context].queues;
+                    if behind {
+                        portals.posted.remove_behind(handle);
+                        queues.cancel(source, handle);
+                    }
+                    queues.entered();
                     if let Some(Request {
                         operation: Operation::Recv(recv),
                         ..
@@ -416,26 +469,64 @@ impl<F: Fabric> Engine<F> {
             Place::Kept { id } => {
                 let id = *id;
                 portals.forget(number);
+                let want = Want {
+                    peer,
+                    id,
+                    bytes: wanted,
+                    request: handle,
+                };
                 if id & bits::ANNOUNCED != 0 {
                     recv.state = RecvState::Got {
                         peer,
                         fetch: NO_FETCH,
                     };
-                    return portals.want((peer, id), wanted, handle);
+                    return portals.want(want);
                 }
-                match portals.fetch((peer, id), wanted, &recv.buf, handle) {
-                    Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
-                    Err(error) => {
-                        let error = refused("getting a message", error);
-                        self.complete(handle, |status| status.error = Some(Box::new(error)));
-                    }
-                }
+                self.fetch_kept(want);
             }
             Place::Failed(fail) => {
                 let error = failure(peer, *fail);
                 portals.forget(number);
                 self.complete(handle, |status| status.error = error.map(Box::new));
             }
+        }
+    }
+
+    /// Get what a receive wants, as soon as few enough others are being fetched.
+    pub(super) fn fetch_kept(&mut self, want: Want) {
+        let Some(portals) = &mut self.portals else { return };
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get_mut(want.request)
+        else {
+            return;
+        };
+        let peer = want.peer;
+        if portals.fetching >= portals.most_fetching {
+            recv.state = RecvState::Got {
+                peer,
+                fetch: NO_FETCH,
+            };
+            return portals.later.push_back(want);
+        }
+        match portals.fetch((peer, want.id), want.bytes, &recv.buf, want.request) {
+            Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
+            Err(error) => {
+                let error = refused("getting a message", error);
+                self.complete(want.request, |status| status.error = Some(Box::new(error)));
+            }
+        }
+    }
+
+    /// Begin the fetches that others have made room for.
+    #[inline]
+    pub(super) fn fetch_later(&mut self) {
+        while let Some(portals) = &mut self.portals
+            && portals.fetching < portals.most_fetching
+            && let Some(want) = portals.later.pop_front()
+        {
+            self.fetch_kept(want);
         }
     }
 
@@ -508,6 +599,15 @@ impl<F: Fabric> Engine<F> {
             return self.condemn_source(seen.from, name.source);
         }
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
+        // Its receive may be one that has no entry.
+        if portals.posted.has_behind()
+            && let Some(handle) = self.contexts[context]
+                .queues
+                .take_posted(name.source, envelope.tag)
+        {
+            portals.posted.remove_behind(handle);
+            return self.deliver_by_portals(handle, seen.from, &envelope, number);
+        }
         let held = Held::ByPortals {
             message: number,
             total: seen.rlength,
@@ -535,12 +635,25 @@ impl<F: Fabric> Engine<F> {
         else {
             return;
         };
-        let RecvState::Entered { entry } = recv.state else {
-            return;
+        let (context, source) = (recv.context, recv.source);
+        let state = recv.state;
+        let Some(portals) = &mut self.portals else { return };
+        let queues = &mut self.contexts[context].queues;
+        let taken_back = match state {
+            RecvState::Entered { entry } => {
+                let disarmed = portals.disarm(entry);
+                if disarmed {
+                    queues.left();
+                }
+                disarmed
+            }
+            RecvState::Posted => {
+                portals.posted.remove_behind(handle);
+                queues.cancel(source, handle)
+            }
+            _ => false,
         };
-        let context = recv.context;
-        if self.portals.as_mut().is_some_and(|p| p.disarm(entry)) {
-            self.contexts[context].queues.left();
+        if taken_back {
             self.complete(handle, |status| status.cancelled = true);
         }
     }

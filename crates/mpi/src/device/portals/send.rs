@@ -63,6 +63,8 @@ pub(super) struct Sends {
     /// posted receives as well, and for what is wanted.
     exposed: usize,
     most_exposed: usize,
+    /// Most with those that are wanted.
+    most_wanted: usize,
     /// Announced messages, by the number that all events of their puts have: an ACK has no header data.
     announced: HashMap<u32, u32>,
     /// What is put without being waited for: another one may follow when nothing waits to leave.
@@ -104,7 +106,8 @@ impl Sends {
     pub fn new<F: Fabric>(
         ni: &AnyInterface<F>,
         eq: Handle,
-        (short_max, most_exposed): (u64, u64),
+        short_max: u64,
+        (most_exposed, wanted): (u64, u64),
     ) -> std::result::Result<Self, PortalsError> {
         let mut quick = vec![0; QUICK].into_boxed_slice();
         let start = quick.as_mut_ptr().expose_provenance();
@@ -118,6 +121,7 @@ impl Sends {
             generations: 0,
             exposed: 0,
             most_exposed: most_exposed as usize,
+            most_wanted: (most_exposed + wanted) as usize,
             announced: HashMap::new(),
             quick,
             quick_md: memory::bind(ni, quick_md, None)?,
@@ -421,18 +425,18 @@ impl<F: Fabric> Portals<F> {
         let (Some((address, length)), None, queue) = (sending.announced, sending.kept, sending.queue) else {
             return true;
         };
-        let start = if length == 0 { 0 } else { address };
-        match self.expose((index, id), queue, (start, length, None)) {
-            Ok(_) => true,
-            Err(PortalsError::NoSpace) => {
-                if let Some(me) = self.sends.get(index).and_then(|sending| sending.kept.take()) {
-                    self.sends.exposed -= 1;
-                    self.unlink(me);
-                }
-                false
-            }
-            Err(_) => true,
+        if self.sends.exposed >= self.sends.most_wanted {
+            return false;
         }
+        let start = if length == 0 { 0 } else { address };
+        if self.expose((index, id), queue, (start, length, None)).is_ok() {
+            return true;
+        }
+        if let Some(me) = self.sends.get(index).and_then(|sending| sending.kept.take()) {
+            self.sends.exposed -= 1;
+            self.unlink(me);
+        }
+        false
     }
 
     /// Forget a send.
@@ -442,6 +446,8 @@ impl<F: Fabric> Portals<F> {
         if let Some(me) = sending.kept.take() {
             self.sends.exposed -= 1;
             self.unlink(me);
+            // Another one may have its entry.
+            self.stirred |= !self.wanted.is_empty();
         }
         Some(sending)
     }

@@ -1,0 +1,114 @@
+//! MPI's settings, as the file and the environment have them.
+//!
+//! Cost class: set-up path.
+
+use farpost_mpi::device::{Device, VARIABLE as DEVICE};
+use farpost_mpi::world::WorldConfig;
+use farpost_node::{Layer, Node, Same};
+
+use crate::check::mode::{CheckMode, VARIABLE as CHECK};
+
+/// What is set. The node has the settings of all other layers.
+#[derive(Default)]
+pub(crate) struct MpiSettings {
+    world: WorldConfig,
+    /// Whether a program's mistakes are looked for.
+    pub check: CheckMode,
+}
+
+impl MpiSettings {
+    /// What carries MPI.
+    pub fn device(&self) -> Device {
+        self.world.device.device
+    }
+
+    /// What a world is made with in the job that `node` has joined.
+    pub fn world(&self, node: &Node) -> WorldConfig {
+        let mut config = self.world.clone();
+        config.wait = node.settings.wait.clone();
+        config.device.fm = node.settings.fm.clone();
+        config.device.portals = node.settings.portals.clone();
+        if let Some(limit) = node.eager_limit {
+            config.engine.eager_far = limit.min(config.engine.eager_far);
+        }
+        if config.engine.unexpected_bytes == 0 {
+            config.engine.unexpected_bytes = node.unexpected_bytes();
+        }
+        config.device.adapt(&mut config.engine);
+        config
+    }
+}
+
+impl Layer for MpiSettings {
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        if name == CHECK {
+            self.check = CheckMode::parse(value)?;
+            return Ok(true);
+        }
+        let world = &mut self.world;
+        Ok(world.rsm.set(name, value).map_err(|e| e.to_string())?
+            || world.engine.set(name, value).map_err(|e| e.to_string())?
+            || world.tuning.set(name, value).map_err(|e| e.to_string())?
+            || world.device.set(name, value)?)
+    }
+
+    /// What carries MPI, and whether it is checked, which changes what messages carry.
+    fn same(&self) -> Vec<Same> {
+        let device = self.device();
+        vec![
+            Same {
+                key: "farpost-device",
+                value: (device != Device::default()).then(|| device.name().into()),
+                differ: |rank, next, ours, theirs| {
+                    let theirs = theirs.unwrap_or(Device::default().name());
+                    format!(
+                        "rank {rank} carries MPI by {ours} and rank {next} by {theirs:?}: set {DEVICE} to the same for all ranks"
+                    )
+                },
+            },
+            Same {
+                key: "farpost-check",
+                value: self.check.on.then(|| "1".into()),
+                differ: |rank, next, _, _| {
+                    format!(
+                        "rank {rank} has {CHECK} set and rank {next} has not: set it for all ranks, as mpiexec --check does"
+                    )
+                },
+            },
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farpost_mpi::coll::Tuning;
+    use farpost_mpi::device::DeviceTunables;
+    use farpost_mpi::engine::EngineTunables;
+    use farpost_node::MPI_VARIABLES;
+    use farpost_rsm::RsmTunables;
+
+    #[test]
+    fn programs_without_mpi_know_the_names() {
+        let tables = [
+            RsmTunables::TABLE,
+            EngineTunables::TABLE,
+            Tuning::TABLE,
+            DeviceTunables::TABLE,
+        ];
+        let mut names: Vec<&str> = tables.into_iter().flatten().map(|tunable| tunable.name).collect();
+        names.extend([CHECK, DEVICE]);
+        names.sort_unstable();
+        assert_eq!(names, MPI_VARIABLES);
+    }
+
+    #[test]
+    fn a_setting_is_refused_with_what_is_allowed() {
+        let mut settings = MpiSettings::default();
+        assert_eq!(settings.set("FARPOST_EAGER_MAX", "8k"), Ok(true));
+        assert_eq!(settings.world.engine.eager_max, 8 << 10);
+        assert_eq!(settings.set("FARPOST_EAGER_MX", "8k"), Ok(false));
+        assert!(settings.set("FARPOST_EAGER_MAX", "many").is_err());
+        assert!(settings.set(CHECK, "yes").is_err());
+    }
+}

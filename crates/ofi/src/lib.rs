@@ -1,0 +1,71 @@
+//! libfabric as a fabric: one reliable-datagram endpoint per process.
+//!
+//! | What | How |
+//! |---|---|
+//! | puts and lines | messages that the receiver applies when they have arrived whole (why: `wire.rs`); in order |
+//! | packets | messages; a window per sender and priority, given back as packets are taken |
+//! | bulk transfers | `fi_read` and `fi_write` straight between user memories |
+//! | interrupts | the completion queue's descriptor; a message is its own interrupt |
+//! | long gets | `fi_read` from the segment, whose memory its owner registers once |
+//! | fence, other gets, import | a question and its answer, while our own side makes progress |
+//!
+//! The library is loaded when the fabric is opened ([`Library::load`]); a process without it loses nothing but
+//! this fabric. [`survey`] tells what the library has and why it is taken or passed over.
+//!
+//! Everything belongs to one thread. Nothing moves but by calls: [`Fabric::progress`](farpost_fabric::Fabric::progress).
+
+#![cfg(not(loom))]
+
+mod alive;
+mod arrive;
+mod bulk;
+mod calls;
+mod card;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod core;
+mod ffi;
+mod library;
+mod link;
+mod memory;
+mod operations;
+mod order;
+mod packets;
+mod read;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod token;
+mod traits;
+mod waiting;
+mod wire;
+
+pub use self::core::{Listening, Ofi};
+pub use library::{Library, OfiError};
+pub use memory::Imported;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use memory::fuzzing;
+pub use survey::{OfiOptions, ProviderReport, TEXT_VARIABLES, Verdict, adapter, survey};
+
+farpost_tunables::tunables! {
+    /// Tunables of the libfabric fabric.
+    pub struct OfiTunables {
+        /// Buffers that wait for messages. More take longer bursts without making senders wait.
+        receives: "FARPOST_OFI_RECEIVES" = 64, 4..=4096, "buffers";
+        /// Payload of the largest message; what is longer goes in several. Each waiting buffer has this size.
+        message: "FARPOST_OFI_MESSAGE" = 8192, 1024..=1 << 20, "bytes";
+        /// Longer messages are read by the receiver straight from the sender's buffer; shorter ones go through the pool, if FARPOST_EAGER_FAR lets them.
+        eager: "FARPOST_OFI_EAGER" = 16 << 10, 0..=1 << 20, "bytes";
+        /// Packets that a peer may send before any is taken, per priority.
+        packets: "FARPOST_OFI_PACKETS" = 64, 2..=4096, "packets";
+        /// How long a question to a peer (for a segment, a fence) may stay without answer.
+        answer: "FARPOST_OFI_ANSWER_TIMEOUT" = 60_000, 100..=86_400_000, "ms";
+        /// How long a peer may leave something unanswered before its host is asked whether the process is there; ten times as long if it merely says nothing.
+        probe: "FARPOST_OFI_PROBE" = 1000, 10..=3_600_000, "ms";
+        /// Register all memory that the provider is given, also where it does not ask for it: to test what other providers need.
+        register: "FARPOST_OFI_REGISTER" = 0, 0..=1, "switch";
+        /// How long that host may be silent before the peer is given up.
+        gone: "FARPOST_OFI_PEER_TIMEOUT" = 10_000, 100..=86_400_000, "ms";
+    }
+}

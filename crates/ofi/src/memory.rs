@@ -1,0 +1,668 @@
+//! Segments: exported memory, handles that peers name it by, and imports.
+//!
+//! An importer gets a handle, an index into a table of ours that says whose it is and what it may do; so a message about a
+//! segment is checked by one look. A handle is not used twice, so that what is on its way to a withdrawn segment
+//! does not end up in another. Peers that are sent a packet are told first of the segments they may import, so that an
+//! import after a packet is no round trip.
+//!
+//! Cost class: lines and puts are *fast path*; export and import are *set-up path*.
+
+use super::Ofi;
+use super::core::Inner;
+use super::link::{Announced, Link};
+use super::read::{READ_FROM, Readers};
+use super::wire::{self, Parsed, Small, control, outcome};
+use farpost_fabric::{
+    Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+};
+use farpost_mapped::Mapping;
+use farpost_net::NetFabric;
+use std::cell::{Ref, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What a handle stands for.
+pub struct Entry {
+    pub link: Rc<Link>,
+    id: u32,
+    /// None: withdrawn.
+    memory: Option<Mapping>,
+    writable: bool,
+}
+
+/// What a value that cannot be right was, and the value.
+pub type Wrong = (&'static str, u64);
+
+impl Entry {
+    /// A line or bytes arrived.
+    #[inline]
+    fn apply(&self, message: &Parsed<'_>) -> Result<(), Wrong> {
+        match message {
+            Parsed::Line { number, line, .. } => self.put_line(*number, line),
+            Parsed::Put { offset, bytes, .. } => self.put(*offset, bytes),
+            Parsed::Gather { .. } | Parsed::Control { .. } => Ok(()),
+        }
+    }
+
+    /// A line arrived.
+    #[inline]
+    fn put_line(&self, number: u32, line: &Line) -> Result<(), Wrong> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let offset = number as usize * LINE_BYTES;
+        if !self.writable || offset + LINE_BYTES > LocalMemory::len(memory) {
+            return Err(("the number of a line it may write", u64::from(number)));
+        }
+        memory.store_line(offset, line);
+        Ok(())
+    }
+
+    /// Bytes arrived. A word is stored whole.
+    #[inline]
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Wrong> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        self.check(memory, offset, bytes.len() as u64)?;
+        if !self.writable {
+            return Err(("a put to memory that it may only read", offset));
+        }
+        let offset = offset as usize;
+        match bytes.try_into() {
+            Ok(word) if offset.is_multiple_of(8) => memory.store(offset, u64::from_ne_bytes(word)),
+            _ => memory.write(offset, bytes),
+        }
+        Ok(())
+    }
+
+    /// Its memory, if `offset` and `len` lie in it. None: withdrawn.
+    pub fn range(&self, offset: u64, len: u64) -> Result<Option<&Mapping>, Wrong> {
+        if let Some(memory) = &self.memory {
+            self.check(memory, offset, len)?;
+        }
+        Ok(self.memory.as_ref())
+    }
+
+    fn check(&self, memory: &Mapping, offset: u64, len: u64) -> Result<(), Wrong> {
+        let limit = LocalMemory::len(memory) as u64;
+        if offset > limit || len > limit - offset {
+            return Err(("an offset in a segment", offset));
+        }
+        Ok(())
+    }
+}
+
+/// A segment of ours.
+struct Published {
+    memory: Mapping,
+    access: Access,
+}
+
+/// All segments of ours.
+#[derive(Default)]
+pub struct Segments {
+    entries: RefCell<Vec<Entry>>,
+    published: RefCell<BTreeMap<u32, Published>>,
+    pub readers: Readers,
+    /// Identifiers in the order in which they were published, for telling peers.
+    log: RefCell<Vec<u32>>,
+}
+
+impl Segments {
+    /// What handles stand for.
+    #[inline]
+    pub fn entries(&self) -> Ref<'_, Vec<Entry>> {
+        self.entries.borrow()
+    }
+
+    /// Do what a message says of segments, if `admit` takes it as the next one of its sender's. False: it is about no segment of ours.
+    #[inline]
+    pub fn deliver(
+        &self,
+        message: Parsed<'_>,
+        admit: impl FnOnce(&Rc<Link>) -> bool,
+        mut blame: impl FnMut(&Link, Wrong),
+    ) -> bool {
+        let (Parsed::Line { handle, .. } | Parsed::Put { handle, .. } | Parsed::Gather { handle, .. }) =
+            message
+        else {
+            return false;
+        };
+        let entries = self.entries.borrow();
+        let Some(entry) = entries.get(handle as usize) else {
+            return false;
+        };
+        if !admit(&entry.link) {
+            return true;
+        }
+        let Parsed::Gather { mut records, .. } = message else {
+            if let Err(wrong) = entry.apply(&message) {
+                blame(&entry.link, wrong);
+            }
+            return true;
+        };
+        let link = &entry.link;
+        while let Some(record) = records.next() {
+            let (Parsed::Line { handle, .. } | Parsed::Put { handle, .. }) = record else {
+                return true;
+            };
+            let Some(entry) = entries.get(handle as usize).filter(|e| Rc::ptr_eq(&e.link, link)) else {
+                blame(link, ("the handle of a segment", handle.into()));
+                return true;
+            };
+            if let Err(wrong) = entry.apply(&record) {
+                blame(link, wrong);
+            }
+        }
+        if !records.is_empty() {
+            blame(link, ("the end of a message", 0));
+        }
+        true
+    }
+
+    /// A handle for `link` to a segment.
+    fn grant(&self, link: &Rc<Link>, id: u32, memory: &Mapping, permission: Permission) -> u32 {
+        let mut entries = self.entries.borrow_mut();
+        let writable = permission == Permission::ReadWrite;
+        // A peer that imports again gets what it has.
+        let same = |e: &Entry| {
+            e.id == id && e.writable == writable && e.memory.is_some() && Rc::ptr_eq(&e.link, link)
+        };
+        if let Some(at) = entries.iter().rposition(same) {
+            return at as u32;
+        }
+        entries.push(Entry {
+            link: Rc::clone(link),
+            id,
+            memory: Some(memory.clone()),
+            writable,
+        });
+        entries.len() as u32 - 1
+    }
+}
+
+fn code(permission: Permission) -> u64 {
+    match permission {
+        Permission::Read => 0,
+        Permission::ReadWrite => 1,
+    }
+}
+
+fn permission(code: u64) -> Option<Permission> {
+    match code {
+        0 => Some(Permission::Read),
+        1 => Some(Permission::ReadWrite),
+        _ => None,
+    }
+}
+
+fn admits(granted: Option<Permission>, wanted: Permission) -> bool {
+    matches!(
+        (granted, wanted),
+        (Some(Permission::ReadWrite), _) | (Some(Permission::Read), Permission::Read)
+    )
+}
+
+impl Inner {
+    /// Tell `link` of the segments that it may import and has not heard of.
+    pub fn announce(&self, link: &Rc<Link>) {
+        let log = self.segments.log.borrow();
+        if link.told_segments.get() == log.len() {
+            return;
+        }
+        let published = self.segments.published.borrow();
+        for id in &log[link.told_segments.get()..] {
+            let Some(segment) = published.get(id) else {
+                continue;
+            };
+            let Some(granted) = segment.access.of(link.peer) else {
+                continue;
+            };
+            let handle = self.segments.grant(link, *id, &segment.memory, granted);
+            let len = LocalMemory::len(&segment.memory) as u64;
+            let words = [u64::from(*id), code(granted), len, u64::from(handle)];
+            self.send(
+                link,
+                &Small::control(link.token(), self.me.0, control::ANNOUNCE, 0, &words),
+            );
+        }
+        link.told_segments.set(log.len());
+    }
+
+    pub fn on_announce(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
+        let announced = Announced {
+            permission: permission(words[1])?,
+            len: usize::try_from(words[2]).ok()?,
+            handle: u32::try_from(words[3]).ok()?,
+        };
+        let id = u32::try_from(words[0]).ok()?;
+        link.directory.borrow_mut().insert(id, announced);
+        Some(())
+    }
+
+    pub fn on_withdraw(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
+        let id = u32::try_from(words[0]).ok()?;
+        link.directory.borrow_mut().remove(&id);
+        Some(())
+    }
+
+    pub fn on_import(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
+        let (number, id, wanted) = (words[0], u32::try_from(words[1]).ok()?, permission(words[2])?);
+        let published = self.segments.published.borrow();
+        let answer = match published.get(&id) {
+            None => [number, outcome::NOT_PUBLISHED, 0, 0],
+            Some(segment) if !admits(segment.access.of(link.peer), wanted) => [number, outcome::DENIED, 0, 0],
+            Some(segment) => {
+                let len = LocalMemory::len(&segment.memory) as u64;
+                let handle = self.segments.grant(link, id, &segment.memory, wanted);
+                [number, outcome::YES, len, u64::from(handle)]
+            }
+        };
+        drop(published);
+        let answer = Small::control(link.token(), self.me.0, control::IMPORTED, 0, &answer);
+        self.send(link, &answer);
+        Some(())
+    }
+
+    pub fn on_get(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
+        let (number, handle, offset, len) = (words[0], words[1], words[2], words[3]);
+        self.resolve(link)?;
+        let entries = self.segments.entries();
+        let entry = entries.get(usize::try_from(handle).ok()?)?;
+        if !Rc::ptr_eq(&entry.link, link) || len as usize > get_limit(link) {
+            return None;
+        }
+        let answer = |outcome| Small::control(link.token(), self.me.0, control::GOT, 0, &[number, outcome]);
+        let Some(memory) = &entry.memory else {
+            self.send(link, &answer(outcome::NOT_PUBLISHED));
+            return Some(());
+        };
+        entry.check(memory, offset, len).ok()?;
+        let mut bytes = vec![0; len as usize];
+        memory.read(offset as usize, &mut bytes);
+        self.send_parts(link, &[answer(outcome::YES).bytes(), &bytes]);
+        Some(())
+    }
+}
+
+/// Bytes in one answer to a get.
+fn get_limit(link: &Link) -> usize {
+    link.message.get().saturating_sub(64)
+}
+
+/// A peer's segment (or one's own) as imported.
+#[derive(Clone)]
+pub struct Imported {
+    inner: Rc<Inner>,
+    link: Rc<Link>,
+    id: u32,
+    handle: u32,
+    len: usize,
+    permission: Permission,
+    /// One's own segment.
+    own: Option<Mapping>,
+}
+
+impl Imported {
+    #[inline]
+    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+        if offset > self.len || len > self.len - offset {
+            return Err(FabricError::OutOfRange {
+                offset,
+                end: offset.saturating_add(len),
+                len: self.len,
+            });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn may_put(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+        self.check(offset, len)?;
+        if self.permission == Permission::Read {
+            return Err(FabricError::Denied {
+                peer: self.link.peer,
+                id: self.id,
+            });
+        }
+        self.inner.check_alive(&self.link)?;
+        self.link.unfenced.set(true);
+        Ok(())
+    }
+}
+
+impl Remote for Imported {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        self.may_put(offset, from.len())?;
+        if let Some(own) = &self.own {
+            own.write(offset, from);
+            return Ok(());
+        }
+        if self.inner.resolve(&self.link).is_none() {
+            return self.inner.check_alive(&self.link);
+        }
+        let most = (self.link.message.get() - wire::GATHER_ROOM) & !7;
+        let mut at = offset;
+        for part in from.chunks(most) {
+            let record = Small::record(self.handle, at, part.len());
+            self.inner
+                .gather(&self.link, self.handle, record.as_record(), part);
+            at += part.len();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+        debug_assert!(offset.is_multiple_of(8));
+        self.may_put(offset, 8)?;
+        if let Some(own) = &self.own {
+            own.store(offset, value);
+            return Ok(());
+        }
+        let message = Small::put(self.link.token(), self.handle, offset).with(value);
+        self.inner.send(&self.link, &message);
+        Ok(())
+    }
+
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        // The next line takes it along. Whoever reads it is who takes it from the network, and sees it whole.
+        self.put(offset, line.map(u64::to_ne_bytes).as_flattened())
+    }
+
+    #[inline]
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        debug_assert!(offset.is_multiple_of(LINE_BYTES));
+        self.may_put(offset, LINE_BYTES)?;
+        if let Some(own) = &self.own {
+            own.store_line(offset, line);
+            return Ok(());
+        }
+        let number = offset / LINE_BYTES;
+        if number < wire::LINES {
+            if self.inner.gathers.get() {
+                let record = Small::line(0, self.handle, number as u32, line);
+                if self.inner.send_with_gathered(&self.link, record.as_record()) {
+                    return Ok(());
+                }
+            }
+            let message = Small::line(self.link.token(), self.handle, number as u32, line);
+            self.inner.send(&self.link, &message);
+        } else {
+            let header = Small::put(self.link.token(), self.handle, offset);
+            let mut bytes = [0; LINE_BYTES];
+            for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+            self.inner.send_parts(&self.link, &[header.bytes(), &bytes]);
+        }
+        Ok(())
+    }
+
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+        self.check(offset, to.len())?;
+        if let Some(own) = &self.own {
+            own.read(offset, to);
+            return Ok(());
+        }
+        self.inner.check_alive(&self.link)?;
+        if self.inner.resolve(&self.link).is_none() {
+            return self.inner.check_alive(&self.link);
+        }
+        if to.len() >= READ_FROM {
+            // Messages put before may still be on their way.
+            self.fence()?;
+            if self
+                .inner
+                .read_segment(&self.link, (self.id, self.handle), offset, to)?
+            {
+                return Ok(());
+            }
+        }
+        let mut at = offset;
+        for part in to.chunks_mut(get_limit(&self.link)) {
+            let words = [u64::from(self.handle), at as u64, part.len() as u64];
+            let answer = self.inner.ask(&self.link, control::GET, &words, "a get")?;
+            let bytes = self.inner.answers.bytes.take();
+            if answer[1] != outcome::YES {
+                return Err(FabricError::NotPublished {
+                    peer: self.link.peer,
+                    id: self.id,
+                });
+            }
+            if bytes.len() != part.len() {
+                return Err(FabricError::Corrupt {
+                    peer: self.link.peer,
+                    what: "the length of an answer to a get",
+                    value: bytes.len() as u64,
+                });
+            }
+            part.copy_from_slice(&bytes);
+            at += part.len();
+        }
+        Ok(())
+    }
+
+    fn fence(&self) -> Result<(), FabricError> {
+        if self.own.is_none() && self.link.unfenced.get() {
+            self.inner.ask(&self.link, control::FENCE, &[], "a fence")?;
+            self.link.unfenced.set(false);
+            return Ok(());
+        }
+        self.inner.check_alive(&self.link)
+    }
+
+    /// Messages to a peer arrive in order, and all puts are messages.
+    #[inline]
+    fn order(&self) -> Result<(), FabricError> {
+        self.inner.check_alive(&self.link)
+    }
+}
+
+impl NetFabric for Ofi {
+    fn strangers_turned_away(&self) -> u64 {
+        self.strangers()
+    }
+}
+
+impl RemoteMemory for Ofi {
+    const MAPPED: bool = false;
+    type Export = Mapping;
+    type Import = Imported;
+
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
+        if self.0.segments.published.borrow().contains_key(&id.0) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let memory = Mapping::private(len, (self.0.me, id))?;
+        begin(&memory);
+        self.publish(id, &memory, access)?;
+        Ok(memory)
+    }
+
+    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+        let inner = &self.0;
+        let gone = inner.segments.published.borrow_mut().remove(&id.0);
+        let gone = gone.ok_or(FabricError::NotPublished {
+            peer: inner.me,
+            id: id.0,
+        })?;
+        inner.forget_segment(&gone.memory);
+        let mut holders: Vec<Rc<Link>> = Vec::new();
+        let mut entries = inner.segments.entries.borrow_mut();
+        for entry in entries.iter_mut().filter(|e| e.id == id.0) {
+            if entry.memory.take().is_some() {
+                holders.push(Rc::clone(&entry.link));
+            }
+        }
+        drop(entries);
+        for link in holders.iter().filter(|link| !link.is_dead() && !link.left.get()) {
+            let words = [u64::from(id.0)];
+            let message = Small::control(link.token(), inner.me.0, control::WITHDRAW, 0, &words);
+            inner.send(link, &message);
+        }
+        Ok(())
+    }
+
+    fn import(
+        &self,
+        peer: Peer,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<Imported, FabricError> {
+        let inner = &self.0;
+        inner.check_peer(peer)?;
+        let link = Rc::clone(inner.link(peer));
+        let mut own = None;
+        let (handle, found) = if peer == inner.me {
+            let published = inner.segments.published.borrow();
+            let segment = published
+                .get(&id.0)
+                .ok_or(FabricError::NotPublished { peer, id: id.0 })?;
+            if !admits(segment.access.of(peer), permission) {
+                return Err(FabricError::Denied { peer, id: id.0 });
+            }
+            own = Some(segment.memory.clone());
+            (0, LocalMemory::len(&segment.memory))
+        } else {
+            inner.check_alive(&link)?;
+            inner.reach(&link, id, len, permission)?
+        };
+        if len > found {
+            return Err(FabricError::OutOfRange {
+                offset: 0,
+                end: len,
+                len: found,
+            });
+        }
+        Ok(Imported {
+            inner: Rc::clone(inner),
+            link,
+            id: id.0,
+            handle,
+            len: found,
+            permission,
+            own,
+        })
+    }
+
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        Mapping::shared(len)
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let inner = &self.0;
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
+        }
+        let mut published = inner.segments.published.borrow_mut();
+        if published.contains_key(&id.0) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let memory = memory.clone();
+        published.insert(id.0, Published { memory, access });
+        inner.segments.log.borrow_mut().push(id.0);
+        Ok(())
+    }
+
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let inner = &self.0;
+        if let Access::Only(list) = &access {
+            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
+        }
+        let before = {
+            let mut published = inner.segments.published.borrow_mut();
+            let segment = published.get_mut(&id.0).ok_or(FabricError::NotPublished {
+                peer: inner.me,
+                id: id.0,
+            })?;
+            std::mem::replace(&mut segment.access, access.clone())
+        };
+        // What peers were told is not so any more: handles that say more are void, and the next import asks.
+        let void = |entry: &Entry| {
+            let may = if entry.writable {
+                Permission::ReadWrite
+            } else {
+                Permission::Read
+            };
+            !admits(access.of(entry.link.peer), may)
+        };
+        let mut holders: Vec<Rc<Link>> = Vec::new();
+        for entry in inner.segments.entries.borrow_mut().iter_mut() {
+            if entry.id == id.0
+                && entry.memory.is_some()
+                && access.of(entry.link.peer) != before.of(entry.link.peer)
+            {
+                if void(entry) {
+                    entry.memory = None;
+                }
+                holders.push(Rc::clone(&entry.link));
+            }
+        }
+        for link in holders.iter().filter(|link| !link.is_dead() && !link.left.get()) {
+            let words = [u64::from(id.0)];
+            let message = Small::control(link.token(), inner.me.0, control::WITHDRAW, 0, &words);
+            inner.send(link, &message);
+        }
+        Ok(())
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.overlay(address) }
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { memory.uncover() }
+    }
+
+    #[inline]
+    fn mapped(_import: &Imported) -> Option<&Mapping> {
+        None
+    }
+}
+
+impl Inner {
+    /// Handle and length of a peer's segment: as announced, or asked for.
+    fn reach(
+        &self,
+        link: &Rc<Link>,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<(u32, usize), FabricError> {
+        let (peer, id) = (link.peer, id.0);
+        if let Some(known) = link.directory.borrow().get(&id)
+            && known.len >= len
+            && known.permission == permission
+        {
+            return Ok((known.handle, known.len));
+        }
+        let words = [u64::from(id), code(permission), len as u64];
+        let answer = self.ask(link, control::IMPORT, &words, "a question for a segment")?;
+        let corrupt = |what, value| FabricError::Corrupt { peer, what, value };
+        match answer[1] {
+            outcome::YES => {
+                let handle = u32::try_from(answer[3]).map_err(|_| corrupt("a handle", answer[3]))?;
+                let found =
+                    usize::try_from(answer[2]).map_err(|_| corrupt("a segment's length", answer[2]))?;
+                Ok((handle, found))
+            }
+            outcome::NOT_PUBLISHED => Err(FabricError::NotPublished { peer, id }),
+            outcome::DENIED => Err(FabricError::Denied { peer, id }),
+            other => Err(corrupt("an answer about a segment", other)),
+        }
+    }
+}
+
+#[cfg(fuzzing)]
+pub mod fuzzing;

@@ -1,0 +1,170 @@
+//! Packets: a window per peer, port and priority (a *lane*). What arrives is kept until it is taken, and taken packets give the
+//! window back.
+//!
+//! Cost class: *queued path*.
+
+use super::Ofi;
+use super::core::Inner;
+use super::link::Link;
+use super::wire::{Small, control};
+use farpost_fabric::{Counter, FabricError, Fault, PACKET_BYTES, PacketQueue, Peer, Port, Priority, TrySend};
+use farpost_fabric::{LANES, lane};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// No window is larger: the tunable's limit.
+const WINDOW_MAX: u32 = 4096;
+
+/// A packet that has arrived.
+struct Packet {
+    from: Rc<Link>,
+    len: u8,
+    bytes: [u8; PACKET_BYTES],
+}
+
+/// Those that have arrived, by lane.
+pub struct Packets {
+    window: u32,
+    arrived: [RefCell<VecDeque<Packet>>; LANES],
+}
+
+impl Packets {
+    /// `window` packets per peer and lane.
+    pub fn new(window: u32) -> Self {
+        Self {
+            window,
+            arrived: Default::default(),
+        }
+    }
+
+    fn keep(&self, from: &Rc<Link>, lane: usize, payload: &[u8]) {
+        let arrived = &from.credits[lane].arrived;
+        arrived.set(arrived.get().wrapping_add(1));
+        let mut bytes = [0; PACKET_BYTES];
+        bytes[..payload.len()].copy_from_slice(payload);
+        self.arrived[lane].borrow_mut().push_back(Packet {
+            from: Rc::clone(from),
+            len: payload.len() as u8,
+            bytes,
+        });
+    }
+
+    /// A packet came. None: it cannot be.
+    pub fn arrived(&self, link: &Rc<Link>, lane: u16, payload: &[u8]) -> Option<()> {
+        let credits = link.credits.get(usize::from(lane))?;
+        let held = credits.arrived.get().wrapping_sub(credits.consumed.get());
+        // Its window may be larger than ours, but not so large that it could fill our memory.
+        if payload.len() > PACKET_BYTES || held >= WINDOW_MAX {
+            return None;
+        }
+        self.keep(link, usize::from(lane), payload);
+        Some(())
+    }
+
+    /// The peer has taken packets. None: it cannot be.
+    pub fn credited(&self, link: &Rc<Link>, lane: u16, count: u64) -> Option<()> {
+        let credits = link.credits.get(usize::from(lane))?;
+        let count = u32::try_from(count).ok()?;
+        let (sent, returned) = (credits.sent.get(), credits.returned.get());
+        if count.wrapping_sub(returned) > sent.wrapping_sub(returned) {
+            return None;
+        }
+        credits.returned.set(count);
+        Some(())
+    }
+}
+
+impl Inner {
+    fn taken(&self, link: &Rc<Link>, lane: usize) {
+        let credits = &link.credits[lane];
+        credits.consumed.set(credits.consumed.get().wrapping_add(1));
+        if link.peer == self.me {
+            credits.returned.set(credits.consumed.get());
+            return;
+        }
+        let owed = credits.consumed.get().wrapping_sub(credits.told.get());
+        // The window that remains while this is owed is at least half of the smallest one.
+        if owed >= (self.packets.window / 2).max(1) {
+            credits.told.set(credits.consumed.get());
+            let words = [u64::from(credits.consumed.get())];
+            let message = Small::control(link.token(), self.me.0, control::CREDIT, lane as u16, &words);
+            self.send(link, &message);
+        }
+    }
+}
+
+impl PacketQueue for Ofi {
+    const ORDERED: bool = true;
+
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        let inner = &self.0;
+        assert!(
+            payload.len() <= PACKET_BYTES,
+            "a packet holds {PACKET_BYTES} bytes, not {}",
+            payload.len()
+        );
+        let lane = lane(port, priority);
+        let link = Rc::clone(inner.link(peer));
+        let credits = &link.credits[lane];
+        let under_way = || credits.sent.get().wrapping_sub(credits.returned.get());
+        if under_way() >= inner.packets.window {
+            inner.progress();
+            if under_way() >= inner.packets.window {
+                return TrySend::Full;
+            }
+        }
+        if let Err(error) = inner.check_alive(&link) {
+            inner.record_fault(Fault { peer, error });
+            return TrySend::Sent;
+        }
+        credits.sent.set(credits.sent.get().wrapping_add(1));
+        if peer == inner.me {
+            inner.packets.keep(&link, lane, payload);
+            return TrySend::Sent;
+        }
+        inner.announce(&link);
+        let header = Small::control(link.token(), inner.me.0, control::PACKET, lane as u16, &[]);
+        inner.send_parts(&link, &[header.bytes(), payload]);
+        TrySend::Sent
+    }
+
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        let lane = lane(port, priority);
+        // The borrow ends before the closure runs: it may send.
+        let next = self.0.packets.arrived[lane].borrow_mut().pop_front();
+        let Some(packet) = next else {
+            return false;
+        };
+        self.0.taken(&packet.from, lane);
+        take(packet.from.peer, &packet.bytes[..packet.len.into()]);
+        true
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let waiting = self.0.packets.arrived[lane(port, priority)].borrow().len();
+        u32::try_from(waiting).unwrap_or(limit).min(limit)
+    }
+}
+
+/// Counters of another process, asked for.
+impl Inner {
+    pub fn on_count(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
+        let peer = Peer(u32::try_from(words[1]).ok()?);
+        self.check_peer(peer).ok()?;
+        let which = usize::try_from(words[2]).ok().filter(|w| *w < Counter::COUNT)?;
+        let value = self.known(peer).map_or(0, |l| l.counters[which].get());
+        let answer = Small::control(link.token(), self.me.0, control::COUNTED, 0, &[words[0], value]);
+        self.send(link, &answer);
+        Some(())
+    }
+
+    /// A counter of another process. 0 when it does not answer.
+    pub fn counter_of(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        let link = Rc::clone(self.link(of));
+        let words = [u64::from(peer.0), counter as u64];
+        let answer: Result<_, FabricError> =
+            self.ask(&link, control::COUNT, &words, "a question for a counter");
+        answer.map_or(0, |words| words[1])
+    }
+}

@@ -1,0 +1,766 @@
+//! Each pair of processes on the best way it has: the memory of their host, or a network.
+//!
+//! Processes keep the job's numbers everywhere; the shared region of a host has room for all of them and only those
+//! of the host use it. Protocol code asks [`RemoteMemory::maps`] which kind a peer is.
+//!
+//! Cost class: *fast path* for peers of this host, a branch more than on `shm` alone. Polling a network costs a system
+//! call, so while only peers of this host have anything to say it is polled now and then ([`Pace`]).
+
+#![cfg(not(loom))]
+
+mod either;
+mod pace;
+mod tally;
+
+pub use either::Either;
+
+use farpost_fabric::{
+    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End, ErrorStatus,
+    Fabric, FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Piece, Port, Priority,
+    Remote, RemoteMemory, SegmentId, Tails, Ticket, Topology, TrySend, Vigil, Wake,
+};
+use farpost_mapped::Mapping;
+use farpost_net::NetFabric;
+use farpost_shm::{Shm, ShmBell};
+use pace::Pace;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// One host's memory, and a network where there are other hosts.
+pub struct Routed<N> {
+    near: Shm,
+    far: Option<N>,
+    host_of: Rc<[u32]>,
+    me: Peer,
+    my_host: u32,
+    /// Processes of the program.
+    size: u32,
+    pace: Pace,
+    tally: tally::Tally,
+}
+
+/// A peer's segment.
+#[derive(Clone)]
+pub enum Import<R> {
+    /// Mapped.
+    Near(Mapping),
+    /// Through the network.
+    Far(R),
+}
+
+/// How a peer is rung.
+pub enum Bell<B> {
+    /// On this host.
+    Near(ShmBell),
+    /// Through the network.
+    Far(B),
+}
+
+impl<N: NetFabric> Routed<N> {
+    /// `near` for the processes of `host_of` that share this process's host, `far` for the others.
+    ///
+    /// # Panics
+    /// When a process is on another host and there is no network.
+    pub fn new(near: Shm, far: Option<N>, host_of: Rc<[u32]>) -> Self {
+        let me = near.me();
+        let my_host = host_of[me.index()];
+        let alone = host_of.iter().all(|host| *host == my_host);
+        assert!(
+            far.is_some() || alone,
+            "processes on several hosts and no network between them"
+        );
+        let neighbours = host_of.iter().filter(|host| **host == my_host).count() > 1;
+        Self {
+            size: near.size(),
+            near,
+            far,
+            host_of,
+            me,
+            my_host,
+            pace: Pace::new(neighbours),
+            tally: tally::Tally::default(),
+        }
+    }
+
+    /// With only the first `size` processes being of the program.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[must_use]
+    pub fn with_size(mut self, size: u32) -> Self {
+        assert!(
+            size <= self.near.size(),
+            "more processes in the program than there are"
+        );
+        self.size = size;
+        self
+    }
+
+    /// The network, where there is one.
+    pub fn network(&self) -> Option<&N> {
+        self.far.as_ref()
+    }
+
+    /// Before a thread waits beside the others of this process, without being in any call: what it has to wait for, so that
+    /// it learns of what comes by the network and, if `near`, of being rung by processes of this host. `ready` is asked
+    /// once more after everybody can see that. None: there is something now. To be ended by [`end_vigil`](Self::end_vigil).
+    pub fn vigil(&self, near: bool, longest: Duration, ready: &mut dyn FnMut() -> bool) -> Option<Vigil> {
+        let mut longest = longest;
+        let mut network = -1;
+        if let Some(far) = &self.far {
+            self.pace.hurry();
+            self.tell_counters(false);
+            match far.descriptor() {
+                Some(descriptor) => network = descriptor,
+                None => longest = longest.min(UNRUNG_SLEEP),
+            }
+        }
+        let mut ready = || ready() || (self.far.as_ref()).is_some_and(|far| far.progress() || !far.arm());
+        let mut pipe = -1;
+        if near {
+            (pipe, longest) = self.near.vigil(longest, &mut ready)?;
+        } else if ready() {
+            return None;
+        }
+        Some(Vigil {
+            descriptors: [pipe, network],
+            longest,
+        })
+    }
+
+    /// The thread that waited is awake, and in a call.
+    pub fn end_vigil(&self, near: bool) {
+        self.pace.hurry();
+        if near {
+            self.near.end_vigil();
+        }
+    }
+
+    /// The network to `peer`; none for a peer of this host.
+    #[inline(always)]
+    fn way(&self, peer: Peer) -> Option<&N> {
+        let far = self.far.as_ref()?;
+        (self.host_of.get(peer.index()).copied() != Some(self.my_host)).then_some(far)
+    }
+}
+
+/// Whether a list admits no process.
+fn nobody(access: &Access) -> bool {
+    matches!(access, Access::Only(list) if list.is_empty())
+}
+
+impl<N: NetFabric> Routed<N> {
+    /// The processes that an access list admits: those of this host, and the others.
+    fn split(&self, access: Access) -> (Access, Access) {
+        match &access {
+            Access::Everyone(_) => (access.clone(), access),
+            Access::Only(list) => {
+                let of = |near: bool| {
+                    let those = list.iter().filter(|(peer, _)| self.maps(*peer) == near);
+                    Access::Only(those.copied().collect())
+                };
+                (of(true), of(false))
+            }
+        }
+    }
+}
+
+impl<R: Remote> Remote for Import<R> {
+    fn len(&self) -> usize {
+        match self {
+            Import::Near(memory) => Remote::len(memory),
+            Import::Far(memory) => memory.len(),
+        }
+    }
+
+    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put(offset, from),
+            Import::Far(memory) => memory.put(offset, from),
+        }
+    }
+
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_word(offset, value),
+            Import::Far(memory) => memory.put_word(offset, value),
+        }
+    }
+
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_line(offset, line),
+            Import::Far(memory) => memory.put_line(offset, line),
+        }
+    }
+
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_line(offset, line),
+            Import::Far(memory) => memory.put_line_ahead(offset, line),
+        }
+    }
+
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_lines(offset, from),
+            Import::Far(memory) => memory.put_lines(offset, from),
+        }
+    }
+
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.put_elements(offset, from, size),
+            Import::Far(memory) => memory.put_elements(offset, from, size),
+        }
+    }
+
+    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.get_elements(offset, to, size),
+            Import::Far(memory) => memory.get_elements(offset, to, size),
+        }
+    }
+
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.get(offset, to),
+            Import::Far(memory) => memory.get(offset, to),
+        }
+    }
+
+    fn fence(&self) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.fence(),
+            Import::Far(memory) => memory.fence(),
+        }
+    }
+
+    fn order(&self) -> Result<(), FabricError> {
+        match self {
+            Import::Near(memory) => memory.order(),
+            Import::Far(memory) => memory.order(),
+        }
+    }
+}
+
+impl<N: NetFabric> RemoteMemory for Routed<N> {
+    const MAPPED: bool = false;
+    type Export = Mapping;
+    type Import = Import<N::Import>;
+
+    #[inline(always)]
+    fn maps(&self, peer: Peer) -> bool {
+        self.way(peer).is_none()
+    }
+
+    /// A segment that nobody on another host may import stays out of the network, and one that nobody here may
+    /// import out of the host's table.
+    fn export_with(
+        &self,
+        id: SegmentId,
+        len: usize,
+        access: Access,
+        begin: impl FnOnce(&Mapping),
+    ) -> Result<Mapping, FabricError> {
+        let Some(far) = &self.far else {
+            return self.near.export_with(id, len, access, begin);
+        };
+        let (near_list, far_list) = self.split(access);
+        if nobody(&far_list) {
+            return self.near.export_with(id, len, near_list, begin);
+        }
+        if nobody(&near_list) {
+            return far.export_with(id, len, far_list, begin);
+        }
+        let memory = self.near.export_with(id, len, near_list, begin)?;
+        match far.publish(id, &memory, far_list) {
+            Ok(()) => Ok(memory),
+            Err(error) => {
+                self.near.unpublish(id)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+        self.near.allocate(len)
+    }
+
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let Some(far) = &self.far else {
+            return self.near.publish(id, memory, access);
+        };
+        let (near_list, far_list) = self.split(access);
+        if nobody(&far_list) {
+            return self.near.publish(id, memory, near_list);
+        }
+        if nobody(&near_list) {
+            return far.publish(id, memory, far_list);
+        }
+        self.near.publish(id, memory, near_list)?;
+        far.publish(id, memory, far_list)
+            .inspect_err(|_| drop(self.near.unpublish(id)))
+    }
+
+    fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+        let Some(far) = &self.far else {
+            return self.near.republish(id, memory, access);
+        };
+        // A new list may name processes of a kind that the old one did not.
+        let (near_list, far_list) = self.split(access);
+        let mut published = false;
+        let absent = FabricError::NotPublished {
+            peer: self.me,
+            id: id.0,
+        };
+        for near in [true, false] {
+            let list = if near { &near_list } else { &far_list };
+            let again = if near {
+                self.near.republish(id, memory, list.clone())
+            } else {
+                far.republish(id, memory, list.clone())
+            };
+            match again {
+                Ok(()) => published = true,
+                Err(error) if error == absent && nobody(list) => {}
+                Err(error) if error == absent && near => self.near.publish(id, memory, list.clone())?,
+                Err(error) if error == absent => far.publish(id, memory, list.clone())?,
+                Err(error) => return Err(error),
+            }
+        }
+        if published {
+            Ok(())
+        } else {
+            self.unpublish(id).and(Err(absent))
+        }
+    }
+
+    fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
+        self.near.detach(memory)
+    }
+
+    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.near.overlay(memory, address) }
+    }
+
+    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.near.uncover(memory) }
+    }
+
+    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+        let near = self.near.unpublish(id);
+        match &self.far {
+            None => near,
+            Some(far) => far.unpublish(id).or(near),
+        }
+    }
+
+    fn import(
+        &self,
+        peer: Peer,
+        id: SegmentId,
+        len: usize,
+        permission: Permission,
+    ) -> Result<Self::Import, FabricError> {
+        match self.way(peer) {
+            None => self.near.import(peer, id, len, permission).map(Import::Near),
+            Some(far) => far.import(peer, id, len, permission).map(Import::Far),
+        }
+    }
+
+    fn common(&self, peer: Peer) -> Option<Mapping> {
+        match self.way(peer) {
+            None => self.near.common(peer),
+            Some(_) => None,
+        }
+    }
+
+    #[inline]
+    fn mapped(import: &Self::Import) -> Option<&Mapping> {
+        match import {
+            Import::Near(memory) => Some(memory),
+            Import::Far(_) => None,
+        }
+    }
+}
+
+impl<N: NetFabric> PacketQueue for Routed<N> {
+    const ORDERED: bool = N::ORDERED;
+
+    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        match self.way(peer) {
+            None => self.near.try_send(peer, port, priority, payload),
+            Some(far) => far.try_send(peer, port, priority, payload),
+        }
+    }
+
+    #[inline]
+    fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
+        self.near.poll_priority(port, priority, &mut take)
+            || (self.far.as_ref()).is_some_and(|far| far.poll_priority(port, priority, take))
+    }
+
+    fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
+        let near = self.near.packets_waiting(port, priority, limit);
+        let far = |far: &N| far.packets_waiting(port, priority, limit - near);
+        near + self.far.as_ref().map_or(0, far)
+    }
+}
+
+impl<N: NetFabric> BulkTransfer for Routed<N> {
+    #[inline]
+    fn can_transfer(&self, peer: Peer) -> bool {
+        match self.way(peer) {
+            None => self.near.can_transfer(peer),
+            Some(far) => far.can_transfer(peer),
+        }
+    }
+
+    unsafe fn expose(
+        &self,
+        peer: Peer,
+        address: usize,
+        len: usize,
+        writable: bool,
+    ) -> Result<u64, FabricError> {
+        match self.way(peer) {
+            None => Ok(0),
+            // SAFETY: the caller's promise is the same.
+            Some(far) => unsafe { far.expose(peer, address, len, writable) },
+        }
+    }
+
+    fn exposed_base(&self, peer: Peer, address: usize) -> u64 {
+        match self.way(peer) {
+            None => self.near.exposed_base(peer, address),
+            Some(far) => far.exposed_base(peer, address),
+        }
+    }
+
+    fn withdraw(&self, key: u64) {
+        if let Some(far) = &self.far {
+            far.withdraw(key);
+        }
+    }
+
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(descriptor.peer) {
+                None => self.near.submit(descriptor),
+                Some(far) => far.submit(descriptor),
+            }
+        }
+    }
+
+    #[inline]
+    fn can_transfer_pieces(&self, peer: Peer) -> bool {
+        match self.way(peer) {
+            None => self.near.can_transfer_pieces(peer),
+            Some(far) => far.can_transfer_pieces(peer),
+        }
+    }
+
+    unsafe fn transfer_pieces(
+        &self,
+        peer: Peer,
+        direction: Direction,
+        local: &[Piece],
+        remote: &[Piece],
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(peer) {
+                None => self.near.transfer_pieces(peer, direction, local, remote),
+                Some(far) => far.transfer_pieces(peer, direction, local, remote),
+            }
+        }
+    }
+
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+        // Only the network's transfers take time.
+        match &self.far {
+            Some(far) => far.poll_transfer(ticket),
+            None => self.near.poll_transfer(ticket),
+        }
+    }
+
+    fn cancel_transfer(&self, ticket: Ticket) {
+        if let Some(far) = &self.far {
+            far.cancel_transfer(ticket);
+        }
+    }
+}
+
+impl<N: NetFabric> Tails for Routed<N> {
+    #[inline]
+    fn tail_room(&self, peer: Peer) -> usize {
+        self.way(peer).map_or(0, |far| far.tail_room(peer))
+    }
+
+    unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(peer) {
+                None => self.near.send_tail(peer, address, len),
+                Some(far) => far.send_tail(peer, address, len),
+            }
+        }
+    }
+
+    fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        match self.way(peer) {
+            None => self.near.tail_sent(peer, number),
+            Some(far) => far.tail_sent(peer, number),
+        }
+    }
+
+    fn release_tail(&self, peer: Peer, number: u32) {
+        if let Some(far) = self.way(peer) {
+            far.release_tail(peer, number);
+        }
+    }
+
+    unsafe fn land_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        address: usize,
+        len: usize,
+    ) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same for both.
+        unsafe {
+            match self.way(peer) {
+                None => self.near.land_tail(peer, number, address, len),
+                Some(far) => far.land_tail(peer, number, address, len),
+            }
+        }
+    }
+
+    fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+        match self.way(peer) {
+            None => self.near.tail_landed(peer, number),
+            Some(far) => far.tail_landed(peer, number),
+        }
+    }
+
+    fn take_tail(
+        &self,
+        peer: Peer,
+        number: u32,
+        len: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, FabricError> {
+        match self.way(peer) {
+            None => self.near.take_tail(peer, number, len, take),
+            Some(far) => far.take_tail(peer, number, len, take),
+        }
+    }
+
+    fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
+        if let Some(far) = self.way(peer) {
+            far.drop_tail(peer, number, len);
+        }
+    }
+}
+
+impl<N: NetFabric> Interrupt for Routed<N> {
+    type Bell = Bell<N::Bell>;
+
+    fn bell(&self, peer: Peer) -> Self::Bell {
+        match self.way(peer) {
+            None => Bell::Near(self.near.bell(peer)),
+            Some(far) => Bell::Far(far.bell(peer)),
+        }
+    }
+
+    #[inline(always)]
+    fn wake_by(&self, bell: &Self::Bell) {
+        match bell {
+            Bell::Near(bell) => self.near.wake_by(bell),
+            Bell::Far(bell) => {
+                if let Some(far) = &self.far {
+                    far.wake_by(bell);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn wake(&self, peer: Peer) {
+        match self.way(peer) {
+            None => self.near.wake(peer),
+            Some(far) => far.wake(peer),
+        }
+    }
+
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        let Some(far) = &self.far else {
+            return self.near.sleep(timeout, ready);
+        };
+        let Some(descriptor) = far.descriptor() else {
+            // A network that cannot wake us is looked after often.
+            return self.near.sleep(timeout.min(UNRUNG_SLEEP), ready);
+        };
+        self.pace.hurry();
+        self.tell_counters(false);
+        let mut ready = || ready() || far.progress() || !far.arm();
+        self.near.sleep_with(descriptor, timeout, &mut ready)
+    }
+
+    fn rings(&self) -> u64 {
+        self.near.rings()
+    }
+
+    fn host(&self) -> Option<Rc<dyn farpost_fabric::wait::Host>> {
+        self.near.host()
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// Longest sleep beside a network that has nothing to be woken by.
+const UNRUNG_SLEEP: Duration = Duration::from_micros(200);
+
+impl<N: NetFabric> ErrorStatus for Routed<N> {
+    fn record_fault(&self, fault: Fault) {
+        self.near.record_fault(fault);
+    }
+
+    fn take_faults(&self) -> (Vec<Fault>, u64) {
+        let (mut faults, mut more) = self.near.take_faults();
+        if let Some(far) = &self.far {
+            let (far_faults, far_more) = far.take_faults();
+            for fault in &far_faults {
+                self.near.count(fault.peer, Counter::Faults, 1);
+            }
+            faults.extend(far_faults);
+            more += far_more;
+        }
+        (faults, more)
+    }
+
+    /// Of processes of this host; of others the far fabric tells by itself.
+    fn has_ended(&self, peer: Peer) -> bool {
+        self.near.has_ended(peer)
+    }
+
+    fn end_of(&self, peer: Peer) -> Option<End> {
+        self.near.end_of(peer)
+    }
+
+    fn is_gone(&self, peer: Peer) -> bool {
+        match self.way(peer) {
+            None => self.near.has_ended(peer),
+            Some(far) => far.is_gone(peer),
+        }
+    }
+
+    #[inline(always)]
+    fn faulted(&self) -> bool {
+        match &self.far {
+            None => false,
+            Some(far) => far.faulted(),
+        }
+    }
+}
+
+/// All counters are in the host's region, where others may watch them; those of other hosts' processes are not.
+impl<N: NetFabric> Counters for Routed<N> {
+    #[inline]
+    fn count(&self, peer: Peer, counter: Counter, amount: u64) {
+        self.near.count(peer, counter, amount);
+    }
+
+    fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
+        let own = self.near.counter(of, peer, counter);
+        match &self.far {
+            Some(far) if of == self.me && tally::COPIED.contains(&counter) => {
+                let far = far.counter(of, peer, counter);
+                own + far.wrapping_sub(self.tally.told(peer, counter))
+            }
+            _ => own,
+        }
+    }
+}
+
+impl<N: NetFabric> Topology for Routed<N> {
+    fn hosts(&self) -> u32 {
+        self.host_of.iter().max().map_or(1, |most| most + 1)
+    }
+
+    fn host_of(&self, peer: Peer) -> u32 {
+        self.host_of.get(peer.index()).copied().unwrap_or(0)
+    }
+
+    fn distance(&self, peer: Peer) -> Distance {
+        match self.way(peer) {
+            None => self.near.distance(peer),
+            Some(_) => Distance::Far,
+        }
+    }
+
+    fn rails(&self, peer: Peer) -> u32 {
+        match self.way(peer) {
+            None => 1,
+            Some(far) => far.rails(peer),
+        }
+    }
+
+    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
+        match self.way(peer) {
+            None => rail == 0,
+            Some(far) => far.rail_works(peer, rail),
+        }
+    }
+
+    fn cores_and_processes(&self) -> (u32, u32) {
+        self.near.cores_and_processes()
+    }
+}
+
+impl<N: NetFabric> Fabric for Routed<N> {
+    #[inline]
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    #[inline]
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    #[inline]
+    fn processes(&self) -> u32 {
+        self.near.size()
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.far {
+            None => self.near.name(),
+            Some(far) => far.name(),
+        }
+    }
+
+    #[inline(always)]
+    fn progress(&self) -> bool {
+        match &self.far {
+            None => false,
+            Some(far) => self.pace.poll(|| far.progress()),
+        }
+    }
+
+    fn close(&self, patience: Duration) {
+        if let Some(far) = &self.far {
+            self.tell_counters(true);
+            far.close(patience);
+        }
+        self.near.leave();
+    }
+}

@@ -1,0 +1,188 @@
+//! On which cores the processes of a host are, and moving apart.
+//!
+//! Two processes of a job may find themselves on one core while others idle: beside a busy stranger, processes that wait
+//! for each other look light, and the scheduler packs them. Each message is a turn of the scheduler then. A process that notices
+//! that it takes turns says on which core it is; of two that say the same the one with the higher number moves to a core that
+//! no process of the job has named. It moves by asking for that core alone and at once for what it had before, so that nothing stays
+//! bound.
+//!
+//! Words of others are hints: a wrong one costs a move.
+//!
+//! Cost class: *set-up path*.
+
+use farpost_fabric::clock::Clock;
+use farpost_fabric::sync::Ordering;
+use farpost_fabric::wait::{Host, WakeCost};
+use farpost_mapped::Word32;
+use std::cell::Cell;
+
+/// Shortest and longest time between two moves, nanoseconds.
+const EVERY: [u64; 2] = [500_000, 100_000_000];
+
+/// Time between two looks, nanoseconds.
+const LOOKS: u64 = 20_000;
+
+pub struct Places {
+    /// For each process, the core it has named, plus 1.
+    words: Vec<Word32>,
+    index: usize,
+    clock: Clock,
+    cost: WakeCost,
+    looked: Cell<u64>,
+    /// When to move at the earliest, and how long to stay then.
+    next: Cell<u64>,
+    every: Cell<u64>,
+}
+
+impl Places {
+    pub fn new(words: Vec<Word32>, index: usize) -> Self {
+        Self {
+            words,
+            index,
+            clock: Clock::new(),
+            cost: WakeCost::default(),
+            looked: Cell::new(0),
+            next: Cell::new(0),
+            every: Cell::new(EVERY[0]),
+        }
+    }
+
+    /// Tell the others where this process is.
+    fn name(&self, core: usize) {
+        if let Some(word) = self.words.get(self.index) {
+            let word = word.get();
+            if word.load(Ordering::Relaxed) != core as u32 + 1 {
+                word.store(core as u32 + 1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Host for Places {
+    fn wake_cost(&self) -> &WakeCost {
+        &self.cost
+    }
+
+    #[cold]
+    fn shares_core(&self) {
+        let now = self.clock.now();
+        if now < self.looked.get() + LOOKS {
+            return;
+        }
+        self.looked.set(now);
+        let Some(core) = current() else { return };
+        self.name(core);
+        if now < self.next.get() {
+            return;
+        }
+        let named: Vec<u32> = self
+            .words
+            .iter()
+            .map(|w| w.get().load(Ordering::Relaxed))
+            .collect();
+        let Some(mine) = allowed() else { return };
+        let Some(to) = target(&named, self.index, core, |cpu| is_in(&mine, cpu)) else {
+            return;
+        };
+        self.name(to);
+        move_to(to, &mine);
+        // If that does not last, others stronger than we place this process.
+        let every = self.every.get();
+        self.every.set(if now > self.next.get() + 100 * every {
+            EVERY[0]
+        } else {
+            (2 * every).min(EVERY[1])
+        });
+        self.next.set(now + self.every.get());
+    }
+}
+
+/// Where process `index`, which is on `core`, goes, if it is the one that goes. `named` has for each process the core it has
+/// named, plus 1.
+fn target(named: &[u32], index: usize, core: usize, may: impl Fn(usize) -> bool) -> Option<usize> {
+    let below = named.get(..index)?;
+    if !below.contains(&(core as u32 + 1)) {
+        return None;
+    }
+    (0..libc::CPU_SETSIZE as usize).find(|cpu| may(*cpu) && !named.contains(&(*cpu as u32 + 1)))
+}
+
+fn current() -> Option<usize> {
+    // SAFETY: takes and changes nothing.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+fn allowed() -> Option<libc::cpu_set_t> {
+    // SAFETY: zeroes are an empty set, and the kernel fills in at most its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0).then_some(set)
+    }
+}
+
+fn is_in(set: &libc::cpu_set_t, cpu: usize) -> bool {
+    // SAFETY: `cpu` is below the number of bits of a set.
+    cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(cpu, set) }
+}
+
+/// Go to `cpu`, and be free again to run on all of `before`.
+fn move_to(cpu: usize, before: &libc::cpu_set_t) {
+    // SAFETY: sets are valid for the calls, which concern this thread alone; `cpu` was in `before`.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut one);
+        if libc::sched_setaffinity(0, size_of_val(&one), &one) == 0 {
+            libc::sched_setaffinity(0, size_of_val(before), before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_on_one_core_the_higher_number_goes_where_nobody_is() {
+        let any = |cpu| cpu < 4;
+        assert_eq!(target(&[1, 1], 1, 0, any), Some(1));
+        assert_eq!(target(&[1, 1], 0, 0, any), None, "the lower number stays");
+        assert_eq!(target(&[1, 2, 1], 2, 0, any), Some(2));
+        assert_eq!(target(&[1, 2, 3, 4, 1], 4, 0, any), None, "no core is free");
+        assert_eq!(target(&[1, 0, 1], 2, 0, |cpu| cpu == 0), None, "bound");
+        assert_eq!(target(&[2, 1], 1, 0, any), None, "with a stranger");
+        assert_eq!(target(&[u32::MAX, 0], 1, 0, any), None, "nonsense");
+        assert_eq!(target(&[], 3, 0, any), None);
+    }
+
+    #[test]
+    fn a_process_that_moves_may_run_where_it_might_before() {
+        let before = allowed().unwrap();
+        let cpu = (0..1024).rev().find(|cpu| is_in(&before, *cpu)).unwrap();
+        move_to(cpu, &before);
+        let after = allowed().unwrap();
+        assert!((0..1024).all(|cpu| is_in(&before, cpu) == is_in(&after, cpu)));
+    }
+
+    /// Processes that run on cores of a made-up host settle on different ones, whatever they hear of each other late.
+    #[test]
+    fn processes_end_up_apart() {
+        for start in 0..4_usize.pow(4) {
+            let mut on: Vec<usize> = (0..4).map(|i| start / 4_usize.pow(i) % 4).collect();
+            let mut named = vec![0; 4];
+            for _ in 0..8 {
+                for index in 0..4 {
+                    let shares = on.iter().filter(|c| **c == on[index]).count() > 1;
+                    if shares {
+                        named[index] = on[index] as u32 + 1;
+                        if let Some(to) = target(&named, index, on[index], |cpu| cpu < 4) {
+                            on[index] = to;
+                            named[index] = to as u32 + 1;
+                        }
+                    }
+                }
+            }
+            on.sort_unstable();
+            assert_eq!(on, [0, 1, 2, 3], "from {start}");
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Transfers between user memories: what is exposed, what is asked for, what becomes of it.
+//!
+//! All bytes move because somebody asked for them: a put asks the peer to get. They go from the one memory to the
+//! sockets and from the sockets into the other.
+
+use super::apply::{Code, WORDS_MAX};
+use super::other::Say;
+use super::state::State;
+use super::{Core, Tcp};
+use crate::link::{GetRequest, OFFSET_LIMIT, Refusal};
+use farpost_fabric::{
+    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Fault, Peer, Permission, Ticket,
+};
+use std::collections::HashMap;
+
+/// Keys with this bit are segments, by their handle.
+const SEGMENT: u64 = 1 << 63;
+
+struct Exposed {
+    peer: Peer,
+    address: usize,
+    len: usize,
+    writable: bool,
+}
+
+/// Why a transfer of mine ended early.
+#[derive(Clone, Copy)]
+pub enum Failed {
+    /// The peer refused; the position asked for.
+    Refused(u64),
+    /// The peer is gone.
+    Gone,
+}
+
+enum Status {
+    Pending,
+    Done,
+    Failed(Failed),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// A get of the user's.
+    Get,
+    /// A put of the user's: the peer gets from what is exposed under this key.
+    Put(u64),
+    /// A put of the peer's, of that token, into what is exposed under this key.
+    Serve { token: u64, key: u64 },
+}
+
+/// A transfer that I began.
+struct Ours {
+    peer: Peer,
+    purpose: Purpose,
+    remote: u64,
+    status: Status,
+}
+
+#[derive(Default)]
+pub struct Transfers {
+    /// A generation and what is exposed under it.
+    exposed: Vec<(u32, Option<Exposed>)>,
+    free: Vec<u32>,
+    ours: HashMap<u64, Ours>,
+    next_token: u64,
+}
+
+impl Transfers {
+    fn begin(&mut self, peer: Peer, purpose: Purpose, remote: u64) -> u64 {
+        self.next_token += 1;
+        let ours = Ours {
+            peer,
+            purpose,
+            remote,
+            status: Status::Pending,
+        };
+        self.ours.insert(self.next_token, ours);
+        self.next_token
+    }
+
+    /// Whether a transfer of mine is over; then it is forgotten.
+    fn poll(&mut self, token: u64) -> Result<bool, Failed> {
+        let over = match self.ours.get(&token).map(|ours| &ours.status) {
+            Some(Status::Pending) => return Ok(false),
+            Some(Status::Done) | None => Ok(true),
+            Some(Status::Failed(why)) => Err(*why),
+        };
+        if let Some(Ours {
+            purpose: Purpose::Put(key),
+            ..
+        }) = self.ours.remove(&token)
+        {
+            self.withdraw(key);
+        }
+        over
+    }
+
+    fn expose(&mut self, exposed: Exposed) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.exposed.push((0, None));
+            self.exposed.len() as u32 - 1
+        });
+        let slot = &mut self.exposed[index as usize];
+        // Keys of this index come again after 2^31 exposures only; the top bit says that it is a segment.
+        slot.0 = (slot.0 + 1) & 0x7fff_ffff;
+        slot.1 = Some(exposed);
+        u64::from(slot.0) << 32 | u64::from(index)
+    }
+
+    fn withdraw(&mut self, key: u64) -> Option<Exposed> {
+        let index = key as u32;
+        let slot = self.exposed.get_mut(index as usize)?;
+        if u64::from(slot.0) != key >> 32 {
+            return None;
+        }
+        let exposed = slot.1.take()?;
+        self.free.push(index);
+        Some(exposed)
+    }
+
+    /// What key `key` lets `peer` use.
+    fn exposed(&self, peer: Peer, key: u64, offset: u64, len: u64, write: bool) -> Result<usize, Refusal> {
+        let slot = self.exposed.get((key & 0xffff_ffff) as usize);
+        let exposed = slot
+            .filter(|slot| u64::from(slot.0) == key >> 32)
+            .and_then(|slot| slot.1.as_ref());
+        let exposed = exposed.filter(|exposed| exposed.peer == peer && (exposed.writable || !write));
+        let exposed = exposed.ok_or(Refusal::NoSuchKey)?;
+        match (usize::try_from(offset), usize::try_from(len)) {
+            (Ok(offset), Ok(len)) if offset <= exposed.len && len <= exposed.len - offset => {
+                Ok(exposed.address + offset)
+            }
+            _ => Err(Refusal::OutOfRange),
+        }
+    }
+
+    /// Nothing more comes from `peer` or goes to it.
+    pub fn peer_gone(&mut self, peer: Peer) {
+        self.ours.retain(|_, ours| {
+            if ours.peer == peer && matches!(ours.status, Status::Pending) {
+                ours.status = Status::Failed(Failed::Gone);
+                return !matches!(ours.purpose, Purpose::Serve { .. });
+            }
+            true
+        });
+    }
+}
+
+impl State {
+    /// Why `peer` cannot be reached.
+    fn gone(&mut self, peer: Peer) -> FabricError {
+        self.other(peer).err().unwrap_or_else(|| FabricError::PeerDead {
+            peer,
+            why: "it has left the job".into(),
+        })
+    }
+
+    fn suspicious(&mut self, peer: Peer, key: u64) {
+        let what = "a key and a range that it may use";
+        let error = FabricError::Corrupt {
+            peer,
+            what,
+            value: key,
+        };
+        self.record_fault(Fault { peer, error });
+    }
+
+    /// A peer wants bytes of what I exposed, or of a segment.
+    pub fn bulk_request(&mut self, peer: Peer, ticket: u32, request: &GetRequest) {
+        let GetRequest { key, offset, len } = *request;
+        let found = if key & SEGMENT != 0 {
+            let (handle, len) = (key as u32, usize::try_from(len).unwrap_or(usize::MAX));
+            match self.segments.reach(peer, handle, offset, len, Permission::Read) {
+                Ok(Some((memory, offset))) => Ok(memory.bytes(offset, len).as_ptr().expose_provenance()),
+                // Withdrawn: the peer may not know yet.
+                Ok(None) => Err((Refusal::Withdrawn, false)),
+                Err(_) => Err((Refusal::OutOfRange, true)),
+            }
+        } else {
+            let found = self.transfers.exposed(peer, key, offset, len, false);
+            found.map_err(|refusal| (refusal, true))
+        };
+        if let Err((_, true)) = found {
+            self.suspicious(peer, key);
+        }
+        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            return;
+        };
+        match found {
+            // The memory is not read after `Link::withdraw`.
+            Ok(address) => other.link.serve(ticket, key, address, len),
+            Err((refusal, _)) => other.link.refuse(ticket, refusal),
+        }
+        self.count(peer, Counter::BulkBytes, len);
+        self.list(peer);
+    }
+
+    /// A peer wants to put into what I exposed: get it.
+    pub fn put_asked(&mut self, peer: Peer, words: &[u64; WORDS_MAX]) {
+        let [token, key, offset, len, from] = *words;
+        let sane = len > 0 && len <= OFFSET_LIMIT;
+        match self.transfers.exposed(peer, key, offset, len, true) {
+            Ok(address) if sane => {
+                let purpose = Purpose::Serve { token, key };
+                self.get(peer, purpose, (from, 0), address, len);
+            }
+            _ => {
+                self.suspicious(peer, key);
+                self.control(peer, Code::PutDone, 0, &[token, 1]);
+            }
+        }
+    }
+
+    /// The peer says that a put of mine is over.
+    pub fn put_done(&mut self, peer: Peer, token: u64, fine: bool) {
+        if let Some(ours) = self.transfers.ours.get_mut(&token)
+            && ours.peer == peer
+            && matches!(ours.purpose, Purpose::Put(_))
+        {
+            ours.status = if fine {
+                Status::Done
+            } else {
+                Status::Failed(Failed::Refused(ours.remote))
+            };
+        }
+    }
+
+    fn get(&mut self, peer: Peer, purpose: Purpose, from: (u64, u64), address: usize, len: u64) -> u64 {
+        let (key, offset) = from;
+        let token = self.transfers.begin(peer, purpose, offset);
+        self.say(
+            peer,
+            Say::Get {
+                token,
+                key,
+                offset,
+                address,
+                len,
+            },
+        );
+        token
+    }
+
+    /// All bytes of a get are here.
+    pub fn transfer_done(&mut self, peer: Peer, token: u64) {
+        self.over(peer, token, |_| Status::Done, 0);
+    }
+
+    /// The peer will not give the bytes.
+    pub fn transfer_refused(&mut self, peer: Peer, token: u64) {
+        self.over(peer, token, |remote| Status::Failed(Failed::Refused(remote)), 1);
+    }
+
+    fn over(&mut self, peer: Peer, token: u64, status: impl FnOnce(u64) -> Status, word: u64) {
+        let Some(ours) = self.transfers.ours.get_mut(&token) else {
+            return;
+        };
+        if let Purpose::Serve { token: theirs, .. } = ours.purpose {
+            self.transfers.ours.remove(&token);
+            self.control(peer, Code::PutDone, 0, &[theirs, word]);
+        } else {
+            ours.status = status(ours.remote);
+        }
+    }
+
+    /// The memory of a get is not written any more.
+    fn give_up(&mut self, peer: Peer, token: u64) {
+        if let Some(other) = &mut self.others[peer.index()] {
+            other.tickets.retain(|_, of| *of != token);
+            other.retract(token);
+        }
+    }
+
+    /// What key `key` exposed is not read any more.
+    pub fn stop_serving(&mut self, peer: Peer, key: u64) {
+        let now = self.now();
+        if let Some(other) = &mut self.others[peer.index()] {
+            other.link.withdraw(key, now);
+            self.clock_of(peer, now);
+        }
+    }
+
+    /// As [`stop_serving`](Self::stop_serving), a segment, to everybody.
+    pub fn stop_serving_segment(&mut self, handle: u32) {
+        for peer in (0..self.size).map(Peer) {
+            self.stop_serving(peer, SEGMENT | u64::from(handle));
+        }
+    }
+
+    fn withdraw(&mut self, key: u64) {
+        let Some(exposed) = self.transfers.withdraw(key) else {
+            return;
+        };
+        let peer = exposed.peer;
+        self.stop_serving(peer, key);
+        if !exposed.writable {
+            return;
+        }
+        let mut refused = Vec::new();
+        self.transfers.ours.retain(|token, ours| match ours.purpose {
+            Purpose::Serve {
+                token: theirs,
+                key: into,
+            } if ours.peer == peer && into == key => {
+                refused.push((*token, theirs));
+                false
+            }
+            _ => true,
+        });
+        for (token, theirs) in refused {
+            self.give_up(peer, token);
+            self.control(peer, Code::PutDone, 0, &[theirs, 1]);
+        }
+    }
+}
+
+impl Core {
+    /// Read from a peer's segment.
+    pub fn get(&self, peer: Peer, handle: u32, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let token = {
+            let mut state = self.state.borrow_mut();
+            state.other(peer)?;
+            let key = SEGMENT | u64::from(handle);
+            let address = to.as_mut_ptr().expose_provenance();
+            state.get(peer, Purpose::Get, (key, offset as u64), address, to.len() as u64)
+        };
+        // Does not return before the transfer is over, so that `to` may be written until then.
+        self.wait(|state| match state.transfers.poll(token) {
+            Ok(done) => Ok(done.then_some(())),
+            Err(Failed::Refused(_)) => Err(FabricError::PutFailed {
+                peer,
+                why: "a get from a segment that it has withdrawn".into(),
+            }),
+            Err(Failed::Gone) => Err(state.gone(peer)),
+        })
+    }
+}
+
+impl BulkTransfer for Tcp {
+    fn can_transfer(&self, peer: Peer) -> bool {
+        peer.0 < self.size && peer != self.me
+    }
+
+    unsafe fn expose(
+        &self,
+        peer: Peer,
+        address: usize,
+        len: usize,
+        writable: bool,
+    ) -> Result<u64, FabricError> {
+        let state = &mut *self.core.state.borrow_mut();
+        state.check_peer(peer)?;
+        Ok(state.transfers.expose(Exposed {
+            peer,
+            address,
+            len,
+            writable,
+        }))
+    }
+
+    fn exposed_base(&self, _peer: Peer, _address: usize) -> u64 {
+        0
+    }
+
+    fn withdraw(&self, key: u64) {
+        self.core.state.borrow_mut().withdraw(key);
+    }
+
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+        let d = descriptor;
+        let state = &mut *self.core.state.borrow_mut();
+        state.check_peer(d.peer)?;
+        if d.peer == state.me {
+            return Err(FabricError::Unsupported {
+                peer: d.peer,
+                what: "a bulk transfer",
+                why: "it is this process itself".into(),
+            });
+        }
+        state.other(d.peer)?;
+        let (remote, len) = (d.remote as u64, d.len as u64);
+        if len == 0 {
+            return Ok(Completion::Done);
+        }
+        if len > OFFSET_LIMIT || remote.checked_add(len).is_none() {
+            return Err(FabricError::Corrupt {
+                peer: d.peer,
+                what: "a buffer's key and range",
+                value: remote,
+            });
+        }
+        state.count(d.peer, Counter::BulkBytes, len);
+        let token = match d.direction {
+            Direction::Get => state.get(d.peer, Purpose::Get, (d.key, remote), d.local, len),
+            Direction::Put => {
+                let key = state.transfers.expose(Exposed {
+                    peer: d.peer,
+                    address: d.local,
+                    len: d.len,
+                    writable: false,
+                });
+                let token = state.transfers.begin(d.peer, Purpose::Put(key), remote);
+                state.control(d.peer, Code::PutAsk, 0, &[token, d.key, remote, len, key]);
+                token
+            }
+        };
+        state.flush();
+        Ok(Completion::Pending(Ticket(token)))
+    }
+
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+        let state = &mut *self.core.state.borrow_mut();
+        let Some(Ours { peer, purpose, .. }) = state.transfers.ours.get(&ticket.0) else {
+            return Ok(true);
+        };
+        let (peer, purpose) = (*peer, *purpose);
+        let mut result = state.transfers.poll(ticket.0);
+        if matches!(result, Ok(false)) {
+            state.turn(0);
+            result = state.transfers.poll(ticket.0);
+        }
+        if let Purpose::Put(key) = purpose
+            && !matches!(result, Ok(false))
+        {
+            state.stop_serving(peer, key);
+        }
+        result.map_err(|failed| match failed {
+            Failed::Refused(value) => FabricError::Corrupt {
+                peer,
+                what: "a buffer's key and range",
+                value,
+            },
+            Failed::Gone => state.gone(peer),
+        })
+    }
+
+    fn cancel_transfer(&self, ticket: Ticket) {
+        let state = &mut *self.core.state.borrow_mut();
+        let Some(ours) = state.transfers.ours.remove(&ticket.0) else {
+            return;
+        };
+        match ours.purpose {
+            Purpose::Put(key) => state.withdraw(key),
+            _ => state.give_up(ours.peer, ticket.0),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What comes from one socket: a buffer for frames, and the memory where bulk data goes directly.
+//!
+//! Cost class: *fast path*.
+
+use super::socket;
+use crate::link::{HEADER_BYTES, Header, ORDERED_MAX};
+use crate::trust::{BadRecord, Opener, RECORD_HEADER, RECORD_MAX};
+use std::io;
+use std::os::fd::RawFd;
+
+/// Bytes of the buffer at first, and when much comes.
+const SMALL: usize = 16 << 10;
+const LARGE: usize = 128 << 10;
+
+const _: () = assert!(LARGE >= HEADER_BYTES + ORDERED_MAX + RECORD_MAX);
+
+/// While a payload goes to its place, so much of the buffer is offered for what follows it: more would take bytes of
+/// the next payload that then have to be copied.
+const BEHIND: usize = 4 << 10;
+
+/// A bulk frame whose payload is on its way.
+pub struct Sink {
+    pub header: Header,
+    /// Bytes of it that are here.
+    pub done: usize,
+}
+
+/// The receiving side of a socket.
+pub struct Input {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    pub sink: Option<Sink>,
+    /// Sealed bytes, where the stream is encrypted.
+    sealed: Vec<u8>,
+}
+
+/// What a look at the socket brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// Bytes, and perhaps more wait.
+    More,
+    /// Bytes, and that was all.
+    All,
+    /// Nothing.
+    Nothing,
+    /// The peer has closed its side.
+    End,
+}
+
+impl Input {
+    pub fn new() -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            sink: None,
+            sealed: Vec::new(),
+        }
+    }
+
+    /// Bytes that came and are not taken.
+    #[inline]
+    pub fn waiting(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// `len` of them are taken.
+    #[inline]
+    pub fn take(&mut self, len: usize) {
+        self.start += len;
+        debug_assert!(self.start <= self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// A frame of `len` bytes, at most [`LARGE`], is to come whole.
+    pub fn expect(&mut self, len: usize) {
+        if self.buffer.len() < len {
+            self.buffer.resize(LARGE, 0);
+        }
+    }
+
+    /// Free bytes of the buffer, at its end.
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.buffer.len() {
+            let grown = if self.buffer.is_empty() { SMALL } else { LARGE };
+            self.buffer.resize(grown, 0);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// Receive once; first of all the `direct` bytes, if any, of the frame under way. With `little`, take no more than
+    /// a few frames' headers: what follows them shall go to its place without being copied.
+    ///
+    /// # Safety
+    /// `direct` is writable memory that nobody else uses meanwhile.
+    #[inline]
+    pub unsafe fn receive(
+        &mut self,
+        fd: RawFd,
+        direct: Option<(*mut u8, usize)>,
+        little: bool,
+    ) -> io::Result<Came> {
+        let mut room = self.room();
+        if little && room.len() > BEHIND {
+            room = &mut room[..BEHIND];
+        }
+        let (result, first, offered) = match direct {
+            Some((at, len)) => {
+                let behind = room.len().min(BEHIND);
+                let parts = [socket::part(at, len), socket::part(room.as_ptr(), behind)];
+                // SAFETY: the caller vouches for the first; the other is our buffer.
+                (unsafe { socket::receive(fd, &parts) }, len, len + behind)
+            }
+            None => {
+                let parts = [socket::part(room.as_ptr(), room.len())];
+                // SAFETY: our buffer.
+                (unsafe { socket::receive(fd, &parts) }, 0, room.len())
+            }
+        };
+        let came = match result {
+            Ok(0) => return Ok(Came::End),
+            Ok(came) => came,
+            Err(e) if socket::would_block(&e) => return Ok(Came::Nothing),
+            Err(e) => return Err(e),
+        };
+        let to_place = came.min(first);
+        if let Some(sink) = &mut self.sink {
+            sink.done += to_place;
+        }
+        self.end += came - to_place;
+        if came < offered {
+            return Ok(Came::All);
+        }
+        if direct.is_none() && !little && self.buffer.len() < LARGE {
+            self.buffer.resize(LARGE, 0);
+        }
+        Ok(Came::More)
+    }
+
+    /// Receive encrypted bytes once, and open what is complete of them.
+    pub fn receive_sealed(&mut self, fd: RawFd, opener: &mut Opener) -> io::Result<Result<Came, BadRecord>> {
+        let before = self.sealed.len();
+        self.sealed.resize(before + 4 * RECORD_MAX, 0);
+        let room = &self.sealed[before..];
+        let parts = [socket::part(room.as_ptr(), room.len())];
+        // SAFETY: our buffer.
+        let result = unsafe { socket::receive(fd, &parts) };
+        let came = *result.as_ref().unwrap_or(&0);
+        self.sealed.truncate(before + came);
+        match result {
+            Ok(0) => return Ok(Ok(Came::End)),
+            Err(e) if socket::would_block(&e) => return Ok(Ok(Came::Nothing)),
+            Err(e) => return Err(e),
+            Ok(_) => {}
+        }
+        let mut at = 0;
+        let opened = loop {
+            let len = match opener.record_len(&self.sealed[at..]) {
+                Ok(Some(len)) if len <= self.sealed.len() - at => len,
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let plain = match opener.open(&mut self.sealed[at..at + len]) {
+                Ok(plain) => plain.len(),
+                Err(error) => break Err(error),
+            };
+            if self.buffer.len() - self.end < plain {
+                self.buffer.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+                let needed = (self.end + plain).max(LARGE);
+                if self.buffer.len() < needed {
+                    self.buffer.resize(needed, 0);
+                }
+            }
+            let from = at + RECORD_HEADER;
+            self.buffer[self.end..self.end + plain].copy_from_slice(&self.sealed[from..from + plain]);
+            self.end += plain;
+            at += len;
+        };
+        self.sealed.drain(..at);
+        Ok(opened.map(|()| {
+            if came < 4 * RECORD_MAX {
+                Came::All
+            } else {
+                Came::More
+            }
+        }))
+    }
+}

@@ -1,0 +1,309 @@
+//! The retransmit log: ordered frames as they go onto the wire, kept until acknowledged.
+//!
+//! One ring of bytes; a frame lies in it in one piece, so that frames to be sent are one or two slices of it. The
+//! ring starts small, doubles when it must, and refuses beyond its bound. Positions run on for ever and are
+//! masked; a frame that would cross the end starts at the beginning again.
+
+use super::frame::{HEADER_BYTES, Header};
+use crate::trust::HeaderCheck;
+use std::collections::VecDeque;
+
+/// Bytes of the ring at the first frame.
+const FIRST_BYTES: usize = 4096;
+
+/// A ring of this size is kept when nothing is in it.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Not on any rail: never sent, or to be sent again.
+pub(super) const NOWHERE: u8 = u8::MAX;
+
+/// A frame in the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Running position of its first byte.
+    pub at: u64,
+    /// Bytes with the header.
+    pub len: u32,
+    /// The rail that it was last sent on.
+    pub rail: u8,
+    /// The connection and the number on it that its code is for.
+    connection: u32,
+    number: u64,
+}
+
+pub(super) struct Log {
+    ring: Vec<u8>,
+    head: u64,
+    tail: u64,
+    entries: VecDeque<Entry>,
+    /// Sequence number of the first entry.
+    first: u32,
+    bound: usize,
+}
+
+impl Log {
+    pub fn new(bound: usize, first: u32) -> Self {
+        Self {
+            ring: Vec::new(),
+            head: 0,
+            tail: 0,
+            entries: VecDeque::new(),
+            first,
+            bound: bound
+                .next_power_of_two()
+                .max(2 * (super::frame::ORDERED_MAX + HEADER_BYTES)),
+        }
+    }
+
+    /// Sequence number of the oldest frame not acknowledged.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Sequence number that the next frame gets.
+    #[inline]
+    pub fn end(&self) -> u32 {
+        self.first.wrapping_add(self.entries.len() as u32)
+    }
+
+    /// Frames in the log.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of memory that the ring has now.
+    pub fn memory(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Give back what a burst took. Only while the log is empty and no position in it is known to anybody.
+    pub fn shrink(&mut self) {
+        debug_assert!(self.entries.is_empty());
+        if self.ring.len() > KEPT_BYTES {
+            self.ring = Vec::new();
+            (self.head, self.tail) = (0, 0);
+        }
+        if self.entries.capacity() * size_of::<Entry>() > KEPT_BYTES {
+            self.entries = VecDeque::new();
+        }
+    }
+
+    /// Whether frames of these lengths (with headers) fit in, one after the other, within the bound.
+    pub fn fits(&self, frames: usize, each: usize, last: usize) -> bool {
+        // Each may leave a gap at the end of the ring once.
+        let bytes = (frames - 1) * each + last + each.max(last);
+        (self.tail - self.head) as usize + bytes <= self.bound
+    }
+
+    /// Room for a frame of `len` bytes; `fill` writes them. False: the log is full and nothing was written.
+    /// `force` goes beyond the bound, for frames whose number is bounded otherwise.
+    #[inline]
+    pub fn push(&mut self, len: usize, force: bool, fill: impl FnOnce(&mut [u8])) -> bool {
+        if self.entries.is_empty() {
+            // The same cache lines again and again while messages go back and forth.
+            self.head = 0;
+            self.tail = 0;
+        }
+        let at = match self.place(len) {
+            Some(at) => at,
+            None => {
+                if !self.grow(len, force) {
+                    return false;
+                }
+                self.place(len).expect("grown for it")
+            }
+        };
+        let index = at as usize & (self.ring.len() - 1);
+        fill(&mut self.ring[index..index + len]);
+        self.tail = at + len as u64;
+        self.entries.push_back(Entry {
+            at,
+            len: len as u32,
+            rail: NOWHERE,
+            connection: 0,
+            number: 0,
+        });
+        true
+    }
+
+    #[inline]
+    fn place(&self, len: usize) -> Option<u64> {
+        let size = self.ring.len() as u64;
+        if size == 0 {
+            return None;
+        }
+        let index = self.tail & (size - 1);
+        let at = if index + len as u64 > size {
+            self.tail + size - index
+        } else {
+            self.tail
+        };
+        (at + len as u64 - self.head <= size).then_some(at)
+    }
+
+    /// Make room for `len` more bytes. A frame that crosses no multiple of the old size crosses none of twice
+    /// the size, so frames stay in one piece.
+    #[cold]
+    fn grow(&mut self, len: usize, force: bool) -> bool {
+        let old = self.ring.len();
+        let mut size = old.max(FIRST_BYTES / 2);
+        loop {
+            size *= 2;
+            if size > self.bound && !force {
+                return false;
+            }
+            let index = self.tail as usize & (size - 1);
+            let at = if index + len > size {
+                self.tail + (size - index) as u64
+            } else {
+                self.tail
+            };
+            if at + len as u64 - self.head <= size as u64 {
+                break;
+            }
+        }
+        let mut ring = vec![0; size];
+        for entry in &self.entries {
+            let from = entry.at as usize & (old - 1);
+            let to = entry.at as usize & (size - 1);
+            let len = entry.len as usize;
+            ring[to..to + len].copy_from_slice(&self.ring[from..from + len]);
+        }
+        self.ring = ring;
+        true
+    }
+
+    /// The frame `seq`, which is in the log.
+    #[inline]
+    pub fn entry(&mut self, seq: u32) -> &mut Entry {
+        let index = seq.wrapping_sub(self.first) as usize;
+        &mut self.entries[index]
+    }
+
+    /// As [`Log::entry`], to look at.
+    #[inline]
+    pub fn peek(&self, seq: u32) -> Entry {
+        self.entries[seq.wrapping_sub(self.first) as usize]
+    }
+
+    /// Frames from the oldest on.
+    pub fn entries(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut()
+    }
+
+    /// The bytes at a running position.
+    #[inline]
+    pub fn bytes(&self, at: u64, len: usize) -> &[u8] {
+        let index = at as usize & (self.ring.len() - 1);
+        &self.ring[index..index + len]
+    }
+
+    /// The longest run of whole frames from `seq` on that lies in one piece: bytes and frames, at most `limit`
+    /// bytes but at least one frame.
+    #[inline]
+    pub fn run(&self, seq: u32, limit: usize) -> (u64, usize, u32) {
+        let index = seq.wrapping_sub(self.first) as usize;
+        let start = self.entries[index].at;
+        let mask = self.ring.len() as u64 - 1;
+        let (mut len, mut frames) = (0usize, 0);
+        for entry in self.entries.range(index..) {
+            let joined = entry.at == start + len as u64 && (frames == 0 || entry.at & mask != 0);
+            if !joined || (frames > 0 && len + entry.len as usize > limit) {
+                break;
+            }
+            len += entry.len as usize;
+            frames += 1;
+        }
+        (start, len, frames)
+    }
+
+    /// Give `frames` frames from `seq` on their codes for a connection (1 and up), on which the first of them is frame
+    /// `number`. Those that have them already are left alone.
+    #[inline]
+    pub fn seal(&mut self, seq: u32, frames: u32, connection: u32, number: u64, check: &HeaderCheck) {
+        let index = seq.wrapping_sub(self.first) as usize;
+        let mask = self.ring.len() - 1;
+        for (entry, number) in self
+            .entries
+            .range_mut(index..index + frames as usize)
+            .zip(number..)
+        {
+            if (entry.connection, entry.number) != (connection, number) {
+                (entry.connection, entry.number) = (connection, number);
+                let at = entry.at as usize & mask;
+                Header::seal(&mut self.ring[at..at + HEADER_BYTES], check, number);
+            }
+        }
+    }
+
+    /// Forget the oldest frame.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.first = self.first.wrapping_add(1);
+        self.head = match self.entries.front() {
+            Some(next) => next.at,
+            None => self.tail,
+        };
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+        /// Whatever is pushed and popped, each frame keeps its bytes, and the memory its bound.
+        #[test]
+        fn frames_keep_their_bytes(steps in prop::collection::vec((any::<bool>(), HEADER_BYTES..40_000), 1..100)) {
+            let bound = 256 << 10;
+            let mut log = Log::new(bound, u32::MAX - 20);
+            let mut model: VecDeque<(u8, usize)> = VecDeque::new();
+            let mut stamp = 0u8;
+            for (push, len) in steps {
+                if push {
+                    stamp = stamp.wrapping_add(1);
+                    if log.push(len, false, |to| to.fill(stamp)) {
+                        model.push_back((stamp, len));
+                    } else {
+                        prop_assert!(model.iter().map(|(_, l)| l).sum::<usize>() + 3 * 40_000 > bound / 2);
+                    }
+                } else {
+                    prop_assert_eq!(log.pop().is_some(), model.pop_front().is_some());
+                }
+                prop_assert!(log.memory() <= bound);
+                prop_assert_eq!(log.len(), model.len());
+                if !stamp.is_multiple_of(8) {
+                    continue;
+                }
+                let mut seq = log.first();
+                let mut seen = 0;
+                while seq != log.end() {
+                    let (at, len, frames) = log.run(seq, usize::MAX);
+                    let mut expected = Vec::new();
+                    for (stamp, len) in model.iter().skip(seen).take(frames as usize) {
+                        expected.extend(std::iter::repeat_n(*stamp, *len));
+                    }
+                    prop_assert_eq!(log.bytes(at, len), &expected[..]);
+                    seq = seq.wrapping_add(frames);
+                    seen += frames as usize;
+                }
+                prop_assert_eq!(seen, model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_unless_forced() {
+        let mut log = Log::new(0, 0);
+        while log.push(30_000, false, |_| ()) {}
+        let before = log.len();
+        assert!(log.memory() <= 256 << 10 && before >= 4);
+        assert!(log.push(30_000, true, |_| ()));
+        assert_eq!(log.len(), before + 1);
+    }
+}

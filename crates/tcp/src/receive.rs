@@ -1,0 +1,321 @@
+//! What comes in: from the sockets to the link, and what the link delivers.
+//!
+//! Cost class: *fast path*, but for its system call.
+
+use super::conn::{Conn, Stage};
+use super::input::{Came, Sink};
+use super::other::NONE;
+use super::state::State;
+use super::tails::Look;
+use crate::link::{Arrival, HEADER_BYTES, Header, Kind, LinkError, TAIL};
+use farpost_fabric::{Counter, FabricError, Fault, Peer};
+use std::os::fd::AsRawFd;
+
+/// The longest that the peer waits to hear that bulk data has arrived, nanoseconds.
+const PATIENCE: u64 = 200_000;
+
+/// A socket is read at most so often in a row, so that one peer does not keep all others waiting.
+const READS: u32 = 16;
+
+/// Why a connection ends.
+pub enum End {
+    /// It broke, or was closed.
+    Lost(String),
+    /// What came by it is damaged. What was lost will be sent again.
+    Damaged(LinkError),
+    /// The peer says what it must not.
+    Bad(&'static str, u64),
+    /// The peer says that we do.
+    Accused(String),
+}
+
+impl From<LinkError> for End {
+    fn from(error: LinkError) -> Self {
+        End::Damaged(error)
+    }
+}
+
+impl State {
+    pub fn read(&mut self, slot: usize, now: u64) {
+        let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        let Stage::Open { peer, rail } = conn.stage else {
+            self.conns[slot] = Some(conn);
+            return;
+        };
+        if conn.paused {
+            self.conns[slot] = Some(conn);
+            return;
+        }
+        let fd = conn.fd.as_raw_fd();
+        self.reading = slot;
+        let mut end = None;
+        let mut some = false;
+        for _ in 0..READS {
+            let received = match &mut conn.seal {
+                None => {
+                    let direct = self.place(peer, conn.input.sink.as_ref());
+                    let other = self.others[peer.index()].as_ref();
+                    let little = other.is_some_and(|other| !other.tickets.is_empty());
+                    // SAFETY: memory of a transfer of ours that is under way: its user has lent it until the transfer
+                    // ends, which only happens in calls of this thread.
+                    unsafe { conn.input.receive(fd, direct, little) }
+                }
+                Some(seal) => match conn.input.receive_sealed(fd, &mut seal.opener) {
+                    Ok(Ok(came)) => Ok(came),
+                    Ok(Err(error)) => Err(std::io::Error::other(error.to_string())),
+                    Err(error) => Err(error),
+                },
+            };
+            match received {
+                Ok(Came::Nothing) => break,
+                Ok(Came::End) => {
+                    end = Some(End::Lost("the other side closed the connection".into()));
+                    break;
+                }
+                Err(error) => {
+                    end = Some(End::Lost(error.to_string()));
+                    break;
+                }
+                Ok(came) => {
+                    let before = self.arrivals;
+                    self.arrivals += 1;
+                    self.hot = slot;
+                    some = true;
+                    self.only_pings = true;
+                    if let Err(why) = self.parse(peer, rail, &mut conn, now) {
+                        end = Some(why);
+                        break;
+                    }
+                    if self.only_pings && self.arrivals == before + 1 {
+                        // That a peer lives is nothing that anybody here waits for, and no progress of the program's.
+                        self.arrivals = before;
+                    }
+                    if conn.paused {
+                        self.paused.push(slot);
+                        break;
+                    }
+                    if came == Came::All {
+                        break;
+                    }
+                }
+            }
+        }
+        self.reading = NONE;
+        self.put_back(slot, (peer, rail), conn, (some, end), now);
+    }
+
+    /// Go on with what was left for the protocol above to look at.
+    #[cold]
+    pub fn resume(&mut self, now: u64) {
+        for slot in std::mem::take(&mut self.paused) {
+            let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
+                continue;
+            };
+            let Stage::Open { peer, rail } = conn.stage else {
+                self.conns[slot] = Some(conn);
+                continue;
+            };
+            self.arrivals += 1;
+            conn.paused = false;
+            self.reading = slot;
+            let end = self.parse(peer, rail, &mut conn, now).err();
+            self.reading = NONE;
+            if conn.paused {
+                self.paused.push(slot);
+            }
+            self.put_back(slot, (peer, rail), conn, (true, end), now);
+        }
+    }
+
+    /// A connection was read, from which `some` came and perhaps the end.
+    fn put_back(
+        &mut self,
+        slot: usize,
+        (peer, rail): (Peer, usize),
+        conn: Box<Conn>,
+        (some, end): (bool, Option<End>),
+        now: u64,
+    ) {
+        if !some && end.is_none() {
+            self.conns[slot] = Some(conn);
+            return;
+        }
+        // Closed meanwhile, by what it brought.
+        let stays = self.others[peer.index()]
+            .as_ref()
+            .is_some_and(|other| other.rails[rail].slot == slot);
+        if !stays {
+            return;
+        }
+        self.conns[slot] = Some(conn);
+        if let Some(end) = end {
+            self.ended(peer, rail, end);
+        }
+        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            return;
+        };
+        self.deadline = self.deadline.min(other.link.next_deadline());
+        if std::mem::take(&mut other.answers) || other.rails.len() > 1 {
+            self.list(peer);
+        } else {
+            // All that can be due is to tell that bulk data is here. It goes with what is said next, which is soon.
+            self.deadline = self.deadline.min(now + PATIENCE);
+        }
+    }
+
+    /// Where the payload of a bulk frame goes from here on.
+    #[inline]
+    fn place(&self, peer: Peer, sink: Option<&Sink>) -> Option<(*mut u8, usize)> {
+        let Sink { header, done } = sink?;
+        let other = self.others[peer.index()].as_deref()?;
+        if header.flags == TAIL {
+            let left = header.len as usize - done;
+            let address = other
+                .link
+                .place_tail(header.object, header.offset + *done as u64, left as u64)?;
+            return Some((std::ptr::with_exposed_provenance_mut(address), left));
+        }
+        // A transfer that was given up keeps its ticket in the link, and lost its own.
+        other.tickets.get(&header.object)?;
+        let left = header.len as usize - done;
+        let address = other
+            .link
+            .place(header.object, header.offset + *done as u64, left as u64)?;
+        Some((std::ptr::with_exposed_provenance_mut(address), left))
+    }
+
+    fn ended(&mut self, peer: Peer, rail: usize, end: End) {
+        match end {
+            End::Lost(why) => self.rail_ended(peer, rail, &why),
+            End::Damaged(error) => {
+                self.count(peer, Counter::Faults, 1);
+                self.rail_ended(peer, rail, &error.to_string());
+                let now = self.now();
+                if let Some(other) = &mut self.others[peer.index()]
+                    && other.nonsense.more(now)
+                {
+                    self.lose(peer, format!("its connections bring nonsense: it {error}"));
+                }
+            }
+            End::Bad(what, value) => {
+                let error = FabricError::Corrupt { peer, what, value };
+                self.record_fault(Fault { peer, error });
+                let why = format!("it sent {value:#x} where {what} was expected");
+                if let Some(other) = &mut self.others[peer.index()] {
+                    let _ = other.link.push_fault(1, &why);
+                    let now = self.now();
+                    self.pump(peer, now);
+                }
+                let closing = std::mem::replace(&mut self.closing, true);
+                self.lose(peer, why);
+                self.closing = closing;
+            }
+            End::Accused(why) => self.lose(peer, format!("it refuses to go on: {why}")),
+        }
+    }
+
+    /// Take what came as far as it is complete.
+    #[inline]
+    fn parse(&mut self, peer: Peer, rail: usize, conn: &mut Conn, now: u64) -> Result<(), End> {
+        loop {
+            if conn.input.sink.is_some() {
+                self.only_pings = false;
+                if !self.fill(peer, rail, conn, now)? {
+                    return Ok(());
+                }
+            }
+            let Some(other) = self.others[peer.index()].as_deref_mut() else {
+                return Ok(());
+            };
+            let waiting = conn.input.waiting();
+            let Some(head) = waiting.first_chunk::<HEADER_BYTES>() else {
+                return Ok(());
+            };
+            let header = other.link.parse(rail, head)?;
+            self.only_pings &= !other.link.is_news(&header);
+            if header.kind == Kind::BulkData {
+                if header.flags == TAIL {
+                    if self.tail_begins(peer, &header)? == Look::Wait {
+                        conn.paused = true;
+                        return Ok(());
+                    }
+                    let Some(other) = self.others[peer.index()].as_deref_mut() else {
+                        return Ok(());
+                    };
+                    other.link.on_tail_header(rail, &header, now)?;
+                } else {
+                    other.link.on_bulk_header(rail, &header, now)?;
+                }
+                conn.input.take(HEADER_BYTES);
+                conn.input.sink = Some(Sink { header, done: 0 });
+                continue;
+            }
+            let total = header.total();
+            if waiting.len() < total {
+                other.link.on_bytes(rail, now);
+                conn.input.expect(total);
+                return Ok(());
+            }
+            other.answers = true;
+            let payload = &waiting[HEADER_BYTES..total];
+            if other.link.on_frame(rail, &header, payload, now)? == Arrival::Deliver {
+                self.apply(peer, &header, payload)?;
+                while let Some((header, payload)) = self.next_held(peer)? {
+                    self.apply(peer, &header, &payload)?;
+                }
+            }
+            conn.input.take(total);
+        }
+    }
+
+    #[inline]
+    fn next_held(&mut self, peer: Peer) -> Result<Option<(Header, Vec<u8>)>, LinkError> {
+        match self.others[peer.index()].as_deref_mut() {
+            Some(other) => other.link.next_held(),
+            None => Ok(None),
+        }
+    }
+
+    /// Move buffered bytes of a bulk frame to their place. True: it is complete.
+    fn fill(&mut self, peer: Peer, rail: usize, conn: &mut Conn, now: u64) -> Result<bool, End> {
+        let place = self.place(peer, conn.input.sink.as_ref());
+        let waiting = conn.input.waiting();
+        let Some(sink) = &conn.input.sink else {
+            return Ok(true);
+        };
+        let header = sink.header;
+        let len = waiting.len().min(header.len as usize - sink.done);
+        if let Some((to, left)) = place {
+            debug_assert!(len <= left);
+            // SAFETY: the place is writable for what is left of the frame (see `read`), and what waits is ours.
+            unsafe { std::ptr::copy_nonoverlapping(waiting.as_ptr(), to, len) };
+        }
+        conn.input.take(len);
+        let Some(sink) = &mut conn.input.sink else {
+            return Ok(true);
+        };
+        sink.done += len;
+        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            return Ok(true);
+        };
+        if sink.done < header.len as usize {
+            other.link.on_bytes(rail, now);
+            return Ok(false);
+        }
+        conn.input.sink = None;
+        if header.flags == TAIL {
+            if other.link.on_tail(rail, &header, now)? {
+                self.tail_complete(peer, header.object);
+            }
+            return Ok(true);
+        }
+        if let Some(ticket) = other.link.on_bulk(rail, &header, now)?
+            && let Some(token) = other.tickets.remove(&ticket)
+        {
+            self.transfer_done(peer, token);
+        }
+        Ok(true)
+    }
+}

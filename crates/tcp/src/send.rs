@@ -1,0 +1,280 @@
+//! What goes out: to the link, and from the link to the sockets.
+//!
+//! Cost class: *fast path*, but for its system call.
+
+use super::conn::Conn;
+use super::other::Say;
+use super::socket;
+use super::state::State;
+use crate::link::{Link, PIECES_MAX, Piece, PushError};
+use farpost_fabric::{Counter, FabricError, Line, Peer};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Bytes that are sealed at once.
+const SEALED_AT_ONCE: usize = 256 << 10;
+
+impl State {
+    /// Put bytes, kept back for company if they are few.
+    pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+        let many = from.len() >= self.settings.tcp.direct as usize;
+        let other = self.other(peer)?;
+        other.unfenced = true;
+        other.told = true;
+        other.used = true;
+        let offset = offset as u64;
+        if !other.is_free() || other.link.push_put(handle, offset, from) == Err(PushError::Full) {
+            let bytes = from.to_vec();
+            other.say(Say::Put {
+                handle,
+                offset,
+                bytes,
+            });
+            self.count(peer, Counter::Stalls, 1);
+        }
+        if many {
+            let now = self.now();
+            self.pump(peer, now);
+        } else {
+            self.list(peer);
+        }
+        Ok(())
+    }
+
+    /// Put a word, kept back for company.
+    pub fn put_word(
+        &mut self,
+        peer: Peer,
+        handle: u32,
+        offset: usize,
+        value: u64,
+    ) -> Result<(), FabricError> {
+        let other = self.other(peer)?;
+        other.unfenced = true;
+        other.told = true;
+        other.used = true;
+        let offset = offset as u64;
+        if !other.is_free() || other.link.push_word(handle, offset, value) == Err(PushError::Full) {
+            other.say(Say::Word {
+                handle,
+                offset,
+                value,
+            });
+        }
+        self.list(peer);
+        Ok(())
+    }
+
+    /// Put a line, and send what waits.
+    #[inline]
+    pub fn put_line(
+        &mut self,
+        peer: Peer,
+        handle: u32,
+        offset: usize,
+        line: &Line,
+    ) -> Result<(), FabricError> {
+        let now = self.now();
+        self.push_line(peer, handle, offset, line)?;
+        self.pump(peer, now);
+        Ok(())
+    }
+
+    /// Put a line, kept back for the next one.
+    #[inline]
+    pub fn put_line_ahead(
+        &mut self,
+        peer: Peer,
+        handle: u32,
+        offset: usize,
+        line: &Line,
+    ) -> Result<(), FabricError> {
+        self.push_line(peer, handle, offset, line)?;
+        self.list(peer);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<(), FabricError> {
+        let other = self.other(peer)?;
+        other.unfenced = true;
+        other.told = true;
+        other.used = true;
+        let offset = offset as u64;
+        if !other.is_free() || other.link.push_line(handle, offset, line) == Err(PushError::Full) {
+            let line = *line;
+            other.say(Say::Line { handle, offset, line });
+        }
+        Ok(())
+    }
+
+    /// Send a packet of a lane, which has its place in the window.
+    pub fn send_packet(&mut self, peer: Peer, lane: u8, payload: &[u8]) {
+        if peer == self.me {
+            let own = self.packets.arrived(peer, lane, payload);
+            debug_assert_eq!(own, Ok(()), "as many as the window has arrive");
+            self.arrivals += 1;
+            return;
+        }
+        let bytes = payload.to_vec();
+        self.say(peer, Say::Packet { lane, bytes });
+        self.flush();
+    }
+
+    /// Send what `peer`'s link has to send, as far as the sockets take it.
+    #[inline]
+    pub fn pump(&mut self, peer: Peer, now: u64) {
+        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            return;
+        };
+        if !other.is_free() {
+            other.catch_up();
+        }
+        for at in 0..other.rails.len() {
+            let rail = &mut other.rails[at];
+            if rail.fd < 0 || rail.blocked {
+                continue;
+            }
+            let full = if rail.sealed {
+                match self.conns.get_mut(rail.slot) {
+                    Some(Some(conn)) => !pump_sealed(conn, &mut other.link, at, now),
+                    // Being read: its turn comes.
+                    _ => continue,
+                }
+            } else {
+                !pump_rail(&mut other.link, at, rail.fd, now)
+            };
+            if full {
+                // Or broken: then the receiving side finds out why, and what came before it.
+                rail.blocked = true;
+                self.blocked += 1;
+                let _ = self
+                    .poll
+                    .change(rail.fd, socket::IN | socket::OUT, rail.slot as u64);
+            }
+        }
+        self.deadline = self.deadline.min(other.link.next_deadline());
+    }
+
+    pub fn unblock(&mut self, peer: Peer, at: usize) {
+        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            return;
+        };
+        let rail = &mut other.rails[at];
+        if std::mem::take(&mut rail.blocked) {
+            self.blocked -= 1;
+            let _ = self.poll.change(rail.fd, socket::IN, rail.slot as u64);
+            self.list(peer);
+        }
+    }
+
+    /// Send what waits, to everybody.
+    pub fn flush(&mut self) {
+        if self.list.is_empty() {
+            return;
+        }
+        let now = self.now();
+        while let Some(index) = self.list.pop() {
+            if let Some(other) = &mut self.others[index as usize] {
+                other.listed = false;
+            }
+            self.pump(Peer(index), now);
+        }
+    }
+
+    /// Send what waits for `peer`; ring it if nothing was sent since the last time.
+    #[inline]
+    pub fn wake(&mut self, peer: Peer) {
+        if peer == self.me {
+            return;
+        }
+        let Ok(other) = self.other(peer) else { return };
+        let told = std::mem::take(&mut other.told);
+        if told && !other.listed {
+            return;
+        }
+        if !told {
+            other.say(Say::Ring);
+        }
+        let now = self.now();
+        self.pump(peer, now);
+    }
+}
+
+/// Where a piece lies.
+fn part(piece: &Piece<'_>) -> socket::Part {
+    match piece {
+        Piece::Bytes(bytes) => socket::part(bytes.as_ptr(), bytes.len()),
+        Piece::Memory { address, len } => socket::part(std::ptr::with_exposed_provenance(*address), *len),
+    }
+}
+
+/// Send what a rail has to send. False: the socket is full, or broken.
+#[inline]
+fn pump_rail(link: &mut Link, rail: usize, fd: RawFd, now: u64) -> bool {
+    loop {
+        let mut pieces = link.next_send(rail, now);
+        let Some(first) = pieces.next() else { return true };
+        let mut offered = first.len();
+        let second = pieces.next();
+        let sent = match (&first, second) {
+            (Piece::Bytes(bytes), None) => socket::send(fd, bytes),
+            (_, second) => {
+                let mut parts = [socket::part(std::ptr::null(), 0); PIECES_MAX];
+                parts[0] = part(&first);
+                let mut count = 1;
+                for (to, piece) in parts[1..].iter_mut().zip(second.into_iter().chain(pieces)) {
+                    *to = part(&piece);
+                    offered += piece.len();
+                    count += 1;
+                }
+                // SAFETY: bytes of the link, borrowed here, and memory that was exposed to the peer and is not
+                // taken back before `Link::withdraw`.
+                unsafe { socket::send_parts(fd, &parts[..count]) }
+            }
+        };
+        let taken = sent.unwrap_or(0);
+        link.sent(rail, taken, now);
+        if taken < offered {
+            return false;
+        }
+    }
+}
+
+/// The same, encrypted.
+#[cold]
+fn pump_sealed(conn: &mut Conn, link: &mut Link, rail: usize, now: u64) -> bool {
+    let fd = conn.fd.as_raw_fd();
+    let Some(seal) = &mut conn.seal else { return true };
+    loop {
+        while seal.sent < seal.out.len() {
+            match socket::send(fd, &seal.out[seal.sent..]) {
+                Ok(sent) => seal.sent += sent,
+                Err(_) => return false,
+            }
+        }
+        (seal.sent, seal.out) = (0, std::mem::take(&mut seal.out));
+        seal.out.clear();
+        let mut plain = 0;
+        let mut slices = Vec::new();
+        for piece in link.next_send(rail, now) {
+            let len = piece.len().min(SEALED_AT_ONCE - plain);
+            if len == 0 {
+                break;
+            }
+            let at = part(&piece).iov_base.cast::<u8>().cast_const();
+            // SAFETY: as in `pump_rail`; the slice ends with this round. What was exposed is not written meanwhile, by
+            // the promise of who exposed it.
+            slices.push(std::io::IoSlice::new(unsafe {
+                std::slice::from_raw_parts(at, len)
+            }));
+            plain += len;
+        }
+        if plain == 0 {
+            return true;
+        }
+        seal.out.resize(crate::trust::Sealer::sealed_len(plain), 0);
+        let sealed = seal.sealer.seal(&slices, &mut seal.out);
+        debug_assert_eq!(sealed, seal.out.len());
+        link.sent(rail, plain, now);
+    }
+}
