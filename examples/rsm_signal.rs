@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use farpost_fabric::LocalMemory;
 use farpost_node::{Node, NodeFabric};
-use farpost_rsm::api::{Accumulate, ApiTunables, Code, Controller, Identity, Perm, Result, Rsm, RsmError};
+use farpost_rsm::{Accumulate, Code, Controller, Identity, Perm, Result, Rsm, RsmError, RsmTunables};
 
 const TABLE: u32 = 0x50_0000;
 const LINE: usize = 64;
@@ -73,7 +73,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let node = Node::join()?;
     let wait = &node.settings.wait;
     let identity = Identity::default();
-    let rsm = Rsm::new(Rc::clone(&node.fabric), identity, &ApiTunables::default(), wait);
+    let rsm = Rsm::new(Rc::clone(&node.fabric), identity, &RsmTunables::default(), wait);
     let ran: std::result::Result<(), RsmError> = if rsm.node() == 0 {
         collect(&rsm)
     } else {

@@ -73,6 +73,7 @@ miri() {
     interpret tcp link::frame link::log link::reorder
     interpret ofi wire
     interpret net interfaces::subnet
+    interpret channel
     interpret rsm
     interpret fm --skip stack
     interpret jam
@@ -88,7 +89,7 @@ asan() {
     # Threads end with their process; what they hold then is no leak. Tests fork: a child looks at nothing.
     export ASAN_OPTIONS="detect_leaks=0:abort_on_error=1:handle_segv=1:${ASAN_OPTIONS:-}"
     local crate
-    for crate in fabric mapped net shm tcp ofi routed rsm fm jam portals mpi job; do
+    for crate in fabric mapped net shm tcp ofi routed channel rsm fm jam portals mpi job; do
         run "asan: $crate" env CARGO_TARGET_DIR="$targets/asan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address" timeout -k 10 1800 \
             cargo "+$toolchain" test -q --target "$host" -p "farpost-$crate" --lib --tests
     done

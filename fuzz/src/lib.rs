@@ -35,7 +35,7 @@ pub mod tcp;
 mod bridge;
 #[path = "../../crates/portals/tests/common/mod.rs"]
 mod common;
-#[path = "../../crates/rsm/tests/support/mod.rs"]
+#[path = "../../crates/channel/tests/support/mod.rs"]
 mod postboxes;
 #[path = "../../crates/portals/tests/support/mod.rs"]
 mod processes;

@@ -3,16 +3,16 @@
 
 use crate::input::{Input, Script};
 use crate::mpi_world::{ANY_TAG, Buffers, delivers, reap, receive, send};
+use farpost_channel::{ChannelTunables, Layout};
 use farpost_fabric::{LINE_BYTES, Peer, Permission, Remote, RemoteMemory, SegmentId};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_rsm::{Layout, RsmTunables};
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 
-const SMALL: RsmTunables = RsmTunables {
+const SMALL: ChannelTunables = ChannelTunables {
     slots: 16,
     block: 1024,
     blocks: 8,

@@ -3,14 +3,14 @@
 
 use crate::input::{Input, Script};
 use crate::mpi_world::{ANY_SOURCE, ANY_TAG, Buffers, delivers, reap, receive, send};
+use farpost_channel::{ChannelTunables, Layout};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{LINE_BYTES, LocalMemory, PACKET_BYTES, PacketQueue, Peer, Port, Priority, SegmentId};
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_rsm::{Layout, RsmTunables};
 use std::rc::Rc;
 
-const SMALL: RsmTunables = RsmTunables {
+const SMALL: ChannelTunables = ChannelTunables {
     slots: 16,
     block: 1024,
     blocks: 8,

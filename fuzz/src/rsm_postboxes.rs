@@ -3,11 +3,11 @@
 
 use crate::input::{Input, Script};
 use crate::postboxes::{SMALL, Talk};
+use farpost_channel::Layout;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{
     ErrorStatus, LINE_BYTES, LocalMemory, PACKET_BYTES, PacketQueue, Peer, Port, Priority, SegmentId,
 };
-use farpost_rsm::Layout;
 use std::rc::Rc;
 
 const SENDER: Peer = Peer(0);

@@ -82,16 +82,16 @@ impl Layer for MpiSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farpost_channel::ChannelTunables;
     use farpost_mpi::coll::Tuning;
     use farpost_mpi::device::DeviceTunables;
     use farpost_mpi::engine::EngineTunables;
     use farpost_node::MPI_VARIABLES;
-    use farpost_rsm::RsmTunables;
 
     #[test]
     fn programs_without_mpi_know_the_names() {
         let tables = [
-            RsmTunables::TABLE,
+            ChannelTunables::TABLE,
             EngineTunables::TABLE,
             Tuning::TABLE,
             DeviceTunables::TABLE,

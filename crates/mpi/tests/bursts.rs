@@ -1,13 +1,13 @@
 //! Bursts of short messages against a model of matching: receives that name their source or nobody, that want a tag
 //! or any, that have room or not, that are posted before or after their message, that are cancelled.
 
+use farpost_channel::ChannelTunables;
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvRun, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::SENT;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_rsm::RsmTunables;
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
 
@@ -108,9 +108,9 @@ fn check(world: &World<Shm>, receive: &Started, sent: &[Sent]) {
 fn one_history(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     // Small queues come round often, and large ones hold several bursts.
-    let rsm = RsmTunables {
+    let rsm = ChannelTunables {
         slots: if rng.bool() { 128 } else { 1024 },
-        ..RsmTunables::default()
+        ..ChannelTunables::default()
     };
     let ends = shm_ends(3, &ShmTunables::default());
     let config = || WorldConfig {

@@ -11,13 +11,13 @@ mod generated {
     pub mod play;
 }
 
+use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, Network};
 use farpost_generate::{Limits, Plan, c, generate};
 use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_rsm::RsmTunables;
 use farpost_shm::ShmTunables;
 use farpost_shm::conformance::shm_ends;
 use generated::play;
@@ -42,7 +42,7 @@ fn draw(seed: u64) -> Draw {
     let r = &mut rng;
     let mut config = WorldConfig::default();
     if r.bool() {
-        config.rsm = RsmTunables {
+        config.rsm = ChannelTunables {
             slots: one_of(r, &[16, 32, 128]),
             block: one_of(r, &[1024, 4096, 8192]),
             blocks: one_of(r, &[8, 16, 128]),

@@ -2,6 +2,7 @@
 //! is found, and whatever one receiver leaves, others get theirs. Pools, queues and limits are as small as they may be; worlds
 //! are stepped in one thread in turns that a seed chooses.
 
+use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, Network};
 use farpost_fm::FmTunables;
@@ -11,7 +12,6 @@ use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_rsm::RsmTunables;
 use farpost_shm::ShmTunables;
 use farpost_shm::conformance::shm_ends;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 const TURNS: usize = 400_000;
 
 /// The smallest areas.
-const SMALL: RsmTunables = RsmTunables {
+const SMALL: ChannelTunables = ChannelTunables {
     slots: 16,
     block: 1024,
     blocks: 8,

@@ -4,6 +4,7 @@
 //!
 //! Requirements of MPI-5.0 section 6.14.
 
+use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
@@ -13,7 +14,6 @@ use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::op::Op;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_rsm::RsmTunables;
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
@@ -33,14 +33,14 @@ struct Job<F: Fabric> {
     rng: fastrand::Rng,
 }
 
-fn config(rsm: &RsmTunables) -> WorldConfig {
+fn config(rsm: &ChannelTunables) -> WorldConfig {
     WorldConfig {
         rsm: rsm.clone(),
         ..WorldConfig::default()
     }
 }
 
-fn without_mapping(size: u32, seed: u64, network: &Config, rsm: &RsmTunables) -> Job<InProc> {
+fn without_mapping(size: u32, seed: u64, network: &Config, rsm: &ChannelTunables) -> Job<InProc> {
     let ends = Network::new(size, seed, network.clone());
     let network = ends[0].network().clone();
     let worlds = ends.into_iter().map(|end| World::new(end, config(rsm)));
@@ -51,7 +51,7 @@ fn without_mapping(size: u32, seed: u64, network: &Config, rsm: &RsmTunables) ->
     }
 }
 
-fn on_shared_memory(size: u32, seed: u64, cma: u64, rsm: &RsmTunables) -> Job<Shm> {
+fn on_shared_memory(size: u32, seed: u64, cma: u64, rsm: &ChannelTunables) -> Job<Shm> {
     let tunables = ShmTunables {
         cma,
         ..ShmTunables::default()
@@ -71,7 +71,7 @@ fn by_messages<F: Fabric + 'static>(
     device: Device,
     seed: u64,
     step: Box<dyn Fn()>,
-    rsm: &RsmTunables,
+    rsm: &ChannelTunables,
 ) -> Job<Carried<F>> {
     let device = DeviceConfig {
         device,
@@ -98,7 +98,7 @@ fn by_messages_without_mapping(
     seed: u64,
     network: &Config,
     device: Device,
-    rsm: &RsmTunables,
+    rsm: &ChannelTunables,
 ) -> Job<Carried<InProc>> {
     let ends = Network::new(size, seed, network.clone());
     let network = ends[0].network().clone();
@@ -255,8 +255,8 @@ fn networks() -> [Config; 3] {
     [quick, no_bulk, slow]
 }
 
-fn small() -> RsmTunables {
-    RsmTunables {
+fn small() -> ChannelTunables {
+    ChannelTunables {
         slots: 16,
         block: 1024,
         blocks: 8,
@@ -267,7 +267,7 @@ fn small() -> RsmTunables {
 fn messages_without_mapping() {
     for seed in 0..25 {
         for network in networks() {
-            for rsm in [small(), RsmTunables::default()] {
+            for rsm in [small(), ChannelTunables::default()] {
                 messages(without_mapping(2, seed, &network, &rsm), 12, seed);
             }
             messages(without_mapping(3, seed, &network, &small()), 8, seed);
@@ -282,7 +282,11 @@ fn messages_on_shared_memory() {
             for size in 1..=4 {
                 messages(on_shared_memory(size, seed, cma, &small()), 8, seed);
             }
-            messages(on_shared_memory(2, seed, cma, &RsmTunables::default()), 12, seed);
+            messages(
+                on_shared_memory(2, seed, cma, &ChannelTunables::default()),
+                12,
+                seed,
+            );
         }
     }
 }
@@ -310,7 +314,7 @@ fn messages_by_each_device() {
     for device in [Device::Fm, Device::Jam, Device::Portals] {
         for seed in 0..8 {
             for network in networks() {
-                for (size, rsm) in [(2, RsmTunables::default()), (3, small())] {
+                for (size, rsm) in [(2, ChannelTunables::default()), (3, small())] {
                     let job = by_messages_without_mapping(size, seed, &network, device, &rsm);
                     messages(job, 8, seed);
                 }

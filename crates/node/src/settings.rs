@@ -15,7 +15,7 @@ use farpost_jam::JamTunables;
 use farpost_job::JobTunables;
 use farpost_portals::agent::AgentTunables;
 use farpost_portals::net::NetTunables;
-use farpost_rsm::api::ApiTunables;
+use farpost_rsm::RsmTunables;
 use farpost_shm::ShmTunables;
 use farpost_tunables::file;
 
@@ -56,7 +56,7 @@ pub struct Settings {
     /// Where the library of Portals runs. From the environment only, where mpiexec finds it too.
     pub portals_place: PortalsPlace,
     /// Of RSMAPI.
-    pub rsm: ApiTunables,
+    pub rsm: RsmTunables,
     /// Of the thread that makes progress while the program computes.
     pub progress: ProgressTunables,
     /// Of saying why a job hangs.

@@ -7,7 +7,7 @@ mod roles;
 use farpost_fabric::conformance::InProcHarness;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{LocalMemory, PacketQueue, Peer, Port, Priority, SegmentId, TrySend};
-use farpost_rsm::api::{Accumulate, Cause, Code, Mode, Perm, Rsm};
+use farpost_rsm::{Accumulate, Cause, Code, Mode, Perm, Rsm};
 use farpost_shm::conformance::ShmThreads;
 use farpost_tcp::conformance::TcpThreads;
 use roles::{ID, code, entry, main_controller, of, publish};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use farpost_fabric::{Fabric, Interrupt, PacketQueue, Peer, Port, Priority, TrySend};
 use farpost_node::Node;
-use farpost_rsm::api::{ApiTunables, Code, Controller, Identity, Perm, Rsm};
+use farpost_rsm::{Code, Controller, Identity, Perm, Rsm, RsmTunables};
 
 const ID: u32 = 0x50_0000;
 const VICTIM: Peer = Peer(0);
@@ -30,7 +30,7 @@ fn main() -> Result<(), String> {
     let rsm = Rsm::new(
         fabric.clone(),
         Identity::default(),
-        &ApiTunables::default(),
+        &RsmTunables::default(),
         &node.settings.wait,
     );
     let mut controllers = rsm.controllers().into_iter();

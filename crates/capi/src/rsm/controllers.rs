@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_uint};
 
-use farpost_rsm::api::{Code, Controller, RsmError, segmentid_range};
+use farpost_rsm::{Code, Controller, RsmError, segmentid_range};
 
 use super::library::{OpenController, Result, code, controller, fail, message, open, opened};
 use crate::cx::Cx;

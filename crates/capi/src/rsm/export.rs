@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::{Fabric, FabricError, Peer, RemoteMemory};
-use farpost_rsm::api::{AccessEntry, Code, Memory, Perm, RsmError};
+use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError};
 
 use super::library::{
     Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, code, controller, exported, fail, opened,

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farpost_rsm::api::{Barrier, Code, Mode, Perm};
+use farpost_rsm::{Barrier, Code, Mode, Perm};
 
 use super::library::{
     Imported, Library, PAGE, Polled, Result, bad_segment, code, controller, fail, imported, opened,

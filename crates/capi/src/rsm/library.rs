@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use farpost_mapped::Window;
-use farpost_rsm::api::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError};
+use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError};
 
 use super::handles::{Kind, Table};
 use crate::cx::{Cx, Kept};
@@ -15,7 +15,7 @@ use crate::node::{self, Interface, NodeFabric};
 use crate::process;
 use crate::roll;
 
-pub(super) type Result<T> = farpost_rsm::api::Result<T>;
+pub(super) type Result<T> = farpost_rsm::Result<T>;
 
 /// An open controller.
 pub(super) struct OpenController {
@@ -75,7 +75,7 @@ static LIBRARY: Kept<Library> = Kept::new();
 static MESSAGE: Kept<RefCell<CString>> = Kept::new();
 
 /// A length or an address must be that of whole pages.
-pub(super) const PAGE: usize = farpost_rsm::api::PAGE;
+pub(super) const PAGE: usize = farpost_rsm::PAGE;
 
 /// The library, if a controller or the topology was asked for before.
 #[inline(always)]

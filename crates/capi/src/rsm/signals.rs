@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_rsm::api::{Accumulate, Code};
+use farpost_rsm::{Accumulate, Code};
 
 use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, code, fail, opened};
 use crate::cx::Cx;

@@ -4,7 +4,7 @@
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 
-use farpost_rsm::api::{Accumulate, Code, Local, SG_MAX, Transfer};
+use farpost_rsm::{Accumulate, Code, Local, SG_MAX, Transfer};
 
 use super::library::{
     Imported, LocalMemory, PAGE, Result, bad_segment, code, controller, fail, imported, opened,

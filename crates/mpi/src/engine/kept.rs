@@ -6,7 +6,7 @@
 //!
 //! Cost class: *queued path*.
 //!
-//! [`Postboxes::hold_back`]: farpost_rsm::Postboxes::hold_back
+//! [`Postboxes::hold_back`]: farpost_channel::Postboxes::hold_back
 
 use super::Engine;
 use super::request::{Operation, Request};

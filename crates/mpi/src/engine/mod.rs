@@ -16,9 +16,9 @@ use crate::group::Group;
 use crate::handle::{Kind, Table};
 use crate::{Error, ErrorClass, Result};
 use context::Context;
+use farpost_channel::Postboxes;
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Peer};
-use farpost_rsm::Postboxes;
 use request::{Operation, RecvState, Request, Status};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -132,7 +132,7 @@ pub struct Engine<F: Fabric> {
 
 impl<F: Fabric> Engine<F> {
     /// An engine on `fabric`.
-    pub fn new(fabric: Rc<F>, rsm: &farpost_rsm::RsmTunables, mut tunables: EngineTunables) -> Self {
+    pub fn new(fabric: Rc<F>, rsm: &farpost_channel::ChannelTunables, mut tunables: EngineTunables) -> Self {
         let size = fabric.size() as usize;
         let post = Postboxes::new(Rc::clone(&fabric), rsm);
         // An eager message is posted whole or not at all: it must fit, blocks and postboxes.
@@ -181,7 +181,7 @@ impl<F: Fabric> Engine<F> {
     /// The same, with the device that `config` names where that matches by itself.
     pub fn by_device(
         fabric: Rc<F>,
-        rsm: &farpost_rsm::RsmTunables,
+        rsm: &farpost_channel::ChannelTunables,
         tunables: EngineTunables,
         (config, wait): (&DeviceConfig, &WaitTunables),
     ) -> Self {

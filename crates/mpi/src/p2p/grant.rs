@@ -7,8 +7,8 @@
 //! is none, and then the receiver copies alone.
 
 use crate::p2p::bulk;
+use farpost_channel::Record;
 use farpost_fabric::{Fabric, Peer};
-use farpost_rsm::Record;
 
 const WORDS: usize = 8;
 /// Grants at a time: as many as a desk has lines.

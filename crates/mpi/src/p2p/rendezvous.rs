@@ -1,7 +1,7 @@
 //! Long messages in one copy. The sender offers its buffer's address; the receiver, once matched, opens the
 //! offer on the sender's desk, and then both sides claim chunks and copy until none is left.
 //!
-//! `farpost_rsm::DeskLine` is what the line says, and in which order. Third processes map it too, so that nothing in it says where
+//! `farpost_channel::DeskLine` is what the line says, and in which order. Third processes map it too, so that nothing in it says where
 //! bytes go or come from: that is in the receiver's grant (`grant`).
 //!
 //! Requirements of MPI-5.0 section 3.4.
@@ -14,8 +14,8 @@ use crate::engine::context::Held;
 use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
 use crate::{Error, ErrorClass};
+use farpost_channel::Desk;
 use farpost_fabric::{Direction, Fabric, Line, Peer, memcheck};
-use farpost_rsm::Desk;
 
 /// Chunks that one call copies before it looks after the rest of the world.
 const CHUNKS_A_CALL: u32 = 8;

@@ -2,7 +2,7 @@
 //! of the others. One step for any number of ranks, where a tree of messages takes log(ranks) and, with more
 //! ranks than cores, as many turns of the scheduler.
 //!
-//! A communicator has two lines at each rank, used in turn: `farpost_rsm::rows` says how.
+//! A communicator has two lines at each rank, used in turn: `farpost_channel::rows` says how.
 //!
 //! A communicator on several hosts has a board on each, which `by_host` joins by messages.
 //!
@@ -13,12 +13,12 @@ use super::{Awaited, World};
 use crate::comm::Comm;
 use crate::engine::lost::of_transfer;
 use crate::{Error, ErrorClass, Rank, Result};
+use farpost_channel::rows::{Look, Row, Rows};
 use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
-use farpost_rsm::rows::{Look, Row, Rows};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-pub use farpost_rsm::rows::WORDS;
+pub use farpost_channel::rows::WORDS;
 /// Bytes that a rank can show.
 pub const BYTES: usize = WORDS * 8;
 /// Communicators that can have a board at a time.

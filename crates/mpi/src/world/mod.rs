@@ -27,11 +27,11 @@ use crate::device::DeviceConfig;
 use crate::engine::{Engine, EngineTunables};
 use crate::handle::{Kind, Table};
 use crate::{Result, p2p::Matched};
+use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
 use farpost_rollcall::teller::Polls;
 use farpost_rollcall::{Noted, Teller};
-use farpost_rsm::RsmTunables;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -52,7 +52,7 @@ const TEST_SLEEP: Duration = Duration::from_micros(50);
 /// What a world is made with.
 #[derive(Clone, Debug, Default)]
 pub struct WorldConfig {
-    pub rsm: RsmTunables,
+    pub rsm: ChannelTunables,
     pub engine: EngineTunables,
     pub wait: WaitTunables,
     pub tuning: Tuning,

@@ -4,9 +4,9 @@
 use farpost_fabric::conformance::{End, Harness};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, LocalMemory, Peer, Port, Priority};
-use farpost_rsm::api::{
-    AccessEntry, Accumulate, ApiTunables, Barrier, Cause, Code, Controller, Export, FIRST_ASSIGNED, Identity,
-    Import, Local, Memory, Mode, Perm, Result, Rsm, RsmError, Striping, Transfer,
+use farpost_rsm::{
+    AccessEntry, Accumulate, Barrier, Cause, Code, Controller, Export, FIRST_ASSIGNED, Identity, Import,
+    Local, Memory, Mode, Perm, Result, Rsm, RsmError, RsmTunables, Striping, Transfer,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub fn of<F: Fabric>(fabric: Rc<F>, uid: u32, gid: u32, groups: &[u32]) -> Rsm<F
     Rsm::new(
         fabric,
         identity,
-        &ApiTunables::default(),
+        &RsmTunables::default(),
         &WaitTunables::default(),
     )
 }

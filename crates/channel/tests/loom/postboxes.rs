@@ -1,12 +1,12 @@
 //! The postbox queue model-checked: memory is loom's atomics, and pool blocks are cells whose races loom
 //! reports. Everything but the memory is the real code.
 
+use farpost_channel::{ChannelTunables, Layout, Postboxes};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, PlainLines, Port,
     Priority, Remote, RemoteMemory, SegmentId, Ticket, Topology, TrySend, Wake,
 };
-use farpost_rsm::{Layout, Postboxes, RsmTunables};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-const TUNABLES: RsmTunables = RsmTunables {
+const TUNABLES: ChannelTunables = ChannelTunables {
     slots: 16,
     block: 1024,
     blocks: 8,

@@ -9,7 +9,7 @@
 //! Where the fabric maps memory, a process exports one area that all its receivers import. Where it does
 //! not, the receiver exports an area of one queue for each sender, and acks go to a segment of the sender's.
 
-use crate::RsmTunables;
+use crate::ChannelTunables;
 use farpost_fabric::LINE_BYTES;
 
 /// Lines on the desk.
@@ -30,7 +30,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout for `queues` receivers.
-    pub fn new(tunables: &RsmTunables, queues: u32) -> Self {
+    pub fn new(tunables: &ChannelTunables, queues: u32) -> Self {
         Self {
             queues,
             slots: (tunables.slots as u32).next_power_of_two(),

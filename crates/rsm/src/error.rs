@@ -108,7 +108,7 @@ impl RsmError {
 
     /// What the fabric said while `what` was tried on a segment's way in or out of this process.
     #[cold]
-    pub(super) fn fabric(what: &str, error: &FabricError) -> Self {
+    pub(crate) fn fabric(what: &str, error: &FabricError) -> Self {
         let code = match error {
             FabricError::NotPublished { .. } => Code::SEG_NOT_PUBLISHED,
             FabricError::Denied { .. } => Code::PERM_DENIED,

@@ -3,8 +3,8 @@
 //! Cost class: *queued path*: a round trip between hosts; on memory that is mapped a fence of the processor, a load, and a
 //! look whether the owner lives.
 
-use super::error::{Code, Result, RsmError};
-use super::import::{Import, ImportState};
+use crate::error::{Code, Result, RsmError};
+use crate::import::{Import, ImportState};
 use farpost_fabric::{Fabric, FabricError, Remote};
 
 /// Who opens and closes barriers.
@@ -29,7 +29,7 @@ pub struct Barrier {
 impl<F: Fabric> ImportState<F> {
     /// All accesses so far are complete: errors since `before` of them had failed. `accessed`: there was one besides
     /// those of explicit mode.
-    pub(super) fn complete(&self, before: u64, puts: bool, accessed: bool) -> Result<()> {
+    pub(crate) fn complete(&self, before: u64, puts: bool, accessed: bool) -> Result<()> {
         let gone = self.is_aborted();
         self.inner.progress();
         // What a program stores to its mapping nobody sees: it may have.

@@ -2,11 +2,11 @@
 //!
 //! Cost class: *fast path* in explicit mode where the fabric maps.
 
-use super::barrier::Mode;
-use super::cesr;
-use super::error::{Code, Result, RsmError};
-use super::import::{Import, ImportState, memory};
-use super::names::Perm;
+use crate::barrier::Mode;
+use crate::cesr;
+use crate::error::{Code, Result, RsmError};
+use crate::import::{Import, ImportState, memory};
+use crate::names::Perm;
 use farpost_fabric::{Fabric, FabricError, LINE_BYTES, Remote};
 
 /// Sizes of elements.
@@ -80,7 +80,7 @@ impl<F: Fabric> ImportState<F> {
 
     /// An access failed.
     #[cold]
-    pub(super) fn failed(&self, error: &FabricError, put: bool) {
+    pub(crate) fn failed(&self, error: &FabricError, put: bool) {
         self.errors.set(self.errors.get() + 1);
         // On a connection whose segment is gone the end of the scope tells.
         if !self.is_aborted() {
@@ -90,7 +90,7 @@ impl<F: Fabric> ImportState<F> {
 
     /// Put bytes: elements of `size`, or, for 0, as they come.
     #[inline]
-    pub(super) fn put(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
+    pub(crate) fn put(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
         let memory = self.check(offset, from.len(), size.max(1), Perm::WRITE)?;
         let result = if size != 0 {
             memory.put_elements(offset, from, size)
@@ -103,7 +103,7 @@ impl<F: Fabric> ImportState<F> {
     }
 
     #[inline]
-    pub(super) fn get(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
+    pub(crate) fn get(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
         let memory = self.check(offset, to.len(), size.max(1), Perm::READ)?;
         let result = if size != 0 {
             memory.get_elements(offset, to, size)

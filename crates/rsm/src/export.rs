@@ -1,11 +1,11 @@
 //! The exporter's side: create, publish, withdraw, republish, destroy.
 
-use super::controller::Controller;
-use super::directory::{self, Entry, segment_id};
-use super::error::{Code, Result, RsmError};
-use super::names::{AccessEntry, Perm, SegId, check_chosen};
-use super::signal::Signals;
-use super::{Inner, Rsm};
+use crate::controller::Controller;
+use crate::directory::{self, Entry, segment_id};
+use crate::error::{Code, Result, RsmError};
+use crate::names::{AccessEntry, Perm, SegId, check_chosen};
+use crate::signal::Signals;
+use crate::{Inner, Rsm};
 use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -40,14 +40,14 @@ impl<F: Fabric> Memory<F> {
 
 /// An importer, as the exporter's table has it: who may interrupt this segment, and whom it interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Importer {
+pub(crate) struct Importer {
     pub peer: Peer,
     pub connection: u32,
     pub perm: Perm,
 }
 
 /// A segment while it is published.
-pub(super) struct Published {
+pub(crate) struct Published {
     pub slot: usize,
     pub id: SegId,
     pub generation: u64,
@@ -55,21 +55,21 @@ pub(super) struct Published {
     pub list: Option<Vec<(Peer, Perm)>>,
 }
 
-pub(super) struct ExportState<F: Fabric> {
-    pub(super) inner: Rc<Inner<F>>,
-    pub(super) memory: RefCell<Memory<F>>,
-    pub(super) len: usize,
-    pub(super) controller: Controller,
+pub(crate) struct ExportState<F: Fabric> {
+    pub(crate) inner: Rc<Inner<F>>,
+    pub(crate) memory: RefCell<Memory<F>>,
+    pub(crate) len: usize,
+    pub(crate) controller: Controller,
     /// Offered where there is no list.
     mask: Perm,
-    pub(super) published: RefCell<Option<Published>>,
-    pub(super) importers: RefCell<Vec<Importer>>,
-    pub(super) signals: Signals,
+    pub(crate) published: RefCell<Option<Published>>,
+    pub(crate) importers: RefCell<Vec<Importer>>,
+    pub(crate) signals: Signals,
 }
 
 /// A segment of this process. Dropped, it is destroyed.
 pub struct Export<F: Fabric> {
-    pub(super) state: Rc<ExportState<F>>,
+    pub(crate) state: Rc<ExportState<F>>,
 }
 
 impl<F: Fabric> Rsm<F> {

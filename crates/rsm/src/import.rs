@@ -1,14 +1,14 @@
 //! The importer's side: connect and disconnect.
 
-use super::barrier::Mode;
-use super::cesr::Cause;
-use super::controller::Controller;
-use super::directory::{Directory, Entry, segment_id};
-use super::error::{Code, Result, RsmError};
-use super::names::{NodeId, Perm, SegId};
-use super::signal::Signals;
-use super::wire::{Kind, Packet};
-use super::{CONNECTIONS_MAX, Inner, Rsm};
+use crate::barrier::Mode;
+use crate::cesr::Cause;
+use crate::controller::Controller;
+use crate::directory::{Directory, Entry, segment_id};
+use crate::error::{Code, Result, RsmError};
+use crate::names::{NodeId, Perm, SegId};
+use crate::signal::Signals;
+use crate::wire::{Kind, Packet};
+use crate::{CONNECTIONS_MAX, Inner, Rsm};
 use farpost_fabric::{Fabric, FabricError, Peer, Permission, Remote};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,36 +16,36 @@ use std::rc::Rc;
 /// Attempts to connect to a segment that changes meanwhile.
 const ATTEMPTS: usize = 100;
 
-pub(super) struct ImportState<F: Fabric> {
-    pub(super) inner: Rc<Inner<F>>,
-    pub(super) peer: Peer,
-    pub(super) id: SegId,
-    pub(super) slot: usize,
-    pub(super) generation: u64,
-    pub(super) connection: u32,
-    pub(super) directory: Rc<Directory<F>>,
+pub(crate) struct ImportState<F: Fabric> {
+    pub(crate) inner: Rc<Inner<F>>,
+    pub(crate) peer: Peer,
+    pub(crate) id: SegId,
+    pub(crate) slot: usize,
+    pub(crate) generation: u64,
+    pub(crate) connection: u32,
+    pub(crate) directory: Rc<Directory<F>>,
     /// None where nothing is permitted.
-    pub(super) memory: Option<F::Import>,
-    pub(super) perm: Perm,
-    pub(super) len: usize,
-    pub(super) mode: Cell<Mode>,
+    pub(crate) memory: Option<F::Import>,
+    pub(crate) perm: Perm,
+    pub(crate) len: usize,
+    pub(crate) mode: Cell<Mode>,
     /// Barriers that are initialised and not destroyed.
-    pub(super) barriers: Cell<u32>,
+    pub(crate) barriers: Cell<u32>,
     /// Accesses that failed after their call had returned, or that nobody was told of.
-    pub(super) errors: Cell<u64>,
+    pub(crate) errors: Cell<u64>,
     /// Accesses in explicit mode that no barrier has answered for yet.
-    pub(super) open: Cell<bool>,
+    pub(crate) open: Cell<bool>,
     /// The exporter is known to have withdrawn the segment, or to be gone: which of the two.
-    pub(super) aborted: RefCell<Option<String>>,
-    pub(super) connected: Cell<bool>,
+    pub(crate) aborted: RefCell<Option<String>>,
+    pub(crate) connected: Cell<bool>,
     /// The program maps the segment.
-    pub(super) mapped: Cell<bool>,
-    pub(super) signals: Signals,
+    pub(crate) mapped: Cell<bool>,
+    pub(crate) signals: Signals,
 }
 
 /// A connection to a segment of another node (or of this one). Dropped, it is disconnected.
 pub struct Import<F: Fabric> {
-    pub(super) state: Rc<ImportState<F>>,
+    pub(crate) state: Rc<ImportState<F>>,
 }
 
 /// Why an attempt came to nothing.
@@ -231,7 +231,7 @@ fn meets(controller: Controller, entry: &Entry) -> bool {
 impl<F: Fabric> ImportState<F> {
     /// Whether it was not disconnected.
     #[inline]
-    pub(super) fn check_handle(&self) -> Result<()> {
+    pub(crate) fn check_handle(&self) -> Result<()> {
         if self.connected.get() {
             return Ok(());
         }
@@ -240,13 +240,13 @@ impl<F: Fabric> ImportState<F> {
 
     /// Whether the exporter is known to have taken the segment away.
     #[inline]
-    pub(super) fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.aborted.borrow().is_some()
     }
 
     /// Remember that the exporter has taken the segment away, and why.
     #[cold]
-    pub(super) fn abort(&self, why: &str) {
+    pub(crate) fn abort(&self, why: &str) {
         if self.is_aborted() {
             return;
         }
@@ -258,7 +258,7 @@ impl<F: Fabric> ImportState<F> {
 
     /// Accesses found the segment gone that had been gone before: lost like those that met it first, and told like them.
     #[cold]
-    pub(super) fn lost_again(&self) {
+    pub(crate) fn lost_again(&self) {
         let why = match &*self.aborted.borrow() {
             Some(why) => format!("what was put or got since is lost: {why}"),
             None => return,
@@ -268,7 +268,7 @@ impl<F: Fabric> ImportState<F> {
 
     /// An error that the status of this process keeps.
     #[cold]
-    pub(super) fn record(&self, cause: Cause, what: &str) {
+    pub(crate) fn record(&self, cause: Cause, what: &str) {
         let message = format!("segment {:#x} of node {}: {what}", self.id, self.peer.0);
         let about = (self.peer.0, self.id);
         self.inner.cesr.borrow_mut().record(cause, about, message);
@@ -276,7 +276,7 @@ impl<F: Fabric> ImportState<F> {
 
     /// Whether the segment is published as it was when this connection was made, and its owner is there. Asks the
     /// exporter's memory.
-    pub(super) fn check_connected(&self) -> Result<()> {
+    pub(crate) fn check_connected(&self) -> Result<()> {
         if !self.is_aborted() {
             match self.directory.generation(self.slot) {
                 Ok(now) if now == self.generation => {
@@ -311,7 +311,7 @@ impl<F: Fabric> ImportState<F> {
     }
 
     /// Something to say to the exporter about this connection.
-    pub(super) fn packet(&self, kind: Kind, count: u32) -> Packet {
+    pub(crate) fn packet(&self, kind: Kind, count: u32) -> Packet {
         Packet {
             kind,
             single: false,
@@ -442,7 +442,7 @@ impl<F: Fabric> Drop for ImportState<F> {
 }
 
 /// Bytes of the segment as imported, for those who need no checks twice.
-pub(super) fn memory<F: Fabric>(state: &ImportState<F>) -> Option<&F::Import> {
+pub(crate) fn memory<F: Fabric>(state: &ImportState<F>) -> Option<&F::Import> {
     debug_assert!(
         state
             .memory

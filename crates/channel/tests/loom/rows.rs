@@ -1,7 +1,7 @@
 //! Rows, on which collectives stand: what a process sees is what was shown in that step, also when others are a step ahead.
 
+use farpost_channel::rows::{Look, Row, Rows, WORDS};
 use farpost_fabric::{Line, Lines};
-use farpost_rsm::rows::{Look, Row, Rows, WORDS};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;

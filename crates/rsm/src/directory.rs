@@ -17,7 +17,7 @@
 //! ```
 //! What is read here was written by another process: all of it is checked.
 
-use super::names::{Perm, SegId};
+use crate::names::{Perm, SegId};
 use farpost_fabric::{
     FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
 };

@@ -1,6 +1,6 @@
 //! Permissions and segment identifiers: their ranges, and the file that sets ranges aside.
 
-use super::error::{Code, Result, RsmError};
+use crate::error::{Code, Result, RsmError};
 
 /// A node of the interconnect: a process of the job.
 pub type NodeId = u32;

@@ -1,7 +1,7 @@
 //! The error status of a process, in the manner of the Cluster Error Status Register of Sun Fire Link (section 2.7 of the
 //! paper): what its own accesses and signals met, sticky until it is read.
 
-use super::names::{NodeId, SegId};
+use crate::names::{NodeId, SegId};
 use farpost_fabric::FabricError;
 
 /// Codes of the register that occur here, with the numbers of Sun Fire Link's.

@@ -228,7 +228,7 @@ impl<F: Fabric> Rx<F> {
 
 impl<F: Fabric> Postboxes<F> {
     /// No connections yet; they are made at the first message.
-    pub fn new(fabric: Rc<F>, tunables: &crate::RsmTunables) -> Self {
+    pub fn new(fabric: Rc<F>, tunables: &crate::ChannelTunables) -> Self {
         let size = fabric.size();
         Self {
             layout: Layout::new(tunables, size),

@@ -1,9 +1,9 @@
 //! Controllers and the topology: one controller for the memory of the host, one for each rail of the network, and the
 //! loopback.
 
-use super::Rsm;
-use super::error::{Code, Result, RsmError};
-use super::names::NodeId;
+use crate::Rsm;
+use crate::error::{Code, Result, RsmError};
+use crate::names::NodeId;
 use farpost_fabric::{Distance, Fabric, Peer};
 
 /// A controller: what a segment is published on and connected through.
@@ -19,7 +19,7 @@ pub enum Controller {
 
 impl Controller {
     /// As it is written to a directory.
-    pub(super) fn code(self) -> u32 {
+    pub(crate) fn code(self) -> u32 {
         match self {
             Controller::Loopback => 0,
             Controller::Host => 1,
@@ -167,7 +167,7 @@ impl<F: Fabric> Rsm<F> {
             max_export_segments: self.inner.shape.slots,
             max_import_map_size: mapped,
             tot_import_map_size: mapped,
-            max_import_segments: super::CONNECTIONS_MAX,
+            max_import_segments: crate::CONNECTIONS_MAX,
         }
     }
 

@@ -178,7 +178,7 @@ fn blocks_of_a_closed_queue_stay_while_its_receiver_lives() {
     let (mut ends, mut talks) = three();
     assert_eq!(fill_pool(&mut talks[0], RECEIVER), SHARE);
     let area = ends[0].import(SENDER, SegmentId(0x40_0000), 64, Permission::ReadWrite);
-    let ack = farpost_rsm::Layout::new(&SMALL, 3).ack(RECEIVER.0);
+    let ack = farpost_channel::Layout::new(&SMALL, 3).ack(RECEIVER.0);
     area.unwrap().store(ack, u64::MAX);
     for _ in 0..100 {
         talks[0].progress();

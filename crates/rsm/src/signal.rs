@@ -7,13 +7,13 @@
 //!
 //! Cost class: *queued path*.
 
-use super::cesr::Cause;
-use super::error::{Code, Result, RsmError};
-use super::export::{Export, ExportState, Importer};
-use super::import::{Import, ImportState};
-use super::names::Perm;
-use super::wire::{Kind, Packet};
-use super::{CONNECTIONS_MAX, Inner};
+use crate::cesr::Cause;
+use crate::error::{Code, Result, RsmError};
+use crate::export::{Export, ExportState, Importer};
+use crate::import::{Import, ImportState};
+use crate::names::Perm;
+use crate::wire::{Kind, Packet};
+use crate::{CONNECTIONS_MAX, Inner};
 use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
 use std::cell::Cell;
@@ -31,7 +31,7 @@ pub enum Accumulate {
 
 /// Events of one segment, and who polls for them.
 #[derive(Default)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     pending: Cell<u32>,
     pollers: Cell<u32>,
 }
@@ -52,18 +52,18 @@ impl Signals {
     }
 
     /// Somebody polls: the segment stays until as many [`release`](Self::release)s.
-    pub(super) fn hold(&self) {
+    pub(crate) fn hold(&self) {
         self.pollers.set(self.pollers.get() + 1);
     }
 
     /// The end of one [`hold`](Self::hold). False: there was none.
-    pub(super) fn release(&self) -> bool {
+    pub(crate) fn release(&self) -> bool {
         let held = self.pollers.get();
         self.pollers.set(held.saturating_sub(1));
         held > 0
     }
 
-    pub(super) fn check_unpolled(&self) -> Result<()> {
+    pub(crate) fn check_unpolled(&self) -> Result<()> {
         if self.pollers.get() > 0 {
             return Err(RsmError::of(Code::POLLFD_IN_USE));
         }
@@ -77,7 +77,7 @@ const POST_TRIES: usize = 1000;
 const SLEEP: Duration = Duration::from_millis(50);
 
 impl<F: Fabric> Inner<F> {
-    pub(super) fn progress(&self) -> bool {
+    pub(crate) fn progress(&self) -> bool {
         let mut any = self.fabric.progress();
         if !self.outbox.borrow().is_empty() {
             self.flush();
@@ -135,7 +135,7 @@ impl<F: Fabric> Inner<F> {
     }
 
     /// Send, now or with a later call.
-    pub(super) fn send(&self, peer: Peer, packet: Packet) {
+    pub(crate) fn send(&self, peer: Peer, packet: Packet) {
         let mut outbox = self.outbox.borrow_mut();
         if outbox.iter().all(|(other, _)| *other != peer) && self.offer(peer, packet) {
             return;
@@ -153,13 +153,13 @@ impl<F: Fabric> Inner<F> {
     }
 
     /// Send, and try for a while to have it out of this process.
-    pub(super) fn deliver(&self, peer: Peer, packet: Packet) {
+    pub(crate) fn deliver(&self, peer: Peer, packet: Packet) {
         self.send(peer, packet);
         self.push_out(peer);
     }
 
     /// Tell an importer that its segment is gone.
-    pub(super) fn abort(&self, importer: Importer, slot: usize, generation: u64) {
+    pub(crate) fn abort(&self, importer: Importer, slot: usize, generation: u64) {
         let packet = Packet {
             kind: Kind::Abort,
             single: false,
@@ -279,7 +279,7 @@ impl<F: Fabric> Inner<F> {
     }
 
     /// Try for a while to send what waits for `peer`.
-    pub(super) fn push_out(&self, peer: Peer) {
+    pub(crate) fn push_out(&self, peer: Peer) {
         for _ in 0..POST_TRIES {
             if self.outbox.borrow().iter().all(|(other, _)| *other != peer) {
                 return;
@@ -294,7 +294,7 @@ impl<F: Fabric> Inner<F> {
     ///
     /// # Errors
     /// `TIMEOUT`; `INTERRUPTED`: a handler of the program's has run while this process slept.
-    pub(super) fn wait<T>(
+    pub(crate) fn wait<T>(
         &self,
         timeout: Option<Duration>,
         mut ready: impl FnMut() -> Option<T>,

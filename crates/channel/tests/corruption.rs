@@ -4,12 +4,12 @@
 
 mod support;
 
+use farpost_channel::{ChannelTunables, Layout, Postboxes};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{
     Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Port, Priority, RemoteMemory,
     SegmentId, TrySend,
 };
-use farpost_rsm::{Layout, Postboxes, RsmTunables};
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
 use proptest::prelude::*;
@@ -99,7 +99,7 @@ struct Job<F: Open> {
 }
 
 impl<F: Open> Job<F> {
-    fn new(seed: u64, tunables: &RsmTunables) -> Self {
+    fn new(seed: u64, tunables: &ChannelTunables) -> Self {
         let ends = F::job(seed);
         let talks = ends.iter().map(|end| Talk::new(end, tunables)).collect();
         Self { ends, talks }

@@ -3,10 +3,10 @@
 
 mod support;
 
+use farpost_channel::ChannelTunables;
 use farpost_fabric::conformance::{End, Harness, InProcHarness};
 use farpost_fabric::inproc::Config;
 use farpost_fabric::{Counter, Counters, Fabric, Peer};
-use farpost_rsm::RsmTunables;
 use farpost_shm::conformance::ShmThreads;
 use support::{SMALL, Talk, drive, message};
 
@@ -15,7 +15,7 @@ fn no_faults<F: Fabric>(end: &End<F>) {
 }
 
 /// Everyone talks to everyone, connections being made in all directions at once.
-fn everyone_talks<H: Harness>(harness: &H, size: u32, each: u32, tunables: &RsmTunables) {
+fn everyone_talks<H: Harness>(harness: &H, size: u32, each: u32, tunables: &ChannelTunables) {
     harness.run(size, async |end: &End<H::Fabric>| {
         let me = end.fabric.me();
         let mut talk = Talk::new(&end.fabric, tunables);
@@ -269,7 +269,7 @@ fn desk<H: Harness>(harness: &H) {
 fn all<H: Harness>(harness: &H, each: u32) {
     everyone_talks(harness, 2, each, &SMALL);
     everyone_talks(harness, 3, each / 2, &SMALL);
-    everyone_talks(harness, 2, each / 2, &RsmTunables::default());
+    everyone_talks(harness, 2, each / 2, &ChannelTunables::default());
     everyone_talks(harness, 1, each / 4, &SMALL);
     back_pressure(harness);
     blocks_are_recycled(harness);

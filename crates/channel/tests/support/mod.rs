@@ -2,14 +2,14 @@
 //! and long ones in pool blocks.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use farpost_channel::{ChannelTunables, Postboxes};
 use farpost_fabric::conformance::End;
 use farpost_fabric::{Fabric, LINE_BYTES, Line, Peer};
-use farpost_rsm::{Postboxes, RsmTunables};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// As small as areas may be, so that everything runs full and is used again.
-pub const SMALL: RsmTunables = RsmTunables {
+pub const SMALL: ChannelTunables = ChannelTunables {
     slots: 16,
     block: 1024,
     blocks: 8,
@@ -64,7 +64,7 @@ pub struct Talk<F: Fabric> {
 }
 
 impl<F: Fabric> Talk<F> {
-    pub fn new(fabric: &Rc<F>, tunables: &RsmTunables) -> Self {
+    pub fn new(fabric: &Rc<F>, tunables: &ChannelTunables) -> Self {
         let size = fabric.size() as usize;
         Self {
             boxes: Postboxes::new(Rc::clone(fabric), tunables),

@@ -1,7 +1,7 @@
 //! A desk's line: owner and receiver copy together, and the owner finds the receiver's record or none, never half of one.
 
+use farpost_channel::{DeskLine, Record};
 use farpost_fabric::{Line, LocalMemory, PlainLines};
-use farpost_rsm::{DeskLine, Record};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};

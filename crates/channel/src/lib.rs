@@ -1,0 +1,32 @@
+//! Ordered, exactly-once channels between two processes over remote memory: the postbox areas of Sun MPI (section 3 of the
+//! paper), with their blocks and credits, desks where both sides copy, and rows of lines that processes show each other.
+//!
+//! Knows nothing of messages: what a postbox or a block holds is the caller's affair.
+#![forbid(unsafe_code)]
+
+mod area;
+mod bury;
+mod connect;
+mod desk;
+mod pool;
+pub mod postbox;
+pub mod rows;
+mod waiting;
+
+pub use area::Layout;
+pub use desk::{Desk, DeskLine, Record};
+pub use farpost_fabric as fabric;
+pub use postbox::Postboxes;
+pub use waiting::Waiting;
+
+farpost_tunables::tunables! {
+    /// Tunables of the postbox areas.
+    pub struct ChannelTunables {
+        /// Postboxes (64 bytes each) in the queue from one process to another. More absorb longer bursts; fewer stay in the first-level cache. Rounded up to a power of two.
+        slots: "FARPOST_RSM_SLOTS" = 128, 16..=4096, "postboxes";
+        /// Bytes of a pool block. Larger blocks mean fewer postboxes per long message, smaller ones finer overlap.
+        block: "FARPOST_RSM_BLOCK" = 8192, 1024..=1 << 20, "bytes";
+        /// Blocks in the pool that a process shares among all its receivers on a host.
+        blocks: "FARPOST_RSM_BLOCKS" = 128, 8..=65536, "blocks";
+    }
+}
