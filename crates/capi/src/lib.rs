@@ -3,6 +3,10 @@
 //!
 //! The entry points are generated (`entry`); each checks its arguments (`args`), enters the library (`cx`) and
 //! calls a hand-written body in `imp`, a file a chapter of the standard.
+//!
+//! One shared object carries all interfaces. Entry points look up the process's stage; the four functions that programs call for every message try a fast
+//! path first (`fast`), `FARPOST_CHECK` puts other bodies behind the same entry points (`check`), and a forked child is no part of the job
+//! (`forked`).
 
 pub mod abi;
 pub mod api_status;

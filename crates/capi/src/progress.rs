@@ -10,6 +10,15 @@
 //! What is done for an interface is its [`Step`], inside the library, in this thread.
 //!
 //! Cost class: *queued path*; set-up for starting and stopping.
+//!
+//! Which interfaces want it: RSMAPI while a segment is published that other hosts may reach, MPI with `FARPOST_PROGRESS_THREAD=1`, and Portals
+//! while an interface is open (with an agent: where the job has a network, or from the first handler on). Fast Messages and JAM never start it, since their handlers run in the caller's thread by
+//! their papers' rule: where it runs for another interface, it moves their network traffic and runs no handler. What moves MPI may call the
+//! program's reduction functions, in this thread.
+//!
+//! A sender pays a system call each time this thread falls asleep, not for each message. Where what rings cannot be moved by this thread, it falls
+//! asleep again after a tick (`FARPOST_PROGRESS_TICK`) at the earliest. It blocks all signals, is outside while the program forks, and is joined
+//! before the process leaves its job, at exit and when the library is unloaded.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;

@@ -22,6 +22,11 @@
 //! so nothing ever waits for room in a circle. What a node keeps does not grow with the number of nodes.
 //!
 //! Generic over the fabric; knows nothing of other messaging layers, of C, or of environment variables.
+//!
+//! Order between two nodes takes no memory per peer. A piece says whether it is the oldest outstanding one; such a piece is in order by what
+//! its sender knows. Others are accepted if the receiver remembers their predecessor; else they go back like frames without room. So a receiver may
+//! forget. A handler of a message in pieces that wants bytes that have not arrived is suspended on a stack of its own (`corosensei`); a message that
+//! begins finds a place for that, or goes back. Nothing else is buffered.
 #![forbid(unsafe_code)]
 
 mod frames;

@@ -10,6 +10,9 @@
 //!
 //! A [`Jam`] is one process's network interface unit with everything on it. Nothing here blocks but what says so.
 //! Where the paper leaves something open, the module says what was chosen and why.
+//!
+//! JAM's own protocols use a packet port of their own ([`farpost_fabric::Port::JamService`]), so that a program that never takes one kind of message does not stop the
+//! other.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

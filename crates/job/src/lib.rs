@@ -13,6 +13,17 @@
 //! a deadline.
 //!
 //! Cost class: set-up path. Nothing here is called per message.
+//!
+//! **Joining** has two steps, [`Job::begin`] and [`Opening::finish`]. Between them a fabric publishes its addresses; the second costs one fence of the
+//! launcher's. Afterwards what a rank published is fetched when it is first asked for. Every step has a deadline (`FARPOST_START_TIMEOUT`).
+//!
+//! **Hosts.** Which ranks share a host is the launcher's word (`PMI_process_mapping` and its like); it is checked against boot, name and namespaces
+//! before memory is shared. Without that word these decide; also where Slurm placed ranks by a list of hosts, since its PMI-2 then says of each
+//! rank that it is alone.
+//!
+//! **Job memory.** Farpost's launcher makes one memfd and leaves it open in every rank. Under other launchers the lowest rank of each host makes one
+//! of the same form and publishes where it is; the other ranks of the host open it through `/proc/<pid>/fd`. It has room for all ranks of the job.
+//! The job's secret is drawn with it and travels in the launcher's exchange only.
 
 mod card;
 mod channel;

@@ -4,6 +4,18 @@
 //! Two processes do the work. The *front* process is what the user started; the *guardian* is its child, in a
 //! process group of its own, and the parent of the ranks. Each ends everything below it should the other die, so
 //! that `kill -9` of either leaves nothing behind. There are no files, no sockets, no shell, no name resolution.
+//!
+//! **Failures.** When a rank fails, the others are ended, unless `--on-failure continue` was given. A rank that ends with code 0 without having
+//! joined, while others have joined, is a failure: they would wait for it. When both processes are killed at once the kernel ends the job
+//! (`farpost_job::lifeline`). Processes that never joined the job, have left their rank's process group, and have no parent that dies with the
+//! launcher are not reached.
+//!
+//! **Binding.** Without `--bind-to`, and with a core for every process, each rank is bound to its *domain* (`domains`). Ranks with cores of their own
+//! have sessions of their own, because the kernel may share out time by sessions (`sched_autogroup`). Ranks that share a core stay in one session,
+//! in which a yield passes the core on. A rank that turns out to have more threads than its domain gets all cores back (`widen`).
+//!
+//! **Several hosts.** `mpiexec` decides which ranks run where and hands the job to a launcher that is there (`engine`). That launcher runs in the
+//! place of a rank: guardian and front watch it, forward signals and standard input, and end it when time is up or one of them dies.
 
 mod agents;
 mod busy;

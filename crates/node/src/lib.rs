@@ -5,6 +5,10 @@
 //! [`Node::fabric`].
 //!
 //! Cost class: set-up path.
+//!
+//! One process may have several interfaces open, which share the `Node`. The first one that is opened joins the job, in any order. The launcher
+//! hears *finalised* when all that have a closing call are closed; of a process that ends before, it hears which call was missing. An interface
+//! without a closing call (RSMAPI) is closed by the end of the process.
 
 mod ends;
 mod fence;

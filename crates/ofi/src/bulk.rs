@@ -10,6 +10,12 @@
 //! works with addresses (`FI_MR_VIRT_ADDR`), else they count from the start of what is exposed.
 //!
 //! Cost class: *queued path*.
+//!
+//! A registration kept longer would need a proof that the address still means the same pages, and a library has none: `munmap`, `mremap`, `madvise` and a
+//! `brk` that shrinks happen without it; hooked functions miss direct system calls; `userfaultfd` tells of unmapping only while a thread reads
+//! it, and makes the program wait for that thread; soft-dirty bits and frame numbers in `/proc/self/pagemap` need privileges or can repeat. Providers
+//! whose registrations are costly (verbs, efa, cxi) have caches with a monitor for this (`FI_MR_CACHE_MONITOR`). A registration is shared by
+//! operations that expose the same bytes for reading at the same time.
 
 use super::Ofi;
 use super::calls::{Endpoint, Offered, Registration};

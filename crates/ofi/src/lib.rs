@@ -13,6 +13,12 @@
 //! this fabric. [`survey`] tells what the library has and why it is taken or passed over.
 //!
 //! Everything belongs to one thread. Nothing moves but by calls: [`Fabric::progress`](farpost_fabric::Fabric::progress).
+//!
+//! Puts stay messages: a put is copied when it returns and may not wait, and where a provider does not promise `FI_ORDER_SAW` (efa, cxi) a
+//! line behind an `fi_write` would have to wait for its completion. A caller with a long put that can keep its buffer uses a bulk transfer.
+//!
+//! libfabric makes the connections, so nothing can be proved when they are made; each message proves its sender instead (`token.rs`). Nothing is
+//! encrypted: with `FARPOST_ENCRYPT` the `tcp` fabric is used.
 
 #![cfg(not(loom))]
 

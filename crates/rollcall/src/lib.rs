@@ -8,6 +8,9 @@
 //! in the table and nothing else.
 //!
 //! Cost class: *queued path* for who writes, set-up path for who reads.
+//!
+//! Who looks: mpiexec's guardian, a few times within `FARPOST_HANG_AFTER` and before it ends a job; `farpost top --waits` at any time. Under other
+//! launchers and between hosts ranks look while they wait (`farpost-node`).
 
 #![forbid(unsafe_code)]
 

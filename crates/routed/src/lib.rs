@@ -5,6 +5,9 @@
 //!
 //! Cost class: *fast path* for peers of this host, a branch more than on `shm` alone. Polling a network costs a system
 //! call, so while only peers of this host have anything to say it is polled now and then ([`Pace`]).
+//!
+//! A process with peers on its host and on others sleeps on descriptors instead of a futex. Its flag says so, and a peer of its host that
+//! wakes it writes to its pipe.
 
 #![cfg(not(loom))]
 

@@ -16,6 +16,11 @@
 //!
 //! Cost class: puts and gets in explicit mode are *fast path* where the fabric maps memory; barriers, signals and implicit
 //! mode *queued path*; all else is *set-up path*.
+//!
+//! **Exported memory** is the program's own. Its range is replaced by pages of a memfd with the same contents, which the library maps a second
+//! time for itself, so that nothing the program does to its range can hurt the network (`farpost_mapped`). A segment that is withdrawn gets new
+//! pages; an importer that mapped the old ones keeps those. Nodes are admitted by the exporter's side of the fabric, users and groups by the
+//! importer's library. Errors of puts are found by barriers: a fence, the generation in the directory, and whether the owner lives.
 #![forbid(unsafe_code)]
 
 mod access;

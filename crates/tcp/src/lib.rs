@@ -6,6 +6,10 @@
 //! the frames do: puts, packets, fences, and bulk data, which goes from the one user's memory to the socket and from the
 //! socket into the other's. Nothing runs in the background: every call that waits, and [`Fabric::progress`], reads and
 //! writes what can be read and written.
+//!
+//! A line is one `send` from the call that posts it; the lines of a run wait for its last one and are one `send` together. A poll is one `recv`.
+//! The code in a frame's header is SipHash-2-4 under a key of the connection and the direction ([`link`]). It covers the header and the number of the
+//! frame, not the payload; with `FARPOST_ENCRYPT=1` everything travels in AES-GCM records.
 
 #![cfg(not(loom))]
 

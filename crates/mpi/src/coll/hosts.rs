@@ -2,6 +2,11 @@
 //! rank of each, its *leader*, and is spread or taken together within each host.
 //!
 //! The ranks of a host are in ascending order, and hosts are in the order of their lowest ranks; the same at all ranks.
+//!
+//! A broadcast crosses to each other host once: down a tree, or along a chain in pieces when it is long, so that one piece is on its way to the next
+//! host while the one before is spread within this host. Reduce and allreduce of long vectors reduce within each host first
+//! (`FARPOST_COLL_REDUCE_HOSTS_MIN`); then one rank of each host exchanges the results. Where the operation does not commute this needs the ranks
+//! of each host to follow each other. Gather, scatter, allgather, alltoall, scans, reduce-scatter and barriers without boards do not look at hosts.
 
 use super::mem::Block;
 use super::plan::Builder;

@@ -12,6 +12,10 @@
 //! Cost class: set-up path for building (linear in ranks), queued path for running.
 //!
 //! Requirements of MPI-5.0 section 6.2.3.
+//!
+//! The tag of a collective's messages is its number among those of its kind on the communicator; of a persistent one it is the number of its
+//! making. So persistent collectives match in whatever order they are started, and rounds of one cannot mix, because messages of one tag are
+//! received in order.
 
 mod agree;
 mod allgather;

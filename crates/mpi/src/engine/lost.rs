@@ -5,6 +5,15 @@
 //! costs a system call each, some ten times a second.
 //!
 //! Cost class: *set-up path*; the fast path asks whether there are any.
+//!
+//! What waits for a lost peer fails with `MPI_ERR_PROC_ABORTED` (the ABI of MPI-5.0 has no `MPI_ERR_PROC_FAILED`): sends to it, receives and
+//! probes from it, and those from any source on communicators to which it belongs. Later operations on it are refused. Messages that it sent
+//! before, and that have arrived, are still received.
+//!
+//! A collective fails at every rank that learns of a member's end, because that rank stops sending: no rank may wait for what another one would
+//! have done. A rank that has learnt of it starts no further collective there, whose messages could be taken for those of the failed one. A peer that
+//! left in order (it closed its last interface) fails only what waits for it alone. A connection that cannot be made for want of
+//! descriptors or memory is tried again for a second; then the peer is lost in the same way.
 
 use super::{Engine, Outgoing};
 use crate::engine::request::{Operation, RecvState, Request, SendState};

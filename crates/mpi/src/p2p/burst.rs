@@ -2,6 +2,9 @@
 //!
 //! Cost class: fast path. Requests are made where they stay and postboxes are read where they lie; nothing is moved
 //! through the stack, where 16 bytes loaded after two stores of 8 cost more than everything else here.
+//!
+//! A burst takes up to 16 short messages in a row, each into the buffer of the oldest receive of its source, and acknowledges them together. The
+//! first message that is unusual in any way ends the burst and is received in the ordinary way.
 
 use crate::Rank;
 use crate::buffer::RecvRun;

@@ -1,5 +1,10 @@
 //! Messages between hosts whose bytes go along with the line that tells of them: the fabric sends them from the user's
 //! buffer and, where a receive waits, reads them into the user's buffer. Which receive that is, the line tells first.
+//!
+//! Line, header and user buffer go out with one system call, and nothing is copied for retransmission: bytes that were not acknowledged are sent
+//! again from the user's buffer. So the send is complete when the receiver has all bytes. A blocking send of up to 256 KiB is copied instead if
+//! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_TAILS` bytes for messages that no receive
+//! waits for; a sender that has used its grant takes blocks or rendezvous.
 
 use super::receive::note_match;
 use crate::device::wire::{self, Envelope};

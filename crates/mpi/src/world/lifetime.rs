@@ -1,6 +1,11 @@
 //! Making and unmaking communicators, once their groups and context are agreed on.
 //!
 //! Requirements of MPI-5.0 section 7.4.3.
+//!
+//! A context is 48 bits: the number of the leading process, how many contexts that process has handed out, and the lane. The process that leads a
+//! new communicator picks the number alone and sends it with messages that are exchanged anyway; no reduction is needed, and a leader never hands
+//! out a number twice. The four lanes separate point-to-point messages, collectives, collectives inside one side of an intercommunicator, and the
+//! making of communicators.
 
 use super::World;
 use crate::comm::{Comm, ContextLane, LANE_BITS};

@@ -1,5 +1,10 @@
 //! The libfabric fabric on providers of adapters, played by a library of our own (`shim.c`) over the real one's tcp provider. Skips
 //! loudly without a compiler, the headers or the library.
+//!
+//! `shim.c` makes the demands and takes the liberties of verbs, efa (with and without its own protocols), cxi, psm3 and opx, as their sources
+//! state them: local descriptors, registrations bound and enabled, keys chosen by the provider, virtual addresses, contexts, small limits,
+//! refusals, completions that overtake each other, errors. What a caller may not do is counted and fails the test. Where a provider pins, a
+//! registration holds on to its pages (in a pipe), so that one kept beyond its mapping is seen.
 #![cfg(not(loom))]
 
 mod build;

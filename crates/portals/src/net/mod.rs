@@ -25,6 +25,11 @@
 //!
 //! There are two channels, for requests and for answers, with pendings, numbers and a priority of the fabric each. An
 //! answer never waits for a request, so that processes which all have requests outstanding do not wait for each other in a circle.
+//!
+//! A receiver gives a sender a tag when they meet, and forgets the source only after the sender has agreed under that tag that nothing is
+//! outstanding. So any number of senders share one source structure and nothing is delivered twice. The numbers of a channel go on where they
+//! were when a target gets a structure again (4 bytes a peer are kept for that), so that an acknowledgement that comes late is recognised as old.
+//! A transfer that breaks off waits for the verdict about its peer, which ends the message as *undeliverable*.
 
 mod arrive;
 mod desk;
