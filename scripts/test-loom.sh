@@ -1,5 +1,5 @@
 #!/bin/sh
-# Model-check the shared queues and flags, desks, the rows of boards, and the job's fence: every interleaving, up to two preemptions, of small cases.
+# Model-check the shared queues and flags, rendezvous slots, the rows of boards, and the job's fence: every interleaving, up to two preemptions, of small cases.
 # Takes a few minutes at most; each model is bounded, and the whole is too where `timeout` exists.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 //! The words of the project: the glossary of `ARCHITECTURE.md` is short and its terms are used, words that it replaces do not
-//! return, and `ARCHITECTURE.md` has its length and names files that exist.
+//! return, `ARCHITECTURE.md` has its length, and documents name and link to what exists.
 //!
 //! Retired words that are still there are counted by crate in `terms-to-do.txt`. The counts may only fall:
 //! `TERMS_UPDATE=1 cargo test -p farpost-testing --test terms` writes those that have fallen.
@@ -317,10 +317,50 @@ fn architecture_names_files_that_exist() {
         );
     }
     assert!(seen > 20, "{seen} names: are there no paths any more?");
-    // Documents that it links to.
-    for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-        assert!(root.join(link).exists(), "ARCHITECTURE.md links to {link}");
+}
+
+/// The anchor that a heading is linked to by.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    let letters = heading.trim().to_lowercase();
+    letters
+        .chars()
+        .filter(kept)
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[test]
+fn documents_link_to_what_there_is() {
+    let (root, mut seen) = (root(), 0);
+    for (path, text) in sources() {
+        if path.extension().is_none_or(|end| end != "md") {
+            continue;
+        }
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let to = match file {
+                "" => root.join(&path),
+                _ => root.join(&path).parent().unwrap().join(file),
+            };
+            assert!(to.exists(), "{} links to {link}", path.display());
+            if !heading.is_empty() {
+                let headings = read(&to);
+                let found = headings
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .any(|line| anchor(line.trim_start_matches('#')) == heading);
+                assert!(
+                    found,
+                    "{} links to {link}: there is no such heading",
+                    path.display()
+                );
+            }
+            seen += 1;
+        }
     }
+    assert!(seen > 20, "{seen} links: are there no links any more?");
 }
 
 #[test]
