@@ -1,7 +1,9 @@
-//! Nanoseconds since the start, cheaply.
+//! Nanoseconds since the start, cheaply; and the pauses that let them pass.
 //!
 //! The system's clock costs as much as a good part of a short message's way through here, so where the processor counts
 //! steadily, its counter is read instead and set by the system's clock now and then.
+//!
+//! In tests a clock may show [simulated](Simulated) time instead. Other builds have no such clocks, and no branch for them.
 //!
 //! Cost class: *fast path*.
 
@@ -28,10 +30,33 @@ pub struct Clock {
     rate: Cell<u64>,
     /// Counts for which the rate is trusted.
     span: Cell<u64>,
-    /// What a test says.
     #[cfg(any(test, feature = "conformance"))]
-    told: Option<std::rc::Rc<Cell<u64>>>,
+    simulated: Option<std::rc::Rc<dyn Simulated>>,
 }
+
+/// Time that passes as a simulation or a test says.
+#[cfg(any(test, feature = "conformance"))]
+pub trait Simulated {
+    /// Nanoseconds since its start.
+    fn now(&self) -> u64;
+    /// So many nanoseconds pass in a pause.
+    fn pass(&self, nanos: u64);
+}
+
+#[cfg(any(test, feature = "conformance"))]
+impl Simulated for Cell<u64> {
+    fn now(&self) -> u64 {
+        self.get()
+    }
+
+    fn pass(&self, nanos: u64) {
+        self.set(self.get().saturating_add(nanos));
+    }
+}
+
+/// What pauses take in simulated time, nanoseconds: a look at a queue, and a yield that nobody uses.
+#[cfg(any(test, feature = "conformance"))]
+const PAUSES: [u64; 2] = [50, 400];
 
 impl core::fmt::Debug for Clock {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -61,15 +86,15 @@ impl Clock {
             rate: Cell::new(0),
             span: Cell::new(0),
             #[cfg(any(test, feature = "conformance"))]
-            told: None,
+            simulated: None,
         }
     }
 
-    /// A clock that shows what a test says.
+    /// A clock of simulated time.
     #[cfg(any(test, feature = "conformance"))]
-    pub fn told_by(time: std::rc::Rc<Cell<u64>>) -> Self {
+    pub fn simulated(time: std::rc::Rc<dyn Simulated>) -> Self {
         Self {
-            told: Some(time),
+            simulated: Some(time),
             ..Self::new()
         }
     }
@@ -83,8 +108,8 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> u64 {
         #[cfg(any(test, feature = "conformance"))]
-        if let Some(told) = &self.told {
-            return told.get();
+        if let Some(time) = &self.simulated {
+            return time.now();
         }
         let (count, at) = self.last.get();
         let counts = counter().wrapping_sub(count);
@@ -92,6 +117,26 @@ impl Clock {
             return at + ((u128::from(counts) * u128::from(self.rate.get())) >> 32) as u64;
         }
         self.set()
+    }
+
+    /// Let the shortest time pass, without giving up the core.
+    #[inline(always)]
+    pub fn spin(&self) {
+        #[cfg(any(test, feature = "conformance"))]
+        if let Some(time) = &self.simulated {
+            return time.pass(PAUSES[0]);
+        }
+        std::hint::spin_loop();
+    }
+
+    /// Give up the core for now.
+    #[inline]
+    pub fn yield_core(&self) {
+        #[cfg(any(test, feature = "conformance"))]
+        if let Some(time) = &self.simulated {
+            return time.pass(PAUSES[1]);
+        }
+        std::thread::yield_now();
     }
 
     /// By the system's clock.

@@ -1,7 +1,7 @@
 //! Interrupts: ring a peer; sleep until rung or until a deadline.
 
-use crate::Peer;
 use crate::wait::Host;
+use crate::{Peer, Time};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ pub enum Wake {
     Interrupted,
 }
 
-/// Ringing and sleeping.
-pub trait Interrupt {
+/// Ringing and sleeping, which is the longest of the pauses in [`Time`].
+pub trait Interrupt: Time {
     /// What is needed to ring one peer, looked up once.
     type Bell;
     /// The bell of `peer`.

@@ -9,6 +9,7 @@
 //! | [`BulkTransfer`] | a descriptor in, a completion out | StarT-X RDMA mode, SeaStar DMA |
 //! | [`Tails`] | bytes that follow a line unasked | eager messages of sockets |
 //! | [`Interrupt`] | ring a peer, sleep until rung | all of them |
+//! | [`Time`] | a clock, pauses, random numbers, what work costs | simulated machines |
 //! | [`ErrorStatus`] | sticky errors, each naming peer and cause | Sun's CESR |
 //! | [`Counters`] | traffic per peer, watchable by another process | |
 //! | [`Topology`] | hosts, rails, distances | RSMAPI |
@@ -33,6 +34,7 @@ pub mod progress;
 pub mod publish;
 pub mod sync;
 mod tail;
+mod time;
 mod topology;
 pub mod wait;
 
@@ -47,6 +49,7 @@ pub use memory::{
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, lane};
 pub use progress::Vigil;
 pub use tail::Tails;
+pub use time::{Cost, Moment, Time};
 pub use topology::{Distance, Topology};
 
 /// A process of the job, numbered from 0 without gaps.

@@ -4,8 +4,8 @@
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, FabricError, Interrupt,
-    LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, TrySend,
-    Wake,
+    LocalMemory, Moment, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId,
+    TrySend, Wake,
 };
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn pair(seed: u64, config: &Config) -> (InProc, InProc) {
 }
 
 /// What B's memory looks like step by step while A's puts and packets arrive.
-fn trace(seed: u64) -> Vec<(u64, Vec<u8>, Option<Vec<u8>>)> {
+fn trace(seed: u64) -> Vec<(Moment, Vec<u8>, Option<Vec<u8>>)> {
     let (a, b) = pair(seed, &Config::default());
     let segment = b.export(ID, 256, EVERYONE).unwrap();
     let import = a.import(B, ID, 256, Permission::ReadWrite).unwrap();

@@ -82,7 +82,7 @@ impl Pacer {
         }
         match pause {
             Pause::Spin => {
-                std::hint::spin_loop();
+                self.policy.spin_once();
                 return false;
             }
             Pause::Yield => self.policy.give_way(),

@@ -112,7 +112,7 @@ impl Fence {
                 continue;
             }
             match pause {
-                Pause::Spin => std::hint::spin_loop(),
+                Pause::Spin => policy.spin_once(),
                 Pause::Yield => policy.give_way(),
                 Pause::Sleep => {
                     let longest = rest().min(ASK);

@@ -15,6 +15,7 @@ use super::packets::Packets;
 use super::waiting::Waiting;
 use super::wire::{self, Small, control};
 use super::{OfiOptions, OfiTunables, ffi, survey};
+use farpost_fabric::clock::Clock;
 use farpost_fabric::{Counter, FabricError, Fault, Peer};
 use farpost_net::{AddressBook, NetConfig};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -49,6 +50,7 @@ pub struct Inner {
     pub host_of: Rc<[u32]>,
     pub cores: u32,
     pub processes: u32,
+    pub clock: Rc<Clock>,
     pub tunables: OfiTunables,
     pub endpoint: Rc<Endpoint>,
     pub card: Card,
@@ -203,6 +205,7 @@ impl Listening {
             host_of: config.host_of,
             cores: config.cores,
             processes: config.processes,
+            clock: Rc::default(),
             waiting: Waiting::new(&endpoint)?,
             card,
             secret: config.secret,

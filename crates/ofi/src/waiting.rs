@@ -13,7 +13,8 @@ use super::core::Inner;
 use super::library::OfiError;
 use super::link::Link;
 use super::wire::Small;
-use farpost_fabric::{FabricError, Interrupt, Peer, Wake};
+use farpost_fabric::clock::Clock;
+use farpost_fabric::{FabricError, Interrupt, Peer, Time, Wake};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -296,6 +297,13 @@ impl Inner {
                 self.give_up(link, &why);
             }
         }
+    }
+}
+
+impl Time for Ofi {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        &self.0.clock
     }
 }
 

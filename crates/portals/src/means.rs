@@ -132,7 +132,7 @@ pub trait Waiting {
             }
             match pause {
                 Pause::Spin => {
-                    std::hint::spin_loop();
+                    self.policy().spin_once();
                     if (0..GLANCES).any(|_| self.glance()) {
                         backoff.reset();
                     }

@@ -1,13 +1,15 @@
 //! One of two networks, chosen when the process starts.
 
+use farpost_fabric::clock::Clock;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory,
-    SegmentId, Tails, Ticket, Topology, TrySend, Wake,
+    SegmentId, Tails, Ticket, Time, Topology, TrySend, Wake,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// One network or the other; also their imports and bells.
@@ -239,6 +241,13 @@ impl<A: NetFabric, B: NetFabric> Tails for Either<A, B> {
 
     fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
         either!(self, it => it.drop_tail(peer, number, len));
+    }
+}
+
+impl<A: NetFabric, B: NetFabric> Time for Either<A, B> {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        either!(self, it => it.clock())
     }
 }
 

@@ -17,10 +17,11 @@ mod tally;
 
 pub use either::Either;
 
+use farpost_fabric::clock::Clock;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End, ErrorStatus,
     Fabric, FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Piece, Port, Priority,
-    Remote, RemoteMemory, SegmentId, Tails, Ticket, Topology, TrySend, Vigil, Wake,
+    Remote, RemoteMemory, SegmentId, Tails, Ticket, Time, Topology, TrySend, Vigil, Wake,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -568,6 +569,13 @@ impl<N: NetFabric> Tails for Routed<N> {
         if let Some(far) = self.way(peer) {
             far.drop_tail(peer, number, len);
         }
+    }
+}
+
+impl<N: NetFabric> Time for Routed<N> {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        self.near.clock()
     }
 }
 

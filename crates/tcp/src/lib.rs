@@ -43,10 +43,11 @@ pub use segments::fuzzing;
 use crate::link::LinkTunables;
 use crate::trust::{Tally, TrustTunables};
 use apply::Code;
+use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
-    PacketQueue, Peer, Port, Priority, Topology, TrySend, Wake,
+    PacketQueue, Peer, Port, Priority, Time, Topology, TrySend, Wake,
 };
 use farpost_net::NetConfig;
 use farpost_net::interfaces::{
@@ -160,6 +161,7 @@ pub struct Tcp {
     me: Peer,
     size: u32,
     host_of: Rc<[u32]>,
+    clock: Rc<Clock>,
 }
 
 /// A process that others can find, and that does not yet know who they are: first this, then its card is published,
@@ -213,6 +215,7 @@ impl Listening {
         }
         let state = State::new(net, self.settings, self.listeners, self.addresses)?;
         Ok(Tcp {
+            clock: Rc::clone(&state.clock),
             core: Rc::new(Core {
                 state: RefCell::new(state),
             }),
@@ -331,6 +334,13 @@ impl PacketQueue for Tcp {
     fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
         let waiting = self.core.state.borrow().packets.waiting(lane(port, priority));
         u32::try_from(waiting).unwrap_or(limit).min(limit)
+    }
+}
+
+impl Time for Tcp {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        &self.clock
     }
 }
 

@@ -18,6 +18,7 @@ use farpost_fabric::{Counter, FabricError, Fault, Peer};
 use farpost_net::NetConfig;
 use farpost_net::interfaces::Card;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How many faults are kept until somebody asks.
@@ -67,7 +68,7 @@ pub struct State {
     /// When the latest turn began.
     turned: u64,
     /// The turn at which packets were last polled for.
-    clock: Clock,
+    pub clock: Rc<Clock>,
     /// When something depends on the clock next, in nanoseconds since the epoch.
     pub deadline: u64,
     /// Counts what arrived, so that nobody sleeps over it.
@@ -125,7 +126,7 @@ impl State {
             list: Vec::new(),
             turns: 0,
             turned: 0,
-            clock: Clock::new(),
+            clock: Rc::new(Clock::new()),
             deadline: u64::MAX,
             arrivals: 0,
             only_pings: false,

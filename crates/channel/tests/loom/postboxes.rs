@@ -2,10 +2,11 @@
 //! reports. Everything but the memory is the real code.
 
 use farpost_channel::{ChannelTunables, Layout, Postboxes};
+use farpost_fabric::clock::Clock;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, PlainLines, Port,
-    Priority, Remote, RemoteMemory, SegmentId, Ticket, Topology, TrySend, Wake,
+    Priority, Remote, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake,
 };
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -127,6 +128,7 @@ struct Shared {
 
 struct Modelled {
     me: Peer,
+    clock: Rc<Clock>,
     shared: Rc<Shared>,
 }
 
@@ -210,6 +212,12 @@ impl BulkTransfer for Modelled {
     }
 }
 
+impl Time for Modelled {
+    fn clock(&self) -> &Rc<Clock> {
+        &self.clock
+    }
+}
+
 impl Interrupt for Modelled {
     type Bell = ();
     fn bell(&self, _: Peer) {}
@@ -275,7 +283,8 @@ fn connected(consumed: u64, waiting: u64) -> Ends {
     let shared = Rc::new(Shared::default());
     let end = |me| {
         let shared = Rc::clone(&shared);
-        Postboxes::new(Rc::new(Modelled { me, shared }), &TUNABLES)
+        let clock = Rc::default();
+        Postboxes::new(Rc::new(Modelled { me, shared, clock }), &TUNABLES)
     };
     let (mut sender, mut receiver) = (end(SENDER), end(RECEIVER));
     assert_eq!(sender.room(RECEIVER), 16);

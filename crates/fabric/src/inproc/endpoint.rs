@@ -1,11 +1,15 @@
 //! One end of the network.
 
-use super::Network;
+use super::state::State;
+use super::{Costs, Network};
+use crate::clock::{Clock, Simulated};
 use crate::packet::lane;
 use crate::{
-    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port,
-    Priority, Tails, Topology, TrySend, Wake,
+    Cost, Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer,
+    Port, Priority, Tails, Time, Topology, TrySend, Wake,
 };
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// One endpoint. All of one network belong to one thread.
@@ -13,11 +17,24 @@ pub struct InProc {
     pub(super) network: Network,
     pub(super) me: Peer,
     pub(super) size: u32,
+    clock: Rc<Clock>,
+    costs: Costs,
 }
+
+/// Who sleeps for longer wakes for no reason.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
 
 impl InProc {
     pub(super) fn new(network: Network, me: Peer, size: u32) -> Self {
-        Self { network, me, size }
+        let clock = Rc::new(Clock::simulated(Rc::clone(&network.0) as Rc<dyn Simulated>));
+        let costs = network.0.borrow().config.costs;
+        Self {
+            network,
+            me,
+            size,
+            clock,
+            costs,
+        }
     }
 
     /// The network, to step, settle and break it.
@@ -71,6 +88,30 @@ impl PacketQueue for InProc {
     }
 }
 
+impl Simulated for RefCell<State> {
+    fn now(&self) -> u64 {
+        self.borrow().now
+    }
+
+    fn pass(&self, nanos: u64) {
+        self.borrow_mut().pass(nanos);
+    }
+}
+
+impl Time for InProc {
+    fn clock(&self) -> &Rc<Clock> {
+        &self.clock
+    }
+
+    fn random(&self) -> u64 {
+        self.network.0.borrow_mut().random()
+    }
+
+    fn charge(&self, cost: Cost) {
+        self.network.0.borrow_mut().now += self.costs.of(cost);
+    }
+}
+
 impl Interrupt for InProc {
     type Bell = Peer;
 
@@ -94,16 +135,12 @@ impl Interrupt for InProc {
         let wake = if ready() {
             Wake::Ready
         } else {
-            let mut steps = timeout.as_micros();
+            let deadline = self.now() + timeout.min(LONGEST_SLEEP);
             loop {
-                if state.borrow().is_rung(self.me) {
-                    break Wake::Rung;
+                let wake = state.borrow_mut().sleep_on(self.me, deadline.nanos());
+                if let Some(wake) = wake {
+                    break wake;
                 }
-                // Nobody else runs while we sleep: when nothing is on its way, nothing will ring.
-                if steps == 0 || !state.borrow_mut().step() && !state.borrow().is_rung(self.me) {
-                    break Wake::Timeout;
-                }
-                steps -= 1;
             }
         };
         state.borrow_mut().set_asleep(self.me, false);

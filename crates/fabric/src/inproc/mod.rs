@@ -14,8 +14,9 @@
 //! | interrupt | late, yet never before what its sender put to the same peer earlier |
 //! | bulk | the copy happens at an arbitrary time between submission and completion |
 //!
-//! Time is virtual: a step is a microsecond to [`Interrupt::sleep`](crate::Interrupt::sleep), and who sleeps
-//! while nothing is on its way oversleeps at once. Faults are injected by [`Config::put_error_every`] and
+//! Time is virtual, and one for all endpoints: a step is a microsecond, pauses and [sleeps](crate::Interrupt::sleep) let it pass,
+//! and what is [charged](crate::Time::charge) is added by [`Config::costs`]. Who sleeps while nothing is on its way wakes at its
+//! deadline. The host's clock is never read. Faults are injected by [`Config::put_error_every`] and
 //! [`Network::kill`].
 //!
 //! Cost class: none; this is for tests.
@@ -28,7 +29,7 @@ mod state;
 pub use endpoint::InProc;
 pub use memory::{Imported, Segment};
 
-use crate::{Peer, SegmentId};
+use crate::{Cost, Moment, Peer, SegmentId};
 use state::State;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -52,6 +53,48 @@ pub struct Config {
     pub cores: u32,
     /// Whether bulk transfers work.
     pub bulk: bool,
+    /// What work costs.
+    pub costs: Costs,
+}
+
+/// What work costs on the simulated host, for [`Cost`].
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// To copy a byte, picoseconds.
+    pub byte: u64,
+    /// A poll, nanoseconds.
+    pub poll: u64,
+    /// To store a word to the adapter, nanoseconds.
+    pub store: u64,
+    /// To look at an entry of a list, nanoseconds.
+    pub entry: u64,
+    /// A call of the system, nanoseconds.
+    pub trap: u64,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            byte: 100,
+            poll: 20,
+            store: 10,
+            entry: 5,
+            trap: 500,
+        }
+    }
+}
+
+impl Costs {
+    /// Nanoseconds that `cost` takes.
+    pub fn of(&self, cost: Cost) -> u64 {
+        match cost {
+            Cost::Copy(bytes) => self.byte * bytes as u64 / 1_000,
+            Cost::Poll => self.poll,
+            Cost::Store(words) => self.store * words as u64,
+            Cost::Match(entries) => self.entry * entries as u64,
+            Cost::Trap => self.trap,
+        }
+    }
 }
 
 impl Default for Config {
@@ -65,6 +108,7 @@ impl Default for Config {
             rails: 1,
             cores: 1,
             bulk: true,
+            costs: Costs::default(),
         }
     }
 }
@@ -101,9 +145,9 @@ impl Network {
         while self.step() {}
     }
 
-    /// Steps so far.
-    pub fn now(&self) -> u64 {
-        self.0.borrow().now
+    /// The time.
+    pub fn now(&self) -> Moment {
+        Moment::from_nanos(self.0.borrow().now)
     }
 
     /// `peer` dies: what is on its way from and to it is lost, and every operation towards it fails with

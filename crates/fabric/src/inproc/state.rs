@@ -3,7 +3,9 @@
 use super::Config;
 use super::memory::Segment;
 use crate::packet::LANES;
-use crate::{Access, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, SegmentId, TrySend};
+use crate::{
+    Access, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, SegmentId, TrySend, Wake,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A published segment.
@@ -20,7 +22,7 @@ pub struct ImportId(pub u64);
 struct Event {
     /// Order of submission.
     serial: u64,
-    /// Not before that step.
+    /// Not before that time.
     due: u64,
     from: Peer,
     to: Peer,
@@ -63,11 +65,16 @@ struct Endpoint {
 /// How many faults are kept until somebody asks.
 pub const FAULTS_KEPT: usize = 64;
 
+/// A step of the network's, in nanoseconds.
+const STEP: u64 = 1_000;
+
 pub struct State {
+    /// Nanoseconds since the start.
     pub now: u64,
     pub config: Config,
     pub published: BTreeMap<(Peer, SegmentId), Published>,
     rng: fastrand::Rng,
+    chance: fastrand::Rng,
     events: Vec<Event>,
     serial: u64,
     imports: u64,
@@ -91,6 +98,7 @@ impl State {
             config,
             published: BTreeMap::new(),
             rng: fastrand::Rng::with_seed(seed),
+            chance: fastrand::Rng::with_seed(!seed),
             events: Vec::new(),
             serial: 0,
             imports: 0,
@@ -101,13 +109,18 @@ impl State {
         }
     }
 
+    /// A random number, and none that decides what arrives when.
+    pub fn random(&mut self) -> u64 {
+        self.chance.u64(..)
+    }
+
     fn one_in(&mut self, chances: u32) -> bool {
         chances > 0 && self.rng.u32(0..chances) == 0
     }
 
     fn submit(&mut self, from: Peer, to: Peer, what: What) -> u64 {
         self.serial += 1;
-        let due = self.now + self.rng.u64(0..=self.config.longest_delay);
+        let due = self.now + STEP * self.rng.u64(0..=self.config.longest_delay);
         self.events.push(Event {
             serial: self.serial,
             due,
@@ -120,7 +133,12 @@ impl State {
 
     /// One step; whether anything is on its way afterwards.
     pub fn step(&mut self) -> bool {
-        self.now += 1;
+        self.pass(STEP)
+    }
+
+    /// So many nanoseconds pass, and one of the things that are due arrives; whether anything is on its way afterwards.
+    pub fn pass(&mut self, nanos: u64) -> bool {
+        self.now = self.now.saturating_add(nanos);
         let due = self.events.iter().filter(|e| e.due <= self.now).count();
         if due > 0 {
             let chosen = self.rng.usize(0..due);
@@ -301,6 +319,20 @@ impl State {
 
     // Interrupts.
 
+    /// What a sleep that may last until `deadline` sees next: rung, or over. None: it goes on.
+    pub fn sleep_on(&mut self, me: Peer, deadline: u64) -> Option<Wake> {
+        if self.is_rung(me) {
+            return Some(Wake::Rung);
+        }
+        let over = self.now >= deadline;
+        if !over && (self.pass(STEP.min(deadline - self.now)) || self.is_rung(me)) {
+            return None;
+        }
+        // Nobody else runs while this process sleeps: when nothing is on its way, nothing will ring.
+        self.now = self.now.max(deadline);
+        Some(Wake::Timeout)
+    }
+
     pub fn wake(&mut self, from: Peer, to: Peer) {
         if !self.ports[to.index()].dead {
             self.submit(from, to, What::Ring);
@@ -313,7 +345,7 @@ impl State {
         port.rung = false;
     }
 
-    pub fn is_rung(&self, me: Peer) -> bool {
+    fn is_rung(&self, me: Peer) -> bool {
         self.ports[me.index()].rung
     }
 

@@ -303,7 +303,7 @@ mod tests {
     impl Program {
         fn new(mut policy: WaitPolicy) -> Self {
             let time = Rc::new(Cell::new(1));
-            policy.clock = Rc::new(Clock::told_by(Rc::clone(&time)));
+            policy.clock = Rc::new(Clock::simulated(Rc::clone(&time) as Rc<_>));
             Self {
                 policy,
                 idle: Idle::default(),
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn with_a_core_of_its_own_nobody_yields_who_works() {
         let tunables = super::super::WaitTunables::default();
-        let program = Program::new(WaitPolicy::new(&tunables, 2, 2));
+        let program = Program::new(WaitPolicy::new(&tunables, 2, 2, Rc::default()));
         program.untaken.set(true);
         program.run(50_000, 300);
         let [yields, sleeps] = program.pauses();

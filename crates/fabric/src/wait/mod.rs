@@ -20,10 +20,10 @@ pub use host::{Host, WakeCost};
 pub use idle::Idle;
 
 use crate::clock::Clock;
-use crate::{Fabric, Interrupt, Wake};
+use crate::{Fabric, Interrupt, Moment, Wake};
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 farpost_tunables::tunables! {
     /// Tunables of waiting.
@@ -83,8 +83,8 @@ const TURNS: u32 = 16;
 const LONELY_YIELDS: u32 = 64;
 
 impl WaitPolicy {
-    /// The policy for `processes` sharing `cores`.
-    pub fn new(tunables: &WaitTunables, cores: u32, processes: u32) -> Self {
+    /// The policy for `processes` sharing `cores`, by `clock`.
+    pub fn new(tunables: &WaitTunables, cores: u32, processes: u32, clock: Rc<Clock>) -> Self {
         let roomy = processes <= cores;
         Self {
             spin: if roomy {
@@ -96,7 +96,7 @@ impl WaitPolicy {
             looks: LOOKS[usize::from(!roomy)],
             shared: Cell::new(0),
             turns: Cell::new(0),
-            clock: Rc::default(),
+            clock,
             host: None,
         }
     }
@@ -124,14 +124,26 @@ impl WaitPolicy {
         self.spin.is_zero() || self.shared.get() > 0
     }
 
+    /// The time, by the clock of the fabric that is waited on.
+    #[inline]
+    pub fn now(&self) -> Moment {
+        Moment::from_nanos(self.clock.now())
+    }
+
+    /// Look again at once.
+    #[inline(always)]
+    pub fn spin_once(&self) {
+        self.clock.spin();
+    }
+
     /// Give up the core for now, and learn from the time it takes.
     pub fn give_way(&self) {
         if self.spin.is_zero() {
-            return std::thread::yield_now();
+            return self.clock.yield_core();
         }
-        let before = Instant::now();
-        std::thread::yield_now();
-        self.learn(before.elapsed());
+        let before = self.now();
+        self.clock.yield_core();
+        self.learn(self.now() - before);
     }
 
     fn learn(&self, yielded: Duration) {
@@ -174,7 +186,7 @@ impl WaitPolicy {
         let (cores, processes) = fabric.cores_and_processes();
         Self {
             host: fabric.host(),
-            ..Self::new(tunables, cores, processes)
+            ..Self::new(tunables, cores, processes, Rc::clone(fabric.clock()))
         }
     }
 
@@ -216,7 +228,7 @@ impl WaitPolicy {
                 continue;
             }
             match pause {
-                Pause::Spin => std::hint::spin_loop(),
+                Pause::Spin => self.spin_once(),
                 Pause::Yield => self.give_way(),
                 Pause::Sleep => {
                     let mut found = Look::Nothing;
@@ -241,7 +253,7 @@ impl WaitPolicy {
 pub struct Backoff {
     polls: u32,
     yields: u64,
-    spinning_since: Option<Instant>,
+    spinning_since: Option<Moment>,
     /// Spinning is over.
     spun: bool,
 }
@@ -271,9 +283,9 @@ impl Backoff {
             if !self.polls.is_multiple_of(64) {
                 return Pause::Spin;
             }
-            let now = Instant::now();
+            let now = policy.now();
             let since = *self.spinning_since.get_or_insert(now);
-            if now.duration_since(since) < policy.spin() {
+            if now - since < policy.spin() {
                 return Pause::Spin;
             }
             self.spun = true;
@@ -297,7 +309,7 @@ mod tests {
             yields: 3,
             ..Default::default()
         };
-        let policy = WaitPolicy::new(&tunables, 2, 8);
+        let policy = WaitPolicy::new(&tunables, 2, 8, Rc::default());
         let mut backoff = Backoff::default();
         let first: Vec<Pause> = (0..5).map(|_| backoff.pause(&policy)).collect();
         assert_eq!(
@@ -316,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_core_shared_with_a_peer_is_noticed_and_forgotten() {
-        let policy = WaitPolicy::new(&WaitTunables::default(), 2, 2);
+        let policy = WaitPolicy::new(&WaitTunables::default(), 2, 2, Rc::default());
         let next = || (Backoff::default().pause(&policy), policy.looks());
         assert_eq!(next(), (Pause::Spin, LOOKS[0]));
         policy.learn(Duration::from_micros(60));
@@ -337,6 +349,12 @@ mod tests {
 
     /// A fabric on which one can only sleep.
     pub(super) struct Sleepless(pub(super) Cell<u32>);
+
+    impl crate::Time for Sleepless {
+        fn clock(&self) -> &Rc<Clock> {
+            unreachable!("nobody asks")
+        }
+    }
 
     impl Interrupt for Sleepless {
         type Bell = ();
@@ -359,7 +377,7 @@ mod tests {
             yields: 3,
             ..Default::default()
         };
-        WaitPolicy::new(&tunables, 2, 8)
+        WaitPolicy::new(&tunables, 2, 8, Rc::default())
     }
 
     #[test]

@@ -8,10 +8,11 @@ use super::fm::ByFm;
 use super::jam::ByJam;
 use super::outbox::{Layer, Outbox};
 use super::{Device, DeviceConfig};
+use farpost_fabric::clock::Clock;
 use farpost_fabric::{
-    Access, Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, LINE_BYTES,
-    Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Topology, TrySend,
-    Wake,
+    Access, Cost, Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt,
+    LINE_BYTES, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Time,
+    Topology, TrySend, Wake,
 };
 use std::hint::black_box;
 use std::os::fd::RawFd;
@@ -444,6 +445,22 @@ impl<F: Fabric + 'static> PacketQueue for Carried<F> {
 
     fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
         self.inner.packets_waiting(own_port(port), priority, limit)
+    }
+}
+
+impl<F: Fabric + 'static> Time for Carried<F> {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        self.inner.clock()
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+
+    #[inline(always)]
+    fn charge(&self, cost: Cost) {
+        self.inner.charge(cost);
     }
 }
 

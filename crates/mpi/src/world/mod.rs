@@ -239,7 +239,7 @@ impl<F: Fabric> World<F> {
                 continue;
             }
             match pause {
-                Pause::Spin => std::hint::spin_loop(),
+                Pause::Spin => self.policy.spin_once(),
                 Pause::Yield => self.policy.give_way(),
                 Pause::Sleep => self.sleep_for(noted.nap(LONG_SLEEP)),
             }

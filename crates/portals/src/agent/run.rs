@@ -218,7 +218,12 @@ impl<F: Fabric> Agent<F> {
     pub fn run(&mut self, mut stop: impl FnMut() -> bool) {
         // Where others need its core, looking again finds nothing before they have had it.
         let (cores, processes) = self.core.fabric.cores_and_processes();
-        let policy = WaitPolicy::new(&WaitTunables::default(), cores, processes);
+        let policy = WaitPolicy::new(
+            &WaitTunables::default(),
+            cores,
+            processes,
+            Rc::clone(self.core.fabric.clock()),
+        );
         let mut backoff = Backoff::default();
         while !stop() {
             if self.step() {
@@ -226,7 +231,7 @@ impl<F: Fabric> Agent<F> {
                 continue;
             }
             match backoff.pause(&policy) {
-                Pause::Spin => std::hint::spin_loop(),
+                Pause::Spin => policy.spin_once(),
                 Pause::Yield => policy.give_way(),
                 Pause::Sleep => {
                     self.net.flush();

@@ -1,5 +1,6 @@
 //! A fabric around a fabric that loses, repeats, holds back and damages packets, and damages what is fetched, from a seed.
 
+use farpost_fabric::clock::Clock;
 use farpost_fabric::*;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -291,6 +292,20 @@ impl<F: Fabric> BulkTransfer for Unruly<F> {
 }
 
 impl<F: Fabric> Tails for Unruly<F> {}
+
+impl<F: Fabric> Time for Unruly<F> {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        self.inner.clock()
+    }
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+    #[inline(always)]
+    fn charge(&self, cost: Cost) {
+        self.inner.charge(cost);
+    }
+}
 
 impl<F: Fabric> Interrupt for Unruly<F> {
     type Bell = F::Bell;

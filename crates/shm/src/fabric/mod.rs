@@ -19,11 +19,12 @@ pub use host::cross_memory_available;
 pub use sleep::{futex_wait, futex_wake};
 pub use watch::Watch;
 
+use farpost_fabric::clock::Clock;
 use farpost_fabric::sync::Ordering;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, Peer, Permission,
-    Topology, Wake,
+    Time, Topology, Wake,
 };
 use farpost_mapped::{Mapping, sealed_memory};
 use std::cell::RefCell;
@@ -107,6 +108,7 @@ pub struct Shm {
     lives: lives::Lives,
     word: Option<Word>,
     places: Rc<places::Places>,
+    clock: Rc<Clock>,
 }
 
 /// Processes among whom one looks for who shares a core: to look at more is not worth it.
@@ -193,7 +195,8 @@ impl Shm {
         };
         let place = std::mem::offset_of!(region::Process, place);
         let words = (0..neighbours).map(|i| region.keep_word32(region::process_offset(i, size) + place));
-        let places = Rc::new(places::Places::new(words.collect(), index as usize));
+        let clock = Rc::new(Clock::new());
+        let places = places::Places::new(words.collect(), index as usize, Rc::clone(&clock));
         let shm = Self {
             bulk: bulk::Bulk::new(index, size, tunables.cma != 0, (about, offset)),
             region,
@@ -210,7 +213,8 @@ impl Shm {
             doorbell: doorbell::Doorbell::default(),
             lives: lives::Lives::default(),
             word: None,
-            places,
+            places: Rc::new(places),
+            clock,
         };
         let identity = &shm.process(Peer(index)).identity;
         shm.bulk.publish_probe(identity);
@@ -401,6 +405,13 @@ impl Drop for Shm {
             }
             me.identity.pid.store(region::GONE, Ordering::Release);
         }
+    }
+}
+
+impl Time for Shm {
+    #[inline]
+    fn clock(&self) -> &Rc<Clock> {
+        &self.clock
     }
 }
 

@@ -15,6 +15,7 @@ use farpost_fabric::sync::Ordering;
 use farpost_fabric::wait::{Host, WakeCost};
 use farpost_mapped::Word32;
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// Shortest and longest time between two moves, nanoseconds.
 const EVERY: [u64; 2] = [500_000, 100_000_000];
@@ -26,7 +27,7 @@ pub struct Places {
     /// For each process, the core it has named, plus 1.
     words: Vec<Word32>,
     index: usize,
-    clock: Clock,
+    clock: Rc<Clock>,
     cost: WakeCost,
     looked: Cell<u64>,
     /// When to move at the earliest, and how long to stay then.
@@ -35,11 +36,11 @@ pub struct Places {
 }
 
 impl Places {
-    pub fn new(words: Vec<Word32>, index: usize) -> Self {
+    pub fn new(words: Vec<Word32>, index: usize, clock: Rc<Clock>) -> Self {
         Self {
             words,
             index,
-            clock: Clock::new(),
+            clock,
             cost: WakeCost::default(),
             looked: Cell::new(0),
             next: Cell::new(0),
