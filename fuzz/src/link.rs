@@ -5,8 +5,8 @@
 
 use crate::input::{Input, Script};
 use farpost_tcp::link::{
-    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, LinkError,
-    LinkTunables, OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, TAIL, TAILS_MAX, TransportReport,
+    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, FrameKind, Link, LinkConfig, LinkError,
+    LinkTunables, OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, ZCOPY, ZCOPY_MAX, TransportReport,
 };
 use farpost_tcp::trust::HeaderCheck;
 
@@ -140,7 +140,7 @@ impl World {
         let mut head = header.emit();
         Header::seal(&mut head, &HeaderCheck::new(&KEYS[0]), self.link.frames_in(rail));
         let header = self.link.parse(rail, &head)?;
-        if header.kind == Kind::BulkData {
+        if header.kind == FrameKind::BulkData {
             return self.bulk(rail, &header);
         }
         match self.link.on_frame(rail, &header, payload, self.now)? {
@@ -156,9 +156,9 @@ impl World {
     }
 
     fn bulk(&mut self, rail: usize, header: &Header) -> Result<(), LinkError> {
-        let tail = header.flags == TAIL;
-        if tail {
-            self.link.on_tail_header(rail, header, self.now)?;
+        let zcopy = header.flags == ZCOPY;
+        if zcopy {
+            self.link.on_zcopy_header(rail, header, self.now)?;
         } else {
             self.link.on_bulk_header(rail, header, self.now)?;
         }
@@ -166,14 +166,14 @@ impl World {
         while done < header.len {
             let part = (header.len - done).min(1 << 20);
             let (at, len) = (header.offset + u64::from(done), u64::from(part));
-            let place = if tail {
-                self.link.place_tail(header.object, at, len)
+            let place = if zcopy {
+                self.link.place_zcopy(header.object, at, len)
             } else {
                 self.link.place(header.object, at, len)
             };
             if let Some(place) = place {
                 let within = |base: usize, most: u64| place >= base && (place - base) as u64 + len <= most;
-                let known = if tail {
+                let known = if zcopy {
                     let mut all = self.landed.iter().filter(|one| one.0 == header.object);
                     all.any(|(_, base, most)| within(*base, u64::from(*most)))
                 } else {
@@ -184,8 +184,8 @@ impl World {
             }
             done += part;
         }
-        if tail {
-            self.link.on_tail(rail, header, self.now)?;
+        if zcopy {
+            self.link.on_zcopy(rail, header, self.now)?;
         } else if let Some(ticket) = self.link.on_bulk(rail, header, self.now)? {
             let before = self.gets.len();
             self.gets.retain(|get| get.0 != ticket);
@@ -203,7 +203,7 @@ impl World {
         assert_eq!(header.seq, self.seq, "frames in order");
         self.seq = self.seq.wrapping_add(1);
         match header.kind {
-            Kind::BulkGet => {
+            FrameKind::BulkGet => {
                 let request = GetRequest::parse(payload).expect("the link has looked");
                 if request.key != 1 {
                     self.link.refuse(header.object, Refusal::NoSuchKey);
@@ -215,7 +215,7 @@ impl World {
                     self.served += 1;
                 }
             }
-            Kind::BulkRefused => {
+            FrameKind::BulkRefused => {
                 assert!(header.refusal().is_some());
                 self.gets.retain(|get| get.0 != header.object);
             }
@@ -226,7 +226,7 @@ impl World {
 
 /// A header of any kind with small numbers close to what would be right.
 fn header(input: &mut Input<'_>, world: &World) -> Header {
-    let kind = Kind::ALL[usize::from(input.u8()) % Kind::ALL.len()];
+    let kind = FrameKind::ALL[usize::from(input.u8()) % FrameKind::ALL.len()];
     let flags = input.u8();
     let seq = match input.u8() {
         255 => input.u32(),
@@ -264,9 +264,9 @@ pub fn run(data: &[u8]) {
                 if world.up[rail] {
                     let payload = vec![3; header.len as usize % (70 << 10)];
                     // As many as it says, else it is not whole and nobody looks at it.
-                    if header.kind == Kind::BulkData || payload.len() == header.len as usize {
+                    if header.kind == FrameKind::BulkData || payload.len() == header.len as usize {
                         let mut payload = payload;
-                        if header.kind == Kind::BulkGet && payload.len() == GetRequest::BYTES {
+                        if header.kind == FrameKind::BulkGet && payload.len() == GetRequest::BYTES {
                             for word in payload.chunks_mut(8) {
                                 word.copy_from_slice(&input.number().to_le_bytes());
                             }
@@ -307,17 +307,17 @@ pub fn run(data: &[u8]) {
                 let _ = world.link.push_put(1, 0, &[1; 3000]);
             }
             11 => {
-                if world.link.tails_ahead() < TAILS_MAX {
-                    world.link.send_tail(BASE, 1 + u32::from(input.u16()));
+                if world.link.zcopy_ahead() < ZCOPY_MAX {
+                    world.link.send_zcopy(BASE, 1 + u32::from(input.u16()));
                 }
             }
-            12 => world.link.grant_tails(input.number() & 0xff_ffff),
+            12 => world.link.grant_zcopy(input.number() & 0xff_ffff),
             13 => {
                 let (number, len) = (input.number() as u32, input.number() as u32);
-                if let Ok(true) = world.link.expect_tail(number, len) {
+                if let Ok(true) = world.link.expect_zcopy(number, len) {
                     let base = BASE + (1 << 40) + (world.landed.len() << 32);
                     world.landed.push((number, base, len));
-                    world.link.land_tail(number, Some(base));
+                    world.link.land_zcopy(number, Some(base));
                 }
             }
             14 => world.link.withdraw(1, world.now),
@@ -342,7 +342,7 @@ pub fn run(data: &[u8]) {
     let honest = Header {
         seq: before,
         ack: acknowledged(&world),
-        ..Header::new(Kind::Ring)
+        ..Header::new(FrameKind::Ring)
     };
     match world.take(0, &honest, &[]) {
         // What came early and is looked at now may be none.
@@ -368,30 +368,30 @@ fn acknowledged(world: &World) -> u32 {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     // kind, flags, ahead of the next number, behind what was sent, length, object, offset
-    let frame = |script: Script, kind: Kind, flags: u8, ahead: u8, len: u64, object: u64, offset: u64| {
-        let kind = Kind::ALL.iter().position(|k| *k == kind).expect("a kind") as u8;
+    let frame = |script: Script, kind: FrameKind, flags: u8, ahead: u8, len: u64, object: u64, offset: u64| {
+        let kind = FrameKind::ALL.iter().position(|k| *k == kind).expect("a kind") as u8;
         let script = script.u8(0).u8(kind).u8(flags).u8(ahead.wrapping_add(3)).u8(3);
         script.number(len).number(object).number(offset)
     };
     let script = Script::default;
-    let get = frame(script(), Kind::BulkGet, 0, 0, 24, 5, 0)
+    let get = frame(script(), FrameKind::BulkGet, 0, 0, 24, 5, 0)
         .number(1)
         .number(0)
         .number(1 << 19);
     let asked = script().u8(9).number(5000).u8(6);
-    let data = |s: Script| frame(s, Kind::BulkData, 0, 253, 2500, 0, 0);
+    let data = |s: Script| frame(s, FrameKind::BulkData, 0, 253, 2500, 0, 0);
     vec![
         frame(
             frame(
-                frame(script(), Kind::Put, 0, 0, 100, 1, 64),
-                Kind::PutLine,
+                frame(script(), FrameKind::Put, 0, 0, 100, 1, 64),
+                FrameKind::PutLine,
                 0,
                 0,
                 64,
                 1,
                 64,
             ),
-            Kind::Ring,
+            FrameKind::Ring,
             0,
             0,
             0,
@@ -400,8 +400,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         )
         .0,
         frame(
-            frame(script(), Kind::Packet, 3, 1, 40, 0, 0),
-            Kind::PutWord,
+            frame(script(), FrameKind::Packet, 3, 1, 40, 0, 0),
+            FrameKind::PutWord,
             0,
             0,
             8,
@@ -410,27 +410,27 @@ pub fn seeds() -> Vec<Vec<u8>> {
         )
         .0,
         get.clone().u8(6).u8(3).number(5_000_000).u8(0x86).0,
-        frame(get.u8(6), Kind::BulkAck, 0, 100, 0, 5, 0)
+        frame(get.u8(6), FrameKind::BulkAck, 0, 100, 0, 5, 0)
             .u8(8)
             .u8(7)
             .u8(6)
             .0,
-        frame(data(asked.clone()), Kind::BulkData, 0, 253, 2500, 0, 2500).0,
-        frame(data(asked), Kind::BulkRefused, 0, 0, 0, 0, 1).0,
+        frame(data(asked.clone()), FrameKind::BulkData, 0, 253, 2500, 0, 2500).0,
+        frame(data(asked), FrameKind::BulkRefused, 0, 0, 0, 0, 1).0,
         {
-            let tail = script().u8(12).number(100_000).u8(13).number(0).number(100);
-            let tail = tail
+            let zcopy = script().u8(12).number(100_000).u8(13).number(0).number(100);
+            let zcopy = zcopy
                 .u8(0)
                 .u8(13)
-                .u8(TAIL)
+                .u8(ZCOPY)
                 .u8(100)
                 .u8(3)
                 .number(60)
                 .number(0)
                 .number(0);
-            tail.u8(0)
+            zcopy.u8(0)
                 .u8(13)
-                .u8(TAIL)
+                .u8(ZCOPY)
                 .u8(100)
                 .u8(3)
                 .number(40)
@@ -438,7 +438,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 .number(60)
                 .0
         },
-        frame(script().u8(11).u16(3000).u8(6), Kind::BulkDone, TAIL, 0, 0, 0, 0).0,
+        frame(script().u8(11).u16(3000).u8(6), FrameKind::BulkDone, ZCOPY, 0, 0, 0, 0).0,
         script()
             .u8(10)
             .u8(1)
@@ -453,10 +453,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
             .u8(4)
             .u8(200)
             .0,
-        frame(script().u8(15).u8(6), Kind::Bye, 0, 0, 0, 0, 0).0,
+        frame(script().u8(15).u8(6), FrameKind::Bye, 0, 0, 0, 0, 0).0,
         frame(
-            frame(script(), Kind::Ping, 0, 253, 0, 9, 0).u8(6),
-            Kind::Position,
+            frame(script(), FrameKind::Ping, 0, 253, 0, 9, 0).u8(6),
+            FrameKind::Position,
             0,
             253,
             0,

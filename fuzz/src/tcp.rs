@@ -1,5 +1,5 @@
 //! What a TCP link delivers and what is done with it: peer 1 has proved itself and writes any frames, with the right codes, while this
-//! process puts, gets, lends and withdraws memory, sends and takes packets and tails.
+//! process puts, gets, lends and withdraws memory, sends and takes packets and eager zero-copy payloads.
 //!
 //! Only memory that was lent to peer 1 for that is written, nothing that was not is sent to it, nobody else is blamed, and peer 2's
 //! frames arrive.
@@ -9,8 +9,8 @@ use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, LINE_BYTES, LocalMemory,
     PACKET_BYTES, PacketQueue, Peer, Permission, Port, Priority, RemoteMemory, SegmentId, Tails, Ticket,
 };
-use farpost_tcp::fuzzing::{Code, World};
-use farpost_tcp::link::{Header, Kind, OFFSET_LIMIT, TAIL};
+use farpost_tcp::fuzzing::{ControlCode, World};
+use farpost_tcp::link::{Header, FrameKind, OFFSET_LIMIT, ZCOPY};
 use farpost_tcp::{TcpSettings, TcpTunables};
 
 const PEER: Peer = Peer(1);
@@ -77,7 +77,7 @@ impl Lent {
 enum Use {
     Transfer(Ticket),
     Exposed(u64),
-    /// A tail that is sent, or that lands here.
+    /// An eager zero-copy payload that is sent, or that lands here.
     Sent(u32),
     Lands(u32),
     Nothing,
@@ -91,7 +91,7 @@ struct Play {
 fn settings() -> TcpSettings {
     TcpSettings::from(TcpTunables {
         packets: 4,
-        tails: 16 << 10,
+        zcopy: 16 << 10,
         ..TcpTunables::default()
     })
 }
@@ -238,7 +238,7 @@ impl Play {
 
     /// The peer writes a frame.
     fn frame(&mut self, input: &mut Input<'_>) {
-        let kind = Kind::ALL[usize::from(input.u8()) % Kind::ALL.len()];
+        let kind = FrameKind::ALL[usize::from(input.u8()) % FrameKind::ALL.len()];
         let (flags, ahead, behind) = (input.u8(), input.u8(), input.u8());
         let seq = match ahead {
             255 => input.u32(),
@@ -296,10 +296,10 @@ pub fn run(data: &[u8]) {
     }
     let told = |handle: u64| [handle | 3 << 32, 4096, 0].map(u64::to_le_bytes).concat();
     let announce = Header {
-        flags: Code::Segment as u8,
+        flags: ControlCode::Segment as u8,
         object: 50,
         len: 24,
-        ..Header::new(Kind::Control)
+        ..Header::new(FrameKind::Control)
     };
     play.world.write(OTHER, &announce, &told(9));
     play.world.turn();
@@ -349,7 +349,7 @@ pub fn run(data: &[u8]) {
         ack: play.world.mark(OTHER),
         object: 2,
         len: LINE_BYTES as u32,
-        ..Header::new(Kind::PutLine)
+        ..Header::new(FrameKind::PutLine)
     };
     play.world.drain(OTHER);
     play.world.write(OTHER, &line, &[6; LINE_BYTES]);
@@ -362,10 +362,10 @@ pub fn run(data: &[u8]) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let kind = |of: Kind| Kind::ALL.iter().position(|kind| *kind == of).expect("a kind") as u8;
-    // Kind, flags, object, offset, bytes, words. In the place of its number a frame of a tail has the length of all.
-    let frame = |script: Script, of: Kind, flags: u8, [object, offset, len]: [u64; 3], words: &[u64]| {
-        let ahead = if flags == TAIL && of == Kind::BulkData {
+    let kind = |of: FrameKind| FrameKind::ALL.iter().position(|kind| *kind == of).expect("a kind") as u8;
+    // Kind, flags, object, offset, bytes, words. In the place of its number a frame of an eager zero-copy payload has the length of all.
+    let frame = |script: Script, of: FrameKind, flags: u8, [object, offset, len]: [u64; 3], words: &[u64]| {
+        let ahead = if flags == ZCOPY && of == FrameKind::BulkData {
             len as u8
         } else {
             0
@@ -378,10 +378,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
             .u8(words.len() as u8);
         words.iter().fold(script, |script, word| script.number(*word))
     };
-    let control = |script: Script, code: Code, object: u64, words: &[u64]| {
+    let control = |script: Script, code: ControlCode, object: u64, words: &[u64]| {
         frame(
             script,
-            Kind::Control,
+            FrameKind::Control,
             code as u8,
             [object, 0, 8 * words.len() as u64],
             words,
@@ -391,17 +391,17 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let new = Script::default;
     let mut seeds = Vec::new();
     for handle in 0..5 {
-        let lines = frame(new(), Kind::PutLine, 0, [handle, 64, 64], &[1; 8]);
+        let lines = frame(new(), FrameKind::PutLine, 0, [handle, 64, 64], &[1; 8]);
         let puts = frame(
-            frame(lines, Kind::Put, 0, [handle, 4000, 96], &[]),
-            Kind::PutWord,
+            frame(lines, FrameKind::Put, 0, [handle, 4000, 96], &[]),
+            FrameKind::PutWord,
             0,
             [handle, 8, 8],
             &[5],
         );
         let get = frame(
             puts,
-            Kind::BulkGet,
+            FrameKind::BulkGet,
             0,
             [handle, 0, 24],
             &[1 << 63 | handle, 0, 4096],
@@ -410,40 +410,40 @@ pub fn seeds() -> Vec<Vec<u8>> {
     }
     // A get of ours and what it brings, asked for, refused, given up; a put of ours; puts of the peer's.
     let get = || act(new(), 0, 3000).number(7).number(0).u8(7);
-    let data = |script: Script, at: u64| frame(script, Kind::BulkData, 0, [0, at, 1500], &[]);
+    let data = |script: Script, at: u64| frame(script, FrameKind::BulkData, 0, [0, at, 1500], &[]);
     seeds.push(data(data(get(), 0), 1500).u8(3).u8(3).u16(0).u8(0).0);
-    seeds.push(frame(get(), Kind::BulkRefused, 0, [0, 1, 0], &[]).0);
+    seeds.push(frame(get(), FrameKind::BulkRefused, 0, [0, 1, 0], &[]).0);
     seeds.push(data(get().u8(3).u8(4).u16(0).u8(0), 0).0);
     let put = act(new(), 1, 3000).number(7).number(0).u8(7);
     seeds.push(
         control(
-            frame(put, Kind::BulkGet, 0, [3, 0, 24], &[1 << 32, 0, 3000]),
-            Code::PutDone,
+            frame(put, FrameKind::BulkGet, 0, [3, 0, 24], &[1 << 32, 0, 3000]),
+            ControlCode::PutDone,
             0,
             &[1, 0],
         )
         .0,
     );
     let exposed = act(new(), 2, 2000).u8(0);
-    let asks = control(exposed, Code::PutAsk, 0, &[5, 1 << 32, 0, 2000, 77]).u8(7);
-    seeds.push(frame(asks, Kind::BulkData, 0, [0, 0, 2000], &[]).u8(6).0);
-    // Control frames, tails, packets, the end.
-    let find = control(control(new(), Code::Find, 11, &[3]), Code::Fence, 0, &[1]);
-    seeds.push(control(control(find, Code::Forget, 9, &[]), Code::Forgotten, 3, &[]).0);
-    let asked = control(act(new(), 8, 1).u8(7), Code::Segment, 0, &[3 << 32 | 4, 4096, 1]);
-    seeds.push(control(asked, Code::Refused, 4, &[2]).0);
+    let asks = control(exposed, ControlCode::PutAsk, 0, &[5, 1 << 32, 0, 2000, 77]).u8(7);
+    seeds.push(frame(asks, FrameKind::BulkData, 0, [0, 0, 2000], &[]).u8(6).0);
+    // Control frames, zero-copy payloads, packets, the end.
+    let find = control(control(new(), ControlCode::Find, 11, &[3]), ControlCode::Fence, 0, &[1]);
+    seeds.push(control(control(find, ControlCode::Forget, 9, &[]), ControlCode::Forgotten, 3, &[]).0);
+    let asked = control(act(new(), 8, 1).u8(7), ControlCode::Segment, 0, &[3 << 32 | 4, 4096, 1]);
+    seeds.push(control(asked, ControlCode::Refused, 4, &[2]).0);
     let fenced = act(new(), 9, 100).number(4).u16(0).u8(7);
-    seeds.push(control(fenced, Code::Fenced, 0, &[1]).0);
-    let tail = |script: Script| frame(script, Kind::BulkData, TAIL, [0, 0, 60], &[]);
-    seeds.push(tail(act(new(), 11, 60).number(0)).u8(3).u8(3).u16(0).u8(0).0);
-    seeds.push(act(tail(new()).u8(7).u8(7), 12, 60).number(0).0);
-    let sends = act(control(new(), Code::Tails, 0, &[9000]), 10, 800).u8(7).u8(6);
-    seeds.push(frame(sends, Kind::BulkDone, TAIL, [0, 0, 0], &[]).0);
-    let packets = (0..5).fold(new(), |script, _| frame(script, Kind::Packet, 1, [0, 0, 40], &[]));
+    seeds.push(control(fenced, ControlCode::Fenced, 0, &[1]).0);
+    let zcopy = |script: Script| frame(script, FrameKind::BulkData, ZCOPY, [0, 0, 60], &[]);
+    seeds.push(zcopy(act(new(), 11, 60).number(0)).u8(3).u8(3).u16(0).u8(0).0);
+    seeds.push(act(zcopy(new()).u8(7).u8(7), 12, 60).number(0).0);
+    let sends = act(control(new(), ControlCode::ZcopyGrant, 0, &[9000]), 10, 800).u8(7).u8(6);
+    seeds.push(frame(sends, FrameKind::BulkDone, ZCOPY, [0, 0, 0], &[]).0);
+    let packets = (0..5).fold(new(), |script, _| frame(script, FrameKind::Packet, 1, [0, 0, 40], &[]));
     let packets = act(act(packets, 6, 1).u8(0), 5, 50).u8(7);
-    seeds.push(control(packets, Code::Credit, 0, &[1]).0);
-    seeds.push(frame(act(new(), 7, 1), Kind::Put, 0, [3, 0, 10], &[]).u8(0xfe).0);
-    seeds.push(frame(new(), Kind::Bye, 0, [0; 3], &[]).0);
-    seeds.push(frame(new(), Kind::Fault, 0, [1, 0, 30], &[]).0);
+    seeds.push(control(packets, ControlCode::Credit, 0, &[1]).0);
+    seeds.push(frame(act(new(), 7, 1), FrameKind::Put, 0, [3, 0, 10], &[]).u8(0xfe).0);
+    seeds.push(frame(new(), FrameKind::Bye, 0, [0; 3], &[]).0);
+    seeds.push(frame(new(), FrameKind::Fault, 0, [1, 0, 30], &[]).0);
     seeds
 }

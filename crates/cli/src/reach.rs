@@ -220,7 +220,7 @@ fn about(job: &Job, tcp: &Tcp, peer: u32, error: Option<String>) -> String {
         format!("{host} ({rank})")
     };
     let (me, other) = (name(job.rank()), name(peer));
-    let plan = match tcp.ways(Peer(peer)) {
+    let plan = match tcp.rail_plan(Peer(peer)) {
         Ok(plan) => plan,
         Err(why) => return format!("{me} to {other}: not reached: {why}\n"),
     };

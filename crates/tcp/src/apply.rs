@@ -1,25 +1,25 @@
-//! What frames do. Everything in them is a peer's claim.
+//! Applies the frames that the link delivers. Nothing in a frame is trusted.
 //!
 //! Cost class: lines, words and puts are *fast path*.
 
-use super::other::Standing;
-use super::receive::End;
-use super::segments::Told;
-use super::state::State;
-use crate::link::{GetRequest, Header, Kind, TAIL};
+use super::peer::PeerStatus;
+use super::receive::CloseReason;
+use super::segments::SegmentNotice;
+use super::state::TcpState;
+use crate::link::{FrameKind, GetRequest, Header, ZCOPY};
 use farpost_fabric::{LINE_BYTES, Line, LocalMemory, Peer, Permission};
 
-/// What a control frame says; its words are 64 bits each.
+/// Control frames; their words are 64 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Code {
+pub enum ControlCode {
     /// So many more packets (word 0) of lane `object` may be sent.
     Credit = 1,
     /// Answer when all before this is done; word 0 is the number of the fence.
     Fence = 2,
-    /// The answer; what was refused before was told by [`Code::Refused`].
+    /// The answer; what was refused before was told by [`ControlCode::Refused`].
     Fenced = 3,
-    /// A segment, or that there is none: [`Told`].
+    /// A segment, or that there is none: [`SegmentNotice`].
     Segment = 4,
     /// Which handle has segment `object`? Word 0 is a token.
     Find = 5,
@@ -31,26 +31,26 @@ pub enum Code {
     PutAsk = 8,
     /// The transfer of that token is over; word 1 is 1 if it was refused.
     PutDone = 9,
-    /// So many bytes (word 0), in all, may follow lines.
-    Tails = 10,
+    /// So many bytes of eager zero-copy payloads (word 0), in all, may be sent.
+    ZcopyGrant = 10,
     /// So many puts (word 0), in all, to the segment of handle `object`, which is withdrawn, were refused.
     Refused = 11,
 }
 
-impl Code {
+impl ControlCode {
     fn of(byte: u8) -> Option<(Self, usize)> {
-        use Code::*;
-        const ALL: [(Code, usize); 11] = [
+        use ControlCode::*;
+        const ALL: [(ControlCode, usize); 11] = [
             (Credit, 1),
             (Fence, 1),
             (Fenced, 1),
-            (Segment, Told::WORDS),
+            (Segment, SegmentNotice::WORDS),
             (Find, 1),
             (Forget, 0),
             (Forgotten, 0),
             (PutAsk, 5),
             (PutDone, 2),
-            (Tails, 1),
+            (ZcopyGrant, 1),
             (Refused, 1),
         ];
         ALL.get(usize::from(byte).wrapping_sub(1)).copied()
@@ -64,123 +64,131 @@ fn native(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-impl State {
-    /// Do what a frame says, whose turn it is.
+impl TcpState {
+    /// Apply a frame whose turn it is.
     #[inline]
-    pub fn apply(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), End> {
+    pub fn apply(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
         let unit = match header.kind {
-            Kind::PutLine => LINE_BYTES,
-            Kind::PutWord => 8,
-            Kind::Put => 1,
-            _ => return self.apply_other(peer, header, payload),
+            FrameKind::PutLine => LINE_BYTES,
+            FrameKind::PutWord => 8,
+            FrameKind::Put => 1,
+            _ => return self.apply_non_put(peer, header, payload),
         };
         if !header.offset.is_multiple_of(unit as u64) {
-            return Err(End::Bad("an aligned offset", header.offset));
+            return Err(CloseReason::Violation("an aligned offset", header.offset));
         }
         let (handle, len) = (header.object, payload.len());
         let reached = self
             .segments
             .reach(peer, handle, header.offset, len, Permission::ReadWrite);
-        let Some((memory, offset)) = reached.map_err(|(what, value)| End::Bad(what, value))? else {
+        let Some((memory, offset)) = reached.map_err(|(what, value)| CloseReason::Violation(what, value))?
+        else {
             self.segments.refuse(peer, handle);
             return Ok(());
         };
         match header.kind {
-            Kind::PutLine => {
+            FrameKind::PutLine => {
                 let mut line: Line = [0; 8];
                 for (to, from) in line.iter_mut().zip(payload.chunks_exact(8)) {
                     *to = native(from);
                 }
                 memory.store_line(offset, &line);
             }
-            Kind::PutWord => memory.store(offset, native(payload)),
+            FrameKind::PutWord => memory.store(offset, native(payload)),
             _ => memory.write(offset, payload),
         }
         Ok(())
     }
 
-    fn apply_other(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), End> {
+    fn apply_non_put(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
         match header.kind {
-            Kind::Packet => {
+            FrameKind::Packet => {
                 let taken = self.packets.arrived(peer, header.flags, payload);
-                taken.map_err(|(what, value)| End::Bad(what, value))
+                taken.map_err(|(what, value)| CloseReason::Violation(what, value))
             }
-            Kind::BulkGet => {
-                let request = GetRequest::parse(payload).ok_or(End::Bad("a request for bytes", 0))?;
+            FrameKind::BulkGet => {
+                let request =
+                    GetRequest::parse(payload).ok_or(CloseReason::Violation("a request for bytes", 0))?;
                 self.bulk_request(peer, header.object, &request);
                 Ok(())
             }
-            Kind::BulkRefused => {
-                if let Some(other) = &mut self.others[peer.index()]
-                    && let Some(token) = other.tickets.remove(&header.object)
+            FrameKind::BulkRefused => {
+                if let Some(remote) = &mut self.peers[peer.index()]
+                    && let Some(token) = remote.tickets.remove(&header.object)
                 {
                     self.transfer_refused(peer, token);
                 }
                 Ok(())
             }
-            Kind::BulkDone if header.flags == TAIL => {
-                self.tail_arrived(peer, header.object);
+            FrameKind::BulkDone if header.flags == ZCOPY => {
+                self.zcopy_arrived(peer, header.object);
                 Ok(())
             }
-            Kind::Control => self.control_frame(peer, header, payload),
-            Kind::Bye => {
-                if let Some(other) = &mut self.others[peer.index()] {
-                    other.standing = Standing::Left;
+            FrameKind::Control => self.control_frame(peer, header, payload),
+            FrameKind::Bye => {
+                if let Some(remote) = &mut self.peers[peer.index()] {
+                    remote.status = PeerStatus::Left;
                 }
                 Ok(())
             }
-            Kind::Fault => Err(End::Accused(String::from_utf8_lossy(payload).into_owned())),
+            FrameKind::Fault => Err(CloseReason::Accused(
+                String::from_utf8_lossy(payload).into_owned(),
+            )),
             _ => Ok(()),
         }
     }
 
-    fn control_frame(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), End> {
-        let bad = |(what, value)| End::Bad(what, value);
-        let (code, count) = Code::of(header.flags).ok_or(End::Bad("a control frame", header.flags.into()))?;
+    fn control_frame(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
+        let bad = |(what, value)| CloseReason::Violation(what, value);
+        let (code, count) = ControlCode::of(header.flags)
+            .ok_or(CloseReason::Violation("a control frame", header.flags.into()))?;
         if payload.len() != 8 * count {
-            return Err(End::Bad("the length of a control frame", payload.len() as u64));
+            return Err(CloseReason::Violation(
+                "the length of a control frame",
+                payload.len() as u64,
+            ));
         }
         let mut words = [0; WORDS_MAX];
         for (to, from) in words.iter_mut().zip(payload.chunks_exact(8)) {
             *to = u64::from_le_bytes(from.try_into().expect("eight bytes"));
         }
         match code {
-            Code::Credit => self.packets.credit(peer, header.object, words[0]).map_err(bad)?,
-            Code::Fence => {
+            ControlCode::Credit => self.packets.credit(peer, header.object, words[0]).map_err(bad)?,
+            ControlCode::Fence => {
                 for (handle, puts) in self.segments.refusals_of(peer) {
-                    self.control(peer, Code::Refused, handle, &[puts]);
+                    self.control(peer, ControlCode::Refused, handle, &[puts]);
                 }
-                self.control(peer, Code::Fenced, 0, &[words[0]]);
+                self.control(peer, ControlCode::Fenced, 0, &[words[0]]);
             }
-            Code::Fenced => {
-                if let Some(other) = &mut self.others[peer.index()] {
+            ControlCode::Fenced => {
+                if let Some(remote) = &mut self.peers[peer.index()] {
                     let number = words[0];
-                    if number > other.fences || number < other.fenced {
-                        return Err(End::Bad("the number of a fence", number));
+                    if number > remote.fences || number < remote.fenced {
+                        return Err(CloseReason::Violation("the number of a fence", number));
                     }
-                    other.fenced = number;
+                    remote.fenced = number;
                 }
             }
-            Code::Segment => self
+            ControlCode::Segment => self
                 .segments
-                .told(peer, &Told::decode(header.object, &words))
+                .on_notice(peer, &SegmentNotice::decode(header.object, &words))
                 .map_err(bad)?,
-            Code::Find => {
+            ControlCode::Find => {
                 let told = self.segments.answer(peer, header.object, words[0]);
-                self.control(peer, Code::Segment, told.id, &told.encode());
+                self.control(peer, ControlCode::Segment, told.id, &told.encode());
             }
-            Code::Forget => {
+            ControlCode::Forget => {
                 self.segments.forget(peer, header.object);
-                self.control(peer, Code::Forgotten, header.object, &[]);
+                self.control(peer, ControlCode::Forgotten, header.object, &[]);
             }
-            Code::Refused => self
+            ControlCode::Refused => self
                 .segments
                 .refused(peer, header.object, words[0])
                 .map_err(bad)?,
-            Code::Forgotten => self.segments.forgotten(peer, header.object),
-            Code::PutAsk => self.put_asked(peer, &words),
-            Code::Tails => self.tails_granted(peer, words[0])?,
-            Code::PutDone => self.put_done(peer, words[0], words[1] == 0),
+            ControlCode::Forgotten => self.segments.forgotten(peer, header.object),
+            ControlCode::PutAsk => self.put_asked(peer, &words),
+            ControlCode::ZcopyGrant => self.zcopy_granted(peer, words[0])?,
+            ControlCode::PutDone => self.put_done(peer, words[0], words[1] == 0),
         }
         Ok(())
     }

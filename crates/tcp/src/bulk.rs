@@ -1,11 +1,11 @@
-//! Transfers between user memories: what is exposed, what is asked for, what becomes of it.
+//! Bulk transfers between user memories: exposed memory, requests, completions.
 //!
-//! All bytes move because somebody asked for them: a put asks the peer to get. They go from the one memory to the
+//! All transfers are gets: a put asks the peer to get. They go from the one memory to the
 //! sockets and from the sockets into the other.
 
-use super::apply::{Code, WORDS_MAX};
-use super::other::Say;
-use super::state::State;
+use super::apply::{ControlCode, WORDS_MAX};
+use super::peer::Deferred;
+use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{GetRequest, OFFSET_LIMIT, Refusal};
 use farpost_fabric::{
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// Keys with this bit are segments, by their handle.
 const SEGMENT: u64 = 1 << 63;
 
-struct Exposed {
+struct ExposedMemory {
     peer: Peer,
     address: usize,
     len: usize,
@@ -25,21 +25,21 @@ struct Exposed {
 
 /// Why a transfer of mine ended early.
 #[derive(Clone, Copy)]
-pub enum Failed {
+pub enum TransferError {
     /// The peer refused; the position asked for.
     Refused(u64),
     /// The peer is gone.
     Gone,
 }
 
-enum Status {
+enum TransferStatus {
     Pending,
     Done,
-    Failed(Failed),
+    Failed(TransferError),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+enum TransferPurpose {
     /// A get of the user's.
     Get,
     /// A put of the user's: the peer gets from what is exposed under this key.
@@ -49,44 +49,44 @@ enum Purpose {
 }
 
 /// A transfer that I began.
-struct Ours {
+struct OwnTransfer {
     peer: Peer,
-    purpose: Purpose,
+    purpose: TransferPurpose,
     remote: u64,
-    status: Status,
+    status: TransferStatus,
 }
 
 #[derive(Default)]
 pub struct Transfers {
     /// A generation and what is exposed under it.
-    exposed: Vec<(u32, Option<Exposed>)>,
+    exposed: Vec<(u32, Option<ExposedMemory>)>,
     free: Vec<u32>,
-    ours: HashMap<u64, Ours>,
+    ours: HashMap<u64, OwnTransfer>,
     next_token: u64,
 }
 
 impl Transfers {
-    fn begin(&mut self, peer: Peer, purpose: Purpose, remote: u64) -> u64 {
+    fn begin(&mut self, peer: Peer, purpose: TransferPurpose, remote: u64) -> u64 {
         self.next_token += 1;
-        let ours = Ours {
+        let ours = OwnTransfer {
             peer,
             purpose,
             remote,
-            status: Status::Pending,
+            status: TransferStatus::Pending,
         };
         self.ours.insert(self.next_token, ours);
         self.next_token
     }
 
     /// Whether a transfer of mine is over; then it is forgotten.
-    fn poll(&mut self, token: u64) -> Result<bool, Failed> {
+    fn poll(&mut self, token: u64) -> Result<bool, TransferError> {
         let over = match self.ours.get(&token).map(|ours| &ours.status) {
-            Some(Status::Pending) => return Ok(false),
-            Some(Status::Done) | None => Ok(true),
-            Some(Status::Failed(why)) => Err(*why),
+            Some(TransferStatus::Pending) => return Ok(false),
+            Some(TransferStatus::Done) | None => Ok(true),
+            Some(TransferStatus::Failed(why)) => Err(*why),
         };
-        if let Some(Ours {
-            purpose: Purpose::Put(key),
+        if let Some(OwnTransfer {
+            purpose: TransferPurpose::Put(key),
             ..
         }) = self.ours.remove(&token)
         {
@@ -95,7 +95,7 @@ impl Transfers {
         over
     }
 
-    fn expose(&mut self, exposed: Exposed) -> u64 {
+    fn expose(&mut self, exposed: ExposedMemory) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.exposed.push((0, None));
             self.exposed.len() as u32 - 1
@@ -107,7 +107,7 @@ impl Transfers {
         u64::from(slot.0) << 32 | u64::from(index)
     }
 
-    fn withdraw(&mut self, key: u64) -> Option<Exposed> {
+    fn withdraw(&mut self, key: u64) -> Option<ExposedMemory> {
         let index = key as u32;
         let slot = self.exposed.get_mut(index as usize)?;
         if u64::from(slot.0) != key >> 32 {
@@ -118,7 +118,7 @@ impl Transfers {
         Some(exposed)
     }
 
-    /// What key `key` lets `peer` use.
+    /// The memory that `peer` may use under `key`.
     fn exposed(&self, peer: Peer, key: u64, offset: u64, len: u64, write: bool) -> Result<usize, Refusal> {
         let slot = self.exposed.get((key & 0xffff_ffff) as usize);
         let exposed = slot
@@ -137,22 +137,24 @@ impl Transfers {
     /// Nothing more comes from `peer` or goes to it.
     pub fn peer_gone(&mut self, peer: Peer) {
         self.ours.retain(|_, ours| {
-            if ours.peer == peer && matches!(ours.status, Status::Pending) {
-                ours.status = Status::Failed(Failed::Gone);
-                return !matches!(ours.purpose, Purpose::Serve { .. });
+            if ours.peer == peer && matches!(ours.status, TransferStatus::Pending) {
+                ours.status = TransferStatus::Failed(TransferError::Gone);
+                return !matches!(ours.purpose, TransferPurpose::Serve { .. });
             }
             true
         });
     }
 }
 
-impl State {
+impl TcpState {
     /// Why `peer` cannot be reached.
     fn gone(&mut self, peer: Peer) -> FabricError {
-        self.other(peer).err().unwrap_or_else(|| FabricError::PeerDead {
-            peer,
-            why: "it has left the job".into(),
-        })
+        self.peer_state(peer)
+            .err()
+            .unwrap_or_else(|| FabricError::PeerDead {
+                peer,
+                why: "it has left the job".into(),
+            })
     }
 
     fn suspicious(&mut self, peer: Peer, key: u64) {
@@ -162,7 +164,7 @@ impl State {
             what,
             value: key,
         };
-        self.record_fault(Fault { peer, error });
+        self.diagnostics.record_fault(Fault { peer, error });
     }
 
     /// A peer wants bytes of what I exposed, or of a segment.
@@ -183,16 +185,16 @@ impl State {
         if let Err((_, true)) = found {
             self.suspicious(peer, key);
         }
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
         match found {
             // The memory is not read after `Link::withdraw`.
-            Ok(address) => other.link.serve(ticket, key, address, len),
-            Err((refusal, _)) => other.link.refuse(ticket, refusal),
+            Ok(address) => remote.link.serve(ticket, key, address, len),
+            Err((refusal, _)) => remote.link.refuse(ticket, refusal),
         }
-        self.count(peer, Counter::BulkBytes, len);
-        self.list(peer);
+        self.diagnostics.count(peer, Counter::BulkBytes, len);
+        self.schedule_send(peer);
     }
 
     /// A peer wants to put into what I exposed: get it.
@@ -201,12 +203,12 @@ impl State {
         let sane = len > 0 && len <= OFFSET_LIMIT;
         match self.transfers.exposed(peer, key, offset, len, true) {
             Ok(address) if sane => {
-                let purpose = Purpose::Serve { token, key };
+                let purpose = TransferPurpose::Serve { token, key };
                 self.get(peer, purpose, (from, 0), address, len);
             }
             _ => {
                 self.suspicious(peer, key);
-                self.control(peer, Code::PutDone, 0, &[token, 1]);
+                self.control(peer, ControlCode::PutDone, 0, &[token, 1]);
             }
         }
     }
@@ -215,22 +217,29 @@ impl State {
     pub fn put_done(&mut self, peer: Peer, token: u64, fine: bool) {
         if let Some(ours) = self.transfers.ours.get_mut(&token)
             && ours.peer == peer
-            && matches!(ours.purpose, Purpose::Put(_))
+            && matches!(ours.purpose, TransferPurpose::Put(_))
         {
             ours.status = if fine {
-                Status::Done
+                TransferStatus::Done
             } else {
-                Status::Failed(Failed::Refused(ours.remote))
+                TransferStatus::Failed(TransferError::Refused(ours.remote))
             };
         }
     }
 
-    fn get(&mut self, peer: Peer, purpose: Purpose, from: (u64, u64), address: usize, len: u64) -> u64 {
+    fn get(
+        &mut self,
+        peer: Peer,
+        purpose: TransferPurpose,
+        from: (u64, u64),
+        address: usize,
+        len: u64,
+    ) -> u64 {
         let (key, offset) = from;
         let token = self.transfers.begin(peer, purpose, offset);
-        self.say(
+        self.push_or_defer(
             peer,
-            Say::Get {
+            Deferred::Get {
                 token,
                 key,
                 offset,
@@ -243,21 +252,26 @@ impl State {
 
     /// All bytes of a get are here.
     pub fn transfer_done(&mut self, peer: Peer, token: u64) {
-        self.over(peer, token, |_| Status::Done, 0);
+        self.over(peer, token, |_| TransferStatus::Done, 0);
     }
 
     /// The peer will not give the bytes.
     pub fn transfer_refused(&mut self, peer: Peer, token: u64) {
-        self.over(peer, token, |remote| Status::Failed(Failed::Refused(remote)), 1);
+        self.over(
+            peer,
+            token,
+            |remote| TransferStatus::Failed(TransferError::Refused(remote)),
+            1,
+        );
     }
 
-    fn over(&mut self, peer: Peer, token: u64, status: impl FnOnce(u64) -> Status, word: u64) {
+    fn over(&mut self, peer: Peer, token: u64, status: impl FnOnce(u64) -> TransferStatus, word: u64) {
         let Some(ours) = self.transfers.ours.get_mut(&token) else {
             return;
         };
-        if let Purpose::Serve { token: theirs, .. } = ours.purpose {
+        if let TransferPurpose::Serve { token: theirs, .. } = ours.purpose {
             self.transfers.ours.remove(&token);
-            self.control(peer, Code::PutDone, 0, &[theirs, word]);
+            self.control(peer, ControlCode::PutDone, 0, &[theirs, word]);
         } else {
             ours.status = status(ours.remote);
         }
@@ -265,18 +279,18 @@ impl State {
 
     /// The memory of a get is not written any more.
     fn give_up(&mut self, peer: Peer, token: u64) {
-        if let Some(other) = &mut self.others[peer.index()] {
-            other.tickets.retain(|_, of| *of != token);
-            other.retract(token);
+        if let Some(remote) = &mut self.peers[peer.index()] {
+            remote.tickets.retain(|_, of| *of != token);
+            remote.retract(token);
         }
     }
 
     /// What key `key` exposed is not read any more.
     pub fn stop_serving(&mut self, peer: Peer, key: u64) {
         let now = self.now();
-        if let Some(other) = &mut self.others[peer.index()] {
-            other.link.withdraw(key, now);
-            self.clock_of(peer, now);
+        if let Some(remote) = &mut self.peers[peer.index()] {
+            remote.link.withdraw(key, now);
+            self.run_link_timers(peer, now);
         }
     }
 
@@ -298,7 +312,7 @@ impl State {
         }
         let mut refused = Vec::new();
         self.transfers.ours.retain(|token, ours| match ours.purpose {
-            Purpose::Serve {
+            TransferPurpose::Serve {
                 token: theirs,
                 key: into,
             } if ours.peer == peer && into == key => {
@@ -309,7 +323,7 @@ impl State {
         });
         for (token, theirs) in refused {
             self.give_up(peer, token);
-            self.control(peer, Code::PutDone, 0, &[theirs, 1]);
+            self.control(peer, ControlCode::PutDone, 0, &[theirs, 1]);
         }
     }
 }
@@ -322,19 +336,25 @@ impl Core {
         }
         let token = {
             let mut state = self.state.borrow_mut();
-            state.other(peer)?;
+            state.peer_state(peer)?;
             let key = SEGMENT | u64::from(handle);
             let address = to.as_mut_ptr().expose_provenance();
-            state.get(peer, Purpose::Get, (key, offset as u64), address, to.len() as u64)
+            state.get(
+                peer,
+                TransferPurpose::Get,
+                (key, offset as u64),
+                address,
+                to.len() as u64,
+            )
         };
         // Does not return before the transfer is over, so that `to` may be written until then.
         self.wait(|state| match state.transfers.poll(token) {
             Ok(done) => Ok(done.then_some(())),
-            Err(Failed::Refused(_)) => Err(FabricError::PutFailed {
+            Err(TransferError::Refused(_)) => Err(FabricError::PutFailed {
                 peer,
                 why: "a get from a segment that it has withdrawn".into(),
             }),
-            Err(Failed::Gone) => Err(state.gone(peer)),
+            Err(TransferError::Gone) => Err(state.gone(peer)),
         })
     }
 }
@@ -353,7 +373,7 @@ impl BulkTransfer for Tcp {
     ) -> Result<u64, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
-        Ok(state.transfers.expose(Exposed {
+        Ok(state.transfers.expose(ExposedMemory {
             peer,
             address,
             len,
@@ -380,7 +400,7 @@ impl BulkTransfer for Tcp {
                 why: "it is this process itself".into(),
             });
         }
-        state.other(d.peer)?;
+        state.peer_state(d.peer)?;
         let (remote, len) = (d.remote as u64, d.len as u64);
         if len == 0 {
             return Ok(Completion::Done);
@@ -392,18 +412,18 @@ impl BulkTransfer for Tcp {
                 value: remote,
             });
         }
-        state.count(d.peer, Counter::BulkBytes, len);
+        state.diagnostics.count(d.peer, Counter::BulkBytes, len);
         let token = match d.direction {
-            Direction::Get => state.get(d.peer, Purpose::Get, (d.key, remote), d.local, len),
+            Direction::Get => state.get(d.peer, TransferPurpose::Get, (d.key, remote), d.local, len),
             Direction::Put => {
-                let key = state.transfers.expose(Exposed {
+                let key = state.transfers.expose(ExposedMemory {
                     peer: d.peer,
                     address: d.local,
                     len: d.len,
                     writable: false,
                 });
-                let token = state.transfers.begin(d.peer, Purpose::Put(key), remote);
-                state.control(d.peer, Code::PutAsk, 0, &[token, d.key, remote, len, key]);
+                let token = state.transfers.begin(d.peer, TransferPurpose::Put(key), remote);
+                state.control(d.peer, ControlCode::PutAsk, 0, &[token, d.key, remote, len, key]);
                 token
             }
         };
@@ -413,7 +433,7 @@ impl BulkTransfer for Tcp {
 
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
-        let Some(Ours { peer, purpose, .. }) = state.transfers.ours.get(&ticket.0) else {
+        let Some(OwnTransfer { peer, purpose, .. }) = state.transfers.ours.get(&ticket.0) else {
             return Ok(true);
         };
         let (peer, purpose) = (*peer, *purpose);
@@ -422,18 +442,18 @@ impl BulkTransfer for Tcp {
             state.turn(0);
             result = state.transfers.poll(ticket.0);
         }
-        if let Purpose::Put(key) = purpose
+        if let TransferPurpose::Put(key) = purpose
             && !matches!(result, Ok(false))
         {
             state.stop_serving(peer, key);
         }
         result.map_err(|failed| match failed {
-            Failed::Refused(value) => FabricError::Corrupt {
+            TransferError::Refused(value) => FabricError::Corrupt {
                 peer,
                 what: "a buffer's key and range",
                 value,
             },
-            Failed::Gone => state.gone(peer),
+            TransferError::Gone => state.gone(peer),
         })
     }
 
@@ -443,7 +463,7 @@ impl BulkTransfer for Tcp {
             return;
         };
         match ours.purpose {
-            Purpose::Put(key) => state.withdraw(key),
+            TransferPurpose::Put(key) => state.withdraw(key),
             _ => state.give_up(ours.peer, ticket.0),
         }
     }

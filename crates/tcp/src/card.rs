@@ -1,4 +1,4 @@
-//! The card: what a process publishes about where it listens, and what two cards say about the ways between.
+//! The card: what a process publishes about where it listens, and which rails two cards permit.
 //!
 //! ```text
 //! byte 0   format number
@@ -119,8 +119,8 @@ pub fn decode(bytes: &[u8]) -> Result<Card, String> {
     Ok(card)
 }
 
-/// The ways from `me` to `peer`. The error is a sentence.
-pub fn ways(me: (Peer, &Card), peer: (Peer, &Card)) -> Result<Plan, String> {
+/// The rails from `me` to `peer`. The error is a sentence.
+pub fn plan_rails(me: (Peer, &Card), peer: (Peer, &Card)) -> Result<Plan, String> {
     let end = |(peer, card): (Peer, _)| End { rank: peer.0, card };
     let plan = plan(end(me), end(peer), &kernel_route);
     if plan.rails.is_empty() {

@@ -35,17 +35,17 @@ pub struct Input {
     sealed: Vec<u8>,
 }
 
-/// What a look at the socket brought.
+/// What one read of a socket brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum ReadOutcome {
     /// Bytes, and perhaps more wait.
     More,
-    /// Bytes, and that was all.
-    All,
+    /// Bytes, and the socket is empty now.
+    Drained,
     /// Nothing.
     Nothing,
     /// The peer has closed its side.
-    End,
+    Closed,
 }
 
 impl Input {
@@ -107,7 +107,7 @@ impl Input {
         fd: RawFd,
         direct: Option<(*mut u8, usize)>,
         little: bool,
-    ) -> io::Result<Came> {
+    ) -> io::Result<ReadOutcome> {
         let mut room = self.room();
         if little && room.len() > BEHIND {
             room = &mut room[..BEHIND];
@@ -126,9 +126,9 @@ impl Input {
             }
         };
         let came = match result {
-            Ok(0) => return Ok(Came::End),
+            Ok(0) => return Ok(ReadOutcome::Closed),
             Ok(came) => came,
-            Err(e) if socket::would_block(&e) => return Ok(Came::Nothing),
+            Err(e) if socket::would_block(&e) => return Ok(ReadOutcome::Nothing),
             Err(e) => return Err(e),
         };
         let to_place = came.min(first);
@@ -137,16 +137,20 @@ impl Input {
         }
         self.end += came - to_place;
         if came < offered {
-            return Ok(Came::All);
+            return Ok(ReadOutcome::Drained);
         }
         if direct.is_none() && !little && self.buffer.len() < LARGE {
             self.buffer.resize(LARGE, 0);
         }
-        Ok(Came::More)
+        Ok(ReadOutcome::More)
     }
 
     /// Receive encrypted bytes once, and open what is complete of them.
-    pub fn receive_sealed(&mut self, fd: RawFd, opener: &mut Opener) -> io::Result<Result<Came, BadRecord>> {
+    pub fn receive_sealed(
+        &mut self,
+        fd: RawFd,
+        opener: &mut Opener,
+    ) -> io::Result<Result<ReadOutcome, BadRecord>> {
         let before = self.sealed.len();
         self.sealed.resize(before + 4 * RECORD_MAX, 0);
         let room = &self.sealed[before..];
@@ -156,8 +160,8 @@ impl Input {
         let came = *result.as_ref().unwrap_or(&0);
         self.sealed.truncate(before + came);
         match result {
-            Ok(0) => return Ok(Ok(Came::End)),
-            Err(e) if socket::would_block(&e) => return Ok(Ok(Came::Nothing)),
+            Ok(0) => return Ok(Ok(ReadOutcome::Closed)),
+            Err(e) if socket::would_block(&e) => return Ok(Ok(ReadOutcome::Nothing)),
             Err(e) => return Err(e),
             Ok(_) => {}
         }
@@ -188,9 +192,9 @@ impl Input {
         self.sealed.drain(..at);
         Ok(opened.map(|()| {
             if came < 4 * RECORD_MAX {
-                Came::All
+                ReadOutcome::Drained
             } else {
-                Came::More
+                ReadOutcome::More
             }
         }))
     }

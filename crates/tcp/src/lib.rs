@@ -1,6 +1,6 @@
 //! Plain TCP between hosts: needs nothing installed.
 //!
-//! Two processes that have something to say to each other share a [link](crate::link), made at the first
+//! Two processes that communicate share a [link](crate::link), made at the first
 //! message, over one connection for each pair of interfaces that reach each other (a *rail*). The link keeps order and
 //! loses nothing while one rail lives; here are the sockets, who may use them ([`trust`](crate::trust)), and what
 //! the frames do: puts, packets, fences, and bulk data, which goes from the one user's memory to the socket and from the
@@ -13,26 +13,28 @@
 
 #![cfg(not(loom))]
 
+mod acceptor;
 mod apply;
 mod bulk;
 mod card;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod conn;
+mod connection;
+mod diagnostics;
 mod input;
 pub mod link;
-mod other;
 mod packets;
+mod peer;
 mod receive;
+mod routes;
 mod segments;
 mod send;
 mod socket;
 mod state;
-mod tails;
 #[cfg(test)]
 mod tests;
 pub mod trust;
-mod ways;
+mod zcopy;
 
 pub use card::OpenError;
 pub use segments::Imported;
@@ -42,7 +44,7 @@ pub use segments::fuzzing;
 
 use crate::link::LinkTunables;
 use crate::trust::{Tally, TrustTunables};
-use apply::Code;
+use apply::ControlCode;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{
@@ -53,7 +55,7 @@ use farpost_net::NetConfig;
 use farpost_net::interfaces::{
     Card, Choice, ConnectTunables, INTERFACE_VARIABLE, PORTS_VARIABLE, Plan, PortRange, Usable,
 };
-use state::State;
+use state::TcpState;
 use std::cell::RefCell;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
@@ -70,8 +72,8 @@ farpost_tunables::tunables! {
         paced: "FARPOST_TCP_PACED" = 0, 0..=1, "switch";
         /// Packets of one priority on their way to one process.
         packets: "FARPOST_TCP_PACKETS" = 32, 2..=1 << 16, "packets";
-        /// Bytes of messages sent along with their lines that one process holds for each other one before anybody wants them; who has used them up asks first. 0 turns that way off.
-        tails: "FARPOST_TCP_TAILS" = 4 << 20, 0..=1 << 30, "bytes";
+        /// Bytes of eager zero-copy payloads (sent right behind the line that announces them) that one process buffers for each other one before a receive matches them. A sender that has used its grant takes the rendezvous protocol. 0 turns them off.
+        zcopy: "FARPOST_TCP_TAILS" = 4 << 20, 0..=1 << 30, "bytes";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_TCP_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
     }
@@ -86,7 +88,7 @@ pub struct TcpSettings {
     pub link: LinkTunables,
     /// Of connecting.
     pub connect: ConnectTunables,
-    /// Of who is let in.
+    /// Of authentication.
     pub trust: TrustTunables,
     /// The interfaces to use.
     pub choice: Choice,
@@ -144,15 +146,15 @@ impl TcpTunables {
     }
 }
 
-/// Looks at the sockets before a wait sleeps.
+/// Polls of the sockets before a wait sleeps.
 const SPINS: u32 = 100;
 
-/// Longest sleep between two looks.
+/// Longest sleep between two polls.
 const NAP: Duration = Duration::from_millis(20);
 
 /// What the fabric and its imports share.
 struct Core {
-    state: RefCell<State>,
+    state: RefCell<TcpState>,
 }
 
 /// The TCP fabric of one process.
@@ -213,7 +215,7 @@ impl Listening {
         if me.0 >= size || host_of.len() != size as usize {
             return Err(FabricError::NoSuchPeer { peer: me, size });
         }
-        let state = State::new(net, self.settings, self.listeners, self.addresses)?;
+        let state = TcpState::new(net, self.settings, self.listeners, self.addresses)?;
         Ok(Tcp {
             clock: Rc::clone(&state.clock),
             core: Rc::new(Core {
@@ -231,36 +233,36 @@ impl Tcp {
     ///
     /// # Errors
     /// A sentence: its card cannot be had or read, or no way leads to it.
-    pub fn ways(&self, peer: Peer) -> Result<Plan, String> {
+    pub fn rail_plan(&self, peer: Peer) -> Result<Plan, String> {
         let state = self.core.state.borrow();
         let theirs = card::decode(&state.net.book.card(peer)?)?;
-        card::ways((self.me, &state.card), (peer, &theirs))
+        card::plan_rails((self.me, &state.card), (peer, &theirs))
     }
 
     /// By rail to `peer`: whether a proved connection is there, or what became of the latest attempt. Empty before the
     /// first message.
     pub fn rails_up(&self, peer: Peer) -> Vec<Result<(), String>> {
         let state = self.core.state.borrow();
-        let Some(Some(other)) = state.others.get(peer.index()) else {
+        let Some(Some(remote)) = state.peers.get(peer.index()) else {
             return Vec::new();
         };
-        let of = |rail: &other::Rail| match rail.slot {
-            other::NONE => Err(rail.trouble.clone()),
+        let of = |rail: &peer::Rail| match rail.slot {
+            peer::NONE => Err(rail.trouble.clone()),
             _ => Ok(()),
         };
-        other.rails.iter().map(of).collect()
+        remote.rails.iter().map(of).collect()
     }
 
-    /// Who came to the door, who was let in, and why others were not.
+    /// Connections that came, that proved themselves, and that were refused, by reason.
     pub fn strangers(&self) -> Tally {
-        *self.core.state.borrow().gate.tally()
+        *self.core.state.borrow().acceptor.gate.tally()
     }
 }
 
 impl Tcp {
     /// Connections that came and were not let in, for people: empty if there were none.
     pub fn refused(&self) -> String {
-        self.core.state.borrow().gate.tally().sentence()
+        self.core.state.borrow().acceptor.gate.tally().sentence()
     }
 }
 
@@ -268,7 +270,7 @@ impl Core {
     /// Progress until `ready` has an answer.
     fn wait<T>(
         &self,
-        mut ready: impl FnMut(&mut State) -> Result<Option<T>, FabricError>,
+        mut ready: impl FnMut(&mut TcpState) -> Result<Option<T>, FabricError>,
     ) -> Result<T, FabricError> {
         let mut idle = 0;
         loop {
@@ -320,7 +322,7 @@ impl PacketQueue for Tcp {
             let state = &mut *self.core.state.borrow_mut();
             let next = state.packets.next(self.me, lane);
             if let Some((from, .., Some(credit))) = &next {
-                state.control(*from, Code::Credit, lane as u32, &[*credit]);
+                state.control(*from, ControlCode::Credit, lane as u32, &[*credit]);
             }
             next
         };
@@ -368,7 +370,7 @@ impl Interrupt for Tcp {
             state.flush();
             state.arrivals
         };
-        // What asking brings in counts as a ring: the question may have been about something else.
+        // What `ready` received counts as a ring: it may concern something that `ready` does not ask for.
         if ready() {
             return Wake::Ready;
         }
@@ -394,28 +396,32 @@ impl Interrupt for Tcp {
 
 impl ErrorStatus for Tcp {
     fn record_fault(&self, fault: Fault) {
-        self.core.state.borrow_mut().record_fault(fault);
+        self.core.state.borrow_mut().diagnostics.record_fault(fault);
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
-        std::mem::take(&mut self.core.state.borrow_mut().faults)
+        self.core.state.borrow_mut().diagnostics.take_faults()
     }
 
     fn faulted(&self) -> bool {
-        !self.core.state.borrow().faults.0.is_empty()
+        self.core.state.borrow().diagnostics.faulted()
     }
 
     fn is_gone(&self, peer: Peer) -> bool {
         let state = self.core.state.borrow();
-        let other = state.others.get(peer.index()).and_then(Option::as_deref);
-        other.is_some_and(|other| other.standing != other::Standing::Here)
+        let remote = state.peers.get(peer.index()).and_then(Option::as_deref);
+        remote.is_some_and(|remote| remote.status != peer::PeerStatus::Active)
     }
 }
 
 impl Counters for Tcp {
     fn count(&self, peer: Peer, counter: Counter, amount: u64) {
         assert!(peer.0 < self.size, "{peer} does not exist");
-        self.core.state.borrow_mut().count(peer, counter, amount);
+        self.core
+            .state
+            .borrow_mut()
+            .diagnostics
+            .count(peer, counter, amount);
     }
 
     /// Those of other processes are not to be seen from here: 0.
@@ -427,10 +433,7 @@ impl Counters for Tcp {
         if of != self.me {
             return 0;
         }
-        let state = self.core.state.borrow();
-        state.counters[peer.index()]
-            .as_ref()
-            .map_or(0, |counters| counters[counter as usize])
+        self.core.state.borrow().diagnostics.counter(peer, counter)
     }
 }
 
@@ -455,13 +458,13 @@ impl Topology for Tcp {
 
     fn rails(&self, peer: Peer) -> u32 {
         let state = self.core.state.borrow();
-        let rails = match state.others.get(peer.index()).and_then(Option::as_ref) {
-            Some(other) => other.rails.len(),
+        let rails = match state.peers.get(peer.index()).and_then(Option::as_ref) {
+            Some(remote) => remote.rails.len(),
             None if peer == self.me => 1,
             // Nothing was sent there yet: what the two cards say.
             None => {
                 drop(state);
-                self.ways(peer).map_or(1, |plan| plan.rails.len())
+                self.rail_plan(peer).map_or(1, |plan| plan.rails.len())
             }
         };
         rails.max(1) as u32
@@ -469,8 +472,8 @@ impl Topology for Tcp {
 
     fn rail_works(&self, peer: Peer, rail: u32) -> bool {
         let state = self.core.state.borrow();
-        match state.others.get(peer.index()).and_then(Option::as_ref) {
-            Some(other) if other.link.was_up() => other.link.is_usable(rail as usize),
+        match state.peers.get(peer.index()).and_then(Option::as_ref) {
+            Some(remote) if remote.link.was_up() => remote.link.is_usable(rail as usize),
             _ => {
                 drop(state);
                 rail < self.rails(peer)

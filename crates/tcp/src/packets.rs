@@ -1,7 +1,7 @@
 //! Packets that arrived, and how many more may be sent.
 //!
-//! Each pair of processes has a window per port and priority (a *lane*): so many packets may be on their way or waiting. Who takes
-//! packets gives the right to send as many back, half a window at a time.
+//! Each pair of processes has a window per port and priority (a *lane*): so many packets may be under way or waiting.
+//! A receiver that takes packets returns their credits, half a window at a time.
 //!
 //! Cost class: *queued path*.
 
@@ -32,8 +32,8 @@ pub struct Packets {
     most: u64,
 }
 
-/// What cannot be right, and its value.
-type Bad = (&'static str, u64);
+/// What was expected of a field, and its value.
+type InvalidField = (&'static str, u64);
 
 impl Packets {
     pub fn new(tunables: &TcpTunables) -> Self {
@@ -52,7 +52,7 @@ impl Packets {
         may
     }
 
-    pub fn arrived(&mut self, from: Peer, lane: u8, payload: &[u8]) -> Result<(), Bad> {
+    pub fn arrived(&mut self, from: Peer, lane: u8, payload: &[u8]) -> Result<(), InvalidField> {
         let at = usize::from(lane);
         if at >= LANES {
             return Err(("a packet's port and priority", u64::from(lane)));
@@ -69,7 +69,7 @@ impl Packets {
         Ok(())
     }
 
-    pub fn credit(&mut self, from: Peer, lane: u32, count: u64) -> Result<(), Bad> {
+    pub fn credit(&mut self, from: Peer, lane: u32, count: u64) -> Result<(), InvalidField> {
         let out = self
             .windows
             .get_mut(&from.0)
@@ -88,20 +88,20 @@ impl Packets {
         self.queues[lane].len()
     }
 
-    /// The next packet of a lane, and how many more its sender may be told to send.
+    /// The next packet of a lane, and the credits to return to its sender now.
     pub fn next(&mut self, me: Peer, lane: usize) -> Option<(Peer, [u8; PACKET_BYTES], usize, Option<u64>)> {
         let packet = self.queues[lane].pop_front()?;
         let window = self.windows.entry(packet.from.0).or_default();
         window.waiting[lane] -= 1;
-        let mut tell = None;
+        let mut credits = None;
         if packet.from == me {
             window.out[lane] -= 1;
         } else {
             window.owed[lane] += 1;
             if window.owed[lane] * 2 >= self.most {
-                tell = Some(std::mem::take(&mut window.owed[lane]));
+                credits = Some(std::mem::take(&mut window.owed[lane]));
             }
         }
-        Some((packet.from, packet.bytes, usize::from(packet.len), tell))
+        Some((packet.from, packet.bytes, usize::from(packet.len), credits))
     }
 }

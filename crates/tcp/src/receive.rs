@@ -1,13 +1,13 @@
-//! What comes in: from the sockets to the link, and what the link delivers.
+//! The receive path: from the sockets to the link, and the frames that the link delivers.
 //!
 //! Cost class: *fast path*, but for its system call.
 
-use super::conn::{Conn, Stage};
-use super::input::{Came, Sink};
-use super::other::NONE;
-use super::state::State;
-use super::tails::Look;
-use crate::link::{Arrival, HEADER_BYTES, Header, Kind, LinkError, TAIL};
+use super::connection::{Connection, ConnectionStage};
+use super::input::{ReadOutcome, Sink};
+use super::peer::NONE;
+use super::state::TcpState;
+use super::zcopy::ZcopyAction;
+use crate::link::{Arrival, FrameKind, HEADER_BYTES, Header, LinkError, ZCOPY};
 use farpost_fabric::{Counter, FabricError, Fault, Peer};
 use std::os::fd::AsRawFd;
 
@@ -18,29 +18,29 @@ const PATIENCE: u64 = 200_000;
 const READS: u32 = 16;
 
 /// Why a connection ends.
-pub enum End {
-    /// It broke, or was closed.
+pub enum CloseReason {
+    /// The connection broke, or was closed.
     Lost(String),
-    /// What came by it is damaged. What was lost will be sent again.
+    /// Malformed data came by it. The link sends again what was lost.
     Damaged(LinkError),
-    /// The peer says what it must not.
-    Bad(&'static str, u64),
-    /// The peer says that we do.
+    /// The peer sent a frame that breaks the protocol: what was expected, and the value found.
+    Violation(&'static str, u64),
+    /// The peer says that this process broke the protocol.
     Accused(String),
 }
 
-impl From<LinkError> for End {
+impl From<LinkError> for CloseReason {
     fn from(error: LinkError) -> Self {
-        End::Damaged(error)
+        CloseReason::Damaged(error)
     }
 }
 
-impl State {
+impl TcpState {
     pub fn read(&mut self, slot: usize, now: u64) {
         let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
             return;
         };
-        let Stage::Open { peer, rail } = conn.stage else {
+        let ConnectionStage::Open { peer, rail } = conn.stage else {
             self.conns[slot] = Some(conn);
             return;
         };
@@ -56,8 +56,8 @@ impl State {
             let received = match &mut conn.seal {
                 None => {
                     let direct = self.place(peer, conn.input.sink.as_ref());
-                    let other = self.others[peer.index()].as_ref();
-                    let little = other.is_some_and(|other| !other.tickets.is_empty());
+                    let remote = self.peers[peer.index()].as_ref();
+                    let little = remote.is_some_and(|remote| !remote.tickets.is_empty());
                     // SAFETY: memory of a transfer of ours that is under way: its user has lent it until the transfer
                     // ends, which only happens in calls of this thread.
                     unsafe { conn.input.receive(fd, direct, little) }
@@ -69,13 +69,13 @@ impl State {
                 },
             };
             match received {
-                Ok(Came::Nothing) => break,
-                Ok(Came::End) => {
-                    end = Some(End::Lost("the other side closed the connection".into()));
+                Ok(ReadOutcome::Nothing) => break,
+                Ok(ReadOutcome::Closed) => {
+                    end = Some(CloseReason::Lost("the other side closed the connection".into()));
                     break;
                 }
                 Err(error) => {
-                    end = Some(End::Lost(error.to_string()));
+                    end = Some(CloseReason::Lost(error.to_string()));
                     break;
                 }
                 Ok(came) => {
@@ -89,14 +89,14 @@ impl State {
                         break;
                     }
                     if self.only_pings && self.arrivals == before + 1 {
-                        // That a peer lives is nothing that anybody here waits for, and no progress of the program's.
+                        // Nobody waits for pings, and they are no progress of the program's.
                         self.arrivals = before;
                     }
                     if conn.paused {
                         self.paused.push(slot);
                         break;
                     }
-                    if came == Came::All {
+                    if came == ReadOutcome::Drained {
                         break;
                     }
                 }
@@ -113,7 +113,7 @@ impl State {
             let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
                 continue;
             };
-            let Stage::Open { peer, rail } = conn.stage else {
+            let ConnectionStage::Open { peer, rail } = conn.stage else {
                 self.conns[slot] = Some(conn);
                 continue;
             };
@@ -134,8 +134,8 @@ impl State {
         &mut self,
         slot: usize,
         (peer, rail): (Peer, usize),
-        conn: Box<Conn>,
-        (some, end): (bool, Option<End>),
+        conn: Box<Connection>,
+        (some, end): (bool, Option<CloseReason>),
         now: u64,
     ) {
         if !some && end.is_none() {
@@ -143,9 +143,9 @@ impl State {
             return;
         }
         // Closed meanwhile, by what it brought.
-        let stays = self.others[peer.index()]
+        let stays = self.peers[peer.index()]
             .as_ref()
-            .is_some_and(|other| other.rails[rail].slot == slot);
+            .is_some_and(|remote| remote.rails[rail].slot == slot);
         if !stays {
             return;
         }
@@ -153,12 +153,12 @@ impl State {
         if let Some(end) = end {
             self.ended(peer, rail, end);
         }
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
-        self.deadline = self.deadline.min(other.link.next_deadline());
-        if std::mem::take(&mut other.answers) || other.rails.len() > 1 {
-            self.list(peer);
+        self.deadline = self.deadline.min(remote.link.next_deadline());
+        if std::mem::take(&mut remote.answer_due) || remote.rails.len() > 1 {
+            self.schedule_send(peer);
         } else {
             // All that can be due is to tell that bulk data is here. It goes with what is said next, which is soon.
             self.deadline = self.deadline.min(now + PATIENCE);
@@ -169,42 +169,43 @@ impl State {
     #[inline]
     fn place(&self, peer: Peer, sink: Option<&Sink>) -> Option<(*mut u8, usize)> {
         let Sink { header, done } = sink?;
-        let other = self.others[peer.index()].as_deref()?;
-        if header.flags == TAIL {
+        let remote = self.peers[peer.index()].as_deref()?;
+        if header.flags == ZCOPY {
             let left = header.len as usize - done;
-            let address = other
-                .link
-                .place_tail(header.object, header.offset + *done as u64, left as u64)?;
+            let address =
+                remote
+                    .link
+                    .place_zcopy(header.object, header.offset + *done as u64, left as u64)?;
             return Some((std::ptr::with_exposed_provenance_mut(address), left));
         }
         // A transfer that was given up keeps its ticket in the link, and lost its own.
-        other.tickets.get(&header.object)?;
+        remote.tickets.get(&header.object)?;
         let left = header.len as usize - done;
-        let address = other
+        let address = remote
             .link
             .place(header.object, header.offset + *done as u64, left as u64)?;
         Some((std::ptr::with_exposed_provenance_mut(address), left))
     }
 
-    fn ended(&mut self, peer: Peer, rail: usize, end: End) {
+    fn ended(&mut self, peer: Peer, rail: usize, end: CloseReason) {
         match end {
-            End::Lost(why) => self.rail_ended(peer, rail, &why),
-            End::Damaged(error) => {
-                self.count(peer, Counter::Faults, 1);
+            CloseReason::Lost(why) => self.rail_ended(peer, rail, &why),
+            CloseReason::Damaged(error) => {
+                self.diagnostics.count(peer, Counter::Faults, 1);
                 self.rail_ended(peer, rail, &error.to_string());
                 let now = self.now();
-                if let Some(other) = &mut self.others[peer.index()]
-                    && other.nonsense.more(now)
+                if let Some(remote) = &mut self.peers[peer.index()]
+                    && remote.malformed_input.record(now)
                 {
-                    self.lose(peer, format!("its connections bring nonsense: it {error}"));
+                    self.lose(peer, format!("its connections bring malformed_input: it {error}"));
                 }
             }
-            End::Bad(what, value) => {
+            CloseReason::Violation(what, value) => {
                 let error = FabricError::Corrupt { peer, what, value };
-                self.record_fault(Fault { peer, error });
+                self.diagnostics.record_fault(Fault { peer, error });
                 let why = format!("it sent {value:#x} where {what} was expected");
-                if let Some(other) = &mut self.others[peer.index()] {
-                    let _ = other.link.push_fault(1, &why);
+                if let Some(remote) = &mut self.peers[peer.index()] {
+                    let _ = remote.link.push_fault(1, &why);
                     let now = self.now();
                     self.pump(peer, now);
                 }
@@ -212,13 +213,13 @@ impl State {
                 self.lose(peer, why);
                 self.closing = closing;
             }
-            End::Accused(why) => self.lose(peer, format!("it refuses to go on: {why}")),
+            CloseReason::Accused(why) => self.lose(peer, format!("it refuses to go on: {why}")),
         }
     }
 
     /// Take what came as far as it is complete.
     #[inline]
-    fn parse(&mut self, peer: Peer, rail: usize, conn: &mut Conn, now: u64) -> Result<(), End> {
+    fn parse(&mut self, peer: Peer, rail: usize, conn: &mut Connection, now: u64) -> Result<(), CloseReason> {
         loop {
             if conn.input.sink.is_some() {
                 self.only_pings = false;
@@ -226,27 +227,27 @@ impl State {
                     return Ok(());
                 }
             }
-            let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
                 return Ok(());
             };
             let waiting = conn.input.waiting();
             let Some(head) = waiting.first_chunk::<HEADER_BYTES>() else {
                 return Ok(());
             };
-            let header = other.link.parse(rail, head)?;
-            self.only_pings &= !other.link.is_news(&header);
-            if header.kind == Kind::BulkData {
-                if header.flags == TAIL {
-                    if self.tail_begins(peer, &header)? == Look::Wait {
+            let header = remote.link.parse(rail, head)?;
+            self.only_pings &= !remote.link.is_news(&header);
+            if header.kind == FrameKind::BulkData {
+                if header.flags == ZCOPY {
+                    if self.zcopy_begins(peer, &header)? == ZcopyAction::Wait {
                         conn.paused = true;
                         return Ok(());
                     }
-                    let Some(other) = self.others[peer.index()].as_deref_mut() else {
+                    let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
                         return Ok(());
                     };
-                    other.link.on_tail_header(rail, &header, now)?;
+                    remote.link.on_tail_header(rail, &header, now)?;
                 } else {
-                    other.link.on_bulk_header(rail, &header, now)?;
+                    remote.link.on_bulk_header(rail, &header, now)?;
                 }
                 conn.input.take(HEADER_BYTES);
                 conn.input.sink = Some(Sink { header, done: 0 });
@@ -254,13 +255,13 @@ impl State {
             }
             let total = header.total();
             if waiting.len() < total {
-                other.link.on_bytes(rail, now);
+                remote.link.on_bytes(rail, now);
                 conn.input.expect(total);
                 return Ok(());
             }
-            other.answers = true;
+            remote.answer_due = true;
             let payload = &waiting[HEADER_BYTES..total];
-            if other.link.on_frame(rail, &header, payload, now)? == Arrival::Deliver {
+            if remote.link.on_frame(rail, &header, payload, now)? == Arrival::Deliver {
                 self.apply(peer, &header, payload)?;
                 while let Some((header, payload)) = self.next_held(peer)? {
                     self.apply(peer, &header, &payload)?;
@@ -272,14 +273,20 @@ impl State {
 
     #[inline]
     fn next_held(&mut self, peer: Peer) -> Result<Option<(Header, Vec<u8>)>, LinkError> {
-        match self.others[peer.index()].as_deref_mut() {
-            Some(other) => other.link.next_held(),
+        match self.peers[peer.index()].as_deref_mut() {
+            Some(remote) => remote.link.next_held(),
             None => Ok(None),
         }
     }
 
     /// Move buffered bytes of a bulk frame to their place. True: it is complete.
-    fn fill(&mut self, peer: Peer, rail: usize, conn: &mut Conn, now: u64) -> Result<bool, End> {
+    fn fill(
+        &mut self,
+        peer: Peer,
+        rail: usize,
+        conn: &mut Connection,
+        now: u64,
+    ) -> Result<bool, CloseReason> {
         let place = self.place(peer, conn.input.sink.as_ref());
         let waiting = conn.input.waiting();
         let Some(sink) = &conn.input.sink else {
@@ -297,22 +304,22 @@ impl State {
             return Ok(true);
         };
         sink.done += len;
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return Ok(true);
         };
         if sink.done < header.len as usize {
-            other.link.on_bytes(rail, now);
+            remote.link.on_bytes(rail, now);
             return Ok(false);
         }
         conn.input.sink = None;
-        if header.flags == TAIL {
-            if other.link.on_tail(rail, &header, now)? {
-                self.tail_complete(peer, header.object);
+        if header.flags == ZCOPY {
+            if remote.link.on_zcopy(rail, &header, now)? {
+                self.zcopy_complete(peer, header.object);
             }
             return Ok(true);
         }
-        if let Some(ticket) = other.link.on_bulk(rail, &header, now)?
-            && let Some(token) = other.tickets.remove(&ticket)
+        if let Some(ticket) = remote.link.on_bulk(rail, &header, now)?
+            && let Some(token) = remote.tickets.remove(&ticket)
         {
             self.transfer_done(peer, token);
         }

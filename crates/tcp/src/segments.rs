@@ -1,11 +1,11 @@
-//! Segments: mine by handle, others' as they were told.
+//! Segments: this process's own by handle, and those of peers as they announced them.
 //!
 //! A process tells every peer it is connected to which segments that peer may reach, and under which handle; a
 //! handle is never used twice. So an import usually finds what it needs here, and asks the peer only when not.
 
-use super::apply::Code;
-use super::other::Other;
-use super::state::State;
+use super::apply::ControlCode;
+use super::peer::PeerState;
+use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::OFFSET_LIMIT;
 use farpost_fabric::{
@@ -20,42 +20,42 @@ use std::time::{Duration, Instant};
 /// Segments are whole pages.
 const PAGE: usize = 4096;
 
-/// Most segments that one peer may tell of, or have refused puts to.
-const TOLD_MAX: usize = 1 << 16;
+/// Most segments that one peer may announce, or have refused puts to.
+const ANNOUNCED_MAX: usize = 1 << 16;
 
 /// Longest wait for peers to hear that a segment is withdrawn. One that computes meanwhile hears it later, and
 /// what it puts until then is refused.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
-struct Mine {
+struct OwnSegment {
     id: SegmentId,
     memory: Mapping,
     access: Access,
 }
 
 #[derive(Clone, Copy)]
-struct Theirs {
+struct PeerSegment {
     handle: u32,
     len: u64,
     permission: Permission,
 }
 
-/// A question about a segment: whom, which, and what was answered.
-struct Question {
+/// A query about a segment of a peer's, and the answer.
+struct SegmentQuery {
     asked: Peer,
     id: u32,
-    answer: Option<(u32, Theirs)>,
+    answer: Option<(u32, PeerSegment)>,
 }
 
-/// Puts of ours to a segment of a peer's that it refused: in all, and those reported.
+/// Puts to a peer's segment that the peer refused: in all, and those reported to the caller.
 #[derive(Clone, Copy, Default)]
-struct Refused {
+struct RefusedPuts {
     puts: u64,
     reported: u64,
 }
 
-/// What is said of a segment, with the token of the question if it is an answer, else 0.
-pub struct Told {
+/// A frame that announces a segment or answers a query, with the query's token (0: an announcement).
+pub struct SegmentNotice {
     pub id: u32,
     handle: u32,
     flag: u32,
@@ -63,7 +63,7 @@ pub struct Told {
     token: u64,
 }
 
-impl Told {
+impl SegmentNotice {
     /// Words of it besides the number of the segment.
     pub const WORDS: usize = 3;
 
@@ -85,7 +85,7 @@ impl Told {
         }
     }
 
-    fn of(handle: usize, mine: &Mine, permission: Permission, token: u64) -> Self {
+    fn of(handle: usize, mine: &OwnSegment, permission: Permission, token: u64) -> Self {
         Self {
             id: mine.id.0,
             handle: handle as u32,
@@ -97,14 +97,14 @@ impl Told {
 }
 
 #[derive(Default)]
-pub struct Table {
+pub struct SegmentTable {
     /// By handle; withdrawn ones are gone.
-    mine: Vec<Option<Mine>>,
-    theirs: HashMap<(Peer, SegmentId), Theirs>,
+    mine: Vec<Option<OwnSegment>>,
+    theirs: HashMap<(Peer, SegmentId), PeerSegment>,
     told: HashMap<Peer, usize>,
-    questions: HashMap<u64, Question>,
+    questions: HashMap<u64, SegmentQuery>,
     /// By peer and handle, for segments that were withdrawn.
-    refused: HashMap<Peer, HashMap<u32, Refused>>,
+    refused: HashMap<Peer, HashMap<u32, RefusedPuts>>,
     /// Puts of peers that were refused here, by peer and handle: in all, and those that the peer was told of.
     refusals: BTreeMap<(Peer, u32), (u64, u64)>,
     next_token: u64,
@@ -112,8 +112,8 @@ pub struct Table {
     withdrawals: Vec<(u32, Vec<Peer>)>,
 }
 
-/// What cannot be right, and its value.
-type Bad = (&'static str, u64);
+/// What was expected of a field, and its value.
+type InvalidField = (&'static str, u64);
 
 const ABSENT: u32 = 0;
 const DENIED: u32 = 1;
@@ -125,27 +125,27 @@ fn code(permission: Permission) -> u32 {
     }
 }
 
-impl Table {
-    fn find(&self, id: SegmentId) -> Option<(usize, &Mine)> {
+impl SegmentTable {
+    fn find(&self, id: SegmentId) -> Option<(usize, &OwnSegment)> {
         let mine = self.mine.iter().enumerate();
         mine.filter_map(|(handle, mine)| Some((handle, mine.as_ref()?)))
             .find(|(_, mine)| mine.id == id)
     }
 
-    /// Whether a segment of a peer's was told of.
+    /// Whether a peer has announced a segment.
     #[cfg(test)]
     pub fn knows(&self, peer: Peer, id: SegmentId) -> bool {
         self.theirs.contains_key(&(peer, id))
     }
 
-    /// Tell `peer` of all that it may reach.
-    pub fn announce_all(&self, peer: Peer, other: &mut Other) {
+    /// Announce to `peer` all segments that it may reach.
+    pub fn announce_all(&self, peer: Peer, remote: &mut PeerState) {
         for (handle, mine) in self.mine.iter().enumerate() {
             if let Some(mine) = mine
                 && let Some(permission) = mine.access.of(peer)
             {
-                let told = Told::of(handle, mine, permission, 0);
-                other.control(Code::Segment, told.id, &told.encode());
+                let told = SegmentNotice::of(handle, mine, permission, 0);
+                remote.control(ControlCode::Segment, told.id, &told.encode());
             }
         }
     }
@@ -159,7 +159,7 @@ impl Table {
         offset: u64,
         len: usize,
         permission: Permission,
-    ) -> Result<Option<(&Mapping, usize)>, Bad> {
+    ) -> Result<Option<(&Mapping, usize)>, InvalidField> {
         let mine = match self.mine.get(handle as usize) {
             Some(Some(mine)) => mine,
             Some(None) => return Ok(None),
@@ -177,8 +177,8 @@ impl Table {
     }
 
     /// The answer to a question of `peer`'s.
-    pub fn answer(&self, peer: Peer, id: u32, token: u64) -> Told {
-        let no = |flag| Told {
+    pub fn answer(&self, peer: Peer, id: u32, token: u64) -> SegmentNotice {
+        let no = |flag| SegmentNotice {
             id,
             handle: 0,
             flag,
@@ -189,13 +189,13 @@ impl Table {
             None => no(ABSENT),
             Some((handle, mine)) => match mine.access.of(peer) {
                 None => no(DENIED),
-                Some(permission) => Told::of(handle, mine, permission, token),
+                Some(permission) => SegmentNotice::of(handle, mine, permission, token),
             },
         }
     }
 
-    /// A peer has told us of a segment, or answered.
-    pub fn told(&mut self, peer: Peer, told: &Told) -> Result<(), Bad> {
+    /// A peer announces a segment, or answers a query.
+    pub fn on_notice(&mut self, peer: Peer, told: &SegmentNotice) -> Result<(), InvalidField> {
         let permission = match told.flag {
             ABSENT | DENIED | 2 => Permission::Read,
             3 => Permission::ReadWrite,
@@ -204,7 +204,7 @@ impl Table {
         if told.len >= OFFSET_LIMIT {
             return Err(("a segment's size", told.len));
         }
-        let theirs = Theirs {
+        let theirs = PeerSegment {
             handle: told.handle,
             len: told.len,
             permission,
@@ -221,7 +221,7 @@ impl Table {
         if told.flag > DENIED && self.theirs.insert((peer, SegmentId(told.id)), theirs).is_none() {
             let count = self.told.entry(peer).or_default();
             *count += 1;
-            if *count > TOLD_MAX {
+            if *count > ANNOUNCED_MAX {
                 return Err(("a reasonable number of segments", *count as u64));
             }
         }
@@ -233,7 +233,7 @@ impl Table {
         self.refusals.entry((peer, handle)).or_default().0 += 1;
     }
 
-    /// What `peer` has yet to be told of the puts that were refused: handle and how many, in all.
+    /// Refused puts that `peer` was not told of yet: handle, and how many in all.
     pub fn refusals_of(&mut self, peer: Peer) -> Vec<(u32, u64)> {
         let of_peer = self.refusals.range_mut((peer, 0)..=(peer, u32::MAX));
         let news = of_peer.filter(|(_, (all, told))| all != told);
@@ -245,16 +245,16 @@ impl Table {
     }
 
     /// `peer` has refused so many puts to a segment of its, in all.
-    pub fn refused(&mut self, peer: Peer, handle: u32, puts: u64) -> Result<(), Bad> {
+    pub fn refused(&mut self, peer: Peer, handle: u32, puts: u64) -> Result<(), InvalidField> {
         let bad = Err(("the number of puts that it refused", puts));
         // What others have refused is not held against it.
         let of_peer = self.refused.entry(peer).or_default();
-        let room = of_peer.len() < TOLD_MAX || of_peer.contains_key(&handle);
+        let room = of_peer.len() < ANNOUNCED_MAX || of_peer.contains_key(&handle);
         let refused = of_peer.get(&handle).copied().unwrap_or_default();
         if puts <= refused.puts || !room {
             return bad;
         }
-        of_peer.insert(handle, Refused { puts, ..refused });
+        of_peer.insert(handle, RefusedPuts { puts, ..refused });
         Ok(())
     }
 
@@ -287,7 +287,7 @@ impl Table {
     }
 }
 
-impl State {
+impl TcpState {
     fn check_export(&self, id: SegmentId, access: &Access) -> Result<(), FabricError> {
         if self.segments.find(id).is_some() {
             return Err(FabricError::InUse { id: id.0 });
@@ -310,23 +310,23 @@ impl State {
         Ok(())
     }
 
-    /// A new segment: those who are connected are told.
-    fn publish(&mut self, mine: Mine) {
+    /// Add a segment and announce it to connected peers.
+    fn publish(&mut self, mine: OwnSegment) {
         let handle = self.segments.mine.len();
         for peer in (0..self.size).map(Peer) {
-            if let Some(other) = &mut self.others[peer.index()]
-                && other.is_here()
+            if let Some(remote) = &mut self.peers[peer.index()]
+                && remote.is_active()
                 && let Some(permission) = mine.access.of(peer)
             {
-                let told = Told::of(handle, &mine, permission, 0);
-                other.control(Code::Segment, told.id, &told.encode());
-                self.list(peer);
+                let told = SegmentNotice::of(handle, &mine, permission, 0);
+                remote.control(ControlCode::Segment, told.id, &told.encode());
+                self.schedule_send(peer);
             }
         }
         self.segments.mine.push(Some(mine));
     }
 
-    /// A segment is none any more: who may reach it is told. Its handle.
+    /// Withdraw a segment and tell the peers that may reach it. Its handle.
     fn retract(&mut self, id: SegmentId) -> Result<u32, FabricError> {
         let gone = FabricError::NotPublished {
             peer: self.me,
@@ -338,12 +338,12 @@ impl State {
         let mine = self.segments.mine[handle].take().ok_or(gone)?;
         let mut peers = Vec::new();
         for peer in (0..self.size).map(Peer) {
-            if let Some(other) = &mut self.others[peer.index()]
-                && other.is_here()
+            if let Some(remote) = &mut self.peers[peer.index()]
+                && remote.is_active()
                 && mine.access.of(peer).is_some()
             {
-                other.control(Code::Forget, handle as u32, &[]);
-                self.list(peer);
+                remote.control(ControlCode::Forget, handle as u32, &[]);
+                self.schedule_send(peer);
                 peers.push(peer);
             }
         }
@@ -352,22 +352,22 @@ impl State {
         Ok(handle as u32)
     }
 
-    /// Ask the peer about a segment; the question's number.
+    /// Send a query about a segment; its token.
     fn ask(&mut self, peer: Peer, id: SegmentId) -> Result<u64, FabricError> {
-        self.other(peer)?;
+        self.peer_state(peer)?;
         self.segments.next_token += 1;
         let token = self.segments.next_token;
-        let question = Question {
+        let question = SegmentQuery {
             asked: peer,
             id: id.0,
             answer: None,
         };
         self.segments.questions.insert(token, question);
-        self.control(peer, Code::Find, id.0, &[token]);
+        self.control(peer, ControlCode::Find, id.0, &[token]);
         Ok(token)
     }
 
-    /// A new access list for a segment: those who are connected are told what it is to them now.
+    /// Replace a segment's access list and tell connected peers whose access changed.
     fn republish(&mut self, id: SegmentId, access: Access) -> Result<(), FabricError> {
         if let Access::Only(list) = &access {
             list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
@@ -384,35 +384,35 @@ impl State {
         let before = std::mem::replace(&mut mine.access, access);
         for peer in (0..self.size).map(Peer) {
             let mine = self.segments.mine[handle].as_ref();
-            if let (Some(other), Some(mine)) = (&mut self.others[peer.index()], mine)
-                && other.is_here()
+            if let (Some(remote), Some(mine)) = (&mut self.peers[peer.index()], mine)
+                && remote.is_active()
                 && before.of(peer) != mine.access.of(peer)
             {
                 match mine.access.of(peer) {
                     Some(permission) => {
-                        let told = Told::of(handle, mine, permission, 0);
-                        other.control(Code::Segment, told.id, &told.encode());
+                        let told = SegmentNotice::of(handle, mine, permission, 0);
+                        remote.control(ControlCode::Segment, told.id, &told.encode());
                     }
-                    None => other.control(Code::Forget, handle as u32, &[]),
+                    None => remote.control(ControlCode::Forget, handle as u32, &[]),
                 }
-                self.list(peer);
+                self.schedule_send(peer);
             }
         }
         Ok(())
     }
 }
 
-/// Where an imported segment is.
+/// Whose memory an imported segment is.
 #[derive(Clone)]
-enum Where {
-    Home(Mapping),
-    Far { core: Rc<Core>, peer: Peer, handle: u32 },
+enum Location {
+    Local(Mapping),
+    Remote { core: Rc<Core>, peer: Peer, handle: u32 },
 }
 
 /// A segment that was imported.
 #[derive(Clone)]
 pub struct Imported {
-    at: Where,
+    at: Location,
     owner: (Peer, SegmentId),
     len: usize,
     permission: Permission,
@@ -424,7 +424,7 @@ impl Imported {
         &self,
         offset: usize,
         line: &Line,
-        how: impl FnOnce(&mut State, Peer, u32, usize, &Line) -> Result<(), FabricError>,
+        how: impl FnOnce(&mut TcpState, Peer, u32, usize, &Line) -> Result<(), FabricError>,
     ) -> Result<(), FabricError> {
         self.check_write(offset, LINE_BYTES)?;
         assert!(
@@ -432,11 +432,11 @@ impl Imported {
             "offset {offset} of a line is not aligned"
         );
         match &self.at {
-            Where::Home(memory) => {
+            Location::Local(memory) => {
                 memory.store_line(offset, line);
                 Ok(())
             }
-            Where::Far { core, peer, handle } => {
+            Location::Remote { core, peer, handle } => {
                 how(&mut core.state.borrow_mut(), *peer, *handle, offset, line)
             }
         }
@@ -475,11 +475,13 @@ impl Remote for Imported {
     fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
         self.check_write(offset, from.len())?;
         match &self.at {
-            Where::Home(memory) => {
+            Location::Local(memory) => {
                 memory.write(offset, from);
                 Ok(())
             }
-            Where::Far { core, peer, handle } => core.state.borrow_mut().put(*peer, *handle, offset, from),
+            Location::Remote { core, peer, handle } => {
+                core.state.borrow_mut().put(*peer, *handle, offset, from)
+            }
         }
     }
 
@@ -490,11 +492,11 @@ impl Remote for Imported {
             "offset {offset} of a word is not aligned"
         );
         match &self.at {
-            Where::Home(memory) => {
+            Location::Local(memory) => {
                 memory.store(offset, value);
                 Ok(())
             }
-            Where::Far { core, peer, handle } => {
+            Location::Remote { core, peer, handle } => {
                 core.state.borrow_mut().put_word(*peer, *handle, offset, value)
             }
         }
@@ -502,29 +504,29 @@ impl Remote for Imported {
 
     #[inline]
     fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.put_line_by(offset, line, State::put_line)
+        self.put_line_by(offset, line, TcpState::put_line)
     }
 
     #[inline]
     fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.put_line_by(offset, line, State::put_line_ahead)
+        self.put_line_by(offset, line, TcpState::put_line_ahead)
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
         self.check(offset, to.len())?;
         match &self.at {
-            Where::Home(memory) => {
+            Location::Local(memory) => {
                 memory.read(offset, to);
                 Ok(())
             }
-            Where::Far { core, peer, handle } => core.get(*peer, *handle, offset, to),
+            Location::Remote { core, peer, handle } => core.get(*peer, *handle, offset, to),
         }
     }
 
     fn fence(&self) -> Result<(), FabricError> {
         match &self.at {
-            Where::Home(_) => Ok(()),
-            Where::Far { core, peer, handle } => core.fence(*peer, *handle),
+            Location::Local(_) => Ok(()),
+            Location::Remote { core, peer, handle } => core.fence(*peer, *handle),
         }
     }
 
@@ -540,17 +542,17 @@ impl Core {
     fn fence(&self, peer: Peer, handle: u32) -> Result<(), FabricError> {
         let mut wanted = None;
         self.wait(|state| {
-            let other = state.other(peer)?;
-            if other.unfenced {
-                other.unfenced = false;
-                other.fences += 1;
-                let number = other.fences;
-                other.control(Code::Fence, 0, &[number]);
-                state.list(peer);
+            let remote = state.peer_state(peer)?;
+            if remote.unfenced {
+                remote.unfenced = false;
+                remote.fences += 1;
+                let number = remote.fences;
+                remote.control(ControlCode::Fence, 0, &[number]);
+                state.schedule_send(peer);
             }
-            let other = state.other(peer)?;
-            let wanted = *wanted.get_or_insert(other.fences);
-            if other.fenced < wanted {
+            let remote = state.peer_state(peer)?;
+            let wanted = *wanted.get_or_insert(remote.fences);
+            if remote.fenced < wanted {
                 return Ok(None);
             }
             let news = state.segments.refused_since(peer, handle);
@@ -585,7 +587,7 @@ impl RemoteMemory for Tcp {
             memory.prefer_huge_pages();
         }
         begin(&memory);
-        state.publish(Mine {
+        state.publish(OwnSegment {
             id,
             memory: memory.clone(),
             access,
@@ -597,14 +599,18 @@ impl RemoteMemory for Tcp {
         let handle = self.core.state.borrow_mut().retract(id)?;
         let started = Instant::now();
         self.core.wait(|state| {
-            let others = &state.others;
+            let states = &state.peers;
             let waiting = state
                 .segments
                 .withdrawals
                 .iter_mut()
                 .find(|(of, _)| *of == handle);
             let heard = waiting.is_none_or(|(_, peers)| {
-                peers.retain(|peer| others[peer.index()].as_ref().is_some_and(|other| other.is_here()));
+                peers.retain(|peer| {
+                    states[peer.index()]
+                        .as_ref()
+                        .is_some_and(|remote| remote.is_active())
+                });
                 peers.is_empty()
             });
             if heard || started.elapsed() > WITHDRAWAL {
@@ -628,15 +634,15 @@ impl RemoteMemory for Tcp {
             if peer == state.me {
                 let gone = FabricError::NotPublished { peer, id: id.0 };
                 let (handle, mine) = state.segments.find(id).ok_or(gone)?;
-                let theirs = mine.access.of(peer).map(|permission| Theirs {
+                let theirs = mine.access.of(peer).map(|permission| PeerSegment {
                     handle: handle as u32,
                     len: LocalMemory::len(&mine.memory) as u64,
                     permission,
                 });
                 (theirs, Some(mine.memory.clone()))
             } else {
-                // Who is gone has no segments.
-                state.other(peer)?;
+                // A peer that is gone has no segments.
+                state.peer_state(peer)?;
                 (state.segments.theirs.get(&(peer, id)).copied(), None)
             }
         };
@@ -657,8 +663,8 @@ impl RemoteMemory for Tcp {
             });
         }
         let at = match memory {
-            Some(memory) => Where::Home(memory),
-            None => Where::Far {
+            Some(memory) => Location::Local(memory),
+            None => Location::Remote {
                 core: Rc::clone(&self.core),
                 peer,
                 handle: theirs.handle,
@@ -681,7 +687,7 @@ impl RemoteMemory for Tcp {
         state.check_export(id, &access)?;
         state.check_size(LocalMemory::len(memory))?;
         let memory = memory.clone();
-        state.publish(Mine { id, memory, access });
+        state.publish(OwnSegment { id, memory, access });
         Ok(())
     }
 
@@ -712,14 +718,14 @@ impl NetFabric for Tcp {
 
 impl Core {
     /// Ask the peer about a segment.
-    fn ask(&self, peer: Peer, id: SegmentId) -> Result<Theirs, FabricError> {
+    fn ask(&self, peer: Peer, id: SegmentId) -> Result<PeerSegment, FabricError> {
         let token = self.state.borrow_mut().ask(peer, id)?;
         let answer = self.wait(|state| {
             let question = state.segments.questions.get(&token);
             if let Some(answer) = question.and_then(|question| question.answer) {
                 return Ok(Some(answer));
             }
-            state.other(peer)?;
+            state.peer_state(peer)?;
             Ok(None)
         });
         self.state.borrow_mut().segments.questions.remove(&token);

@@ -1,11 +1,11 @@
-//! What goes out: to the link, and from the link to the sockets.
+//! The send path: from the layers above to the link, and from the link to the sockets.
 //!
 //! Cost class: *fast path*, but for its system call.
 
-use super::conn::Conn;
-use super::other::Say;
+use super::connection::Connection;
+use super::peer::Deferred;
 use super::socket;
-use super::state::State;
+use super::state::TcpState;
 use crate::link::{Link, PIECES_MAX, Piece, PushError};
 use farpost_fabric::{Counter, FabricError, Line, Peer};
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,34 +13,34 @@ use std::os::fd::{AsRawFd, RawFd};
 /// Bytes that are sealed at once.
 const SEALED_AT_ONCE: usize = 256 << 10;
 
-impl State {
-    /// Put bytes, kept back for company if they are few.
+impl TcpState {
+    /// Put bytes, held back to be sent together with what follows if they are few.
     pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<(), FabricError> {
         let many = from.len() >= self.settings.tcp.direct as usize;
-        let other = self.other(peer)?;
-        other.unfenced = true;
-        other.told = true;
-        other.used = true;
+        let remote = self.peer_state(peer)?;
+        remote.unfenced = true;
+        remote.sent_since_ring = true;
+        remote.has_user_traffic = true;
         let offset = offset as u64;
-        if !other.is_free() || other.link.push_put(handle, offset, from) == Err(PushError::Full) {
+        if !remote.is_free() || remote.link.push_put(handle, offset, from) == Err(PushError::Full) {
             let bytes = from.to_vec();
-            other.say(Say::Put {
+            remote.push_or_defer(Deferred::Put {
                 handle,
                 offset,
                 bytes,
             });
-            self.count(peer, Counter::Stalls, 1);
+            self.diagnostics.count(peer, Counter::Stalls, 1);
         }
         if many {
             let now = self.now();
             self.pump(peer, now);
         } else {
-            self.list(peer);
+            self.schedule_send(peer);
         }
         Ok(())
     }
 
-    /// Put a word, kept back for company.
+    /// Put a word, held back to be sent together with what follows.
     pub fn put_word(
         &mut self,
         peer: Peer,
@@ -48,19 +48,19 @@ impl State {
         offset: usize,
         value: u64,
     ) -> Result<(), FabricError> {
-        let other = self.other(peer)?;
-        other.unfenced = true;
-        other.told = true;
-        other.used = true;
+        let remote = self.peer_state(peer)?;
+        remote.unfenced = true;
+        remote.sent_since_ring = true;
+        remote.has_user_traffic = true;
         let offset = offset as u64;
-        if !other.is_free() || other.link.push_word(handle, offset, value) == Err(PushError::Full) {
-            other.say(Say::Word {
+        if !remote.is_free() || remote.link.push_word(handle, offset, value) == Err(PushError::Full) {
+            remote.push_or_defer(Deferred::Word {
                 handle,
                 offset,
                 value,
             });
         }
-        self.list(peer);
+        self.schedule_send(peer);
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl State {
         Ok(())
     }
 
-    /// Put a line, kept back for the next one.
+    /// Put a line, held back to be sent together with the next one.
     #[inline]
     pub fn put_line_ahead(
         &mut self,
@@ -89,20 +89,20 @@ impl State {
         line: &Line,
     ) -> Result<(), FabricError> {
         self.push_line(peer, handle, offset, line)?;
-        self.list(peer);
+        self.schedule_send(peer);
         Ok(())
     }
 
     #[inline(always)]
     fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<(), FabricError> {
-        let other = self.other(peer)?;
-        other.unfenced = true;
-        other.told = true;
-        other.used = true;
+        let remote = self.peer_state(peer)?;
+        remote.unfenced = true;
+        remote.sent_since_ring = true;
+        remote.has_user_traffic = true;
         let offset = offset as u64;
-        if !other.is_free() || other.link.push_line(handle, offset, line) == Err(PushError::Full) {
+        if !remote.is_free() || remote.link.push_line(handle, offset, line) == Err(PushError::Full) {
             let line = *line;
-            other.say(Say::Line { handle, offset, line });
+            remote.push_or_defer(Deferred::Line { handle, offset, line });
         }
         Ok(())
     }
@@ -116,32 +116,32 @@ impl State {
             return;
         }
         let bytes = payload.to_vec();
-        self.say(peer, Say::Packet { lane, bytes });
+        self.push_or_defer(peer, Deferred::Packet { lane, bytes });
         self.flush();
     }
 
     /// Send what `peer`'s link has to send, as far as the sockets take it.
     #[inline]
     pub fn pump(&mut self, peer: Peer, now: u64) {
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
-        if !other.is_free() {
-            other.catch_up();
+        if !remote.is_free() {
+            remote.push_deferred();
         }
-        for at in 0..other.rails.len() {
-            let rail = &mut other.rails[at];
+        for at in 0..remote.rails.len() {
+            let rail = &mut remote.rails[at];
             if rail.fd < 0 || rail.blocked {
                 continue;
             }
             let full = if rail.sealed {
                 match self.conns.get_mut(rail.slot) {
-                    Some(Some(conn)) => !pump_sealed(conn, &mut other.link, at, now),
+                    Some(Some(conn)) => !pump_sealed(conn, &mut remote.link, at, now),
                     // Being read: its turn comes.
                     _ => continue,
                 }
             } else {
-                !pump_rail(&mut other.link, at, rail.fd, now)
+                !pump_rail(&mut remote.link, at, rail.fd, now)
             };
             if full {
                 // Or broken: then the receiving side finds out why, and what came before it.
@@ -152,30 +152,30 @@ impl State {
                     .change(rail.fd, socket::IN | socket::OUT, rail.slot as u64);
             }
         }
-        self.deadline = self.deadline.min(other.link.next_deadline());
+        self.deadline = self.deadline.min(remote.link.next_deadline());
     }
 
     pub fn unblock(&mut self, peer: Peer, at: usize) {
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
-        let rail = &mut other.rails[at];
+        let rail = &mut remote.rails[at];
         if std::mem::take(&mut rail.blocked) {
             self.blocked -= 1;
             let _ = self.poll.change(rail.fd, socket::IN, rail.slot as u64);
-            self.list(peer);
+            self.schedule_send(peer);
         }
     }
 
     /// Send what waits, to everybody.
     pub fn flush(&mut self) {
-        if self.list.is_empty() {
+        if self.send_list.is_empty() {
             return;
         }
         let now = self.now();
-        while let Some(index) = self.list.pop() {
-            if let Some(other) = &mut self.others[index as usize] {
-                other.listed = false;
+        while let Some(index) = self.send_list.pop() {
+            if let Some(remote) = &mut self.peers[index as usize] {
+                remote.in_send_list = false;
             }
             self.pump(Peer(index), now);
         }
@@ -187,13 +187,13 @@ impl State {
         if peer == self.me {
             return;
         }
-        let Ok(other) = self.other(peer) else { return };
-        let told = std::mem::take(&mut other.told);
-        if told && !other.listed {
+        let Ok(remote) = self.peer_state(peer) else { return };
+        let told = std::mem::take(&mut remote.sent_since_ring);
+        if told && !remote.in_send_list {
             return;
         }
         if !told {
-            other.say(Say::Ring);
+            remote.push_or_defer(Deferred::Ring);
         }
         let now = self.now();
         self.pump(peer, now);
@@ -242,7 +242,7 @@ fn pump_rail(link: &mut Link, rail: usize, fd: RawFd, now: u64) -> bool {
 
 /// The same, encrypted.
 #[cold]
-fn pump_sealed(conn: &mut Conn, link: &mut Link, rail: usize, now: u64) -> bool {
+fn pump_sealed(conn: &mut Connection, link: &mut Link, rail: usize, now: u64) -> bool {
     let fd = conn.fd.as_raw_fd();
     let Some(seal) = &mut conn.seal else { return true };
     loop {

@@ -1,94 +1,86 @@
 //! The state of an endpoint: its peers, its connections, and what one turn does with them.
 //!
-//! Cost class: [`State::turn`], [`State::put`] and [`State::put_line`] are *fast path* (but for their system call).
+//! Cost class: [`TcpState::turn`], [`TcpState::put`] and [`TcpState::put_line`] are *fast path* (but for their system call).
 
 use super::TcpSettings;
+use super::acceptor::{Acceptor, LISTENER};
 use super::bulk::Transfers;
 use super::card;
-use super::conn::{Conn, LISTENER, Stage};
-use super::other::{NONE, Other, Rail, Say, Standing};
+use super::connection::{Connection, ConnectionStage};
+use super::diagnostics::Diagnostics;
 use super::packets::Packets;
-use super::segments::Table;
+use super::peer::{Deferred, NONE, PeerState, PeerStatus, Rail};
+use super::routes;
+use super::segments::SegmentTable;
 use super::socket::{self, Alarm, Poll};
-use super::ways;
 use crate::link::{Event, Link, LinkConfig, TransportReport};
-use crate::trust::{Gate, Secret};
+use crate::trust::Secret;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{Counter, FabricError, Fault, Peer};
 use farpost_net::NetConfig;
 use farpost_net::interfaces::Card;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How many faults are kept until somebody asks.
-const FAULTS_KEPT: usize = 64;
+/// With one connection, which is read directly, the other descriptors are polled once in so many turns.
+const POLL_OTHERS: u32 = 64;
 
-/// With one connection, which is read directly, other descriptors are looked at once in so many turns.
-const LOOK_AROUND: u32 = 64;
+/// With several connections, the one that last received something is read directly, and all are polled once in so many turns.
+const POLL_ALL: u32 = 4;
 
-/// With several, the one that last brought something is read directly, and all are looked at once in so many turns.
-const LOOK_AT_ALL: u32 = 4;
-
-/// Who lets so many nanoseconds pass between two turns computes in between: all are looked at then, each time.
-const AWAY: u64 = 20_000;
+/// A gap of so many nanoseconds between two turns means that the program computes in between: then each turn polls all descriptors.
+const COMPUTE_GAP: u64 = 20_000;
 
 /// Key of the alarm in the poll set.
 const ALARM: u64 = u64::MAX - 1;
 
-pub struct State {
+pub struct TcpState {
     pub me: Peer,
     pub size: u32,
     pub net: NetConfig,
     pub settings: TcpSettings,
     pub secret: Secret,
     pub card: Card,
-    pub others: Vec<Option<Box<Other>>>,
-    pub conns: Vec<Option<Box<Conn>>>,
+    pub peers: Vec<Option<Box<PeerState>>>,
+    pub conns: Vec<Option<Box<Connection>>>,
     /// The slot whose connection is taken out while it is read.
     pub reading: usize,
     /// Connections in use as rails.
     pub open: usize,
-    /// The connection that last brought something.
+    /// The slot of the connection that last received something.
     pub hot: usize,
     /// Rails whose sockets are full.
     pub blocked: usize,
     pub poll: Poll,
-    pub listeners: Vec<OwnedFd>,
-    pub gate: Gate,
-    /// By place at the gate: the slot.
-    pub waiting_in: Vec<usize>,
-    pub shut_until: Option<Instant>,
-    pub door_at: u64,
+    pub acceptor: Acceptor,
     alarm: Alarm,
     alarm_at: u64,
     /// Peers with something to send.
-    pub list: Vec<u32>,
+    pub send_list: Vec<u32>,
     pub turns: u32,
     /// When the latest turn began.
     turned: u64,
-    /// The turn at which packets were last polled for.
     pub clock: Rc<Clock>,
-    /// When something depends on the clock next, in nanoseconds since the epoch.
+    /// When [`TcpState::run_timers`] has something to do, in nanoseconds since the epoch.
     pub deadline: u64,
-    /// Counts what arrived, so that nobody sleeps over it.
+    /// Counts what arrived: who is about to sleep compares it with what it saw before.
     pub arrivals: u64,
-    /// What was read last were questions and answers whether the other lives, and nothing else.
+    /// The last read brought pings and pongs only.
     pub only_pings: bool,
-    pub segments: Table,
+    pub segments: SegmentTable,
     pub packets: Packets,
     pub transfers: Transfers,
-    pub spare: super::tails::Spare,
-    /// Peers that have not been told of all that came.
-    pub owing: Vec<u32>,
-    /// Connections of which nothing is read before the protocol above has looked at what came.
+    pub spare: super::zcopy::SpareBuffers,
+    /// Peers to which acknowledgements are due.
+    pub ack_pending: Vec<u32>,
+    /// Connections that are not read before the protocol above has polled what they brought.
     pub paused: Vec<usize>,
-    pub faults: (Vec<Fault>, u64),
-    pub counters: Vec<Option<Box<[u64; Counter::COUNT]>>>,
+    pub diagnostics: Diagnostics,
     pub closing: bool,
 }
 
-impl State {
+impl TcpState {
     pub fn new(
         net: NetConfig,
         settings: TcpSettings,
@@ -97,47 +89,38 @@ impl State {
     ) -> Result<Self, FabricError> {
         let fail = |e: std::io::Error| FabricError::os_error("make a poll set", &e);
         let poll = Poll::new().map_err(fail)?;
-        for listener in &listeners {
-            poll.add(listener.as_raw_fd(), socket::IN, LISTENER)
-                .map_err(fail)?;
-        }
+        let acceptor = Acceptor::new(listeners, settings.trust.limits(), &poll).map_err(fail)?;
         let alarm = Alarm::new().map_err(fail)?;
         poll.add(alarm.descriptor(), socket::IN, ALARM).map_err(fail)?;
-        let limits = settings.trust.limits();
         Ok(Self {
             me: net.me,
             size: net.size,
             secret: Secret::new(&net.secret),
             card,
-            others: (0..net.size).map(|_| None).collect(),
+            peers: (0..net.size).map(|_| None).collect(),
             conns: Vec::new(),
             reading: NONE,
             open: 0,
             hot: NONE,
             blocked: 0,
             poll,
-            listeners,
-            gate: Gate::new(limits),
-            waiting_in: vec![NONE; limits.places.max(1)],
-            shut_until: None,
-            door_at: u64::MAX,
+            acceptor,
             alarm,
             alarm_at: u64::MAX,
-            list: Vec::new(),
+            send_list: Vec::new(),
             turns: 0,
             turned: 0,
             clock: Rc::new(Clock::new()),
             deadline: u64::MAX,
             arrivals: 0,
             only_pings: false,
-            segments: Table::default(),
+            segments: SegmentTable::default(),
             packets: Packets::new(&settings.tcp),
             transfers: Transfers::default(),
             spare: Default::default(),
-            owing: Vec::new(),
+            ack_pending: Vec::new(),
             paused: Vec::new(),
-            faults: (Vec::new(), 0),
-            counters: (0..net.size).map(|_| None).collect(),
+            diagnostics: Diagnostics::new(net.size),
             closing: false,
             net,
             settings,
@@ -171,62 +154,62 @@ impl State {
         Ok(())
     }
 
-    /// The peer, to be sent something: connected to now, if it was not before.
+    /// The state of `peer`, to which something is to be sent; the first call makes the link.
     #[inline]
-    pub fn other(&mut self, peer: Peer) -> Result<&mut Other, FabricError> {
-        if self.others[peer.index()].is_none() {
+    pub fn peer_state(&mut self, peer: Peer) -> Result<&mut PeerState, FabricError> {
+        if self.peers[peer.index()].is_none() {
             self.meet(peer);
         }
-        let other = self.others[peer.index()].as_deref_mut().expect("just met");
-        match &other.standing {
-            Standing::Here => Ok(other),
-            Standing::Left => Err(FabricError::PeerDead {
+        let remote = self.peers[peer.index()].as_deref_mut().expect("made above");
+        match &remote.status {
+            PeerStatus::Active => Ok(remote),
+            PeerStatus::Left => Err(FabricError::PeerDead {
                 peer,
                 why: "it has left the job".into(),
             }),
-            Standing::Dead(why) => Err(FabricError::PeerDead {
+            PeerStatus::Lost(why) => Err(FabricError::PeerDead {
                 peer,
                 why: why.clone(),
             }),
         }
     }
 
-    /// Note that there is something to send to `peer`.
-    pub fn list(&mut self, peer: Peer) {
-        if let Some(other) = &mut self.others[peer.index()]
-            && !other.listed
+    /// There is something to send to `peer`: [`TcpState::flush`] sends it.
+    pub fn schedule_send(&mut self, peer: Peer) {
+        if let Some(remote) = &mut self.peers[peer.index()]
+            && !remote.in_send_list
         {
-            other.listed = true;
-            self.list.push(peer.0);
+            remote.in_send_list = true;
+            self.send_list.push(peer.0);
         }
     }
 
-    /// Say something to a peer that is there; nothing happens when it is not.
-    pub fn say(&mut self, peer: Peer, say: Say) {
-        if let Ok(other) = self.other(peer) {
-            other.say(say);
-            other.told = true;
-            other.used = true;
-            self.list(peer);
+    /// Send `message` to a peer that is active, now or when the link has room; nothing happens for any other.
+    pub fn push_or_defer(&mut self, peer: Peer, message: Deferred) {
+        if let Ok(remote) = self.peer_state(peer) {
+            remote.push_or_defer(message);
+            remote.sent_since_ring = true;
+            remote.has_user_traffic = true;
+            self.schedule_send(peer);
         }
     }
 
-    /// As [`say`](Self::say), a control frame.
-    pub fn control(&mut self, peer: Peer, code: super::apply::Code, object: u32, words: &[u64]) {
-        if let Ok(other) = self.other(peer) {
-            other.control(code, object, words);
-            other.told = true;
-            other.used = true;
-            self.list(peer);
+    /// As [`push_or_defer`](Self::push_or_defer), a control frame.
+    pub fn control(&mut self, peer: Peer, code: super::apply::ControlCode, object: u32, words: &[u64]) {
+        if let Ok(remote) = self.peer_state(peer) {
+            remote.control(code, object, words);
+            remote.sent_since_ring = true;
+            remote.has_user_traffic = true;
+            self.schedule_send(peer);
         }
     }
 
-    /// Make a link to `peer`, whose rails the clock will connect.
+    /// Make a link to `peer`, whose rails the timers will connect.
     #[cold]
     pub fn meet(&mut self, peer: Peer) {
         let card = self.net.book.card(peer).and_then(|card| card::decode(&card));
-        let ways = card.and_then(|card| card::ways((self.me, &self.card), (peer, &card)));
-        let (ways, why) = match ways {
+        let plan = card.and_then(|card| card::plan_rails((self.me, &self.card), (peer, &card)));
+        let (plan, why) = match plan {
             Ok(plan) => (plan, None),
             Err(why) => (Default::default(), Some(why)),
         };
@@ -244,9 +227,9 @@ impl State {
             ours_since: None,
             trouble: String::new(),
         };
-        let mut rails: Vec<Rail> = ways.rails.into_iter().map(rail).collect();
+        let mut rails: Vec<Rail> = plan.rails.into_iter().map(rail).collect();
         if let Some(first) = rails.first_mut() {
-            first.candidates.extend(ways.fallback);
+            first.candidates.extend(plan.fallback);
         }
         let config = LinkConfig {
             rails: rails.len().clamp(1, 32),
@@ -255,33 +238,33 @@ impl State {
             tunables: self.settings.link.clone(),
         };
         let link = Link::new(config, self.now());
-        let mut other = Box::new(Other::new(link, rails));
-        self.segments.announce_all(peer, &mut other);
-        self.others[peer.index()] = Some(other);
-        self.open_tails(peer);
+        let mut remote = Box::new(PeerState::new(link, rails));
+        self.segments.announce_all(peer, &mut remote);
+        self.peers[peer.index()] = Some(remote);
+        self.open_zcopy(peer);
         match why {
             Some(why) => self.lose(peer, why),
             None => {
                 self.deadline = 0;
-                self.list(peer);
+                self.schedule_send(peer);
             }
         }
     }
 
-    /// A peer is given up: everybody who waits for it learns it.
+    /// Give `peer` up: calls that wait for it end with an error.
     pub fn lose(&mut self, peer: Peer, why: String) {
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
-        let before = std::mem::replace(&mut other.standing, Standing::Dead(why.clone()));
-        other.forget_all();
-        for rail in 0..self.others[peer.index()]
+        let before = std::mem::replace(&mut remote.status, PeerStatus::Lost(why.clone()));
+        remote.clear_deferred();
+        for rail in 0..self.peers[peer.index()]
             .as_ref()
-            .map_or(0, |other| other.rails.len())
+            .map_or(0, |remote| remote.rails.len())
         {
             self.close_rail(peer, rail);
-            if let Some(other) = &mut self.others[peer.index()] {
-                let trying = std::mem::replace(&mut other.rails[rail].trying, NONE);
+            if let Some(remote) = &mut self.peers[peer.index()] {
+                let trying = std::mem::replace(&mut remote.rails[rail].trying, NONE);
                 if let Some(conn) = self.conns.get_mut(trying) {
                     *conn = None;
                 }
@@ -289,27 +272,10 @@ impl State {
         }
         self.transfers.peer_gone(peer);
         self.arrivals += 1;
-        if before == Standing::Here && !self.closing {
+        if before == PeerStatus::Active && !self.closing {
             let error = FabricError::PeerDead { peer, why };
-            self.record_fault(Fault { peer, error });
+            self.diagnostics.record_fault(Fault { peer, error });
         }
-    }
-
-    pub fn record_fault(&mut self, fault: Fault) {
-        if fault.peer.0 < self.size {
-            self.count(fault.peer, Counter::Faults, 1);
-        }
-        if self.faults.0.len() < FAULTS_KEPT {
-            self.faults.0.push(fault);
-        } else {
-            self.faults.1 += 1;
-        }
-    }
-
-    pub fn count(&mut self, peer: Peer, counter: Counter, amount: u64) {
-        let counters = self.counters[peer.index()].get_or_insert_default();
-        let cell = &mut counters[counter as usize];
-        *cell = cell.wrapping_add(amount);
     }
 
     // ---- turns ----
@@ -321,31 +287,31 @@ impl State {
         self.flush();
         let now = self.now();
         if now >= self.deadline {
-            self.clocks(now);
+            self.run_timers(now);
         }
         self.turns = self.turns.wrapping_add(1);
-        let away = now.saturating_sub(std::mem::replace(&mut self.turned, now)) > AWAY;
+        let away = now.saturating_sub(std::mem::replace(&mut self.turned, now)) > COMPUTE_GAP;
         if !self.paused.is_empty() {
             self.resume(now);
         }
         if self.hot != NONE && timeout == 0 && self.blocked == 0 {
             let only = self.open == 1 && self.conns.len() == 1;
             self.read(self.hot, now);
-            let every = if only { LOOK_AROUND } else { LOOK_AT_ALL };
+            let every = if only { POLL_OTHERS } else { POLL_ALL };
             if away || self.arrivals == before && self.turns.is_multiple_of(every) {
-                self.look_around(0, now);
+                self.poll_descriptors(0, now);
             }
         } else {
-            self.look_around(timeout, now);
+            self.poll_descriptors(timeout, now);
         }
-        if self.arrivals == before && !self.owing.is_empty() {
-            self.settle_owing();
+        if self.arrivals == before && !self.ack_pending.is_empty() {
+            self.flush_pending_acks();
         }
         self.flush();
         self.arrivals != before
     }
 
-    /// As [`turn`](Self::turn), but what the clock wants meanwhile does not end it.
+    /// As [`turn`](Self::turn), but a timer that expires meanwhile does not end it.
     pub fn sleep(&mut self, timeout: Duration) -> bool {
         let until = self
             .now()
@@ -361,7 +327,7 @@ impl State {
         }
     }
 
-    /// Ready to be slept on: the poll set becomes readable when the clock wants something, too.
+    /// Prepare for a sleep on the poll set: it becomes readable when a timer expires, too.
     pub fn arm(&mut self) {
         if self.deadline != self.alarm_at {
             self.alarm_at = self.deadline;
@@ -371,7 +337,7 @@ impl State {
         }
     }
 
-    fn look_around(&mut self, timeout: u64, now: u64) {
+    fn poll_descriptors(&mut self, timeout: u64, now: u64) {
         let mut events = [socket::NO_EVENT; 32];
         let mut found = [(0, 0); 32];
         let mut count = 0;
@@ -406,15 +372,15 @@ impl State {
             return;
         };
         match conn.stage {
-            Stage::Reaching { .. } => {
+            ConnectionStage::Connecting { .. } => {
                 self.arrivals += 1;
                 self.reached(slot);
             }
-            Stage::Calling { .. } | Stage::Stranger { .. } => {
+            ConnectionStage::Handshaking { .. } | ConnectionStage::Unauthenticated { .. } => {
                 self.arrivals += 1;
-                self.shake(slot);
+                self.advance_handshake(slot);
             }
-            Stage::Open { peer, rail } => {
+            ConnectionStage::Open { peer, rail } => {
                 if what & socket::OUT != 0 {
                     self.arrivals += 1;
                     self.unblock(peer, rail);
@@ -426,55 +392,55 @@ impl State {
         }
     }
 
-    /// What the clock wants.
+    /// Do what is due by the clock.
     #[cold]
-    fn clocks(&mut self, now: u64) {
+    fn run_timers(&mut self, now: u64) {
         self.deadline = u64::MAX;
-        if now >= self.door_at {
-            self.mind_door();
+        if now >= self.acceptor.deadline {
+            self.check_acceptor();
         }
-        self.deadline = self.deadline.min(self.door_at);
+        self.deadline = self.deadline.min(self.acceptor.deadline);
         // Not always the same first, so that pings of many processes do not meet at one.
         let first = (now / 1000) % u64::from(self.size);
-        let mut ways = self.ways();
+        let mut routes = self.host_routes();
         for at in 0..u64::from(self.size) {
             let peer = Peer(((first + at) % u64::from(self.size)) as u32);
-            if self.others[peer.index()].is_some() {
-                self.share(peer, &mut ways, now, true);
-                self.clock_of(peer, now);
-                self.share(peer, &mut ways, now, false);
+            if self.peers[peer.index()].is_some() {
+                self.use_host_routes(peer, &mut routes, now);
+                self.run_link_timers(peer, now);
+                self.add_host_routes(peer, &mut routes);
             }
         }
     }
 
-    /// What the clock wants of the link to `peer`, and what the link wants.
-    pub fn clock_of(&mut self, peer: Peer, now: u64) {
+    /// Run the timers of the link to `peer` and do what the link asks for.
+    pub fn run_link_timers(&mut self, peer: Peer, now: u64) {
         loop {
-            let Some(other) = self.others[peer.index()].as_deref_mut() else {
+            let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
                 return;
             };
-            if matches!(other.standing, Standing::Dead(_)) {
+            if matches!(remote.status, PeerStatus::Lost(_)) {
                 return;
             }
-            other.link.poll(now);
-            let Some(event) = other.link.next_event() else {
-                self.deadline = self.deadline.min(other.link.next_deadline().max(now + 1));
+            remote.link.poll(now);
+            let Some(event) = remote.link.next_event() else {
+                self.deadline = self.deadline.min(remote.link.next_deadline().max(now + 1));
                 break;
             };
             match event {
                 Event::Ask(rail) => {
-                    let fd = other.rails.get(rail).map_or(-1, |rail| rail.fd);
+                    let fd = remote.rails.get(rail).map_or(-1, |rail| rail.fd);
                     if let Ok((acknowledged, in_flight)) = socket::confirmed(fd) {
                         let report = TransportReport {
                             acknowledged,
                             in_flight,
                         };
-                        other.link.on_report(rail, report, now);
+                        remote.link.on_report(rail, report, now);
                     }
                 }
                 Event::Drop { rail, why } => {
                     self.close_rail(peer, rail);
-                    self.note_trouble(peer, rail, why);
+                    self.record_rail_error(peer, rail, why);
                 }
                 Event::Reconnect(rail) => self.dial(peer, rail, now),
                 Event::Lost { rails, waited_ns } => {
@@ -483,21 +449,21 @@ impl State {
                 }
             }
         }
-        self.list(peer);
+        self.schedule_send(peer);
     }
 
-    fn note_trouble(&mut self, peer: Peer, rail: usize, why: &str) {
-        self.count(peer, Counter::Retries, 1);
-        if let Some(other) = &mut self.others[peer.index()] {
-            let via = other.rails[rail]
+    fn record_rail_error(&mut self, peer: Peer, rail: usize, why: &str) {
+        self.diagnostics.count(peer, Counter::Retries, 1);
+        if let Some(remote) = &mut self.peers[peer.index()] {
+            let via = remote.rails[rail]
                 .candidates
                 .first()
                 .map_or("?", |c| c.interface.as_str());
-            other.rails[rail].trouble = format!("rail {rail} via {via}: {why}");
+            remote.rails[rail].trouble = format!("rail {rail} via {via}: {why}");
         }
     }
 
-    /// The sentence about a peer whose rails are all gone.
+    /// The error text for a peer whose rails are all down.
     fn lost(&self, peer: Peer, rails: usize, waited: u64) -> String {
         let number = || {
             self.net
@@ -509,13 +475,13 @@ impl State {
         };
         let host = self.net.book.host(peer).unwrap_or_else(number);
         let ms = waited / 1_000_000;
-        let other = self.others[peer.index()].as_deref();
-        if let Some(never) = other.filter(|other| !other.link.was_up()) {
-            return ways::never_reached(&host, never, waited);
+        let remote = self.peers[peer.index()].as_deref();
+        if let Some(never) = remote.filter(|remote| !remote.link.was_up()) {
+            return routes::never_reached(&host, never, waited);
         }
         let mut why = format!("host {host}: none of {rails} rails has worked for {ms} ms");
-        if let Some(other) = other {
-            for rail in other.rails.iter().filter(|rail| !rail.trouble.is_empty()) {
+        if let Some(remote) = remote {
+            for rail in remote.rails.iter().filter(|rail| !rail.trouble.is_empty()) {
                 why.push_str("; ");
                 why.push_str(&rail.trouble);
             }
@@ -523,36 +489,34 @@ impl State {
         why
     }
 
-    // ---- the end ----
-
-    /// End without goodbye, unless it was said: what waits is sent as far as it goes now, and peers that wait for this
-    /// process learn that it is gone.
+    // ---- the end ----    /// End without a bye frame, unless one was sent: what waits is sent as far as the sockets take it now, and peers that
+    /// wait for this process learn that it is gone.
     pub fn abandon(&mut self) {
         if std::mem::replace(&mut self.closing, true) {
             return;
         }
         self.turn(0);
-        for other in self.others.iter().flatten() {
-            for rail in other.rails.iter().filter(|rail| rail.fd >= 0) {
+        for remote in self.peers.iter().flatten() {
+            for rail in remote.rails.iter().filter(|rail| rail.fd >= 0) {
                 socket::finish(rail.fd);
             }
         }
     }
 
-    /// Say goodbye, send what waits, and see the peers off, until `patience` runs out.
+    /// Send bye frames and what waits, and read until the peers have all, at most for `patience`.
     pub fn close(&mut self, patience: Duration) {
         if std::mem::replace(&mut self.closing, true) {
             return;
         }
         let started = Instant::now();
         for peer in (0..self.size).map(Peer) {
-            if let Some(other) = &mut self.others[peer.index()]
-                && (other.is_connected() || other.is_here() && other.used)
+            if let Some(remote) = &mut self.peers[peer.index()]
+                && (remote.is_connected() || remote.is_active() && remote.has_user_traffic)
             {
-                // Also to who has said goodbye first and waits for the answer: an end without one looks like a rail
+                // Also to a peer that has sent its bye first and waits for ours: an end without one looks like a rail
                 // that broke.
-                other.say(Say::Bye);
-                self.list(peer);
+                remote.push_or_defer(Deferred::Bye);
+                self.schedule_send(peer);
             }
         }
         self.turn(0);
@@ -561,29 +525,29 @@ impl State {
         let mut held = true;
         while held && started.elapsed() < patience {
             let late = started.elapsed() > LINGER;
-            held = self.others.iter().flatten().any(|other| {
-                // Who has said goodbye and gone wants nothing more, and confirms nothing more.
-                let here = match other.standing {
-                    Standing::Dead(_) => false,
-                    Standing::Left => other.is_connected(),
-                    Standing::Here => other.used || other.is_connected(),
+            held = self.peers.iter().flatten().any(|remote| {
+                // A peer that has sent its bye and closed its connections acknowledges nothing more.
+                let here = match remote.status {
+                    PeerStatus::Lost(_) => false,
+                    PeerStatus::Left => remote.is_connected(),
+                    PeerStatus::Active => remote.has_user_traffic || remote.is_connected(),
                 };
                 let in_kernel = || {
-                    let open = other.rails.iter().filter(|rail| rail.fd >= 0);
+                    let open = remote.rails.iter().filter(|rail| rail.fd >= 0);
                     let mut all = open
                         .map(|rail| socket::unconfirmed(rail.fd) == 0 && !rail.blocked)
                         .peekable();
                     all.peek().is_some() && all.all(|there| there)
                 };
-                here && !(other.link.drained() && other.is_free())
-                    && !(late && other.is_free() && in_kernel())
+                here && !(remote.link.drained() && remote.is_free())
+                    && !(late && remote.is_free() && in_kernel())
             });
             if held {
                 self.turn(1_000_000);
             }
         }
-        for other in self.others.iter().flatten() {
-            for rail in other.rails.iter().filter(|rail| rail.fd >= 0) {
+        for remote in self.peers.iter().flatten() {
+            for rail in remote.rails.iter().filter(|rail| rail.fd >= 0) {
                 socket::finish(rail.fd);
             }
         }

@@ -77,10 +77,10 @@ impl Tcp {
     /// As if the network cut every connection to `peer`, or those of one rail.
     fn sever(&self, peer: Peer, rail: Option<usize>) {
         let state = self.core.state.borrow();
-        let Some(other) = &state.others[peer.index()] else {
+        let Some(remote) = &state.peers[peer.index()] else {
             return;
         };
-        for (number, of) in other.rails.iter().enumerate() {
+        for (number, of) in remote.rails.iter().enumerate() {
             if of.fd >= 0 && rail.is_none_or(|rail| rail == number) {
                 // SAFETY: no memory is involved.
                 unsafe { libc::shutdown(of.fd, libc::SHUT_RDWR) };
@@ -133,8 +133,8 @@ fn proved(job: &Job, of: u32, me: u32) -> TcpStream {
 /// Pings that process `at` has sent.
 fn pings(job: &Job, at: usize) -> u64 {
     let state = job.ends[at].core.state.borrow();
-    let links = state.others.iter().flatten();
-    links.map(|other| other.link.counters().pings).sum()
+    let links = state.peers.iter().flatten();
+    links.map(|remote| remote.link.counters().pings).sum()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn one_ping_is_enough_for_the_processes_of_a_host() {
     }
     job.until("connections", || {
         let state = job.ends[0].core.state.borrow();
-        state.others.iter().flatten().filter(|o| o.link.drained()).count() == 4
+        state.peers.iter().flatten().filter(|o| o.link.drained()).count() == 4
     });
     // The others compute: only their host answers.
     let (started, before) = (Instant::now(), pings(&job, 0));
@@ -299,7 +299,17 @@ fn strangers_and_half_open_connections_harm_nobody() {
     let theirs = job.import(1, 0, 1);
     theirs.put_line(0, &[9; 8]).unwrap();
     job.until("a line past the crowd", || mine.load(0) == 9);
-    assert!(job.ends[0].core.state.borrow().gate.tally().all_refused() > 50);
+    assert!(
+        job.ends[0]
+            .core
+            .state
+            .borrow()
+            .acceptor
+            .gate
+            .tally()
+            .all_refused()
+            > 50
+    );
     assert_eq!(job.ends[0].take_faults(), (vec![], 0));
 }
 

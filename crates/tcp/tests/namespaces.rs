@@ -48,7 +48,7 @@ fn tcp_uses_every_rail() {
             );
         }
         for peer in end.others() {
-            let ways = end.fabric.ways(peer).expect("ways");
+            let ways = end.fabric.rail_plan(peer).expect("ways");
             assert_eq!(ways.rails.len(), rails, "{ways:?}");
             end.until("all rails", || {
                 let up = end.fabric.rails_up(peer);

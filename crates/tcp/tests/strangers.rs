@@ -2,7 +2,8 @@
 //! and counted, and no more connections wait than there are places.
 
 use farpost_tcp::trust::{
-    Admission, Caller, Gate, Handshake, Limits, Listener, Place, Progress, Reason, Refusal, Secret, Session,
+    Admission, Caller, Gate, GateSlot, Handshake, Limits, Listener, Progress, Reason, Refusal, Secret,
+    Session,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,7 +27,7 @@ struct Door {
     listener: TcpListener,
     secret: Secret,
     gate: Gate,
-    waiting: Vec<Option<(Place, TcpStream, Handshake)>>,
+    waiting: Vec<Option<(GateSlot, TcpStream, Handshake)>>,
     sessions: Vec<Session>,
     now: Instant,
 }

@@ -1,6 +1,6 @@
-//! Bulk transfers of a link: those we serve from our memory, asked for or as tails, and those that come here.
+//! Bulk transfers of a link: those we serve from our memory, asked for or as eager zero-copy payloads, and those that come here.
 
-use super::frame::{Header, Kind, TAIL};
+use super::frame::{FrameKind, Header, ZCOPY};
 use super::reorder::Ranges;
 use std::collections::VecDeque;
 
@@ -17,44 +17,44 @@ pub(super) struct Chunk {
     pub delivered_at: u64,
 }
 
-/// A transfer by its ticket, which the asker chose, or a tail by its number, which its sender chose.
+/// A transfer by its ticket, which the asker chose, or an eager zero-copy payload by its number, which its sender chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    pub tail: bool,
+pub(super) struct TransferId {
+    pub zcopy: bool,
     pub number: u32,
 }
 
-impl Name {
+impl TransferId {
     pub fn ticket(number: u32) -> Self {
-        Self { tail: false, number }
+        Self { zcopy: false, number }
     }
 
-    pub fn tail(number: u32) -> Self {
-        Self { tail: true, number }
+    pub fn zcopy(number: u32) -> Self {
+        Self { zcopy: true, number }
     }
 
     /// Of a bulk frame.
     pub fn of(header: &Header) -> Self {
         Self {
-            tail: header.flags == TAIL,
+            zcopy: header.flags == ZCOPY,
             number: header.object,
         }
     }
 
     /// A header of `kind` about it.
-    pub fn header(self, kind: Kind) -> Header {
+    pub fn header(self, kind: FrameKind) -> Header {
         Header {
-            flags: if self.tail { TAIL } else { 0 },
+            flags: if self.zcopy { ZCOPY } else { 0 },
             object: self.number,
             ..Header::new(kind)
         }
     }
 }
 
-/// A transfer that the peer asked for, or a tail of ours.
+/// A transfer that the peer asked for, or an eager zero-copy payload of ours.
 pub(super) struct Serve {
-    pub name: Name,
-    /// Of a tail: nothing.
+    pub name: TransferId,
+    /// Of an eager zero-copy payload: nothing.
     pub key: u64,
     pub address: usize,
     pub len: u64,
@@ -72,7 +72,7 @@ impl Serve {
     }
 }
 
-/// A transfer that we asked for, or a tail that comes.
+/// A transfer that we asked for, or an eager zero-copy payload that comes.
 pub(super) struct Get {
     pub address: usize,
     pub len: u64,

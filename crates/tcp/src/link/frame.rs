@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! byte  0      kind
-//! byte  1      flags                      (port and priority of a packet, code of a control frame, bulk kinds: TAIL, else 0)
+//! byte  1      flags                      (port and priority of a packet, code of a control frame, bulk kinds: ZCOPY, else 0)
 //! bytes 2..4   0
-//! bytes 4..8   link sequence number       (ordered kinds; length of the range in BULK_ACK; of all in a tail; else 0)
+//! bytes 4..8   link sequence number       (ordered kinds; length of the range in BULK_ACK; of all in an eager zero-copy payload; else 0)
 //! bytes 8..12  acknowledgement: the next ordered frame expected, so all before it have arrived
 //! bytes 12..16 object                     (segment, ticket, token of a ping, code of a fault)
 //! bytes 16..19 bytes of payload
@@ -33,14 +33,14 @@ pub const FAULT_MAX: usize = 512;
 /// Offsets are below this.
 pub const OFFSET_LIMIT: u64 = 1 << 40;
 
-/// Flag of [`Kind::BulkData`], [`Kind::BulkAck`] and [`Kind::BulkDone`]: about bytes that nobody asked for, by the number
+/// Flag of [`FrameKind::BulkData`], [`FrameKind::BulkAck`] and [`FrameKind::BulkDone`]: about bytes that nobody asked for, by the number
 /// that their sender gave them.
-pub const TAIL: u8 = 1;
+pub const ZCOPY: u8 = 1;
 
 /// What a frame is. Those below 32 are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// Bytes for a segment (object) at offset.
     Put = 1,
     /// One line for a segment, applied whole, its first word last.
@@ -77,26 +77,26 @@ pub enum Kind {
     Position = 37,
 }
 
-impl Kind {
+impl FrameKind {
     /// Every kind.
-    pub const ALL: [Kind; 17] = [
-        Kind::Put,
-        Kind::PutLine,
-        Kind::PutWord,
-        Kind::Packet,
-        Kind::Ring,
-        Kind::BulkGet,
-        Kind::BulkDone,
-        Kind::BulkRefused,
-        Kind::Control,
-        Kind::Fault,
-        Kind::Bye,
-        Kind::Ack,
-        Kind::BulkAck,
-        Kind::BulkData,
-        Kind::Ping,
-        Kind::Pong,
-        Kind::Position,
+    pub const ALL: [FrameKind; 17] = [
+        FrameKind::Put,
+        FrameKind::PutLine,
+        FrameKind::PutWord,
+        FrameKind::Packet,
+        FrameKind::Ring,
+        FrameKind::BulkGet,
+        FrameKind::BulkDone,
+        FrameKind::BulkRefused,
+        FrameKind::Control,
+        FrameKind::Fault,
+        FrameKind::Bye,
+        FrameKind::Ack,
+        FrameKind::BulkAck,
+        FrameKind::BulkData,
+        FrameKind::Ping,
+        FrameKind::Pong,
+        FrameKind::Position,
     ];
 
     /// Whether it has a sequence number and is delivered exactly once and in order.
@@ -106,25 +106,25 @@ impl Kind {
     }
 
     #[inline]
-    fn of(byte: u8) -> Option<Kind> {
+    fn of(byte: u8) -> Option<FrameKind> {
         Some(match byte {
-            1 => Kind::Put,
-            2 => Kind::PutLine,
-            3 => Kind::PutWord,
-            4 => Kind::Packet,
-            5 => Kind::Ring,
-            6 => Kind::BulkGet,
-            7 => Kind::BulkDone,
-            8 => Kind::BulkRefused,
-            9 => Kind::Control,
-            10 => Kind::Fault,
-            11 => Kind::Bye,
-            32 => Kind::Ack,
-            33 => Kind::BulkAck,
-            34 => Kind::BulkData,
-            35 => Kind::Ping,
-            36 => Kind::Pong,
-            37 => Kind::Position,
+            1 => FrameKind::Put,
+            2 => FrameKind::PutLine,
+            3 => FrameKind::PutWord,
+            4 => FrameKind::Packet,
+            5 => FrameKind::Ring,
+            6 => FrameKind::BulkGet,
+            7 => FrameKind::BulkDone,
+            8 => FrameKind::BulkRefused,
+            9 => FrameKind::Control,
+            10 => FrameKind::Fault,
+            11 => FrameKind::Bye,
+            32 => FrameKind::Ack,
+            33 => FrameKind::BulkAck,
+            34 => FrameKind::BulkData,
+            35 => FrameKind::Ping,
+            36 => FrameKind::Pong,
+            37 => FrameKind::Position,
             _ => return None,
         })
     }
@@ -133,14 +133,14 @@ impl Kind {
     #[inline]
     pub fn lengths(self) -> (usize, usize) {
         match self {
-            Kind::Put => (1, ORDERED_MAX),
-            Kind::PutLine => (LINE_BYTES, LINE_BYTES),
-            Kind::PutWord => (8, 8),
-            Kind::Packet => (0, PACKET_BYTES),
-            Kind::BulkGet => (GetRequest::BYTES, GetRequest::BYTES),
-            Kind::Control => (0, CONTROL_MAX),
-            Kind::Fault => (0, FAULT_MAX),
-            Kind::BulkData => (1, CHUNK_MAX),
+            FrameKind::Put => (1, ORDERED_MAX),
+            FrameKind::PutLine => (LINE_BYTES, LINE_BYTES),
+            FrameKind::PutWord => (8, 8),
+            FrameKind::Packet => (0, PACKET_BYTES),
+            FrameKind::BulkGet => (GetRequest::BYTES, GetRequest::BYTES),
+            FrameKind::Control => (0, CONTROL_MAX),
+            FrameKind::Fault => (0, FAULT_MAX),
+            FrameKind::BulkData => (1, CHUNK_MAX),
             _ => (0, 0),
         }
     }
@@ -176,7 +176,7 @@ impl Refusal {
     }
 }
 
-/// Payload of [`Kind::BulkGet`].
+/// Payload of [`FrameKind::BulkGet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetRequest {
     /// The key under which the owner exposed the memory.
@@ -220,14 +220,14 @@ pub enum FrameError {
     Code,
     /// Whole, but of no kind known.
     #[error("a frame of unknown kind {0}")]
-    Kind(u8),
+    FrameKind(u8),
     /// A length that the kind cannot have.
     #[error("a {kind:?} frame of {len} bytes")]
-    Length { kind: Kind, len: u32 },
+    Length { kind: FrameKind, len: u32 },
     /// A field with a value that the kind does not permit.
     #[error("a {kind:?} frame with {value:#x} as its {field}")]
     Field {
-        kind: Kind,
+        kind: FrameKind,
         field: &'static str,
         value: u64,
     },
@@ -237,13 +237,13 @@ pub enum FrameError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What it is.
-    pub kind: Kind,
-    /// Port and priority of a packet, code of a control frame, [`TAIL`] or not of bulk kinds, else 0.
+    pub kind: FrameKind,
+    /// Port and priority of a packet, code of a control frame, [`ZCOPY`] or not of bulk kinds, else 0.
     pub flags: u8,
     /// Bytes of payload.
     pub len: u32,
-    /// Link sequence number of ordered kinds; length of the range in [`Kind::BulkAck`]; bytes of the whole tail in
-    /// its [`Kind::BulkData`]; else 0.
+    /// Link sequence number of ordered kinds; length of the range in [`FrameKind::BulkAck`]; bytes of the whole zero-copy payload in
+    /// its [`FrameKind::BulkData`]; else 0.
     pub seq: u32,
     /// The next ordered frame expected by the sender of this one.
     pub ack: u32,
@@ -255,7 +255,7 @@ pub struct Header {
 
 impl Header {
     /// A header of `kind` with everything else 0.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: FrameKind) -> Self {
         Self {
             kind,
             flags: 0,
@@ -273,7 +273,7 @@ impl Header {
         HEADER_BYTES + self.len as usize
     }
 
-    /// The refusal that a [`Kind::BulkRefused`] carries.
+    /// The refusal that a [`FrameKind::BulkRefused`] carries.
     pub fn refusal(&self) -> Option<Refusal> {
         Refusal::of(self.offset)
     }
@@ -313,7 +313,7 @@ impl Header {
         if code != check.of(number, coded) || first & 0xffff_0000 != 0 {
             return Err(FrameError::Code);
         }
-        let kind = Kind::of(first as u8).ok_or(FrameError::Kind(first as u8))?;
+        let kind = FrameKind::of(first as u8).ok_or(FrameError::FrameKind(first as u8))?;
         let header = Header {
             kind,
             flags: (first >> 8) as u8,
@@ -337,33 +337,33 @@ impl Header {
         }
         let bad = |field, value| Err(FrameError::Field { kind, field, value });
         let flags_ok = match kind {
-            Kind::Packet => usize::from(self.flags) < LANES,
-            Kind::Control => true,
-            Kind::BulkData | Kind::BulkAck | Kind::BulkDone => self.flags <= TAIL,
+            FrameKind::Packet => usize::from(self.flags) < LANES,
+            FrameKind::Control => true,
+            FrameKind::BulkData | FrameKind::BulkAck | FrameKind::BulkDone => self.flags <= ZCOPY,
             _ => self.flags == 0,
         };
         if !flags_ok {
             return bad("flags", self.flags.into());
         }
-        let tail = kind == Kind::BulkData && self.flags == TAIL;
-        if !kind.ordered() && kind != Kind::BulkAck && !tail && self.seq != 0 {
+        let zcopy = kind == FrameKind::BulkData && self.flags == ZCOPY;
+        if !kind.ordered() && kind != FrameKind::BulkAck && !zcopy && self.seq != 0 {
             return bad("sequence number", self.seq.into());
         }
         let object_free = !matches!(
             kind,
-            Kind::Packet | Kind::Ring | Kind::Bye | Kind::Ack | Kind::Position
+            FrameKind::Packet | FrameKind::Ring | FrameKind::Bye | FrameKind::Ack | FrameKind::Position
         );
         if !object_free && self.object != 0 {
             return bad("object", self.object.into());
         }
         let offset_ok = match kind {
-            Kind::BulkData if tail => self.offset + u64::from(self.len) <= u64::from(self.seq),
-            Kind::Put | Kind::BulkData => self.offset + u64::from(self.len) <= OFFSET_LIMIT,
-            Kind::PutLine => self.offset.is_multiple_of(LINE_BYTES as u64),
-            Kind::PutWord => self.offset.is_multiple_of(8),
-            Kind::BulkAck => self.seq != 0 && self.offset + u64::from(self.seq) <= OFFSET_LIMIT,
-            Kind::BulkRefused => Refusal::of(self.offset).is_some(),
-            Kind::Control => true,
+            FrameKind::BulkData if zcopy => self.offset + u64::from(self.len) <= u64::from(self.seq),
+            FrameKind::Put | FrameKind::BulkData => self.offset + u64::from(self.len) <= OFFSET_LIMIT,
+            FrameKind::PutLine => self.offset.is_multiple_of(LINE_BYTES as u64),
+            FrameKind::PutWord => self.offset.is_multiple_of(8),
+            FrameKind::BulkAck => self.seq != 0 && self.offset + u64::from(self.seq) <= OFFSET_LIMIT,
+            FrameKind::BulkRefused => Refusal::of(self.offset).is_some(),
+            FrameKind::Control => true,
             _ => self.offset == 0,
         };
         if !offset_ok {
@@ -402,7 +402,7 @@ mod tests {
 
     fn headers() -> impl Strategy<Value = Header> {
         (
-            0..Kind::ALL.len(),
+            0..FrameKind::ALL.len(),
             any::<u8>(),
             any::<u32>(),
             any::<u32>(),
@@ -411,34 +411,38 @@ mod tests {
             0..OFFSET_LIMIT,
         )
             .prop_map(|(kind, flags, len, seq, ack, object, offset)| {
-                let kind = Kind::ALL[kind];
+                let kind = FrameKind::ALL[kind];
                 let (least, most) = kind.lengths();
                 let len = least as u32 + len % (most - least + 1) as u32;
-                let tail = kind == Kind::BulkData && flags & 1 != 0;
+                let zcopy = kind == FrameKind::BulkData && flags & 1 != 0;
                 let seq = match kind {
-                    Kind::BulkAck => seq.max(1),
-                    Kind::BulkData if tail => seq.max(len),
+                    FrameKind::BulkAck => seq.max(1),
+                    FrameKind::BulkData if zcopy => seq.max(len),
                     k if k.ordered() => seq,
                     _ => 0,
                 };
                 let flags = match kind {
-                    Kind::Packet => flags % LANES as u8,
-                    Kind::BulkData | Kind::BulkAck | Kind::BulkDone => flags & 1,
-                    Kind::Control => flags,
+                    FrameKind::Packet => flags % LANES as u8,
+                    FrameKind::BulkData | FrameKind::BulkAck | FrameKind::BulkDone => flags & 1,
+                    FrameKind::Control => flags,
                     _ => 0,
                 };
                 let object = match kind {
-                    Kind::Packet | Kind::Ring | Kind::Bye | Kind::Ack | Kind::Position => 0,
+                    FrameKind::Packet
+                    | FrameKind::Ring
+                    | FrameKind::Bye
+                    | FrameKind::Ack
+                    | FrameKind::Position => 0,
                     _ => object,
                 };
                 let offset = match kind {
-                    Kind::BulkData if tail => offset.min(u64::from(seq - len)),
-                    Kind::Put | Kind::BulkData => offset.min(OFFSET_LIMIT - u64::from(len)),
-                    Kind::BulkAck => offset.min(OFFSET_LIMIT - u64::from(seq)),
-                    Kind::PutLine => offset & !63,
-                    Kind::PutWord => offset & !7,
-                    Kind::BulkRefused => 1 + offset % 4,
-                    Kind::Control => offset,
+                    FrameKind::BulkData if zcopy => offset.min(u64::from(seq - len)),
+                    FrameKind::Put | FrameKind::BulkData => offset.min(OFFSET_LIMIT - u64::from(len)),
+                    FrameKind::BulkAck => offset.min(OFFSET_LIMIT - u64::from(seq)),
+                    FrameKind::PutLine => offset & !63,
+                    FrameKind::PutWord => offset & !7,
+                    FrameKind::BulkRefused => 1 + offset % 4,
+                    FrameKind::Control => offset,
                     _ => 0,
                 };
                 Header {
@@ -521,7 +525,7 @@ mod tests {
             ack: 0x1413_1211,
             object: 0x2423_2221,
             offset: 0x35_3433_3231,
-            ..Header::new(Kind::Put)
+            ..Header::new(FrameKind::Put)
         };
         let bytes = sealed(&header, &key(0), 9);
         let expected = [
@@ -539,7 +543,7 @@ mod tests {
                 Header {
                     offset: 8,
                     len: 64,
-                    ..Header::new(Kind::PutLine)
+                    ..Header::new(FrameKind::PutLine)
                 },
                 "offset",
             ),
@@ -547,44 +551,44 @@ mod tests {
                 Header {
                     offset: 4,
                     len: 8,
-                    ..Header::new(Kind::PutWord)
+                    ..Header::new(FrameKind::PutWord)
                 },
                 "offset",
             ),
             (
                 Header {
                     flags: LANES as u8,
-                    ..Header::new(Kind::Packet)
+                    ..Header::new(FrameKind::Packet)
                 },
                 "flags",
             ),
             (
                 Header {
                     seq: 1,
-                    ..Header::new(Kind::Ack)
+                    ..Header::new(FrameKind::Ack)
                 },
                 "sequence number",
             ),
             (
                 Header {
                     object: 1,
-                    ..Header::new(Kind::Bye)
+                    ..Header::new(FrameKind::Bye)
                 },
                 "object",
             ),
             (
                 Header {
                     offset: 5,
-                    ..Header::new(Kind::BulkRefused)
+                    ..Header::new(FrameKind::BulkRefused)
                 },
                 "offset",
             ),
-            (Header::new(Kind::BulkAck), "offset"),
+            (Header::new(FrameKind::BulkAck), "offset"),
             (
                 Header {
                     len: 9,
                     offset: OFFSET_LIMIT - 8,
-                    ..Header::new(Kind::Put)
+                    ..Header::new(FrameKind::Put)
                 },
                 "offset",
             ),
@@ -597,7 +601,7 @@ mod tests {
         }
         let long = Header {
             len: PACKET_BYTES as u32 + 1,
-            ..Header::new(Kind::Packet)
+            ..Header::new(FrameKind::Packet)
         };
         assert!(matches!(
             Header::parse(&sealed(&long, &key(1), 5), &key(1), 5),

@@ -1,9 +1,9 @@
-//! Rails that come, fall silent, go, and return; and everything that depends on the clock.
+//! Health of rails: up, suspected, down, reconnected; and everything that depends on the clock.
 
 use super::RailNumber;
-use super::link::{Event, Link, Way};
+use super::link::{Event, HostRoute, Link};
 use super::log::NOWHERE;
-use super::rail::{Checks, Rail, RailState, Rest, TransportReport};
+use super::rail::{Checks, PartialFrame, Rail, RailState, TransportReport};
 
 const MS: u64 = 1_000_000;
 
@@ -40,7 +40,7 @@ impl Link {
         self.wake_at(now);
     }
 
-    /// An attempt to connect came to nothing; `everywhere`: the last one of every way was refused by a host that is there. A process
+    /// An attempt to connect came to nothing; `everywhere`: the last attempt at every address was refused by a host that lives. A process
     /// listens before it can be found, so it has ended: the bound counts from then on, not the time allowed for connecting.
     pub fn on_refused(&mut self, everywhere: bool, now: u64) {
         self.refused_since = everywhere.then(|| self.refused_since.unwrap_or(now));
@@ -76,7 +76,7 @@ impl Link {
             r.ask_at = now + (limit << r.excuses.min(8)).min(bound / 4);
             if idle > 0 && !report.in_flight {
                 // With nothing in flight the next report could not tell a dead host from a silent one.
-                let asked = r.pinged_at.max(r.sounded);
+                let asked = r.pinged_at.max(r.probed);
                 if now >= asked + idle {
                     r.ping_due = true;
                 } else {
@@ -98,34 +98,30 @@ impl Link {
         }
         self.deadline = 0;
     }
-
-    /// What this link knows of a rail's way, which links between the same two hosts have in common. None: there is no such
-    /// rail, or it has no connection.
-    pub fn way(&self, rail: RailNumber) -> Option<Way> {
+    /// What this link knows of a rail's route. None: there is no such rail, or it has no connection.
+    pub fn route(&self, rail: RailNumber) -> Option<HostRoute> {
         let r = self.rails.get(rail)?;
         let up = r.state == RailState::Up;
         let asked = if r.ping_due { self.last_poll } else { r.pinged_at };
-        (r.state != RailState::Down).then(|| Way {
-            sounded: if up { r.heard.max(asked) } else { 0 },
+        (r.state != RailState::Down).then(|| HostRoute {
+            probed: if up { r.heard.max(asked) } else { 0 },
             alive: if up { self.last_alive } else { 0 },
             suspected: !up,
         })
     }
-
-    /// What other links between the same hosts know of this rail's way. As long as one of them hears of it or asks after
-    /// it, this link need not; when one suspects it, this link asks at once, so that all of them find a dead host in
+    /// What other links between the same hosts know of this rail's route. As long as one of them receives by it or pings, this link need not ping; when one suspects it, this link asks at once, so that all of them find a dead host in
     /// the time that one takes.
-    pub fn on_way(&mut self, rail: RailNumber, way: &Way, now: u64) {
+    pub fn on_route(&mut self, rail: RailNumber, route: &HostRoute, now: u64) {
         let limit = self.limit(rail);
         let Some(r) = self.rails.get_mut(rail).filter(|r| r.state == RailState::Up) else {
             return;
         };
-        if !way.suspected {
-            r.sounded = way.sounded.min(now);
-            self.last_alive = self.last_alive.max(way.alive.min(now));
+        if !route.suspected {
+            r.probed = route.probed.min(now);
+            self.last_alive = self.last_alive.max(route.alive.min(now));
             return;
         }
-        r.sounded = 0;
+        r.probed = 0;
         if !r.ping_due && now >= r.heard.max(r.pinged_at) + limit {
             if !r.waiting() {
                 r.quiet_since = now;
@@ -192,7 +188,8 @@ impl Link {
         if self.lead == Some(rail) {
             self.lead = None;
         }
-        if self.rails[rail].ordered_out > 0 || matches!(self.rails[rail].rest, Some(Rest::Log { .. })) {
+        if self.rails[rail].ordered_out > 0 || matches!(self.rails[rail].rest, Some(PartialFrame::Log { .. }))
+        {
             self.rewind();
         }
         self.requeue(rail);
@@ -381,7 +378,7 @@ impl Link {
             if idle == 0 {
                 return u64::MAX;
             }
-            let heard = r.heard.max(r.sounded);
+            let heard = r.heard.max(r.probed);
             if now < heard + idle {
                 return heard + idle;
             }

@@ -1,11 +1,11 @@
 //! A link: all that goes between this process and one peer, over one or more rails.
 
-use super::bulk::{Get, Name, Serve};
-use super::frame::{FrameError, Kind};
+use super::bulk::{Get, Serve, TransferId};
+use super::frame::{FrameError, FrameKind};
 use super::log::Log;
 use super::rail::{Rail, RailState};
 use super::reorder::Early;
-use super::tail::Tails;
+use super::zcopy::IncomingZcopy;
 use super::{LinkConfig, RailNumber};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +20,7 @@ pub enum PushError {
     Closed,
 }
 
-/// What a peer did that it must not.
+/// How a peer broke the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// A header that cannot be.
@@ -43,17 +43,17 @@ pub enum LinkError {
     Again { ticket: u32 },
     /// A payload that its kind cannot have.
     #[error("a {kind:?} frame with a payload that makes no sense")]
-    Payload { kind: Kind },
-    /// A tail that may not be sent.
-    #[error("sends tail {number} of {len} bytes, which it may not: {why}")]
-    Tail {
+    Payload { kind: FrameKind },
+    /// An eager zero-copy payload that may not be sent.
+    #[error("sends eager zero-copy payload {number} of {len} bytes, which it may not: {why}")]
+    Zcopy {
         number: u32,
         len: u32,
         why: &'static str,
     },
-    /// A transfer in shreds.
+    /// A transfer in too many separate pieces.
     #[error("sends a transfer in more than {limit} separate pieces")]
-    Shreds { limit: usize },
+    TooManyPieces { limit: usize },
 }
 
 /// What the driver is asked to do, or told.
@@ -101,21 +101,21 @@ pub struct LinkCounters {
     pub pings: u64,
 }
 
-/// What links know of a way between two hosts.
+/// What links know of the route between two hosts over one rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
-    /// When something was last heard by it, or asked.
-    pub sounded: u64,
-    /// When the host at its other end was last known to be there.
+pub struct HostRoute {
+    /// When something last came by it, or a ping was last sent.
+    pub probed: u64,
+    /// When the host at its other end was last known to live.
     pub alive: u64,
-    /// What was sent there is not acknowledged for too long.
+    /// What was sent by it has not been acknowledged for too long.
     pub suspected: bool,
 }
 
-impl Way {
+impl HostRoute {
     /// What two links know together.
-    pub fn join(&mut self, other: &Way) {
-        self.sounded = self.sounded.max(other.sounded);
+    pub fn join(&mut self, other: &HostRoute) {
+        self.probed = self.probed.max(other.probed);
         self.alive = self.alive.max(other.alive);
         self.suspected |= other.suspected;
     }
@@ -145,10 +145,10 @@ pub struct Link {
     pub(super) ack_owed: u64,
     pub(super) ack_at: u64,
     pub(super) ack_due: bool,
-    /// Tails that come, and the number of the next that goes.
-    pub(super) tails: Tails,
-    pub(super) next_tail: u32,
-    pub(super) bulk_acks: VecDeque<(Name, u64, u32)>,
+    /// Incoming eager zero-copy payloads, and the number of the next outgoing one.
+    pub(super) zcopy: IncomingZcopy,
+    pub(super) next_zcopy: u32,
+    pub(super) bulk_acks: VecDeque<(TransferId, u64, u32)>,
     pub(super) bulk_ack_at: u64,
     pub(super) events: VecDeque<Event>,
     pub(super) last_alive: u64,
@@ -159,7 +159,7 @@ pub struct Link {
     /// Since when this process has looked at the clock without long breaks.
     pub(super) looking_since: u64,
     pub(super) ever_up: bool,
-    /// Since when every way has been refused, if that is so.
+    /// Since when every address of the peer refuses connections, if that is so.
     pub(super) refused_since: Option<u64>,
     pub(super) bye_sent: bool,
     pub(super) bye_heard: bool,
@@ -194,8 +194,8 @@ impl Link {
             ack_owed: 0,
             ack_at: u64::MAX,
             ack_due: false,
-            tails: Tails::default(),
-            next_tail: 0,
+            zcopy: IncomingZcopy::default(),
+            next_zcopy: 0,
             bulk_acks: VecDeque::new(),
             bulk_ack_at: u64::MAX,
             events: VecDeque::new(),

@@ -16,9 +16,9 @@
 //!   kept unless another is better by a fifth. A log at its bound answers [`PushError::Full`].
 //! - **Bulk data** go from the owner's memory to the asker's, in chunks that any rail may carry in any order, by
 //!   measured speed of the rails. They are remembered as ranges, never copied. Ranges that come twice count once.
-//! - **Tails** are bulk data that nobody asked for: they follow an ordered frame by the lead rail and are numbered by their
-//!   sender, who sends no more than the receiver has granted ([`Link::grant_tails`]). Frames of [`Kind::BulkData`] with
-//!   the flag [`TAIL`] go to [`Link::on_tail_header`], [`Link::place_tail`] and [`Link::on_tail`] instead.
+//! - **Eager zero-copy payloads** are bulk data that nobody asked for: they follow an ordered frame by the lead rail and are numbered by their
+//!   sender, who sends no more than the receiver has granted ([`Link::grant_zcopy`]). Frames of [`FrameKind::BulkData`] with
+//!   the flag [`ZCOPY`] go to [`Link::on_tail_header`], [`Link::place_zcopy`] and [`Link::on_zcopy`] instead.
 //! - **A rail** on which nothing is acknowledged for `FARPOST_RAIL_SUSPECT_MS` (or 8 round trips) is *suspect*: its
 //!   traffic moves to another rail at once, without it being given up. Silent for half the bound, it is dropped and
 //!   connected anew; a reset does so immediately. A rail that comes back is used again.
@@ -106,7 +106,7 @@
 //!     // The buffer holds at least HEADER_BYTES + ORDERED_MAX bytes.
 //!     while let Some(head) = socket.buffered().first_chunk::<HEADER_BYTES>() {
 //!         let header = link.parse(rail, head)?;
-//!         if header.kind == Kind::BulkData {
+//!         if header.kind == FrameKind::BulkData {
 //!             // Kept by the driver per rail until the payload is complete: header, bytes done.
 //!             link.on_bulk_header(rail, &header, now)?;
 //!             socket.consume(HEADER_BYTES);
@@ -163,18 +163,18 @@ mod rail;
 mod receive;
 mod reorder;
 mod send;
-mod tail;
 #[cfg(test)]
 mod tests;
+mod zcopy;
 
 pub use frame::{
-    CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, GetRequest, HEADER_BYTES, Header, Kind, OFFSET_LIMIT,
-    ORDERED_MAX, Refusal, TAIL,
+    CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT,
+    ORDERED_MAX, Refusal, ZCOPY,
 };
-pub use link::{Arrival, Event, Link, LinkCounters, LinkError, PushError, Way};
+pub use link::{Arrival, Event, HostRoute, Link, LinkCounters, LinkError, PushError};
 pub use rail::{Checks, RailState, TransportReport};
 pub use send::{Gather, Piece};
-pub use tail::TAILS_MAX;
+pub use zcopy::ZCOPY_MAX;
 
 /// A rail of a link, from 0.
 pub type RailNumber = usize;
@@ -189,7 +189,7 @@ const LINK_LOG_MAX: usize = 256 << 20;
 /// Transfers that one peer may have under way.
 const SERVES_MAX: usize = 1 << 16;
 /// Separate pieces of one transfer.
-const SHREDS_MAX: usize = 4096;
+const PIECES_LIMIT: usize = 4096;
 /// Acknowledgements of bulk data that wait.
 const BULK_ACKS_MAX: usize = 1024;
 

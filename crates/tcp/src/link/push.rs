@@ -1,11 +1,11 @@
 //! What the layers above hand to a link.
 
-use super::bulk::{Get, Name, Serve};
+use super::bulk::{Get, Serve, TransferId};
 use super::frame::{
-    CONTROL_MAX, FAULT_MAX, GetRequest, HEADER_BYTES, Header, Kind, OFFSET_LIMIT, ORDERED_MAX, Refusal,
+    CONTROL_MAX, FAULT_MAX, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT, ORDERED_MAX, Refusal,
 };
 use super::link::{Link, PushError};
-use super::rail::Rest;
+use super::rail::PartialFrame;
 use farpost_fabric::LANES;
 use farpost_fabric::{Line, PACKET_BYTES};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ impl Link {
             let header = Header {
                 object: segment,
                 offset,
-                ..Header::new(Kind::Put)
+                ..Header::new(FrameKind::Put)
             };
             return self.push(header, bytes);
         }
@@ -38,7 +38,7 @@ impl Link {
             let header = Header {
                 object: segment,
                 offset: at,
-                ..Header::new(Kind::Put)
+                ..Header::new(FrameKind::Put)
             };
             self.push_frame(header, piece, true)?;
             at += piece.len() as u64;
@@ -57,7 +57,7 @@ impl Link {
             Header {
                 object: segment,
                 offset,
-                ..Header::new(Kind::PutLine)
+                ..Header::new(FrameKind::PutLine)
             },
             &bytes,
         )
@@ -70,7 +70,7 @@ impl Link {
             Header {
                 object: segment,
                 offset,
-                ..Header::new(Kind::PutWord)
+                ..Header::new(FrameKind::PutWord)
             },
             &word.to_ne_bytes(),
         )
@@ -82,7 +82,7 @@ impl Link {
         self.push(
             Header {
                 flags: lane,
-                ..Header::new(Kind::Packet)
+                ..Header::new(FrameKind::Packet)
             },
             payload,
         )
@@ -90,7 +90,7 @@ impl Link {
 
     /// Queue a ring.
     pub fn push_ring(&mut self) -> Result<(), PushError> {
-        self.push(Header::new(Kind::Ring), &[])
+        self.push(Header::new(FrameKind::Ring), &[])
     }
 
     /// Queue a frame of the fabric's own: at most [`CONTROL_MAX`] bytes, `offset` below [`OFFSET_LIMIT`].
@@ -107,7 +107,7 @@ impl Link {
                 flags: code,
                 object,
                 offset,
-                ..Header::new(Kind::Control)
+                ..Header::new(FrameKind::Control)
             },
             payload,
         )
@@ -119,7 +119,7 @@ impl Link {
         self.push_frame(
             Header {
                 object: code,
-                ..Header::new(Kind::Fault)
+                ..Header::new(FrameKind::Fault)
             },
             text,
             true,
@@ -128,13 +128,13 @@ impl Link {
 
     /// Say that nothing follows. Afterwards nothing can be pushed; drive the link until [`Link::drained`].
     pub fn push_bye(&mut self) -> Result<(), PushError> {
-        self.push_frame(Header::new(Kind::Bye), &[], true)?;
+        self.push_frame(Header::new(FrameKind::Bye), &[], true)?;
         self.bye_sent = true;
         Ok(())
     }
 
     /// Ask for `len` bytes at `offset` of what the peer exposed under `key`, to be written to `address`. The
-    /// ticket comes back from [`Link::on_bulk`] when all are there, or in a [`Kind::BulkRefused`] frame.
+    /// ticket comes back from [`Link::on_bulk`] when all are there, or in a [`FrameKind::BulkRefused`] frame.
     pub fn push_get(&mut self, key: u64, offset: u64, address: usize, len: u64) -> Result<u32, PushError> {
         assert!(len > 0 && len <= OFFSET_LIMIT && offset.checked_add(len).is_some());
         let ticket = self.next_ticket;
@@ -142,7 +142,7 @@ impl Link {
         self.push(
             Header {
                 object: ticket,
-                ..Header::new(Kind::BulkGet)
+                ..Header::new(FrameKind::BulkGet)
             },
             &request,
         )?;
@@ -168,7 +168,7 @@ impl Link {
             return;
         }
         self.serves.push_back(Serve {
-            name: Name::ticket(ticket),
+            name: TransferId::ticket(ticket),
             key,
             address,
             len,
@@ -180,7 +180,7 @@ impl Link {
 
     /// Whether the peer's request of that ticket is under way.
     pub(super) fn serves_ticket(&self, ticket: u32) -> bool {
-        let name = Name::ticket(ticket);
+        let name = TransferId::ticket(ticket);
         self.serves.iter().any(|serve| serve.name == name)
     }
 
@@ -189,7 +189,7 @@ impl Link {
         let header = Header {
             object: ticket,
             offset: reason as u64,
-            ..Header::new(Kind::BulkRefused)
+            ..Header::new(FrameKind::BulkRefused)
         };
         let _ = self.push_frame(header, &[], true);
     }
@@ -200,14 +200,14 @@ impl Link {
         let mut at = 0;
         while at < self.serves.len() {
             let name = self.serves[at].name;
-            if self.serves[at].key != key || name.tail {
+            if self.serves[at].key != key || name.zcopy {
                 at += 1;
                 continue;
             }
             // Half a chunk is in a transport, the rest must follow and is not to be had: the peer must not take
             // what comes instead for the data.
             for rail in 0..self.rails.len() {
-                if matches!(self.rails[rail].rest, Some(Rest::Bulk { name: n, .. }) if n == name) {
+                if matches!(self.rails[rail].rest, Some(PartialFrame::Bulk { name: n, .. }) if n == name) {
                     self.drop_rail(rail, "memory was withdrawn in the middle of a chunk", now);
                 }
             }
@@ -217,7 +217,7 @@ impl Link {
     }
 
     /// Forget a transfer served.
-    pub(super) fn end_serve(&mut self, name: Name, now: u64) {
+    pub(super) fn end_serve(&mut self, name: TransferId, now: u64) {
         let Some(at) = self.serves.iter().position(|s| s.name == name) else {
             return;
         };
@@ -232,7 +232,7 @@ impl Link {
         }
         for rail in &mut self.rails {
             rail.offer.clear();
-            if let Some(Rest::Bulk { name: n, address, .. }) = &mut rail.rest
+            if let Some(PartialFrame::Bulk { name: n, address, .. }) = &mut rail.rest
                 && *n == name
             {
                 *address = None;

@@ -1,6 +1,6 @@
 //! One rail of a link: its health, its speed, and what is on its way into its transport.
 
-use super::bulk::Name;
+use super::bulk::TransferId;
 use super::frame::{HEADER_BYTES, Header};
 use crate::trust::HeaderCheck;
 
@@ -46,7 +46,7 @@ pub(super) enum Signal {
 
 /// Something that `next_send` offers; it is committed by `sent`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Item {
+pub(super) enum OfferedItem {
     Signal {
         bytes: [u8; HEADER_BYTES],
         what: Signal,
@@ -57,7 +57,7 @@ pub(super) enum Item {
     /// A chunk of a transfer.
     Bulk {
         header: [u8; HEADER_BYTES],
-        name: Name,
+        name: TransferId,
         offset: u64,
         len: u32,
         address: usize,
@@ -67,7 +67,7 @@ pub(super) enum Item {
 
 /// The unsent end of a frame whose beginning is in the transport: nothing else may go before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rest {
+pub(super) enum PartialFrame {
     Signal {
         bytes: [u8; HEADER_BYTES],
         from: usize,
@@ -86,7 +86,7 @@ pub(super) enum Rest {
     Bulk {
         header: [u8; HEADER_BYTES],
         from: usize,
-        name: Name,
+        name: TransferId,
         address: Option<usize>,
         len: usize,
     },
@@ -156,21 +156,21 @@ pub(super) struct Rail {
     pub bulk_out: u64,
     /// Smoothed towards the smallest, nanoseconds; 0: not known.
     pub rtt: u64,
-    /// The smallest seen on this connection: what the way costs when nothing is in it. 0: not known.
+    /// The smallest seen on this connection: the latency of the empty route. 0: not known.
     pub least: u64,
     pub timed: Option<(u32, u64)>,
     pub ping: Option<(u32, u64)>,
     pub ping_due: bool,
     pub pinged_at: u64,
-    /// When another link to the same host heard of the way or asked after it.
-    pub sounded: u64,
+    /// When another link to the same host last received by the route or pinged.
+    pub probed: u64,
     pub pong_due: Option<u32>,
     pub position_due: bool,
     pub speed: Speed,
     pub connect_at: u64,
     pub attempts: u32,
-    pub offer: Vec<Item>,
-    pub rest: Option<Rest>,
+    pub offer: Vec<OfferedItem>,
+    pub rest: Option<PartialFrame>,
     pub saved: Vec<u8>,
 }
 
@@ -204,7 +204,7 @@ impl Rail {
             ping: None,
             ping_due: false,
             pinged_at: now,
-            sounded: 0,
+            probed: 0,
             pong_due: None,
             position_due: false,
             speed: Speed::default(),

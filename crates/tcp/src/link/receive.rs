@@ -1,11 +1,11 @@
 //! What comes in.
 
-use super::bulk::{Get, Name};
-use super::frame::{FrameError, GetRequest, HEADER_BYTES, Header, Kind};
+use super::bulk::{Get, TransferId};
+use super::frame::{FrameError, FrameKind, GetRequest, HEADER_BYTES, Header};
 use super::link::{Arrival, Link, LinkError};
 use super::log::NOWHERE;
-use super::rail::{RailState, Rest};
-use super::{BULK_ACKS_MAX, LINK_LOG_MAX, RailNumber, SHREDS_MAX};
+use super::rail::{PartialFrame, RailState};
+use super::{BULK_ACKS_MAX, LINK_LOG_MAX, PIECES_LIMIT, RailNumber};
 
 const MS: u64 = 1_000_000;
 
@@ -43,7 +43,7 @@ impl Link {
     /// Whether a frame that came says more than that the peer lives: a ping may acknowledge what makes room.
     #[inline]
     pub fn is_news(&self, header: &Header) -> bool {
-        !matches!(header.kind, Kind::Ping | Kind::Pong) || header.ack != self.log.first()
+        !matches!(header.kind, FrameKind::Ping | FrameKind::Pong) || header.ack != self.log.first()
     }
 
     /// A whole frame, other than bulk data, came by `rail`. On [`Arrival::Deliver`], apply it, then empty
@@ -95,19 +95,19 @@ impl Link {
     fn take_turn(&mut self, header: &Header, payload: &[u8]) -> Result<(), LinkError> {
         self.received += 1;
         match header.kind {
-            Kind::BulkGet if GetRequest::parse(payload).is_none() => {
+            FrameKind::BulkGet if GetRequest::parse(payload).is_none() => {
                 return Err(LinkError::Payload { kind: header.kind });
             }
-            Kind::BulkGet if self.serves_ticket(header.object) => {
+            FrameKind::BulkGet if self.serves_ticket(header.object) => {
                 return Err(LinkError::Again {
                     ticket: header.object,
                 });
             }
-            Kind::BulkDone => self.end_serve(Name::of(header), self.last_alive),
-            Kind::BulkRefused => {
+            FrameKind::BulkDone => self.end_serve(TransferId::of(header), self.last_alive),
+            FrameKind::BulkRefused => {
                 self.gets.remove(&header.object);
             }
-            Kind::Bye => self.bye_heard = true,
+            FrameKind::Bye => self.bye_heard = true,
             _ => (),
         }
         Ok(())
@@ -201,12 +201,12 @@ impl Link {
     fn save_rests(&mut self, ack: u32) {
         for rail in &mut self.rails {
             rail.offer.clear();
-            if let Some(Rest::Log { seq, at, len }) = rail.rest
+            if let Some(PartialFrame::Log { seq, at, len }) = rail.rest
                 && (seq.wrapping_sub(ack) as i32) < 0
             {
                 rail.saved.clear();
                 rail.saved.extend_from_slice(self.log.bytes(at, len));
-                rail.rest = Some(Rest::Saved { from: 0 });
+                rail.rest = Some(PartialFrame::Saved { from: 0 });
             }
         }
     }
@@ -214,10 +214,10 @@ impl Link {
     #[cold]
     fn on_signal(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
         match header.kind {
-            Kind::Ping => {
+            FrameKind::Ping => {
                 self.rails[rail].pong_due = Some(header.object);
             }
-            Kind::Pong => {
+            FrameKind::Pong => {
                 if let Some((token, at)) = self.rails[rail].ping
                     && token == header.object
                 {
@@ -227,11 +227,11 @@ impl Link {
                     self.settle();
                 }
             }
-            Kind::Position => {
+            FrameKind::Position => {
                 self.rails[rail].ready = true;
                 self.settle();
             }
-            Kind::BulkAck => self.on_bulk_ack(header, now)?,
+            FrameKind::BulkAck => self.on_bulk_ack(header, now)?,
             _ => (),
         }
         Ok(())
@@ -239,7 +239,7 @@ impl Link {
 
     fn on_bulk_ack(&mut self, header: &Header, now: u64) -> Result<(), LinkError> {
         let (start, end) = (header.offset, header.offset + u64::from(header.seq));
-        let Some(serve) = self.serves.iter_mut().find(|s| s.name == Name::of(header)) else {
+        let Some(serve) = self.serves.iter_mut().find(|s| s.name == TransferId::of(header)) else {
             return Ok(());
         };
         if end > serve.len {
@@ -278,12 +278,12 @@ impl Link {
         (offset.checked_add(len)? <= get.len).then(|| get.address + offset as usize)
     }
 
-    /// A [`Kind::BulkData`] header came by `rail`; whether it can be.
+    /// A [`FrameKind::BulkData`] header came by `rail`; whether it can be.
     ///
     /// # Errors
     /// A range or a ticket that does not exist.
     pub fn on_bulk_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
-        debug_assert_eq!(header.kind, Kind::BulkData);
+        debug_assert_eq!(header.kind, FrameKind::BulkData);
         self.rails[rail].frames_in += 1;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
@@ -301,7 +301,7 @@ impl Link {
         }
     }
 
-    /// The whole payload of a [`Kind::BulkData`] frame is in its place, or thrown away. The ticket, if that
+    /// The whole payload of a [`FrameKind::BulkData`] frame is in its place, or thrown away. The ticket, if that
     /// completed its transfer.
     ///
     /// # Errors
@@ -319,20 +319,20 @@ impl Link {
         if complete {
             self.gets.remove(&ticket);
         }
-        self.part_came(Name::ticket(ticket), complete, fresh, now);
+        self.part_came(TransferId::ticket(ticket), complete, fresh, now);
         Ok(complete.then_some(ticket))
     }
 
-    /// A part of a transfer or a tail came, of which `fresh` bytes were not there before: acknowledge it now or later.
-    pub(super) fn part_came(&mut self, name: Name, complete: bool, fresh: u64, now: u64) {
+    /// A part of a transfer or an eager zero-copy payload came, of which `fresh` bytes were not there before: acknowledge it now or later.
+    pub(super) fn part_came(&mut self, name: TransferId, complete: bool, fresh: u64, now: u64) {
         if complete {
             // Fails only after bye, when the peer waits for nothing.
-            let _ = self.push_frame(name.header(Kind::BulkDone), &[], true);
+            let _ = self.push_frame(name.header(FrameKind::BulkDone), &[], true);
             return;
         }
         let several = self.rails.iter().filter(|r| r.state == RailState::Up).count() > 1;
-        let get = match name.tail {
-            true => self.tails.coming(name.number),
+        let get = match name.zcopy {
+            true => self.zcopy.coming(name.number),
             false => self.gets.get_mut(&name.number),
         };
         let Some(get) = get else { return };
@@ -349,12 +349,12 @@ impl Link {
     pub(super) fn acknowledge_gets(&mut self) {
         for (&ticket, get) in &mut self.gets {
             if get.owed > 0 {
-                acknowledge(&mut self.bulk_acks, Name::ticket(ticket), get);
+                acknowledge(&mut self.bulk_acks, TransferId::ticket(ticket), get);
             }
         }
-        for (number, get) in self.tails.all_coming() {
+        for (number, get) in self.zcopy.all_coming() {
             if get.owed > 0 {
-                acknowledge(&mut self.bulk_acks, Name::tail(number), get);
+                acknowledge(&mut self.bulk_acks, TransferId::zcopy(number), get);
             }
         }
     }
@@ -365,8 +365,8 @@ impl Get {
     pub(super) fn add(&mut self, header: &Header) -> Result<u64, LinkError> {
         let start = header.offset;
         let (fresh, run) = self.have.add(start, start + u64::from(header.len));
-        if self.have.runs() > SHREDS_MAX {
-            return Err(LinkError::Shreds { limit: SHREDS_MAX });
+        if self.have.runs() > PIECES_LIMIT {
+            return Err(LinkError::TooManyPieces { limit: PIECES_LIMIT });
         }
         self.owed += fresh;
         self.run = run;
@@ -375,7 +375,11 @@ impl Get {
 }
 
 /// Queue an acknowledgement of the run that the last chunk belongs to.
-fn acknowledge(acks: &mut std::collections::VecDeque<(Name, u64, u32)>, name: Name, get: &mut Get) {
+fn acknowledge(
+    acks: &mut std::collections::VecDeque<(TransferId, u64, u32)>,
+    name: TransferId,
+    get: &mut Get,
+) {
     get.owed = 0;
     let (start, end) = get.run;
     let start = start.max(end.saturating_sub(u64::from(u32::MAX)));

@@ -129,7 +129,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::frame::{HEADER_BYTES, Kind};
+    use crate::link::frame::{FrameKind, HEADER_BYTES};
     use proptest::prelude::*;
 
     proptest! {
@@ -169,7 +169,7 @@ mod tests {
         let mut early = Early::default();
         let header = Header {
             len: 3,
-            ..Header::new(Kind::Put)
+            ..Header::new(FrameKind::Put)
         };
         assert!(early.keep(7, &header, b"abc"));
         assert!(!early.keep(7, &header, b"abc"));

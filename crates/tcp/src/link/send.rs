@@ -3,10 +3,10 @@
 //! Nothing is promised by offering: the transport takes some bytes of an offer, what it began is committed to the
 //! rail, and the rest is offered again, here or on another rail.
 
-use super::bulk::{Chunk, Name};
-use super::frame::{HEADER_BYTES, Header, Kind};
+use super::bulk::{Chunk, TransferId};
+use super::frame::{FrameKind, HEADER_BYTES, Header};
 use super::link::Link;
-use super::rail::{Item, Rail, RailState, Rest, Signal};
+use super::rail::{OfferedItem, PartialFrame, Rail, RailState, Signal};
 use super::{OFFER_ITEMS, RailNumber};
 
 /// Sent in place of memory that was withdrawn, for a chunk that the peer ignores.
@@ -61,19 +61,19 @@ impl Gather<'_> {
 }
 
 impl<'a> Gather<'a> {
-    fn of_rest(&mut self, rest: &'a Rest) -> Option<Piece<'a>> {
+    fn of_rest(&mut self, rest: &'a PartialFrame) -> Option<Piece<'a>> {
         let step = self.step;
         self.step += 1;
         match (rest, step) {
-            (Rest::Signal { bytes, from }, 0) => Some(Piece::Bytes(&bytes[*from..])),
-            (Rest::Log { at, len, .. }, 0) => Some(Piece::Bytes(self.link.log.bytes(*at, *len))),
-            (Rest::Saved { from }, 0) => Some(Piece::Bytes(&self.rail.saved[*from..])),
-            (Rest::Bulk { header, from, .. }, 0) if *from < HEADER_BYTES => {
+            (PartialFrame::Signal { bytes, from }, 0) => Some(Piece::Bytes(&bytes[*from..])),
+            (PartialFrame::Log { at, len, .. }, 0) => Some(Piece::Bytes(self.link.log.bytes(*at, *len))),
+            (PartialFrame::Saved { from }, 0) => Some(Piece::Bytes(&self.rail.saved[*from..])),
+            (PartialFrame::Bulk { header, from, .. }, 0) if *from < HEADER_BYTES => {
                 Some(Piece::Bytes(&header[*from..]))
             }
-            (Rest::Bulk { .. }, 0) => self.of_rest(rest),
+            (PartialFrame::Bulk { .. }, 0) => self.of_rest(rest),
             (
-                Rest::Bulk {
+                PartialFrame::Bulk {
                     address: Some(address),
                     len,
                     ..
@@ -84,7 +84,7 @@ impl<'a> Gather<'a> {
                 len: *len,
             }),
             (
-                Rest::Bulk {
+                PartialFrame::Bulk {
                     address: None, len, ..
                 },
                 _,
@@ -97,14 +97,14 @@ impl<'a> Gather<'a> {
         }
     }
 
-    fn of_item(&mut self, item: &'a Item) -> Option<Piece<'a>> {
+    fn of_item(&mut self, item: &'a OfferedItem) -> Option<Piece<'a>> {
         let step = self.step;
         self.step += 1;
         match (item, step) {
-            (Item::Signal { bytes, .. }, 0) => Some(Piece::Bytes(bytes)),
-            (Item::Ordered { at, len }, 0) => Some(Piece::Bytes(self.link.log.bytes(*at, *len))),
-            (Item::Bulk { header, .. }, 0) => Some(Piece::Bytes(header)),
-            (Item::Bulk { address, len, .. }, 1) => Some(Piece::Memory {
+            (OfferedItem::Signal { bytes, .. }, 0) => Some(Piece::Bytes(bytes)),
+            (OfferedItem::Ordered { at, len }, 0) => Some(Piece::Bytes(self.link.log.bytes(*at, *len))),
+            (OfferedItem::Bulk { header, .. }, 0) => Some(Piece::Bytes(header)),
+            (OfferedItem::Bulk { address, len, .. }, 1) => Some(Piece::Memory {
                 address: *address,
                 len: *len as usize,
             }),
@@ -185,7 +185,7 @@ impl Link {
                     self.log.seal(seq, frames, r.connection, number, &checks.send);
                 }
                 r.offered += u64::from(frames);
-                r.offer.push(Item::Ordered { at, len });
+                r.offer.push(OfferedItem::Ordered { at, len });
                 seq = seq.wrapping_add(frames);
                 room = room.saturating_sub(len);
             }
@@ -207,10 +207,10 @@ impl Link {
         let r = &mut self.rails[rail];
         let put = |r: &mut Rail, what, header: Header| {
             let bytes = r.seal(Header { ack, ..header }.emit());
-            r.offer.push(Item::Signal { bytes, what, ack });
+            r.offer.push(OfferedItem::Signal { bytes, what, ack });
         };
         if r.position_due {
-            put(r, Signal::Position, Header::new(Kind::Position));
+            put(r, Signal::Position, Header::new(FrameKind::Position));
         }
         if let Some(object) = r.pong_due {
             put(
@@ -218,7 +218,7 @@ impl Link {
                 Signal::Pong,
                 Header {
                     object,
-                    ..Header::new(Kind::Pong)
+                    ..Header::new(FrameKind::Pong)
                 },
             );
         }
@@ -228,13 +228,13 @@ impl Link {
                 Signal::Ping(token),
                 Header {
                     object: token,
-                    ..Header::new(Kind::Ping)
+                    ..Header::new(FrameKind::Ping)
                 },
             );
         }
         if acks {
             for &(name, offset, seq) in self.bulk_acks.iter().take(4) {
-                let header = name.header(Kind::BulkAck);
+                let header = name.header(FrameKind::BulkAck);
                 put(
                     r,
                     Signal::BulkAck,
@@ -246,7 +246,7 @@ impl Link {
                 );
             }
             if self.ack_due && self.bulk_acks.is_empty() {
-                put(r, Signal::Ack, Header::new(Kind::Ack));
+                put(r, Signal::Ack, Header::new(FrameKind::Ack));
             }
         }
     }
@@ -273,8 +273,8 @@ impl Link {
         let mut offer = std::mem::take(&mut self.rails[rail].offer);
         let lead = self.lead == Some(rail);
         'all: for serve in &self.serves {
-            // A tail follows its line, by the same rail: what overtakes the line finds nobody who waits for it.
-            if serve.name.tail && !lead {
+            // An eager zero-copy payload follows its line, by the same rail: what overtakes the line finds nobody who waits for it.
+            if serve.name.zcopy && !lead {
                 continue;
             }
             let (mut at, mut end, mut again) = match serve.again.first() {
@@ -310,10 +310,10 @@ impl Link {
                     len: len as u32,
                     ack,
                     offset: at,
-                    seq: if serve.name.tail { serve.len as u32 } else { 0 },
-                    ..serve.name.header(Kind::BulkData)
+                    seq: if serve.name.zcopy { serve.len as u32 } else { 0 },
+                    ..serve.name.header(FrameKind::BulkData)
                 };
-                offer.push(Item::Bulk {
+                offer.push(OfferedItem::Bulk {
                     header: self.rails[rail].seal(header.emit()),
                     name: serve.name,
                     offset: at,
@@ -383,19 +383,19 @@ impl Link {
                 break;
             }
             match item {
-                Item::Signal { bytes, what, ack } => {
+                OfferedItem::Signal { bytes, what, ack } => {
                     self.rails[rail].frames_out += 1;
                     self.signal_sent(rail, what, ack, now);
                     if left < HEADER_BYTES {
-                        self.rails[rail].rest = Some(Rest::Signal { bytes, from: left });
+                        self.rails[rail].rest = Some(PartialFrame::Signal { bytes, from: left });
                     }
                     left -= left.min(HEADER_BYTES);
                 }
-                Item::Ordered { at, len } => {
+                OfferedItem::Ordered { at, len } => {
                     self.ordered_sent(rail, at, len.min(left), now);
                     left -= left.min(len);
                 }
-                Item::Bulk {
+                OfferedItem::Bulk {
                     header,
                     name,
                     offset,
@@ -409,7 +409,7 @@ impl Link {
                     if left < total {
                         let from = left.min(HEADER_BYTES);
                         let skip = left - from;
-                        self.rails[rail].rest = Some(Rest::Bulk {
+                        self.rails[rail].rest = Some(PartialFrame::Bulk {
                             header,
                             from,
                             name,
@@ -438,22 +438,22 @@ impl Link {
             return bytes;
         };
         let remains = match rest {
-            Rest::Signal { from, .. } => HEADER_BYTES - *from,
-            Rest::Log { len, .. } => *len,
-            Rest::Saved { from } => r.saved.len() - *from,
-            Rest::Bulk { from, len, .. } => HEADER_BYTES - *from + *len,
+            PartialFrame::Signal { from, .. } => HEADER_BYTES - *from,
+            PartialFrame::Log { len, .. } => *len,
+            PartialFrame::Saved { from } => r.saved.len() - *from,
+            PartialFrame::Bulk { from, len, .. } => HEADER_BYTES - *from + *len,
         };
         if bytes >= remains {
             r.rest = None;
             return bytes - remains;
         }
         match rest {
-            Rest::Signal { from, .. } | Rest::Saved { from } => *from += bytes,
-            Rest::Log { at, len, .. } => {
+            PartialFrame::Signal { from, .. } | PartialFrame::Saved { from } => *from += bytes,
+            PartialFrame::Log { at, len, .. } => {
                 *at += bytes as u64;
                 *len -= bytes;
             }
-            Rest::Bulk {
+            PartialFrame::Bulk {
                 from, address, len, ..
             } => {
                 let head = bytes.min(HEADER_BYTES - *from);
@@ -519,9 +519,9 @@ impl Link {
                     // Another rail may get it, with another code, while the end of this one's has yet to go.
                     r.saved.clear();
                     r.saved.extend_from_slice(self.log.bytes(at, rest));
-                    r.rest = Some(Rest::Saved { from: 0 });
+                    r.rest = Some(PartialFrame::Saved { from: 0 });
                 } else {
-                    r.rest = Some(Rest::Log { seq, at, len: rest });
+                    r.rest = Some(PartialFrame::Log { seq, at, len: rest });
                 }
             }
             left -= left.min(len);
@@ -529,7 +529,15 @@ impl Link {
         }
     }
 
-    fn chunk_sent(&mut self, rail: RailNumber, name: Name, offset: u64, len: u32, again: bool, now: u64) {
+    fn chunk_sent(
+        &mut self,
+        rail: RailNumber,
+        name: TransferId,
+        offset: u64,
+        len: u32,
+        again: bool,
+        now: u64,
+    ) {
         let r = &mut self.rails[rail];
         let full = r.bulk_out > u64::from(len);
         if r.bulk_out == 0 {

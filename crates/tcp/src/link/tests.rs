@@ -14,7 +14,7 @@ struct Pair {
     delivered: [Vec<(Header, Vec<u8>)>; 2],
     completed: [Vec<u32>; 2],
     /// Which frames that came to each end said more than that the peer lives.
-    news: [Vec<(Kind, bool)>; 2],
+    news: [Vec<(FrameKind, bool)>; 2],
     memory: [Vec<u8>; 2],
 }
 
@@ -94,7 +94,7 @@ impl Pair {
             self.news[to].push((header.kind, link.is_news(&header)));
             let payload = wire[HEADER_BYTES..header.total()].to_vec();
             self.wires[rail][from].drain(..header.total());
-            if header.kind == Kind::BulkData {
+            if header.kind == FrameKind::BulkData {
                 link.on_bulk_header(rail, &header, self.now).unwrap();
                 if let Some(at) = link.place(header.object, header.offset, header.len.into()) {
                     self.memory[to][at..at + payload.len()].copy_from_slice(&payload);
@@ -105,7 +105,7 @@ impl Pair {
             if link.on_frame(rail, &header, &payload, self.now).unwrap() == Arrival::Deliver {
                 let mut next = Some((header, payload));
                 while let Some((header, payload)) = next {
-                    if header.kind == Kind::BulkGet {
+                    if header.kind == FrameKind::BulkGet {
                         let r = GetRequest::parse(&payload).unwrap();
                         link.serve(header.object, r.key, r.offset as usize, r.len);
                     }
@@ -157,8 +157,8 @@ fn what_is_pushed_arrives_as_it_is() {
     a.push_bye().unwrap();
     assert_eq!(a.push_ring(), Err(PushError::Closed));
     p.settle();
-    let kinds: Vec<Kind> = p.delivered[1].iter().map(|(h, _)| h.kind).collect();
-    use Kind::*;
+    let kinds: Vec<FrameKind> = p.delivered[1].iter().map(|(h, _)| h.kind).collect();
+    use FrameKind::*;
     assert_eq!(
         kinds,
         [Put, PutLine, PutWord, Packet, Ring, Control, Fault, Put, Put, Bye]
@@ -281,7 +281,7 @@ fn a_rail_that_breaks_loses_doubles_and_reorders_nothing() {
     for end in 0..2 {
         let words: Vec<u64> = p.delivered[end]
             .iter()
-            .filter(|(h, _)| h.kind == Kind::PutWord)
+            .filter(|(h, _)| h.kind == FrameKind::PutWord)
             .map(|(_, w)| u64::from_ne_bytes(w[..].try_into().unwrap()))
             .collect();
         assert_eq!(words, (0..pushed).collect::<Vec<_>>());
@@ -318,7 +318,7 @@ fn nonsense_is_refused() {
     let link = &mut p.ends[0];
     let ack = Header {
         ack: 5,
-        ..Header::new(Kind::Ack)
+        ..Header::new(FrameKind::Ack)
     };
     assert!(matches!(
         link.on_frame(0, &ack, &[], now),
@@ -327,7 +327,7 @@ fn nonsense_is_refused() {
     let data = Header {
         object: 9,
         len: 4,
-        ..Header::new(Kind::BulkData)
+        ..Header::new(FrameKind::BulkData)
     };
     assert!(matches!(
         link.on_bulk_header(0, &data, now),
@@ -338,7 +338,7 @@ fn nonsense_is_refused() {
         object: ticket,
         len: 4,
         offset: 97,
-        ..Header::new(Kind::BulkData)
+        ..Header::new(FrameKind::BulkData)
     };
     assert!(matches!(
         link.on_bulk_header(0, &data, now),
@@ -351,7 +351,7 @@ fn nonsense_is_refused() {
         object: 3,
         offset: 40,
         seq: 11,
-        ..Header::new(Kind::BulkAck)
+        ..Header::new(FrameKind::BulkAck)
     };
     assert!(matches!(
         link.on_frame(0, &acked, &[], now),
@@ -359,7 +359,7 @@ fn nonsense_is_refused() {
     ));
     let get = Header {
         len: 24,
-        ..Header::new(Kind::BulkGet)
+        ..Header::new(FrameKind::BulkGet)
     };
     assert!(matches!(
         link.on_frame(0, &get, &[0; 24], now),
@@ -381,7 +381,7 @@ fn a_ticket_that_is_under_way_is_not_served_again() {
             seq,
             object: 7,
             len: GetRequest::BYTES as u32,
-            ..Header::new(Kind::BulkGet)
+            ..Header::new(FrameKind::BulkGet)
         };
         let link = &mut pair.ends[1];
         let arrival = link.on_frame(0, &header, &request.emit(), pair.now);
@@ -521,16 +521,16 @@ fn an_idle_link_asks_only_if_no_other_does() {
     p.settle();
     let pings = |p: &Pair| p.ends[0].counters().pings;
     let before = pings(&p);
-    let alone = |p: &mut Pair, way: Option<Way>| {
+    let alone = |p: &mut Pair, route: Option<HostRoute>| {
         for _ in 0..100 {
-            if let Some(way) = way {
-                let sounded = p.now;
-                p.ends[0].on_way(
+            if let Some(route) = route {
+                let probed = p.now;
+                p.ends[0].on_route(
                     0,
-                    &Way {
-                        sounded,
-                        alive: sounded,
-                        ..way
+                    &HostRoute {
+                        probed,
+                        alive: probed,
+                        ..route
                     },
                     p.now,
                 );
@@ -548,21 +548,21 @@ fn an_idle_link_asks_only_if_no_other_does() {
             }
         }
     };
-    alone(&mut p, Some(Way::default()));
+    alone(&mut p, Some(HostRoute::default()));
     assert_eq!(pings(&p), before);
     alone(&mut p, None);
     let now = pings(&p);
     assert!((before + 6..=before + 9).contains(&now), "{now}");
     // Trouble is looked into at once.
-    let suspected = Way {
+    let suspected = HostRoute {
         suspected: true,
-        ..Way::default()
+        ..HostRoute::default()
     };
     p.pass(100);
-    p.ends[0].on_way(0, &suspected, p.now);
+    p.ends[0].on_route(0, &suspected, p.now);
     p.write(0, 0, usize::MAX);
     assert_eq!(pings(&p), now + 1);
-    p.ends[0].on_way(0, &suspected, p.now);
+    p.ends[0].on_route(0, &suspected, p.now);
     p.write(0, 0, usize::MAX);
     assert_eq!(
         pings(&p),
@@ -581,8 +581,8 @@ fn a_ping_is_news_only_if_it_acknowledges_something() {
             p.pass(20);
             p.settle();
         }
-        let pings = |seen: &[(Kind, bool)]| {
-            let ping = |kind: &Kind| matches!(kind, Kind::Ping | Kind::Pong);
+        let pings = |seen: &[(FrameKind, bool)]| {
+            let ping = |kind: &FrameKind| matches!(kind, FrameKind::Ping | FrameKind::Pong);
             seen.iter()
                 .filter(|(kind, _)| ping(kind))
                 .map(|(_, news)| *news)
@@ -603,5 +603,9 @@ fn a_ping_is_news_only_if_it_acknowledges_something() {
     let (first, second) = look(&mut p);
     assert_eq!(first.iter().filter(|news| **news).count(), 1, "{first:?}");
     assert!(!second.contains(&true), "{second:?}");
-    assert!(p.news[1].iter().any(|(kind, news)| *kind == Kind::Put && *news));
+    assert!(
+        p.news[1]
+            .iter()
+            .any(|(kind, news)| *kind == FrameKind::Put && *news)
+    );
 }

@@ -2,9 +2,9 @@
 //! whatever somebody writes.
 
 use super::*;
-use crate::conn::Stage;
+use crate::connection::ConnectionStage;
 use crate::link::{Checks, Header, Link, LinkConfig};
-use crate::other::{NONE, Rail};
+use crate::peer::{NONE, Rail};
 use crate::trust::HeaderCheck;
 use crate::{TcpSettings, socket};
 use farpost_net::interfaces::Card;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-pub use crate::apply::Code;
+pub use crate::apply::ControlCode;
 
 const SIZE: u32 = 3;
 /// Of the headers that peers write, and that this process writes.
@@ -39,7 +39,7 @@ struct End {
 /// Process 0 of three, connected to the others by one rail each.
 pub struct World {
     pub tcp: Tcp,
-    ends: [Option<End>; SIZE as usize],
+    ends: [Option<CloseReason>; SIZE as usize],
 }
 
 impl World {
@@ -62,7 +62,7 @@ impl World {
             interfaces: Vec::new(),
         };
         let host_of = Rc::clone(&net.host_of);
-        let state = State::new(net, settings, Vec::new(), card)?;
+        let state = TcpState::new(net, settings, Vec::new(), card)?;
         let tcp = Tcp {
             core: Rc::new(Core {
                 state: RefCell::new(state),
@@ -83,7 +83,7 @@ impl World {
     /// The system refuses.
     pub fn connect(&mut self, peer: Peer) -> std::io::Result<()> {
         let state = &mut *self.tcp.core.state.borrow_mut();
-        if state.others[peer.index()].is_none() {
+        if state.peers[peer.index()].is_none() {
             let rail = Rail {
                 candidates: Vec::new(),
                 next: 0,
@@ -104,14 +104,14 @@ impl World {
                 reports: true,
                 tunables: state.settings.link.clone(),
             };
-            let mut other = Box::new(Other::new(Link::new(config, state.now()), vec![rail]));
-            state.segments.announce_all(peer, &mut other);
-            state.others[peer.index()] = Some(other);
-            state.open_tails(peer);
+            let mut remote = Box::new(PeerState::new(Link::new(config, state.now()), vec![rail]));
+            state.segments.announce_all(peer, &mut remote);
+            state.peers[peer.index()] = Some(remote);
+            state.open_zcopy(peer);
         }
         let now = state.now();
-        let other = state.others[peer.index()].as_deref().expect("met");
-        if other.is_connected() || matches!(other.standing, crate::other::Standing::Dead(_)) {
+        let remote = state.peers[peer.index()].as_deref().expect("met");
+        if remote.is_connected() || matches!(remote.status, crate::peer::PeerStatus::Lost(_)) {
             return Ok(());
         }
         let (near, far) = UnixStream::pair()?;
@@ -119,17 +119,17 @@ impl World {
         far.set_nonblocking(true)?;
         let near = OwnedFd::from(near);
         let fd = near.as_raw_fd();
-        let slot = state.admit(near, Stage::Open { peer, rail: 0 }, socket::IN)?;
-        let other = state.others[peer.index()].as_deref_mut().expect("met");
-        (other.rails[0].slot, other.rails[0].fd) = (slot, fd);
+        let slot = state.admit(near, ConnectionStage::Open { peer, rail: 0 }, socket::IN)?;
+        let remote = state.peers[peer.index()].as_deref_mut().expect("met");
+        (remote.rails[0].slot, remote.rails[0].fd) = (slot, fd);
         let checks = Checks {
             send: HeaderCheck::new(&KEYS[1]),
             receive: HeaderCheck::new(&KEYS[0]),
         };
-        other.link.on_rail_up(0, checks, now);
+        remote.link.on_rail_up(0, checks, now);
         state.open += 1;
         state.deadline = 0;
-        state.list(peer);
+        state.schedule_send(peer);
         self.ends[peer.index()] = Some(End {
             socket: far.into(),
             frames: 0,
@@ -149,15 +149,15 @@ impl World {
     /// The number that the peer's next ordered frame has.
     pub fn seq(&self, peer: Peer) -> u32 {
         let state = self.tcp.core.state.borrow();
-        let other = state.others[peer.index()].as_deref();
-        other.map_or(0, |other| other.link.expected())
+        let remote = state.peers[peer.index()].as_deref();
+        remote.map_or(0, |remote| remote.link.expected())
     }
 
     /// A number that the peer may acknowledge.
     pub fn mark(&self, peer: Peer) -> u32 {
         let state = self.tcp.core.state.borrow();
-        let other = state.others[peer.index()].as_deref();
-        other.map_or(0, |other| other.link.mark())
+        let remote = state.peers[peer.index()].as_deref();
+        remote.map_or(0, |remote| remote.link.mark())
     }
 
     /// The peer writes a frame; its code is right.
@@ -211,13 +211,13 @@ impl World {
     pub fn put(&self, peer: Peer, handle: u32, offset: usize, bytes: &[u8]) {
         let state = &mut *self.tcp.core.state.borrow_mut();
         if state.put(peer, handle, offset, bytes).is_ok()
-            && let Ok(other) = state.other(peer)
+            && let Ok(remote) = state.peer_state(peer)
         {
-            other.unfenced = false;
-            other.fences += 1;
-            let number = other.fences;
-            other.control(Code::Fence, 0, &[number]);
-            state.list(peer);
+            remote.unfenced = false;
+            remote.fences += 1;
+            let number = remote.fences;
+            remote.control(ControlCode::Fence, 0, &[number]);
+            state.schedule_send(peer);
         }
     }
 
@@ -238,18 +238,18 @@ impl World {
     }
 
     /// Whether the peer is neither gone nor given up.
-    pub fn is_here(&self, peer: Peer) -> bool {
+    pub fn is_active(&self, peer: Peer) -> bool {
         let state = self.tcp.core.state.borrow();
-        state.others[peer.index()]
+        state.peers[peer.index()]
             .as_ref()
-            .is_some_and(|other| other.is_here())
+            .is_some_and(|remote| remote.is_active())
     }
 
     /// Whether there is a connection to it.
     pub fn is_connected(&self, peer: Peer) -> bool {
         let state = self.tcp.core.state.borrow();
-        let other = state.others[peer.index()].as_ref();
-        other.is_some_and(|other| other.is_connected())
+        let remote = state.peers[peer.index()].as_ref();
+        remote.is_some_and(|remote| remote.is_connected())
     }
 }
 

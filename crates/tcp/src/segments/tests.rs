@@ -4,8 +4,8 @@ use super::*;
 
 const PEER: Peer = Peer(1);
 
-fn told(id: u32, flag: u32, token: u64) -> Told {
-    Told {
+fn told(id: u32, flag: u32, token: u64) -> SegmentNotice {
+    SegmentNotice {
         id,
         handle: 3,
         flag,
@@ -17,37 +17,37 @@ fn told(id: u32, flag: u32, token: u64) -> Told {
 /// An answer is believed from whom the question went to, about the segment that it was about, once.
 #[test]
 fn answers_are_taken_from_who_was_asked() {
-    let mut table = Table::default();
-    let question = Question {
+    let mut table = SegmentTable::default();
+    let question = SegmentQuery {
         asked: PEER,
         id: 7,
         answer: None,
     };
     table.questions.insert(5, question);
     let wrong = Err(("an answer to a question", 5));
-    assert_eq!(table.told(Peer(2), &told(7, 3, 5)), wrong);
+    assert_eq!(table.on_notice(Peer(2), &told(7, 3, 5)), wrong);
     assert_eq!(
-        table.told(PEER, &told(8, 3, 5)),
+        table.on_notice(PEER, &told(8, 3, 5)),
         Err(("the segment that was asked for", 8))
     );
     assert_eq!(
-        table.told(PEER, &told(7, 3, 6)),
+        table.on_notice(PEER, &told(7, 3, 6)),
         Err(("an answer to a question", 6))
     );
     assert!(table.questions[&5].answer.is_none() && !table.knows(Peer(2), SegmentId(7)));
-    assert_eq!(table.told(PEER, &told(7, 3, 5)), Ok(()));
+    assert_eq!(table.on_notice(PEER, &told(7, 3, 5)), Ok(()));
     assert!(matches!(
         table.questions[&5].answer,
-        Some((3, Theirs { handle: 3, .. }))
+        Some((3, PeerSegment { handle: 3, .. }))
     ));
     assert!(table.knows(PEER, SegmentId(7)));
-    assert_eq!(table.told(PEER, &told(7, ABSENT, 5)), wrong);
+    assert_eq!(table.on_notice(PEER, &told(7, ABSENT, 5)), wrong);
 }
 
 /// Refused puts are of the segment that they went to, and reported once.
 #[test]
 fn refusals_are_kept_by_segment() {
-    let mut table = Table::default();
+    let mut table = SegmentTable::default();
     table.refuse(PEER, 4);
     table.refuse(PEER, 4);
     table.refuse(Peer(2), 4);
@@ -74,8 +74,8 @@ fn refusals_are_kept_by_segment() {
 /// A peer that tells of very many is not believed; another one is, all the same.
 #[test]
 fn refusals_of_one_peer_are_no_others() {
-    let mut table = Table::default();
-    let most = TOLD_MAX as u32;
+    let mut table = SegmentTable::default();
+    let most = ANNOUNCED_MAX as u32;
     for handle in 0..most {
         table.refused(PEER, handle, 1).unwrap();
     }

@@ -38,14 +38,14 @@ pub struct Limits {
     pub known_patience: Duration,
 }
 
-/// A connection that waits, by the number it has here. Places are used again; a `Place` is not.
+/// A connection that waits, by the number it has here. Places are used again; a `GateSlot` is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct GateSlot {
     at: u32,
     turn: u32,
 }
 
-impl Place {
+impl GateSlot {
     /// The number of the place, below [`Limits::places`]: an index for what the caller keeps about the connection.
     pub fn index(self) -> usize {
         self.at as usize
@@ -58,9 +58,9 @@ pub enum Admission {
     /// It may wait. If `drop` names another, close that one now, before the place is used: it is counted already.
     Wait {
         /// Where it waits.
-        place: Place,
+        place: GateSlot,
         /// Who has to go for it; the place of that name has the same index as `place`.
-        drop: Option<Place>,
+        drop: Option<GateSlot>,
     },
     /// Close it: everybody who waits has a better claim. It is counted already.
     TurnAway,
@@ -177,7 +177,7 @@ impl Gate {
                 return Admission::TurnAway;
             }
             self.count(Reason::Crowded, theirs.source);
-            let gone = Place { at: at as u32, turn };
+            let gone = GateSlot { at: at as u32, turn };
             self.free(gone);
             (at, Some(gone))
         };
@@ -194,7 +194,7 @@ impl Gate {
             source,
             known: false,
         });
-        let place = Place {
+        let place = GateSlot {
             at: at as u32,
             turn: *turn,
         };
@@ -208,7 +208,7 @@ impl Gate {
     /// # Errors
     /// [`Refusal::Replay`]: a message like it has come before, so that this one is a recording. Close the connection; who
     /// plays recordings holds no place and has no better claim than other strangers.
-    pub fn known(&mut self, place: Place, now: Instant, hello: [u8; 16]) -> Result<(), Refusal> {
+    pub fn known(&mut self, place: GateSlot, now: Instant, hello: [u8; 16]) -> Result<(), Refusal> {
         if self.find(place).is_none_or(|w| w.known) {
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl Gate {
     }
 
     /// The handshake is done: the connection no longer waits here, and its address has a good name.
-    pub fn passed(&mut self, place: Place) {
+    pub fn passed(&mut self, place: GateSlot) {
         if let Some(w) = self.free(place) {
             self.tally.passed += 1;
             self.sources.retain(|s| s.address != w.source);
@@ -238,7 +238,7 @@ impl Gate {
     }
 
     /// The connection was refused, ended, or was too slow, and is closed.
-    pub fn refused(&mut self, place: Place, now: Instant, why: &Refusal) {
+    pub fn refused(&mut self, place: GateSlot, now: Instant, why: &Refusal) {
         if let Some(w) = self.free(place) {
             self.count(why.reason(), w.source);
             self.remember(now, w.source);
@@ -246,19 +246,19 @@ impl Gate {
     }
 
     /// The caller has closed the connection for a good reason: it is none that was refused.
-    pub fn withdrawn(&mut self, place: Place) {
+    pub fn withdrawn(&mut self, place: GateSlot) {
         self.free(place);
     }
 
     /// Where a connection comes from.
-    pub fn source(&self, place: Place) -> Option<IpAddr> {
+    pub fn source(&self, place: GateSlot) -> Option<IpAddr> {
         let mut taken = self.taken();
         taken.find_map(|(at, waiting)| (at == place).then_some(waiting.source))
     }
 
     /// A connection whose time has passed. Read once more from it before calling it late: this process itself may have
     /// been away. Then it is to be closed and [`Gate::refused`].
-    pub fn overdue(&self, now: Instant) -> Option<Place> {
+    pub fn overdue(&self, now: Instant) -> Option<GateSlot> {
         self.taken().find(|(_, w)| w.deadline <= now).map(|(p, _)| p)
     }
 
@@ -278,14 +278,14 @@ impl Gate {
         &self.tally
     }
 
-    fn taken(&self) -> impl Iterator<Item = (Place, &Waiting)> {
+    fn taken(&self) -> impl Iterator<Item = (GateSlot, &Waiting)> {
         let all = if self.waiting == 0 {
             &[][..]
         } else {
             &self.places[..]
         };
         all.iter().enumerate().filter_map(|(at, (turn, w))| {
-            let place = Place {
+            let place = GateSlot {
                 at: at as u32,
                 turn: *turn,
             };
@@ -293,12 +293,12 @@ impl Gate {
         })
     }
 
-    fn find(&mut self, place: Place) -> Option<&mut Waiting> {
+    fn find(&mut self, place: GateSlot) -> Option<&mut Waiting> {
         let (turn, waiting) = self.places.get_mut(place.index())?;
         waiting.as_mut().filter(|_| *turn == place.turn)
     }
 
-    fn free(&mut self, place: Place) -> Option<Waiting> {
+    fn free(&mut self, place: GateSlot) -> Option<Waiting> {
         let gone = *self.find(place)?;
         self.places[place.index()].1 = None;
         self.waiting -= 1;

@@ -4,7 +4,7 @@ use snow::HandshakeState;
 
 use super::noise;
 use super::record::{Opener, Sealer};
-use super::refusal::{Reason, Refusal, Stage};
+use super::refusal::{HandshakeStage, Reason, Refusal};
 use super::secret::Secret;
 use super::session::{HeaderCheck, Session, derive};
 use super::wire::{
@@ -75,7 +75,7 @@ pub enum Progress {
 /// that listens only after the opening of the hello has proved right.
 pub struct Handshake {
     secret: Secret,
-    state: State,
+    state: HandshakeStep,
     buffer: [u8; LONGEST],
     have: usize,
     need: usize,
@@ -83,7 +83,7 @@ pub struct Handshake {
     hello: [u8; 16],
 }
 
-enum State {
+enum HandshakeStep {
     /// Initiator: nothing was sent.
     Fresh(Caller),
     /// Initiator: the hello is out.
@@ -109,15 +109,15 @@ enum State {
 impl Handshake {
     /// For a connection that I made. The first [`Handshake::feed`], with no bytes, gives the message to send.
     pub fn initiator(secret: &Secret, caller: Caller) -> Self {
-        Self::new(secret, State::Fresh(caller), 0)
+        Self::new(secret, HandshakeStep::Fresh(caller), 0)
     }
 
     /// For a connection that I accepted.
     pub fn responder(secret: &Secret, listener: Listener) -> Self {
-        Self::new(secret, State::Listening(listener), OPENING_BYTES)
+        Self::new(secret, HandshakeStep::Listening(listener), OPENING_BYTES)
     }
 
-    fn new(secret: &Secret, state: State, need: usize) -> Self {
+    fn new(secret: &Secret, state: HandshakeStep, need: usize) -> Self {
         Handshake {
             secret: secret.clone(),
             state,
@@ -135,19 +135,21 @@ impl Handshake {
     }
 
     /// How far it is.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> HandshakeStage {
         match self.state {
-            State::Fresh(_) | State::Called { .. } => Stage::Answer,
-            State::Listening(_) if self.have == 0 => Stage::Silent,
-            State::Listening(_) | State::Opened(..) | State::Over(_) => Stage::Hello,
-            State::Answered { .. } => Stage::Confirm,
+            HandshakeStep::Fresh(_) | HandshakeStep::Called { .. } => HandshakeStage::Answer,
+            HandshakeStep::Listening(_) if self.have == 0 => HandshakeStage::Silent,
+            HandshakeStep::Listening(_) | HandshakeStep::Opened(..) | HandshakeStep::Over(_) => {
+                HandshakeStage::Hello
+            }
+            HandshakeStep::Answered { .. } => HandshakeStage::Confirm,
         }
     }
 
     /// True on the side that listens once a hello was right: somebody who knows the secret made it, though perhaps
     /// long ago. The [`Gate`](super::Gate) gives such connections more time.
     pub fn is_known(&self) -> bool {
-        matches!(self.state, State::Answered { .. })
+        matches!(self.state, HandshakeStep::Answered { .. })
     }
 
     /// What tells the hello that was right ([`is_known`](Self::is_known)) from every other.
@@ -188,7 +190,10 @@ impl Handshake {
 
     /// The other protocol that the bytes are of, as soon as that shows.
     fn stranger(&self) -> Option<Refusal> {
-        if !matches!(self.state, State::Listening(_) | State::Called { .. }) {
+        if !matches!(
+            self.state,
+            HandshakeStep::Listening(_) | HandshakeStep::Called { .. }
+        ) {
             return None;
         }
         let n = self.have.min(MAGIC.len());
@@ -201,23 +206,25 @@ impl Handshake {
     }
 
     fn refuse(&mut self, tell: Flight, reason: Refusal) -> Progress {
-        self.state = State::Over(reason);
+        self.state = HandshakeStep::Over(reason);
         (self.have, self.need) = (0, 0);
         Progress::Refused { tell, reason }
     }
 
     /// A whole message, or a whole opening, is in the buffer. `None`: go on reading.
     fn advance(&mut self) -> Option<Progress> {
-        match core::mem::replace(&mut self.state, State::Over(Refusal::Altered)) {
-            State::Fresh(caller) => Some(self.call(caller)),
-            State::Called { caller, noise, hello } if self.have == OPENING_BYTES => {
+        match core::mem::replace(&mut self.state, HandshakeStep::Over(Refusal::Altered)) {
+            HandshakeStep::Fresh(caller) => Some(self.call(caller)),
+            HandshakeStep::Called { caller, noise, hello } if self.have == OPENING_BYTES => {
                 self.read_answer_opening(caller, noise, hello)
             }
-            State::Called { caller, noise, .. } => Some(self.read_welcome(caller, *noise)),
-            State::Listening(listener) => self.read_hello_opening(listener),
-            State::Opened(listener, theirs) => Some(self.read_call(listener, theirs)),
-            State::Answered { call, encrypt, split } => Some(self.read_confirm(call, encrypt, &split)),
-            State::Over(reason) => Some(self.refuse(Flight::NOTHING, reason)),
+            HandshakeStep::Called { caller, noise, .. } => Some(self.read_welcome(caller, *noise)),
+            HandshakeStep::Listening(listener) => self.read_hello_opening(listener),
+            HandshakeStep::Opened(listener, theirs) => Some(self.read_call(listener, theirs)),
+            HandshakeStep::Answered { call, encrypt, split } => {
+                Some(self.read_confirm(call, encrypt, &split))
+            }
+            HandshakeStep::Over(reason) => Some(self.refuse(Flight::NOTHING, reason)),
         }
     }
 
@@ -247,7 +254,7 @@ impl Handshake {
         let Ok(noise) = noise else {
             return self.refuse(Flight::NOTHING, Refusal::NoRandom);
         };
-        self.state = State::Called {
+        self.state = HandshakeStep::Called {
             caller,
             noise: Box::new(noise),
             hello: opening,
@@ -273,7 +280,7 @@ impl Handshake {
         if opening.version != Version::OURS || opening.kind != KIND_WELCOME {
             return Some(self.refuse(Flight::NOTHING, Refusal::Altered));
         }
-        self.state = State::Called { caller, noise, hello };
+        self.state = HandshakeStep::Called { caller, noise, hello };
         self.need = ANSWER_BYTES;
         None
     }
@@ -286,7 +293,7 @@ impl Handshake {
         }
         let welcome = Welcome::decode(payload.first_chunk().expect("the payload's length"));
         let (mine, theirs) = noise.dangerously_get_raw_split();
-        self.state = State::Over(Refusal::Altered);
+        self.state = HandshakeStep::Over(Refusal::Altered);
         (self.have, self.need) = (0, 0);
         let confirm: [u8; CONFIRM_BYTES] = derive(&mine, "farpost confirm");
         Progress::Done {
@@ -311,7 +318,7 @@ impl Handshake {
             Ok(o) if o.kind == KIND_HELLO => {
                 // The whole hello is read even if the answer is known: closing a socket with unread bytes
                 // destroys what was sent on it last, which would be the reason.
-                self.state = State::Opened(listener, o.version);
+                self.state = HandshakeStep::Opened(listener, o.version);
                 self.hello = o.random;
                 self.need = HELLO_BYTES;
                 None
@@ -385,7 +392,7 @@ impl Handshake {
             // An ephemeral key that permits no agreement, or no random numbers.
             return self.refuse(Flight::NOTHING, Refusal::Altered);
         }
-        self.state = State::Answered {
+        self.state = HandshakeStep::Answered {
             call,
             encrypt: call.encrypt || listener.encrypt,
             split: Box::new(noise.dangerously_get_raw_split()),
@@ -400,7 +407,7 @@ impl Handshake {
         if !same(&right, &self.buffer[..CONFIRM_BYTES]) {
             return self.refuse(Flight::NOTHING, Refusal::Replay);
         }
-        self.state = State::Over(Refusal::Altered);
+        self.state = HandshakeStep::Over(Refusal::Altered);
         (self.have, self.need) = (0, 0);
         Progress::Done {
             send: Flight::NOTHING,

@@ -50,12 +50,12 @@ mod secret;
 mod session;
 pub mod wire;
 
-pub use gate::{Admission, Gate, Limits, Place, Tally};
+pub use gate::{Admission, Gate, GateSlot, Limits, Tally};
 pub use handshake::{Caller, Handshake, Listener, Progress};
 pub use record::{
     BadRecord, Opener, RECORD_HEADER, RECORD_MAX, RECORD_OVERHEAD, RECORD_PLAIN_MAX, RECORD_TAG, Sealer,
 };
-pub use refusal::{Reason, Refusal, Stage};
+pub use refusal::{HandshakeStage, Reason, Refusal};
 pub use secret::Secret;
 pub use session::{HEADER_CODED, HeaderCheck, Session};
 pub use wire::{Flight, Version};

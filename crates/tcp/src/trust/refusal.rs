@@ -4,7 +4,7 @@ use super::wire::Version;
 
 /// How far a handshake had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
+pub enum HandshakeStage {
     /// Nothing has come yet.
     Silent,
     /// The first message is under way.
@@ -15,13 +15,13 @@ pub enum Stage {
     Confirm,
 }
 
-impl core::fmt::Display for Stage {
+impl core::fmt::Display for HandshakeStage {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Stage::Silent => "before it sent anything",
-            Stage::Hello => "in the middle of the first message",
-            Stage::Answer => "before the answer was complete",
-            Stage::Confirm => "before it showed that its first message was no recording",
+            HandshakeStage::Silent => "before it sent anything",
+            HandshakeStage::Hello => "in the middle of the first message",
+            HandshakeStage::Answer => "before the answer was complete",
+            HandshakeStage::Confirm => "before it showed that its first message was no recording",
         })
     }
 }
@@ -85,13 +85,13 @@ pub enum Refusal {
     #[error("its handshake is a replay of an earlier one, or was cut short by somebody in between")]
     Replay,
     /// The connection ended too early.
-    #[error("it closed the connection {0}{hint}", hint = if matches!(.0, Stage::Answer) {
+    #[error("it closed the connection {0}{hint}", hint = if matches!(.0, HandshakeStage::Answer) {
         ", which Farpost does with those who do not know the job's secret"
     } else { "" })]
-    Incomplete(Stage),
+    Incomplete(HandshakeStage),
     /// The time allowed passed.
     #[error("it was too slow: the time allowed passed {0}")]
-    TooSlow(Stage),
+    TooSlow(HandshakeStage),
     /// Too many connections waited at once to prove themselves.
     #[error("dropped to make room: too many connections that have not proved themselves yet")]
     Crowded,

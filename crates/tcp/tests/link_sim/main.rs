@@ -249,7 +249,7 @@ fn random_traffic(seed: u64) {
                 node.get(len);
             }
             if rng.u32(0..6) == 0 && now < ends {
-                node.tail();
+                node.zcopy();
             }
             if naps && rng.u32(0..400) == 0 && now < ends {
                 node.asleep_until = now + rng.u64(10 * MS..3000 * MS);
@@ -263,7 +263,7 @@ fn random_traffic(seed: u64) {
             node.pushed == frames
                 && other.delivered == frames
                 && node.transfers.is_empty()
-                && other.tails_done == node.tails_sent
+                && other.zcopy_done == node.zcopy_sent
         });
         if done && now > ends && world.planned.is_empty() && world.under_way.is_empty() {
             let stop = *stop.get_or_insert(now + 1500 * MS);
@@ -283,7 +283,7 @@ fn random_traffic(seed: u64) {
     for node in &world.nodes {
         assert!(node.link.drained(), "everything was acknowledged in the end");
         assert!(node.most_memory <= 2 * (16 << 20) + (1 << 20));
-        assert!(node.gets_done > 0 && node.tails_done > 0);
+        assert!(node.gets_done > 0 && node.zcopy_done > 0);
         for rail in 0..count {
             assert_eq!(
                 node.link.rail_state(rail),

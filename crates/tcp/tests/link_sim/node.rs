@@ -2,8 +2,8 @@
 
 use crate::wire::{MS, Rail};
 use farpost_tcp::link::{
-    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, Kind, Link, LinkConfig, PushError, Refusal,
-    TAIL, TAILS_MAX, TransportReport,
+    Arrival, Checks, Event, FrameKind, GetRequest, HEADER_BYTES, Header, Link, LinkConfig, PushError,
+    Refusal, TransportReport, ZCOPY, ZCOPY_MAX,
 };
 use farpost_tcp::trust::HeaderCheck;
 use fastrand::Rng;
@@ -40,12 +40,12 @@ pub struct Node {
     pub pushed: u64,
     pub delivered: u64,
     pub gets_done: u64,
-    /// Tails pushed, and by number where those not acknowledged lie; those that come, by number, and where they go.
-    pub tails_sent: u64,
-    tails_out: HashMap<u32, usize>,
-    tails_in: HashMap<u32, Option<usize>>,
-    pub tails_done: u64,
-    /// Where tails may lie.
+    /// Eager zero-copy payloads pushed, and by number where those not acknowledged lie; those that come, by number, and where they go.
+    pub zcopy_sent: u64,
+    zcopy_out: HashMap<u32, usize>,
+    zcopy_in: HashMap<u32, Option<usize>>,
+    pub zcopy_done: u64,
+    /// Where eager zero-copy payloads may lie.
     areas: Vec<usize>,
     pub bulk_bytes: u64,
     pub lost: Option<u64>,
@@ -67,7 +67,7 @@ impl Node {
         memory.resize(exposed_bytes + slots * slot_bytes, TAKEN);
         let half = vec![None; config.rails];
         let mut link = Link::new(config, 0);
-        link.grant_tails(1 << 40);
+        link.grant_zcopy(1 << 40);
         Self {
             end,
             half,
@@ -82,10 +82,10 @@ impl Node {
             pushed: 0,
             delivered: 0,
             gets_done: 0,
-            tails_sent: 0,
-            tails_out: HashMap::new(),
-            tails_in: HashMap::new(),
-            tails_done: 0,
+            zcopy_sent: 0,
+            zcopy_out: HashMap::new(),
+            zcopy_in: HashMap::new(),
+            zcopy_done: 0,
             areas: Vec::new(),
             bulk_bytes: 0,
             lost: None,
@@ -152,8 +152,8 @@ impl Node {
         }
     }
 
-    /// Where tail `number` of `end` is copied from, and its length: anything, but the same for both.
-    fn tail_of(&self, end: usize, number: u32) -> (usize, usize) {
+    /// Where zero-copy payload `number` of `end` is copied from, and its length: anything, but the same for both.
+    fn zcopy_of(&self, end: usize, number: u32) -> (usize, usize) {
         let mut rng = Rng::with_seed(self.seed ^ (end as u64 + 5) << 40 ^ u64::from(number));
         let most = self.slot_bytes.min(self.exposed);
         let len = if rng.bool() {
@@ -172,66 +172,73 @@ impl Node {
         })
     }
 
-    /// Send a tail, if as many as may be are not under way.
-    pub fn tail(&mut self) {
-        if self.link.tails_ahead() >= TAILS_MAX / 2 {
+    /// Send an eager zero-copy payload, if as many as may be are not under way.
+    pub fn zcopy(&mut self) {
+        if self.link.zcopy_ahead() >= ZCOPY_MAX / 2 {
             return;
         }
-        let (from, len) = self.tail_of(self.end, self.tails_sent as u32);
+        let (from, len) = self.zcopy_of(self.end, self.zcopy_sent as u32);
         let mut area = self.area();
         self.memory.copy_within(from..from + len, area);
-        let number = self.link.send_tail(area, len as u32);
-        assert_eq!(u64::from(number), self.tails_sent);
-        self.tails_sent += 1;
-        if let Some((&moved, &before)) = self.tails_out.iter().next()
+        let number = self.link.send_zcopy(area, len as u32);
+        assert_eq!(u64::from(number), self.zcopy_sent);
+        self.zcopy_sent += 1;
+        if let Some((&moved, &before)) = self.zcopy_out.iter().next()
             && self.rng.bool()
         {
             // Its user wants the memory back, and writes to it.
-            let (_, len) = self.tail_of(self.end, moved);
+            let (_, len) = self.zcopy_of(self.end, moved);
             let new = self.area();
             self.memory.copy_within(before..before + len, new);
-            self.link.move_tail(moved, new);
+            self.link.move_zcopy(moved, new);
             self.memory[before..before + len].fill(TAKEN);
-            self.tails_out.insert(moved, new);
+            self.zcopy_out.insert(moved, new);
             self.areas.push(before);
         }
         if self.rng.u8(0..4) == 0 {
             let new = self.area();
             self.memory.copy_within(area..area + len, new);
-            self.link.move_tail(number, new);
+            self.link.move_zcopy(number, new);
             self.memory[area..area + len].fill(TAKEN);
             self.areas.push(area);
             area = new;
         }
-        self.tails_out.insert(number, area);
+        self.zcopy_out.insert(number, area);
     }
 
-    fn tail_header(&mut self, rail: usize, header: &Header, now: u64) {
+    fn zcopy_header(&mut self, rail: usize, header: &Header, now: u64) {
         self.link
             .on_tail_header(rail, header, now)
             .expect("an honest peer");
         let number = header.object;
-        if !self.tails_in.contains_key(&number)
-            && self.link.expect_tail(number, header.seq).expect("an honest peer")
+        if !self.zcopy_in.contains_key(&number)
+            && self
+                .link
+                .expect_zcopy(number, header.seq)
+                .expect("an honest peer")
         {
             // Some are not wanted.
             let area = (!number.is_multiple_of(5)).then(|| self.area());
-            self.link.land_tail(number, area);
-            self.tails_in.insert(number, area);
+            self.link.land_zcopy(number, area);
+            self.zcopy_in.insert(number, area);
         }
     }
 
-    fn tail_complete(&mut self, number: u32) {
-        let (from, len) = self.tail_of(1 - self.end, number);
-        if let Some(area) = self.tails_in.remove(&number).expect("a tail that completed came") {
+    fn zcopy_complete(&mut self, number: u32) {
+        let (from, len) = self.zcopy_of(1 - self.end, number);
+        if let Some(area) = self
+            .zcopy_in
+            .remove(&number)
+            .expect("a zcopy that completed came")
+        {
             assert!(
                 self.memory[area..area + len] == self.memory[from..from + len],
-                "the bytes of tail {number}, {len} of them"
+                "the bytes of zcopy {number}, {len} of them"
             );
             self.memory[area..area + len].fill(TAKEN);
             self.areas.push(area);
         }
-        self.tails_done += 1;
+        self.zcopy_done += 1;
     }
 
     fn finished(&mut self, ticket: u32) {
@@ -255,7 +262,7 @@ impl Node {
 
     fn apply(&mut self, header: &Header, payload: &[u8], now: u64) {
         match header.kind {
-            Kind::Put => {
+            FrameKind::Put => {
                 let (object, offset, expected) = self.frame(1 - self.end, self.delivered);
                 assert!(
                     (header.object, header.offset, payload) == (object, offset, &expected[..]),
@@ -266,7 +273,7 @@ impl Node {
                 self.longest_gap = self.longest_gap.max(now - self.last_delivery);
                 self.last_delivery = now;
             }
-            Kind::BulkGet => {
+            FrameKind::BulkGet => {
                 let r = GetRequest::parse(payload).expect("checked by the link");
                 if r.key == 1 && r.offset + r.len <= self.exposed as u64 {
                     self.link.serve(header.object, r.key, r.offset as usize, r.len);
@@ -274,13 +281,13 @@ impl Node {
                     self.link.refuse(header.object, Refusal::OutOfRange);
                 }
             }
-            Kind::BulkDone if header.flags == TAIL => {
-                let area = self.tails_out.remove(&header.object).expect("acknowledged once");
-                let (_, len) = self.tail_of(self.end, header.object);
+            FrameKind::BulkDone if header.flags == ZCOPY => {
+                let area = self.zcopy_out.remove(&header.object).expect("acknowledged once");
+                let (_, len) = self.zcopy_of(self.end, header.object);
                 self.memory[area..area + len].fill(TAKEN);
                 self.areas.push(area);
             }
-            Kind::BulkDone => (),
+            FrameKind::BulkDone => (),
             other => panic!("{other:?} was delivered"),
         }
     }
@@ -298,8 +305,8 @@ impl Node {
                 let left = header.len as usize - done;
                 let take = left.min(inbox.len()).min(1 + self.rng.usize(0..100_000));
                 let at = header.offset + done as u64;
-                let place = if header.flags == TAIL {
-                    self.link.place_tail(header.object, at, left as u64)
+                let place = if header.flags == ZCOPY {
+                    self.link.place_zcopy(header.object, at, left as u64)
                 } else {
                     self.link.place(header.object, at, left as u64)
                 };
@@ -310,9 +317,9 @@ impl Node {
                 self.link.on_bytes(number, now);
                 if take == left {
                     self.half[number] = None;
-                    if header.flags == TAIL {
-                        if self.link.on_tail(number, &header, now).expect("an honest peer") {
-                            self.tail_complete(header.object);
+                    if header.flags == ZCOPY {
+                        if self.link.on_zcopy(number, &header, now).expect("an honest peer") {
+                            self.zcopy_complete(header.object);
                         }
                         continue;
                     }
@@ -329,10 +336,10 @@ impl Node {
                 return;
             };
             let header = self.link.parse(number, head).expect("an undamaged header");
-            if header.kind == Kind::BulkData {
+            if header.kind == FrameKind::BulkData {
                 wire.consume(HEADER_BYTES);
-                if header.flags == TAIL {
-                    self.tail_header(number, &header, now);
+                if header.flags == ZCOPY {
+                    self.zcopy_header(number, &header, now);
                 } else {
                     self.link
                         .on_bulk_header(number, &header, now)

@@ -19,7 +19,7 @@ fn gate(places: usize) -> Gate {
     })
 }
 
-fn wait(g: &mut Gate, now: Instant, source: u32) -> (Place, Option<Place>) {
+fn wait(g: &mut Gate, now: Instant, source: u32) -> (GateSlot, Option<GateSlot>) {
     match g.admit(now, from(source)) {
         Admission::Wait { place, drop } => (place, drop),
         Admission::TurnAway => panic!("turned away"),
@@ -46,7 +46,7 @@ fn a_flood_of_half_open_connections_drops_its_own_oldest() {
     for n in 0..10_000u32 {
         let (place, drop) = wait(&mut g, t + ms(u64::from(n)) / 100, n % 7);
         assert!(place.index() < 64 && g.waiting() <= 64);
-        assert_eq!(drop.map(Place::index), (n >= 64).then_some(n as usize % 64));
+        assert_eq!(drop.map(GateSlot::index), (n >= 64).then_some(n as usize % 64));
         assert!(drop != Some(place));
     }
     assert_eq!(g.tally().refused[Reason::Crowded as usize], 10_000 - 64);
@@ -133,7 +133,7 @@ fn a_first_message_once_more_has_no_claim() {
 #[test]
 fn members_that_connect_all_at_once_do_not_drive_each_other_out() {
     let (mut g, t) = (gate(4), Instant::now());
-    let first: Vec<Place> = (0..4).map(|n| wait(&mut g, t, n).0).collect();
+    let first: Vec<GateSlot> = (0..4).map(|n| wait(&mut g, t, n).0).collect();
     assert_eq!(g.room(t + ms(1)), Err(t + ms(100)));
     // One more is taken as soon as one is through.
     g.known(first[2], t + ms(1), [2; 16]).unwrap();
@@ -147,7 +147,7 @@ fn members_that_connect_all_at_once_do_not_drive_each_other_out() {
     }
     assert_eq!(g.room(t + ms(100)), Err(t + ms(102)));
     let (p, drop) = wait(&mut g, t + ms(102), 6);
-    assert_eq!(drop.map(Place::index), Some(2));
+    assert_eq!(drop.map(GateSlot::index), Some(2));
     g.known(p, t + ms(103), [3; 16]).unwrap();
     assert_eq!(g.room(t + ms(103)), Err(t + ms(2000)));
 }
@@ -172,7 +172,7 @@ proptest! {
     #[test]
     fn accounts_balance(steps in proptest::collection::vec((0..6u8, 0..200u32, 0..3000u64), 0..400)) {
         let (mut g, mut t) = (gate(16), Instant::now());
-        let mut open: Vec<Place> = Vec::new();
+        let mut open: Vec<GateSlot> = Vec::new();
         for (what, who, wait) in steps {
             t += ms(wait / 10);
             match (what, open.len()) {
@@ -188,7 +188,7 @@ proptest! {
                 (_, n) => drop(g.known(open[who as usize % n], t, [who as u8; 16])),
             }
             while let Some(p) = g.overdue(t) {
-                g.refused(p, t, &Refusal::TooSlow(Stage::Hello));
+                g.refused(p, t, &Refusal::TooSlow(HandshakeStage::Hello));
                 open.retain(|x| *x != p);
             }
             prop_assert_eq!(g.waiting(), open.len());

@@ -115,7 +115,7 @@ fn a_wrong_secret_is_refused_without_an_answer() {
     });
     assert_eq!(b.unwrap_err(), Refusal::WrongSecret);
     let told = a.unwrap_err();
-    assert_eq!(told, Refusal::Incomplete(Stage::Answer));
+    assert_eq!(told, Refusal::Incomplete(HandshakeStage::Answer));
     assert!(told.to_string().contains("secret"), "{told}");
 }
 

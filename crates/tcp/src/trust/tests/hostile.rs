@@ -7,8 +7,8 @@ fn a_silent_connection_is_only_late_or_closed() {
     let mut b = Handshake::responder(&secret(), listener());
     assert!(matches!(b.feed(&[]).1, Progress::NeedMore(_)));
     assert!(!b.is_known());
-    assert_eq!(b.closed(), Refusal::Incomplete(Stage::Silent));
-    assert_eq!(b.late(), Refusal::TooSlow(Stage::Silent));
+    assert_eq!(b.closed(), Refusal::Incomplete(HandshakeStage::Silent));
+    assert_eq!(b.late(), Refusal::TooSlow(HandshakeStage::Silent));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_recorded_handshake_is_refused() {
     let mut again = Handshake::responder(&secret(), listener());
     let fresh = step(&mut again, &hello).0;
     assert!(again.is_known() && fresh != answer);
-    assert_eq!(again.late(), Refusal::TooSlow(Stage::Confirm));
+    assert_eq!(again.late(), Refusal::TooSlow(HandshakeStage::Confirm));
     let end = step(&mut again, &confirm).1.unwrap();
     assert_eq!(end.unwrap_err(), Refusal::Replay);
 

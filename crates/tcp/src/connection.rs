@@ -1,24 +1,19 @@
-//! Connections: made in either direction, proved, and taken into use as rails.
+//! Connections: made in either direction, authenticated, and taken into use as rails.
 //!
 //! Either side may connect. Of two connections made at once for the same rail, the one that the lower number began
-//! stays, if it is so far that it will come to something.
+//! stays, if its handshake has begun.
 //!
 //! Cost class: *set-up path*.
 
 use super::input::Input;
-use super::other::{NONE, Rail, Standing};
+use super::peer::{NONE, PeerStatus, Rail};
 use super::socket;
-use super::state::State;
+use super::state::TcpState;
 use crate::link::Checks;
-use crate::trust::{
-    Admission, Caller, Handshake, Listener, Opener, Place, Progress, Refusal, Sealer, Session,
-};
+use crate::trust::{Caller, GateSlot, Handshake, Opener, Progress, Refusal, Sealer, Session};
 use farpost_fabric::Peer;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
-
-/// Key of the listeners in the poll set; connections have their slot.
-pub const LISTENER: u64 = u64::MAX;
+use std::time::Instant;
 
 /// An attempt that the kernel has not decided after this many nanoseconds is begun anew.
 const ATTEMPT: u64 = 1_000_000_000;
@@ -30,29 +25,26 @@ const PATIENT: u64 = 20;
 /// But at least this many nanoseconds.
 const ATTEMPT_LEAST: u64 = 50_000_000;
 
-/// How long nobody is taken in when the system has no room for another connection.
-const NO_ROOM: Duration = Duration::from_millis(100);
-
 /// Any value that all processes of a job know; the secret tells jobs apart.
-const JOB: [u8; 16] = [0; 16];
+pub const JOB: [u8; 16] = [0; 16];
 
-/// How far a connection is.
-pub enum Stage {
-    /// We connect: waiting for the kernel.
-    Reaching { peer: Peer, rail: usize },
-    /// We connect: proving ourselves.
-    Calling {
+/// The stages of a connection.
+pub enum ConnectionStage {
+    /// Connecting from here: waiting for the kernel.
+    Connecting { peer: Peer, rail: usize },
+    /// Connected from here: in the handshake.
+    Handshaking {
         peer: Peer,
         rail: usize,
         shake: Box<Handshake>,
     },
-    /// Somebody connected, and has yet to prove itself.
-    Stranger { place: Place, shake: Box<Handshake> },
-    /// In use.
+    /// Accepted here: not authenticated yet.
+    Unauthenticated { place: GateSlot, shake: Box<Handshake> },
+    /// In use as a rail.
     Open { peer: Peer, rail: usize },
 }
 
-/// What an encrypted connection has besides.
+/// The keys and the buffer of an encrypted connection.
 pub struct Seal {
     pub sealer: Sealer,
     pub opener: Opener,
@@ -61,19 +53,19 @@ pub struct Seal {
     pub sent: usize,
 }
 
-pub struct Conn {
+pub struct Connection {
     pub fd: OwnedFd,
-    pub stage: Stage,
+    pub stage: ConnectionStage,
     pub input: Input,
     pub seal: Option<Box<Seal>>,
-    /// Nothing more is read before the protocol above has looked at what came.
+    /// Not read before the protocol above has polled what came.
     pub paused: bool,
     since: u64,
 }
 
-impl State {
-    /// Take a socket among the connections; its slot.
-    pub fn admit(&mut self, fd: OwnedFd, stage: Stage, interest: u32) -> std::io::Result<usize> {
+impl TcpState {
+    /// Add a connection; its slot.
+    pub fn admit(&mut self, fd: OwnedFd, stage: ConnectionStage, interest: u32) -> std::io::Result<usize> {
         let free = |(slot, conn): (usize, &Option<_>)| conn.is_none() && slot != self.reading;
         let slot = self
             .conns
@@ -82,7 +74,7 @@ impl State {
             .position(free)
             .unwrap_or(self.conns.len());
         self.poll.add(fd.as_raw_fd(), interest, slot as u64)?;
-        let conn = Conn {
+        let conn = Connection {
             fd,
             stage,
             input: Input::new(),
@@ -98,10 +90,10 @@ impl State {
     }
 
     fn rail(&mut self, peer: Peer, rail: usize) -> Option<&mut Rail> {
-        self.others[peer.index()].as_deref_mut()?.rails.get_mut(rail)
+        self.peers[peer.index()].as_deref_mut()?.rails.get_mut(rail)
     }
 
-    /// Connect a rail, or see to the attempt that is under way.
+    /// Connect a rail, or check the attempt that is under way.
     pub fn dial(&mut self, peer: Peer, rail: usize, now: u64) {
         let Some(of) = self.rail(peer, rail) else { return };
         if of.slot != NONE {
@@ -112,17 +104,17 @@ impl State {
         if let Some(Some(conn)) = self.conns.get(trying) {
             let limit = match (took, choices) {
                 (0, 0 | 1) => ATTEMPT,
-                // Where the way itself takes long, the first rounds are too quick.
+                // Where the route itself takes long, the first rounds are too quick.
                 (0, _) => (self.settings.connect.stagger * 1_000_000) << rounds,
                 (took, _) => (PATIENT * took).clamp(ATTEMPT_LEAST, ATTEMPT),
             };
             let waits = match conn.stage {
-                Stage::Reaching { .. } => now < conn.since + limit,
+                ConnectionStage::Connecting { .. } => now < conn.since + limit,
                 // The peer's host has our first message: its process will see it when it looks.
                 _ => match socket::confirmed(conn.fd.as_raw_fd()) {
                     Ok((_, false)) => {
-                        if let Some(other) = &mut self.others[peer.index()] {
-                            other.link.on_rail_alive(rail, now);
+                        if let Some(remote) = &mut self.peers[peer.index()] {
+                            remote.link.on_rail_alive(rail, now);
                         }
                         true
                     }
@@ -133,7 +125,7 @@ impl State {
                 return;
             }
             self.conns[trying] = None;
-            self.tried(peer, rail, "no answer", false);
+            self.attempt_ended(peer, rail, "no answer", false);
         }
         let tuning = self.settings.tcp.tuning();
         let Some(of) = self.rail(peer, rail) else { return };
@@ -141,7 +133,7 @@ impl State {
             return;
         };
         let connected = socket::connect(candidate.to, candidate.from, tuning)
-            .and_then(|fd| self.admit(fd, Stage::Reaching { peer, rail }, socket::OUT));
+            .and_then(|fd| self.admit(fd, ConnectionStage::Connecting { peer, rail }, socket::OUT));
         match connected {
             Ok(slot) => {
                 if let Some(of) = self.rail(peer, rail) {
@@ -149,14 +141,14 @@ impl State {
                 }
             }
             Err(error) => {
-                self.tried(peer, rail, &error.to_string(), is_refusal(&error));
+                self.attempt_ended(peer, rail, &error.to_string(), is_refusal(&error));
                 self.rail_is_down(peer, rail, now);
             }
         }
     }
 
-    /// An attempt came to nothing: the next address is tried next time.
-    fn tried(&mut self, peer: Peer, rail: usize, why: &str, refused: bool) {
+    /// An attempt failed: the next address is tried next time.
+    fn attempt_ended(&mut self, peer: Peer, rail: usize, why: &str, refused: bool) {
         let Some(of) = self.rail(peer, rail) else { return };
         of.trying = NONE;
         let at = of.next % of.candidates.len().max(1);
@@ -169,20 +161,20 @@ impl State {
         }
         of.next += 1;
         let now = self.now();
-        if let Some(other) = &mut self.others[peer.index()] {
+        if let Some(remote) = &mut self.peers[peer.index()] {
             let everywhere = |of: &Rail| {
                 of.refusals.len() == of.candidates.len() && of.refusals.iter().all(|refused| *refused)
             };
-            other.link.on_refused(other.rails.iter().all(everywhere), now);
+            remote.link.on_refused(remote.rails.iter().all(everywhere), now);
         }
     }
 
     fn rail_is_down(&mut self, peer: Peer, rail: usize, now: u64) {
-        if let Some(other) = &mut self.others[peer.index()] {
-            other.link.on_rail_down(rail, now);
+        if let Some(remote) = &mut self.peers[peer.index()] {
+            remote.link.on_rail_down(rail, now);
             self.deadline = 0;
         }
-        self.list(peer);
+        self.schedule_send(peer);
     }
 
     /// The kernel has decided about a connection of ours.
@@ -190,7 +182,7 @@ impl State {
         let Some(conn) = self.conns[slot].as_deref_mut() else {
             return;
         };
-        let Stage::Reaching { peer, rail } = conn.stage else {
+        let ConnectionStage::Connecting { peer, rail } = conn.stage else {
             return;
         };
         let (fd, since) = (conn.fd.as_raw_fd(), conn.since);
@@ -211,7 +203,7 @@ impl State {
             .and_then(|()| self.poll.change(fd, socket::IN, slot as u64));
         match greeted {
             Ok(()) => {
-                conn.stage = Stage::Calling { peer, rail, shake };
+                conn.stage = ConnectionStage::Handshaking { peer, rail, shake };
                 let took = (self.now() - since).max(1);
                 if let Some(of) = self.rail(peer, rail) {
                     of.took = took;
@@ -226,144 +218,48 @@ impl State {
     fn attempt_failed(&mut self, slot: usize, peer: Peer, rail: usize, (why, refused): (&str, bool)) {
         self.conns[slot] = None;
         if self.rail(peer, rail).is_some_and(|of| of.trying == slot) {
-            self.tried(peer, rail, why, refused);
+            self.attempt_ended(peer, rail, why, refused);
             let now = self.now();
             self.rail_is_down(peer, rail, now);
         }
     }
 
-    /// Take in those who wait at the door.
-    pub fn accept(&mut self) {
-        let now = Instant::now();
-        for at in 0..self.listeners.len() {
-            loop {
-                if let Err(until) = self.gate.room(now) {
-                    return self.shut_door(until);
-                }
-                let accepted = socket::accept(&self.listeners[at], self.settings.tcp.tuning());
-                let (fd, from) = match accepted {
-                    Ok(Some(accepted)) => accepted,
-                    Ok(None) => break,
-                    // No descriptors or no memory left: later there may be.
-                    Err(_) => return self.shut_door(now + NO_ROOM),
-                };
-                let Admission::Wait { place, drop } = self.gate.admit(now, from) else {
-                    continue;
-                };
-                if drop.is_some() {
-                    let slot = self.waiting_in[place.index()];
-                    if let Some(conn) = self.conns.get_mut(slot) {
-                        *conn = None;
-                    }
-                }
-                let listener = Listener {
-                    job: JOB,
-                    me: self.me.0,
-                    size: self.size,
-                    rails: self.card.interfaces.len().max(1) as u8,
-                    encrypt: self.settings.trust.encrypt != 0,
-                    note: 0,
-                };
-                let shake = Box::new(Handshake::responder(&self.secret, listener));
-                match self.admit(fd, Stage::Stranger { place, shake }, socket::IN) {
-                    Ok(slot) => self.waiting_in[place.index()] = slot,
-                    Err(_) => self.gate.refused(place, now, &Refusal::Crowded),
-                }
-            }
-        }
-    }
-
-    /// Leave newcomers in the kernel's queue for a while.
-    fn shut_door(&mut self, until: Instant) {
-        for listener in &self.listeners {
-            let _ = self.poll.change(listener.as_raw_fd(), 0, LISTENER);
-        }
-        self.shut_until = Some(until);
-        self.look_at_door_by(until);
-    }
-
-    fn look_at_door_by(&mut self, at: Instant) {
-        let at = at.saturating_duration_since(self.epoch()).as_nanos() as u64;
-        self.door_at = self.door_at.min(at);
-        self.deadline = self.deadline.min(self.door_at);
-    }
-
-    /// Strangers whose time is over; a door to be opened again.
-    pub fn mind_door(&mut self) {
-        let now = Instant::now();
-        while let Some(place) = self.gate.overdue(now) {
-            let slot = self.waiting_in[place.index()];
-            // This process itself may have been away.
-            self.shake(slot);
-            if self.gate.overdue(now) != Some(place) {
-                continue;
-            }
-            let mut why = Refusal::Crowded;
-            if let Some(Some(conn)) = self.conns.get(slot)
-                && let Stage::Stranger { shake, .. } = &conn.stage
-            {
-                why = shake.late();
-                self.conns[slot] = None;
-            }
-            self.gate.refused(place, now, &why);
-        }
-        if self
-            .shut_until
-            .is_some_and(|until| until <= now || self.gate.room(now).is_ok())
-        {
-            self.shut_until = None;
-            for listener in &self.listeners {
-                let _ = self.poll.change(listener.as_raw_fd(), socket::IN, LISTENER);
-            }
-        }
-        self.door_at = u64::MAX;
-        if let Some(next) = self.gate.next_deadline() {
-            self.look_at_door_by(next);
-        }
-        if let Some(until) = self.shut_until {
-            self.look_at_door_by(until);
-        }
-    }
-
-    /// Go on with a handshake.
-    pub fn shake(&mut self, slot: usize) {
+    /// Advance a handshake.
+    pub fn advance_handshake(&mut self, slot: usize) {
         let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
             return;
         };
         let fd = conn.fd.as_raw_fd();
         self.reading = slot;
-        let session = handshake(&mut conn.stage, fd, &mut self.gate);
+        let session = handshake(&mut conn.stage, fd, &mut self.acceptor.gate);
         self.reading = NONE;
         let ours = match &conn.stage {
-            Stage::Calling { peer, rail, .. } => Some((*peer, *rail)),
+            ConnectionStage::Handshaking { peer, rail, .. } => Some((*peer, *rail)),
             _ => None,
         };
         match session {
             Ok(None) => {
                 self.conns[slot] = Some(conn);
-                if let Some(at) = self.gate.next_deadline() {
-                    self.look_at_door_by(at);
-                }
+                self.schedule_acceptor();
             }
-            Ok(Some(session)) => self.prove(slot, conn, *session),
+            Ok(Some(session)) => self.use_connection(slot, conn, *session),
             Err(why) => {
                 if let Some((peer, rail)) = ours {
                     self.attempt_failed(slot, peer, rail, (&why.to_string(), false));
-                } else if let Stage::Stranger { place, .. } = conn.stage {
+                } else if let ConnectionStage::Unauthenticated { place, .. } = conn.stage {
                     if matches!(why, Refusal::Incomplete(_)) && self.has_crossed(place, conn.since) {
-                        self.gate.withdrawn(place);
+                        self.acceptor.gate.withdrawn(place);
                     } else {
-                        self.gate.refused(place, Instant::now(), &why);
+                        self.acceptor.gate.refused(place, Instant::now(), &why);
                     }
                 }
             }
         }
     }
-
-    /// Whether a connection that came then and was closed by its caller is most likely that of a peer whom this process called
-    /// meanwhile, and who has taken this process's call for its own.
-    fn has_crossed(&self, place: Place, came: u64) -> bool {
-        let source = self.gate.source(place);
+    /// Whether a connection that came at `came` and was closed by its caller most likely crossed one that this process made: the
+    /// peer then uses that one.
+    fn has_crossed(&self, place: GateSlot, came: u64) -> bool {
+        let source = self.acceptor.gate.source(place);
         let meanwhile = |rail: &Rail| {
             rail.ours_since.is_some_and(|since| came < since + CROSSED)
                 && rail
@@ -371,33 +267,33 @@ impl State {
                     .iter()
                     .any(|candidate| Some(candidate.to.ip()) == source)
         };
-        self.others
+        self.peers
             .iter()
             .flatten()
-            .any(|other| other.rails.iter().any(meanwhile))
+            .any(|remote| remote.rails.iter().any(meanwhile))
     }
 
-    /// A connection has proved itself.
-    fn prove(&mut self, slot: usize, mut conn: Box<Conn>, session: Session) {
+    /// A connection is authenticated: take it into use.
+    fn use_connection(&mut self, slot: usize, mut conn: Box<Connection>, session: Session) {
         let rail = usize::from(session.rail);
         let (peer, called) = match conn.stage {
-            Stage::Stranger { place, .. } => {
-                self.gate.passed(place);
+            ConnectionStage::Unauthenticated { place, .. } => {
+                self.acceptor.gate.passed(place);
                 (Peer(session.initiator), true)
             }
             _ => (Peer(session.responder), false),
         };
-        if self.others[peer.index()].is_none() {
+        if self.peers[peer.index()].is_none() {
             self.meet(peer);
         }
         let now = self.now();
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
-        let Some(of) = other.rails.get_mut(rail) else {
+        let Some(of) = remote.rails.get_mut(rail) else {
             return;
         };
-        if matches!(other.standing, Standing::Dead(_)) {
+        if matches!(remote.status, PeerStatus::Lost(_)) {
             return;
         }
         let (trying, old) = (of.trying, of.slot);
@@ -407,7 +303,8 @@ impl State {
         }
         if called && trying != NONE {
             let ours = self.conns.get(trying).and_then(Option::as_ref);
-            if self.me < peer && ours.is_some_and(|c| matches!(c.stage, Stage::Calling { .. })) {
+            if self.me < peer && ours.is_some_and(|c| matches!(c.stage, ConnectionStage::Handshaking { .. }))
+            {
                 return;
             }
             self.conns[trying] = None;
@@ -415,10 +312,10 @@ impl State {
         if old != NONE && old != slot {
             self.close_rail(peer, rail);
         }
-        let Some(other) = self.others[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
             return;
         };
-        let of = &mut other.rails[rail];
+        let of = &mut remote.rails[rail];
         of.trying = NONE;
         of.ours_since = (!called).then_some(now);
         of.slot = slot;
@@ -429,7 +326,7 @@ impl State {
             send: session.send_check,
             receive: session.receive_check,
         };
-        other.link.on_rail_up(rail, checks, now);
+        remote.link.on_rail_up(rail, checks, now);
         conn.seal = session.records.map(|(sealer, opener)| {
             Box::new(Seal {
                 sealer,
@@ -438,14 +335,14 @@ impl State {
                 sent: 0,
             })
         });
-        conn.stage = Stage::Open { peer, rail };
+        conn.stage = ConnectionStage::Open { peer, rail };
         self.conns[slot] = Some(conn);
         self.open += 1;
         self.deadline = 0;
-        self.list(peer);
+        self.schedule_send(peer);
     }
 
-    /// A rail's connection is closed; its link is told by who calls this, or knows.
+    /// Close a rail's connection. The caller tells the link, unless the link asked for it.
     pub fn close_rail(&mut self, peer: Peer, rail: usize) {
         let Some(of) = self.rail(peer, rail) else { return };
         let slot = std::mem::replace(&mut of.slot, NONE);
@@ -471,30 +368,30 @@ impl State {
             let via = of.candidates.first().map_or("?", |c| c.interface.as_str());
             of.trouble = format!("rail {rail} via {via}: {why}");
         }
-        self.count(peer, farpost_fabric::Counter::Retries, 1);
+        self.diagnostics.count(peer, farpost_fabric::Counter::Retries, 1);
         let now = self.now();
         self.rail_is_down(peer, rail, now);
-        let gone = self.others[peer.index()].as_ref();
-        if gone.is_some_and(|other| other.standing == Standing::Left && !other.is_connected()) {
+        let gone = self.peers[peer.index()].as_ref();
+        if gone.is_some_and(|remote| remote.status == PeerStatus::Left && !remote.is_connected()) {
             self.transfers.peer_gone(peer);
         }
         self.arrivals += 1;
     }
 }
 
-/// Two processes that call each other at once would each give up its own call for the other's, and have none: the one
-/// with the lower number keeps its own, and for so long, in nanoseconds, takes a call for one that crossed it.
+/// Two processes that connect to each other at once would each give up its own connection for the other's, and have none. So the
+/// one with the lower number keeps its own, and for so many nanoseconds takes an incoming connection for one that crossed it.
 const CROSSED: u64 = 200_000_000;
 
-/// Read what a handshake wants and answer. None: more is to come.
+/// Read what a handshake waits for and answer. None: more is to come.
 fn handshake(
-    stage: &mut Stage,
+    stage: &mut ConnectionStage,
     fd: RawFd,
     gate: &mut crate::trust::Gate,
 ) -> Result<Option<Box<Session>>, Refusal> {
     let (shake, place) = match stage {
-        Stage::Calling { shake, .. } => (shake, None),
-        Stage::Stranger { shake, place } => (shake, Some(*place)),
+        ConnectionStage::Handshaking { shake, .. } => (shake, None),
+        ConnectionStage::Unauthenticated { shake, place } => (shake, Some(*place)),
         _ => return Ok(None),
     };
     loop {
@@ -537,7 +434,7 @@ fn handshake(
     }
 }
 
-/// Whether a host says that nobody listens where a process of the job did.
+/// Whether the peer's host lives and nobody listens at the address.
 fn is_refusal(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::ConnectionRefused
 }

@@ -1,28 +1,28 @@
-//! Tails: bulk data that nobody asked for, sent along with an ordered frame that tells of them. The receiver bounds what it
-//! takes in by grants; where the bytes go is found out when they are here, not before.
+//! Eager zero-copy payloads: bulk data that was not asked for, sent along with an ordered frame that announces it. The receiver
+//! bounds them by grants; where the bytes go is decided when they arrive.
 
 use super::RailNumber;
-use super::bulk::{Get, Name, Serve};
+use super::bulk::{Get, Serve, TransferId};
 use super::frame::Header;
 use super::link::{Link, LinkError};
 use std::collections::VecDeque;
 
-/// Tails of one peer that may be incomplete, counted from the oldest such on.
-pub const TAILS_MAX: usize = 256;
+/// Eager zero-copy payloads of one peer that may be incomplete, counted from the oldest such on.
+pub const ZCOPY_MAX: usize = 256;
 
-/// One tail that comes.
+/// One incoming payload.
 enum Entry {
-    /// It must exist, since a later one does.
-    Unheard,
-    /// And whether its bytes have a place.
+    /// Nothing of it came yet, but a later one did.
+    Unseen,
+    /// Part of it is missing; and whether its bytes have a place.
     Coming(Get, bool),
     /// All of it was here.
     Over,
 }
 
-/// Tails that come, by number.
+/// Incoming eager zero-copy payloads, by number.
 #[derive(Default)]
-pub(super) struct Tails {
+pub(super) struct IncomingZcopy {
     base: u32,
     entries: VecDeque<Entry>,
     /// Bytes that the peer may send in all, and those it has announced.
@@ -30,12 +30,12 @@ pub(super) struct Tails {
     announced: u64,
 }
 
-impl Tails {
+impl IncomingZcopy {
     fn entry(&mut self, number: u32) -> Option<&mut Entry> {
         self.entries.get_mut(number.wrapping_sub(self.base) as usize)
     }
 
-    /// The tail `number`, if some of it is missing.
+    /// The zero-copy payload `number`, if some of it is missing.
     pub fn coming(&mut self, number: u32) -> Option<&mut Get> {
         match self.entry(number)? {
             Entry::Coming(get, _) => Some(get),
@@ -67,13 +67,13 @@ impl Tails {
 
 impl Link {
     /// `len` bytes at `address` follow what was pushed so far, under the number that is returned. The memory is read
-    /// until the peer has all ([`Kind::BulkDone`](super::Kind::BulkDone) with [`TAIL`](super::TAIL)) or
-    /// [`Link::move_tail`] is called. The caller keeps to what the peer granted and to [`TAILS_MAX`].
-    pub fn send_tail(&mut self, address: usize, len: u32) -> u32 {
-        let number = self.next_tail;
-        self.next_tail = number.wrapping_add(1);
+    /// until the peer has all ([`FrameKind::BulkDone`](super::FrameKind::BulkDone) with [`ZCOPY`](super::ZCOPY)) or
+    /// [`Link::move_zcopy`] is called. The caller keeps to what the peer granted and to [`ZCOPY_MAX`].
+    pub fn send_zcopy(&mut self, address: usize, len: u32) -> u32 {
+        let number = self.next_zcopy;
+        self.next_zcopy = number.wrapping_add(1);
         self.serves.push_back(Serve {
-            name: Name::tail(number),
+            name: TransferId::zcopy(number),
             key: 0,
             address,
             len: u64::from(len),
@@ -84,24 +84,24 @@ impl Link {
         number
     }
 
-    /// How far the next tail would be from the oldest that the peer may not have all of.
-    pub fn tails_ahead(&self) -> usize {
-        let oldest = self.serves.iter().find(|serve| serve.name.tail);
+    /// Payloads from the oldest that the peer may not have all of up to the next.
+    pub fn zcopy_ahead(&self) -> usize {
+        let oldest = self.serves.iter().find(|serve| serve.name.zcopy);
         oldest.map_or(0, |oldest| {
-            self.next_tail.wrapping_sub(oldest.name.number) as usize
+            self.next_zcopy.wrapping_sub(oldest.name.number) as usize
         })
     }
 
-    /// The bytes of a tail lie at `address` now; where they were is not read any more.
-    pub fn move_tail(&mut self, number: u32, address: usize) {
-        let name = Name::tail(number);
+    /// The bytes of an eager zero-copy payload lie at `address` now; where they were is not read any more.
+    pub fn move_zcopy(&mut self, number: u32, address: usize) {
+        let name = TransferId::zcopy(number);
         let Some(serve) = self.serves.iter_mut().find(|serve| serve.name == name) else {
             return;
         };
         let before = std::mem::replace(&mut serve.address, address);
         for rail in &mut self.rails {
             rail.offer.clear();
-            if let Some(super::rail::Rest::Bulk {
+            if let Some(super::rail::PartialFrame::Bulk {
                 name: of,
                 address: Some(at),
                 ..
@@ -113,38 +113,38 @@ impl Link {
         }
     }
 
-    /// The peer may send so many bytes more in tails.
-    pub fn grant_tails(&mut self, bytes: u64) {
-        self.tails.granted += bytes;
+    /// The peer may send so many bytes more in eager zero-copy payloads.
+    pub fn grant_zcopy(&mut self, bytes: u64) {
+        self.zcopy.granted += bytes;
     }
 
     /// Tail `number` of `len` bytes is known to come, by its first frame or otherwise. True: some of it is missing.
     ///
     /// # Errors
     /// It cannot be.
-    pub fn expect_tail(&mut self, number: u32, len: u32) -> Result<bool, LinkError> {
-        let bad = |why| Err(LinkError::Tail { number, len, why });
-        let ahead = number.wrapping_sub(self.tails.base) as i32;
+    pub fn expect_zcopy(&mut self, number: u32, len: u32) -> Result<bool, LinkError> {
+        let bad = |why| Err(LinkError::Zcopy { number, len, why });
+        let ahead = number.wrapping_sub(self.zcopy.base) as i32;
         if ahead < 0 {
             return Ok(false);
         }
-        if ahead as usize >= TAILS_MAX {
+        if ahead as usize >= ZCOPY_MAX {
             return bad("too many before it are not complete");
         }
-        while self.tails.entries.len() <= ahead as usize {
-            self.tails.entries.push_back(Entry::Unheard);
+        while self.zcopy.entries.len() <= ahead as usize {
+            self.zcopy.entries.push_back(Entry::Unseen);
         }
-        match &self.tails.entries[ahead as usize] {
+        match &self.zcopy.entries[ahead as usize] {
             Entry::Over => Ok(false),
             Entry::Coming(get, _) if get.len == u64::from(len) => Ok(true),
             Entry::Coming(..) => bad("it had another length before"),
-            Entry::Unheard if len == 0 => bad("there is nothing in it"),
-            Entry::Unheard => {
-                let announced = self.tails.announced + u64::from(len);
-                if announced > self.tails.granted {
+            Entry::Unseen if len == 0 => bad("there is nothing in it"),
+            Entry::Unseen => {
+                let announced = self.zcopy.announced + u64::from(len);
+                if announced > self.zcopy.granted {
                     return bad("it is more than was granted");
                 }
-                self.tails.announced = announced;
+                self.zcopy.announced = announced;
                 let get = Get {
                     address: 0,
                     len: u64::from(len),
@@ -152,25 +152,25 @@ impl Link {
                     owed: 0,
                     run: (0, 0),
                 };
-                self.tails.entries[ahead as usize] = Entry::Coming(get, false);
+                self.zcopy.entries[ahead as usize] = Entry::Coming(get, false);
                 Ok(true)
             }
         }
     }
 
-    /// The bytes of tail `number`, which is expected, go to `address` from now on; with `None` they are thrown away.
+    /// The bytes of zero-copy payload `number`, which is expected, go to `address` from now on; with `None` they are thrown away.
     /// What is here already has gone to the place before.
-    pub fn land_tail(&mut self, number: u32, address: Option<usize>) {
-        if let Some(Entry::Coming(get, placed)) = self.tails.entry(number) {
+    pub fn land_zcopy(&mut self, number: u32, address: Option<usize>) {
+        if let Some(Entry::Coming(get, placed)) = self.zcopy.entry(number) {
             *placed = address.is_some();
             get.address = address.unwrap_or(0);
         }
     }
 
-    /// As [`Link::place`], for a tail.
-    pub fn place_tail(&self, number: u32, offset: u64, len: u64) -> Option<usize> {
-        let at = number.wrapping_sub(self.tails.base) as usize;
-        match self.tails.entries.get(at)? {
+    /// As [`Link::place`], for an eager zero-copy payload.
+    pub fn place_zcopy(&self, number: u32, offset: u64, len: u64) -> Option<usize> {
+        let at = number.wrapping_sub(self.zcopy.base) as usize;
+        match self.zcopy.entries.get(at)? {
             Entry::Coming(get, true) if offset.checked_add(len)? <= get.len => {
                 Some(get.address + offset as usize)
             }
@@ -178,34 +178,34 @@ impl Link {
         }
     }
 
-    /// As [`Link::on_bulk_header`], for a frame of a tail.
+    /// As [`Link::on_bulk_header`], for a frame of an eager zero-copy payload.
     ///
     /// # Errors
-    /// A tail that cannot be.
+    /// An eager zero-copy payload that cannot be.
     pub fn on_tail_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
         self.rails[rail].frames_in += 1;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
-        self.expect_tail(header.object, header.seq).map(drop)
+        self.expect_zcopy(header.object, header.seq).map(drop)
     }
 
-    /// The whole payload of a frame of a tail is in its place, or thrown away. True: that completed the tail.
+    /// The whole payload of a frame of an eager zero-copy payload is in its place, or thrown away. True: that completed the zero-copy payload.
     ///
     /// # Errors
-    /// A tail in too many pieces.
-    pub fn on_tail(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<bool, LinkError> {
+    /// An eager zero-copy payload in too many pieces.
+    pub fn on_zcopy(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<bool, LinkError> {
         self.on_bytes(rail, now);
         self.ack_rail = rail;
-        let Some(get) = self.tails.coming(header.object) else {
+        let Some(get) = self.zcopy.coming(header.object) else {
             self.counters.duplicates += 1;
             return Ok(false);
         };
         let fresh = get.add(header)?;
         let complete = get.have.total() == get.len;
         if complete {
-            self.tails.over(header.object);
+            self.zcopy.over(header.object);
         }
-        self.part_came(Name::tail(header.object), complete, fresh, now);
+        self.part_came(TransferId::zcopy(header.object), complete, fresh, now);
         Ok(complete)
     }
 }

@@ -1,0 +1,277 @@
+//! The state of one peer: its link, its rails, and messages that wait for room in the link's log.
+//!
+//! Cost class: *fast path*, but for deferred messages.
+
+use crate::link::{Link, PushError};
+use farpost_fabric::Line;
+use farpost_net::interfaces::Candidate;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::RawFd;
+
+/// Whether a peer can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerStatus {
+    /// Connected, or going to be.
+    Active,
+    /// It has sent its bye frame.
+    Left,
+    /// Given up, and why.
+    Lost(String),
+}
+
+/// The slot of no connection.
+pub const NONE: usize = usize::MAX;
+
+/// One rail to the peer.
+pub struct Rail {
+    /// Addresses to try, in order and around.
+    pub candidates: Vec<Candidate>,
+    pub next: usize,
+    /// The error of the last attempt, by address; empty: not tried, or not decided.
+    pub outcomes: Vec<String>,
+    /// Whether the last attempt was refused, by address: the host is there, and nobody listens.
+    pub refusals: Vec<bool>,
+    /// The connection in use, and its descriptor.
+    pub slot: usize,
+    pub fd: RawFd,
+    /// Its socket takes no more for the time being.
+    pub blocked: bool,
+    /// What it carries is encrypted.
+    pub sealed: bool,
+    /// The connection being made.
+    pub trying: usize,
+    /// Nanoseconds that the kernel took to connect the last time; 0: this process has not connected this rail.
+    pub took: u64,
+    /// When the connection in use was made, in nanoseconds, if this process made it.
+    pub ours_since: Option<u64>,
+    /// The last error, as a sentence.
+    pub trouble: String,
+}
+
+/// A message that found the link's log full.
+pub enum Deferred {
+    Put {
+        handle: u32,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Line {
+        handle: u32,
+        offset: u64,
+        line: Line,
+    },
+    Word {
+        handle: u32,
+        offset: u64,
+        value: u64,
+    },
+    Packet {
+        lane: u8,
+        bytes: Vec<u8>,
+    },
+    Ring,
+    Control {
+        code: u8,
+        object: u32,
+        payload: Vec<u8>,
+    },
+    Get {
+        token: u64,
+        key: u64,
+        offset: u64,
+        address: usize,
+        len: u64,
+    },
+    Bye,
+}
+
+pub struct PeerState {
+    pub status: PeerStatus,
+    pub link: Link,
+    pub rails: Vec<Rail>,
+    backlog: VecDeque<Deferred>,
+    /// The transfers that the link knows by its tickets.
+    pub tickets: HashMap<u32, u64>,
+    pub zcopy: super::zcopy::PeerZcopy,
+    /// In [`TcpState::ack_pending`](super::state::TcpState::ack_pending).
+    pub ack_pending: bool,
+    /// In [`TcpState::send_list`](super::state::TcpState::send_list).
+    pub in_send_list: bool,
+    /// Frames came that may need an answer.
+    pub answer_due: bool,
+    /// Something was sent since the peer was last rung: it needs no ring.
+    pub sent_since_ring: bool,
+    /// The layers above have sent something: closing sends a bye.
+    pub has_user_traffic: bool,
+    /// Fences asked for and answered, and whether something was put since the last.
+    pub fences: u64,
+    pub fenced: u64,
+    pub unfenced: bool,
+    /// Connections dropped for malformed data.
+    pub malformed_input: MalformedInput,
+}
+
+/// Connections that were dropped for malformed data. The count decays: headers damaged now and then in a job of days are no
+/// reason to give the peer up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MalformedInput {
+    count: u32,
+    /// When the count next decays, in nanoseconds.
+    until: u64,
+}
+
+impl MalformedInput {
+    /// The count falls by one in so many nanoseconds.
+    const FORGET_AFTER: u64 = 10_000_000_000;
+    /// The peer is given up at this count.
+    const LIMIT: u32 = 8;
+
+    /// Count one more. True: the peer is to be given up.
+    pub fn record(&mut self, now: u64) -> bool {
+        if now >= self.until {
+            let faded = (now - self.until) / Self::FORGET_AFTER + 1;
+            self.count = self
+                .count
+                .saturating_sub(u32::try_from(faded).unwrap_or(u32::MAX));
+            self.until = now + Self::FORGET_AFTER;
+        }
+        self.count += 1;
+        self.count >= Self::LIMIT
+    }
+}
+
+impl PeerState {
+    pub fn new(link: Link, rails: Vec<Rail>) -> Self {
+        Self {
+            status: PeerStatus::Active,
+            link,
+            rails,
+            backlog: VecDeque::new(),
+            tickets: HashMap::new(),
+            zcopy: Default::default(),
+            ack_pending: false,
+            in_send_list: false,
+            answer_due: false,
+            sent_since_ring: false,
+            has_user_traffic: false,
+            fences: 0,
+            fenced: 0,
+            unfenced: false,
+            malformed_input: MalformedInput::default(),
+        }
+    }
+
+    /// It is connected, or will be.
+    pub fn is_active(&self) -> bool {
+        self.status == PeerStatus::Active
+    }
+
+    /// Some rail has a connection.
+    pub fn is_connected(&self) -> bool {
+        self.rails.iter().any(|rail| rail.slot != NONE)
+    }
+
+    /// No message waits for room in the link.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
+    /// Push `message` to the link, now or when its log has room.
+    pub fn push_or_defer(&mut self, message: Deferred) {
+        if !self.backlog.is_empty() || !self.push(&message) {
+            self.backlog.push_back(message);
+        }
+    }
+
+    /// A control frame.
+    pub fn control(&mut self, code: super::apply::ControlCode, object: u32, words: &[u64]) {
+        let payload = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let code = code as u8;
+        self.push_or_defer(Deferred::Control {
+            code,
+            object,
+            payload,
+        });
+    }
+
+    /// Push deferred messages, as far as there is room.
+    #[cold]
+    pub fn push_deferred(&mut self) {
+        while let Some(message) = self.backlog.pop_front() {
+            if !self.push(&message) {
+                self.backlog.push_front(message);
+                return;
+            }
+        }
+    }
+
+    /// Drop the deferred request of transfer `token`, whose memory must not be written any more.
+    pub fn retract(&mut self, token: u64) {
+        self.backlog
+            .retain(|message| !matches!(message, Deferred::Get { token: of, .. } if *of == token));
+    }
+
+    /// Drop all deferred messages.
+    pub fn clear_deferred(&mut self) {
+        self.backlog.clear();
+    }
+
+    /// Push to the link. False: no room. After the link is closed the message is dropped.
+    fn push(&mut self, message: &Deferred) -> bool {
+        let link = &mut self.link;
+        let result = match message {
+            Deferred::Put {
+                handle,
+                offset,
+                bytes,
+            } => link.push_put(*handle, *offset, bytes),
+            Deferred::Line { handle, offset, line } => link.push_line(*handle, *offset, line),
+            Deferred::Word {
+                handle,
+                offset,
+                value,
+            } => link.push_word(*handle, *offset, *value),
+            Deferred::Packet { lane, bytes } => link.push_packet(*lane, bytes),
+            Deferred::Ring => link.push_ring(),
+            Deferred::Control {
+                code,
+                object,
+                payload,
+            } => link.push_control(*code, *object, 0, payload),
+            Deferred::Bye => link.push_bye(),
+            Deferred::Get {
+                token,
+                key,
+                offset,
+                address,
+                len,
+            } => link.push_get(*key, *offset, *address, *len).map(|ticket| {
+                self.tickets.insert(ticket, *token);
+            }),
+        };
+        result != Err(PushError::Full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_malformed_data_is_tolerated_and_a_burst_is_not() {
+        const S: u64 = 1_000_000_000;
+        let mut seldom = MalformedInput::default();
+        assert!((1..10_000).all(|at| !seldom.record(at * 11 * S)));
+        for start in [0, 5 * S, 1000 * S] {
+            let mut often = MalformedInput::default();
+            let given_up = (0..20).position(|at| often.record(start + at * S / 10));
+            assert_eq!(given_up, Some(7), "the eighth within a second");
+        }
+        // A second burst long after the first one is judged by itself.
+        let mut bursts = MalformedInput::default();
+        assert!((0..7).all(|at| !bursts.record(at)));
+        assert!((0..7).all(|at| !bursts.record(3600 * S + at)));
+        assert!(bursts.record(3600 * S + 7));
+    }
+}

@@ -1,0 +1,107 @@
+//! Routes to other hosts, which links to the processes of one host share: one ping tells all of them that the host lives.
+//! Else idle links of a job with many ranks would spend their time with pings.
+//!
+//! Cost class: *queued path*.
+
+use super::peer::{NONE, PeerState};
+use super::state::TcpState;
+use crate::link::{HostRoute, Link, RailNumber};
+use farpost_fabric::Peer;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is known of routes, by host and rail.
+pub type HostRoutes = HashMap<(u32, usize), HostRoute>;
+
+impl TcpState {
+    /// What the links know together of the routes to each host. Empty if no host has several processes.
+    pub fn host_routes(&self) -> HostRoutes {
+        let mut routes = HostRoutes::new();
+        let mut shared = false;
+        for (of, remote) in self.peers.iter().enumerate() {
+            let (Some(remote), Some(&host)) = (remote, self.net.host_of.get(of)) else {
+                continue;
+            };
+            for rail in 0..remote.rails.len() {
+                if let Some(route) = remote.link.route(rail) {
+                    let joined = routes.entry((host, rail));
+                    shared |= matches!(joined, Entry::Occupied(_));
+                    joined.or_default().join(&route);
+                }
+            }
+        }
+        if !shared {
+            routes.clear();
+        }
+        routes
+    }
+
+    /// Let the link to `peer` use what all links to its host know.
+    pub fn use_host_routes(&mut self, peer: Peer, routes: &mut HostRoutes, now: u64) {
+        self.for_routes(peer, routes, |link, rail, route| link.on_route(rail, route, now));
+    }
+
+    /// Add what the link to `peer` knows now: one ping is enough for all.
+    pub fn add_host_routes(&mut self, peer: Peer, routes: &mut HostRoutes) {
+        self.for_routes(peer, routes, |link, rail, route| {
+            if let Some(known) = link.route(rail) {
+                route.join(&known);
+            }
+        });
+    }
+
+    fn for_routes(
+        &mut self,
+        peer: Peer,
+        routes: &mut HostRoutes,
+        mut with: impl FnMut(&mut Link, RailNumber, &mut HostRoute),
+    ) {
+        let host = self.net.host_of.get(peer.index());
+        if let (Some(&host), Some(remote)) = (host, self.peers[peer.index()].as_deref_mut()) {
+            for rail in 0..remote.rails.len() {
+                if let Some(route) = routes.get_mut(&(host, rail)) {
+                    with(&mut remote.link, rail, route);
+                }
+            }
+        }
+    }
+}
+
+/// Most attempts that one sentence lists.
+const ATTEMPTS_LISTED: usize = 8;
+
+/// The error text for a peer that was never reached.
+pub fn never_reached(host: &str, remote: &PeerState, waited: u64) -> String {
+    let since = SystemTime::now() - Duration::from_nanos(waited);
+    let day = since
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs() % 86_400);
+    let mut tried: Vec<String> = Vec::new();
+    for rail in &remote.rails {
+        tried.extend(rail.outcomes.iter().filter(|o| !o.is_empty()).cloned());
+        // What is being tried now.
+        let now = rail.next % rail.candidates.len().max(1);
+        let known = rail.outcomes.get(now).is_some_and(|o| !o.is_empty());
+        if let Some(candidate) = rail.candidates.get(now).filter(|_| !known && rail.trying != NONE) {
+            tried.push(format!("{} via {}: no answer", candidate.to, candidate.interface));
+        }
+    }
+    let more = match tried.len().saturating_sub(ATTEMPTS_LISTED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let attempts = match tried.is_empty() {
+        true => "nothing could be tried".to_owned(),
+        false => tried[..tried.len().min(ATTEMPTS_LISTED)].join("; "),
+    };
+    format!(
+        "host {host}: connecting has waited {}.{} s, since {:02}:{:02}:{:02} UTC, and no way led there: {attempts}{more}. \
+         `farpost doctor --hosts` tells which networks reach it, FARPOST_INTERFACE chooses them, FARPOST_CONNECT_MS is the time allowed",
+        waited / 1_000_000_000,
+        waited / 100_000_000 % 10,
+        day / 3600,
+        day / 60 % 60,
+        day % 60,
+    )
+}
