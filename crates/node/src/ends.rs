@@ -1,4 +1,4 @@
-//! What is known of processes that have ended: by the launcher, who waits for them, and by the kernel.
+//! How processes ended: what the launcher, which waits for them, and the kernel report.
 //!
 //! Cost class: set-up path; asked while nothing moves.
 
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use farpost_fabric::Peer;
 use farpost_job::{End, Job, Origin, RankState};
-use farpost_shm::{Seen, Word};
+use farpost_shm::{EndReport, PeerProcess};
 
-/// Time after which the end of a process is told without the launcher's word, which comes within moments.
+/// Time after which the end of a process is reported without the launcher's report, which usually comes at once.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// For the host's memory: how peers ended.
-pub(crate) fn word(job: &Rc<Job>) -> Word {
+/// The launcher's reports, for the shared-memory fabric.
+pub(crate) fn end_report(job: &Rc<Job>) -> EndReport {
     let job = Rc::clone(job);
     let host = farpost_job::host_name();
     let asked: RefCell<HashMap<u32, Instant>> = RefCell::default();
-    Box::new(move |peer: Peer, seen: Seen| {
+    Box::new(move |peer: Peer, seen: PeerProcess| {
         let how = match (seen, job.ended(peer.0)) {
-            (Seen::Left, _) => "has left the job".into(),
-            (Seen::Ended(Some(status)), _) => End::of(status).to_string(),
-            (Seen::Ended(None), Some(end)) => end.to_string(),
-            (Seen::Ended(None), None) => {
+            (PeerProcess::Left, _) => "has left the job".into(),
+            (PeerProcess::Ended(Some(status)), _) => End::of(status).to_string(),
+            (PeerProcess::Ended(None), Some(end)) => end.to_string(),
+            (PeerProcess::Ended(None), None) => {
                 let mut asked = asked.borrow_mut();
                 let first = asked.entry(peer.0).or_insert_with(Instant::now);
                 if job.origin() == Origin::Launcher && first.elapsed() < PATIENCE {
@@ -33,10 +33,10 @@ pub(crate) fn word(job: &Rc<Job>) -> Word {
                 "has ended".into()
             }
             // One that was started and has never been here; what the launcher started for others may have been a shell.
-            (Seen::Alive, Some(end)) if job.state(peer.0) == Some(RankState::Started) => {
+            (PeerProcess::Alive, Some(end)) if job.state(peer.0) == Some(RankState::Started) => {
                 format!("{end} before it joined the job")
             }
-            (Seen::Alive, _) => return None,
+            (PeerProcess::Alive, _) => return None,
         };
         let who = if peer.0 < job.size() {
             format!("rank {}", peer.0)
@@ -45,7 +45,7 @@ pub(crate) fn word(job: &Rc<Job>) -> Word {
         };
         Some(farpost_fabric::End {
             why: format!("{who} on host {host} {how}"),
-            in_order: seen == Seen::Left,
+            in_order: seen == PeerProcess::Left,
         })
     })
 }

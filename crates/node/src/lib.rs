@@ -147,7 +147,7 @@ impl Node {
             tunables: settings.shm.clone(),
         })
         .map_err(|e| format!("attaching to the job's memory: {e}"))?
-        .with_word(ends::word(&job));
+        .with_end_report(ends::end_report(&job));
         let fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
         let fabric = Rc::new(fabric);
         Ok(Node {

@@ -33,6 +33,6 @@ mod fabric {
 
 #[cfg(not(loom))]
 pub use fabric::{
-    Seen, Shm, ShmBell, ShmConfig, ShmTunables, Watch, Word, cross_memory_available, futex_wait, futex_wake,
-    region_bytes,
+    EndReport, PeerProcess, Shm, ShmBell, ShmConfig, ShmTunables, Watch, cross_memory_available, futex_wait,
+    futex_wake, region_bytes,
 };

@@ -12,17 +12,18 @@ use farpost_fabric::{
 use std::cell::Cell;
 use std::sync::Mutex;
 
+/// Whether cross-memory attach reaches a peer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum CmaAccess {
     Unknown,
     /// As this process.
     Yes(libc::pid_t),
     No,
 }
 
-/// An endpoint of this very process.
+/// An endpoint of this process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Here {
+struct LocalEndpoint {
     pid: u32,
     /// Device, inode and offset of the region.
     region: ((u64, u64), u64),
@@ -31,38 +32,44 @@ struct Here {
 
 /// The endpoints of this process. A peer that claims to be this process is believed only if it is among
 /// them: otherwise a wrong process id would let a peer's addresses choose what is overwritten here.
-static HERE: Mutex<Vec<Here>> = Mutex::new(Vec::new());
+static LOCAL_ENDPOINTS: Mutex<Vec<LocalEndpoint>> = Mutex::new(Vec::new());
 
-fn here() -> std::sync::MutexGuard<'static, Vec<Here>> {
-    HERE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn local_endpoints() -> std::sync::MutexGuard<'static, Vec<LocalEndpoint>> {
+    LOCAL_ENDPOINTS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Probed pairs and the word that peers probe.
 pub struct Bulk {
-    reach: Vec<Cell<Reach>>,
-    /// When it was last made sure that the process is still there, in milliseconds.
-    sure: Vec<Cell<u64>>,
+    reach: Vec<Cell<CmaAccess>>,
+    /// When the process was last found alive, in milliseconds.
+    checked: Vec<Cell<u64>>,
     probe: Box<AtomicU64>,
-    me: Here,
+    me: LocalEndpoint,
 }
 
 impl Bulk {
     pub fn new(index: u32, size: u32, enabled: bool, region: ((u64, u64), u64)) -> Self {
-        let start = if enabled { Reach::Unknown } else { Reach::No };
+        let start = if enabled {
+            CmaAccess::Unknown
+        } else {
+            CmaAccess::No
+        };
         // Any value that a stranger's memory is unlikely to hold.
         let clock = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
         let value = clock.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40);
-        let me = Here {
+        let me = LocalEndpoint {
             pid: std::process::id(),
             region,
             index,
         };
-        here().push(me);
+        local_endpoints().push(me);
         Self {
             reach: vec![Cell::new(start); size as usize],
-            sure: vec![Cell::new(0); size as usize],
+            checked: vec![Cell::new(0); size as usize],
             probe: Box::new(AtomicU64::new(value)),
             me,
         }
@@ -70,7 +77,7 @@ impl Bulk {
 
     /// The endpoint goes.
     pub fn withdraw(&self) {
-        let mut here = here();
+        let mut here = local_endpoints();
         if let Some(at) = here.iter().position(|h| *h == self.me) {
             here.swap_remove(at);
         }
@@ -78,7 +85,7 @@ impl Bulk {
 
     /// Whether process `pid` can be peer `index` as far as this process knows.
     fn credible(&self, pid: u32, index: u32) -> bool {
-        pid != self.me.pid || here().contains(&Here { index, ..self.me })
+        pid != self.me.pid || local_endpoints().contains(&LocalEndpoint { index, ..self.me })
     }
 
     pub fn publish_probe(&self, identity: &region::Identity) {
@@ -91,7 +98,7 @@ impl Bulk {
 }
 
 /// Milliseconds for which a process that was there is taken to be there.
-const SURE_FOR: u64 = 50;
+const CHECK_INTERVAL: u64 = 50;
 
 /// Milliseconds of a clock that costs next to nothing.
 fn coarse_millis() -> u64 {
@@ -148,16 +155,16 @@ impl farpost_fabric::Tails for Shm {}
 impl BulkTransfer for Shm {
     #[inline]
     fn can_transfer(&self, peer: Peer) -> bool {
-        matches!(self.reach(peer), Reach::Yes(_))
+        matches!(self.reach(peer), CmaAccess::Yes(_))
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
         let peer = descriptor.peer;
         self.check_peer(peer)?;
-        let Reach::Yes(pid) = self.reach(peer) else {
+        let CmaAccess::Yes(pid) = self.reach(peer) else {
             return Err(unreachable(peer));
         };
-        self.make_sure(peer)?;
+        self.check_alive(peer)?;
         let mut rest = *descriptor;
         while rest.len > 0 {
             // SAFETY: the caller vouches for the local range, of which this is a part.
@@ -190,10 +197,10 @@ impl BulkTransfer for Shm {
             local.len() <= PIECES && remote.len() <= PIECES,
             "at most {PIECES} pieces at a time"
         );
-        let Reach::Yes(pid) = self.reach(peer) else {
+        let CmaAccess::Yes(pid) = self.reach(peer) else {
             return Err(unreachable(peer));
         };
-        self.make_sure(peer)?;
+        self.check_alive(peer)?;
         let bytes: usize = local.iter().map(|piece| piece.len).sum();
         let first = remote.first().map_or(0, |piece| piece.address);
         // SAFETY: the caller vouches for the local pieces.
@@ -240,40 +247,40 @@ impl Shm {
 
     /// The kernel gives numbers of processes out again: whose number is used here was there moments ago. Looked up so
     /// often that no other process can have the number yet.
-    fn make_sure(&self, peer: Peer) -> Result<(), FabricError> {
+    fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
         let now = coarse_millis();
-        let sure = &self.bulk.sure[peer.index()];
-        if now.wrapping_sub(sure.get()) < SURE_FOR {
+        let checked = &self.bulk.checked[peer.index()];
+        if now.wrapping_sub(checked.get()) < CHECK_INTERVAL {
             return Ok(());
         }
         if peer.0 != self.index && self.ended(peer).is_some() {
             return Err(self.dead(peer));
         }
-        sure.set(now);
+        checked.set(now);
         Ok(())
     }
 
     #[inline]
-    fn reach(&self, peer: Peer) -> Reach {
+    fn reach(&self, peer: Peer) -> CmaAccess {
         let Some(reach) = self.bulk.reach.get(peer.index()) else {
-            return Reach::No;
+            return CmaAccess::No;
         };
-        if reach.get() == Reach::Unknown {
+        if reach.get() == CmaAccess::Unknown {
             reach.set(self.probe(peer));
         }
         reach.get()
     }
 
     #[cold]
-    fn probe(&self, peer: Peer) -> Reach {
+    fn probe(&self, peer: Peer) -> CmaAccess {
         let identity = &self.process(peer).identity;
         let published = identity.pid.load(Ordering::Acquire);
         if published == 0 {
-            return Reach::Unknown;
+            return CmaAccess::Unknown;
         }
         let pid = published as libc::pid_t;
         if pid <= 0 || !self.bulk.credible(published, peer.0) {
-            return Reach::No;
+            return CmaAccess::No;
         }
         let found = AtomicU64::new(0);
         let d = Descriptor {
@@ -288,9 +295,9 @@ impl Shm {
         // SAFETY: `found` is eight writable bytes.
         let moved = unsafe { copy(pid, &d) };
         if matches!(moved, Ok(8)) && found.load(Ordering::Relaxed) == wanted {
-            Reach::Yes(pid)
+            CmaAccess::Yes(pid)
         } else {
-            Reach::No
+            CmaAccess::No
         }
     }
 }

@@ -174,7 +174,7 @@ impl Shm {
         // SAFETY: a plain call without arguments.
         let uid = unsafe { libc::getuid() };
         // Nothing says which pipe it must be: the number may be another process's by now, and its pipes are not ours.
-        if super::lives::has_ended(self.life(peer)) {
+        if super::process_handles::has_ended(self.life(peer)) {
             return Err(self.dead(peer));
         }
         if !about.file_type().is_fifo() || about.uid() != uid {

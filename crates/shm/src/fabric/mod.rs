@@ -1,12 +1,12 @@
 //! The endpoint of a process, and its parts.
 
 mod bulk;
+mod core_placement;
 mod doorbell;
 mod flag;
 mod host;
-mod lives;
 mod packets;
-mod places;
+mod process_handles;
 mod region;
 mod ring;
 mod segments;
@@ -71,8 +71,8 @@ pub const fn region_bytes(size: u32) -> usize {
     region::bytes(size)
 }
 
-/// How many faults are kept until somebody asks.
-const FAULTS_KEPT: usize = 64;
+/// Faults that wait until somebody asks; more are counted only.
+const FAULTS_MAX: usize = 64;
 
 /// Device and inode.
 fn file_identity(file: &OwnedFd) -> Result<(u64, u64), FabricError> {
@@ -83,7 +83,7 @@ fn file_identity(file: &OwnedFd) -> Result<(u64, u64), FabricError> {
     Ok((about.dev(), about.ino()))
 }
 
-/// Where a peer sleeps, found once.
+/// A peer's sleep word, looked up once.
 pub struct ShmBell {
     asleep: farpost_mapped::Word32,
     peer: Peer,
@@ -105,13 +105,13 @@ pub struct Shm {
     bulk: bulk::Bulk,
     faults: RefCell<(Vec<Fault>, u64)>,
     doorbell: doorbell::Doorbell,
-    lives: lives::Lives,
-    word: Option<Word>,
-    places: Rc<places::Places>,
+    handles: process_handles::ProcessHandles,
+    end_report: Option<EndReport>,
+    placement: Rc<core_placement::CorePlacement>,
     clock: Rc<Clock>,
 }
 
-/// Processes among whom one looks for who shares a core: to look at more is not worth it.
+/// Jobs of more processes than this on a host do not move processes apart.
 const NEIGHBOURS: u32 = 256;
 
 /// The host's monotonic clock, nanoseconds.
@@ -125,19 +125,19 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What the host's memory and the kernel tell of a peer.
+/// A peer's process, as the shared region and the kernel show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum PeerProcess {
     /// It lives, or has not attached yet.
     Alive,
-    /// It has taken leave.
+    /// It has left the job.
     Left,
     /// It has ended; its wait status where the kernel tells.
     Ended(Option<i32>),
 }
 
-/// What else is known of a peer's end, say by the launcher. `None`: it lives, or the word is about to come.
-pub type Word = Box<dyn Fn(Peer, Seen) -> Option<End>>;
+/// What the launcher reports of a peer's end. `None`: the peer lives, or the report is about to come.
+pub type EndReport = Box<dyn Fn(Peer, PeerProcess) -> Option<End>>;
 
 impl Shm {
     /// Attach to the region.
@@ -187,7 +187,7 @@ impl Shm {
         } else {
             sleep::Barrier::Sleeper
         };
-        // Rooms of other hosts' processes are not touched: where there are some, nobody moves.
+        // Entries of other hosts' processes are not touched: where there are some, no process moves.
         let neighbours = if size == processes && processes <= cores.min(NEIGHBOURS) {
             size
         } else {
@@ -196,7 +196,7 @@ impl Shm {
         let place = std::mem::offset_of!(region::Process, place);
         let words = (0..neighbours).map(|i| region.keep_word32(region::process_offset(i, size) + place));
         let clock = Rc::new(Clock::new());
-        let places = places::Places::new(words.collect(), index as usize, Rc::clone(&clock));
+        let placement = core_placement::CorePlacement::new(words.collect(), index as usize, Rc::clone(&clock));
         let shm = Self {
             bulk: bulk::Bulk::new(index, size, tunables.cma != 0, (about, offset)),
             region,
@@ -211,9 +211,9 @@ impl Shm {
             segments: segments::Segments::default(),
             faults: RefCell::default(),
             doorbell: doorbell::Doorbell::default(),
-            lives: lives::Lives::default(),
-            word: None,
-            places: Rc::new(places),
+            handles: process_handles::ProcessHandles::default(),
+            end_report: None,
+            placement: Rc::new(placement),
             clock,
         };
         let identity = &shm.process(Peer(index)).identity;
@@ -221,21 +221,22 @@ impl Shm {
         // SAFETY: plain calls without arguments.
         let (pid, uid) = unsafe { (libc::getpid(), libc::getuid()) };
         identity.uid.store(uid, Ordering::Relaxed);
-        identity
-            .born
-            .store(lives::born(pid as u32).unwrap_or(0), Ordering::Relaxed);
+        identity.started.store(
+            process_handles::started(pid as u32).unwrap_or(0),
+            Ordering::Relaxed,
+        );
         identity.pid.store(pid as u32, Ordering::Release);
         Ok(shm)
     }
 
-    /// With somebody who knows more about how peers end.
+    /// With a source that knows how peers ended.
     #[must_use]
-    pub fn with_word(mut self, word: Word) -> Self {
-        self.word = Some(word);
+    pub fn with_end_report(mut self, word: EndReport) -> Self {
+        self.end_report = Some(word);
         self
     }
 
-    /// This process takes leave of the others: what they had to do with it is done.
+    /// Leave the job: peers see that this process needs nothing more of them.
     pub fn leave(&self) {
         self.process(Peer(self.index))
             .identity
@@ -244,12 +245,12 @@ impl Shm {
     }
 
     /// Who `peer` is.
-    fn life(&self, peer: Peer) -> lives::Life {
+    fn life(&self, peer: Peer) -> process_handles::ProcessId {
         let identity = &self.process(peer).identity;
         let pid = identity.pid.load(Ordering::Acquire);
-        lives::Life {
+        process_handles::ProcessId {
             pid,
-            born: identity.born.load(Ordering::Relaxed),
+            started: identity.started.load(Ordering::Relaxed),
         }
     }
 
@@ -272,11 +273,11 @@ impl Shm {
     /// Whether the process has ended, and how where the kernel tells; `None`: not yet, or it has not attached yet.
     fn ended(&self, peer: Peer) -> Option<Option<i32>> {
         match self.life(peer) {
-            lives::Life { pid: 0, .. } => None,
-            lives::Life {
+            process_handles::ProcessId { pid: 0, .. } => None,
+            process_handles::ProcessId {
                 pid: region::GONE, ..
             } => Some(None),
-            life => self.lives.ended(peer, life),
+            life => self.handles.ended(peer, life),
         }
     }
 
@@ -320,7 +321,7 @@ impl Shm {
 
     /// What a sleep since `slept` tells about wake-ups here.
     fn learn(&self, slept: u64, wake: Wake) {
-        let cost = self.places.wake_cost();
+        let cost = self.placement.wake_cost();
         match wake {
             Wake::Rung => {
                 let me = self.process(Peer(self.index));
@@ -451,7 +452,7 @@ impl Interrupt for Shm {
     }
 
     fn host(&self) -> Option<Rc<dyn Host>> {
-        Some(Rc::clone(&self.places) as Rc<dyn Host>)
+        Some(Rc::clone(&self.placement) as Rc<dyn Host>)
     }
 
     fn rings(&self) -> u64 {
@@ -465,7 +466,7 @@ impl ErrorStatus for Shm {
             self.count(fault.peer, Counter::Faults, 1);
         }
         let mut faults = self.faults.borrow_mut();
-        if faults.0.len() < FAULTS_KEPT {
+        if faults.0.len() < FAULTS_MAX {
             faults.0.push(fault);
         } else {
             faults.1 += 1;
@@ -483,9 +484,9 @@ impl ErrorStatus for Shm {
         match self.life(peer).pid {
             // It has not attached and may have ended before it could.
             0 => self
-                .word
+                .end_report
                 .as_ref()
-                .is_some_and(|word| word(peer, Seen::Alive).is_some()),
+                .is_some_and(|word| word(peer, PeerProcess::Alive).is_some()),
             _ => self.ended(peer).is_some(),
         }
     }
@@ -497,18 +498,18 @@ impl ErrorStatus for Shm {
         let identity = &self.process(peer).identity;
         let left = identity.left.load(Ordering::Acquire) != 0;
         let seen = if left || identity.pid.load(Ordering::Acquire) == region::GONE {
-            Seen::Left
+            PeerProcess::Left
         } else {
-            self.ended(peer).map_or(Seen::Alive, Seen::Ended)
+            self.ended(peer).map_or(PeerProcess::Alive, PeerProcess::Ended)
         };
-        match (&self.word, seen) {
+        match (&self.end_report, seen) {
             (Some(word), _) => word(peer, seen),
-            (None, Seen::Alive) => None,
-            (None, Seen::Left) => Some(End {
+            (None, PeerProcess::Alive) => None,
+            (None, PeerProcess::Left) => Some(End {
                 why: format!("{peer} has left the job"),
                 in_order: true,
             }),
-            (None, Seen::Ended(_)) => Some(End {
+            (None, PeerProcess::Ended(_)) => Some(End {
                 why: format!("the process of {peer} has ended"),
                 in_order: false,
             }),

@@ -1,9 +1,9 @@
 //! Packets through the rings of the region.
 //!
-//! Cost class: *fast path*; what a long wait leads to is not.
+//! Cost class: *fast path*, but for what follows a long wait.
 
 use super::region::{self, Process};
-use super::ring::{Cursor, Gap, Offered, Taken, Way};
+use super::ring::{Cursor, Gap, ReceiveOutcome, RingId, SendOutcome};
 use super::{Shm, ring};
 use farpost_fabric::sync::AtomicU64;
 use farpost_fabric::{
@@ -13,29 +13,29 @@ use farpost_fabric::{LANES, lane};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Heads of other processes' rings that are remembered. Two rings that share a place cost a look at the head each time.
+/// Cached heads of other processes' rings. Two rings that share an entry load the head each time.
 const SEEN: usize = 64;
-/// Polls in a row without a packet after which the ring is looked at more closely.
-const LOOK: u32 = 1024;
-/// How long a packet that was begun may take before it is asked whether its sender lives.
+/// Empty polls in a row after which the ring is examined for a packet that was begun and never completed.
+const EXAMINE_AFTER: u32 = 1024;
+/// How long a packet that was begun may take before the ring asks whether its sender lives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The consumer's side of one ring.
 #[derive(Default)]
-struct Mine {
+struct RingConsumer {
     cursor: Cell<Cursor>,
     /// Polls in a row that found nothing.
     empty: Cell<u32>,
-    /// Since when the packet of that position is awaited, though it was begun.
+    /// The position of a packet that was begun, and since when the consumer waits for it.
     begun: Cell<Option<(u64, Instant)>>,
 }
 
-/// What a process keeps about rings.
+/// A process's side of all rings.
 pub struct Packets {
-    mine: [Mine; LANES],
-    /// Which of them were ever polled, a bit each: the others are not to be touched, for they cost no memory so far.
+    mine: [RingConsumer; LANES],
+    /// A bit for each ring that was ever polled. The others occupy no memory yet and are not touched.
     polled: Cell<u32>,
-    /// Whose head, and the head.
+    /// By entry: the ring, and its cached head.
     seen: [Cell<(u64, u64)>; SEEN],
 }
 
@@ -60,20 +60,20 @@ impl Shm {
         &self.process(Peer(self.index)).rings[lane]
     }
 
-    /// A poll found nothing. True: something was wrong, and is mended.
+    /// Count an empty poll. True: the ring was damaged and is repaired.
     #[inline(always)]
-    fn found_nothing(&self, lane: usize) -> bool {
+    fn count_empty_poll(&self, lane: usize) -> bool {
         let empty = &self.packets.mine[lane].empty;
         let count = empty.get() + 1;
         empty.set(count);
         if count == 1 {
             self.packets.polled.set(self.packets.polled.get() | 1 << lane);
         }
-        count >= LOOK && self.look_closely(lane)
+        count >= EXAMINE_AFTER && self.examine_ring(lane)
     }
 
     #[cold]
-    fn look_closely(&self, lane: usize) -> bool {
+    fn examine_ring(&self, lane: usize) -> bool {
         let mine = &self.packets.mine[lane];
         mine.empty.set(0);
         let ring = self.my_ring(lane);
@@ -96,7 +96,7 @@ impl Shm {
         mine.begun.set(None);
         let me = Peer(self.index);
         let claims = (0..self.size).map(|i| (Peer(i), self.claim(Peer(i))));
-        let gap = ring.examine(&mut cursor, Way::new(me, lane), claims, |peer| {
+        let gap = ring.examine(&mut cursor, RingId::new(me, lane), claims, |peer| {
             self.has_ended(peer)
         });
         mine.cursor.set(cursor);
@@ -128,7 +128,7 @@ impl Shm {
         while polled != 0 {
             let lane = polled.trailing_zeros() as usize;
             polled &= polled - 1;
-            if self.look_closely(lane) {
+            if self.examine_ring(lane) {
                 return None;
             }
             if self.packets.mine[lane].begun.get().is_some() {
@@ -157,12 +157,12 @@ impl PacketQueue for Shm {
         let mut seen = if whose == key { head } else { 0 };
         let me = Peer(self.index);
         let offered =
-            process.rings[lane].try_send(Way::new(peer, lane), self.claim(me), &mut seen, me, payload);
+            process.rings[lane].try_send(RingId::new(peer, lane), self.claim(me), &mut seen, me, payload);
         place.set((key, seen));
         match offered {
-            Offered::Sent => TrySend::Sent,
-            Offered::Full => TrySend::Full,
-            Offered::Corrupt { tail } => {
+            SendOutcome::Sent => TrySend::Sent,
+            SendOutcome::Full => TrySend::Full,
+            SendOutcome::Corrupt { tail } => {
                 let what = "the tail of a packet queue";
                 let error = FabricError::Corrupt {
                     peer,
@@ -189,12 +189,12 @@ impl PacketQueue for Shm {
                 take(from, bytes);
             });
         match taken {
-            Taken::Packet => true,
-            Taken::Empty => {
+            ReceiveOutcome::Packet => true,
+            ReceiveOutcome::Empty => {
                 mine.cursor.set(cursor);
-                self.found_nothing(lane)
+                self.count_empty_poll(lane)
             }
-            Taken::Corrupt { word } => {
+            ReceiveOutcome::Corrupt { word } => {
                 mine.cursor.set(cursor);
                 let peer = Peer((word >> 32) as u32 & (ring::SENDERS - 1));
                 let what = "a packet's first word";
@@ -218,7 +218,7 @@ impl PacketQueue for Shm {
         let count = (0..limit).take_while(there).count() as u32;
         if count == 0 {
             // Who only asks shall find out as well; mended, there is something to poll.
-            self.found_nothing(lane);
+            self.count_empty_poll(lane);
         }
         count
     }

@@ -32,9 +32,9 @@ pub struct Identity {
     /// Process id, 0 until attached, [`GONE`] once detached.
     pub pid: AtomicU32,
     pub uid: AtomicU32,
-    /// When that process started, as the kernel counts (`lives::born`): a number used again is not the same process.
-    pub born: AtomicU64,
-    /// Not 0 once the process has closed all it had open: it has taken leave of the others.
+    /// When that process started, as the kernel counts (`process_handles::born`): a number used again is not the same process.
+    pub started: AtomicU64,
+    /// Not 0 once the process has closed all its interfaces and left the job.
     pub left: AtomicU32,
     /// Address and contents of a word of that process, for probing cross-memory attach.
     pub probe_address: AtomicU64,
@@ -52,15 +52,14 @@ pub struct Sleep {
     pub rung_at: AtomicU64,
 }
 
-/// Where a process finds itself, on a line that changes when it has found out and moved.
+/// The core that a process has named (`core_placement`).
 #[repr(C, align(64))]
 pub struct Place {
     /// The core it shares with somebody, plus 1; 0 while it knows of none. A hint.
     pub core_plus_one: AtomicU32,
 }
 
-/// The place in another's packet queue that a process is writing to (see `ring`): written for each packet, read by
-/// hardly anybody.
+/// The slot of another process's ring that this process is writing to (see `ring`): written for each packet, read rarely.
 #[repr(C, align(128))]
 pub struct Claim(pub AtomicU64);
 
@@ -83,7 +82,7 @@ pub mod access {
     pub const NOBODY: u32 = 0;
     pub const READ: u32 = 1;
     pub const READ_WRITE: u32 = 2;
-    /// Look at the list.
+    /// By the access list.
     pub const LISTED: u32 = 3;
 }
 

@@ -8,14 +8,14 @@
 //! ```
 //! A producer claims a position by moving the tail, writes the payload and then word 0, whose sequence number makes
 //! the slot full: the position plus one. A packet of up to 56 bytes is one line, and no other line that both sides use is
-//! written for it. The consumer writes no slot; it tells how far it is (the head) on a line of its own, a quarter of the
-//! ring at a time and when it finds nothing more. Producers remember the head they saw and look again only when the
-//! ring is full by what they remember.
+//! written for it. The consumer writes no slot: it publishes its head on a line of its own, a quarter of the
+//! ring at a time and when it finds the ring empty. Producers cache the head and load it again only when the ring is full by
+//! the cached one.
 //!
-//! A producer that ends between claiming a position and filling it would stop the queue. So each producer says which
-//! position it is after before it claims it, in a word of its own (the *claim*), and takes that back once the slot is full. The consumer,
-//! when it has waited long for a claimed slot, looks who is after it: nobody who lives may be overtaken, and a slot
-//! that only the dead were after is skipped. Nobody writes to a slot once the consumer has passed it.
+//! A producer that ends between claiming a position and filling it would stop the queue. So each producer writes the position that it is about to claim into a word of its own (the *claim*),
+//! and clears it once the slot is full. The consumer,
+//! when it has waited long for a claimed slot, reads the claims: it waits on for a process that lives, and skips a slot that
+//! only processes that have ended had claimed. Nobody writes to a slot once the consumer has passed it.
 //!
 //! All fields are atomics, so the very same code is model-checked and mapped.
 //!
@@ -30,8 +30,8 @@ pub const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 const WORDS: usize = if cfg!(loom) { 2 } else { 3 * LINE_BYTES / 8 };
 /// Words of payload in the first line.
 const FIRST: usize = if cfg!(loom) { 1 } else { 7 };
-/// Packets taken after which the head is told.
-const TELL: u64 = if cfg!(loom) { 1 } else { SLOTS as u64 / 4 };
+/// Packets taken after which the head is published.
+const PUBLISH_AFTER: u64 = if cfg!(loom) { 1 } else { SLOTS as u64 / 4 };
 /// Times that a producer tries to claim before it says *full*: others were always faster, or the tail is being damaged.
 const TRIES: u32 = 10_000;
 /// Senders' numbers are below this.
@@ -59,23 +59,23 @@ impl Slot {
     }
 }
 
-/// A word with nothing else on its line, nor on the line that is fetched along with it.
+/// A word alone on its cache line and on the line that the hardware prefetches with it.
 #[repr(C, align(128))]
-pub struct Alone(AtomicU64);
+pub struct PaddedWord(AtomicU64);
 
 /// A ring in shared memory. All-zero memory is an empty ring.
 #[repr(C, align(128))]
 pub struct Ring {
     /// Positions claimed.
-    tail: Alone,
-    /// Positions consumed, as far as told.
-    head: Alone,
+    tail: PaddedWord,
+    /// Positions consumed, as last published.
+    head: PaddedWord,
     slots: [Slot; SLOTS],
 }
 
 /// What became of a packet offered.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Offered {
+pub enum SendOutcome {
     /// It will be taken.
     Sent,
     /// No slot is free.
@@ -89,7 +89,7 @@ pub enum Offered {
 
 /// What the consumer found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ReceiveOutcome {
     /// A packet, which was handed over.
     Packet,
     /// Nothing, or a packet that is not yet written.
@@ -101,7 +101,7 @@ pub enum Taken {
     },
 }
 
-/// What stands between the consumer and the next packet.
+/// Why the consumer finds no next packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Gap {
     /// Nothing: no packet was sent, or it is there by now.
@@ -110,15 +110,15 @@ pub enum Gap {
     Writing,
     /// Its sender has ended; it was skipped.
     Ended(Peer),
-    /// Nobody is after the slot that was claimed, or head or tail cannot be right; mended. What, and the value.
+    /// No process claims the slot, or head or tail are invalid; repaired. What was found, and its value.
     Corrupt(&'static str, u64),
 }
 
-/// Whose packets go where, as a claim says it: all of a claim but the position.
+/// A ring, as a claim names it: all of a claim but the position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way(u64);
+pub struct RingId(u64);
 
-impl Way {
+impl RingId {
     /// To `lane` of `to`.
     #[inline(always)]
     pub fn new(to: Peer, lane: usize) -> Self {
@@ -137,8 +137,8 @@ impl Way {
 pub struct Cursor {
     /// Packets taken.
     pub position: u64,
-    /// Of these, those told.
-    pub told: u64,
+    /// The head last published.
+    pub published: u64,
 }
 
 #[inline(always)]
@@ -151,8 +151,8 @@ impl Ring {
     #[cfg(any(test, loom))]
     pub fn new() -> Self {
         Ring {
-            tail: Alone(AtomicU64::new(0)),
-            head: Alone(AtomicU64::new(0)),
+            tail: PaddedWord(AtomicU64::new(0)),
+            head: PaddedWord(AtomicU64::new(0)),
             slots: std::array::from_fn(|_| Slot {
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }),
@@ -166,7 +166,7 @@ impl Ring {
 
     /// Producer: claim a position. `seen` is the head as last seen, `claim` this producer's own word.
     #[inline(always)]
-    fn claim(&self, way: Way, claim: &AtomicU64, seen: &mut u64) -> Result<u64, Offered> {
+    fn claim(&self, ring: RingId, claim: &AtomicU64, seen: &mut u64) -> Result<u64, SendOutcome> {
         let tail = &self.tail.0;
         let mut position = tail.load(Ordering::Relaxed);
         for _ in 0..TRIES {
@@ -176,19 +176,19 @@ impl Ring {
                 if lead >= SLOTS as u64 {
                     claim.store(0, Ordering::Release);
                     if lead == SLOTS as u64 {
-                        return Err(Offered::Full);
+                        return Err(SendOutcome::Full);
                     }
                     // The head passes a tail only if the tail moved on since it was loaded, and the head just loaded
                     // makes that move visible.
                     let now = tail.load(Ordering::Relaxed);
                     if now == position {
-                        return Err(Offered::Corrupt { tail: position });
+                        return Err(SendOutcome::Corrupt { tail: position });
                     }
                     position = now;
                     continue;
                 }
             }
-            claim.store(way.claimed(position), Ordering::Release);
+            claim.store(ring.claimed(position), Ordering::Release);
             let next = position.wrapping_add(1);
             // Whoever sees the tail moved sees the claim.
             match tail.compare_exchange(position, next, Ordering::Release, Ordering::Relaxed) {
@@ -197,7 +197,7 @@ impl Ring {
             }
         }
         claim.store(0, Ordering::Release);
-        Err(Offered::Full)
+        Err(SendOutcome::Full)
     }
 
     /// Producer: fill the slot of a position claimed.
@@ -227,16 +227,16 @@ impl Ring {
     #[inline(always)]
     pub fn try_send(
         &self,
-        way: Way,
+        ring: RingId,
         claim: &AtomicU64,
         seen: &mut u64,
         from: Peer,
         payload: &[u8],
-    ) -> Offered {
-        match self.claim(way, claim, seen) {
+    ) -> SendOutcome {
+        match self.claim(ring, claim, seen) {
             Ok(position) => {
                 self.fill(position, claim, from, payload);
-                Offered::Sent
+                SendOutcome::Sent
             }
             Err(why) => why,
         }
@@ -250,15 +250,20 @@ impl Ring {
 
     /// Consumer: take the next packet. `size` processes exist. `take` is also given the cursor after it.
     #[inline(always)]
-    pub fn take(&self, cursor: &mut Cursor, size: u32, take: impl FnOnce(Cursor, Peer, &[u8])) -> Taken {
+    pub fn take(
+        &self,
+        cursor: &mut Cursor,
+        size: u32,
+        take: impl FnOnce(Cursor, Peer, &[u8]),
+    ) -> ReceiveOutcome {
         let position = cursor.position;
         let slot = self.slot(position);
         slot.prefetch::<{ FIRST + 1 }>();
         let [first, words @ ..] = &slot.words;
         let word = first.load(Ordering::Acquire);
         if word as u32 != sequence(position) {
-            self.tell(cursor, 1);
-            return Taken::Empty;
+            self.publish_head(cursor, 1);
+            return ReceiveOutcome::Empty;
         }
         // In a stream, the one after the next is there already.
         self.slot(position.wrapping_add(2)).prefetch::<0>();
@@ -266,7 +271,7 @@ impl Ring {
         let (from, len) = ((word >> 32) as u32 & (SENDERS - 1), (word >> 56) as usize);
         if from >= size || len > PACKET_BYTES {
             self.passed(cursor);
-            return Taken::Corrupt { word };
+            return ReceiveOutcome::Corrupt { word };
         }
         if len <= FIRST * 8 {
             let mut bytes = [[0; 8]; FIRST];
@@ -283,28 +288,28 @@ impl Ring {
             self.passed(cursor);
             take(*cursor, Peer(from), &bytes.as_flattened()[..len]);
         }
-        Taken::Packet
+        ReceiveOutcome::Packet
     }
 
     #[inline(always)]
     fn passed(&self, cursor: &mut Cursor) {
         cursor.position = cursor.position.wrapping_add(1);
-        self.tell(cursor, TELL);
+        self.publish_head(cursor, PUBLISH_AFTER);
     }
 
-    /// Tell the head if at least so many were taken since it was told.
+    /// Publish the head if at least so many packets were taken since it was published.
     #[inline(always)]
-    fn tell(&self, cursor: &mut Cursor, least: u64) {
-        if cursor.position.wrapping_sub(cursor.told) >= least {
+    fn publish_head(&self, cursor: &mut Cursor, least: u64) {
+        if cursor.position.wrapping_sub(cursor.published) >= least {
             self.head.0.store(cursor.position, Ordering::Release);
-            cursor.told = cursor.position;
+            cursor.published = cursor.position;
         }
     }
 
     /// Consumer: whether anything was claimed that has not been taken, or head and tail cannot be right.
     pub fn is_odd(&self, cursor: &Cursor) -> bool {
         self.tail.0.load(Ordering::Relaxed) != cursor.position
-            || self.head.0.load(Ordering::Relaxed) != cursor.told
+            || self.head.0.load(Ordering::Relaxed) != cursor.published
     }
 
     /// Consumer, after a long wait: what is the matter with the next slot? Skips it when its sender has ended, and mends
@@ -312,14 +317,14 @@ impl Ring {
     pub fn examine<'a>(
         &self,
         cursor: &mut Cursor,
-        way: Way,
+        ring: RingId,
         claims: impl Iterator<Item = (Peer, &'a AtomicU64)>,
         ended: impl Fn(Peer) -> bool,
     ) -> Gap {
         let position = cursor.position;
         let head = self.head.0.load(Ordering::Relaxed);
-        if head != cursor.told {
-            self.head.0.store(cursor.told, Ordering::Release);
+        if head != cursor.published {
+            self.head.0.store(cursor.published, Ordering::Release);
             return Gap::Corrupt("the head of a packet queue", head);
         }
         let tail = self.tail.0.load(Ordering::Acquire);
@@ -333,7 +338,7 @@ impl Ring {
             let _ = self.tail.0.compare_exchange(tail, to.0, to.1, to.2);
             return Gap::Corrupt("the tail of a packet queue", tail);
         }
-        let wanted = way.claimed(position);
+        let wanted = ring.claimed(position);
         let mut dead = None;
         for (peer, claim) in claims {
             if claim.load(Ordering::Acquire) == wanted {

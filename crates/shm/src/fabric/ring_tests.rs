@@ -11,14 +11,14 @@ struct Producer<'a> {
 }
 
 /// To the one ring there is.
-fn way() -> Way {
-    Way::new(Peer(0), 1)
+fn ring_id() -> RingId {
+    RingId::new(Peer(0), 1)
 }
 
 impl Producer<'_> {
-    fn send(&mut self, payload: &[u8]) -> Offered {
+    fn send(&mut self, payload: &[u8]) -> SendOutcome {
         self.ring
-            .try_send(way(), self.claim, &mut self.seen, self.me, payload)
+            .try_send(ring_id(), self.claim, &mut self.seen, self.me, payload)
     }
 }
 
@@ -35,10 +35,10 @@ mod plain {
         }
     }
 
-    fn take(ring: &Ring, cursor: &mut Cursor) -> Result<(Peer, Vec<u8>), Taken> {
+    fn take(ring: &Ring, cursor: &mut Cursor) -> Result<(Peer, Vec<u8>), ReceiveOutcome> {
         let mut got = None;
         match ring.take(cursor, 4, |_, from, bytes| got = Some((from, bytes.to_vec()))) {
-            Taken::Packet => Ok(got.unwrap()),
+            ReceiveOutcome::Packet => Ok(got.unwrap()),
             other => Err(other),
         }
     }
@@ -49,13 +49,13 @@ mod plain {
         let (mut producer, mut cursor) = (producer(&ring, &claim), Cursor::default());
         for lap in 0..5u8 {
             for i in 0..SLOTS as u8 {
-                assert_eq!(producer.send(&[lap, i, 7]), Offered::Sent);
+                assert_eq!(producer.send(&[lap, i, 7]), SendOutcome::Sent);
             }
-            assert_eq!(producer.send(&[0]), Offered::Full);
+            assert_eq!(producer.send(&[0]), SendOutcome::Full);
             for i in 0..SLOTS as u8 {
                 assert_eq!(take(&ring, &mut cursor), Ok((Peer(3), vec![lap, i, 7])));
             }
-            assert_eq!(take(&ring, &mut cursor), Err(Taken::Empty));
+            assert_eq!(take(&ring, &mut cursor), Err(ReceiveOutcome::Empty));
             assert_eq!(claim.load(Ordering::Relaxed), 0);
         }
     }
@@ -64,19 +64,19 @@ mod plain {
     fn room_is_told_now_and_then_and_at_rest() {
         let (ring, claim) = (Ring::new(), AtomicU64::new(0));
         let (mut producer, mut cursor) = (producer(&ring, &claim), Cursor::default());
-        while producer.send(b"x") == Offered::Sent {}
+        while producer.send(b"x") == SendOutcome::Sent {}
         take(&ring, &mut cursor).unwrap();
-        assert_eq!(producer.send(b"x"), Offered::Full, "one is not told");
-        for _ in 1..TELL {
+        assert_eq!(producer.send(b"x"), SendOutcome::Full, "one is not published");
+        for _ in 1..PUBLISH_AFTER {
             take(&ring, &mut cursor).unwrap();
         }
-        for _ in 0..TELL {
-            assert_eq!(producer.send(b"x"), Offered::Sent);
+        for _ in 0..PUBLISH_AFTER {
+            assert_eq!(producer.send(b"x"), SendOutcome::Sent);
         }
-        assert_eq!(producer.send(b"x"), Offered::Full);
+        assert_eq!(producer.send(b"x"), SendOutcome::Full);
         while take(&ring, &mut cursor).is_ok() {}
         for _ in 0..SLOTS {
-            assert_eq!(producer.send(b"x"), Offered::Sent);
+            assert_eq!(producer.send(b"x"), SendOutcome::Sent);
         }
     }
 
@@ -86,7 +86,7 @@ mod plain {
         let (mut producer, mut cursor) = (producer(&ring, &claim), Cursor::default());
         for len in (0..=PACKET_BYTES).chain((0..=PACKET_BYTES).rev()) {
             let bytes: Vec<u8> = (0..len).map(|i| (i + len) as u8).collect();
-            assert_eq!(producer.send(&bytes), Offered::Sent);
+            assert_eq!(producer.send(&bytes), SendOutcome::Sent);
             assert_eq!(take(&ring, &mut cursor), Ok((Peer(3), bytes)));
         }
     }
@@ -96,14 +96,17 @@ mod plain {
         let (ring, claim) = (Ring::new(), AtomicU64::new(0));
         let (mut producer, mut cursor) = (producer(&ring, &claim), Cursor::default());
         producer.me = Peer(9);
-        assert_eq!(producer.send(&[1]), Offered::Sent);
-        assert!(matches!(take(&ring, &mut cursor), Err(Taken::Corrupt { .. })));
+        assert_eq!(producer.send(&[1]), SendOutcome::Sent);
+        assert!(matches!(
+            take(&ring, &mut cursor),
+            Err(ReceiveOutcome::Corrupt { .. })
+        ));
         producer.me = Peer(1);
-        assert_eq!(producer.send(&[1]), Offered::Sent);
+        assert_eq!(producer.send(&[1]), SendOutcome::Sent);
         let word = 2 | 1 << 32 | (PACKET_BYTES as u64 + 1) << 56;
         ring.slots[1].words[0].store(word, Ordering::Relaxed);
-        assert_eq!(take(&ring, &mut cursor), Err(Taken::Corrupt { word }));
-        assert_eq!(producer.send(&[5]), Offered::Sent);
+        assert_eq!(take(&ring, &mut cursor), Err(ReceiveOutcome::Corrupt { word }));
+        assert_eq!(producer.send(&[5]), SendOutcome::Sent);
         assert_eq!(take(&ring, &mut cursor), Ok((Peer(1), vec![5])));
     }
 
@@ -114,7 +117,7 @@ mod plain {
         let start = (1 << 32) - SLOTS as u64;
         let mut cursor = Cursor {
             position: start,
-            told: start,
+            published: start,
         };
         ring.tail.0.store(start, Ordering::Relaxed);
         ring.head.0.store(start, Ordering::Relaxed);
@@ -122,8 +125,8 @@ mod plain {
             ring.slot(position).words[0].store(sequence(position).into(), Ordering::Relaxed);
         }
         for i in 0..3 * SLOTS as u8 {
-            assert_eq!(take(&ring, &mut cursor), Err(Taken::Empty));
-            assert_eq!(producer.send(&[i]), Offered::Sent);
+            assert_eq!(take(&ring, &mut cursor), Err(ReceiveOutcome::Empty));
+            assert_eq!(producer.send(&[i]), SendOutcome::Sent);
             assert_eq!(take(&ring, &mut cursor), Ok((Peer(3), vec![i])));
         }
     }
@@ -132,7 +135,7 @@ mod plain {
     fn claim_only(producer: &mut Producer<'_>) -> u64 {
         producer
             .ring
-            .claim(way(), producer.claim, &mut producer.seen)
+            .claim(ring_id(), producer.claim, &mut producer.seen)
             .unwrap()
     }
 
@@ -143,12 +146,12 @@ mod plain {
         let mut cursor = Cursor::default();
         let examine = |cursor: &mut Cursor, dead: Option<Peer>| {
             let all = claims.iter().enumerate().map(|(i, c)| (Peer(i as u32), c));
-            ring.examine(cursor, way(), all, |peer| Some(peer) == dead)
+            ring.examine(cursor, ring_id(), all, |peer| Some(peer) == dead)
         };
         for lap in 0..3 * SLOTS as u8 {
             claim_only(&mut dying);
             let late = claim_only(&mut slow);
-            assert_eq!(take(&ring, &mut cursor), Err(Taken::Empty));
+            assert_eq!(take(&ring, &mut cursor), Err(ReceiveOutcome::Empty));
             assert_eq!(examine(&mut cursor, None), Gap::Writing, "both live");
             assert_eq!(examine(&mut cursor, Some(Peer(1))), Gap::Writing, "another died");
             assert_eq!(examine(&mut cursor, Some(Peer(0))), Gap::Ended(Peer(0)));
@@ -157,7 +160,7 @@ mod plain {
             assert_eq!(examine(&mut cursor, Some(Peer(1))), Gap::None, "it is there");
             assert_eq!(take(&ring, &mut cursor), Ok((Peer(1), vec![lap])));
             assert_eq!(examine(&mut cursor, Some(Peer(1))), Gap::None, "all is taken");
-            assert_eq!(take(&ring, &mut cursor), Err(Taken::Empty));
+            assert_eq!(take(&ring, &mut cursor), Err(ReceiveOutcome::Empty));
         }
     }
 
@@ -167,24 +170,24 @@ mod plain {
         for (which, value) in (0..3).flat_map(|w| values.map(|v| (w, v))) {
             let (ring, claim) = (Ring::new(), AtomicU64::new(0));
             let (mut producer, mut cursor) = (producer(&ring, &claim), Cursor::default());
-            assert_eq!(producer.send(b"before"), Offered::Sent);
+            assert_eq!(producer.send(b"before"), SendOutcome::Sent);
             match which {
                 0 => ring.tail.0.store(value, Ordering::Relaxed),
                 1 => ring.head.0.store(value, Ordering::Relaxed),
                 _ => ring.slots[0].words[0].store(value << 8, Ordering::Relaxed),
             }
             // Whatever it says, it returns.
-            let mut lost = usize::from(producer.send(b"lost?") == Offered::Sent);
+            let mut lost = usize::from(producer.send(b"lost?") == SendOutcome::Sent);
             let mut mended = 0;
             for _ in 0..3 * SLOTS {
                 while take(&ring, &mut cursor).is_ok() {}
                 let all = [(Peer(3), &claim)].into_iter();
-                mended += usize::from(ring.examine(&mut cursor, way(), all, |_| false) != Gap::None);
+                mended += usize::from(ring.examine(&mut cursor, ring_id(), all, |_| false) != Gap::None);
             }
-            // A head is also mended by being told again.
+            // A head is also mended by being published again.
             assert!(mended > 0 || which == 1, "{which} {value:#x}");
             for i in 0..3 * SLOTS as u8 {
-                assert_eq!(producer.send(&[i]), Offered::Sent, "{which} {value:#x}");
+                assert_eq!(producer.send(&[i]), SendOutcome::Sent, "{which} {value:#x}");
                 match take(&ring, &mut cursor) {
                     Ok(packet) => assert_eq!(packet, (Peer(3), vec![i])),
                     other => {
@@ -231,7 +234,7 @@ mod models {
                 .ring
                 .take(cursor, 2, |_, from, bytes| got = Some((from.0, bytes[0])))
             {
-                Taken::Corrupt { word } => panic!("{word:#x}"),
+                ReceiveOutcome::Corrupt { word } => panic!("{word:#x}"),
                 _ => got,
             }
         }
@@ -239,7 +242,8 @@ mod models {
         fn examine(&self, cursor: &mut Cursor, dead: u32) -> Gap {
             let claims = self.claims.iter().enumerate();
             let claims = claims.map(|(i, claim)| (Peer(i as u32), claim));
-            self.ring.examine(cursor, way(), claims, |peer| peer.0 == dead)
+            self.ring
+                .examine(cursor, ring_id(), claims, |peer| peer.0 == dead)
         }
     }
 
@@ -268,7 +272,7 @@ mod models {
             };
             take(&mut seen);
             for producer in producers {
-                assert_eq!(producer.join().unwrap(), Offered::Sent);
+                assert_eq!(producer.join().unwrap(), SendOutcome::Sent);
             }
             while take(&mut seen) {}
             assert_eq!(seen, 3);
@@ -283,7 +287,7 @@ mod models {
             let shared = shared();
             let mut first = shared.producer(0);
             for i in 0..SLOTS as u8 {
-                assert_eq!(first.send(&[i]), Offered::Sent);
+                assert_eq!(first.send(&[i]), SendOutcome::Sent);
             }
             let producer = thread::spawn({
                 let shared = Arc::clone(&shared);
@@ -291,8 +295,8 @@ mod models {
                     let mut producer = shared.producer(1);
                     let sent = [2, 3].map(|byte| {
                         let offered = producer.send(&[byte]);
-                        assert!(!matches!(offered, Offered::Corrupt { .. }));
-                        offered == Offered::Sent
+                        assert!(!matches!(offered, SendOutcome::Corrupt { .. }));
+                        offered == SendOutcome::Sent
                     });
                     sent.into_iter().filter(|sent| *sent).count()
                 }
@@ -320,7 +324,7 @@ mod models {
     fn loom_two_compete_for_room() {
         model(|| {
             let shared = shared();
-            assert_eq!(shared.producer(0).send(&[9]), Offered::Sent);
+            assert_eq!(shared.producer(0).send(&[9]), SendOutcome::Sent);
             let producers = [0, 1].map(|me: u32| {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || shared.producer(me).send(&[me as u8]))
@@ -329,15 +333,17 @@ mod models {
             seen.extend(shared.take(&mut cursor).map(|packet| packet.1));
             let sent = producers.map(|producer| producer.join().unwrap());
             assert!(
-                sent.contains(&Offered::Sent)
-                    && sent.iter().all(|s| matches!(s, Offered::Sent | Offered::Full))
+                sent.contains(&SendOutcome::Sent)
+                    && sent
+                        .iter()
+                        .all(|s| matches!(s, SendOutcome::Sent | SendOutcome::Full))
             );
             while let Some(packet) = shared.take(&mut cursor) {
                 seen.push(packet.1);
             }
             assert_eq!(
                 seen.len(),
-                1 + sent.iter().filter(|s| **s == Offered::Sent).count()
+                1 + sent.iter().filter(|s| **s == SendOutcome::Sent).count()
             );
             assert_eq!(seen[0], 9);
         });
@@ -354,7 +360,7 @@ mod models {
                 move || shared.producer(1).send(&[7])
             });
             let mut dying = shared.producer(0);
-            dying.ring.claim(way(), dying.claim, &mut dying.seen).unwrap();
+            dying.ring.claim(ring_id(), dying.claim, &mut dying.seen).unwrap();
             let (mut cursor, mut got, mut skipped) = (Cursor::default(), 0, 0);
             let mut turn = || {
                 match shared.examine(&mut cursor, 0) {
@@ -371,7 +377,7 @@ mod models {
             };
             turn();
             turn();
-            assert_eq!(living.join().unwrap(), Offered::Sent);
+            assert_eq!(living.join().unwrap(), SendOutcome::Sent);
             turn();
             turn();
             assert_eq!((got, skipped), (1, 1));

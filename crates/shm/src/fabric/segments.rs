@@ -157,10 +157,12 @@ impl RemoteMemory for Shm {
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(format!("/proc/{pid}/fd/{}", seen.fd))
             .map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOENT | libc::ESRCH) if super::lives::has_ended(life) => FabricError::PeerDead {
-                    peer,
-                    why: format!("its process {pid} has ended"),
-                },
+                Some(libc::ENOENT | libc::ESRCH) if super::process_handles::has_ended(life) => {
+                    FabricError::PeerDead {
+                        peer,
+                        why: format!("its process {pid} has ended"),
+                    }
+                }
                 // Withdrawn just now.
                 Some(libc::ENOENT) if !self.is_still(peer, slot, &seen) => gone,
                 Some(libc::ENOENT | libc::ENXIO) => FabricError::Corrupt {
@@ -200,7 +202,7 @@ impl RemoteMemory for Shm {
 
 /// A table entry as read once. Nothing is read twice: the second time it might be something else.
 #[derive(Clone, Copy)]
-struct Seen {
+struct SegmentSnapshot {
     view: View,
     fd: u32,
     len: u64,
@@ -211,14 +213,14 @@ struct Seen {
 
 impl Shm {
     /// The table entry of a segment.
-    fn find(&self, peer: Peer, id: SegmentId) -> Option<(usize, Seen)> {
+    fn find(&self, peer: Peer, id: SegmentId) -> Option<(usize, SegmentSnapshot)> {
         let table = &self.process(peer).segments;
         let (slot, view) = table.iter().enumerate().find_map(|(slot, entry)| {
             let view = entry.shown.view().filter(|view| view.key() == id.0)?;
             Some((slot, view))
         })?;
         let entry = &table[slot];
-        let seen = Seen {
+        let seen = SegmentSnapshot {
             view,
             fd: entry.fd.load(Ordering::Relaxed),
             len: entry.len.load(Ordering::Relaxed),
@@ -230,7 +232,7 @@ impl Shm {
     }
 
     /// Whether what was read of a table entry belongs together, and is so still.
-    fn is_still(&self, peer: Peer, slot: usize, seen: &Seen) -> bool {
+    fn is_still(&self, peer: Peer, slot: usize, seen: &SegmentSnapshot) -> bool {
         self.process(peer).segments[slot].shown.still(seen.view)
     }
 
@@ -290,7 +292,7 @@ fn code(permission: Permission) -> u32 {
 }
 
 /// The file is the one that was published, belongs to this user, and cannot shrink under us.
-fn verify(peer: Peer, seen: &Seen, file: &File) -> Result<(), FabricError> {
+fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<(), FabricError> {
     let about = file
         .metadata()
         .map_err(|e| FabricError::os_error("inspect a peer's segment", &e))?;

@@ -1,8 +1,6 @@
 //! Sleeping on a futex and being rung.
-//!
-//! A sleeper raises its flag, then looks once more; a sender makes its message visible, then looks at the
-//! flag. One of the two must see the other, which takes a full barrier on both sides. Sleeping is rare and
-//! sending is not, so where the kernel can, the sleeper pays for both: `membarrier` makes every running
+//! A sleeper raises its flag, then polls once more; a sender makes its message visible, then reads the flag. One of the two must see the other, which takes a full barrier on both sides. Sleeping is rare and
+//! sending is not, so where the kernel can, the sleeper executes both barriers: `membarrier` makes every running
 //! process of the job pass a barrier, and a sender needs none. Where more processes than cores share the
 //! host, sleeping is frequent and a sender's own barrier is the cheaper one.
 
@@ -16,8 +14,8 @@ const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
 const MEMBARRIER_CMD_GLOBAL_EXPEDITED: libc::c_int = 2;
 const MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED: libc::c_int = 4;
 
-/// Longest sleep where neither barrier can be had: a message slept over is found after this.
-const BLIND_SLEEP: Duration = Duration::from_micros(500);
+/// Longest sleep where the kernel offers no barrier: a missed message is found after this.
+const SLEEP_WITHOUT_BARRIER: Duration = Duration::from_micros(500);
 
 /// Who executes the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ fn membarrier(command: libc::c_int) -> libc::c_long {
 pub struct Sleeper {
     barrier: Barrier,
     registered: bool,
-    /// Messages after which a flag was looked at, counted by senders that have a barrier to pay for anyway.
+    /// Messages sent where senders execute the barrier.
     rings: Cell<u64>,
 }
 
@@ -112,7 +110,7 @@ impl Sleeper {
         if self.barrier == Barrier::Sleeper
             && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
         {
-            timeout.min(BLIND_SLEEP)
+            timeout.min(SLEEP_WITHOUT_BARRIER)
         } else {
             timeout
         }

@@ -1,7 +1,7 @@
 //! What a reader makes of a region in which somebody else writes: every field is corrupted from outside.
 
 use super::region::{self, GONE, Identity, Process, Published, SEGMENTS, Sleep};
-use super::ring::Way;
+use super::ring::RingId;
 use super::{Shm, ShmConfig, ShmTunables, region_bytes};
 use farpost_fabric::lane;
 use farpost_fabric::sync::Ordering;
@@ -357,7 +357,7 @@ fn a_dead_peer_is_named_with_its_end_though_that_is_told_a_moment_later() {
     let (mut ends, region, _segment) = lively();
     let asked = std::rc::Rc::new(std::cell::Cell::new(0));
     let times = std::rc::Rc::clone(&asked);
-    let reader = ends.pop().unwrap().with_word(Box::new(move |peer, _| {
+    let reader = ends.pop().unwrap().with_end_report(Box::new(move |peer, _| {
         times.set(times.get() + 1);
         let why = format!("rank {} fell off its chair", peer.0);
         (times.get() > 3).then_some(farpost_fabric::End { why, in_order: false })
@@ -475,7 +475,7 @@ fn a_ring_recovers_from_a_wrong_head_or_tail() {
             // Whatever the sender makes of it, it does not hang.
             let _ = mad.try_send(READER, Port::Fm, Priority::Low, b"lost?");
             mad.take_faults();
-            // A head is also mended by being told again, of which nobody need know.
+            // A head is also mended by being published again.
             if which == 0 {
                 until_a_fault(reader);
             }
@@ -525,7 +525,7 @@ fn what_a_dead_sender_left_does_not_stop_the_queue() {
     let (ends, region) = job(2);
     let reader = &ends[READER.index()];
     let mad = region::process_offset(MAD.0, 2);
-    let claim = Way::new(READER, lane(Port::Fm, Priority::Low)).claimed(0);
+    let claim = RingId::new(READER, lane(Port::Fm, Priority::Low)).claimed(0);
     region
         .word(mad + offset_of!(Process, claim))
         .store(claim, Ordering::SeqCst);

@@ -1,12 +1,10 @@
-//! On which cores the processes of a host are, and moving apart.
+//! Processes of a host that share a core move apart.
+//! Beside a busy process of another job, two processes that wait for each other look light to the scheduler, which may put them
+//! on one core while others idle. Each message then costs a context switch. A process that notices this names its core in the
+//! shared region; of two that name the same core the one with the higher number moves to a core that no process of the job has
+//! named. It binds itself to that core and at once restores its affinity, so that it stays unbound.
 //!
-//! Two processes of a job may find themselves on one core while others idle: beside a busy stranger, processes that wait
-//! for each other look light, and the scheduler packs them. Each message is a turn of the scheduler then. A process that notices
-//! that it takes turns says on which core it is; of two that say the same the one with the higher number moves to a core that
-//! no process of the job has named. It moves by asking for that core alone and at once for what it had before, so that nothing stays
-//! bound.
-//!
-//! Words of others are hints: a wrong one costs a move.
+//! The cores that others name are hints: a wrong one costs a move.
 //!
 //! Cost class: *set-up path*.
 
@@ -18,12 +16,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Shortest and longest time between two moves, nanoseconds.
-const EVERY: [u64; 2] = [500_000, 100_000_000];
+const MOVE_INTERVAL: [u64; 2] = [500_000, 100_000_000];
 
-/// Time between two looks, nanoseconds.
-const LOOKS: u64 = 20_000;
+/// Time between two checks, nanoseconds.
+const CHECK_INTERVAL: u64 = 20_000;
 
-pub struct Places {
+pub struct CorePlacement {
     /// For each process, the core it has named, plus 1.
     words: Vec<Word32>,
     index: usize,
@@ -35,7 +33,7 @@ pub struct Places {
     every: Cell<u64>,
 }
 
-impl Places {
+impl CorePlacement {
     pub fn new(words: Vec<Word32>, index: usize, clock: Rc<Clock>) -> Self {
         Self {
             words,
@@ -44,11 +42,11 @@ impl Places {
             cost: WakeCost::default(),
             looked: Cell::new(0),
             next: Cell::new(0),
-            every: Cell::new(EVERY[0]),
+            every: Cell::new(MOVE_INTERVAL[0]),
         }
     }
 
-    /// Tell the others where this process is.
+    /// Name the core of this process.
     fn name(&self, core: usize) {
         if let Some(word) = self.words.get(self.index) {
             let word = word.get();
@@ -59,7 +57,7 @@ impl Places {
     }
 }
 
-impl Host for Places {
+impl Host for CorePlacement {
     fn wake_cost(&self) -> &WakeCost {
         &self.cost
     }
@@ -67,7 +65,7 @@ impl Host for Places {
     #[cold]
     fn shares_core(&self) {
         let now = self.clock.now();
-        if now < self.looked.get() + LOOKS {
+        if now < self.looked.get() + CHECK_INTERVAL {
             return;
         }
         self.looked.set(now);
@@ -87,12 +85,12 @@ impl Host for Places {
         };
         self.name(to);
         move_to(to, &mine);
-        // If that does not last, others stronger than we place this process.
+        // A process that is moved back soon moves less often.
         let every = self.every.get();
         self.every.set(if now > self.next.get() + 100 * every {
-            EVERY[0]
+            MOVE_INTERVAL[0]
         } else {
-            (2 * every).min(EVERY[1])
+            (2 * every).min(MOVE_INTERVAL[1])
         });
         self.next.set(now + self.every.get());
     }
@@ -151,7 +149,7 @@ mod tests {
         assert_eq!(target(&[1, 2, 3, 4, 1], 4, 0, any), None, "no core is free");
         assert_eq!(target(&[1, 0, 1], 2, 0, |cpu| cpu == 0), None, "bound");
         assert_eq!(target(&[2, 1], 1, 0, any), None, "with a stranger");
-        assert_eq!(target(&[u32::MAX, 0], 1, 0, any), None, "nonsense");
+        assert_eq!(target(&[u32::MAX, 0], 1, 0, any), None, "an invalid number");
         assert_eq!(target(&[], 3, 0, any), None);
     }
 

@@ -1,4 +1,4 @@
-//! Whether processes live, asked often: a descriptor for each that was asked about, which becomes readable at its end.
+//! Whether processes live: a pidfd for each process that was asked about, which becomes readable when it ends.
 //!
 //! A process is known by its number and by when it started: the kernel gives numbers out again.
 //!
@@ -9,27 +9,27 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Most descriptors kept; of more processes the kernel is asked by name.
-const KEPT: usize = 64;
+/// Most pidfds kept open; the state of further processes is read from /proc.
+const HANDLES_MAX: usize = 64;
 
-/// One process, of all that ever have its number.
+/// A process: its number, and when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct ProcessId {
     pub pid: u32,
     /// As [`born`] has it; 0: not known.
-    pub born: u64,
+    pub started: u64,
 }
 
 /// Descriptors of processes (pidfd_open(2)), with the life each was opened for.
 #[derive(Default)]
-pub struct Lives(RefCell<HashMap<Peer, (Life, OwnedFd)>>);
+pub struct ProcessHandles(RefCell<HashMap<Peer, (ProcessId, OwnedFd)>>);
 
-impl Lives {
+impl ProcessHandles {
     /// Whether the process `life`, which is `peer`, has ended, and how (a wait status) where the kernel tells.
-    pub fn ended(&self, peer: Peer, life: Life) -> Option<Option<i32>> {
+    pub fn ended(&self, peer: Peer, life: ProcessId) -> Option<Option<i32>> {
         let mut known = self.0.borrow_mut();
         if known.get(&peer).is_none_or(|(of, _)| *of != life) {
-            if known.len() >= KEPT && !known.contains_key(&peer) {
+            if known.len() >= HANDLES_MAX && !known.contains_key(&peer) {
                 return has_ended(life).then_some(None);
             }
             // SAFETY: a plain call, which makes a descriptor or fails.
@@ -39,7 +39,7 @@ impl Lives {
             }
             // SAFETY: just made, and nobody else's.
             let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-            // Asked by name once more: if that is the life still, the descriptor is its and cannot mean another.
+            // Read /proc once more: if the process still lives, the descriptor is its and of no later one.
             if has_ended(life) {
                 return Some(None);
             }
@@ -87,15 +87,15 @@ fn status(fd: &OwnedFd) -> Option<i32> {
 }
 
 /// When a process started, in the kernel's count since the host did; `None`: it is gone, or cannot be asked.
-pub fn born(pid: u32) -> Option<u64> {
-    read(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|(_, born)| born)
+pub fn started(pid: u32) -> Option<u64> {
+    read(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|(_, started)| started)
 }
 
 /// Whether a process is gone, or dead and not yet waited for.
-pub fn has_ended(life: Life) -> bool {
+pub fn has_ended(life: ProcessId) -> bool {
     match std::fs::read_to_string(format!("/proc/{}/stat", life.pid)) {
         Ok(stat) => match read(&stat) {
-            Some((dead, born)) => dead || life.born != 0 && born != life.born,
+            Some((dead, started)) => dead || life.started != 0 && started != life.started,
             None => false,
         },
         // ESRCH: it went while we were reading.
@@ -116,27 +116,27 @@ fn read(stat: &str) -> Option<(bool, u64)> {
     // threads, and 2 later the start (proc(5)).
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().take(20).collect();
-    let [state, .., threads, _, born] = fields[..] else {
+    let [state, .., threads, _, started] = fields[..] else {
         return None;
     };
     let dead = ["Z", "X"].contains(&state) && ["0", "1"].contains(&threads);
-    Some((dead, born.parse().ok()?))
+    Some((dead, started.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn life(pid: u32) -> Life {
-        Life {
+    fn life(pid: u32) -> ProcessId {
+        ProcessId {
             pid,
-            born: born(pid).unwrap(),
+            started: started(pid).unwrap(),
         }
     }
 
     #[test]
     fn the_end_of_a_process_is_seen() {
-        let lives = Lives::default();
+        let lives = ProcessHandles::default();
         let me = life(std::process::id());
         let ended = |peer, life| lives.ended(Peer(peer), life);
         assert!(ended(0, me).is_none() && ended(0, me).is_none());
@@ -161,25 +161,25 @@ mod tests {
 
     #[test]
     fn a_number_used_again_is_another_process() {
-        let lives = Lives::default();
+        let lives = ProcessHandles::default();
         let me = life(std::process::id());
-        let before = Life {
-            born: me.born - 1,
+        let before = ProcessId {
+            started: me.started - 1,
             ..me
         };
         assert_eq!(lives.ended(Peer(0), before), Some(None));
         assert!(has_ended(before) && !has_ended(me));
         assert!(lives.ended(Peer(0), me).is_none());
         // Who could not say when it started is known by its number alone.
-        assert!(!has_ended(Life { born: 0, ..me }));
+        assert!(!has_ended(ProcessId { started: 0, ..me }));
     }
 
     #[test]
     fn who_has_ended() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let its = Life {
+        let its = ProcessId {
             pid: child.id(),
-            born: 0,
+            started: 0,
         };
         // Not waited for: it may be dead or not, and is afterwards.
         has_ended(its);
