@@ -151,7 +151,7 @@ fn main() -> Result<(), String> {
             assert_eq!(found, (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0);
         }
     }
-    let tally = cilk.tally();
+    let tally = cilk.counters();
     println!(
         "process {}: {} pieces spawned, {} of others' done, {} done again, {} requests found nothing",
         node.job.rank(),

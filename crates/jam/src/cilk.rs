@@ -26,14 +26,14 @@ use std::time::{Duration, Instant};
 /// The procedures that work stealing uses: applications have those below.
 pub const FIRST_PROCEDURE: u32 = 0xff00;
 const STEAL: u32 = FIRST_PROCEDURE;
-const LOOT: u32 = FIRST_PROCEDURE + 1;
+const STOLEN: u32 = FIRST_PROCEDURE + 1;
 const RESULT: u32 = FIRST_PROCEDURE + 2;
 const FINISH: u32 = FIRST_PROCEDURE + 3;
 
 /// Nanoseconds after a poll in which spawns and syncs do without another one.
 const POLL_AFTER: u64 = 30_000;
-/// Looks without news between two looks for processes that have ended.
-const LOOK_EVERY: u32 = 256;
+/// Fruitless polls between two checks for processes that have ended.
+const CHECK_EVERY: u32 = 256;
 
 /// What any process can run: argument in, result out.
 pub type Work<F> = Rc<dyn Fn(&Cilk<F>, &[u8]) -> Result<Vec<u8>, CilkError>>;
@@ -50,10 +50,10 @@ pub enum CilkError {
     /// A number of work that nobody registered.
     #[error("work {0} is not registered")]
     NoSuchWork(u32),
-    /// The work's own word.
+    /// The error that the work returned.
     #[error("{0}")]
     Work(String),
-    /// JAM's word.
+    /// An error of JAM's.
     #[error(transparent)]
     Jam(#[from] JamError),
 }
@@ -63,9 +63,9 @@ pub enum CilkError {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Child(u64);
 
-/// What has been done, for those who study it.
+/// Counters of work done and stolen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct CilkCounters {
     /// Pieces spawned here.
     pub spawned: u64,
     /// Pieces of others done here.
@@ -78,13 +78,13 @@ pub struct Tally {
     pub dropped: u64,
 }
 
-struct Piece {
+struct WorkItem {
     id: u64,
     work: u32,
     argument: Rc<[u8]>,
 }
 
-enum State {
+enum ChildState {
     /// In the deque.
     Ready,
     /// With another process.
@@ -92,35 +92,35 @@ enum State {
     Done(Result<Vec<u8>, String>),
 }
 
-struct Loot {
+struct StolenPiece {
     id: u64,
     work: u32,
     argument: Vec<u8>,
 }
 
 #[derive(Default)]
-struct Inner {
-    deque: RefCell<VecDeque<Piece>>,
-    children: RefCell<HashMap<u64, State>>,
+struct CilkState {
+    deque: RefCell<VecDeque<WorkItem>>,
+    children: RefCell<HashMap<u64, ChildState>>,
     next: Cell<u64>,
-    /// The request for work under way, and what it brought.
+    /// The request for work under way.
     asked: Cell<Option<(Peer, u32)>>,
     requests: Cell<u32>,
     /// Requests in a row that found nothing: the more, the longer until the next.
     refusals: Cell<u32>,
     not_before: Cell<Option<Instant>>,
-    loot: RefCell<Option<Loot>>,
+    stolen_piece: RefCell<Option<StolenPiece>>,
     /// The computation this process takes part in, and the last that is over.
     round: Cell<u32>,
     over: Cell<u32>,
-    tally: Cell<Tally>,
+    counters: Cell<CilkCounters>,
 }
 
-impl Inner {
-    fn note(&self, change: impl FnOnce(&mut Tally)) {
-        let mut tally = self.tally.get();
-        change(&mut tally);
-        self.tally.set(tally);
+impl CilkState {
+    fn note(&self, change: impl FnOnce(&mut CilkCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
     }
 
     fn is_over(&self) -> bool {
@@ -132,7 +132,7 @@ impl Inner {
 pub struct Cilk<F: Fabric> {
     jam: Rc<Jam<F>>,
     work: RefCell<Vec<Option<Work<F>>>>,
-    inner: Rc<Inner>,
+    inner: Rc<CilkState>,
     rng: RefCell<fastrand::Rng>,
     clock: Clock,
     /// By that clock.
@@ -170,7 +170,7 @@ impl<F: Fabric> Cilk<F> {
     /// # Errors
     /// JAM refuses the procedures.
     pub fn new(jam: Rc<Jam<F>>, seed: u64) -> Result<Self, JamError> {
-        let inner = Rc::<Inner>::default();
+        let inner = Rc::<CilkState>::default();
         let state = Rc::clone(&inner);
         jam.register(
             STEAL,
@@ -178,7 +178,7 @@ impl<F: Fabric> Cilk<F> {
         )?;
         let state = Rc::clone(&inner);
         jam.register(
-            LOOT,
+            STOLEN,
             Rc::new(move |jam, from, bytes| on_loot(&state, jam, from, bytes)),
         )?;
         let state = Rc::clone(&inner);
@@ -212,21 +212,21 @@ impl<F: Fabric> Cilk<F> {
     }
 
     /// What has been done so far.
-    pub fn tally(&self) -> Tally {
-        self.inner.tally.get()
+    pub fn counters(&self) -> CilkCounters {
+        self.inner.counters.get()
     }
 
     /// Offer a piece of work to whoever is idle. It may run here, later.
     pub fn spawn(&self, work: u16, argument: &[u8]) -> Child {
         let id = self.inner.next.get();
         self.inner.next.set(id + 1);
-        self.inner.children.borrow_mut().insert(id, State::Ready);
-        self.inner.deque.borrow_mut().push_back(Piece {
+        self.inner.children.borrow_mut().insert(id, ChildState::Ready);
+        self.inner.deque.borrow_mut().push_back(WorkItem {
             id,
             work: u32::from(work),
             argument: argument.into(),
         });
-        self.inner.note(|tally| tally.spawned += 1);
+        self.inner.note(|counters| counters.spawned += 1);
         self.glance();
         Child(id)
     }
@@ -262,12 +262,12 @@ impl<F: Fabric> Cilk<F> {
                 return self.run_work(piece.work, &piece.argument);
             }
             let thief = match self.inner.children.borrow().get(&child.0) {
-                Some(State::Stolen(thief, ..)) => Some(*thief),
+                Some(ChildState::Stolen(thief, ..)) => Some(*thief),
                 _ => None,
             };
             let Some(thief) = thief else {
                 return match self.inner.children.borrow_mut().remove(&child.0) {
-                    Some(State::Done(result)) => result.map_err(CilkError::Work),
+                    Some(ChildState::Done(result)) => result.map_err(CilkError::Work),
                     _ => Err(CilkError::Over),
                 };
             };
@@ -312,7 +312,7 @@ impl<F: Fabric> Cilk<F> {
     /// Do what a victim gave, if it gave something.
     fn do_loot(&self) -> Result<bool, CilkError> {
         self.jam.poll();
-        let Some(loot) = self.inner.loot.borrow_mut().take() else {
+        let Some(stolen_piece) = self.inner.stolen_piece.borrow_mut().take() else {
             self.jam.rest(false);
             return Ok(false);
         };
@@ -321,13 +321,13 @@ impl<F: Fabric> Cilk<F> {
             return Ok(false);
         };
         self.jam.rest(true);
-        self.inner.note(|tally| tally.stolen += 1);
-        let (ok, bytes) = match self.run_work(loot.work, &loot.argument) {
+        self.inner.note(|counters| counters.stolen += 1);
+        let (ok, bytes) = match self.run_work(stolen_piece.work, &stolen_piece.argument) {
             Ok(bytes) => (1, bytes),
             Err(CilkError::Over) => return Err(CilkError::Over),
             Err(error) => (0, error.to_string().into_bytes()),
         };
-        let [low, high] = halves(loot.id);
+        let [low, high] = halves(stolen_piece.id);
         let head = [self.inner.round.get(), low, high, ok];
         self.jam.rpc(victim, RESULT, &message(head, &bytes))?;
         Ok(true)
@@ -336,7 +336,7 @@ impl<F: Fabric> Cilk<F> {
     /// Now and then: has anybody ended that matters?
     fn look_around(&self, waited_for: Option<Peer>) -> Result<(), CilkError> {
         self.fruitless.set(self.fruitless.get().wrapping_add(1));
-        if !self.fruitless.get().is_multiple_of(LOOK_EVERY) {
+        if !self.fruitless.get().is_multiple_of(CHECK_EVERY) {
             return Ok(());
         }
         let fabric = self.jam.fabric();
@@ -367,13 +367,13 @@ impl<F: Fabric> Cilk<F> {
         let children = &mut *self.inner.children.borrow_mut();
         let deque = &mut *self.inner.deque.borrow_mut();
         for (&id, state) in children.iter_mut() {
-            if let State::Stolen(with, work, argument) = state
+            if let ChildState::Stolen(with, work, argument) = state
                 && *with == thief
             {
                 let (work, argument) = (*work, Rc::clone(argument));
-                *state = State::Ready;
-                deque.push_front(Piece { id, work, argument });
-                self.inner.note(|tally| tally.again += 1);
+                *state = ChildState::Ready;
+                deque.push_front(WorkItem { id, work, argument });
+                self.inner.note(|counters| counters.again += 1);
             }
         }
     }
@@ -428,7 +428,7 @@ fn refuse<F: Fabric>(jam: &Jam<F>, from: Peer, what: &'static str, bytes: &[u8])
     jam.service().refuse(from, what, bytes.len() as u64);
 }
 
-fn on_steal<F: Fabric>(inner: &Inner, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
+fn on_steal<F: Fabric>(inner: &CilkState, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
     let Some(([round, number], [])) = words::<2>(bytes) else {
         return refuse(jam, from, "a request for work", bytes);
     };
@@ -447,19 +447,19 @@ fn on_steal<F: Fabric>(inner: &Inner, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
         None => message([round, number, 0], &[]),
     };
     if let Some(piece) = piece {
-        let state = State::Stolen(from, piece.work, piece.argument);
+        let state = ChildState::Stolen(from, piece.work, piece.argument);
         inner.children.borrow_mut().insert(piece.id, state);
     }
     // The thief exists, and the number is one: nothing else is refused.
-    let _ = jam.rpc(from, LOOT, &answer);
+    let _ = jam.rpc(from, STOLEN, &answer);
 }
 
-fn on_loot<F: Fabric>(inner: &Inner, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
+fn on_loot<F: Fabric>(inner: &CilkState, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
     let Some(([round, number, any], rest)) = words::<3>(bytes) else {
         return refuse(jam, from, "an answer to a request for work", bytes);
     };
     if inner.asked.get() != Some((from, number)) || round != inner.round.get() {
-        return inner.note(|tally| tally.dropped += 1);
+        return inner.note(|counters| counters.dropped += 1);
     }
     if any == 0 {
         inner.asked.set(None);
@@ -468,39 +468,39 @@ fn on_loot<F: Fabric>(inner: &Inner, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
         inner
             .not_before
             .set(Some(Instant::now() + Duration::from_micros(1 << refusals)));
-        return inner.note(|tally| tally.refused += 1);
+        return inner.note(|counters| counters.refused += 1);
     }
     let Some(([low, high, work], argument)) = words::<3>(rest) else {
         return refuse(jam, from, "an answer to a request for work", bytes);
     };
     inner.refusals.set(0);
-    *inner.loot.borrow_mut() = Some(Loot {
+    *inner.stolen_piece.borrow_mut() = Some(StolenPiece {
         id: whole([low, high]),
         work,
         argument: argument.into(),
     });
 }
 
-fn on_result<F: Fabric>(inner: &Inner, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
+fn on_result<F: Fabric>(inner: &CilkState, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
     let Some(([round, low, high, ok], result)) = words::<4>(bytes) else {
         return refuse(jam, from, "a result", bytes);
     };
     let children = &mut *inner.children.borrow_mut();
     match children.get_mut(&whole([low, high])) {
-        Some(state @ State::Stolen(..)) if round == inner.round.get() => {
-            if !matches!(state, State::Stolen(thief, ..) if *thief == from) {
+        Some(state @ ChildState::Stolen(..)) if round == inner.round.get() => {
+            if !matches!(state, ChildState::Stolen(thief, ..) if *thief == from) {
                 return refuse(jam, from, "the result of another's work", bytes);
             }
-            *state = State::Done(match ok {
+            *state = ChildState::Done(match ok {
                 1 => Ok(result.into()),
                 _ => Err(String::from_utf8_lossy(result).into_owned()),
             });
         }
-        _ => inner.note(|tally| tally.dropped += 1),
+        _ => inner.note(|counters| counters.dropped += 1),
     }
 }
 
-fn on_finish<F: Fabric>(inner: &Inner, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
+fn on_finish<F: Fabric>(inner: &CilkState, jam: &Jam<F>, from: Peer, bytes: &[u8]) {
     match words::<1>(bytes) {
         Some(([round], [])) if from == ROOT => inner.over.set(inner.over.get().max(round)),
         _ => refuse(jam, from, "the end of a computation", bytes),

@@ -177,17 +177,17 @@ impl Packet {
     }
 }
 
-/// Why bytes are no message.
+/// The field that makes a message invalid, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bad {
+pub(crate) struct InvalidHeader {
     pub what: &'static str,
     pub value: u64,
 }
 
 /// Check a message that came for `me`, where it lies: its service, its second header word, its payload.
 #[inline(always)]
-pub(crate) fn look(bytes: &[u8], priority: Priority, me: Peer) -> Result<(u8, u32, &[u8]), Bad> {
-    let bad = |what, value| Err(Bad { what, value });
+pub(crate) fn look(bytes: &[u8], priority: Priority, me: Peer) -> Result<(u8, u32, &[u8]), InvalidHeader> {
+    let bad = |what, value| Err(InvalidHeader { what, value });
     let len = bytes.len();
     if !(10 + 4 * MIN_WORDS..=MAX_BYTES).contains(&len) {
         return bad("the length of a message", len as u64);

@@ -1,12 +1,12 @@
 //! PIO mode (section 5.1): transmit and receive FIFOs of two priorities, and a status word that counts all four.
 //!
 //! Transmit queues hold [`TRANSMIT`] messages each, as the hardware's did. A message goes to the fabric at once where
-//! the fabric takes it and nothing is before it; else it waits here, and every call moves what waits. Receive counts
+//! the fabric accepts it and no other message waits; else it waits here, and every call sends what waits. Receive counts
 //! stop at [`RECEIVE_COUNT`]: one status word is good for 40 sends and 32 receives, as in the paper.
 //!
 //! Messages for a receiver that has ended, or that the fabric has given up, are dropped: nothing waits for them.
 //!
-//! Cost class: fast path (the first way); queued path (what waits).
+//! Cost class: fast path (a message that is sent at once); queued path (one that waits).
 
 use crate::faults::Faults;
 use crate::message::{self, Header, Message, Packet, Service};
@@ -46,7 +46,7 @@ struct Transmit {
     slots: Box<[Packet; TRANSMIT]>,
     first: usize,
     len: usize,
-    /// Those that may go any way.
+    /// Messages that need not be in order (the paper's random routing).
     random: usize,
 }
 

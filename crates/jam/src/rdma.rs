@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! sender                              receiver
-//! ask (low): bytes, place    ──────▶  waits its turn; one block at a time
+//! ask (low): bytes, address  ──────▶  waits its turn; one block at a time
 //!                                     fetches it where the fabric transfers between memories, else
 //!                            ◀──────  grant (high)
 //! packets of 88 bytes (high) ──────▶  in order, without sequence numbers or addresses, as in the paper
@@ -36,7 +36,7 @@ const DONE: u32 = 3;
 const FITTED: u32 = 0;
 const TOO_LONG: u32 = 1;
 
-/// The tag of a message of this protocol: what it is, and which transfer of the sender's it is about.
+/// The tag of a message of this protocol: its kind, and the number of the sender's transfer.
 fn tag(kind: u32, id: u32) -> u32 {
     kind << 30 | id
 }
@@ -45,19 +45,19 @@ const ID_MASK: u32 = (1 << 30) - 1;
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// The user's, with a word of theirs.
+pub(crate) enum Purpose {
+    /// A block of the user's, with the tag that the user chose.
     User(u32),
     /// The argument of this procedure.
     Rpc(u32),
 }
 
-/// A block that has come.
+/// A block that has arrived.
 #[derive(Debug)]
 pub struct Block {
-    /// Who sent it.
+    /// The sender.
     pub from: Peer,
-    /// The sender's word.
+    /// The tag that the sender chose.
     pub tag: u32,
     /// The memory that was posted, with the block at its front.
     pub memory: Buffer,
@@ -72,64 +72,66 @@ impl Block {
     }
 }
 
-enum Bytes<F: Fabric> {
+/// The bytes of a block to be sent.
+enum BlockBytes<F: Fabric> {
     /// The receiver may fetch them.
     Exposed(Exposed<F>),
-    /// They go by packets.
+    /// They are sent in packets.
     Own(Buffer),
 }
 
-impl<F: Fabric> Bytes<F> {
+impl<F: Fabric> BlockBytes<F> {
     fn get(&self) -> &[u8] {
         match self {
-            Bytes::Exposed(exposed) => exposed.bytes(),
-            Bytes::Own(bytes) => bytes.bytes(),
+            BlockBytes::Exposed(exposed) => exposed.bytes(),
+            BlockBytes::Own(bytes) => bytes.bytes(),
         }
     }
 }
 
-/// A block of mine.
-struct Sending<F: Fabric> {
+/// A block that this process sends.
+struct OutgoingBlock<F: Fabric> {
     id: u32,
-    purpose: Use,
-    bytes: Bytes<F>,
+    purpose: Purpose,
+    bytes: BlockBytes<F>,
     asked: bool,
     granted: bool,
     sent: usize,
 }
 
 /// A block that a peer wants to send.
-struct Asked {
+struct BlockRequest {
     from: Peer,
     id: u32,
-    purpose: Use,
+    purpose: Purpose,
     len: usize,
-    /// Where the sender lets it be fetched.
+    /// Address and key of the sender's memory, if the block can be fetched from there.
     place: Option<(u64, u64)>,
 }
 
-enum Way<F: Fabric> {
+/// Where the bytes of the block under way come from.
+enum BlockSource<F: Fabric> {
     Fetch(Fetch<F>),
-    /// Memory and how much of it has come.
+    /// Packets: the memory that they fill, and bytes received.
     Packets(Buffer, usize),
 }
 
-struct Active<F: Fabric> {
-    asked: Asked,
-    way: Way<F>,
+struct ActiveTransfer<F: Fabric> {
+    asked: BlockRequest,
+    source: BlockSource<F>,
 }
 
-struct State<F: Fabric> {
+struct RdmaState<F: Fabric> {
     next: u32,
     /// By receiver; the first of each is under way.
-    sending: HashMap<Peer, VecDeque<Sending<F>>>,
-    asked: VecDeque<Asked>,
-    active: Option<Active<F>>,
+    sending: HashMap<Peer, VecDeque<OutgoingBlock<F>>>,
+    asked: VecDeque<BlockRequest>,
+    active: Option<ActiveTransfer<F>>,
     posted: VecDeque<Buffer>,
     arrived: VecDeque<Block>,
-    /// Arguments of procedures that have come.
+    /// Arguments of procedures that have arrived.
     arguments: VecDeque<(Peer, u32, Buffer)>,
-    /// Answers that found no room.
+    /// Answers that wait for the low-priority queue.
     answers: VecDeque<(Peer, u32, u32)>,
     ended: HashMap<u32, Result<(), JamError>>,
     idle: u32,
@@ -140,15 +142,15 @@ pub struct Rdma<F: Fabric> {
     fabric: Rc<F>,
     faults: Rc<Faults<F>>,
     most: usize,
-    state: RefCell<State<F>>,
+    state: RefCell<RdmaState<F>>,
 }
 
-/// Names a block that is being sent.
+/// A handle of a block that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer(u32);
 
 impl Transfer {
-    /// Its number, for those who cannot hold the name.
+    /// Its number, for interfaces that return integers.
     pub fn number(self) -> u64 {
         u64::from(self.0)
     }
@@ -160,7 +162,7 @@ impl<F: Fabric> Rdma<F> {
             fabric,
             faults,
             most: usize::try_from(most).unwrap_or(usize::MAX),
-            state: RefCell::new(State {
+            state: RefCell::new(RdmaState {
                 next: 0,
                 sending: HashMap::new(),
                 asked: VecDeque::new(),
@@ -175,16 +177,15 @@ impl<F: Fabric> Rdma<F> {
         }
     }
 
-    /// Send a block. It goes with later calls of [`Jam::poll`](crate::Jam::poll), once the receiver is this
-    /// process's alone.
+    /// Send a block. Calls of [`Jam::poll`](crate::Jam::poll) send it once the receiver has granted this process sole ownership.
     ///
     /// # Errors
     /// The receiver does not exist.
     pub fn send(&self, to: Peer, tag: u32, bytes: impl Into<Buffer>) -> Result<Transfer, JamError> {
-        self.start(to, Use::User(tag), bytes.into())
+        self.start(to, Purpose::User(tag), bytes.into())
     }
 
-    pub(crate) fn start(&self, to: Peer, purpose: Use, bytes: Buffer) -> Result<Transfer, JamError> {
+    pub(crate) fn start(&self, to: Peer, purpose: Purpose, bytes: Buffer) -> Result<Transfer, JamError> {
         let size = self.fabric.size();
         if to.0 >= size {
             return Err(JamError::NoSuchPeer { peer: to, size });
@@ -194,13 +195,13 @@ impl<F: Fabric> Rdma<F> {
         state.next = (id + 1) & ID_MASK;
         let bytes = if !bytes.is_empty() && self.fabric.can_transfer(to) {
             match Exposed::new(&self.fabric, to, bytes) {
-                Ok(exposed) => Bytes::Exposed(exposed),
-                Err((bytes, _)) => Bytes::Own(bytes),
+                Ok(exposed) => BlockBytes::Exposed(exposed),
+                Err((bytes, _)) => BlockBytes::Own(bytes),
             }
         } else {
-            Bytes::Own(bytes)
+            BlockBytes::Own(bytes)
         };
-        state.sending.entry(to).or_default().push_back(Sending {
+        state.sending.entry(to).or_default().push_back(OutgoingBlock {
             id,
             purpose,
             bytes,
@@ -210,24 +211,22 @@ impl<F: Fabric> Rdma<F> {
         });
         Ok(Transfer(id))
     }
-
-    /// Whether a block of the user's has gone, or why it did not. After an answer other than `None` the name is
-    /// used up.
+    /// Whether a block of the user's was sent, or why not. After an answer other than `None` the handle is invalid.
     pub fn ended(&self, transfer: Transfer) -> Option<Result<(), JamError>> {
         self.state.borrow_mut().ended.remove(&transfer.0)
     }
 
-    /// Memory for a block of a peer's: the next one asked for goes there.
+    /// Post memory for a block of a peer's: the next one asked for goes there.
     pub fn post(&self, memory: impl Into<Buffer>) {
         self.state.borrow_mut().posted.push_back(memory.into());
     }
 
-    /// The next block that has come.
+    /// The next block that has arrived.
     pub fn arrived(&self) -> Option<Block> {
         self.state.borrow_mut().arrived.pop_front()
     }
 
-    /// The next argument of a procedure that has come.
+    /// The next argument of a procedure that has arrived.
     pub(crate) fn argument(&self) -> Option<(Peer, u32, Buffer)> {
         self.state.borrow_mut().arguments.pop_front()
     }
@@ -241,7 +240,7 @@ impl<F: Fabric> Rdma<F> {
             && state.answers.is_empty()
     }
 
-    /// A message of this protocol.
+    /// Handle a message of this protocol.
     pub(crate) fn on_message(&self, pio: &Pio<F>, message: &Message) {
         let state = &mut *self.state.borrow_mut();
         let (kind, id) = (message.tag >> 30, message.tag & ID_MASK);
@@ -268,7 +267,7 @@ impl<F: Fabric> Rdma<F> {
         }
     }
 
-    fn too_long(&self, state: &State<F>, to: Peer) -> JamError {
+    fn too_long(&self, state: &RdmaState<F>, to: Peer) -> JamError {
         let bytes = state.sending.get(&to).and_then(|queue| queue.front());
         JamError::TooLong {
             what: "a block transfer that the receiver has no memory for",
@@ -277,12 +276,12 @@ impl<F: Fabric> Rdma<F> {
         }
     }
 
-    fn end_first(&self, state: &mut State<F>, to: Peer, result: Result<(), JamError>) {
+    fn end_first(&self, state: &mut RdmaState<F>, to: Peer, result: Result<(), JamError>) {
         let Some(queue) = state.sending.get_mut(&to) else {
             return;
         };
         if let Some(sending) = queue.pop_front()
-            && matches!(sending.purpose, Use::User(_))
+            && matches!(sending.purpose, Purpose::User(_))
         {
             state.ended.insert(sending.id, result);
         }
@@ -291,7 +290,7 @@ impl<F: Fabric> Rdma<F> {
         }
     }
 
-    fn on_ask(&self, state: &mut State<F>, pio: &Pio<F>, message: &Message, id: u32) {
+    fn on_ask(&self, state: &mut RdmaState<F>, pio: &Pio<F>, message: &Message, id: u32) {
         let from = message.from;
         let &[kind, word, len, len_high, base, base_high, key, key_high] = message.words() else {
             return pio.refuse(from, "the length of an ask", message.words().len() as u64);
@@ -306,10 +305,10 @@ impl<F: Fabric> Rdma<F> {
             return pio.refuse(from, "a second ask", u64::from(id));
         }
         let purpose = match kind & 1 {
-            0 => Use::User(word),
-            _ => Use::Rpc(word),
+            0 => Purpose::User(word),
+            _ => Purpose::Rpc(word),
         };
-        state.asked.push_back(Asked {
+        state.asked.push_back(BlockRequest {
             from,
             id,
             purpose,
@@ -318,10 +317,10 @@ impl<F: Fabric> Rdma<F> {
         });
     }
 
-    fn on_data(&self, state: &mut State<F>, pio: &Pio<F>, message: &Message, id: u32) {
-        let Some(Active {
+    fn on_data(&self, state: &mut RdmaState<F>, pio: &Pio<F>, message: &Message, id: u32) {
+        let Some(ActiveTransfer {
             asked,
-            way: Way::Packets(memory, at),
+            source: BlockSource::Packets(memory, at),
         }) = &mut state.active
         else {
             return pio.refuse(message.from, "a packet of no transfer", u64::from(id));
@@ -335,7 +334,7 @@ impl<F: Fabric> Rdma<F> {
         *at += len;
     }
 
-    /// Move blocks along, both ways. True: something moved.
+    /// Make progress on outgoing and incoming blocks. True: something moved.
     pub(crate) fn serve(&self, pio: &Pio<F>) -> bool {
         if self.is_idle() {
             return false;
@@ -365,13 +364,13 @@ impl<F: Fabric> Rdma<F> {
         pio.send_as(&header, Service::Rdma, &[word, 0]).is_ok()
     }
 
-    fn reply(&self, state: &mut State<F>, pio: &Pio<F>, to: Peer, answer: u32, word: u32) {
+    fn reply(&self, state: &mut RdmaState<F>, pio: &Pio<F>, to: Peer, answer: u32, word: u32) {
         if !state.answers.is_empty() || !self.answer(pio, to, answer, word) {
             state.answers.push_back((to, answer, word));
         }
     }
 
-    fn serve_sending(&self, state: &mut State<F>, pio: &Pio<F>) -> bool {
+    fn serve_sending(&self, state: &mut RdmaState<F>, pio: &Pio<F>) -> bool {
         let mut moved = false;
         for (&to, queue) in &mut state.sending {
             let Some(sending) = queue.front_mut() else {
@@ -397,7 +396,7 @@ impl<F: Fabric> Rdma<F> {
         moved
     }
 
-    fn serve_active(&self, state: &mut State<F>, pio: &Pio<F>) -> bool {
+    fn serve_active(&self, state: &mut RdmaState<F>, pio: &Pio<F>) -> bool {
         if state.active.is_none() && !self.admit(state, pio) {
             return false;
         }
@@ -405,10 +404,10 @@ impl<F: Fabric> Rdma<F> {
             return true;
         };
         let (from, id) = (active.asked.from, active.asked.id);
-        match &mut active.way {
-            Way::Packets(_, at) if *at < active.asked.len => return false,
-            Way::Packets(..) => {}
-            Way::Fetch(fetch) => match fetch.finished() {
+        match &mut active.source {
+            BlockSource::Packets(_, at) if *at < active.asked.len => return false,
+            BlockSource::Packets(..) => {}
+            BlockSource::Fetch(fetch) => match fetch.finished() {
                 Ok(false) => return false,
                 Ok(true) => {}
                 Err(error) => {
@@ -420,12 +419,12 @@ impl<F: Fabric> Rdma<F> {
                 }
             },
         }
-        let Some((asked, memory)) = state.active.take().and_then(Active::end) else {
+        let Some((asked, memory)) = state.active.take().and_then(ActiveTransfer::end) else {
             return true;
         };
         match asked.purpose {
-            Use::Rpc(procedure) => state.arguments.push_back((from, procedure, memory)),
-            Use::User(tag) => state.arrived.push_back(Block {
+            Purpose::Rpc(procedure) => state.arguments.push_back((from, procedure, memory)),
+            Purpose::User(tag) => state.arrived.push_back(Block {
                 from,
                 tag,
                 memory,
@@ -436,9 +435,9 @@ impl<F: Fabric> Rdma<F> {
         true
     }
 
-    /// Make the next one the owner.
-    fn admit(&self, state: &mut State<F>, pio: &Pio<F>) -> bool {
-        let may = |asked: &Asked| matches!(asked.purpose, Use::Rpc(_)) || !state.posted.is_empty();
+    /// Make the sender of the next request the owner.
+    fn admit(&self, state: &mut RdmaState<F>, pio: &Pio<F>) -> bool {
+        let may = |asked: &BlockRequest| matches!(asked.purpose, Purpose::Rpc(_)) || !state.posted.is_empty();
         let Some(index) = state.asked.iter().position(may) else {
             return false;
         };
@@ -447,8 +446,8 @@ impl<F: Fabric> Rdma<F> {
         };
         let (from, id) = (asked.from, asked.id);
         let most = match asked.purpose {
-            Use::Rpc(_) => self.most,
-            Use::User(_) => state.posted.front().map_or(0, Buffer::len),
+            Purpose::Rpc(_) => self.most,
+            Purpose::User(_) => state.posted.front().map_or(0, Buffer::len),
         };
         if asked.len > most {
             self.faults.record(Fault {
@@ -463,8 +462,8 @@ impl<F: Fabric> Rdma<F> {
             return true;
         }
         let posted = match asked.purpose {
-            Use::User(_) => state.posted.pop_front(),
-            Use::Rpc(_) => None,
+            Purpose::User(_) => state.posted.pop_front(),
+            Purpose::Rpc(_) => None,
         };
         let mut memory = posted.unwrap_or_else(|| vec![0; asked.len].into());
         if let Some(place) = asked.place
@@ -473,22 +472,22 @@ impl<F: Fabric> Rdma<F> {
         {
             match Fetch::new(&self.fabric, from, place, (memory, asked.len)) {
                 Ok(fetch) => {
-                    let way = Way::Fetch(fetch);
-                    state.active = Some(Active { asked, way });
+                    let source = BlockSource::Fetch(fetch);
+                    state.active = Some(ActiveTransfer { asked, source });
                     return true;
                 }
                 Err((back, _)) => memory = back,
             }
         }
-        let way = Way::Packets(memory, 0);
-        state.active = Some(Active { asked, way });
+        let source = BlockSource::Packets(memory, 0);
+        state.active = Some(ActiveTransfer { asked, source });
         self.reply(state, pio, from, tag(GRANT, id), 0);
         true
     }
 
-    /// Nobody waits for a process that has ended.
+    /// Cancel what waits for processes that have ended.
     #[cold]
-    fn look_for_ended(&self, state: &mut State<F>) {
+    fn look_for_ended(&self, state: &mut RdmaState<F>) {
         let fabric = &self.fabric;
         state.asked.retain(|asked| !fabric.is_gone(asked.from));
         // Its last packets may have come and wait to be looked at.
@@ -522,29 +521,29 @@ impl<F: Fabric> Rdma<F> {
     }
 }
 
-impl<F: Fabric> Active<F> {
-    /// The owner's right ends; the memory is ours again.
-    fn end(self) -> Option<(Asked, Buffer)> {
-        let memory = match self.way {
-            Way::Packets(memory, _) => memory,
-            Way::Fetch(mut fetch) => fetch.take()?,
+impl<F: Fabric> ActiveTransfer<F> {
+    /// End the ownership; the memory is this process's again.
+    fn end(self) -> Option<(BlockRequest, Buffer)> {
+        let memory = match self.source {
+            BlockSource::Packets(memory, _) => memory,
+            BlockSource::Fetch(mut fetch) => fetch.take()?,
         };
         Some((self.asked, memory))
     }
 }
 
-impl<F: Fabric> State<F> {
-    /// The block under way does not come: the user's memory is for the next one.
+impl<F: Fabric> RdmaState<F> {
+    /// Cancel the block under way: the user's memory is for the next one.
     fn give_back(&mut self) {
-        if let Some((asked, memory)) = self.active.take().and_then(Active::end)
-            && matches!(asked.purpose, Use::User(_))
+        if let Some((asked, memory)) = self.active.take().and_then(ActiveTransfer::end)
+            && matches!(asked.purpose, Purpose::User(_))
         {
             self.posted.push_front(memory);
         }
     }
 
-    /// The block under way to `to`, if it is this one.
-    fn first_to(&mut self, to: Peer, id: u32) -> Option<&mut Sending<F>> {
+    /// The block under way to `to`, if it has this number.
+    fn first_to(&mut self, to: Peer, id: u32) -> Option<&mut OutgoingBlock<F>> {
         self.sending
             .get_mut(&to)?
             .front_mut()
@@ -552,15 +551,15 @@ impl<F: Fabric> State<F> {
     }
 }
 
-fn ask<F: Fabric>(pio: &Pio<F>, to: Peer, sending: &Sending<F>) -> bool {
+fn ask<F: Fabric>(pio: &Pio<F>, to: Peer, sending: &OutgoingBlock<F>) -> bool {
     let len = sending.bytes.get().len() as u64;
     let (kind, word) = match sending.purpose {
-        Use::User(word) => (0, word),
-        Use::Rpc(procedure) => (1, procedure),
+        Purpose::User(word) => (0, word),
+        Purpose::Rpc(procedure) => (1, procedure),
     };
     let (kind, (base, key)) = match &sending.bytes {
-        Bytes::Exposed(exposed) => (kind | 2, exposed.place()),
-        Bytes::Own(_) => (kind, (0, 0)),
+        BlockBytes::Exposed(exposed) => (kind | 2, exposed.place()),
+        BlockBytes::Own(_) => (kind, (0, 0)),
     };
     let low = |wide: u64| wide as u32;
     let high = |wide: u64| (wide >> 32) as u32;

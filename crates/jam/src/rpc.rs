@@ -17,7 +17,7 @@
 
 use crate::message::{Header, Packet, Service};
 use crate::pio::{Pio, words_of};
-use crate::rdma::{Rdma, Use};
+use crate::rdma::{Purpose, Rdma};
 use crate::{JamError, MAX_WORDS};
 use farpost_fabric::{Fabric, Peer, Priority};
 use std::cell::{Cell, RefCell};
@@ -118,7 +118,7 @@ impl<F: Fabric> Rpc<F> {
         }
         if argument.len() > self.switch {
             return rdma
-                .start(to, Use::Rpc(procedure), argument.to_vec().into())
+                .start(to, Purpose::Rpc(procedure), argument.to_vec().into())
                 .map(|_| ());
         }
         let (first, more) = argument.split_at(ONE_BYTES);

@@ -4,8 +4,7 @@
 //! Chosen where the paper is silent: each sender has a ring of its own in the receiver's memory
 //! (`FARPOST_JAM_VI_RING`), made at its first batch; pages that nobody writes cost nothing. A batch is one write of
 //! all its messages and one word, the doorbell, which says how far the ring is valid: that is how the receiver
-//! recognises the end. Messages are packed, each with a header of 8 bytes. The receiver returns room when it has
-//! read a quarter of the ring.
+//! recognises the end. Messages are packed, each with a header of 8 bytes. The receiver returns credit when it has read a quarter of the ring.
 //!
 //! ```text
 //! offset 0   bytes written so far (the doorbell)       offset 64.. the ring
@@ -28,7 +27,7 @@ use std::rc::Rc;
 
 const OPEN: u32 = 0;
 const READY: u32 = 1;
-const ROOM: u32 = 2;
+const CREDIT: u32 = 2;
 
 /// Segments of rings: this, and the number of the sender.
 const RING_FOR: u32 = 0x7a00_0000;
@@ -114,8 +113,8 @@ struct Incoming<E> {
     closed: bool,
 }
 
-/// A message out of a ring.
-struct Taken {
+/// A message taken from a ring.
+struct RingMessage {
     from: Peer,
     tag: u32,
     len: usize,
@@ -225,7 +224,7 @@ impl<F: Fabric> Vi<F> {
         match message.tag {
             OPEN if !high => self.open(pio, from),
             READY if high => self.ready(pio, from, value),
-            ROOM if high => {
+            CREDIT if high => {
                 let outgoing = &mut *self.outgoing.borrow_mut();
                 match outgoing.get_mut(&from) {
                     Some(ring) if value >= ring.read && value <= ring.written => ring.read = value,
@@ -314,8 +313,8 @@ impl<F: Fabric> Vi<F> {
         count
     }
 
-    /// The next message of a ring; without one, room is given back if it is time.
-    fn next(&self, pio: &Pio<F>, ring: &mut Incoming<F::Export>) -> Option<Taken> {
+    /// The next message of a ring. Without one, credit is returned if enough of the ring was read.
+    fn next(&self, pio: &Pio<F>, ring: &mut Incoming<F::Export>) -> Option<RingMessage> {
         while !ring.closed {
             if ring.read == ring.written {
                 ring.written = ring.ring.load(0);
@@ -354,7 +353,7 @@ impl<F: Fabric> Vi<F> {
                 continue;
             }
             let word = |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
-            let mut taken = Taken {
+            let mut taken = RingMessage {
                 from: ring.from,
                 tag: word(0),
                 len: words,
@@ -366,7 +365,7 @@ impl<F: Fabric> Vi<F> {
             return Some(taken);
         }
         if ring.read - ring.said >= self.size / 4 {
-            let header = Header::new(ring.from, Priority::High, ROOM);
+            let header = Header::new(ring.from, Priority::High, CREDIT);
             let words = [ring.read as u32, (ring.read >> 32) as u32];
             if pio.send_as(&header, Service::Vi, &words).is_ok() {
                 ring.said = ring.read;

@@ -4,7 +4,7 @@
 use farpost_fabric::conformance::{child, kill, reap};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
-use farpost_jam::cilk::{Cilk, CilkError, Tally};
+use farpost_jam::cilk::{Cilk, CilkCounters, CilkError};
 use farpost_jam::{Jam, JamTunables};
 use farpost_mapped::sealed_memory;
 use farpost_net::conformance::SharedBook;
@@ -98,7 +98,7 @@ fn open<F: Fabric + 'static>(fabric: Rc<F>) -> Cilk<F> {
     cilk
 }
 
-type Found = (Result<u64, CilkError>, Tally);
+type Found = (Result<u64, CilkError>, CilkCounters);
 
 /// Run `work` on `size` processes, this one the root, each at its end of what `end` makes; those in `victims` are killed after that
 /// many milliseconds.
@@ -141,7 +141,7 @@ fn job<F: Fabric + 'static>(
             "a process ended with {status:#x}"
         );
     }
-    (result, cilk.tally())
+    (result, cilk.counters())
 }
 
 fn on_one_host(size: u32, work: (u16, &[u8]), victims: &[(u32, u64)]) -> Found {

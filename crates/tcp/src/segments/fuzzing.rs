@@ -39,7 +39,7 @@ struct End {
 /// Process 0 of three, connected to the others by one rail each.
 pub struct World {
     pub tcp: Tcp,
-    ends: [Option<CloseReason>; SIZE as usize],
+    ends: [Option<End>; SIZE as usize],
 }
 
 impl World {
