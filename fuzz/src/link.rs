@@ -5,8 +5,8 @@
 
 use crate::input::{Input, Script};
 use farpost_tcp::link::{
-    Arrival, Checks, Event, GetRequest, HEADER_BYTES, Header, FrameKind, Link, LinkConfig, LinkError,
-    LinkTunables, OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, ZCOPY, ZCOPY_MAX, TransportReport,
+    Arrival, Checks, Event, FrameKind, GetRequest, HEADER_BYTES, Header, Link, LinkConfig, LinkError,
+    LinkTunables, OFFSET_LIMIT, PIECES_MAX, Piece, RailState, Refusal, TransportReport, ZCOPY, ZCOPY_MAX,
 };
 use farpost_tcp::trust::HeaderCheck;
 
@@ -368,11 +368,12 @@ fn acknowledged(world: &World) -> u32 {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     // kind, flags, ahead of the next number, behind what was sent, length, object, offset
-    let frame = |script: Script, kind: FrameKind, flags: u8, ahead: u8, len: u64, object: u64, offset: u64| {
-        let kind = FrameKind::ALL.iter().position(|k| *k == kind).expect("a kind") as u8;
-        let script = script.u8(0).u8(kind).u8(flags).u8(ahead.wrapping_add(3)).u8(3);
-        script.number(len).number(object).number(offset)
-    };
+    let frame =
+        |script: Script, kind: FrameKind, flags: u8, ahead: u8, len: u64, object: u64, offset: u64| {
+            let kind = FrameKind::ALL.iter().position(|k| *k == kind).expect("a kind") as u8;
+            let script = script.u8(0).u8(kind).u8(flags).u8(ahead.wrapping_add(3)).u8(3);
+            script.number(len).number(object).number(offset)
+        };
     let script = Script::default;
     let get = frame(script(), FrameKind::BulkGet, 0, 0, 24, 5, 0)
         .number(1)
@@ -428,7 +429,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 .number(60)
                 .number(0)
                 .number(0);
-            zcopy.u8(0)
+            zcopy
+                .u8(0)
                 .u8(13)
                 .u8(ZCOPY)
                 .u8(100)
@@ -438,7 +440,16 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 .number(60)
                 .0
         },
-        frame(script().u8(11).u16(3000).u8(6), FrameKind::BulkDone, ZCOPY, 0, 0, 0, 0).0,
+        frame(
+            script().u8(11).u16(3000).u8(6),
+            FrameKind::BulkDone,
+            ZCOPY,
+            0,
+            0,
+            0,
+            0,
+        )
+        .0,
         script()
             .u8(10)
             .u8(1)

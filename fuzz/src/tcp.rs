@@ -10,7 +10,7 @@ use farpost_fabric::{
     PACKET_BYTES, PacketQueue, Peer, Permission, Port, Priority, RemoteMemory, SegmentId, Tails, Ticket,
 };
 use farpost_tcp::fuzzing::{ControlCode, World};
-use farpost_tcp::link::{Header, FrameKind, OFFSET_LIMIT, ZCOPY};
+use farpost_tcp::link::{FrameKind, Header, OFFSET_LIMIT, ZCOPY};
 use farpost_tcp::{TcpSettings, TcpTunables};
 
 const PEER: Peer = Peer(1);
@@ -342,7 +342,7 @@ pub fn run(data: &[u8]) {
         assert!(content(3) == before, "a segment was written that was withdrawn");
     }
     // The other peer is where it was, and its frames arrive.
-    assert!(play.world.is_here(OTHER) && play.world.is_connected(OTHER));
+    assert!(play.world.is_active(OTHER) && play.world.is_connected(OTHER));
     assert_eq!(play.world.told(OTHER, SegmentId(50)), Some((9, 4096, true)));
     let line = Header {
         seq: play.world.seq(OTHER),
@@ -362,7 +362,12 @@ pub fn run(data: &[u8]) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let kind = |of: FrameKind| FrameKind::ALL.iter().position(|kind| *kind == of).expect("a kind") as u8;
+    let kind = |of: FrameKind| {
+        FrameKind::ALL
+            .iter()
+            .position(|kind| *kind == of)
+            .expect("a kind") as u8
+    };
     // Kind, flags, object, offset, bytes, words. In the place of its number a frame of an eager zero-copy payload has the length of all.
     let frame = |script: Script, of: FrameKind, flags: u8, [object, offset, len]: [u64; 3], words: &[u64]| {
         let ahead = if flags == ZCOPY && of == FrameKind::BulkData {
@@ -428,21 +433,47 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let asks = control(exposed, ControlCode::PutAsk, 0, &[5, 1 << 32, 0, 2000, 77]).u8(7);
     seeds.push(frame(asks, FrameKind::BulkData, 0, [0, 0, 2000], &[]).u8(6).0);
     // Control frames, zero-copy payloads, packets, the end.
-    let find = control(control(new(), ControlCode::Find, 11, &[3]), ControlCode::Fence, 0, &[1]);
-    seeds.push(control(control(find, ControlCode::Forget, 9, &[]), ControlCode::Forgotten, 3, &[]).0);
-    let asked = control(act(new(), 8, 1).u8(7), ControlCode::Segment, 0, &[3 << 32 | 4, 4096, 1]);
+    let find = control(
+        control(new(), ControlCode::Find, 11, &[3]),
+        ControlCode::Fence,
+        0,
+        &[1],
+    );
+    seeds.push(
+        control(
+            control(find, ControlCode::Forget, 9, &[]),
+            ControlCode::Forgotten,
+            3,
+            &[],
+        )
+        .0,
+    );
+    let asked = control(
+        act(new(), 8, 1).u8(7),
+        ControlCode::Segment,
+        0,
+        &[3 << 32 | 4, 4096, 1],
+    );
     seeds.push(control(asked, ControlCode::Refused, 4, &[2]).0);
     let fenced = act(new(), 9, 100).number(4).u16(0).u8(7);
     seeds.push(control(fenced, ControlCode::Fenced, 0, &[1]).0);
     let zcopy = |script: Script| frame(script, FrameKind::BulkData, ZCOPY, [0, 0, 60], &[]);
     seeds.push(zcopy(act(new(), 11, 60).number(0)).u8(3).u8(3).u16(0).u8(0).0);
     seeds.push(act(zcopy(new()).u8(7).u8(7), 12, 60).number(0).0);
-    let sends = act(control(new(), ControlCode::ZcopyGrant, 0, &[9000]), 10, 800).u8(7).u8(6);
+    let sends = act(control(new(), ControlCode::ZcopyGrant, 0, &[9000]), 10, 800)
+        .u8(7)
+        .u8(6);
     seeds.push(frame(sends, FrameKind::BulkDone, ZCOPY, [0, 0, 0], &[]).0);
-    let packets = (0..5).fold(new(), |script, _| frame(script, FrameKind::Packet, 1, [0, 0, 40], &[]));
+    let packets = (0..5).fold(new(), |script, _| {
+        frame(script, FrameKind::Packet, 1, [0, 0, 40], &[])
+    });
     let packets = act(act(packets, 6, 1).u8(0), 5, 50).u8(7);
     seeds.push(control(packets, ControlCode::Credit, 0, &[1]).0);
-    seeds.push(frame(act(new(), 7, 1), FrameKind::Put, 0, [3, 0, 10], &[]).u8(0xfe).0);
+    seeds.push(
+        frame(act(new(), 7, 1), FrameKind::Put, 0, [3, 0, 10], &[])
+            .u8(0xfe)
+            .0,
+    );
     seeds.push(frame(new(), FrameKind::Bye, 0, [0; 3], &[]).0);
     seeds.push(frame(new(), FrameKind::Fault, 0, [1, 0, 30], &[]).0);
     seeds

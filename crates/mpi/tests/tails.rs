@@ -237,10 +237,10 @@ fn by_other_ways() {
     let mut sealed = TcpSettings::default();
     sealed.trust.encrypt = 1;
     let mut poor = TcpSettings::default();
-    poor.tcp.tails = 100_000;
+    poor.tcp.zcopy = 100_000;
     poor.tcp.buffer = 64 << 10;
     let mut none = TcpSettings::default();
-    none.tcp.tails = 0;
+    none.tcp.zcopy = 0;
     for settings in [sealed, poor, none] {
         run_with(&settings, &HOSTS, |world| {
             let other = 1 - world.pid() as i32;

@@ -245,7 +245,7 @@ impl TcpState {
                     let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
                         return Ok(());
                     };
-                    remote.link.on_tail_header(rail, &header, now)?;
+                    remote.link.on_zcopy_header(rail, &header, now)?;
                 } else {
                     remote.link.on_bulk_header(rail, &header, now)?;
                 }

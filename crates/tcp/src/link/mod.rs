@@ -18,7 +18,7 @@
 //!   measured speed of the rails. They are remembered as ranges, never copied. Ranges that come twice count once.
 //! - **Eager zero-copy payloads** are bulk data that nobody asked for: they follow an ordered frame by the lead rail and are numbered by their
 //!   sender, who sends no more than the receiver has granted ([`Link::grant_zcopy`]). Frames of [`FrameKind::BulkData`] with
-//!   the flag [`ZCOPY`] go to [`Link::on_tail_header`], [`Link::place_zcopy`] and [`Link::on_zcopy`] instead.
+//!   the flag [`ZCOPY`] go to [`Link::on_zcopy_header`], [`Link::place_zcopy`] and [`Link::on_zcopy`] instead.
 //! - **A rail** on which nothing is acknowledged for `FARPOST_RAIL_SUSPECT_MS` (or 8 round trips) is *suspect*: its
 //!   traffic moves to another rail at once, without it being given up. Silent for half the bound, it is dropped and
 //!   connected anew; a reset does so immediately. A rail that comes back is used again.

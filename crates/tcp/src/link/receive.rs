@@ -16,7 +16,7 @@ const BULK_ACK_DELAY: u64 = MS;
 
 impl Link {
     /// Read and check the next header that came by `rail`. It stays the next one until [`Link::on_frame`],
-    /// [`Link::on_bulk_header`] or [`Link::on_tail_header`] has taken it.
+    /// [`Link::on_bulk_header`] or [`Link::on_zcopy_header`] has taken it.
     ///
     /// # Errors
     /// It is not what the peer sent next. Drop the rail's connection.

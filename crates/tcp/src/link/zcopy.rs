@@ -182,7 +182,7 @@ impl Link {
     ///
     /// # Errors
     /// An eager zero-copy payload that cannot be.
-    pub fn on_tail_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
+    pub fn on_zcopy_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
         self.rails[rail].frames_in += 1;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);

@@ -208,7 +208,7 @@ impl Node {
 
     fn zcopy_header(&mut self, rail: usize, header: &Header, now: u64) {
         self.link
-            .on_tail_header(rail, header, now)
+            .on_zcopy_header(rail, header, now)
             .expect("an honest peer");
         let number = header.object;
         if !self.zcopy_in.contains_key(&number)
