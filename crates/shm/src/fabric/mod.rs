@@ -196,7 +196,8 @@ impl Shm {
         let place = std::mem::offset_of!(region::Process, place);
         let words = (0..neighbours).map(|i| region.keep_word32(region::process_offset(i, size) + place));
         let clock = Rc::new(Clock::new());
-        let placement = core_placement::CorePlacement::new(words.collect(), index as usize, Rc::clone(&clock));
+        let placement =
+            core_placement::CorePlacement::new(words.collect(), index as usize, Rc::clone(&clock));
         let shm = Self {
             bulk: bulk::Bulk::new(index, size, tunables.cma != 0, (about, offset)),
             region,
