@@ -7,7 +7,6 @@ use farpost_mpi::Result;
 use farpost_mpi::coll::{self, Block, Blocks};
 
 use super::blocks::{apart, apart_from_row, block, each, each_w, in_place, role, whole};
-use super::board;
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
 use crate::args::{Array, Counts};
 use crate::cx::{CommRef, Cx, TypeRef};
@@ -21,7 +20,7 @@ three_ways!(
     mpi_ibarrier,
     mpi_barrier_init,
     barrier(),
-    |cx, comm| board::barrier(cx, comm)?
+    |cx, comm| cx.world().quick_barrier(comm)?
 );
 
 unsafe fn bcast(
@@ -39,8 +38,11 @@ unsafe fn bcast(
 }
 
 three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buffer: PtrMut, count: i64, datatype: TypeRef, root: c_int),
+|cx, comm| {
     // SAFETY: the buffer is there for the call.
-    |cx, comm| unsafe { board::bcast(cx, comm, buffer, count, &datatype, root) }?);
+    let buffer = unsafe { whole(buffer, count, datatype.clone()) };
+    cx.world().quick_bcast(comm, &buffer, root)?
+});
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
 unsafe fn gather(

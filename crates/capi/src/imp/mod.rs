@@ -5,7 +5,6 @@
 
 pub(crate) mod attr;
 pub(crate) mod blocks;
-mod board;
 pub(crate) mod bsend;
 pub(crate) mod coll;
 pub(crate) mod comm;
@@ -24,7 +23,6 @@ pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod pack;
-mod peer;
 pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod status;

@@ -10,7 +10,6 @@ use farpost_mpi::{Error, ErrorClass, Result};
 
 use super::blocks::{in_place, role, whole};
 use super::forms::{Maker, Ptr, PtrMut, maker, three_ways};
-use super::{board, peer};
 use crate::args::Counts;
 use crate::cx::{CommRef, Cx, OpRef, TypeRef};
 
@@ -45,6 +44,29 @@ fn not_in_place(buffer: &str, address: Ptr) -> Result<()> {
         return Err(Error::new(ErrorClass::ERR_BUFFER, message));
     }
     Ok(())
+}
+
+/// The two vectors of a reduction whose outcome every rank gets.
+///
+/// # Safety
+/// As [`Block::new`].
+unsafe fn vectors(
+    sendbuf: Ptr,
+    recvbuf: PtrMut,
+    count: i64,
+    datatype: &TypeRef,
+    op: &OpRef,
+) -> Result<(Option<Block>, Block)> {
+    reducible(op, datatype)?;
+    not_in_place("recvbuf", recvbuf)?;
+    apart(sendbuf, recvbuf, count, datatype)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe {
+        (
+            operand(sendbuf, count, datatype),
+            whole(recvbuf, count, datatype.clone()),
+        )
+    })
 }
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
@@ -109,16 +131,8 @@ unsafe fn allreduce(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    reducible(op, &datatype)?;
-    not_in_place("recvbuf", recvbuf)?;
-    apart(sendbuf, recvbuf, count, &datatype)?;
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe {
-        (
-            operand(sendbuf, count, &datatype),
-            whole(recvbuf, count, datatype),
-        )
-    };
+    let (send, recv) = unsafe { vectors(sendbuf, recvbuf, count, &datatype, op) }?;
     let op = op.clone();
     maker!(cx, comm, |site| coll::allreduce(
         site,
@@ -130,11 +144,10 @@ unsafe fn allreduce(
 
 three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
 sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
-// SAFETY: the buffers are there for the call.
-|cx, comm| unsafe {
-    apart(sendbuf, recvbuf, count, &datatype)?;
-    board::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op)?
-        || peer::allreduce(cx, comm, sendbuf, recvbuf, count, &datatype, op)?
+|cx, comm| {
+    // SAFETY: the buffers are there for the call.
+    let (send, recv) = unsafe { vectors(sendbuf, recvbuf, count, &datatype, op) }?;
+    cx.world().quick_allreduce(comm, send.as_ref(), &recv, op)?
 });
 
 unsafe fn scan(
@@ -146,16 +159,8 @@ unsafe fn scan(
     datatype: TypeRef,
     op: &OpRef,
 ) -> Result<Maker> {
-    reducible(op, &datatype)?;
-    not_in_place("recvbuf", recvbuf)?;
-    apart(sendbuf, recvbuf, count, &datatype)?;
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe {
-        (
-            operand(sendbuf, count, &datatype),
-            whole(recvbuf, count, datatype),
-        )
-    };
+    let (send, recv) = unsafe { vectors(sendbuf, recvbuf, count, &datatype, op) }?;
     let op = op.clone();
     maker!(cx, comm, |site| coll::scan(site, send.clone(), recv.clone(), &op))
 }

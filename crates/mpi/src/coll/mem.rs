@@ -15,6 +15,7 @@ use crate::Result;
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::datatype::Datatype;
 use crate::op::Op;
+use crate::world::board::{BYTES, WORDS};
 
 /// `count` elements of a datatype at an address: what one step of a schedule sends, receives, copies or
 /// reduces.
@@ -62,6 +63,17 @@ impl Block {
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.count * self.ty.size()
+    }
+
+    /// Whether the elements follow each other without gaps from the block's address on.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.ty.is_contiguous() && self.ty.true_lb() == 0
+    }
+
+    /// The address as a number.
+    pub(crate) fn address(&self) -> usize {
+        self.base.addr()
     }
 
     /// The same place: address and datatype size, used to see whether a copy can be left out.
@@ -230,6 +242,71 @@ pub(crate) fn reduce(op: &Op, input: &Block, inout: &Block) -> Result<()> {
     // SAFETY: both blocks hold `inout.count` elements of `inout.ty` in valid memory, and builders never
     // reduce a block into itself.
     unsafe { op.apply(input.base, inout.base, inout.count, &inout.ty) }
+}
+
+/// `out = a op b` by a predefined operation, element by element; `out` is another memory than both.
+pub(crate) fn combine(op: &Op, a: &Block, b: &Block, out: &Block) -> Result<()> {
+    // SAFETY: the blocks hold `out.count` elements of `out.ty` in valid memory.
+    let done = unsafe { op.combine(a.base, b.base, out.base, out.count, &out.ty) }?;
+    debug_assert!(done, "only predefined operations come here");
+    Ok(())
+}
+
+/// Packed bytes of a block in whole words, as ranks show them on their boards. Bytes beyond the block's are zero.
+/// Aligned for elements of any type.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Line {
+    pub(crate) words: [u64; WORDS],
+}
+
+/// Its first words: of a line, which has no more.
+impl<const N: usize> From<[u64; N]> for Line {
+    #[inline]
+    fn from(first: [u64; N]) -> Self {
+        let mut words = [0; WORDS];
+        words[..N].copy_from_slice(&first);
+        Self { words }
+    }
+}
+
+impl Line {
+    /// The first words, for a line that has fewer.
+    #[inline]
+    pub(crate) fn first<const N: usize>(&self) -> [u64; N] {
+        let mut words = [0; N];
+        words.copy_from_slice(&self.words[..N]);
+        words
+    }
+
+    /// Take the bytes of `block`, as many as there is room for.
+    #[inline]
+    pub(crate) fn pack(&mut self, block: &Block) {
+        let words = self.words.as_mut_ptr().cast::<u8>();
+        // SAFETY: the bytes of the words, which are ours alone; all bytes are words of some value.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(words, BYTES) };
+        block.to_send().pack(0, bytes);
+    }
+
+    /// Give `block` as many bytes as it has.
+    #[inline]
+    pub(crate) fn unpack(&self, block: &Block) {
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast::<u8>(), BYTES) };
+        block.to_recv().unpack(0, bytes);
+    }
+
+    /// `inout = self op inout` for elements like those of `like`, which are [plain](Block::is_plain).
+    #[inline]
+    pub(crate) fn reduce_into(&self, inout: &mut Self, op: &Op, like: &Block) -> Result<()> {
+        assert!(
+            like.is_plain() && like.bytes() <= BYTES as u64,
+            "elements on lines have no gaps"
+        );
+        let (from, to) = (self.words.as_ptr().cast(), inout.words.as_mut_ptr().cast());
+        // SAFETY: the elements are one run no longer than a line, which both are; they are different variables.
+        unsafe { op.apply(from, to, like.count, &like.ty) }
+    }
 }
 
 /// Temporaries start at a multiple of this, so that any alignment a datatype needs is kept.

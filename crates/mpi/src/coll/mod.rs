@@ -5,6 +5,9 @@
 //! plan over a [`Transport`] without ever blocking; blocking, nonblocking and persistent collectives are the
 //! same plan, waited for, polled, or run again.
 //!
+//! Two ways do without a plan and without messages, for blocking collectives: short ones on lines that all ranks read
+//! (`quick`), and large reductions in each other's memory (`peers`).
+//!
 //! What all builders rely on: the signatures of matching blocks are the same at both ends (so a block empty
 //! at one end is empty at the other, and no message is sent for it), and every choice of algorithm depends
 //! only on values that are the same at all ranks.
@@ -28,7 +31,9 @@ mod gather;
 mod hosts;
 mod mem;
 mod neighbor;
+mod peers;
 mod plan;
+mod quick;
 mod reduce;
 mod reduce_scatter;
 mod scan;
