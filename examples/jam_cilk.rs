@@ -116,7 +116,7 @@ fn main() -> Result<(), String> {
     let node = Node::join()?;
     let wait = &node.settings.wait;
     let jam = Rc::new(Jam::new(Rc::clone(&node.fabric), &node.settings.jam, wait));
-    let cilk = Cilk::new(jam, 1).map_err(|e| e.to_string())?;
+    let cilk = Cilk::new(jam).map_err(|e| e.to_string())?;
     cilk.register(FIB, Rc::new(parallel_fib));
     cilk.register(QUEENS, Rc::new(parallel_queens));
     cilk.register(QUADRATURE, Rc::new(quadrature));

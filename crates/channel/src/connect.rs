@@ -7,10 +7,10 @@
 use crate::area::Layout;
 use crate::pool::Pool;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Port, Priority, SegmentId,
+    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Permission, Port, Priority, SegmentId,
     TrySend,
 };
 
@@ -71,18 +71,8 @@ const HOPE: Duration = Duration::from_secs(1);
 pub(crate) struct Lack {
     /// Who has said hello; none: my own area could not be made.
     hello: Option<(Peer, Layout)>,
-    since: Instant,
+    since: Moment,
     error: FabricError,
-}
-
-impl Lack {
-    fn new(hello: Option<(Peer, Layout)>, error: FabricError) -> Self {
-        Self {
-            hello,
-            since: Instant::now(),
-            error,
-        }
-    }
 }
 
 /// What the system refuses now it may grant later.
@@ -162,7 +152,11 @@ impl<F: Fabric> Postboxes<F> {
             }
             Err(error) if passes(&error) => {
                 if self.lacks.iter().all(|lack| lack.hello.is_some()) {
-                    self.lacks.push(Lack::new(None, error));
+                    self.lacks.push(Lack {
+                        hello: None,
+                        since: self.fabric.now(),
+                        error,
+                    });
                 }
             }
             Err(error) => self.fabric.record_fault(Fault {
@@ -224,7 +218,8 @@ impl<F: Fabric> Postboxes<F> {
     /// A connection for which descriptors or memory have been lacking for so long that it is given up: with a sender, or, none
     /// being named, with whoever this process wants to send to.
     pub fn hopeless(&mut self) -> Option<(Option<Peer>, FabricError)> {
-        let at = self.lacks.iter().position(|lack| lack.since.elapsed() > HOPE)?;
+        let now = self.fabric.now();
+        let at = self.lacks.iter().position(|lack| now - lack.since > HOPE)?;
         let lack = self.lacks.swap_remove(at);
         Some((lack.hello.map(|(peer, _)| peer), lack.error))
     }
@@ -256,7 +251,11 @@ impl<F: Fabric> Postboxes<F> {
             let result = match got {
                 Some((from, Some((HELLO, layout)), _)) => match self.on_hello(from, layout) {
                     Err(error) if passes(&error) => {
-                        self.lacks.push(Lack::new(Some((from, layout)), error));
+                        self.lacks.push(Lack {
+                        hello: Some((from, layout)),
+                        since: self.fabric.now(),
+                        error,
+                    });
                         Ok(())
                     }
                     done => done.map_err(|e| (from, e)),

@@ -10,7 +10,7 @@ use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The next number that no handler has.
 pub const ANY_ID: u32 = u32::MAX;
@@ -272,8 +272,8 @@ impl<F: Fabric + 'static> Fm<F> {
                 self.extract_some(usize::MAX)
             } else {
                 self.drain();
-                let since = *waiting_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > engine.patience {
+                let now = engine.fabric.now();
+                if now - *waiting_since.get_or_insert(now) > engine.patience {
                     return Err(FmError::Stuck {
                         peer: Peer(to),
                         seconds: engine.patience.as_secs(),
@@ -320,7 +320,7 @@ impl<F: Fabric + 'static> Fm<F> {
     /// is over: whether it has. Runs no handlers.
     pub fn settle(&self, patience: Duration) -> bool {
         let engine = &*self.0;
-        let until = Instant::now() + patience;
+        let until = engine.fabric.now() + patience;
         let mut backoff = Backoff::default();
         loop {
             self.drain();
@@ -328,7 +328,7 @@ impl<F: Fabric + 'static> Fm<F> {
             if self.is_settled() {
                 return true;
             }
-            if Instant::now() > until {
+            if engine.fabric.now() > until {
                 return false;
             }
             if engine.pacer.pause(&mut backoff, &*engine.fabric) {

@@ -1,10 +1,10 @@
 //! Waiting, by the fabric's policy: in sends without a slot, and in loops of extractions that find nothing.
 
 use crate::receive_queue;
-use farpost_fabric::Fabric;
 use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
+use farpost_fabric::{Fabric, Moment};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Room in a queue is not announced by a ring, so sleeps are short.
 const SLEEP: Duration = Duration::from_millis(1);
@@ -20,7 +20,7 @@ pub struct Pacer {
     relax: Cell<Option<Relax>>,
     /// Empty extractions in a row.
     empty: Cell<u32>,
-    asked: Cell<Instant>,
+    asked: Cell<Moment>,
 }
 
 impl Pacer {
@@ -30,7 +30,7 @@ impl Pacer {
             idle: Idle::default(),
             relax: Cell::new(None),
             empty: Cell::new(0),
-            asked: Cell::new(Instant::now()),
+            asked: Cell::new(fabric.now()),
         }
     }
 
@@ -104,8 +104,8 @@ impl Pacer {
 
     /// Whether it is time to ask who has ended.
     pub fn time_to_ask(&self) -> bool {
-        let now = Instant::now();
-        let due = now.duration_since(self.asked.get()) > LOST;
+        let now = self.policy.now();
+        let due = now - self.asked.get() > LOST;
         if due {
             self.asked.set(now);
         }

@@ -16,12 +16,11 @@
 //! between them delays thieves.
 
 use crate::{Jam, JamError};
-use farpost_fabric::clock::Clock;
-use farpost_fabric::{Fabric, Peer, Port, Priority};
+use farpost_fabric::{Fabric, Moment, Peer, Port, Priority};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The procedures that work stealing uses: applications have those below.
 pub const FIRST_PROCEDURE: u32 = 0xff00;
@@ -30,8 +29,8 @@ const STOLEN: u32 = FIRST_PROCEDURE + 1;
 const RESULT: u32 = FIRST_PROCEDURE + 2;
 const FINISH: u32 = FIRST_PROCEDURE + 3;
 
-/// Nanoseconds after a poll in which spawns and syncs do without another one.
-const POLL_AFTER: u64 = 30_000;
+/// Time after a poll in which spawns and syncs do without another one.
+const POLL_AFTER: Duration = Duration::from_micros(30);
 /// Fruitless polls between two checks for processes that have ended.
 const CHECK_EVERY: u32 = 256;
 
@@ -101,14 +100,14 @@ struct StolenPiece {
 #[derive(Default)]
 struct CilkState {
     deque: RefCell<VecDeque<WorkItem>>,
-    children: RefCell<HashMap<u64, ChildState>>,
+    children: RefCell<BTreeMap<u64, ChildState>>,
     next: Cell<u64>,
     /// The request for work under way.
     asked: Cell<Option<(Peer, u32)>>,
     requests: Cell<u32>,
     /// Requests in a row that found nothing: the more, the longer until the next.
     refusals: Cell<u32>,
-    not_before: Cell<Option<Instant>>,
+    not_before: Cell<Moment>,
     stolen_piece: RefCell<Option<StolenPiece>>,
     /// The computation this process takes part in, and the last that is over.
     round: Cell<u32>,
@@ -133,10 +132,7 @@ pub struct Cilk<F: Fabric> {
     jam: Rc<Jam<F>>,
     work: RefCell<Vec<Option<Work<F>>>>,
     inner: Rc<CilkState>,
-    rng: RefCell<fastrand::Rng>,
-    clock: Clock,
-    /// By that clock.
-    polled: Cell<u64>,
+    polled: Cell<Moment>,
     fruitless: Cell<u32>,
 }
 
@@ -165,11 +161,11 @@ fn whole([low, high]: [u32; 2]) -> u64 {
 }
 
 impl<F: Fabric> Cilk<F> {
-    /// Work stealing on `jam`; `seed` decides whom this process asks.
+    /// Work stealing on `jam`. Whom this process asks is the fabric's [`random`](farpost_fabric::Time::random) choice.
     ///
     /// # Errors
     /// JAM refuses the procedures.
-    pub fn new(jam: Rc<Jam<F>>, seed: u64) -> Result<Self, JamError> {
+    pub fn new(jam: Rc<Jam<F>>) -> Result<Self, JamError> {
         let inner = Rc::<CilkState>::default();
         let state = Rc::clone(&inner);
         jam.register(
@@ -192,12 +188,10 @@ impl<F: Fabric> Cilk<F> {
             Rc::new(move |jam, from, bytes| on_finish(&state, jam, from, bytes)),
         )?;
         Ok(Self {
-            rng: RefCell::new(fastrand::Rng::with_seed(seed ^ u64::from(jam.me().0) << 32)),
             jam,
             work: RefCell::new(Vec::new()),
             inner,
-            clock: Clock::new(),
-            polled: Cell::new(0),
+            polled: Cell::default(),
             fruitless: Cell::new(0),
         })
     }
@@ -235,8 +229,9 @@ impl<F: Fabric> Cilk<F> {
     /// since it takes polls for messages to come from other hosts.
     #[inline]
     fn glance(&self) {
-        let (fabric, now) = (self.jam.fabric(), self.clock.now());
-        if now.saturating_sub(self.polled.get()) >= POLL_AFTER
+        let fabric = self.jam.fabric();
+        let now = fabric.now();
+        if now - self.polled.get() >= POLL_AFTER
             || fabric.packets_waiting(Port::JamService, Priority::Low, 1) > 0
         {
             self.polled.set(now);
@@ -297,7 +292,7 @@ impl<F: Fabric> Cilk<F> {
     fn ask(&self, victim: Peer) -> Result<(), CilkError> {
         let refusals = self.inner.refusals.get();
         if self.inner.asked.get().is_some()
-            || (refusals > 0 && self.inner.not_before.get() > Some(Instant::now()))
+            || (refusals > 0 && self.inner.not_before.get() > self.jam.fabric().now())
         {
             return Ok(());
         }
@@ -408,7 +403,7 @@ impl<F: Fabric> Cilk<F> {
     fn steal_until_over(&self) -> Result<(), CilkError> {
         let size = self.jam.size();
         while !self.inner.is_over() {
-            let victim = self.rng.borrow_mut().u32(..size - 1);
+            let victim = (self.jam.fabric().random() % u64::from(size - 1)) as u32;
             self.ask(Peer(victim + u32::from(victim >= self.jam.me().0)))?;
             match self.do_loot() {
                 Ok(true) => {}
@@ -467,7 +462,7 @@ fn on_loot<F: Fabric>(inner: &CilkState, jam: &Jam<F>, from: Peer, bytes: &[u8])
         inner.refusals.set(refusals);
         inner
             .not_before
-            .set(Some(Instant::now() + Duration::from_micros(1 << refusals)));
+            .set(jam.fabric().now() + Duration::from_micros(1 << refusals));
         return inner.note(|counters| counters.refused += 1);
     }
     let Some(([low, high, work], argument)) = words::<3>(rest) else {

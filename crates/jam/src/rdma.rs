@@ -24,7 +24,7 @@ use crate::pio::{Pio, bytes_of, words_of};
 use crate::{JamError, MAX_WORDS};
 use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 const ASK: u32 = 0;
@@ -124,7 +124,7 @@ struct ActiveTransfer<F: Fabric> {
 struct RdmaState<F: Fabric> {
     next: u32,
     /// By receiver; the first of each is under way.
-    sending: HashMap<Peer, VecDeque<OutgoingBlock<F>>>,
+    sending: BTreeMap<Peer, VecDeque<OutgoingBlock<F>>>,
     asked: VecDeque<BlockRequest>,
     active: Option<ActiveTransfer<F>>,
     posted: VecDeque<Buffer>,
@@ -133,7 +133,7 @@ struct RdmaState<F: Fabric> {
     arguments: VecDeque<(Peer, u32, Buffer)>,
     /// Answers that wait for the low-priority queue.
     answers: VecDeque<(Peer, u32, u32)>,
-    ended: HashMap<u32, Result<(), JamError>>,
+    ended: BTreeMap<u32, Result<(), JamError>>,
     idle: u32,
 }
 
@@ -164,14 +164,14 @@ impl<F: Fabric> Rdma<F> {
             most: usize::try_from(most).unwrap_or(usize::MAX),
             state: RefCell::new(RdmaState {
                 next: 0,
-                sending: HashMap::new(),
+                sending: BTreeMap::new(),
                 asked: VecDeque::new(),
                 active: None,
                 posted: VecDeque::new(),
                 arrived: VecDeque::new(),
                 arguments: VecDeque::new(),
                 answers: VecDeque::new(),
-                ended: HashMap::new(),
+                ended: BTreeMap::new(),
                 idle: 0,
             }),
         }

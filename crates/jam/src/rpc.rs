@@ -21,7 +21,7 @@ use crate::rdma::{Purpose, Rdma};
 use crate::{JamError, MAX_WORDS};
 use farpost_fabric::{Fabric, Peer, Priority};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 const ONE: u32 = 0;
@@ -55,7 +55,7 @@ pub struct Rpc<F: Fabric> {
     waiting: RefCell<VecDeque<Packet>>,
     any_waiting: Cell<bool>,
     own: RefCell<VecDeque<(u32, Box<[u8]>)>>,
-    partial: RefCell<HashMap<Peer, Partial>>,
+    partial: RefCell<BTreeMap<Peer, Partial>>,
     calls: Cell<u64>,
 }
 
@@ -68,7 +68,7 @@ impl<F: Fabric> Rpc<F> {
             waiting: RefCell::new(VecDeque::new()),
             any_waiting: Cell::new(false),
             own: RefCell::new(VecDeque::new()),
-            partial: RefCell::new(HashMap::new()),
+            partial: RefCell::new(BTreeMap::new()),
             calls: Cell::new(0),
         }
     }

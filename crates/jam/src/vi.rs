@@ -22,7 +22,7 @@ use farpost_fabric::{
     SegmentId,
 };
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const OPEN: u32 = 0;
@@ -126,7 +126,7 @@ pub struct Vi<F: Fabric> {
     fabric: Rc<F>,
     faults: Rc<Faults<F>>,
     size: u64,
-    outgoing: RefCell<HashMap<Peer, Outgoing<F::Import>>>,
+    outgoing: RefCell<BTreeMap<Peer, Outgoing<F::Import>>>,
     incoming: RefCell<Vec<Incoming<F::Export>>>,
 }
 
@@ -136,7 +136,7 @@ impl<F: Fabric> Vi<F> {
             fabric,
             faults,
             size: ring.next_power_of_two(),
-            outgoing: RefCell::new(HashMap::new()),
+            outgoing: RefCell::new(BTreeMap::new()),
             incoming: RefCell::new(Vec::new()),
         }
     }

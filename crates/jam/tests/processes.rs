@@ -90,7 +90,7 @@ fn wrong<F: Fabric>(_: &Cilk<F>, _: &[u8]) -> Result<Vec<u8>, CilkError> {
 
 fn open<F: Fabric + 'static>(fabric: Rc<F>) -> Cilk<F> {
     let jam = Jam::new(fabric, &JamTunables::default(), &WaitTunables::default());
-    let cilk = Cilk::new(Rc::new(jam), 7).expect("work stealing");
+    let cilk = Cilk::new(Rc::new(jam)).expect("work stealing");
     cilk.register(FIB, Rc::new(fib));
     cilk.register(QUEENS, Rc::new(queens));
     cilk.register(SLOW, Rc::new(slow));

@@ -6,8 +6,8 @@ use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Target};
 use crate::types::{AckReq, Handle, Iovec, Md, Taken, Unlink};
 use farpost_fabric::wait::{Backoff, Pause, WaitPolicy};
-use farpost_fabric::{Distance, Peer};
-use std::time::{Duration, Instant};
+use farpost_fabric::{Distance, Moment, Peer};
+use std::time::Duration;
 
 /// Glances for each poll of a call that waits.
 const GLANCES: u32 = 4;
@@ -109,7 +109,7 @@ pub trait Waiting {
     }
 
     /// Make progress until `look` finds something. `None`: the deadline has passed, or the agent has ended.
-    fn wait_until<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    fn wait_until<T>(&self, deadline: Option<Moment>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         let mut backoff = Backoff::default();
         loop {
             if let Some(found) = look() {
@@ -122,7 +122,7 @@ pub trait Waiting {
             if self.is_over() {
                 return look();
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map(|deadline| deadline - self.policy().now());
             if left == Some(Duration::ZERO) {
                 return look();
             }

@@ -12,7 +12,7 @@ use crate::types::{
 use farpost_fabric::wait::Relax;
 use farpost_fabric::{Distance, Peer};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn handle_in(words: &[u64]) -> Handle {
     Handle(words[0] as u32)
@@ -388,7 +388,7 @@ pub trait NetworkInterface: Means {
         if eqs.is_empty() {
             return Err(Error::EqInvalid);
         }
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = timeout.map(|timeout| self.policy().now() + timeout);
         self.wait_until(deadline, || self.take_first(eqs))
             .unwrap_or(Err(Error::EqEmpty))
     }

@@ -18,7 +18,7 @@ use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What to do with a signal while another is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,7 +285,7 @@ impl<F: Fabric> Inner<F> {
                 return;
             }
             if !self.progress() {
-                std::thread::yield_now();
+                self.policy.give_way();
             }
         }
     }
@@ -299,13 +299,13 @@ impl<F: Fabric> Inner<F> {
         timeout: Option<Duration>,
         mut ready: impl FnMut() -> Option<T>,
     ) -> Result<T> {
-        let started = Instant::now();
+        let started = self.policy.now();
         let mut answer = None;
         let longest = timeout.map_or(SLEEP, |timeout| timeout.min(SLEEP));
         let look = || {
             let moved = self.progress();
             answer = ready();
-            if answer.is_some() || timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            if answer.is_some() || timeout.is_some_and(|timeout| self.policy.now() - started >= timeout) {
                 Look::Done
             } else if moved {
                 Look::Moved
@@ -430,14 +430,16 @@ impl<F: Fabric> Import<F> {
     /// # Errors
     /// `TIMEOUT`, `CONN_ABORTED`; `INTERRUPTED`: a handler of the program's has run while this process slept.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        let mut last = Instant::now();
-        let taken = self.state.inner.wait(timeout, || {
+        let inner = &self.state.inner;
+        let mut last = inner.policy.now();
+        let taken = inner.wait(timeout, || {
             if let Some(taken) = self.state.take_signal() {
                 return Some(taken);
             }
             // The owner may end without a word.
-            if last.elapsed() >= SLEEP {
-                last = Instant::now();
+            let now = inner.policy.now();
+            if now - last >= SLEEP {
+                last = now;
                 return self.state.check_connected().err().map(Err);
             }
             None

@@ -27,7 +27,7 @@ pub struct Hosts {
 impl Hosts {
     /// From a number per rank that says where it is; `None` when all are the same.
     pub fn of(places: impl IntoIterator<Item = u32>) -> Option<Self> {
-        let mut known = std::collections::HashMap::new();
+        let mut known = std::collections::BTreeMap::new();
         let mut members: Vec<Vec<usize>> = Vec::new();
         let mut host_of: Vec<u32> = Vec::new();
         let mut in_order = true;

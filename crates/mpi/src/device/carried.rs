@@ -17,7 +17,7 @@ use farpost_fabric::{
 use std::hint::black_box;
 use std::os::fd::RawFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Room in a queue is not announced by a ring.
 const UNRUNG_SLEEP: Duration = Duration::from_millis(1);
@@ -133,7 +133,7 @@ impl<F: Fabric + 'static> Carried<F> {
     /// has.
     pub fn flush(&self, patience: Duration, gone: impl Fn(Peer) -> bool) -> bool {
         let Some(way) = &self.way else { return true };
-        let until = Instant::now() + patience;
+        let until = self.now() + patience;
         way.outbox.layer.rest();
         loop {
             way.outbox.progress();
@@ -145,7 +145,7 @@ impl<F: Fabric + 'static> Carried<F> {
                     way.outbox.lose(peer);
                 }
             }
-            if Instant::now() > until {
+            if self.now() > until {
                 return false;
             }
             way.outbox.layer.rest();

@@ -2,11 +2,11 @@
 
 use farpost_fabric::{Access, FabricError, LocalMemory, Peer, Permission, SegmentId};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The segments.
 pub(super) struct Exports<M> {
-    all: RefCell<HashMap<u32, (M, Access)>>,
+    all: RefCell<BTreeMap<u32, (M, Access)>>,
     /// Per peer, the segment it wrote to last, which it may.
     recent: RefCell<Vec<Option<(u32, M)>>>,
 }

@@ -20,7 +20,7 @@ use crate::engine::request::{Operation, RecvState, Request, SendState};
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank};
 use farpost_fabric::{End, Fabric, FabricError, Fault, Peer};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two questions who has ended.
 const ASK: Duration = Duration::from_millis(100);
@@ -60,8 +60,8 @@ impl<F: Fabric> Engine<F> {
     #[cold]
     #[inline(never)]
     pub(crate) fn look_for_ended(&mut self) -> bool {
-        let now = Instant::now();
-        if now.duration_since(self.asked) < ASK {
+        let now = self.fabric.now();
+        if now - self.asked < ASK {
             return false;
         }
         self.asked = now;

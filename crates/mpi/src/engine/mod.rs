@@ -18,11 +18,10 @@ use crate::{Error, ErrorClass, Result};
 use context::Context;
 use farpost_channel::Postboxes;
 use farpost_fabric::wait::WaitTunables;
-use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Peer};
+use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Moment, Peer};
 use request::{Operation, RecvState, Request, Status};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use std::time::Instant;
 
 farpost_tunables::tunables! {
     /// Tunables of the message engine.
@@ -88,7 +87,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) tunables: EngineTunables,
     pub(crate) requests: Table<Request>,
     pub(crate) contexts: Vec<ContextEntry>,
-    context_index: HashMap<u64, usize>,
+    context_index: BTreeMap<u64, usize>,
     pub(crate) last_context: (u64, usize),
     free_contexts: Vec<usize>,
     pub(crate) outgoing: Vec<Outgoing>,
@@ -116,9 +115,9 @@ pub struct Engine<F: Fabric> {
     pub(crate) tailed: Vec<usize>,
     pub(crate) landing: Vec<usize>,
     /// Peers that the fabric has given up or that have ended, and how.
-    pub(crate) lost: HashMap<u32, End>,
+    pub(crate) lost: BTreeMap<u32, End>,
     /// When it was asked last who has ended.
-    asked: Instant,
+    asked: Moment,
     rounds: u32,
     /// What is under way moves without anybody ringing.
     pub(crate) unrung: bool,
@@ -146,11 +145,12 @@ impl<F: Fabric> Engine<F> {
             post,
             portals: None,
             me: fabric.me(),
+            asked: fabric.now(),
             fabric,
             tunables,
             requests: Table::new(Kind::Request),
             contexts: Vec::new(),
-            context_index: HashMap::new(),
+            context_index: BTreeMap::new(),
             last_context: (u64::MAX, 0),
             free_contexts: Vec::new(),
             outgoing: (0..size).map(|_| Outgoing::default()).collect(),
@@ -168,8 +168,7 @@ impl<F: Fabric> Engine<F> {
             fetching: Vec::new(),
             tailed: Vec::new(),
             landing: Vec::new(),
-            lost: HashMap::new(),
-            asked: Instant::now(),
+            lost: BTreeMap::new(),
             rounds: 0,
             unrung: false,
             patience,

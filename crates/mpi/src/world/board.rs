@@ -57,7 +57,7 @@ pub struct Board<F: Fabric> {
 /// The free slots of a process, and the boards of its communicators by context.
 pub(super) struct Boards<F: Fabric> {
     free: RefCell<Option<Vec<u32>>>,
-    stands: RefCell<std::collections::HashMap<u64, Stand<F>>>,
+    stands: RefCell<std::collections::BTreeMap<u64, Stand<F>>>,
     /// Boards of communicators that went, whose slots others may still be reading.
     left: RefCell<Vec<Rc<Board<F>>>>,
     /// The board of MPI_COMM_WORLD, which has slot 0 everywhere.

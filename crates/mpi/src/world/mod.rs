@@ -33,7 +33,7 @@ use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables
 use farpost_rollcall::teller::Polls;
 use farpost_rollcall::{Noted, Teller};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub struct World<F: Fabric> {
     comm_self: Rc<Comm>,
     pub(crate) messages: RefCell<Table<Matched>>,
     /// What requests are that the engine does not run by itself.
-    pub(crate) extras: RefCell<HashMap<usize, Extra<F>>>,
+    pub(crate) extras: RefCell<BTreeMap<usize, Extra<F>>>,
     watch: OnceCell<Box<dyn Watch>>,
     /// Nonblocking collectives under way.
     pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,

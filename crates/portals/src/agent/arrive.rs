@@ -13,7 +13,7 @@ use crate::memory::{SWAP_BYTES, Segments};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::types::NiFail;
 use farpost_fabric::{Direction, Fabric, FabricError, Fault, Peer};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Lines of an event queue that requests leave to answers.
 const FOR_ANSWERS: u32 = 128;
@@ -77,7 +77,7 @@ impl<F: Fabric> Core<F> {
             return Placement::Refuse;
         };
         let now = Refusing {
-            since: Instant::now(),
+            since: self.fabric.now(),
             taken: link.events.taken(),
             settled: entry.settled,
         };
@@ -89,7 +89,7 @@ impl<F: Fabric> Core<F> {
         if (before.taken, before.settled) != (now.taken, now.settled) {
             entry.refusing = Some(now);
             entry.figures.wedged = false;
-        } else if entry.figures.wedged || before.since.elapsed() > patience {
+        } else if entry.figures.wedged || now.since - before.since > patience {
             entry.figures.wedged = true;
             return self.drop_message(at, message);
         }

@@ -10,7 +10,7 @@ use super::{CLIENT_SEGMENT, Mode};
 use crate::net::Placement;
 use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What has happened to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl<F: Fabric> Core<F> {
             return;
         };
         let now = Silent {
-            since: Instant::now(),
+            since: self.fabric.now(),
             taken: link.events.taken(),
             commands: entry.commands.taken(),
         };
@@ -220,7 +220,7 @@ impl<F: Fabric> Core<F> {
             entry.silent = Some(now);
             return;
         }
-        if before.since.elapsed() <= patience {
+        if now.since - before.since <= patience {
             return;
         }
         entry.silent = None;

@@ -9,8 +9,8 @@ use super::structures::{Arena, Room};
 use super::words::{Bad, Words, event};
 use crate::library::NO_TOKEN;
 use crate::types::NiFail;
-use farpost_fabric::{Completion, Direction, Fabric, FabricError, Ticket};
-use std::time::{Duration, Instant};
+use farpost_fabric::{Completion, Direction, Fabric, FabricError, Moment, Ticket};
+use std::time::Duration;
 
 /// Bytes of one move before others have their turn.
 const CHUNK: usize = 256 << 10;
@@ -35,7 +35,7 @@ pub(super) struct Move {
     done: usize,
     under_way: Option<Part>,
     /// Since when a client is to move them and has not.
-    since: Option<Instant>,
+    since: Option<Moment>,
 }
 
 impl Move {
@@ -170,7 +170,7 @@ impl<F: Fabric> Core<F> {
         else {
             return true;
         };
-        mv.since.get_or_insert_with(Instant::now);
+        mv.since.get_or_insert_with(|| self.fabric.now());
         let (Some(slot), Some(link)) = (
             entry.windows.iter().position(Option::is_none),
             entry.link.as_mut(),
@@ -244,8 +244,9 @@ impl<F: Fabric> Core<F> {
     #[cold]
     pub fn give_up_moves(&mut self, at: usize) {
         let patience = Duration::from_millis(self.config.patience);
+        let now = self.fabric.now();
         let late = |core: &mut Self, name: u64| match core.jobs.get(name).and_then(Job::movement) {
-            Some((client, mv)) => client == at && mv.since.is_some_and(|since| since.elapsed() > patience),
+            Some((client, mv)) => client == at && mv.since.is_some_and(|since| now - since > patience),
             None => false,
         };
         if !self.clients[at].carried || !(0..self.moving.len()).any(|i| late(self, self.moving[i])) {

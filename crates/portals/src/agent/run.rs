@@ -13,10 +13,10 @@ use super::{AgentTunables, Routes, agent_segment};
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};
 use farpost_fabric::wait::{Backoff, Pause, WaitPolicy, WaitTunables};
-use farpost_fabric::{Access, Fabric, FabricError, Peer, Permission, Port, Priority};
+use farpost_fabric::{Access, Fabric, FabricError, Moment, Peer, Permission, Port, Priority};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Turns between two looks at the clock: a power of two.
 const CLOCK: u64 = 256;
@@ -32,7 +32,7 @@ pub struct Agent<F: Fabric> {
     net: Net<F>,
     core: Core<F>,
     turns: u64,
-    asked: Instant,
+    asked: Moment,
     impatient: bool,
 }
 
@@ -113,10 +113,10 @@ impl<F: Fabric> Agent<F> {
         }
         Ok(Self {
             core,
+            asked: fabric.now(),
             impatient: net.resend == 0,
             net: Net::new(fabric, net),
             turns: 0,
-            asked: Instant::now(),
         })
     }
 
@@ -245,8 +245,8 @@ impl<F: Fabric> Agent<F> {
     }
 
     fn ask_who_has_ended(&mut self) {
-        let now = Instant::now();
-        if !self.impatient && now.duration_since(self.asked) < ASK {
+        let now = self.core.fabric.now();
+        if !self.impatient && now - self.asked < ASK {
             return;
         }
         self.asked = now;

@@ -11,10 +11,9 @@ use super::words::{Pen, SMALL};
 use super::{AgentTunables, Mode, Routes};
 use crate::library::HEADER_BYTES;
 use crate::net::{Placement, RxId};
-use farpost_fabric::{Fabric, LocalMemory, Peer, RemoteMemory};
+use farpost_fabric::{Fabric, LocalMemory, Moment, Peer, RemoteMemory};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Instant;
 
 type LinesOf<F> = <<F as RemoteMemory>::Export as LocalMemory>::Lines;
 
@@ -98,7 +97,7 @@ pub(super) struct Order {
 /// Since when a client has refused, and what it had taken and dealt with then.
 #[derive(Clone, Copy)]
 pub(super) struct Refusing {
-    pub since: Instant,
+    pub since: Moment,
     pub taken: u32,
     pub settled: u64,
 }
@@ -106,7 +105,7 @@ pub(super) struct Refusing {
 /// Since when a client has left messages unanswered and done nothing else, and how far it was then: events, commands.
 #[derive(Clone, Copy)]
 pub(super) struct Silent {
-    pub since: Instant,
+    pub since: Moment,
     pub taken: u32,
     pub commands: u32,
 }

@@ -12,7 +12,7 @@ use farpost_fabric::wait::Relax;
 use farpost_fabric::{Distance, Fabric, Peer};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl<F: Fabric> Means for Interface<F> {
     #[inline]
@@ -141,8 +141,8 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
     }
 
     fn close(&self, patience: Duration) -> bool {
-        let deadline = Instant::now().checked_add(patience);
-        let quiet = self.wait_until(deadline, || self.is_idle().then_some(()));
+        let deadline = self.policy.now() + patience;
+        let quiet = self.wait_until(Some(deadline), || self.is_idle().then_some(()));
         let mut state = self.state.borrow_mut();
         state.open = false;
         state.library = state.library.anew(None, state.library.opening().wrapping_add(1));

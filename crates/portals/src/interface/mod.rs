@@ -15,12 +15,11 @@ use crate::library::{Drops, Library, Outgoing, Processes};
 use crate::net::{Net, NetTunables};
 use crate::swap::Swap;
 use crate::types::Limits;
-use farpost_fabric::Fabric;
 use farpost_fabric::wait::{Idle, Relax, WaitPolicy, WaitTunables};
+use farpost_fabric::{Fabric, Moment};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Instant;
 
 /// What calls and the network layer's news change.
 struct State {
@@ -49,7 +48,7 @@ pub struct Interface<F: Fabric> {
     relax: Cell<Option<Relax>>,
     /// Calls in a row that found nothing, and when it was asked last who has ended.
     empty: Cell<u32>,
-    asked: Cell<Instant>,
+    asked: Cell<Moment>,
     /// Where some processes are reached by way of agents.
     routes: Option<Rc<Routes>>,
 }
@@ -72,6 +71,7 @@ impl<F: Fabric> Interface<F> {
         let library = Library::new(0, opening, fabric.me().0, processes, desired)?;
         Ok(Self {
             policy: WaitPolicy::of(wait, &*fabric),
+            asked: Cell::new(fabric.now()),
             net: Net::new(fabric, config),
             state: RefCell::new(State {
                 library,
@@ -86,7 +86,6 @@ impl<F: Fabric> Interface<F> {
             stirred: Cell::new(false),
             relax: Cell::new(None),
             empty: Cell::new(0),
-            asked: Cell::new(Instant::now()),
             routes: None,
         })
     }

@@ -6,7 +6,7 @@ use crate::means::Waiting;
 use crate::network_interface::NetworkInterface;
 use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_fabric::{Fabric, Peer, Port, Priority};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest sleep while something is under way that rings nobody when it moves.
 const SHORT: Duration = Duration::from_millis(1);
@@ -101,8 +101,8 @@ impl<F: Fabric> Interface<F> {
 
     /// Look whether processes have ended whose answers are awaited, now and then. True: one has.
     pub(super) fn ask_who_has_ended(&self) -> bool {
-        let now = Instant::now();
-        if now.duration_since(self.asked.get()) < LONG {
+        let now = self.policy.now();
+        if now - self.asked.get() < LONG {
             return false;
         }
         self.asked.set(now);

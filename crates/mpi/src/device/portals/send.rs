@@ -13,7 +13,7 @@ use farpost_portals::{
     AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, Iovec, NetworkInterface, NiFail,
     Position, Segment, Unlink, option,
 };
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Messages up to this size travel in one packet, also between hosts, and their memory is free when they have been put.
 const QUICK: usize = 64;
@@ -66,7 +66,7 @@ pub(super) struct Sends {
     /// Most with those that are wanted.
     most_wanted: usize,
     /// Announced messages, by the number that all events of their puts have: an ACK has no header data.
-    announced: HashMap<u32, u32>,
+    announced: BTreeMap<u32, u32>,
     /// What is put without being waited for: another one may follow when nothing waits to leave.
     quick: Box<[u8]>,
     quick_md: Handle,
@@ -122,7 +122,7 @@ impl Sends {
             exposed: 0,
             most_exposed: most_exposed as usize,
             most_wanted: (most_exposed + wanted) as usize,
-            announced: HashMap::new(),
+            announced: BTreeMap::new(),
             quick,
             quick_md: memory::bind(ni, quick_md, None)?,
             bounce,

@@ -13,7 +13,7 @@ use farpost_fabric::wait::{Backoff, Idle, Pause, WaitPolicy, WaitTunables};
 use farpost_fabric::{Fabric, FabricError, Peer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why there is no interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum AttachError {
 struct Patience<'a, F: Fabric> {
     fabric: &'a F,
     agent: Peer,
-    deadline: Option<Instant>,
+    deadline: Moment,
     policy: &'a WaitPolicy,
     turn: Option<&'a dyn Fn()>,
     backoff: Backoff,
@@ -54,13 +54,15 @@ impl<F: Fabric> Patience<'_, F> {
         if self.fabric.has_ended(self.agent) {
             return Err(AttachError::AgentEnded(self.agent));
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        if self.policy.now() > self.deadline {
             return Err(late);
         }
         self.fabric.progress();
         match (self.turn, self.backoff.pause(self.policy)) {
             (Some(turn), _) => turn(),
-            (_, Pause::Sleep) => std::thread::sleep(Duration::from_millis(1)),
+            (_, Pause::Sleep) => {
+                self.fabric.sleep(Duration::from_millis(1), &mut || false);
+            },
             _ => self.policy.give_way(),
         }
         Ok(())
@@ -152,7 +154,7 @@ impl<F: Fabric> Client<F> {
         let mut entrance = Patience {
             fabric: &*fabric,
             agent,
-            deadline: Instant::now().checked_add(patience),
+            deadline: fabric.now() + patience,
             policy: &WaitPolicy::of(wait, &*fabric),
             turn: turn.as_deref(),
             backoff: Backoff::default(),
@@ -186,7 +188,7 @@ impl<F: Fabric> Client<F> {
 
     /// Let what is under way leave, for `patience` at most, then take leave of the agent. True: nothing was under way.
     pub(super) fn take_leave(&self, patience: Duration) -> bool {
-        let deadline = Instant::now().checked_add(patience);
+        let deadline = Some(self.policy.now() + patience);
         let idle = self.wait_until(deadline, || self.is_idle().then_some(()));
         {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
@@ -216,7 +218,7 @@ impl<F: Fabric> Client<F> {
         let mut entrance = Patience {
             fabric: &*fabric,
             agent: self.agent,
-            deadline: Instant::now().checked_add(patience),
+            deadline: fabric.now() + patience,
             policy: &self.policy,
             turn: self.turn.as_deref(),
             backoff: Backoff::default(),
