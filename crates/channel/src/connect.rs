@@ -10,8 +10,8 @@ use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use std::time::Duration;
 
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Permission, Port, Priority, SegmentId,
-    TrySend,
+    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Permission, Port, Priority,
+    SegmentId, TrySend,
 };
 
 /// Segment ids: the range that RSMAPI sets aside for Sun MPI (0x400000 to 0x4fffff).
@@ -252,10 +252,10 @@ impl<F: Fabric> Postboxes<F> {
                 Some((from, Some((HELLO, layout)), _)) => match self.on_hello(from, layout) {
                     Err(error) if passes(&error) => {
                         self.lacks.push(Lack {
-                        hello: Some((from, layout)),
-                        since: self.fabric.now(),
-                        error,
-                    });
+                            hello: Some((from, layout)),
+                            since: self.fabric.now(),
+                            error,
+                        });
                         Ok(())
                     }
                     done => done.map_err(|e| (from, e)),

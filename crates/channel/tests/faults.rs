@@ -9,7 +9,7 @@ use farpost_fabric::{
 };
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use support::{SMALL, Talk, message};
 
@@ -156,7 +156,7 @@ fn blocks_of_a_receiver_that_ended_come_back() {
         FabricError::PeerDead { peer: RECEIVER, .. }
     ));
     // All that one may have, and once each.
-    let again: HashSet<_> = (0..SMALL.blocks)
+    let again: BTreeSet<_> = (0..SMALL.blocks)
         .filter_map(|_| talks[0].boxes.take_block(BYSTANDER))
         .collect();
     assert_eq!(again.len(), SHARE as usize);

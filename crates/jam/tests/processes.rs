@@ -1,5 +1,9 @@
 //! Work stealing between real processes, on shared memory and as between hosts: results are found once, whoever is slow
 //! and whoever is killed.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 use farpost_fabric::conformance::{child, kill, reap};
 use farpost_fabric::wait::WaitTunables;

@@ -5,6 +5,13 @@
 //! `attr`, `errors`, and `engine` (progress, requests, matching) and `device` (one file per way to carry
 //! MPI messages) below them.
 #![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_types,
+        reason = "unit tests may hash and wait as they like"
+    )
+)]
 
 pub mod attr;
 pub mod buffer;

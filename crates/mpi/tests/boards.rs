@@ -1,4 +1,8 @@
 //! What a rank shows on its board is input from another process.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 mod common;
 

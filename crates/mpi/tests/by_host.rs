@@ -1,4 +1,8 @@
 //! Small collectives on communicators of several hosts: boards on each, messages over TCP between them.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 #[path = "common/hosts.rs"]
 mod hosts;

@@ -1,6 +1,11 @@
 //! Messages that nobody waits for take bounded memory, whatever else is under way.
 //!
 //! Requirements of MPI-5.0 section 3.4.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 #[path = "common/hosts.rs"]
 mod hosts;

@@ -1,5 +1,10 @@
 //! Tails whose other end dies while they are under way: another process, a second host to this one, is killed when part of a
 //! message has gone from it, or to it.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 #[path = "common/hosts.rs"]
 mod hosts;

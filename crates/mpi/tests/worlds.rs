@@ -1,6 +1,10 @@
 //! Point-to-point messages between worlds.
 //!
 //! Requirements of MPI-5.0 sections 3.2.4, 3.5.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 mod common;
 

@@ -1,4 +1,8 @@
 //! Worlds in the threads of a test, on several hosts: a memory each, joined by TCP over loopback.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 #![allow(dead_code)]
 
 use farpost_fabric::{Fabric, Peer};

@@ -10,7 +10,7 @@ use crate::means::Waiting;
 use crate::network_interface::NetworkInterface;
 use crate::types::Limits;
 use farpost_fabric::wait::{Backoff, Idle, Pause, WaitPolicy, WaitTunables};
-use farpost_fabric::{Fabric, FabricError, Peer};
+use farpost_fabric::{Fabric, FabricError, Moment, Peer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl<F: Fabric> Patience<'_, F> {
             (Some(turn), _) => turn(),
             (_, Pause::Sleep) => {
                 self.fabric.sleep(Duration::from_millis(1), &mut || false);
-            },
+            }
             _ => self.policy.give_way(),
         }
         Ok(())
