@@ -14,7 +14,7 @@ use crate::area::Layout;
 use crate::pool::Pool;
 use crate::waiting::Waiting;
 use farpost_fabric::{
-    Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote, RemoteMemory,
+    Cost, Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote, RemoteMemory,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -491,6 +491,7 @@ impl<F: Fabric> Postboxes<F> {
             "write leaves the block"
         );
         let at = tx.layout.pool_block(block) + offset;
+        self.fabric.charge(Cost::Copy(from.len()));
         let result = match &tx.outlet {
             Outlet::Own(memory, _) => {
                 memory.write(at, from);
@@ -575,6 +576,7 @@ impl<F: Fabric> Postboxes<F> {
     #[inline(always)]
     pub fn peek(&self, peer: Peer) -> Option<Line> {
         let rx = self.rx[peer.index()].as_deref()?;
+        self.fabric.charge(Cost::Poll);
         if rx.lines.first(rx.tail) as u32 != rx.tail.wrapping_add(1) {
             return None;
         }
@@ -585,6 +587,7 @@ impl<F: Fabric> Postboxes<F> {
     #[inline(always)]
     pub fn waiting(&self, peer: Peer) -> Option<Waiting<'_, <F::Export as LocalMemory>::Lines>> {
         let rx = self.rx[peer.index()].as_deref()?;
+        self.fabric.charge(Cost::Poll);
         Some(Waiting {
             lines: &rx.lines,
             tail: rx.tail,
@@ -660,6 +663,7 @@ impl<F: Fabric> Postboxes<F> {
                 value: to.len() as u64,
             });
         }
+        self.fabric.charge(Cost::Copy(to.len()));
         rx.memory.read(rx.layout.pool_block(block) + offset, to);
         Ok(())
     }

@@ -114,7 +114,8 @@ pub trait Time {
         fastrand::u64(..)
     }
 
-    /// The caller has done, or is about to do, what costs this. A simulated fabric adds it to the caller's time.
+    /// The caller has done, or is about to do, what costs this. A simulated fabric adds it to the caller's time. Charged is what a
+    /// fabric does not see by itself: what it is called for (puts, packets, transfers) it charges there.
     #[inline(always)]
     fn charge(&self, _cost: Cost) {}
 }

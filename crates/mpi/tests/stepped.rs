@@ -6,7 +6,7 @@
 
 use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
-use farpost_fabric::inproc::{Config, InProc, Network};
+use farpost_fabric::inproc::{Arrival, Config, InProc, Network};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll;
 use farpost_mpi::datatype::Datatype;
@@ -287,6 +287,47 @@ fn messages_on_shared_memory() {
                 12,
                 seed,
             );
+        }
+    }
+}
+
+/// What arrives while the worlds of `job` exchange messages and meet in collectives, and when.
+fn arrivals<F: Fabric>(
+    job: impl Fn() -> Job<F>,
+    network: impl Fn(&F) -> &Network,
+    seed: u64,
+) -> Vec<Arrival> {
+    let record = |run: fn(Job<F>, u64)| {
+        let job = job();
+        let network = network(job.worlds[0].fabric()).clone();
+        network.record();
+        run(job, seed);
+        network.arrivals()
+    };
+    let mut all = record(|job, seed| messages(job, 6, seed));
+    all.extend(record(collectives));
+    assert!(all.len() > 100, "{} arrivals", all.len());
+    all
+}
+
+/// Two runs of a seed are the same, to the byte and to the nanosecond; runs of different seeds differ.
+#[test]
+fn a_seed_replays_exactly() {
+    let [_, network, _] = networks();
+    let plain = |seed| {
+        let job = || without_mapping(3, seed, &network, &small());
+        arrivals(job, InProc::network, seed)
+    };
+    let by = |device, seed| {
+        let job = || by_messages_without_mapping(3, seed, &network, device, &small());
+        arrivals(job, |carried: &Carried<InProc>| carried.inner().network(), seed)
+    };
+    for seed in 0..3 {
+        assert!(plain(seed) == plain(seed), "seed {seed}");
+        assert!(plain(seed) != plain(seed + 1), "seed {seed}");
+        for device in [Device::Fm, Device::Jam, Device::Portals] {
+            assert!(by(device, seed) == by(device, seed), "seed {seed}, {device:?}");
+            assert!(by(device, seed) != by(device, seed + 1), "seed {seed}, {device:?}");
         }
     }
 }

@@ -15,7 +15,7 @@
 //! | bulk | the copy happens at an arbitrary time between submission and completion |
 //!
 //! Time is virtual, and one for all endpoints: a step is a microsecond, pauses and [sleeps](crate::Interrupt::sleep) let it pass,
-//! and what is [charged](crate::Time::charge) is added by [`Config::costs`]. Who sleeps while nothing is on its way wakes at its
+//! and what is [charged](crate::Time::charge) is added by [`Config::costs`], as polls and stores of packets and puts are. Who sleeps while nothing is on its way wakes at its
 //! deadline. The host's clock is never read. Faults are injected by [`Config::put_error_every`] and
 //! [`Network::kill`].
 //!
@@ -24,10 +24,12 @@
 mod bulk;
 mod endpoint;
 mod memory;
+mod record;
 mod state;
 
 pub use endpoint::InProc;
 pub use memory::{Imported, Segment};
+pub use record::Arrival;
 
 use crate::{Cost, Moment, Peer, SegmentId};
 use state::State;
@@ -148,6 +150,17 @@ impl Network {
     /// The time.
     pub fn now(&self) -> Moment {
         Moment::from_nanos(self.0.borrow().now)
+    }
+
+    /// From now on, write down what arrives.
+    pub fn record(&self) {
+        self.0.borrow_mut().arrivals.get_or_insert_default();
+    }
+
+    /// What has arrived since [`record`](Self::record) or the last call.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        let mut state = self.0.borrow_mut();
+        state.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// `peer` dies: what is on its way from and to it is lost, and every operation towards it fails with

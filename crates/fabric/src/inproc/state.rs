@@ -2,9 +2,10 @@
 
 use super::Config;
 use super::memory::Segment;
+use super::record::Arrival;
 use crate::packet::LANES;
 use crate::{
-    Access, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, SegmentId, TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, SegmentId, TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,17 +20,17 @@ pub struct Published {
 pub struct ImportId(pub u64);
 
 /// Something on its way.
-struct Event {
+pub struct Event {
     /// Order of submission.
     serial: u64,
     /// Not before that time.
     due: u64,
-    from: Peer,
-    to: Peer,
-    what: What,
+    pub from: Peer,
+    pub to: Peer,
+    pub what: What,
 }
 
-enum What {
+pub enum What {
     /// Bytes that arrive together.
     Piece {
         import: ImportId,
@@ -73,6 +74,8 @@ pub struct State {
     pub now: u64,
     pub config: Config,
     pub published: BTreeMap<(Peer, SegmentId), Published>,
+    /// What has arrived, where that is written down.
+    pub arrivals: Option<Vec<Arrival>>,
     rng: fastrand::Rng,
     chance: fastrand::Rng,
     events: Vec<Event>,
@@ -97,6 +100,7 @@ impl State {
             now: 0,
             config,
             published: BTreeMap::new(),
+            arrivals: None,
             rng: fastrand::Rng::with_seed(seed),
             chance: fastrand::Rng::with_seed(!seed),
             events: Vec::new(),
@@ -174,6 +178,9 @@ impl State {
             }
         }
         let event = self.events.swap_remove(at);
+        if self.arrivals.is_some() {
+            self.record(&event);
+        }
         match event.what {
             What::Piece {
                 segment,
@@ -195,6 +202,20 @@ impl State {
                 self.ended.insert(ticket, result);
             }
         }
+    }
+
+    fn record(&mut self, event: &Event) {
+        let packet = match event.what {
+            What::Packet(lane) => {
+                let under_way = self.lanes.get(&(event.from, event.to, lane));
+                under_way
+                    .and_then(|lane| lane.front())
+                    .map(|packet| &packet.bytes[..])
+            }
+            _ => None,
+        };
+        let arrival = Arrival::new(self.now, event, packet);
+        self.arrivals.get_or_insert_default().push(arrival);
     }
 
     fn ring(&mut self, peer: Peer) {
@@ -231,6 +252,7 @@ impl State {
         if self.ports[to.index()].dead || self.ports[from.index()].dead {
             return;
         }
+        self.now += self.config.costs.of(Cost::Store(bytes.len().div_ceil(8)));
         let lost = self.one_in(self.config.put_error_every);
         if lost {
             let error = FabricError::PutFailed {
@@ -278,6 +300,7 @@ impl State {
             payload.len() <= PACKET_BYTES,
             "a packet holds {PACKET_BYTES} bytes"
         );
+        self.now += self.config.costs.of(Cost::Store(payload.len().div_ceil(8)));
         self.drift();
         if let Err(error) = self.check_alive(to) {
             self.record_fault(from, Fault { peer: to, error });
@@ -304,6 +327,7 @@ impl State {
 
     /// The next packet of a lane that has arrived.
     pub fn next_packet(&mut self, me: Peer, lane: usize) -> Option<(Peer, Vec<u8>)> {
+        self.now += self.config.costs.of(Cost::Poll);
         self.drift();
         let port = &mut self.ports[me.index()];
         let packet = port.arrived[lane].pop_front()?;

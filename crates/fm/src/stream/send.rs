@@ -3,7 +3,7 @@
 use crate::FmError;
 use crate::engine::Fm;
 use crate::wire::{BEGIN, END, FRAME_PAYLOAD, Header, Kind};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 
 /// A message that is being sent. Dropped before its end, it is broken off: the receiver learns that with the next message
 /// from here.
@@ -89,6 +89,7 @@ impl<F: Fabric + 'static> Sending<F> {
             self.fill += len;
             taken += len;
         }
+        self.fm.fabric().charge(Cost::Copy(taken));
         self.taken += taken;
         Ok(taken)
     }

@@ -8,7 +8,7 @@ use crate::library::{Library, Outgoing, Target};
 use crate::means::Waiting;
 use crate::net::Channel;
 use crate::types::{AckReq, Handle};
-use farpost_fabric::Fabric;
+use farpost_fabric::{Cost, Fabric};
 
 /// An operation that an agent is asked for.
 pub struct Request<'a> {
@@ -87,6 +87,7 @@ impl<F: Fabric> Client<F> {
                 return Err(Error::Fail);
             }
             if let Side::Here(here) = side {
+                mailbox.fabric.charge(Cost::Trap);
                 let message = prepare(&mut here.library)?;
                 here.library.started(message.token);
                 here.post(mailbox, message);
