@@ -14,7 +14,8 @@ use crate::area::Layout;
 use crate::pool::Pool;
 use crate::waiting::Waiting;
 use farpost_fabric::{
-    Cost, Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote, RemoteMemory,
+    Cost, Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote,
+    RemoteMemory,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -7,10 +7,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
-    allow(
-        clippy::disallowed_types,
-        reason = "unit tests may hash and wait as they like"
-    )
+    allow(clippy::disallowed_types, reason = "unit tests may hash as they like")
 )]
 
 pub mod attr;

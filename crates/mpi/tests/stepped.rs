@@ -327,7 +327,10 @@ fn a_seed_replays_exactly() {
         assert!(plain(seed) != plain(seed + 1), "seed {seed}");
         for device in [Device::Fm, Device::Jam, Device::Portals] {
             assert!(by(device, seed) == by(device, seed), "seed {seed}, {device:?}");
-            assert!(by(device, seed) != by(device, seed + 1), "seed {seed}, {device:?}");
+            assert!(
+                by(device, seed) != by(device, seed + 1),
+                "seed {seed}, {device:?}"
+            );
         }
     }
 }

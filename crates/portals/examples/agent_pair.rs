@@ -1,5 +1,10 @@
 //! Two clients of an agent, three processes of one host: puts of 8 bytes back and forth, half of a round trip in
 //! nanoseconds, by mode. `agent_pair [ROUNDS [AGENT'S CORE, FIRST CLIENT'S, SECOND'S]]`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an example measures, by the host's clock"
+)]
 
 use farpost_fabric::Peer;
 use farpost_fabric::wait::WaitTunables;

@@ -1,6 +1,11 @@
 //! The network layer between two processes of one host, each on a core of its own: one-way time and bandwidth by size,
 //! beside the time of the bare cache line. `net_pair ways` also tries the ways of moving a body one by one; `net_pair SIZE`
 //! measures that one alone; `net_pair pieces` measures bodies from and to memory in pieces.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an example measures, by the host's clock"
+)]
 
 use farpost_fabric::conformance::{End, Harness};
 use farpost_fabric::{Fabric, LocalMemory, Peer, RemoteMemory};

@@ -12,6 +12,10 @@
 //!
 //! Sections are those of the Portals 3.3 document; where it leaves a point open, the item says what was chosen and why.
 //! Deviations are listed in `docs/portals-deviations.md`.
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_types, reason = "unit tests may hash as they like")
+)]
 #![deny(unsafe_code)]
 
 pub mod agent;

@@ -1,6 +1,11 @@
 //! An agent, a generic client, an accelerated one and an inline interface as real processes on shared memory: all with
 //! all, without cross-memory attach, with a client that comes again, that is killed, that is stopped, that writes garbage,
 //! then with the agent killed.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 mod common;
 

@@ -485,7 +485,7 @@ fn memory_that_can_only_be_read<F: Fabric>(ends: &[Interface<F>]) {
 /// Two runs of a seed are the same, to the byte and to the nanosecond; runs of different seeds differ.
 #[test]
 fn a_seed_replays_exactly() {
-    let run = |seed| {
+    let run = |seed: u64| {
         // Without bulk transfers: descriptors hold addresses, which differ from run to run.
         let ends = interfaces(everywhere::inproc(3, 2 * seed + 1), &everywhere::small());
         let network = ends[0].fabric().network().clone();

@@ -1,5 +1,10 @@
 //! The network layer between processes, on shared memory and beyond a wire: a soak with one slow receiver, and processes that are killed.
 //! Not for the standard test harness, whose threads would not survive the forks.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 mod common;
 mod support;

@@ -1,5 +1,10 @@
 //! The network layer over networks: TCP, and libfabric's provider on it, by loopback. Every message carries a CRC there; damage
 //! to packets and to what is fetched is counted and made good, and the end of a peer ends what was under way in bounded time.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 mod common;
 mod support;

@@ -1,4 +1,8 @@
 //! Portals between real processes on shared memory: two and eight of them, and one that is killed.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 
 mod common;
 

@@ -44,11 +44,13 @@ mod wire;
 pub use figures::{Figures, Occupancy};
 
 use crate::memory::Segments;
-use farpost_fabric::{Counter, Distance, Fabric, FabricError, Fault, PACKET_BYTES, Peer, Port, Priority};
+use farpost_fabric::{
+    Counter, Distance, Fabric, FabricError, Fault, Moment, PACKET_BYTES, Peer, Port, Priority,
+};
 use receive::{Accepted, Receive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use transmit::Transmit;
 use wire::{Kind, Long, Malformed, Message, Op, Place, Word};
 
@@ -210,9 +212,9 @@ struct State<F: Fabric> {
     /// Progress calls in a row without anything to do.
     idle: u64,
     /// When turns were last made up for.
-    looked: Instant,
-    tended: Instant,
-    asked: Instant,
+    looked: Moment,
+    tended: Moment,
+    asked: Moment,
 }
 
 impl<F: Fabric> State<F> {
@@ -220,9 +222,8 @@ impl<F: Fabric> State<F> {
     /// bound, since this is not asked always.
     /// True: it was long.
     #[cold]
-    fn make_up(&mut self) -> bool {
-        let now = Instant::now();
-        let missed = now.duration_since(self.looked).as_micros() as u64;
+    fn make_up(&mut self, now: Moment) -> bool {
+        let missed = (now - self.looked).as_micros() as u64;
         self.turn += missed.min(MOST_MISSED);
         self.looked = now;
         missed > MOST_MISSED
@@ -243,7 +244,7 @@ impl<F: Fabric> Net<F> {
     /// The network layer on `fabric`, whose packets of the Portals port are its from now on.
     pub fn new(fabric: Rc<F>, config: &NetTunables) -> Self {
         let wires = fabric.hosts() > 1;
-        let now = Instant::now();
+        let now = fabric.now();
         let state = State {
             tx: Transmit::new(&*fabric, config),
             rx: Receive::new(&*fabric, config),
@@ -406,7 +407,7 @@ impl<F: Fabric> Net<F> {
                 state.rx.flush(fabric, &mut state.figures);
             }
             state.idle = if moved { 0 } else { state.idle + 1 };
-            if !moved && (state.tx.has_active() || state.rx.starved) && state.make_up() {
+            if !moved && (state.tx.has_active() || state.rx.starved) && state.make_up(fabric.now()) {
                 self.tend(state);
             }
             if state.idle.is_multiple_of(CLOCK) && (!moved || state.turn.is_multiple_of(4096)) {
@@ -478,12 +479,12 @@ impl<F: Fabric> Net<F> {
         if state.idle.is_multiple_of(CLOCK * AT_REST) && state.rx.owes() {
             state.rx.flush(fabric, &mut state.figures);
         }
-        let now = Instant::now();
-        if now.duration_since(state.tended) < TEND && !self.impatient {
+        let now = fabric.now();
+        if now - state.tended < TEND && !self.impatient {
             return;
         }
         state.tended = now;
-        let ask = self.impatient || now.duration_since(state.asked) >= ASK;
+        let ask = self.impatient || now - state.asked >= ASK;
         if ask {
             state.asked = now;
             state.rx.tend(fabric);

@@ -1,4 +1,9 @@
 //! Interfaces and memory for tests.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes and threads of a test wait by the host's clock"
+)]
 #![allow(dead_code, reason = "each test uses a part")]
 
 use farpost_fabric::Fabric;

@@ -10,7 +10,7 @@ use farpost_portals::net::{
     Channel, Departure, Net, NetTunables, NoPending, Outcome, Placement, RxId, Upper,
 };
 use farpost_portals::{Segment, Segments};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What a process does with messages that are longer than a packet, or with every one.
@@ -43,7 +43,7 @@ pub struct Came {
 /// The layer above, for tests.
 pub struct Memory {
     pub came: Vec<Came>,
-    pub sent: HashMap<u64, Outcome>,
+    pub sent: BTreeMap<u64, Outcome>,
     pub way: Way,
     waiting: Vec<(u32, RxId, usize)>,
     refusals: u32,
@@ -174,7 +174,7 @@ pub struct Process<F: Fabric> {
     pub net: Net<F>,
     pub upper: Memory,
     /// Bodies under way.
-    bodies: HashMap<u64, Vec<u8>>,
+    bodies: BTreeMap<u64, Vec<u8>>,
     tokens: u64,
     /// What can leave at once does, and how many messages have.
     pub hasty: bool,
@@ -187,13 +187,13 @@ impl<F: Fabric> Process<F> {
             net: Net::new(fabric, config),
             upper: Memory {
                 came: vec![],
-                sent: HashMap::new(),
+                sent: BTreeMap::new(),
                 way,
                 waiting: vec![],
                 refusals: 0,
                 cut: 0,
             },
-            bodies: HashMap::new(),
+            bodies: BTreeMap::new(),
             tokens: 0,
             hasty: false,
             hurried: 0,

@@ -101,7 +101,7 @@ impl<F: Fabric> Receive<F> {
         }
         if let Some((since, error)) = pending.broken.take() {
             let peer = pending.peer;
-            if since.elapsed() >= BROKEN {
+            if fabric.now() - since >= BROKEN {
                 self.fail(fabric, figures, (number, peer), error);
                 return true;
             }
@@ -119,7 +119,7 @@ impl<F: Fabric> Receive<F> {
             Ok(true) => {}
             Err(error @ FabricError::PutFailed { .. }) => {
                 let pending = &mut self.pendings[usize::from(number)];
-                (pending.broken, pending.pauses) = (Some((Instant::now(), error)), true);
+                (pending.broken, pending.pauses) = (Some((fabric.now(), error)), true);
                 return true;
             }
             Err(error) => {

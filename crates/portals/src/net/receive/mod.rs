@@ -25,11 +25,11 @@ use super::wire::{
 use super::{Figures, NetTunables, Outcome, Placement, RxId, moves};
 use crate::memory::{Segment, Segments};
 use farpost_fabric::{
-    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, PACKET_BYTES, Peer, Permission, Piece,
-    Port, Priority, Remote, Ticket, TrySend,
+    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, Moment, PACKET_BYTES, Peer, Permission,
+    Piece, Port, Priority, Remote, Ticket, TrySend,
 };
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Number of an [`Op::Detached`] by which a sender says that it has no use for the tag that it was told of, and knows what was
 /// accepted before.
@@ -102,7 +102,7 @@ pub struct Pending {
     part: Option<u64>,
     ticket: Option<fetch::UnderWay>,
     /// A transfer of it broke off then, and nobody has asked since whether the peer has ended.
-    broken: Option<(Instant, FabricError)>,
+    broken: Option<(Moment, FabricError)>,
     pauses: bool,
     /// Where the list of its pieces goes on: which, and bytes of it.
     cursor: (u32, u64),

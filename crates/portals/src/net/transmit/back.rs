@@ -246,7 +246,7 @@ impl<F: Fabric> Transmit<F> {
     }
 
     /// Time has passed: send again what nobody has said anything about, and end what was for those who have ended.
-    pub fn tend(&mut self, fabric: &F, figures: &mut Figures, now: Instant, ask: bool) {
+    pub fn tend(&mut self, fabric: &F, figures: &mut Figures, now: Moment, ask: bool) {
         for at in 0..self.targets.len() {
             let resend = self.resend;
             let Some(target) = self.targets.get(at) else {
@@ -270,7 +270,7 @@ impl<F: Fabric> Transmit<F> {
                 target.stamp = now;
                 continue;
             }
-            if now.duration_since(target.stamp) < resend * (1 << target.timeouts.min(DOUBLINGS)) {
+            if now - target.stamp < resend * (1 << target.timeouts.min(DOUBLINGS)) {
                 continue;
             }
             target.stamp = now;

@@ -17,10 +17,11 @@ use super::wire::{self, FIRST, HAS_ACK, Kind, Malformed, WANTS_ACK, Word, Writer
 use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, moves};
 use crate::memory::Segments;
 use farpost_fabric::{
-    Access, Counter, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission, Port, Priority, SegmentId, TrySend,
+    Access, Counter, Fabric, LocalMemory, Moment, PACKET_BYTES, Peer, Permission, Port, Priority, SegmentId,
+    TrySend,
 };
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The staging memory of a process.
 pub const STAGING: SegmentId = SegmentId(0x7b00_0000);
@@ -139,7 +140,7 @@ pub struct Target<F: Fabric> {
     wait_until: u64,
     refusals: u8,
     timeouts: u8,
-    stamp: Instant,
+    stamp: Moment,
     stamp_base: [u16; 2],
     lanes: [Lane; 2],
 }
@@ -267,7 +268,7 @@ impl<F: Fabric> Transmit<F> {
             wait_until: 0,
             refusals: 0,
             timeouts: 0,
-            stamp: Instant::now(),
+            stamp: fabric.now(),
             stamp_base: numbers,
             lanes: numbers.map(Lane::new),
         };
