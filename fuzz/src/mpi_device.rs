@@ -6,7 +6,7 @@ use crate::mpi_world::{ANY_SOURCE, ANY_TAG, Buffers, delivers, reap, receive, se
 use farpost_channel::ChannelTunables;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{PACKET_BYTES, PacketQueue, Peer, Port, Priority};
-use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use std::rc::Rc;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use farpost_fabric::Interrupt;
 use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
-use farpost_mpi::device::{Carried, Device};
+use farpost_mpi::carrier::{Carried, Device};
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;

@@ -2,7 +2,7 @@
 //!
 //! Cost class: set-up path.
 
-use farpost_mpi::device::{Device, VARIABLE as DEVICE};
+use farpost_mpi::carrier::{Device, VARIABLE as DEVICE};
 use farpost_mpi::world::WorldConfig;
 use farpost_node::{Layer, Node, Same};
 
@@ -83,8 +83,8 @@ impl Layer for MpiSettings {
 mod tests {
     use super::*;
     use farpost_channel::ChannelTunables;
+    use farpost_mpi::carrier::DeviceTunables;
     use farpost_mpi::coll::Tuning;
-    use farpost_mpi::device::DeviceTunables;
     use farpost_mpi::engine::EngineTunables;
     use farpost_node::MPI_VARIABLES;
 

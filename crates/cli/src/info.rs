@@ -51,7 +51,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("portals agent", farpost_portals::agent::AgentTunables::TABLE),
         ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
-        ("mpi: devices", farpost_mpi::device::DeviceTunables::TABLE),
+        ("mpi: devices", farpost_mpi::carrier::DeviceTunables::TABLE),
         ("mpi: collectives", farpost_mpi::coll::Tuning::TABLE),
     ]
 }
@@ -59,7 +59,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
 /// Settings that are text, from the environment only: name, and what it may be.
 const TEXTS: &[(&str, &str)] = &[
     (
-        farpost_mpi::device::VARIABLE,
+        farpost_mpi::carrier::VARIABLE,
         "postbox, fm, jam or portals: what carries MPI; the same for all ranks",
     ),
     (

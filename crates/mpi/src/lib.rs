@@ -2,8 +2,8 @@
 //! simulation can hold many. Knows nothing of C or of environment variables.
 //!
 //! A folder a chapter of the standard: `p2p`, `datatype`, `op`, `coll`, `comm`, `group`, `topo`, `info`,
-//! `attr`, `errors`, and `engine` (progress, requests, matching) and `device` (one file per way to carry
-//! MPI messages) below them.
+//! `attr`, `errors`, and `engine` (progress, requests, matching) and `carrier` (a folder per way to
+//! carry MPI messages) below them.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -12,10 +12,10 @@
 
 pub mod attr;
 pub mod buffer;
+pub mod carrier;
 pub mod coll;
 pub mod comm;
 pub mod datatype;
-pub mod device;
 pub mod engine;
 pub mod errhandler;
 pub mod errors;

@@ -4,8 +4,8 @@
 use farpost_mapped::sealed_memory;
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
+use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::datatype::Datatype;
-use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};

@@ -5,7 +5,7 @@ use farpost_fabric::{
     Access, ErrorStatus, Fabric, FabricError, LocalMemory, PacketQueue, Peer, Permission, Port, Priority,
     Remote, RemoteMemory, SegmentId, TrySend,
 };
-use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;

@@ -15,7 +15,7 @@ use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, Network};
 use farpost_generate::{Limits, Plan, c, generate};
-use farpost_mpi::device::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_shm::ShmTunables;

@@ -82,7 +82,7 @@ impl<F: Fabric> World<F> {
     pub(super) fn checked_context(&self, words: &[i64]) -> Result<u64> {
         let number = words.first().copied().unwrap_or(-1);
         match u64::try_from(number) {
-            Ok(number) if number <= crate::device::wire::CONTEXT_MASK && number & 3 == 0 => Ok(number),
+            Ok(number) if number <= crate::engine::envelope::CONTEXT_MASK && number & 3 == 0 => Ok(number),
             _ => Err(Error::new(
                 ErrorClass::ERR_INTERN,
                 format!("another process numbered the new communicator {number:#x}, which is no such number"),

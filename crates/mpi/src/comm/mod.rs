@@ -124,7 +124,7 @@ impl Comm {
     }
 
     /// The tag for the next collective: the same at all ranks, since all start (or, persistent ones, make) the same ones in
-    /// order. The kind is in the lowest bits, since a device may drop the highest (`device/portals/bits.rs`).
+    /// order. The kind is in the lowest bits, since a carrier may drop the highest (`carrier/portals/bits.rs`).
     ///
     /// A persistent collective keeps its tag for life. A rank may be in a later round than another: it sends what belongs to
     /// that round after everything of the rounds before, and messages of one tag are received in order.

@@ -6,7 +6,7 @@
 //! Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.7.4.
 
 use crate::Rank;
-use crate::device::wire::Envelope;
+use crate::engine::envelope::Envelope;
 use crate::engine::queue::Queue;
 use farpost_fabric::Peer;
 use std::collections::VecDeque;
@@ -38,8 +38,8 @@ pub enum Held {
     },
     /// Its bytes follow by themselves, and the fabric has them or waits for them.
     Tail { total: u64, number: u32 },
-    /// With the Portals device, which calls it that.
-    ByPortals { message: u32, total: u64 },
+    /// With the carrier, which calls it that.
+    Carried { number: u32, total: u64 },
     /// Sent by this process to itself and still in the sender's buffer.
     Own { request: usize, total: u64 },
 }
@@ -74,7 +74,7 @@ impl Unexpected {
             Held::Data(data) => data.len() as u64,
             Held::Rts { total, .. }
             | Held::Tail { total, .. }
-            | Held::ByPortals { total, .. }
+            | Held::Carried { total, .. }
             | Held::Own { total, .. } => *total,
         }
     }
@@ -85,7 +85,7 @@ impl Unexpected {
             (Held::Data(data), None) => data.len() as u64 + HEADER_COST,
             (Held::Data(data), Some(_)) => data.len() as u64,
             (Held::Tail { .. }, _) => HEADER_COST,
-            (Held::Rts { .. } | Held::Own { .. } | Held::ByPortals { .. }, _) => 0,
+            (Held::Rts { .. } | Held::Own { .. } | Held::Carried { .. }, _) => 0,
         }
     }
 }

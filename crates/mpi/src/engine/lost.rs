@@ -16,6 +16,7 @@
 //! descriptors or memory is tried again for a second; then the peer is lost in the same way.
 
 use super::{Engine, Outgoing};
+use crate::carrier::{Carrier, Chosen};
 use crate::engine::request::{Operation, RecvState, Request, SendState};
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank};
@@ -75,8 +76,7 @@ impl<F: Fabric> Engine<F> {
             return hopeless;
         }
         // What they sent before has arrived all the same.
-        while self.portals.is_some() && self.progress_portals() {}
-        self.post.poll_control();
+        Chosen::catch_up(self);
         for (peer, end) in ended {
             self.lose(peer, end);
         }
@@ -116,10 +116,7 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn lose(&mut self, peer: Peer, end: End) {
         if !self.lost.contains_key(&peer.0) {
             // What it sent before it ended has arrived all the same.
-            if self.portals.is_none() {
-                while self.post.has_sender(peer) && self.drain(peer) {}
-                self.post.bury(peer);
-            }
+            Chosen::bury(self, peer);
             let why = end.why.clone();
             self.lost.insert(peer.0, end);
             self.fail_waiting(peer, &why);
@@ -176,7 +173,7 @@ impl<F: Fabric> Engine<F> {
 
     /// A request ends with an error, unless it is about to come to a good end.
     fn give_up(&mut self, handle: usize, error: Error) {
-        if self.portals.is_some() && !self.give_up_by_portals(handle) {
+        if !Chosen::give_up(self, handle) {
             return;
         }
         self.detach_from_queues(handle);
@@ -286,7 +283,7 @@ impl<F: Fabric> Engine<F> {
             Some(request) => request.complete,
             None => true,
         };
-        if gone || self.portals.is_some() && !self.give_up_by_portals(handle) {
+        if gone || !Chosen::give_up(self, handle) {
             return;
         }
         self.contexts[context].queues.cancel(source, handle);

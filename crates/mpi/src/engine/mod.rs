@@ -4,18 +4,19 @@
 //! touches queues here is *queued path*.
 
 pub mod context;
+pub mod envelope;
 mod kept;
 pub(crate) mod lost;
 mod queue;
 pub mod request;
 
-use crate::device::portals::Portals;
-use crate::device::wire::{self, Envelope};
-use crate::device::{Device, DeviceConfig};
+use crate::carrier::postbox::{self, grant};
+use crate::carrier::{Carrier, Chosen, Device, DeviceConfig, Limits, portals};
 use crate::group::Group;
 use crate::handle::{Kind, Table};
 use crate::{Error, ErrorClass, Result};
-use context::Context;
+use context::{Context, Unexpected};
+use envelope::{CONTEXT_MASK, Envelope};
 use farpost_channel::Postboxes;
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Moment, Peer};
@@ -80,8 +81,8 @@ pub(crate) struct ContextEntry {
 /// Requests, matching and progress of one process.
 pub struct Engine<F: Fabric> {
     pub(crate) post: Postboxes<F>,
-    /// What matches and carries messages instead of postboxes.
-    pub(crate) portals: Option<Box<Portals<F>>>,
+    pub(crate) carrier: Chosen<F>,
+    pub(crate) limits: Limits,
     pub(crate) fabric: Rc<F>,
     pub(crate) me: Peer,
     pub(crate) tunables: EngineTunables,
@@ -95,6 +96,9 @@ pub struct Engine<F: Fabric> {
     pub(crate) busy: Vec<Peer>,
     /// For each peer, whether it is in `busy`.
     pub(crate) is_busy: Vec<bool>,
+    /// For each peer, that nothing is unusual about a message to it: it goes by postboxes, to another process, and nothing waits
+    /// before it. The one look of a short send.
+    pub(crate) is_open: Vec<bool>,
     /// Memory that unexpected messages of each peer take, and those of all.
     unexpected_cost: Vec<u64>,
     unexpected_total: u64,
@@ -107,7 +111,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) offered: Vec<usize>,
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
-    pub(crate) grants: crate::p2p::grant::Grants,
+    pub(crate) grants: grant::Grants,
     pub(crate) free_desk: Option<Vec<u32>>,
     /// Receives that the fabric fills.
     pub(crate) fetching: Vec<usize>,
@@ -135,17 +139,20 @@ impl<F: Fabric> Engine<F> {
         let size = fabric.size() as usize;
         let post = Postboxes::new(Rc::clone(&fabric), rsm);
         // An eager message is posted whole or not at all: it must fit, blocks and postboxes.
-        let in_pieces = crate::p2p::bytes_in_pieces(post.block_bytes(), post.slots());
+        let in_pieces = postbox::bytes_in_pieces(post.block_bytes(), post.slots());
         let most = post.bytes_at_once().min(in_pieces);
         tunables.eager_max = tunables.eager_max.min(most);
         tunables.eager_far = tunables.eager_far.min(most);
         let (cores, processes) = fabric.cores_and_processes();
         let patience = if processes <= cores { 4096 } else { 4 };
+        let me = fabric.me();
+        let carrier = Chosen::Postbox;
         Self {
             post,
-            portals: None,
-            me: fabric.me(),
             asked: fabric.now(),
+            limits: carrier.limits(),
+            carrier,
+            me,
             fabric,
             tunables,
             requests: Table::new(Kind::Request),
@@ -156,6 +163,7 @@ impl<F: Fabric> Engine<F> {
             outgoing: (0..size).map(|_| Outgoing::default()).collect(),
             busy: Vec::new(),
             is_busy: vec![false; size],
+            is_open: (0..size).map(|peer| peer != me.index()).collect(),
             unexpected_cost: vec![0; size],
             unexpected_total: 0,
             held_back: Vec::new(),
@@ -177,7 +185,7 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// The same, with the device that `config` names where that matches by itself.
+    /// The same, with the carrier that `config` names.
     pub fn by_device(
         fabric: Rc<F>,
         rsm: &farpost_channel::ChannelTunables,
@@ -187,20 +195,12 @@ impl<F: Fabric> Engine<F> {
         let mut engine = Self::new(Rc::clone(&fabric), rsm, tunables);
         if config.device == Device::Portals {
             let short = engine.tunables.eager_max.max(engine.tunables.eager_far);
-            engine.portals = Some(Box::new(Portals::new(&fabric, config, wait, short)));
+            let portals = portals::Portals::new(&fabric, config, wait, short);
+            engine.carrier = Chosen::Portals(Box::new(portals));
+            engine.is_open.fill(false);
         }
+        engine.limits = engine.carrier.limits();
         engine
-    }
-
-    /// Whether messages are all that there is between processes: no memory is shared.
-    pub fn matches_elsewhere(&self) -> bool {
-        self.portals.is_some()
-    }
-
-    /// Whether the device that matches by itself would find something.
-    #[inline]
-    pub fn is_ready(&self) -> bool {
-        self.portals.as_ref().is_some_and(|portals| portals.is_ready())
     }
 
     /// Index of the context `id`, which is made if it is new.
@@ -254,23 +254,9 @@ impl<F: Fabric> Engine<F> {
     /// The communicator is gone: forget the context, with the messages nobody received.
     pub fn close_context(&mut self, id: u64) {
         if let Some(index) = self.context_index.remove(&id) {
-            let queues = &mut self.contexts[index].queues;
-            let portals = &mut self.portals;
-            let mut gone = Vec::new();
-            while let Some(message) = queues.take_unexpected(context::ANY_SOURCE, context::ANY_TAG) {
-                gone.push((message.peer, message.cost()));
-                match (message.held, &mut *portals) {
-                    (context::Held::Tail { total, number }, _) => {
-                        self.fabric.drop_tail(message.peer, number, total as usize);
-                    }
-                    (context::Held::ByPortals { message, .. }, Some(portals)) => {
-                        portals.drop_message(message);
-                    }
-                    _ => {}
-                }
-            }
-            for (peer, cost) in gone {
-                self.discharge(peer, cost);
+            let all = (context::ANY_SOURCE, context::ANY_TAG);
+            while let Some(message) = self.contexts[index].queues.take_unexpected(all.0, all.1) {
+                self.drop_held(message);
             }
             self.contexts[index] = ContextEntry {
                 id: u64::MAX,
@@ -280,6 +266,20 @@ impl<F: Fabric> Engine<F> {
             self.free_contexts.push(index);
             self.last_context = (u64::MAX, 0);
         }
+    }
+
+    /// Nobody will receive a message that is held.
+    fn drop_held(&mut self, message: Unexpected) {
+        match message.held {
+            context::Held::Tail { total, number } => {
+                self.fabric.drop_tail(message.peer, number, total as usize);
+            }
+            context::Held::Carried { number, .. } => {
+                Chosen::take_held(self, message.peer, &message.envelope, number, None);
+            }
+            _ => {}
+        }
+        self.discharge(message.peer, message.cost());
     }
 
     /// Mark a request complete; one that was detached goes.
@@ -305,23 +305,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Whether there is something that only calls of ours move along.
     pub fn has_duties(&self) -> bool {
-        !self.busy.is_empty()
-            || !self.offered.is_empty()
-            || !self.copying.is_empty()
-            || !self.fetching.is_empty()
-            || !self.tailed.is_empty()
-            || !self.landing.is_empty()
-            || self.post.control_pending()
-            || self.portals.as_ref().is_some_and(|portals| portals.has_duties())
-    }
-
-    /// Whether a peer of this host has not taken yet what was sent to it. `rings` remembers, for where that is not known, what
-    /// the fabric counted at the last question.
-    pub fn has_untaken(&self, rings: &std::cell::Cell<u64>) -> bool {
-        if self.portals.is_none() {
-            return self.post.has_untaken();
-        }
-        rings.replace(self.fabric.rings()) != self.fabric.rings()
+        !self.busy.is_empty() || Chosen::has_duties(self)
     }
 
     /// Longest message that is sent to `peer` without being asked for.
@@ -343,20 +327,16 @@ impl<F: Fabric> Engine<F> {
     /// Let everything move that can. True: something moved.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        if self.portals.is_some() {
-            let mut moved = self.progress_portals() | (self.fabric.faulted() && self.look_for_lost());
-            self.rounds = self.rounds.wrapping_add(1);
-            if !moved && self.rounds & LOOKS_PER_CLOCK == 0 {
-                moved = self.look_for_ended();
-            }
-            return moved;
+        self.rounds = self.rounds.wrapping_add(1);
+        let moved = Chosen::progress(self);
+        if !moved && self.rounds & LOOKS_PER_CLOCK == 0 {
+            return self.look_for_ended();
         }
-        self.progress_postboxes()
+        moved
     }
 
-    fn progress_postboxes(&mut self) -> bool {
+    pub(crate) fn progress_postboxes(&mut self) -> bool {
         // Connections are made once; their packets can wait for a few rounds of messages.
-        self.rounds = self.rounds.wrapping_add(1);
         let mut moved = self.fabric.progress();
         if self.fabric.faulted() {
             moved |= self.look_for_lost();
@@ -386,9 +366,6 @@ impl<F: Fabric> Engine<F> {
         if !self.tailed.is_empty() {
             moved |= self.serve_tailed();
         }
-        if !moved && self.rounds & LOOKS_PER_CLOCK == 0 {
-            moved = self.look_for_ended();
-        }
         moved
     }
 
@@ -416,6 +393,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Something is about to wait for room at `peer`.
     pub(crate) fn engage(&mut self, peer: Peer) {
+        self.is_open[peer.index()] = false;
         if !std::mem::replace(&mut self.is_busy[peer.index()], true) {
             self.busy.push(peer);
         }
@@ -425,6 +403,7 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn retire_if_empty(&mut self, peer: Peer) {
         if self.is_busy[peer.index()] && self.outgoing[peer.index()].is_empty() {
             self.is_busy[peer.index()] = false;
+            self.is_open[peer.index()] = self.carrier.posts_lines() && peer != self.me;
             self.busy.retain(|busy| *busy != peer);
         }
     }
@@ -465,22 +444,14 @@ impl<F: Fabric> Engine<F> {
 
     /// Idle moment: pay owed acks, publish counters, look for garbage in the queues.
     pub(crate) fn idle(&mut self) {
-        if let Some(portals) = &mut self.portals {
-            self.unrung = portals.rest();
-            self.look_for_ended();
-            return;
-        }
-        self.post.settle();
-        if self.post.audit() {
-            self.fail_closed();
-        }
+        self.unrung = Chosen::rest(self);
         self.look_for_ended();
     }
 
     /// The envelope of a message from `source` in `context`.
     #[inline]
     pub(crate) fn envelope(context: u64, source: u32, tag: i32, class: u8, flags: u8) -> Envelope {
-        debug_assert!(context <= wire::CONTEXT_MASK);
+        debug_assert!(context <= CONTEXT_MASK);
         Envelope {
             context,
             source,
@@ -498,5 +469,16 @@ impl<F: Fabric> Engine<F> {
                 format!("request={handle:#x}: not a live request"),
             )
         })
+    }
+
+    /// Take the result of a complete request and free it.
+    pub fn reap(&mut self, handle: usize) -> Option<Status> {
+        let request = self.requests.get_mut(handle)?;
+        if !request.complete {
+            return None;
+        }
+        let status = std::mem::replace(&mut request.status, Status::EMPTY);
+        self.requests.discard(handle);
+        Some(status)
     }
 }

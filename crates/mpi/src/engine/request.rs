@@ -108,7 +108,7 @@ impl Payload {
 pub struct Send {
     pub peer: Peer,
     pub payload: Payload,
-    pub envelope: crate::device::wire::Envelope,
+    pub envelope: crate::engine::envelope::Envelope,
     pub state: SendState,
     /// It was offered, or waits for its match, because the receiver would have had to keep it or blocks were scarce.
     pub for_space: bool,
@@ -120,7 +120,7 @@ impl Send {
     /// Whether its bytes are still to be fetched, though the program need not wait for that: it may have freed the
     /// request, or sent from a buffer of ours.
     pub fn is_promise(&self) -> bool {
-        self.envelope.flags & crate::device::wire::FLAG_SYNC == 0
+        self.envelope.flags & crate::engine::envelope::FLAG_SYNC == 0
             && matches!(
                 self.state,
                 SendState::Matched | SendState::Offered { .. } | SendState::Streaming { .. }
@@ -145,8 +145,8 @@ pub enum SendState {
     Offered { desk: Option<u32>, key: Option<u64> },
     /// All bytes are with the fabric, under this number, and the buffer is needed until it says otherwise.
     Tailed { number: u32 },
-    /// The Portals device has it, under this number.
-    ByPortals { index: u32 },
+    /// The carrier has it, under this number.
+    Carried { number: u32 },
     /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
     Streaming { remote: u64, sent: u64, wanted: u64 },
 }
@@ -183,11 +183,11 @@ pub enum RecvState {
         total: u64,
         direct: bool,
     },
-    /// In the match list of the Portals device.
-    Entered { entry: u32 },
-    /// Matched; Portals has begun to bring the message.
-    Coming { peer: Peer, message: u32 },
-    /// Matched; Portals gets the bytes.
+    /// With a carrier that matches by itself, under this number.
+    Entered { number: u32 },
+    /// Matched; the carrier has begun to bring the message of this number.
+    Coming { peer: Peer, number: u32 },
+    /// Matched; the carrier gets the bytes.
     Got { peer: Peer, fetch: u32 },
     /// The fabric gets the bytes; `sender` is the sender's request.
     Fetching { peer: Peer, ticket: Ticket, sender: u64 },

@@ -1,11 +1,11 @@
 //! Messages of a process to itself: they never see the fabric.
 
-use super::eager::Mode;
+use super::Mode;
 use super::receive::fit;
 use crate::Result;
-use crate::device::wire::Envelope;
 use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
 use farpost_fabric::Fabric;
 

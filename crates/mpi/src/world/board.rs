@@ -149,7 +149,7 @@ impl<F: Fabric> World<F> {
         let size = comm.size();
         let span = Span::of(&*self.fabric, comm);
         let possible = match &span {
-            _ if self.engine.borrow().matches_elsewhere() => false,
+            _ if !self.engine.borrow().limits.matched_here => false,
             None => {
                 let shared = |pid| self.fabric.common(Peer(pid)).is_some();
                 !comm.is_inter() && (2..=MOST_RANKS).contains(&size) && comm.local.iter().all(shared)
@@ -227,7 +227,7 @@ impl<F: Fabric> World<F> {
 
     /// Whether memory is shared with `peer` and may be used beside messages.
     fn shares(&self, peer: Peer) -> bool {
-        self.fabric.maps(peer) && !self.engine.borrow().matches_elsewhere()
+        self.fabric.maps(peer) && self.engine.borrow().limits.matched_here
     }
 
     /// Whether this process can read the memory of every other rank of `comm`.

@@ -6,7 +6,7 @@ use super::{Awaited, PersistentSpec, World};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::coll::{Lane, Plan, Schedule, Site, Transport};
 use crate::comm::{Comm, ContextLane, Pending, Started};
-use crate::engine::request::{Operation, Payload, Request};
+use crate::engine::request::{Operation, Request};
 use crate::engine::{Engine, SENT};
 use crate::group::Group;
 use crate::p2p::Mode;
@@ -107,13 +107,8 @@ impl<F: Fabric> Transport for Via<'_, F> {
         self.may_go_on([Some(&self.comm.local), self.comm.remote.as_ref()])?;
         let envelope = Engine::<F>::envelope(context, self.comm.rank as u32, tag, buf.sig(), 0);
         let mut engine = self.world.engine.borrow_mut();
-        if let Some(data) = buf.contiguous()
-            && engine.try_short(peer, &envelope, data)
-        {
-            return Ok(SENT);
-        }
         Ok(engine
-            .isend(peer, envelope, Payload::User(buf), Mode::Standard)?
+            .isend_user(peer, envelope, &buf, Mode::Standard)?
             .unwrap_or(SENT))
     }
 

@@ -8,13 +8,14 @@
 //! making of communicators.
 
 use super::World;
+use crate::carrier::{Carrier, Chosen};
 use crate::comm::{Comm, ContextLane, LANE_BITS};
 use crate::engine::Engine;
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::{Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::Fabric;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -67,10 +68,7 @@ impl<F: Fabric> World<F> {
     /// others.
     pub fn new_context(&self) -> u64 {
         let engine = self.engine.borrow();
-        let bits = engine
-            .portals
-            .as_ref()
-            .map_or(COUNT_BITS, |portals| portals.count_bits());
+        let bits = engine.limits.count_bits;
         loop {
             let count = self.next_context.get();
             self.next_context.set(count + 1);
@@ -172,13 +170,7 @@ impl<F: Fabric> World<F> {
         self.unrung.set(true);
         let result = self.wait_until(|| {
             let mut engine = self.engine.borrow_mut();
-            if let Some(portals) = &mut engine.portals {
-                let waits = portals.rest();
-                return Ok(!waits || (0..self.size()).all(|peer| peer == self.pid() || gone(peer)));
-            }
-            // Other hosts do not read our memory; what was put to them goes out when the fabric is closed.
-            let taken = |peer| !self.fabric.maps(Peer(peer)) || engine.post.drained(Peer(peer)) || gone(peer);
-            Ok((0..self.size()).all(taken))
+            Ok(Chosen::is_drained(&mut engine, &|peer| gone(peer.0)))
         });
         self.unrung.set(false);
         result

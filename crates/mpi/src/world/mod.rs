@@ -21,9 +21,9 @@ pub(crate) use lifetime::COUNT_BITS;
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
 pub use roll::Awaited;
 
+use crate::carrier::{Carrier, Chosen, DeviceConfig};
 use crate::coll::{Pool, Tuning};
 use crate::comm::Comm;
-use crate::device::DeviceConfig;
 use crate::engine::{Engine, EngineTunables};
 use crate::handle::{Kind, Table};
 use crate::{Result, p2p::Matched};
@@ -56,7 +56,7 @@ pub struct WorldConfig {
     pub engine: EngineTunables,
     pub wait: WaitTunables,
     pub tuning: Tuning,
-    /// For who makes the fabric that the world is on: [`Carried`](crate::device::Carried).
+    /// For who makes the fabric that the world is on: [`Carried`](crate::carrier::Carried).
     pub device: DeviceConfig,
 }
 
@@ -159,11 +159,7 @@ impl<F: Fabric> World<F> {
 
     /// The largest tag (`MPI_TAG_UB`).
     pub fn tag_ub(&self) -> i32 {
-        let engine = self.engine.borrow();
-        engine
-            .portals
-            .as_ref()
-            .map_or(i32::MAX, |portals| portals.tag_ub())
+        self.engine.borrow().limits.tag_ub
     }
 
     /// My number in the job.
@@ -204,8 +200,7 @@ impl<F: Fabric> World<F> {
         if !moved {
             engine.idle();
         }
-        let unrung =
-            !engine.busy.is_empty() || engine.post.control_pending() || self.unrung.get() || engine.unrung;
+        let unrung = !engine.busy.is_empty() || self.unrung.get() || engine.unrung;
         drop(engine);
         if !self.active.borrow().is_empty() {
             moved |= self.advance_collectives();
@@ -279,7 +274,7 @@ impl<F: Fabric> World<F> {
         } else {
             self.polls
                 .nothing(teller, |record| self.describe(awaited, record));
-            let untaken = || self.engine.borrow().has_untaken(&self.rings);
+            let untaken = || Chosen::has_untaken(&self.engine.borrow(), &self.rings);
             self.idle
                 .nothing_with(&self.policy, untaken, |pause| self.rest(pause));
         }
@@ -307,7 +302,7 @@ impl<F: Fabric> World<F> {
     fn sleep_for(&self, longest: Duration) {
         let mut engine = self.engine.borrow_mut();
         engine.idle();
-        let quiet = engine.busy.is_empty() && !engine.post.control_pending() && !engine.unrung;
+        let quiet = engine.busy.is_empty() && !engine.unrung;
         let mut limit = if quiet && !self.unrung.get() {
             LONG_SLEEP
         } else {

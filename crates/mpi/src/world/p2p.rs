@@ -4,14 +4,15 @@
 
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};
+use crate::carrier::postbox::Short;
+use crate::carrier::{Carrier, Chosen, Direct};
 use crate::comm::{Comm, ContextLane};
-use crate::device::portals::Direct;
 use crate::engine::context::ANY_SOURCE;
 use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Engine, SENT};
-use crate::p2p::{Mode, Short};
+use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Rank, Result};
-use farpost_fabric::{Distance, Fabric, Peer};
+use farpost_fabric::{Fabric, Peer};
 
 /// Looks at a queue that another host fills before a wait begins in earnest.
 const FAR_LOOKS: u32 = 64;
@@ -132,49 +133,25 @@ impl<F: Fabric> World<F> {
     ) -> Option<(Rank, i32, usize)> {
         let peer = comm.peer(source)?;
         let context = comm.lane(ContextLane::Messages);
+        let wanted = Direct {
+            context: comm.slots[0],
+            context_id: context,
+            peer,
+            source,
+            tag,
+            class,
+        };
         let mut engine = self.engine.borrow_mut();
-        if engine.matches_elsewhere() {
-            let looks = if self.active.borrow().is_empty() {
-                self.policy.looks()
-            } else {
-                1
-            };
-            let wanted = Direct {
-                context: comm.slots[0],
-                context_id: context,
-                peer,
-                source,
-                tag,
-                class,
-            };
-            return engine.receive_by_portals(&wanted, to, looks);
+        // What a peer has posted, and nothing else could take, is looked for first.
+        if let Short::Got { source, tag, len } = engine.receive_short(&wanted, to) {
+            return Some((source, tag, len));
         }
-        let alone = self.active.borrow().is_empty() && !engine.has_duties();
-        let mut polls = if alone { self.policy.looks() } else { 1 };
-        // What comes from another host comes by calls of ours, each as long as many looks.
-        let far = !self.fabric.maps(peer);
-        if far && self.fabric.distance(peer) == Distance::Far {
-            polls = polls.min(FAR_LOOKS);
-        }
-        loop {
-            match engine.receive_short(comm.slots[0], context, peer, tag, class, to) {
-                Short::Got { source, tag, len } => return Some((source, tag, len)),
-                Short::Other => return None,
-                Short::Nothing => {}
-            }
-            polls -= 1;
-            if polls == 0 {
-                return None;
-            }
-            if far {
-                self.fabric.progress();
-                continue;
-            }
-            // A pause costs as much as the message takes, so the first looks do without.
-            if polls & 15 == 0 {
-                std::hint::spin_loop();
-            }
-        }
+        let looks = if self.active.borrow().is_empty() {
+            self.policy.looks()
+        } else {
+            1
+        };
+        Chosen::receive_at_once(&mut engine, &wanted, to, looks)
     }
 
     /// Start a receive into one run of bytes, from `source` or MPI_ANY_SOURCE, unless a message is held that it might

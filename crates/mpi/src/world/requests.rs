@@ -6,6 +6,7 @@ use super::collective::CollectiveRequest;
 use super::p2p::completed;
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::carrier::{Carrier, Chosen};
 use crate::coll::Plan;
 use crate::comm::Comm;
 use crate::engine::SENT;
@@ -280,15 +281,15 @@ impl<F: Fabric> World<F> {
         self.finish(handle)
     }
 
-    /// A request that waits for a device which matches by itself completes by many quick looks, without pauses.
+    /// A request that waits for a carrier which matches by itself completes by many quick looks, without pauses.
     #[inline]
     fn soon(&self, handle: usize) -> Result<bool> {
-        if !self.engine.borrow().matches_elsewhere() || handle == SENT || !self.extras.borrow().is_empty() {
+        if self.engine.borrow().limits.matched_here || handle == SENT || !self.extras.borrow().is_empty() {
             return Ok(false);
         }
         let mut looks = self.policy.looks();
         loop {
-            if looks & 15 == 0 || self.engine.borrow().is_ready() {
+            if looks & 15 == 0 || Chosen::is_ready(&self.engine.borrow()) {
                 self.progress();
                 if self.is_complete(handle)? {
                     return Ok(true);

@@ -211,7 +211,7 @@ impl<F: Fabric> World<F> {
                     SendState::Queued | SendState::Streaming { .. } => Kind::Room,
                     // It would be over if the receiver had room to keep it, or the pool a block for it.
                     _ if send.for_space => Kind::Space,
-                    SendState::Offered { .. } | SendState::ByPortals { .. } => Kind::Send,
+                    SendState::Offered { .. } | SendState::Carried { .. } => Kind::Send,
                     SendState::Matched | SendState::Tailed { .. } => Kind::Taken,
                 };
                 let comm = self.comm_of(send.envelope.context);

@@ -28,6 +28,7 @@
 //! The interface is one of its own on the device's packet port, so that a program may have the C interface beside it.
 
 mod bits;
+mod carry;
 mod credit;
 mod direct;
 mod events;
@@ -39,10 +40,10 @@ mod receive;
 mod send;
 
 pub use bits::{Layout, MOST_RANKS};
+pub(crate) use carry::ByPortals;
 use direct::Begun;
-pub(crate) use direct::Direct;
 
-use super::DeviceConfig;
+use super::{Chosen, DeviceConfig, Limits};
 use crate::{Error, ErrorClass};
 use credit::Credit;
 use farpost_fabric::wait::WaitTunables;
@@ -359,14 +360,13 @@ impl<F: Fabric> Portals<F> {
         self.queues[usize::from(queue)].reserved -= events;
     }
 
-    /// The largest tag.
-    pub fn tag_ub(&self) -> i32 {
-        self.layout.tag_ub()
-    }
-
-    /// Bits that count the communicators of one leader.
-    pub fn count_bits(&self) -> u32 {
-        self.layout.count_bits()
+    /// What match bits tell apart.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            tag_ub: self.layout.tag_ub(),
+            count_bits: self.layout.count_bits(),
+            matched_here: false,
+        }
     }
 
     #[inline(always)]
@@ -378,12 +378,6 @@ impl<F: Fabric> Portals<F> {
             match_bits,
             offset: 0,
         }
-    }
-
-    /// Whether a look would find something.
-    #[inline]
-    pub fn is_ready(&self) -> bool {
-        self.stirred || self.ni.is_ready()
     }
 
     /// Whether only calls of ours let something move along that was begun.
@@ -413,6 +407,22 @@ impl<F: Fabric> Portals<F> {
         let ni = &self.ni;
         self.leftovers
             .retain(|me| ni.me_unlink(*me) == Err(PortalsError::MeInUse));
+    }
+}
+
+impl<F: Fabric> Chosen<F> {
+    fn portals(&self) -> Option<&Portals<F>> {
+        match self {
+            Chosen::Portals(portals) => Some(portals),
+            Chosen::Postbox => None,
+        }
+    }
+
+    fn portals_mut(&mut self) -> Option<&mut Portals<F>> {
+        match self {
+            Chosen::Portals(portals) => Some(portals),
+            Chosen::Postbox => None,
+        }
     }
 }
 

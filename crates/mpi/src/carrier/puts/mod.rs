@@ -3,17 +3,23 @@
 //!
 //! Cost class: *fast path*; with the postbox device a branch at most.
 
-use super::exports::Exports;
-use super::fm::ByFm;
-use super::jam::ByJam;
-use super::outbox::{Layer, Outbox};
+mod bulk;
+mod exports;
+mod fm;
+mod jam;
+mod outbox;
+
 use super::{Device, DeviceConfig};
+use exports::Exports;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{
     Access, Cost, Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt,
     LINE_BYTES, Line, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Time,
     Topology, TrySend, Wake,
 };
+use fm::ByFm;
+use jam::ByJam;
+use outbox::{Layer, Outbox};
 use std::hint::black_box;
 use std::os::fd::RawFd;
 use std::rc::Rc;
@@ -21,6 +27,9 @@ use std::time::Duration;
 
 /// Room in a queue is not announced by a ring.
 const UNRUNG_SLEEP: Duration = Duration::from_millis(1);
+
+/// What became of a message offered.
+type Offered = Result<bool, FabricError>;
 
 /// A fabric, and the device on it.
 pub struct Carried<F: Fabric + 'static> {

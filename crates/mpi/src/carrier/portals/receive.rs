@@ -8,12 +8,13 @@ use super::questions::Want;
 use super::send::{PIECES, failure, pieces};
 use super::{KEPT_HERE, Portals, Seen, bits, descriptor, refused, user};
 use crate::buffer::RecvBuf;
-use crate::device::wire::Envelope;
+use crate::carrier::Chosen;
 use crate::engine::Engine;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
+use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, RecvState, Request};
 use crate::p2p::{fit, note_match};
-use crate::{Error, Rank, Result};
+use crate::{Error, Rank};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{
     AnyInterface, Error as PortalsError, Handle, Iovec, NetworkInterface, NiFail, ProcessId, option,
@@ -199,37 +200,8 @@ impl Fetch {
 }
 
 impl<F: Fabric> Engine<F> {
-    /// Start a receive.
-    pub(crate) fn irecv_by_portals(
-        &mut self,
-        context: usize,
-        buf: RecvBuf,
-        source: Rank,
-        tag: i32,
-    ) -> Result<usize> {
-        if tag >= 0 {
-            self.check_tag(self.contexts[context].id, tag)?;
-        }
-        let (handle, place) = self.requests.claim()?;
-        match place
-            .as_mut()
-            .and_then(|old| old.renew_recv(context, source, tag))
-        {
-            Some(old) => *old = buf,
-            None => *place = Some(Request::recv(buf, context, source, tag)),
-        }
-        if let Err(error) = self.post_by_portals(handle) {
-            self.requests.discard(handle);
-            return Err(refused("a receive", error));
-        }
-        if !self.lost.is_empty() {
-            self.refuse_lost(handle, context, source);
-        }
-        Ok(handle)
-    }
-
     /// Give the receive `handle` a message that came before, a match entry, or a place behind those that have one.
-    fn post_by_portals(&mut self, handle: usize) -> std::result::Result<(), PortalsError> {
+    pub(super) fn post_by_portals(&mut self, handle: usize) -> std::result::Result<(), PortalsError> {
         let Some(Request {
             operation: Operation::Recv(recv),
             ..
@@ -239,8 +211,8 @@ impl<F: Fabric> Engine<F> {
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
         let begun = self
-            .portals
-            .as_ref()
+            .carrier
+            .portals()
             .is_some_and(|portals| !portals.begun.is_empty());
         if begun
             && let Some(start) = recv.buf.contiguous_address()
@@ -248,7 +220,7 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(());
         }
-        let Some(portals) = &mut self.portals else {
+        let Chosen::Portals(portals) = &mut self.carrier else {
             return Ok(());
         };
         if !portals.posted.has_behind() && !portals.posted.is_full() {
@@ -269,7 +241,7 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub(super) fn enter_behind(&mut self) {
         let mut before = None;
-        while let Some(portals) = &self.portals
+        while let Chosen::Portals(portals) = &self.carrier
             && let next @ Some(handle) = portals.posted.next_behind()
             && next != before
         {
@@ -293,7 +265,7 @@ impl<F: Fabric> Engine<F> {
         let mut room = room(&recv.buf, recv.buf.bytes());
         let mut placed: Option<u32> = None;
         loop {
-            let Some(portals) = &mut self.portals else {
+            let Chosen::Portals(portals) = &mut self.carrier else {
                 return Ok(());
             };
             let queues = &mut self.contexts[context].queues;
@@ -305,7 +277,7 @@ impl<F: Fabric> Engine<F> {
                 self.deliver_held(handle, message);
                 return Ok(());
             }
-            let Some(portals) = &mut self.portals else {
+            let Chosen::Portals(portals) = &mut self.carrier else {
                 return Ok(());
             };
             let number = match placed {
@@ -337,7 +309,7 @@ impl<F: Fabric> Engine<F> {
             if armed == Ok(false) && !self.note_unexpected() {
                 // Nothing has come but what is listed already and not whole yet: this receive takes none of it. Where the library
                 // is in this process nothing comes between that look and this update.
-                let Some(portals) = &mut self.portals else {
+                let Chosen::Portals(portals) = &mut self.carrier else {
                     return Ok(());
                 };
                 let testq = match portals.ni {
@@ -347,7 +319,7 @@ impl<F: Fabric> Engine<F> {
                 let memory = (room.start, room.length, room.iovec.clone());
                 armed = portals.posted.arm(&portals.ni, number, memory, (name, eq, testq));
             }
-            let Some(portals) = &mut self.portals else {
+            let Chosen::Portals(portals) = &mut self.carrier else {
                 return Ok(());
             };
             match armed {
@@ -368,7 +340,7 @@ impl<F: Fabric> Engine<F> {
                         ..
                     }) = self.requests.get_mut(handle)
                     {
-                        recv.state = RecvState::Entered { entry: number };
+                        recv.state = RecvState::Entered { number };
                     }
                     return Ok(());
                 }
@@ -385,7 +357,9 @@ impl<F: Fabric> Engine<F> {
     /// A posted receive has taken a message.
     #[inline]
     pub(super) fn on_received(&mut self, seen: &Seen) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let number = seen.number();
         portals.posted.over(number);
         let Some(entry) = portals.posted.get(number) else {
@@ -409,7 +383,9 @@ impl<F: Fabric> Engine<F> {
     /// The receive `handle` has taken a message by its entry.
     #[inline]
     pub(super) fn on_taken(&mut self, handle: usize, landing: Option<Box<[u8]>>, seen: &Seen) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let name = portals.layout.name(seen.bits);
         let Some(Request {
             operation: Operation::Recv(recv),
@@ -437,7 +413,9 @@ impl<F: Fabric> Engine<F> {
 
     /// Give the receive `handle` the message that came before it.
     pub(crate) fn deliver_by_portals(&mut self, handle: usize, peer: Peer, envelope: &Envelope, number: u32) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let Some(Request {
             operation: Operation::Recv(recv),
             status,
@@ -453,10 +431,7 @@ impl<F: Fabric> Engine<F> {
         match &message.place {
             Place::Coming { .. } => {
                 message.taker = Some(handle);
-                recv.state = RecvState::Coming {
-                    peer,
-                    message: number,
-                };
+                recv.state = RecvState::Coming { peer, number };
             }
             Place::Here { .. } | Place::Copied(_) => {
                 if let Some(bytes) = portals.managed.bytes(number) {
@@ -494,7 +469,9 @@ impl<F: Fabric> Engine<F> {
 
     /// Get what a receive wants, as soon as few enough others are being fetched.
     pub(super) fn fetch_kept(&mut self, want: Want) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let Some(Request {
             operation: Operation::Recv(recv),
             ..
@@ -522,7 +499,7 @@ impl<F: Fabric> Engine<F> {
     /// Begin the fetches that others have made room for.
     #[inline]
     pub(super) fn fetch_later(&mut self) {
-        while let Some(portals) = &mut self.portals
+        while let Chosen::Portals(portals) = &mut self.carrier
             && portals.fetching < portals.most_fetching
             && let Some(want) = portals.later.pop_front()
         {
@@ -532,7 +509,9 @@ impl<F: Fabric> Engine<F> {
 
     /// A message that was coming is here.
     pub(super) fn on_arrived(&mut self, number: u32) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let Some(message) = portals.managed.get(number) else {
             return;
         };
@@ -561,7 +540,9 @@ impl<F: Fabric> Engine<F> {
 
     /// The reply to a get is here.
     pub(super) fn on_got(&mut self, seen: &Seen) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let Some(fetch) = portals.fetched(seen.number()) else {
             return;
         };
@@ -579,13 +560,17 @@ impl<F: Fabric> Engine<F> {
 
     /// A message that no receive waited for has begun to come, or its header is here.
     pub(super) fn on_unexpected(&mut self, seen: &Seen, place: Place) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         portals.owe(seen.from, true, None);
         let name = portals.layout.name(seen.bits);
         let (class, _) = bits::of_header(seen.data);
         let context = self.context(name.context);
         let right = came_from(self.contexts[context].members.as_ref(), name.source, seen.from);
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let number = portals.managed.note(Message {
             peer: seen.from,
             total: seen.rlength,
@@ -608,8 +593,8 @@ impl<F: Fabric> Engine<F> {
             portals.posted.remove_behind(handle);
             return self.deliver_by_portals(handle, seen.from, &envelope, number);
         }
-        let held = Held::ByPortals {
-            message: number,
+        let held = Held::Carried {
+            number,
             total: seen.rlength,
         };
         self.hold(seen.from, context, envelope, held, None);
@@ -623,39 +608,6 @@ impl<F: Fabric> Engine<F> {
             value: u64::from(source),
         };
         self.faults.push(farpost_fabric::Fault { peer, error });
-    }
-
-    /// Cancel a receive that has not been matched.
-    pub(crate) fn cancel_by_portals(&mut self, handle: usize) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            complete: false,
-            ..
-        }) = self.requests.get(handle)
-        else {
-            return;
-        };
-        let (context, source) = (recv.context, recv.source);
-        let state = recv.state;
-        let Some(portals) = &mut self.portals else { return };
-        let queues = &mut self.contexts[context].queues;
-        let taken_back = match state {
-            RecvState::Entered { entry } => {
-                let disarmed = portals.disarm(entry);
-                if disarmed {
-                    queues.left();
-                }
-                disarmed
-            }
-            RecvState::Posted => {
-                portals.posted.remove_behind(handle);
-                queues.cancel(source, handle)
-            }
-            _ => false,
-        };
-        if taken_back {
-            self.complete(handle, |status| status.cancelled = true);
-        }
     }
 }
 

@@ -4,10 +4,11 @@
 use super::managed::{Message, Place};
 use super::{Portals, Seen, bits, user};
 use crate::Rank;
+use crate::carrier::{Chosen, Direct};
 use crate::engine::Engine;
 use crate::engine::context::{Held, Unexpected};
 use crate::engine::request::{Operation, RecvState};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::Fabric;
 use farpost_portals::{EventKind, Handle, NetworkInterface, NiFail};
 
 /// In the place of a request.
@@ -39,16 +40,6 @@ impl Begun {
     pub fn is(&self, number: usize) -> bool {
         self.entry as usize == number
     }
-}
-
-/// A receive.
-pub struct Direct {
-    pub context: usize,
-    pub context_id: u64,
-    pub peer: Peer,
-    pub source: Rank,
-    pub tag: i32,
-    pub class: u8,
 }
 
 impl<F: Fabric> Portals<F> {
@@ -111,13 +102,13 @@ impl<F: Fabric> Engine<F> {
         if looks < LEAST || self.contexts[wanted.context].queues.has_unexpected() {
             return None;
         }
-        let portals = self.portals.as_mut()?;
+        let portals = self.carrier.portals_mut()?;
         if !portals.begun.is_empty() {
             return None;
         }
         let (entry, queue) = portals.post_direct(wanted, to)?;
         loop {
-            let portals = self.portals.as_mut()?;
+            let portals = self.carrier.portals_mut()?;
             looks -= 1;
             if looks == 0 {
                 if !portals.disarm(entry) {
@@ -138,16 +129,16 @@ impl<F: Fabric> Engine<F> {
             } else if portals.ni.look() {
                 // Whatever else there is can wait until this call is over.
                 portals.stirred = true;
-                while let Some(seen) = self.portals.as_ref()?.ni.eq_take(queue, Seen::of) {
+                while let Some(seen) = self.carrier.portals()?.ni.eq_take(queue, Seen::of) {
                     if seen.user == posted(entry) && seen.kind == EventKind::PutEnd && seen.fail == NiFail::OK
                     {
-                        self.portals.as_mut()?.direct_is_over(entry, &seen);
+                        self.carrier.portals_mut()?.direct_is_over(entry, &seen);
                         return self.received_directly(wanted, &seen, to);
                     }
                     self.note_event(&seen);
                 }
             }
-            if let Some(seen) = self.portals.as_mut()?.direct.take() {
+            if let Some(seen) = self.carrier.portals_mut()?.direct.take() {
                 return self.received_directly(wanted, &seen, to);
             }
         }
@@ -155,7 +146,8 @@ impl<F: Fabric> Engine<F> {
 
     /// Give the receive `handle` the entry that it has begun with, if there is one. False: there is none.
     pub(super) fn goes_on(&mut self, handle: usize, start: usize, length: u64) -> bool {
-        let (Some(portals), Some(request)) = (&mut self.portals, self.requests.get_mut(handle)) else {
+        let (Chosen::Portals(portals), Some(request)) = (&mut self.carrier, self.requests.get_mut(handle))
+        else {
             return false;
         };
         let Operation::Recv(recv) = &mut request.operation else {
@@ -169,7 +161,7 @@ impl<F: Fabric> Engine<F> {
             return false;
         };
         let Begun { entry, came, .. } = portals.begun.swap_remove(at);
-        recv.state = RecvState::Entered { entry };
+        recv.state = RecvState::Entered { number: entry };
         self.contexts[recv.context].queues.entered();
         match came {
             Some(seen) => self.on_taken(handle, None, &seen),
@@ -184,7 +176,7 @@ impl<F: Fabric> Engine<F> {
 
     #[inline(always)]
     fn received_directly(&mut self, wanted: &Direct, seen: &Seen, to: &[u8]) -> Option<(Rank, i32, usize)> {
-        let portals = self.portals.as_ref()?;
+        let portals = self.carrier.portals()?;
         let (class, _) = bits::of_header(seen.data);
         let suits = class == wanted.class || class == 0 || wanted.class == 0 || seen.rlength == 0;
         if !suits || seen.rlength != seen.mlength || seen.fail != NiFail::OK {
@@ -199,7 +191,9 @@ impl<F: Fabric> Engine<F> {
     /// way says what.
     #[cold]
     fn list_again(&mut self, context: usize, seen: &Seen, to: &[u8]) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let name = portals.layout.name(seen.bits);
         let (class, _) = bits::of_header(seen.data);
         let place = match seen.fail {
@@ -215,8 +209,8 @@ impl<F: Fabric> Engine<F> {
             owed: false,
         });
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
-        let held = Held::ByPortals {
-            message,
+        let held = Held::Carried {
+            number: message,
             total: seen.rlength,
         };
         let first = Unexpected::new(seen.from, envelope, held, None);

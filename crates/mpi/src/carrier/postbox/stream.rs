@@ -2,7 +2,7 @@
 //! while the receiver empties earlier ones. Where all blocks are under way to others, who may take nothing for long, pieces
 //! go in postboxes.
 
-use crate::device::wire;
+use super::wire;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Payload, RecvState, Request, SendState};
 use farpost_fabric::{Fabric, Line, Peer};

@@ -3,6 +3,7 @@
 use super::managed::Place;
 use super::{Portals, Seen, bits, questions, user};
 use crate::Error;
+use crate::carrier::Chosen;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{End, Fabric, FabricError, Fault};
@@ -22,7 +23,7 @@ impl<F: Fabric> Engine<F> {
     /// Let everything move that can. True: something did.
     #[inline]
     pub(crate) fn progress_portals(&mut self) -> bool {
-        let Some(portals) = &mut self.portals else {
+        let Chosen::Portals(portals) = &mut self.carrier else {
             return false;
         };
         let mut moved = portals.ni.progress();
@@ -43,18 +44,18 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub(crate) fn note_events(&mut self) -> bool {
         let mut any = false;
-        let Some(portals) = &mut self.portals else {
+        let Chosen::Portals(portals) = &mut self.carrier else {
             return false;
         };
         if !portals.leftovers.is_empty() {
             portals.unlink_leftovers();
         }
-        while let Some(seen) = self.portals.as_ref().and_then(|portals| portals.next()) {
+        while let Some(seen) = self.carrier.portals().and_then(|portals| portals.next()) {
             any = true;
             self.note_event(&seen);
         }
         // What has ended made room.
-        if let Some(portals) = &mut self.portals
+        if let Chosen::Portals(portals) = &mut self.carrier
             && !portals.wanted.is_empty()
         {
             portals.answer_wants();
@@ -66,7 +67,7 @@ impl<F: Fabric> Engine<F> {
     /// Take in one of them.
     pub(super) fn note_event(&mut self, seen: &Seen) {
         let lost = match seen.fail {
-            NiFail::UNDELIVERABLE => self.portals.as_mut().map(|portals| portals.other_of(seen)),
+            NiFail::UNDELIVERABLE => self.carrier.portals_mut().map(|portals| portals.other_of(seen)),
             _ => None,
         };
         let lost = lost.filter(|peer| *peer != self.me);
@@ -77,7 +78,7 @@ impl<F: Fabric> Engine<F> {
             (user::FETCH, EventKind::ReplyEnd) => self.on_got(seen),
             (user::FETCH, _) => {}
             _ => {
-                let over = self.portals.as_mut().and_then(|p| p.on_send_event(seen));
+                let over = self.carrier.portals_mut().and_then(|p| p.on_send_event(seen));
                 if let Some(sending) = over
                     && let Some(handle) = sending.request
                 {
@@ -101,7 +102,7 @@ impl<F: Fabric> Engine<F> {
     /// List what came and nobody waited for. True: something did.
     pub(super) fn note_unexpected(&mut self) -> bool {
         let mut any = false;
-        while let Some(portals) = &mut self.portals
+        while let Chosen::Portals(portals) = &mut self.carrier
             && let Some(seen) = portals.ni.eq_take(portals.unexpected, Seen::of)
         {
             any = true;
@@ -133,7 +134,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Take in credits.
     fn note_returned(&mut self) {
-        while let Some(portals) = &mut self.portals
+        while let Chosen::Portals(portals) = &mut self.carrier
             && let Some(seen) = portals.ni.eq_take(portals.returned, Seen::of)
         {
             if seen.kind != EventKind::PutEnd {
@@ -160,17 +161,17 @@ impl<F: Fabric> Engine<F> {
 
     /// What was begun with Portals for a request that fails now. False: it is about to come to a good end.
     pub(crate) fn give_up_by_portals(&mut self, handle: usize) -> bool {
-        let Some(portals) = &mut self.portals else {
+        let Chosen::Portals(portals) = &mut self.carrier else {
             return true;
         };
         match self.requests.get(handle).map(|request| &request.operation) {
             Some(Operation::Send(send)) => {
-                if let SendState::ByPortals { index } = send.state {
+                if let SendState::Carried { number: index } = send.state {
                     portals.abandon(index);
                 }
             }
             Some(Operation::Recv(recv)) => match recv.state {
-                RecvState::Entered { entry } => {
+                RecvState::Entered { number: entry } => {
                     if !portals.disarm(entry) {
                         return false;
                     }
@@ -178,7 +179,7 @@ impl<F: Fabric> Engine<F> {
                     self.contexts[context].queues.left();
                 }
                 RecvState::Posted => portals.posted.remove_behind(handle),
-                RecvState::Coming { message, .. } => portals.drop_message(message),
+                RecvState::Coming { number, .. } => portals.drop_message(number),
                 RecvState::Got { fetch, .. } => {
                     portals.want_no_more(handle);
                     portals.abandon_fetch(fetch);

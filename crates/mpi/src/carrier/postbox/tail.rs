@@ -6,12 +6,13 @@
 //! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_TAILS` bytes for messages that no receive
 //! waits for; a sender that has used its grant takes blocks or rendezvous.
 
-use super::receive::note_match;
-use crate::device::wire::{self, Envelope};
+use super::wire;
 use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::envelope::Envelope;
 use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
+use crate::p2p::note_match;
 use farpost_fabric::{Fabric, FabricError, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.

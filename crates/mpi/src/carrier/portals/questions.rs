@@ -6,6 +6,7 @@
 //! a time, so that they need no more room there than the few events that are kept for every peer.
 
 use super::{CREDITS, Portals, Seen, bits};
+use crate::carrier::Chosen;
 use crate::engine::Engine;
 use crate::engine::context::Held;
 use farpost_fabric::{Fabric, Peer};
@@ -109,7 +110,7 @@ impl<F: Fabric> Engine<F> {
     /// A question or an answer has come. False: it cannot be right.
     pub(super) fn on_word(&mut self, seen: &Seen) -> bool {
         let peer = seen.from;
-        let Some(portals) = &mut self.portals else {
+        let Chosen::Portals(portals) = &mut self.carrier else {
             return true;
         };
         if seen.data & ANSWER != 0 {
@@ -134,15 +135,13 @@ impl<F: Fabric> Engine<F> {
         let mut contexts = self.contexts.iter_mut();
         let held = contexts.find_map(|context| {
             context.queues.take_back(|message| match message.held {
-                Held::ByPortals { message: number, .. } => {
-                    message.peer == peer && portals.managed.is_kept(number, id)
-                }
+                Held::Carried { number, .. } => message.peer == peer && portals.managed.is_kept(number, id),
                 _ => false,
             })
         });
         let mut answer = WORD | ANSWER | id;
         if let Some(message) = held {
-            if let Held::ByPortals { message: number, .. } = message.held {
+            if let Held::Carried { number, .. } = message.held {
                 portals.drop_message(number);
             }
             answer |= DROPPED;
@@ -157,7 +156,9 @@ impl<F: Fabric> Engine<F> {
 
     /// An announced message can be fetched now.
     fn fetch_wanted(&mut self, peer: Peer, id: u64) {
-        let Some(portals) = &mut self.portals else { return };
+        let Chosen::Portals(portals) = &mut self.carrier else {
+            return;
+        };
         let at = (portals.wants.iter()).position(|want| want.peer == peer && want.id == id);
         if let Some(want) = at.map(|at| portals.wants.swap_remove(at)) {
             self.fetch_kept(want);

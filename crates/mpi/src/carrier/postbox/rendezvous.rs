@@ -7,12 +7,14 @@
 //! Requirements of MPI-5.0 section 3.4.
 
 use super::grant::{self, Grant, Message};
-use super::receive::note_match;
-use crate::device::wire::{self, Envelope};
+use super::wire;
 use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::envelope::Envelope;
 use crate::engine::lost::of_transfer;
+
 use crate::engine::request::{Operation, RecvState, Request, Send, SendState};
+use crate::p2p::note_match;
 use crate::{Error, ErrorClass};
 use farpost_channel::Desk;
 use farpost_fabric::{Direction, Fabric, Line, Peer, memcheck};

@@ -6,12 +6,13 @@
 //! A burst takes up to 16 short messages in a row, each into the buffer of the oldest receive of its source, and acknowledges them together. The
 //! first message that is unusual in any way ends the burst and is received in the ordinary way.
 
+use super::Short;
+use super::wire::{self, FIRST_BYTES, FIRST_WORD};
 use crate::Rank;
 use crate::buffer::RecvRun;
-use crate::device::wire::{self, FIRST_BYTES, FIRST_WORD};
+use crate::carrier::Direct;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Request};
-use crate::p2p::Short;
 use farpost_fabric::{Fabric, Peer};
 
 /// How many postboxes ahead lines are fetched: enough to hide the way between two cores.
@@ -32,7 +33,7 @@ impl<F: Fabric> Engine<F> {
         tag: i32,
     ) -> Option<usize> {
         let queues = &self.contexts[context].queues;
-        if self.portals.is_some() || queues.has_unexpected() {
+        if !self.limits.matched_here || queues.has_unexpected() {
             return self.irecv(context, room().keep(), source, tag).ok();
         }
         if !queues.has_posted()
@@ -64,9 +65,15 @@ impl<F: Fabric> Engine<F> {
         tag: i32,
     ) -> Option<usize> {
         let class = room.sig();
-        let Short::Got { source, tag, len } =
-            self.receive_short(context, context_id, peer, tag, class, room.bytes_mut())
-        else {
+        let wanted = Direct {
+            context,
+            context_id,
+            peer,
+            source: 0,
+            tag,
+            class,
+        };
+        let Short::Got { source, tag, len } = self.receive_short(&wanted, room.bytes_mut()) else {
             return None;
         };
         let (handle, place) = self.requests.claim().ok()?;

@@ -3,8 +3,9 @@
 use super::memory::{self, place_of};
 use super::{KEPT_HERE, MESSAGES, Portals, Seen, bits, descriptor, refused, user};
 use crate::buffer::SendBuf;
-use crate::device::wire::{Envelope, FLAG_SYNC};
+use crate::carrier::Chosen;
 use crate::engine::Engine;
+use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
@@ -206,7 +207,7 @@ impl Sends {
 impl<F: Fabric> Portals<F> {
     /// Send a message of at most [`BOUNCE`] bytes, given in one piece. False: not now or not this way.
     #[inline(always)]
-    fn quick(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+    pub(super) fn quick(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         let credit = &mut self.credit[peer.index()];
         if data.len() > QUICK
             || !self.ni.is_clear()
@@ -597,18 +598,6 @@ pub(super) fn pieces(
 }
 
 impl<F: Fabric> Engine<F> {
-    /// Send a message that is one run of memory, if that is over at once. False: take the long way.
-    #[inline]
-    pub(crate) fn try_by_portals(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if self.is_busy[peer.index()] || !self.lost.is_empty() {
-            return false;
-        }
-        let Some(portals) = &mut self.portals else {
-            return false;
-        };
-        portals.quick(peer, envelope, data)
-    }
-
     /// Start a send. `None`: it is complete.
     pub(crate) fn isend_by_portals(
         &mut self,
@@ -647,11 +636,11 @@ impl<F: Fabric> Engine<F> {
         match begun {
             Begun::Over => return Ok(None),
             Begun::Under(index) => {
-                send.state = SendState::ByPortals { index };
+                send.state = SendState::Carried { number: index };
                 let handle = self
                     .requests
                     .insert(Request::new(Operation::Send(Box::new(send))))?;
-                if let Some(sending) = self.portals.as_mut().and_then(|p| p.sends.get(index)) {
+                if let Some(sending) = self.carrier.portals_mut().and_then(|p| p.sends.get(index)) {
                     sending.request = Some(handle);
                 }
                 self.note_events();
@@ -669,12 +658,12 @@ impl<F: Fabric> Engine<F> {
 
     /// Whether match bits can tell a tag of the program's apart.
     pub(super) fn check_tag(&self, context: u64, tag: i32) -> Result<()> {
-        match &self.portals {
-            Some(portals) if !portals.layout.admits(context, tag) => Err(Error::new(
+        match &self.carrier {
+            Chosen::Portals(portals) if !portals.layout.admits(context, tag) => Err(Error::new(
                 ErrorClass::ERR_TAG,
                 format!(
                     "tag={tag}: with FARPOST_DEVICE=portals and as many ranks tags are 0 to {} (MPI_TAG_UB)",
-                    portals.tag_ub()
+                    portals.layout.tag_ub()
                 ),
             )),
             _ => Ok(()),
@@ -682,7 +671,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     fn begin_by_portals(&mut self, send: &Send) -> Result<Begun> {
-        let Some(portals) = &mut self.portals else {
+        let Chosen::Portals(portals) = &mut self.carrier else {
             return Ok(Begun::No);
         };
         portals.begin(send).map_err(|error| refused("a send", error))
@@ -703,8 +692,8 @@ impl<F: Fabric> Engine<F> {
                     continue;
                 };
                 let begun = self.begin_by_portals(&send);
-                if let (Ok(Begun::Under(index)), Some(portals)) = (&begun, &mut self.portals) {
-                    send.state = SendState::ByPortals { index: *index };
+                if let (Ok(Begun::Under(index)), Chosen::Portals(portals)) = (&begun, &mut self.carrier) {
+                    send.state = SendState::Carried { number: *index };
                     if let Some(sending) = portals.sends.get(*index) {
                         sending.request = Some(handle);
                     }

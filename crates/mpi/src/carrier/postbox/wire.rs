@@ -7,6 +7,7 @@
 //! word 3.. payload, or the fields of the kind (see [`Header`]'s users)
 //! ```
 
+use crate::engine::envelope::{CONTEXT_MASK, Envelope};
 use farpost_fabric::Line;
 
 /// Words before the payload of the first postbox.
@@ -17,10 +18,6 @@ pub const FIRST_BYTES: usize = 40;
 pub const MORE_BYTES: usize = 56;
 /// Most postboxes that an inline message takes.
 pub const MAX_RUN: usize = 8;
-/// Longest message that travels inside postboxes.
-pub const INLINE_MAX: usize = FIRST_BYTES + (MAX_RUN - 1) * MORE_BYTES;
-/// Contexts are 48 bits wide.
-pub const CONTEXT_MASK: u64 = (1 << 48) - 1;
 
 /// A message of at most [`FIRST_BYTES`].
 pub const KIND_SHORT: u8 = 1;
@@ -44,7 +41,8 @@ pub const KIND_DATA: u8 = 8;
 pub const PART_FIRST: usize = 24;
 /// The longest piece without a block.
 pub const PART_MAX: usize = PART_FIRST + (MAX_RUN - 1) * MORE_BYTES;
-/// A synchronous send was matched, or a long one is over. Word 3: the sender's request.
+/// A synchronous send (`FLAG_SYNC`, with its request in word 5, or in word 7 of a short one) was matched, or a long one is over.
+/// Word 3: the sender's request.
 pub const KIND_DONE: u8 = 9;
 
 /// A message whose bytes follow by themselves. Word 3: total bytes; word 4: the number that the fabric gave them.
@@ -57,19 +55,6 @@ pub const KIND_CANCELLED: u8 = 12;
 
 /// In word 6 of [`KIND_RTS`]: the buffer is one run that the receiver may transfer from; words 4 and 7 say where.
 pub const ONE_RUN: u64 = 1 << 63;
-
-/// The sender waits for the match ([`KIND_DONE`] with the request of word 5, or of word 7 of a short one).
-pub const FLAG_SYNC: u8 = 1;
-
-/// The envelope of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Envelope {
-    pub context: u64,
-    pub source: u32,
-    pub tag: i32,
-    pub class: u8,
-    pub flags: u8,
-}
 
 impl Envelope {
     /// The first three words, for a postbox of `kind` with `count` postboxes or pieces and `inline` bytes.
@@ -227,6 +212,7 @@ mod tests {
 
     #[test]
     fn an_envelope_survives_its_line_at_the_extremes() {
+        const INLINE_MAX: usize = FIRST_BYTES + (MAX_RUN - 1) * MORE_BYTES;
         for (context, source, tag, class, flags) in [
             (0, 0, 0, 0, 0),
             (CONTEXT_MASK, u32::MAX, i32::MAX, 255, 255),

@@ -2,27 +2,20 @@
 //!
 //! Requirements of MPI-5.0 section 3.2.2.
 
-use crate::buffer::SendBuf;
-use crate::device::wire::{self, Envelope, FIRST_BYTES, FLAG_SYNC, MORE_BYTES};
+use super::wire::{self, FIRST_BYTES, MORE_BYTES};
 use crate::engine::Engine;
-use crate::engine::request::{Operation, Payload, Request, Send, SendState, Status};
+use crate::engine::envelope::{Envelope, FLAG_SYNC};
+use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Line, Peer};
-
-/// Send modes (MPI-5.0 section 3.4). Ready sends are standard ones; buffered ones are standard sends of a
-/// copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Standard,
-    Synchronous,
-}
 
 /// Bytes of a synchronous message that fit beside its request in one postbox.
 const SYNC_BYTES: usize = FIRST_BYTES - 8;
 
-/// The longest message sent in postboxes alone. Up to [`wire::INLINE_MAX`] bytes would go, but the lines of a postbox are
+/// The longest message sent in postboxes alone. Up to [`wire::MAX_RUN`] of them may be one, but the lines of a postbox are
 /// looked at one by one; from here on writing them to a block and reading that is quicker.
-const RUN_MAX: usize = FIRST_BYTES + 4 * MORE_BYTES;
+pub(crate) const RUN_MAX: usize = FIRST_BYTES + 4 * MORE_BYTES;
 
 /// Piece in which a message goes through blocks (a block that is no multiple of it is one piece), and the most
 /// pieces of one message.
@@ -74,15 +67,9 @@ impl Source<'_> {
 }
 
 impl<F: Fabric> Engine<F> {
-    /// Try to send a short message from contiguous memory without a request. False: take the long way.
+    /// Send a message of at most [`RUN_MAX`] bytes to a peer that is open. False: take the long way.
     #[inline(always)]
-    pub fn try_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if self.portals.is_some() {
-            return self.try_by_portals(peer, envelope, data);
-        }
-        if data.len() > RUN_MAX || peer == self.me || self.is_busy[peer.index()] {
-            return false;
-        }
+    pub(crate) fn post_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         if data.len() <= FIRST_BYTES {
             if self.post.eager_room(peer) == 0 {
                 return false;
@@ -113,21 +100,18 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Start a send. `None`: it is complete.
-    pub fn isend(
+    pub(super) fn isend_by_postbox(
         &mut self,
         peer: Peer,
         envelope: Envelope,
         payload: Payload,
         mode: Mode,
     ) -> Result<Option<usize>> {
-        if self.portals.is_some() {
-            return self.isend_by_portals(peer, envelope, payload, mode);
-        }
         if peer == self.me {
             return self.send_to_self(envelope, payload, mode);
         }
         if mode == Mode::Standard
-            && !self.is_busy[peer.index()]
+            && self.is_open[peer.index()]
             && !self.prefers_tail(peer, payload.bytes())
             && self.post_eager(peer, &envelope, &payload, 0) == Eager::Posted
         {
@@ -164,24 +148,6 @@ impl<F: Fabric> Engine<F> {
         self.push_sends(peer);
         self.retire_if_empty(peer);
         Ok(Some(handle))
-    }
-
-    /// As [`isend`](Self::isend) for a user's buffer, with the quick way tried first.
-    #[inline]
-    pub fn isend_user(
-        &mut self,
-        peer: Peer,
-        envelope: Envelope,
-        buf: &SendBuf,
-        mode: Mode,
-    ) -> Result<Option<usize>> {
-        if mode == Mode::Standard
-            && let Some(data) = buf.contiguous()
-            && self.try_eager(peer, &envelope, data)
-        {
-            return Ok(None);
-        }
-        self.isend(peer, envelope, Payload::User(buf.clone()), mode)
     }
 
     /// Post a whole message if it is short enough and there is room; `request` is told of the match if it
@@ -226,16 +192,16 @@ impl<F: Fabric> Engine<F> {
         self.post_blocks(peer, envelope, Source::Payload(payload), request)
     }
 
-    /// Send a message that is one run of memory at once, whatever its way, without a request. False: take
-    /// the long way.
+    /// Send a message that is one run of memory at once, without a request. False: take the long way.
     #[inline]
-    pub fn try_eager(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() <= RUN_MAX || self.portals.is_some() {
-            return self.try_short(peer, envelope, data);
+    pub(super) fn post_at_once(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        if !self.is_open[peer.index()] {
+            return false;
+        }
+        if data.len() <= RUN_MAX {
+            return self.post_short(peer, envelope, data);
         }
         data.len() as u64 <= self.eager_max(peer)
-            && peer != self.me
-            && !self.is_busy[peer.index()]
             && !self.prefers_tail(peer, data.len() as u64)
             && self.post_blocks(peer, envelope, Source::Run(data), 0) == Eager::Posted
     }
@@ -457,16 +423,5 @@ impl<F: Fabric> Engine<F> {
                 false
             }
         }
-    }
-
-    /// Take the result of a complete request and free it.
-    pub fn reap(&mut self, handle: usize) -> Option<Status> {
-        let request = self.requests.get_mut(handle)?;
-        if !request.complete {
-            return None;
-        }
-        let status = std::mem::replace(&mut request.status, Status::EMPTY);
-        self.requests.discard(handle);
-        Some(status)
     }
 }

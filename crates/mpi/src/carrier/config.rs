@@ -1,25 +1,6 @@
-//! Ways to carry MPI messages, one file each.
-//!
-//! The *postbox* device is the engine as it is: postboxes and blocks in memory that both sides see, or that the fabric
-//! writes to. Two others carry the same postboxes and blocks as messages of a layer of its own, to peers whose memory is
-//! then not mapped: [`fm`] by Fast Messages, [`jam`] by JAM. [`Carried`] is the fabric that the engine sees. By [`portals`]
-//! messages are operations of Portals, which also matches them.
-//!
-//! What a peer's message says where it is to go is input: segment, place, length and permission are checked.
-
-mod bulk;
-mod carried;
-mod exports;
-mod fm;
-mod jam;
-mod outbox;
-pub(crate) mod portals;
-pub mod wire;
-
-pub use carried::{Bell, Carried, Import};
+//! Which carrier, and its settings.
 
 use crate::engine::EngineTunables;
-use farpost_fabric::FabricError;
 use farpost_fm::FmTunables;
 use farpost_portals::net::NetTunables;
 
@@ -113,9 +94,6 @@ impl DeviceConfig {
         self.tunables.set(name, value).map_err(|e| e.to_string())
     }
 }
-
-/// What became of a message offered.
-type Offered = Result<bool, FabricError>;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,154 @@
+//! MPI over Portals as a carrier.
+
+use super::{Portals, refused};
+use crate::carrier::{Carrier, Chosen, Direct};
+use crate::engine::Engine;
+use crate::engine::envelope::Envelope;
+use crate::engine::request::{Operation, Payload, Request, SendState};
+use crate::p2p::Mode;
+use crate::{Rank, Result};
+use farpost_fabric::{Fabric, Peer};
+use farpost_portals::NetworkInterface;
+use std::cell::Cell;
+
+/// Turns in which a process has answered its own question.
+const OWN_TURNS: u32 = 64;
+
+/// The carrier.
+pub(crate) struct ByPortals;
+
+/// What the carrier of `engine` keeps, which is Portals.
+macro_rules! portals {
+    ($engine:expr $(, $otherwise:expr)?) => {
+        match &mut $engine.carrier {
+            Chosen::Portals(portals) => portals,
+            Chosen::Postbox => return $($otherwise)?,
+        }
+    };
+}
+
+impl<F: Fabric> Carrier<F> for ByPortals {
+    #[inline]
+    fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        if engine.is_busy[peer.index()] || !engine.lost.is_empty() {
+            return false;
+        }
+        portals!(engine, false).quick(peer, envelope, data)
+    }
+
+    fn send(
+        engine: &mut Engine<F>,
+        peer: Peer,
+        envelope: Envelope,
+        payload: Payload,
+        mode: Mode,
+    ) -> Result<Option<usize>> {
+        engine.isend_by_portals(peer, envelope, payload, mode)
+    }
+
+    #[inline]
+    fn receive_at_once(
+        engine: &mut Engine<F>,
+        wanted: &Direct,
+        to: &mut [u8],
+        looks: u32,
+    ) -> Option<(Rank, i32, usize)> {
+        engine.receive_by_portals(wanted, to, looks)
+    }
+
+    fn receive(engine: &mut Engine<F>, handle: usize) -> Result<()> {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = engine.requests.get(handle)
+        else {
+            return Ok(());
+        };
+        let (context, source, tag) = (recv.context, recv.source, recv.tag);
+        if tag >= 0 {
+            engine.check_tag(engine.contexts[context].id, tag)?;
+        }
+        engine
+            .post_by_portals(handle)
+            .map_err(|error| refused("a receive", error))?;
+        if !engine.lost.is_empty() {
+            engine.refuse_lost(handle, context, source);
+        }
+        Ok(())
+    }
+
+    fn take_held(
+        engine: &mut Engine<F>,
+        peer: Peer,
+        envelope: &Envelope,
+        number: u32,
+        handle: Option<usize>,
+    ) {
+        match handle {
+            Some(handle) => engine.deliver_by_portals(handle, peer, envelope, number),
+            None => portals!(engine).drop_message(number),
+        }
+    }
+
+    fn ask_back(engine: &mut Engine<F>, handle: usize) {
+        let Some(Request {
+            operation: Operation::Send(send),
+            ..
+        }) = engine.requests.get(handle)
+        else {
+            return;
+        };
+        let SendState::Carried { number } = send.state else {
+            return;
+        };
+        let peer = send.peer;
+        portals!(engine).ask_back(number);
+        // A process asks itself without the network: programs look right after the cancellation, and receive the message
+        // if it was not cancelled.
+        for _ in 0..if peer == engine.me { OWN_TURNS } else { 0 } {
+            engine.progress_portals();
+            if engine.requests.get(handle).is_none_or(|request| request.complete) {
+                break;
+            }
+        }
+    }
+
+    fn give_up(engine: &mut Engine<F>, handle: usize) -> bool {
+        engine.give_up_by_portals(handle)
+    }
+
+    #[inline]
+    fn progress(engine: &mut Engine<F>) -> bool {
+        engine.progress_portals() | (engine.fabric.faulted() && engine.look_for_lost())
+    }
+
+    fn catch_up(engine: &mut Engine<F>) {
+        while engine.progress_portals() {}
+    }
+
+    fn bury(_: &mut Engine<F>, _: Peer) {}
+
+    #[inline]
+    fn is_ready(engine: &Engine<F>) -> bool {
+        let portals = engine.carrier.portals();
+        portals.is_some_and(|portals| portals.stirred || portals.ni.is_ready())
+    }
+
+    fn has_duties(engine: &Engine<F>) -> bool {
+        engine.carrier.portals().is_some_and(Portals::has_duties)
+    }
+
+    fn has_untaken(engine: &Engine<F>, rings: &Cell<u64>) -> bool {
+        rings.replace(engine.fabric.rings()) != engine.fabric.rings()
+    }
+
+    fn rest(engine: &mut Engine<F>) -> bool {
+        portals!(engine, false).rest()
+    }
+
+    fn is_drained(engine: &mut Engine<F>, gone: &dyn Fn(Peer) -> bool) -> bool {
+        let waits = portals!(engine, true).rest();
+        let (me, size) = (engine.me, engine.fabric.size());
+        !waits || (0..size).map(Peer).all(|peer| peer == me || gone(peer))
+    }
+}

@@ -1,0 +1,154 @@
+//! MPI over postboxes and blocks, matched here. A protocol event has a file.
+//!
+//! Which protocol a message takes over postboxes:
+//!
+//! | Kind in the postbox | Message |
+//! |---|---|
+//! | `SHORT` | up to 40 bytes, in one line |
+//! | `RUN`, `MORE` | up to 264 bytes in at most 5 postboxes, 56 bytes in each after the first (a receiver accepts 8 postboxes, 432 bytes) |
+//! | `BLOCK`, `PIECE` | up to `FARPOST_EAGER_MAX`, in blocks of the sender's pool; a long one in pieces, so that the receiver empties one while the sender fills the next |
+//! | `TAIL` | between hosts, where the fabric has [`Tails`](farpost_fabric::Tails): longer than `FARPOST_TAIL_MIN`, up to `FARPOST_TAIL_MAX` |
+//! | `RTS`, `CTS`, `DATA`, `DONE` | rendezvous: the offer, the request for blocks, a piece, the end |
+//! | `CANCEL`, `CANCELLED` | the sender asks for an unmatched message back; it was dropped |
+//!
+//! A long message within a host is copied by both sides (`rendezvous`). A buffer that is not one run is fetched by the receiver alone. Where the
+//! kernel forbids cross-memory attach the message is streamed through blocks (`stream`). Between hosts the receiver has the fabric get the
+//! bytes (`remote`); a buffer that is not one run is streamed. What each step waits for, and who frees it, is in `docs/flow-control.md`.
+
+mod burst;
+mod cancel;
+mod direct;
+mod eager;
+pub(crate) mod grant;
+mod receive;
+mod remote;
+mod rendezvous;
+mod stream;
+mod tail;
+pub(crate) mod wire;
+
+pub(crate) use eager::{RUN_MAX, bytes_in_pieces};
+pub(crate) use receive::Short;
+
+use super::{Carrier, Direct, Limits};
+use crate::engine::Engine;
+use crate::engine::envelope::Envelope;
+use crate::engine::request::{Operation, Payload, Request};
+use crate::p2p::Mode;
+use crate::{Rank, Result};
+use farpost_fabric::{Fabric, Peer};
+use std::cell::Cell;
+
+/// A line has room for every tag and every context.
+pub(super) const LIMITS: Limits = Limits {
+    tag_ub: i32::MAX,
+    count_bits: 30,
+    matched_here: true,
+};
+
+/// The carrier.
+pub(super) struct Postbox;
+
+impl<F: Fabric> Carrier<F> for Postbox {
+    #[inline]
+    fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        engine.post_at_once(peer, envelope, data)
+    }
+
+    fn send(
+        engine: &mut Engine<F>,
+        peer: Peer,
+        envelope: Envelope,
+        payload: Payload,
+        mode: Mode,
+    ) -> Result<Option<usize>> {
+        engine.isend_by_postbox(peer, envelope, payload, mode)
+    }
+
+    fn receive_at_once(
+        engine: &mut Engine<F>,
+        wanted: &Direct,
+        to: &mut [u8],
+        looks: u32,
+    ) -> Option<(Rank, i32, usize)> {
+        engine.receive_soon(wanted, to, looks)
+    }
+
+    #[inline]
+    fn receive(engine: &mut Engine<F>, handle: usize) -> Result<()> {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = engine.requests.get(handle)
+        else {
+            return Ok(());
+        };
+        let (context, source, tag) = (recv.context, recv.source, recv.tag);
+        match engine.contexts[context].queues.take_unexpected(source, tag) {
+            Some(message) => engine.deliver_held(handle, message),
+            None => {
+                engine.contexts[context].queues.post(source, tag, handle);
+                if !engine.lost.is_empty() {
+                    engine.refuse_lost(handle, context, source);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_held(_: &mut Engine<F>, _: Peer, _: &Envelope, _: u32, _: Option<usize>) {}
+
+    fn ask_back(engine: &mut Engine<F>, handle: usize) {
+        engine.ask_for_cancel(handle);
+    }
+
+    fn give_up(_: &mut Engine<F>, _: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn progress(engine: &mut Engine<F>) -> bool {
+        engine.progress_postboxes()
+    }
+
+    fn catch_up(engine: &mut Engine<F>) {
+        engine.post.poll_control();
+    }
+
+    fn bury(engine: &mut Engine<F>, peer: Peer) {
+        while engine.post.has_sender(peer) && engine.drain(peer) {}
+        engine.post.bury(peer);
+    }
+
+    fn is_ready(_: &Engine<F>) -> bool {
+        false
+    }
+
+    #[inline]
+    fn has_duties(engine: &Engine<F>) -> bool {
+        !engine.offered.is_empty()
+            || !engine.copying.is_empty()
+            || !engine.fetching.is_empty()
+            || !engine.tailed.is_empty()
+            || !engine.landing.is_empty()
+            || engine.post.control_pending()
+    }
+
+    fn has_untaken(engine: &Engine<F>, _: &Cell<u64>) -> bool {
+        engine.post.has_untaken()
+    }
+
+    fn rest(engine: &mut Engine<F>) -> bool {
+        engine.post.settle();
+        if engine.post.audit() {
+            engine.fail_closed();
+        }
+        engine.post.control_pending()
+    }
+
+    fn is_drained(engine: &mut Engine<F>, gone: &dyn Fn(Peer) -> bool) -> bool {
+        // Other hosts do not read our memory; what was put to them goes out when the fabric is closed.
+        let mut peers = (0..engine.fabric.size()).map(Peer);
+        peers.all(|peer| !engine.fabric.maps(peer) || engine.post.drained(peer) || gone(peer))
+    }
+}

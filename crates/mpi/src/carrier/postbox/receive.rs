@@ -1,0 +1,382 @@
+//! Receiving from postboxes: what arrives meets a posted receive or is held.
+//!
+//! Requirements of MPI-5.0 sections 3.2.4, 3.4, 3.5.
+
+use super::wire::{self, FIRST_BYTES, MORE_BYTES};
+use crate::buffer::RecvBuf;
+use crate::carrier::Direct;
+use crate::engine::Engine;
+use crate::engine::context::Held;
+use crate::engine::envelope::{Envelope, FLAG_SYNC};
+use crate::engine::request::{Operation, Request};
+use crate::p2p::fit;
+use crate::{Error, ErrorClass, Rank};
+use farpost_fabric::{Fabric, Line, Peer};
+
+/// What the fast path of a receive found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// The message; it is in the buffer.
+    Got { source: Rank, tag: i32, len: usize },
+    /// Nothing has come.
+    Nothing,
+    /// Something that has to be looked at more closely.
+    Other,
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Look whether the next message of `peer` is a short one that a receive with these arguments takes and
+    /// nothing else can, and if so copy it into `to`. The fast path of receives.
+    #[inline(always)]
+    pub(crate) fn receive_short(&mut self, wanted: &Direct, to: &mut [u8]) -> Short {
+        let Direct {
+            context,
+            context_id,
+            peer,
+            tag,
+            class,
+            ..
+        } = *wanted;
+        if !self.contexts[context].queues.quiet() {
+            return Short::Other;
+        }
+        let Some(line) = self.post.peek(peer) else {
+            return Short::Nothing;
+        };
+        let envelope = Envelope::of(&line);
+        if envelope.context != context_id
+            || (envelope.tag != tag && tag != crate::engine::context::ANY_TAG)
+            || envelope.flags != 0
+            || (envelope.class != class && envelope.class != 0 && class != 0)
+        {
+            return Short::Other;
+        }
+        let len = wire::inline_bytes(&line);
+        if wire::kind(&line) != wire::KIND_SHORT {
+            return self.receive_whole(peer, &line, &envelope, to);
+        }
+        if len > FIRST_BYTES || len > to.len() {
+            return Short::Other;
+        }
+        wire::copy_first(&line, &mut to[..len]);
+        self.post.consume(peer, 1, len as u64);
+        Short::Got {
+            source: envelope.source as Rank,
+            tag: envelope.tag,
+            len,
+        }
+    }
+
+    /// As [`receive_short`](Self::receive_short), for a message of several postboxes or in blocks, all of which
+    /// are there. Whatever is unusual about it is left to the long way.
+    fn receive_whole(&mut self, peer: Peer, line: &Line, envelope: &Envelope, to: &mut [u8]) -> Short {
+        let count = wire::count(line);
+        let len = match wire::kind(line) {
+            wire::KIND_RUN => {
+                let len = wire::inline_bytes(line);
+                if !(2..=wire::MAX_RUN).contains(&count)
+                    || len > to.len()
+                    || len.saturating_sub(FIRST_BYTES).div_ceil(MORE_BYTES) != count - 1
+                {
+                    return Short::Other;
+                }
+                self.post.prefetch(peer, 1..count as u32);
+                to[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
+                for (index, part) in to[FIRST_BYTES..len].chunks_mut(MORE_BYTES).enumerate() {
+                    match self.post.peek_ahead(peer, index as u32 + 1) {
+                        Some(more) if wire::kind(&more) == wire::KIND_MORE => {
+                            part.copy_from_slice(&wire::more_payload(&more)[..part.len()]);
+                        }
+                        _ => return Short::Other,
+                    }
+                }
+                len
+            }
+            wire::KIND_BLOCK => {
+                let total = line[3] as usize;
+                if count == 0 || total > to.len() {
+                    return Short::Other;
+                }
+                let mut at = 0;
+                for index in 0..count {
+                    let Some((word, offset)) = self.piece_soon(peer, line, index) else {
+                        return Short::Other;
+                    };
+                    let bytes = (word >> 32) as usize;
+                    if bytes > total - at
+                        || self
+                            .post
+                            .read_block(peer, word as u32, offset as usize, &mut to[at..at + bytes])
+                            .is_err()
+                    {
+                        return Short::Other;
+                    }
+                    at += bytes;
+                }
+                if at != total {
+                    return Short::Other;
+                }
+                total
+            }
+            _ => return Short::Other,
+        };
+        self.post.consume_burst(peer, count as u32, len as u64);
+        Short::Got {
+            source: envelope.source as Rank,
+            tag: envelope.tag,
+            len,
+        }
+    }
+
+    /// Words 4 and 6 of piece `index` of the message that begins with `line`. The sender is writing it, so it is
+    /// waited for, but not for long.
+    #[inline]
+    fn piece_soon(&self, peer: Peer, line: &Line, index: usize) -> Option<(u64, u64)> {
+        if index == 0 {
+            return Some((line[4], line[6]));
+        }
+        for _ in 0..self.patience {
+            if let Some(more) = self.post.peek_ahead(peer, index as u32) {
+                return (wire::kind(&more) == wire::KIND_PIECE).then_some((more[4], more[6]));
+            }
+        }
+        None
+    }
+
+    /// Take in the next message from `peer`. False: none is there, or not all of it.
+    pub(crate) fn take_one(&mut self, peer: Peer) -> bool {
+        let Some(line) = self.post.peek(peer) else {
+            return false;
+        };
+        match wire::kind(&line) {
+            wire::KIND_SHORT => self.on_short(peer, &line),
+            wire::KIND_RUN => self.on_run(peer, &line),
+            wire::KIND_BLOCK => self.on_blocks(peer, &line),
+            wire::KIND_TAIL => self.on_tail(peer, &line),
+            wire::KIND_RTS => self.on_rts(peer, &line),
+            wire::KIND_CTS => self.on_cts(peer, &line),
+            wire::KIND_DATA => self.on_data(peer, &line),
+            wire::KIND_DONE => {
+                self.post.consume(peer, 1, 0);
+                self.on_done(peer, &line)
+            }
+            wire::KIND_CANCEL => {
+                self.post.consume(peer, 1, 0);
+                self.on_cancel(peer, &line);
+                true
+            }
+            wire::KIND_CANCELLED => {
+                self.post.consume(peer, 1, 0);
+                self.on_cancelled(peer, &line)
+            }
+            kind => {
+                self.condemn(peer, "the kind of a postbox", u64::from(kind));
+                false
+            }
+        }
+    }
+
+    /// The context of an envelope, if the envelope can be right.
+    #[inline(always)]
+    pub(super) fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
+        let context = self.context(envelope.context);
+        let source = envelope.source;
+        let right = match &self.contexts[context].members {
+            Some(members) => members.pid(source as Rank) == Some(peer.0),
+            None => source < self.fabric.size(),
+        };
+        if !right {
+            self.condemn(peer, "the sender's rank", u64::from(source));
+            return None;
+        }
+        Some(context)
+    }
+
+    #[inline(always)]
+    fn on_short(&mut self, peer: Peer, line: &Line) -> bool {
+        let len = wire::inline_bytes(line);
+        if len > FIRST_BYTES {
+            self.condemn(peer, "the length of a short message", len as u64);
+            return false;
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        let sync = (envelope.flags & FLAG_SYNC != 0).then_some(line[7]);
+        self.post.consume(peer, 1, len as u64);
+        self.arrive(peer, context, envelope, &wire::first_payload(line)[..len], sync);
+        true
+    }
+
+    #[inline(never)]
+    fn on_run(&mut self, peer: Peer, line: &Line) -> bool {
+        let (count, len) = (wire::count(line), wire::inline_bytes(line));
+        if !(2..=wire::MAX_RUN).contains(&count)
+            || len <= FIRST_BYTES
+            || len > FIRST_BYTES + (count - 1) * MORE_BYTES
+        {
+            self.condemn(peer, "the length of a run", len as u64);
+            return false;
+        }
+        self.post.prefetch(peer, 1..count as u32);
+        let mut data = [0; FIRST_BYTES + (wire::MAX_RUN - 1) * MORE_BYTES];
+        data[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
+        for index in 1..count {
+            let Some(more) = self.post.peek_ahead(peer, index as u32) else {
+                return false;
+            };
+            if wire::kind(&more) != wire::KIND_MORE {
+                self.condemn(
+                    peer,
+                    "the kind of a postbox in a run",
+                    u64::from(wire::kind(&more)),
+                );
+                return false;
+            }
+            let at = FIRST_BYTES + (index - 1) * MORE_BYTES;
+            data[at..at + MORE_BYTES].copy_from_slice(&wire::more_payload(&more));
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        // Where more receives wait, more messages are on their way.
+        if self.contexts[context].queues.posted() > 1 {
+            self.post.consume(peer, count as u32, len as u64);
+        } else {
+            self.post.consume_burst(peer, count as u32, len as u64);
+        }
+        self.arrive(peer, context, envelope, &data[..len], None);
+        true
+    }
+
+    #[inline(never)]
+    fn on_blocks(&mut self, peer: Peer, line: &Line) -> bool {
+        let (pieces, total) = (wire::count(line), line[3]);
+        if pieces == 0 || pieces as u32 > self.post.slots() || total > 1 << 30 {
+            self.condemn(peer, "the number of pieces", pieces as u64);
+            return false;
+        }
+        // All pieces must be there; nothing is taken before.
+        let mut list = [(0u32, 0usize, 0usize); 255];
+        let mut sum = 0;
+        for (index, entry) in list[..pieces].iter_mut().enumerate() {
+            let (word, offset) = if index == 0 {
+                (line[4], line[6])
+            } else {
+                let Some(more) = self.post.peek_ahead(peer, index as u32) else {
+                    return false;
+                };
+                if wire::kind(&more) != wire::KIND_PIECE {
+                    self.condemn(peer, "the kind of a piece", u64::from(wire::kind(&more)));
+                    return false;
+                }
+                (more[4], more[6])
+            };
+            *entry = (word as u32, offset as usize, (word >> 32) as usize);
+            sum += word >> 32;
+        }
+        if sum != total {
+            self.condemn(peer, "the length of a message in blocks", total);
+            return false;
+        }
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        let sync = (envelope.flags & FLAG_SYNC != 0).then_some(line[5]);
+        let list = &list[..pieces];
+        match self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            Some(handle) => {
+                if !self.deliver_pieces(peer, handle, &envelope, total, list) {
+                    return false;
+                }
+                self.post.consume(peer, pieces as u32, total);
+                if let Some(request) = sync {
+                    self.answer_done(peer, request);
+                }
+            }
+            None => {
+                let mut data = vec![0; total as usize].into_boxed_slice();
+                let mut at = 0;
+                for (block, offset, len) in list {
+                    let to = &mut data[at..at + len];
+                    if let Err(error) = self.post.read_block(peer, *block, *offset, to) {
+                        self.post.condemn(peer, error);
+                        self.fail_peer(peer);
+                        return false;
+                    }
+                    at += len;
+                }
+                self.post.consume(peer, pieces as u32, total);
+                self.hold(peer, context, envelope, Held::Data(data), sync);
+            }
+        }
+        true
+    }
+
+    /// Copy the pieces of a message into the buffer of the receive `handle` and complete it.
+    fn deliver_pieces(
+        &mut self,
+        peer: Peer,
+        handle: usize,
+        envelope: &Envelope,
+        total: u64,
+        list: &[(u32, usize, usize)],
+    ) -> bool {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            ..
+        }) = self.requests.get(handle)
+        else {
+            return true;
+        };
+        let mut buf = recv.buf.clone();
+        let (mut wanted, error) = fit(&buf, envelope.class, total);
+        let bytes = wanted;
+        let mut at = 0;
+        for (block, offset, len) in list {
+            let n = (*len as u64).min(wanted) as usize;
+            if let Err(error) = self.read_piece(peer, (*block, *offset, n), &mut buf, at) {
+                self.post.condemn(peer, error.clone());
+                let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
+                self.complete(handle, |status| status.error = Some(Box::new(error)));
+                self.fail_peer(peer);
+                return false;
+            }
+            at += n as u64;
+            wanted -= n as u64;
+        }
+        self.finish_recv(handle, envelope, bytes, error);
+        true
+    }
+
+    /// Copy a piece (block, offset in it, bytes) to position `at` of a receive buffer.
+    pub(crate) fn read_piece(
+        &self,
+        peer: Peer,
+        (block, offset, len): (u32, usize, usize),
+        buf: &mut RecvBuf,
+        at: u64,
+    ) -> std::result::Result<(), farpost_fabric::FabricError> {
+        if let Some(whole) = buf.contiguous_mut() {
+            return self
+                .post
+                .read_block(peer, block, offset, &mut whole[at as usize..at as usize + len]);
+        }
+        let mut packed = [0; 4096];
+        let mut done = 0;
+        while done < len {
+            let n = packed.len().min(len - done);
+            self.post
+                .read_block(peer, block, offset + done, &mut packed[..n])?;
+            buf.unpack(at + done as u64, &packed[..n]);
+            done += n;
+        }
+        Ok(())
+    }
+}
