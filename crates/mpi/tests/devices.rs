@@ -2,8 +2,9 @@
 //! peer and the value, nothing is written, and the next good one arrives.
 
 use farpost_fabric::{
-    Access, ErrorStatus, Fabric, FabricError, LocalMemory, PacketQueue, Peer, Permission, Port, Priority,
-    Remote, RemoteMemory, SegmentId, TrySend,
+    Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, Fabric, FabricError, Fault,
+    LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Ticket,
+    TrySend,
 };
 use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
 use farpost_shm::conformance::shm_ends;
@@ -136,4 +137,135 @@ fn garbage_is_refused_and_puts_past_the_end_do_not_leave() {
         settle(&a, &b);
         assert_eq!(good.load(0), 5, "{device:?}");
     }
+}
+
+/// Let `to` get `len` bytes at `remote` of what peer 0 exposed under `key`.
+fn get(b: &Carried<Shm>, key: u64, remote: usize, to: &mut [u8], len: usize) -> Ticket {
+    let descriptor = Descriptor {
+        peer: Peer(0),
+        direction: Direction::Get,
+        local: to.as_mut_ptr().expose_provenance(),
+        remote,
+        key,
+        len,
+    };
+    // SAFETY: the caller keeps `to`, and looks at it after the transfer only.
+    match unsafe { b.submit(&descriptor) }.unwrap() {
+        Completion::Pending(ticket) => ticket,
+        Completion::Done => panic!("nothing has moved yet"),
+    }
+}
+
+fn expose(a: &Carried<Shm>, bytes: &[u8]) -> u64 {
+    assert!(a.can_transfer(Peer(1)));
+    let address = bytes.as_ptr().expose_provenance();
+    assert_eq!(a.exposed_base(Peer(1), address), 0);
+    // SAFETY: the caller keeps `bytes` until it withdraws the key.
+    unsafe { a.expose(Peer(1), address, bytes.len(), false) }.unwrap()
+}
+
+#[test]
+fn long_messages_by_fast_messages_go_from_buffer_to_buffer() {
+    let (a, b) = two(Device::Fm);
+    let bytes: Vec<u8> = (0..70_001).map(|i| (i * 11 + (i >> 8)) as u8).collect();
+    // Several at once, of every length about a piece; and a part of one.
+    let lens = [1, 119, 120, 121, 240, 70_001];
+    let keys = lens.map(|len| expose(&a, &bytes[..len]));
+    let mut rooms = lens.map(|len| vec![0; len]);
+    let mut tickets: Vec<_> = (0..lens.len())
+        .map(|at| Some(get(&b, keys[at], 0, &mut rooms[at], lens[at])))
+        .collect();
+    let part = expose(&a, &bytes);
+    let mut middle = vec![0; 500];
+    tickets.push(Some(get(&b, part, 1234, &mut middle, 500)));
+    for _ in 0..100_000 {
+        a.progress();
+        b.progress();
+        for ticket in &mut tickets {
+            if ticket.is_some_and(|ticket| b.poll_transfer(ticket).unwrap()) {
+                *ticket = None;
+            }
+        }
+    }
+    assert!(tickets.iter().all(Option::is_none), "some never ended");
+    for (room, len) in rooms.iter().zip(lens) {
+        assert!(room[..] == bytes[..len], "{len}");
+    }
+    assert!(middle[..] == bytes[1234..1734]);
+    keys.iter().for_each(|key| a.withdraw(*key));
+    a.withdraw(part);
+    assert!(a.take_faults().0.is_empty() && b.take_faults().0.is_empty());
+}
+
+#[test]
+fn what_a_get_says_is_checked() {
+    let (a, b) = two(Device::Fm);
+    let bytes = vec![7; 100_000];
+    let ended = |ticket| {
+        for _ in 0..20_000 {
+            a.progress();
+            b.progress();
+            match b.poll_transfer(ticket) {
+                Ok(false) => {}
+                other => return other,
+            }
+        }
+        panic!("a transfer never ended");
+    };
+    let mut room = vec![0; 100_001];
+    // There is no such key; no fault either, for it may just have gone.
+    let key = expose(&a, &bytes);
+    assert!(ended(get(&b, key + 1, 0, &mut room, 10)).is_err());
+    assert!(ended(get(&b, u64::MAX, 0, &mut room, 10)).is_err());
+    assert!(a.take_faults().0.is_empty());
+    // More than there is.
+    for (remote, len) in [(0, 100_001), (1, 100_000), (usize::MAX, 1)] {
+        assert!(ended(get(&b, key, remote, &mut room, len)).is_err());
+        let (faults, _) = a.take_faults();
+        assert_eq!((faults.len(), faults[0].peer), (1, Peer(1)));
+    }
+    assert!(room.iter().all(|byte| *byte == 0));
+    assert_eq!(ended(get(&b, key, 0, &mut room, 100_000)), Ok(true));
+    assert!(room[..100_000] == bytes[..]);
+    // Once is enough.
+    let ticket = get(&b, key, 0, &mut room, 1);
+    settle(&a, &b);
+    assert_eq!(a.take_faults().0.len(), 1);
+    assert_eq!(b.poll_transfer(ticket), Ok(false));
+    b.cancel_transfer(ticket);
+    a.withdraw(key);
+    // Of what is withdrawn in the middle no more comes, and who gets it learns that.
+    let key = expose(&a, &bytes);
+    let ticket = get(&b, key, 0, &mut room, 100_000);
+    for _ in 0..3 {
+        b.progress();
+        a.progress();
+    }
+    a.withdraw(key);
+    assert!(ended(ticket).is_err());
+    // What comes of a transfer that was cancelled is dropped, and the next one in its place is not mistaken for it.
+    let key = expose(&a, &bytes);
+    room.fill(1);
+    let ticket = get(&b, key, 0, &mut room, 100_000);
+    b.progress();
+    a.progress();
+    b.cancel_transfer(ticket);
+    let other = expose(&a, &bytes[..300]);
+    let mut short = vec![0; 300];
+    assert_eq!(ended(get(&b, other, 0, &mut short, 300)), Ok(true));
+    assert!(short[..] == bytes[..300] && room.iter().all(|byte| *byte == 1));
+    settle(&a, &b);
+    assert!(room.iter().all(|byte| *byte == 1));
+    // And of a peer that is lost nothing is waited for.
+    let key = expose(&a, &bytes);
+    let ticket = get(&b, key, 0, &mut room, 100_000);
+    b.record_fault(Fault {
+        peer: Peer(0),
+        error: FabricError::PeerDead {
+            peer: Peer(0),
+            why: "said so".into(),
+        },
+    });
+    b.take_faults();
+    assert!(b.poll_transfer(ticket).is_err());
 }

@@ -1,5 +1,6 @@
-//! Transfers and tails of the fabric below. Fast Messages have neither; JAM's block transfer lets the receiver fetch from the
-//! sender's memory, once it has been asked: what the engine's offers and gets are. Tails are the fabric's own way.
+//! Transfers and tails of the fabric below. JAM's block transfer lets the receiver fetch from the sender's memory, once it has been
+//! asked: what the engine's offers and gets are. Over Fast Messages they go by frames ([`gets`](super::gets)). Tails are the
+//! fabric's own way.
 #![allow(unsafe_code)]
 
 use super::Carried;
@@ -8,7 +9,10 @@ use farpost_fabric::{BulkTransfer, Completion, Descriptor, Fabric, FabricError, 
 impl<F: Fabric + 'static> BulkTransfer for Carried<F> {
     #[inline]
     fn can_transfer(&self, peer: Peer) -> bool {
-        self.is_plain_or_jam(peer) && self.inner().can_transfer(peer)
+        match self.gets() {
+            Some(gets) => gets.has_room(),
+            None => self.inner().can_transfer(peer),
+        }
     }
 
     unsafe fn expose(
@@ -18,29 +22,49 @@ impl<F: Fabric + 'static> BulkTransfer for Carried<F> {
         len: usize,
         writable: bool,
     ) -> Result<u64, FabricError> {
+        if let Some(gets) = self.gets() {
+            // SAFETY: the caller's promise is the same.
+            return Ok(unsafe { gets.expose(peer, address, len) });
+        }
         // SAFETY: the caller's promise is the same.
         unsafe { self.inner().expose(peer, address, len, writable) }
     }
 
     fn exposed_base(&self, peer: Peer, address: usize) -> u64 {
-        self.inner().exposed_base(peer, address)
+        match self.gets() {
+            Some(_) => 0,
+            None => self.inner().exposed_base(peer, address),
+        }
     }
 
     fn withdraw(&self, key: u64) {
-        self.inner().withdraw(key);
+        match self.gets() {
+            Some(gets) => gets.withdraw(key),
+            None => self.inner().withdraw(key),
+        }
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+        if let Some(gets) = self.gets() {
+            // SAFETY: the caller's promise is the same.
+            return Ok(Completion::Pending(unsafe { gets.submit(descriptor) }));
+        }
         // SAFETY: the caller's promise is the same.
         unsafe { self.inner().submit(descriptor) }
     }
 
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
-        self.inner().poll_transfer(ticket)
+        match self.gets() {
+            Some(gets) => gets.poll(ticket),
+            None => self.inner().poll_transfer(ticket),
+        }
     }
 
     fn cancel_transfer(&self, ticket: Ticket) {
-        self.inner().cancel_transfer(ticket);
+        match self.gets() {
+            Some(gets) => gets.cancel(ticket),
+            None => self.inner().cancel_transfer(ticket),
+        }
     }
 }
 

@@ -6,19 +6,26 @@
 //! bytes 8..   what to write there
 //! ```
 //!
+//! Long messages that are one run go from buffer to buffer ([`gets`](super::gets)).
+//!
 //! A postbox of a message of 8 bytes is 4 words: the frame is one line of a packet queue in shared memory.
 //!
 //! Cost class: *fast path* while there is room.
 
 use super::Offered;
 use super::exports::Exports;
+use super::gets::{self, Gets};
 use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, RemoteMemory};
 use farpost_fm::{FRAME_PAYLOAD, Fm, FmError, FmTunables};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Number of the one handler.
+/// Numbers of the handlers.
 const PUT: u32 = 0;
+const GET: u32 = 1;
+const PIECE: u32 = 2;
+const REFUSED: u32 = 3;
+const HANDLERS: u32 = 4;
 /// Bytes before those to be written.
 const HEADER: usize = 8;
 /// Polls in a row that find nothing after which all that is owed is acknowledged: longer than an answer takes to
@@ -28,8 +35,34 @@ const QUIET: u32 = 512;
 /// This process's node.
 pub(super) struct ByFm<F: Fabric + 'static> {
     fm: Fm<F>,
+    pub gets: Rc<Gets>,
     quiet: Cell<u32>,
 }
+
+/// What sends the frames of transfers. Each says whether it went; not to a peer that is lost.
+pub(super) trait Sends {
+    fn get(&self, to: Peer, name: u64, ask: &[u64; 3]) -> bool;
+    fn piece(&self, to: Peer, header: u64, bytes: &[u8]) -> bool;
+    fn refuse(&self, to: Peer, name: u64) -> bool;
+}
+
+impl<F: Fabric + 'static> Sends for Fm<F> {
+    fn get(&self, to: Peer, name: u64, ask: &[u64; 3]) -> bool {
+        let ask = ask.map(u64::to_le_bytes);
+        self.try_send_in_order(to.0, GET, name, ask.as_flattened()) == Ok(true)
+    }
+
+    #[inline(always)]
+    fn piece(&self, to: Peer, header: u64, bytes: &[u8]) -> bool {
+        self.try_send_in_order(to.0, PIECE, header, bytes) == Ok(true)
+    }
+
+    fn refuse(&self, to: Peer, name: u64) -> bool {
+        self.try_send_in_order(to.0, REFUSED, name, &[]) == Ok(true)
+    }
+}
+
+const _: () = assert!(gets::PIECE + HEADER <= FRAME_PAYLOAD);
 
 impl<F: Fabric + 'static> ByFm<F> {
     /// Bytes that one message writes at most.
@@ -40,16 +73,18 @@ impl<F: Fabric + 'static> ByFm<F> {
         tunables: &FmTunables,
         exports: Rc<Exports<<F as RemoteMemory>::Export>>,
     ) -> Self {
-        let fm = Fm::on_port(fabric, tunables, 1, Port::Device);
-        let handler = move |fm: &Fm<F>, peer: Peer, message: &[u8]| {
-            if let Err(error) = take(&exports, peer, message) {
-                fm.fabric().record_fault(Fault { peer, error });
-            }
-        };
-        fm.register_message_handler(PUT, handler)
-            .expect("the table has a place for it");
+        let fm = Fm::on_port(fabric, tunables, HANDLERS, Port::Device);
+        let gets = Rc::new(Gets::new());
+        handle(&fm, PUT, move |peer, message| take(&exports, peer, message));
+        let of = Rc::clone(&gets);
+        handle(&fm, GET, move |peer, message| of.on_get(peer, message));
+        let of = Rc::clone(&gets);
+        handle(&fm, PIECE, move |peer, message| of.on_piece(peer, message));
+        let of = Rc::clone(&gets);
+        handle(&fm, REFUSED, move |peer, message| of.on_refused(peer, message));
         Self {
             fm,
+            gets,
             quiet: Cell::new(0),
         }
     }
@@ -83,6 +118,9 @@ impl<F: Fabric + 'static> ByFm<F> {
                 self.rest();
             }
         }
+        if self.gets.has_unsent() && self.gets.push(&self.fm) {
+            return frames + 1;
+        }
         frames
     }
 
@@ -95,7 +133,7 @@ impl<F: Fabric + 'static> ByFm<F> {
     }
 
     pub fn has_unsent(&self) -> bool {
-        self.fm.has_unsent()
+        self.fm.has_unsent() || self.gets.has_unsent()
     }
 
     pub fn take_faults(&self) -> (Vec<Fault>, u64) {
@@ -104,7 +142,23 @@ impl<F: Fabric + 'static> ByFm<F> {
 
     pub fn lose(&self, peer: Peer) {
         self.fm.lose(peer);
+        self.gets.lose(peer);
     }
+}
+
+/// Register what takes messages for handler `number`; what it refuses is a fault.
+fn handle<F: Fabric + 'static>(
+    fm: &Fm<F>,
+    number: u32,
+    take: impl Fn(Peer, &[u8]) -> Result<(), FabricError> + 'static,
+) {
+    let handler = move |fm: &Fm<F>, peer: Peer, message: &[u8]| {
+        if let Err(error) = take(peer, message) {
+            fm.fabric().record_fault(Fault { peer, error });
+        }
+    };
+    fm.register_message_handler(number, handler)
+        .expect("the table has a place for it");
 }
 
 /// A put by `peer`.

@@ -6,6 +6,7 @@
 mod bulk;
 mod exports;
 mod fm;
+mod gets;
 mod jam;
 mod outbox;
 
@@ -121,14 +122,16 @@ impl<F: Fabric + 'static> Carried<F> {
 
     /// Whether the fabric itself is the way to `peer`.
     #[inline(always)]
-    pub(super) fn is_plain(&self, peer: Peer) -> bool {
+    fn is_plain(&self, peer: Peer) -> bool {
         self.way(peer).is_none()
     }
 
-    /// Whether block transfers with `peer` are the fabric's.
-    pub(super) fn is_plain_or_jam(&self, peer: Peer) -> bool {
-        let way = self.way(peer);
-        way.is_none_or(|way| matches!(way.outbox.layer, Layer::Jam(_)))
+    /// Block transfers by messages, where all peers are reached by such.
+    fn gets(&self) -> Option<&gets::Gets> {
+        match &self.way.as_ref()?.outbox.layer {
+            Layer::Fm(fm) => Some(&fm.gets),
+            Layer::Jam(_) => None,
+        }
     }
 
     /// The way of messages, if it is the way to `peer`.
