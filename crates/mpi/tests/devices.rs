@@ -171,9 +171,9 @@ fn long_messages_by_fast_messages_go_from_buffer_to_buffer() {
     // Several at once, of every length about a piece; and a part of one.
     let lens = [1, 119, 120, 121, 240, 70_001];
     let keys = lens.map(|len| expose(&a, &bytes[..len]));
-    let mut rooms = lens.map(|len| vec![0; len]);
+    let mut buffers = lens.map(|len| vec![0; len]);
     let mut tickets: Vec<_> = (0..lens.len())
-        .map(|at| Some(get(&b, keys[at], 0, &mut rooms[at], lens[at])))
+        .map(|at| Some(get(&b, keys[at], 0, &mut buffers[at], lens[at])))
         .collect();
     let part = expose(&a, &bytes);
     let mut middle = vec![0; 500];
@@ -188,8 +188,8 @@ fn long_messages_by_fast_messages_go_from_buffer_to_buffer() {
         }
     }
     assert!(tickets.iter().all(Option::is_none), "some never ended");
-    for (room, len) in rooms.iter().zip(lens) {
-        assert!(room[..] == bytes[..len], "{len}");
+    for (buffer, len) in buffers.iter().zip(lens) {
+        assert!(buffer[..] == bytes[..len], "{len}");
     }
     assert!(middle[..] == bytes[1234..1734]);
     keys.iter().for_each(|key| a.withdraw(*key));

@@ -110,7 +110,7 @@ carrier! {
     fn catch_up(engine: &mut Engine<F>);
 
     /// The same of one peer, to and from which nothing goes any more.
-    fn bury(engine: &mut Engine<F>, peer: Peer);
+    fn close_peer(engine: &mut Engine<F>, peer: Peer);
 
     /// Whether a look would find something, as far as that is known without looking.
     fn is_ready(engine: &Engine<F>) -> bool;

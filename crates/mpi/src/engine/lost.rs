@@ -116,7 +116,7 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn lose(&mut self, peer: Peer, end: End) {
         if !self.lost.contains_key(&peer.0) {
             // What it sent before it ended has arrived all the same.
-            Chosen::bury(self, peer);
+            Chosen::close_peer(self, peer);
             let why = end.why.clone();
             self.lost.insert(peer.0, end);
             self.fail_waiting(peer, &why);

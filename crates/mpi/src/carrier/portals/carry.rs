@@ -126,7 +126,7 @@ impl<F: Fabric> Carrier<F> for ByPortals {
         while engine.progress_portals() {}
     }
 
-    fn bury(_: &mut Engine<F>, _: Peer) {}
+    fn close_peer(_: &mut Engine<F>, _: Peer) {}
 
     #[inline]
     fn is_ready(engine: &Engine<F>) -> bool {

@@ -115,7 +115,7 @@ impl<F: Fabric> Carrier<F> for Postbox {
         engine.post.poll_control();
     }
 
-    fn bury(engine: &mut Engine<F>, peer: Peer) {
+    fn close_peer(engine: &mut Engine<F>, peer: Peer) {
         while engine.post.has_sender(peer) && engine.drain(peer) {}
         engine.post.bury(peer);
     }
