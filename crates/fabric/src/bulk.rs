@@ -56,6 +56,7 @@ pub enum Completion {
 }
 
 /// Transfers between user memories.
+#[ambassador::delegatable_trait]
 pub trait BulkTransfer {
     /// Whether transfers with `peer` work. Probed once, by a real transfer, and remembered.
     fn can_transfer(&self, peer: Peer) -> bool;

@@ -41,6 +41,7 @@ impl Counter {
 }
 
 /// Counting.
+#[ambassador::delegatable_trait]
 pub trait Counters {
     /// Add `amount` to a counter of mine about `peer`. One writer, any number of watchers.
     fn count(&self, peer: Peer, counter: Counter, amount: u64);

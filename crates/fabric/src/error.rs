@@ -88,6 +88,7 @@ pub struct End {
 
 /// Error status in the manner of Sun's CESR: per endpoint, sticky until read, naming peer and cause,
 /// showing a process only its own errors.
+#[ambassador::delegatable_trait]
 pub trait ErrorStatus {
     /// Add a fault. The list is bounded; when it is full the oldest entries stay and the rest are counted.
     fn record_fault(&self, fault: Fault);

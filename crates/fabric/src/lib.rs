@@ -23,6 +23,7 @@ pub mod clock;
 pub mod conformance;
 mod counters;
 mod error;
+pub mod forward;
 pub mod gate;
 #[cfg(feature = "conformance")]
 pub mod inproc;
@@ -71,6 +72,7 @@ impl core::fmt::Display for Peer {
 }
 
 /// Everything the messaging layers ask of an adapter.
+#[ambassador::delegatable_trait]
 pub trait Fabric:
     RemoteMemory + PacketQueue + BulkTransfer + Tails + Interrupt + ErrorStatus + Counters + Topology
 {

@@ -156,6 +156,7 @@ impl<M: LocalMemory> Lines for PlainLines<M> {
 /// except that a line arrives whole. They do not wait for room: what the way there does not take at once is kept
 /// and goes out with a later call, [`Fabric::progress`](crate::Fabric::progress) at the latest; a line is not kept
 /// longer than it must. Errors of puts may surface at the next fence only.
+#[ambassador::delegatable_trait]
 pub trait Remote {
     /// Bytes.
     fn len(&self) -> usize;

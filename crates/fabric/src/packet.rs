@@ -83,6 +83,7 @@ pub enum TrySend {
 /// queue of low priority does not hold up the high one.
 ///
 /// Polls find what has arrived; [`Fabric::progress`](crate::Fabric::progress) makes it arrive where that takes calls.
+#[ambassador::delegatable_trait]
 pub trait PacketQueue {
     /// Whether packets between the same two processes of the same port and priority arrive in order.
     const ORDERED: bool;
@@ -97,7 +98,8 @@ pub trait PacketQueue {
     fn poll_priority(&self, port: Port, priority: Priority, take: impl FnMut(Peer, &[u8])) -> bool;
     /// As [`poll_priority`](Self::poll_priority), of both priorities, high first.
     #[inline]
-    fn poll_packet(&self, port: Port, mut take: impl FnMut(Peer, Priority, &[u8])) -> bool {
+    fn poll_packet(&self, port: Port, take: impl FnMut(Peer, Priority, &[u8])) -> bool {
+        let mut take = take;
         self.poll_priority(port, Priority::High, |from, bytes| {
             take(from, Priority::High, bytes);
         }) || self.poll_priority(port, Priority::Low, |from, bytes| {

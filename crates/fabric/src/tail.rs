@@ -7,6 +7,7 @@ use crate::{FabricError, Peer};
 /// which a sender may use so much and no more.
 ///
 /// A fabric without them has no room for any.
+#[ambassador::delegatable_trait]
 pub trait Tails {
     /// The longest tail that may be sent to `peer` now, bytes. 0: none, now or ever.
     #[inline]

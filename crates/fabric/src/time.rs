@@ -86,6 +86,7 @@ pub enum Cost {
 }
 
 /// The time of a fabric, its pauses, its random numbers, and what work costs on it.
+#[ambassador::delegatable_trait]
 pub trait Time {
     /// The clock that [`now`](Time::now) reads, for those who keep it.
     fn clock(&self) -> &Rc<Clock>;

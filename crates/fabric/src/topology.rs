@@ -14,6 +14,7 @@ pub enum Distance {
 }
 
 /// Hosts, rails, distances.
+#[ambassador::delegatable_trait]
 pub trait Topology {
     /// Number of hosts.
     fn hosts(&self) -> u32;

@@ -47,6 +47,7 @@ pub struct NetConfig {
 }
 
 /// A fabric between hosts, whose segments are memory of the exporter's like any other.
+#[ambassador::delegatable_trait]
 pub trait NetFabric: Fabric<Export = Mapping> {
     /// Connections and messages so far that did not prove to come from the job.
     fn strangers_turned_away(&self) -> u64 {

@@ -5,9 +5,6 @@
 //!
 //! Cost class: *fast path* for peers of this host, a branch more than on `shm` alone. Polling a network costs a system
 //! call, so while only peers of this host have anything to say it is polled now and then ([`Pace`]).
-//!
-//! A process with peers on its host and on others sleeps on descriptors instead of a futex. Its flag says so, and a peer of its host that
-//! wakes it writes to its pipe.
 
 #![cfg(not(loom))]
 
@@ -17,17 +14,18 @@ mod tally;
 
 pub use either::Either;
 
+use delegate::delegate;
 use farpost_fabric::clock::Clock;
+use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End, ErrorStatus,
-    Fabric, FabricError, Fault, Interrupt, Line, PacketQueue, Peer, Permission, Piece, Port, Priority,
-    Remote, RemoteMemory, SegmentId, Tails, Ticket, Time, Topology, TrySend, Vigil, Wake,
+    Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port, Priority,
+    RemoteMemory, SegmentId, Tails, Ticket, Time, Topology, TrySend, Vigil, Wake,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
 use farpost_shm::{Shm, ShmBell};
 use pace::Pace;
-use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -42,23 +40,6 @@ pub struct Routed<N> {
     size: u32,
     pace: Pace,
     tally: tally::Tally,
-}
-
-/// A peer's segment.
-#[derive(Clone)]
-pub enum Import<R> {
-    /// Mapped.
-    Near(Mapping),
-    /// Through the network.
-    Far(R),
-}
-
-/// How a peer is rung.
-pub enum Bell<B> {
-    /// On this host.
-    Near(ShmBell),
-    /// Through the network.
-    Far(B),
 }
 
 impl<N: NetFabric> Routed<N> {
@@ -170,89 +151,10 @@ impl<N: NetFabric> Routed<N> {
     }
 }
 
-impl<R: Remote> Remote for Import<R> {
-    fn len(&self) -> usize {
-        match self {
-            Import::Near(memory) => Remote::len(memory),
-            Import::Far(memory) => memory.len(),
-        }
-    }
-
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.put(offset, from),
-            Import::Far(memory) => memory.put(offset, from),
-        }
-    }
-
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.put_word(offset, value),
-            Import::Far(memory) => memory.put_word(offset, value),
-        }
-    }
-
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.put_line(offset, line),
-            Import::Far(memory) => memory.put_line(offset, line),
-        }
-    }
-
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.put_line(offset, line),
-            Import::Far(memory) => memory.put_line_ahead(offset, line),
-        }
-    }
-
-    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.put_lines(offset, from),
-            Import::Far(memory) => memory.put_lines(offset, from),
-        }
-    }
-
-    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.put_elements(offset, from, size),
-            Import::Far(memory) => memory.put_elements(offset, from, size),
-        }
-    }
-
-    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.get_elements(offset, to, size),
-            Import::Far(memory) => memory.get_elements(offset, to, size),
-        }
-    }
-
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.get(offset, to),
-            Import::Far(memory) => memory.get(offset, to),
-        }
-    }
-
-    fn fence(&self) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.fence(),
-            Import::Far(memory) => memory.fence(),
-        }
-    }
-
-    fn order(&self) -> Result<(), FabricError> {
-        match self {
-            Import::Near(memory) => memory.order(),
-            Import::Far(memory) => memory.order(),
-        }
-    }
-}
-
 impl<N: NetFabric> RemoteMemory for Routed<N> {
     const MAPPED: bool = false;
     type Export = Mapping;
-    type Import = Import<N::Import>;
+    type Import = Either<Mapping, N::Import>;
 
     #[inline(always)]
     fn maps(&self, peer: Peer) -> bool {
@@ -288,8 +190,20 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         }
     }
 
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
-        self.near.allocate(len)
+    delegate! {
+        to self.near {
+            fn allocate(&self, len: usize) -> Result<Mapping, FabricError>;
+            fn detach(&self, memory: &Mapping) -> Result<(), FabricError>;
+            // SAFETY: the caller's promise is the same.
+            #[expr(unsafe { $ })]
+            unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError>;
+            // SAFETY: the caller's promise is the same.
+            #[expr(unsafe { $ })]
+            unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError>;
+        }
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            fn common(&self, peer: Peer) -> Option<Mapping>;
+        }
     }
 
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
@@ -341,20 +255,6 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         }
     }
 
-    fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
-        self.near.detach(memory)
-    }
-
-    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { self.near.overlay(memory, address) }
-    }
-
-    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { self.near.uncover(memory) }
-    }
-
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let near = self.near.unpublish(id);
         match &self.far {
@@ -371,23 +271,16 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         permission: Permission,
     ) -> Result<Self::Import, FabricError> {
         match self.way(peer) {
-            None => self.near.import(peer, id, len, permission).map(Import::Near),
-            Some(far) => far.import(peer, id, len, permission).map(Import::Far),
-        }
-    }
-
-    fn common(&self, peer: Peer) -> Option<Mapping> {
-        match self.way(peer) {
-            None => self.near.common(peer),
-            Some(_) => None,
+            None => self.near.import(peer, id, len, permission).map(Either::One),
+            Some(far) => far.import(peer, id, len, permission).map(Either::Other),
         }
     }
 
     #[inline]
     fn mapped(import: &Self::Import) -> Option<&Mapping> {
         match import {
-            Import::Near(memory) => Some(memory),
-            Import::Far(_) => None,
+            Either::One(memory) => Some(memory),
+            Either::Other(_) => None,
         }
     }
 }
@@ -395,10 +288,10 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
 impl<N: NetFabric> PacketQueue for Routed<N> {
     const ORDERED: bool = N::ORDERED;
 
-    fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
-        match self.way(peer) {
-            None => self.near.try_send(peer, port, priority, payload),
-            Some(far) => far.try_send(peer, port, priority, payload),
+    delegate! {
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            #[inline]
+            fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend;
         }
     }
 
@@ -416,32 +309,19 @@ impl<N: NetFabric> PacketQueue for Routed<N> {
 }
 
 impl<N: NetFabric> BulkTransfer for Routed<N> {
-    #[inline]
-    fn can_transfer(&self, peer: Peer) -> bool {
-        match self.way(peer) {
-            None => self.near.can_transfer(peer),
-            Some(far) => far.can_transfer(peer),
-        }
-    }
-
-    unsafe fn expose(
-        &self,
-        peer: Peer,
-        address: usize,
-        len: usize,
-        writable: bool,
-    ) -> Result<u64, FabricError> {
-        match self.way(peer) {
-            None => Ok(0),
+    delegate! {
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            #[inline]
+            fn can_transfer(&self, peer: Peer) -> bool;
             // SAFETY: the caller's promise is the same.
-            Some(far) => unsafe { far.expose(peer, address, len, writable) },
-        }
-    }
-
-    fn exposed_base(&self, peer: Peer, address: usize) -> u64 {
-        match self.way(peer) {
-            None => self.near.exposed_base(peer, address),
-            Some(far) => far.exposed_base(peer, address),
+            #[expr(unsafe { $ })]
+            unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64, FabricError>;
+            fn exposed_base(&self, peer: Peer, address: usize) -> u64;
+            #[inline]
+            fn can_transfer_pieces(&self, peer: Peer) -> bool;
+            // SAFETY: the caller's promise is the same.
+            #[expr(unsafe { $ })]
+            unsafe fn transfer_pieces(&self, peer: Peer, direction: Direction, local: &[Piece], remote: &[Piece]) -> Result<(), FabricError>;
         }
     }
 
@@ -457,30 +337,6 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
             match self.way(descriptor.peer) {
                 None => self.near.submit(descriptor),
                 Some(far) => far.submit(descriptor),
-            }
-        }
-    }
-
-    #[inline]
-    fn can_transfer_pieces(&self, peer: Peer) -> bool {
-        match self.way(peer) {
-            None => self.near.can_transfer_pieces(peer),
-            Some(far) => far.can_transfer_pieces(peer),
-        }
-    }
-
-    unsafe fn transfer_pieces(
-        &self,
-        peer: Peer,
-        direction: Direction,
-        local: &[Piece],
-        remote: &[Piece],
-    ) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same for both.
-        unsafe {
-            match self.way(peer) {
-                None => self.near.transfer_pieces(peer, direction, local, remote),
-                Some(far) => far.transfer_pieces(peer, direction, local, remote),
             }
         }
     }
@@ -501,73 +357,21 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
 }
 
 impl<N: NetFabric> Tails for Routed<N> {
-    #[inline]
-    fn tail_room(&self, peer: Peer) -> usize {
-        self.way(peer).map_or(0, |far| far.tail_room(peer))
-    }
-
-    unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
-        // SAFETY: the caller's promise is the same for both.
-        unsafe {
-            match self.way(peer) {
-                None => self.near.send_tail(peer, address, len),
-                Some(far) => far.send_tail(peer, address, len),
-            }
-        }
-    }
-
-    fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
-        match self.way(peer) {
-            None => self.near.tail_sent(peer, number),
-            Some(far) => far.tail_sent(peer, number),
-        }
-    }
-
-    fn release_tail(&self, peer: Peer, number: u32) {
-        if let Some(far) = self.way(peer) {
-            far.release_tail(peer, number);
-        }
-    }
-
-    unsafe fn land_tail(
-        &self,
-        peer: Peer,
-        number: u32,
-        address: usize,
-        len: usize,
-    ) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same for both.
-        unsafe {
-            match self.way(peer) {
-                None => self.near.land_tail(peer, number, address, len),
-                Some(far) => far.land_tail(peer, number, address, len),
-            }
-        }
-    }
-
-    fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
-        match self.way(peer) {
-            None => self.near.tail_landed(peer, number),
-            Some(far) => far.tail_landed(peer, number),
-        }
-    }
-
-    fn take_tail(
-        &self,
-        peer: Peer,
-        number: u32,
-        len: usize,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<bool, FabricError> {
-        match self.way(peer) {
-            None => self.near.take_tail(peer, number, len, take),
-            Some(far) => far.take_tail(peer, number, len, take),
-        }
-    }
-
-    fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
-        if let Some(far) = self.way(peer) {
-            far.drop_tail(peer, number, len);
+    delegate! {
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            #[inline]
+            fn tail_room(&self, peer: Peer) -> usize;
+            // SAFETY: the caller's promise is the same.
+            #[expr(unsafe { $ })]
+            unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError>;
+            fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
+            fn release_tail(&self, peer: Peer, number: u32);
+            // SAFETY: the caller's promise is the same.
+            #[expr(unsafe { $ })]
+            unsafe fn land_tail(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<(), FabricError>;
+            fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
+            fn take_tail(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool, FabricError>;
+            fn drop_tail(&self, peer: Peer, number: u32, len: usize);
         }
     }
 }
@@ -580,20 +384,20 @@ impl<N: NetFabric> Time for Routed<N> {
 }
 
 impl<N: NetFabric> Interrupt for Routed<N> {
-    type Bell = Bell<N::Bell>;
+    type Bell = Either<ShmBell, N::Bell>;
 
     fn bell(&self, peer: Peer) -> Self::Bell {
         match self.way(peer) {
-            None => Bell::Near(self.near.bell(peer)),
-            Some(far) => Bell::Far(far.bell(peer)),
+            None => Either::One(self.near.bell(peer)),
+            Some(far) => Either::Other(far.bell(peer)),
         }
     }
 
     #[inline(always)]
     fn wake_by(&self, bell: &Self::Bell) {
         match bell {
-            Bell::Near(bell) => self.near.wake_by(bell),
-            Bell::Far(bell) => {
+            Either::One(bell) => self.near.wake_by(bell),
+            Either::Other(bell) => {
                 if let Some(far) = &self.far {
                     far.wake_by(bell);
                 }
@@ -601,11 +405,14 @@ impl<N: NetFabric> Interrupt for Routed<N> {
         }
     }
 
-    #[inline]
-    fn wake(&self, peer: Peer) {
-        match self.way(peer) {
-            None => self.near.wake(peer),
-            Some(far) => far.wake(peer),
+    delegate! {
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            #[inline]
+            fn wake(&self, peer: Peer);
+        }
+        to self.near {
+            fn rings(&self) -> u64;
+            fn host(&self) -> Option<Rc<dyn Host>>;
         }
     }
 
@@ -622,26 +429,22 @@ impl<N: NetFabric> Interrupt for Routed<N> {
         let mut ready = || ready() || far.progress() || !far.arm();
         self.near.sleep_with(descriptor, timeout, &mut ready)
     }
-
-    fn rings(&self) -> u64 {
-        self.near.rings()
-    }
-
-    fn host(&self) -> Option<Rc<dyn farpost_fabric::wait::Host>> {
-        self.near.host()
-    }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        None
-    }
 }
 
 /// Longest sleep beside a network that has nothing to be woken by.
 const UNRUNG_SLEEP: Duration = Duration::from_micros(200);
 
 impl<N: NetFabric> ErrorStatus for Routed<N> {
-    fn record_fault(&self, fault: Fault) {
-        self.near.record_fault(fault);
+    delegate! {
+        to self.near {
+            fn record_fault(&self, fault: Fault);
+            /// Of processes of this host; of others the far fabric tells by itself.
+            fn has_ended(&self, peer: Peer) -> bool;
+            fn end_of(&self, peer: Peer) -> Option<End>;
+        }
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            fn is_gone(&self, peer: Peer) -> bool;
+        }
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
@@ -657,22 +460,6 @@ impl<N: NetFabric> ErrorStatus for Routed<N> {
         (faults, more)
     }
 
-    /// Of processes of this host; of others the far fabric tells by itself.
-    fn has_ended(&self, peer: Peer) -> bool {
-        self.near.has_ended(peer)
-    }
-
-    fn end_of(&self, peer: Peer) -> Option<End> {
-        self.near.end_of(peer)
-    }
-
-    fn is_gone(&self, peer: Peer) -> bool {
-        match self.way(peer) {
-            None => self.near.has_ended(peer),
-            Some(far) => far.is_gone(peer),
-        }
-    }
-
     #[inline(always)]
     fn faulted(&self) -> bool {
         match &self.far {
@@ -684,9 +471,11 @@ impl<N: NetFabric> ErrorStatus for Routed<N> {
 
 /// All counters are in the host's region, where others may watch them; those of other hosts' processes are not.
 impl<N: NetFabric> Counters for Routed<N> {
-    #[inline]
-    fn count(&self, peer: Peer, counter: Counter, amount: u64) {
-        self.near.count(peer, counter, amount);
+    delegate! {
+        to self.near {
+            #[inline]
+            fn count(&self, peer: Peer, counter: Counter, amount: u64);
+        }
     }
 
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
@@ -717,22 +506,14 @@ impl<N: NetFabric> Topology for Routed<N> {
         }
     }
 
-    fn rails(&self, peer: Peer) -> u32 {
-        match self.way(peer) {
-            None => 1,
-            Some(far) => far.rails(peer),
+    delegate! {
+        to match self.way(peer) { None => self.near, Some(far) => far } {
+            fn rails(&self, peer: Peer) -> u32;
+            fn rail_works(&self, peer: Peer, rail: u32) -> bool;
         }
-    }
-
-    fn rail_works(&self, peer: Peer, rail: u32) -> bool {
-        match self.way(peer) {
-            None => rail == 0,
-            Some(far) => far.rail_works(peer, rail),
+        to self.near {
+            fn cores_and_processes(&self) -> (u32, u32);
         }
-    }
-
-    fn cores_and_processes(&self) -> (u32, u32) {
-        self.near.cores_and_processes()
     }
 }
 
