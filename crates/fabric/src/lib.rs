@@ -25,6 +25,7 @@ mod counters;
 mod error;
 pub mod forward;
 pub mod gate;
+mod grant;
 #[cfg(feature = "conformance")]
 pub mod inproc;
 mod interrupt;
@@ -42,6 +43,7 @@ pub mod wait;
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
 pub use error::{End, ErrorStatus, FabricError, Fault};
+pub use grant::{Grant, check_range};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
@@ -62,6 +64,15 @@ impl Peer {
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// Whether a job of `size` processes has it; else [`FabricError::NoSuchPeer`].
+    #[inline]
+    pub fn check(self, size: u32) -> Result<(), FabricError> {
+        if self.0 >= size {
+            return Err(FabricError::NoSuchPeer { peer: self, size });
+        }
+        Ok(())
     }
 }
 

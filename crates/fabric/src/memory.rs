@@ -87,6 +87,31 @@ pub trait LocalMemory {
     fn read(&self, offset: usize, to: &mut [u8]);
     /// Copy in.
     fn write(&self, offset: usize, from: &[u8]);
+    /// Put its pages in the place of the caller's own at `address`, with the caller's contents: from now on the range
+    /// shows what peers put. Only ordinary private memory (of `malloc` and its like) can be replaced; that is checked.
+    /// Where this memory covered another range before, that range keeps a private copy.
+    ///
+    /// # Errors
+    /// [`FabricError::Unsupported`] where memory is no mapping.
+    ///
+    /// # Safety
+    /// `address`, a multiple of the page size, for as many bytes as there are here is memory that nobody else uses
+    /// during the call, and that is not unmapped before [`uncover`](Self::uncover).
+    unsafe fn overlay(&self, _address: usize) -> Result<(), FabricError> {
+        Err(FabricError::Unsupported {
+            peer: Peer(0),
+            what: "exporting memory of the caller's own",
+            why: "this fabric has no mappings".into(),
+        })
+    }
+    /// The end of what [`overlay`](Self::overlay) began: the range becomes private memory again, with the contents it
+    /// shows. Nothing happens when no range is covered.
+    ///
+    /// # Safety
+    /// The range is still mapped and nobody else uses it during the call.
+    unsafe fn uncover(&self) -> Result<(), FabricError> {
+        Ok(())
+    }
 }
 
 /// Lines used as a queue, by running number: line `number` lies at `number` modulo their count.
@@ -263,29 +288,6 @@ pub trait RemoteMemory {
     /// keep the old pages and this process gets others with the same contents. For memory that is not published.
     /// What other threads of this process store meanwhile may be lost.
     fn detach(&self, _memory: &Self::Export) -> Result<(), FabricError> {
-        Ok(())
-    }
-    /// Put the pages of `memory` in the place of the caller's own at `address`, with the caller's contents: from now on
-    /// the range shows what peers put. Only ordinary private memory (of `malloc` and its like) can be replaced; that is
-    /// checked. Where `memory` covered another range before, that range keeps a private copy.
-    ///
-    /// # Safety
-    /// `address`, a multiple of the page size, for as many bytes as `memory` has is memory that nobody else uses during
-    /// the call, and that is not unmapped before [`uncover`](Self::uncover).
-    unsafe fn overlay(&self, memory: &Self::Export, address: usize) -> Result<(), FabricError> {
-        let _ = (memory, address);
-        Err(FabricError::Unsupported {
-            peer: Peer(0),
-            what: "exporting memory of the caller's own",
-            why: "this fabric has no mappings".into(),
-        })
-    }
-    /// The end of what [`overlay`](Self::overlay) began: the range becomes private memory again, with the contents it
-    /// shows. Nothing happens when `memory` covers no range.
-    ///
-    /// # Safety
-    /// The range is still mapped and nobody else uses it during the call.
-    unsafe fn uncover(&self, _memory: &Self::Export) -> Result<(), FabricError> {
         Ok(())
     }
     /// Reach a peer's segment, which must have at least `len` bytes.

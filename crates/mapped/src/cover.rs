@@ -58,16 +58,16 @@ impl Mapping {
         }
     }
 
-    /// As [`overlay`](farpost_fabric::RemoteMemory::overlay).
+    /// As [`overlay`](LocalMemory::overlay).
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn overlay(&self, address: usize) -> Result<(), FabricError> {
+    pub(crate) unsafe fn cover(&self, address: usize) -> Result<(), FabricError> {
         let len = LocalMemory::len(self);
         check_private(address, len)?;
         let file = self.clone_file()?;
         // SAFETY: the caller vouches for the range that is covered so far.
-        unsafe { self.uncover()? };
+        unsafe { self.end_cover()? };
         for offset in (0..len).step_by(PAGE) {
             // SAFETY: the caller vouches for the range, which was just seen to be mapped and readable; nobody else uses it
             // during the call.
@@ -80,11 +80,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// As [`uncover`](farpost_fabric::RemoteMemory::uncover).
+    /// As [`uncover`](LocalMemory::uncover).
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn uncover(&self) -> Result<(), FabricError> {
+    pub(crate) unsafe fn end_cover(&self) -> Result<(), FabricError> {
         let Some(address) = self.covered() else {
             return Ok(());
         };

@@ -478,6 +478,16 @@ impl LocalMemory for Mapping {
         // ours, so they do not overlap.
         unsafe { super::copy::to_other_core(from.as_ptr(), to.as_ptr(), from.len()) };
     }
+
+    unsafe fn overlay(&self, address: usize) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.cover(address) }
+    }
+
+    unsafe fn uncover(&self) -> Result<(), FabricError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.end_cover() }
+    }
 }
 
 impl Remote for Mapping {
@@ -544,14 +554,7 @@ impl Remote for Mapping {
 
 impl Mapping {
     fn check_range(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        if offset > self.len || len > self.len - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(len),
-                len: self.len,
-            });
-        }
-        Ok(())
+        farpost_fabric::check_range(offset, len, self.len)
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {

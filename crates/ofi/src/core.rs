@@ -270,13 +270,7 @@ impl Inner {
     }
 
     pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
-        if peer.0 >= self.size {
-            return Err(FabricError::NoSuchPeer {
-                peer,
-                size: self.size,
-            });
-        }
-        Ok(())
+        peer.check(self.size)
     }
 
     /// Why nothing can be sent to the peer, if so.

@@ -13,7 +13,8 @@ use super::link::{Announced, Link};
 use super::read::{READ_FROM, Readers};
 use super::wire::{self, Parsed, Small, control, outcome};
 use farpost_fabric::{
-    Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+    SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -193,13 +194,6 @@ fn permission(code: u64) -> Option<Permission> {
     }
 }
 
-fn admits(granted: Option<Permission>, wanted: Permission) -> bool {
-    matches!(
-        (granted, wanted),
-        (Some(Permission::ReadWrite), _) | (Some(Permission::Read), Permission::Read)
-    )
-}
-
 impl Inner {
     /// Tell `link` of the segments that it may import and has not heard of.
     pub fn announce(&self, link: &Rc<Link>) {
@@ -248,7 +242,7 @@ impl Inner {
         let published = self.segments.published.borrow();
         let answer = match published.get(&id) {
             None => [number, outcome::NOT_PUBLISHED, 0, 0],
-            Some(segment) if !admits(segment.access.of(link.peer), wanted) => [number, outcome::DENIED, 0, 0],
+            Some(segment) if !segment.access.admits(link.peer, wanted) => [number, outcome::DENIED, 0, 0],
             Some(segment) => {
                 let len = LocalMemory::len(&segment.memory) as u64;
                 let handle = self.segments.grant(link, id, &segment.memory, wanted);
@@ -292,36 +286,16 @@ fn get_limit(link: &Link) -> usize {
 pub struct Imported {
     inner: Rc<Inner>,
     link: Rc<Link>,
-    id: u32,
     handle: u32,
-    len: usize,
-    permission: Permission,
+    grant: Grant,
     /// One's own segment.
     own: Option<Mapping>,
 }
 
 impl Imported {
     #[inline]
-    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        if offset > self.len || len > self.len - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(len),
-                len: self.len,
-            });
-        }
-        Ok(())
-    }
-
-    #[inline]
     fn may_put(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        self.check(offset, len)?;
-        if self.permission == Permission::Read {
-            return Err(FabricError::Denied {
-                peer: self.link.peer,
-                id: self.id,
-            });
-        }
+        self.grant.check_write(offset, len)?;
         self.inner.check_alive(&self.link)?;
         self.link.unfenced.set(true);
         Ok(())
@@ -330,7 +304,7 @@ impl Imported {
 
 impl Remote for Imported {
     fn len(&self) -> usize {
-        self.len
+        self.grant.len
     }
 
     fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
@@ -401,7 +375,7 @@ impl Remote for Imported {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        self.check(offset, to.len())?;
+        self.grant.check(offset, to.len())?;
         if let Some(own) = &self.own {
             own.read(offset, to);
             return Ok(());
@@ -415,7 +389,7 @@ impl Remote for Imported {
             self.fence()?;
             if self
                 .inner
-                .read_segment(&self.link, (self.id, self.handle), offset, to)?
+                .read_segment(&self.link, (self.grant.owner.1.0, self.handle), offset, to)?
             {
                 return Ok(());
             }
@@ -428,7 +402,7 @@ impl Remote for Imported {
             if answer[1] != outcome::YES {
                 return Err(FabricError::NotPublished {
                     peer: self.link.peer,
-                    id: self.id,
+                    id: self.grant.owner.1.0,
                 });
             }
             if bytes.len() != part.len() {
@@ -521,35 +495,24 @@ impl RemoteMemory for Ofi {
         let inner = &self.0;
         inner.check_peer(peer)?;
         let link = Rc::clone(inner.link(peer));
-        let mut own = None;
-        let (handle, found) = if peer == inner.me {
+        let (owner, wanted) = ((peer, id), (permission, len));
+        let (handle, grant, own) = if peer == inner.me {
             let published = inner.segments.published.borrow();
-            let segment = published
-                .get(&id.0)
-                .ok_or(FabricError::NotPublished { peer, id: id.0 })?;
-            if !admits(segment.access.of(peer), permission) {
-                return Err(FabricError::Denied { peer, id: id.0 });
-            }
-            own = Some(segment.memory.clone());
-            (0, LocalMemory::len(&segment.memory))
+            let gone = FabricError::NotPublished { peer, id: id.0 };
+            let segment = published.get(&id.0).ok_or(gone)?;
+            let found = LocalMemory::len(&segment.memory);
+            let grant = Grant::new(owner, found, segment.access.of(peer), wanted)?;
+            (0, grant, Some(segment.memory.clone()))
         } else {
             inner.check_alive(&link)?;
-            inner.reach(&link, id, len, permission)?
+            let (handle, found) = inner.reach(&link, id, len, permission)?;
+            (handle, Grant::new(owner, found, Some(permission), wanted)?, None)
         };
-        if len > found {
-            return Err(FabricError::OutOfRange {
-                offset: 0,
-                end: len,
-                len: found,
-            });
-        }
         Ok(Imported {
             inner: Rc::clone(inner),
             link,
-            id: id.0,
             handle,
-            len: found,
-            permission,
+            grant,
             own,
         })
     }
@@ -560,9 +523,7 @@ impl RemoteMemory for Ofi {
 
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let inner = &self.0;
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
-        }
+        access.check(inner.size)?;
         let mut published = inner.segments.published.borrow_mut();
         if published.contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
@@ -575,9 +536,7 @@ impl RemoteMemory for Ofi {
 
     fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let inner = &self.0;
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| inner.check_peer(*peer))?;
-        }
+        access.check(inner.size)?;
         let before = {
             let mut published = inner.segments.published.borrow_mut();
             let segment = published.get_mut(&id.0).ok_or(FabricError::NotPublished {
@@ -593,7 +552,7 @@ impl RemoteMemory for Ofi {
             } else {
                 Permission::Read
             };
-            !admits(access.of(entry.link.peer), may)
+            !access.admits(entry.link.peer, may)
         };
         let mut holders: Vec<Rc<Link>> = Vec::new();
         for entry in inner.segments.entries.borrow_mut().iter_mut() {
@@ -613,16 +572,6 @@ impl RemoteMemory for Ofi {
             inner.send(link, &message);
         }
         Ok(())
-    }
-
-    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { memory.overlay(address) }
-    }
-
-    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { memory.uncover() }
     }
 
     #[inline]

@@ -49,12 +49,6 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
             fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
             fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
             fn detach(&self, memory: &Mapping) -> Result<(), FabricError>;
-            // SAFETY: the caller's promise is the same.
-            #[expr(unsafe { $ })]
-            unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError>;
-            // SAFETY: the caller's promise is the same.
-            #[expr(unsafe { $ })]
-            unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError>;
             fn common(&self, peer: Peer) -> Option<Mapping>;
         }
     }

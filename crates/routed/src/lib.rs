@@ -194,12 +194,6 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         to self.near {
             fn allocate(&self, len: usize) -> Result<Mapping, FabricError>;
             fn detach(&self, memory: &Mapping) -> Result<(), FabricError>;
-            // SAFETY: the caller's promise is the same.
-            #[expr(unsafe { $ })]
-            unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError>;
-            // SAFETY: the caller's promise is the same.
-            #[expr(unsafe { $ })]
-            unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError>;
         }
         to match self.way(peer) { None => self.near, Some(far) => far } {
             fn common(&self, peer: Peer) -> Option<Mapping>;

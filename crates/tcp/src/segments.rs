@@ -9,7 +9,8 @@ use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::OFFSET_LIMIT;
 use farpost_fabric::{
-    Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+    SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -165,8 +166,7 @@ impl SegmentTable {
             Some(None) => return Ok(None),
             None => return Err(("a segment's handle", u64::from(handle))),
         };
-        let granted = mine.access.of(peer);
-        if granted.is_none() || granted == Some(Permission::Read) && permission == Permission::ReadWrite {
+        if !mine.access.admits(peer, permission) {
             return Err(("a segment that it may reach so", u64::from(mine.id.0)));
         }
         let limit = LocalMemory::len(&mine.memory);
@@ -292,10 +292,7 @@ impl TcpState {
         if self.segments.find(id).is_some() {
             return Err(FabricError::InUse { id: id.0 });
         }
-        match access {
-            Access::Only(list) => list.iter().try_for_each(|(peer, _)| self.check_peer(*peer)),
-            Access::Everyone(_) => Ok(()),
-        }
+        access.check(self.size)
     }
 
     /// Frames have room for offsets up to a limit.
@@ -369,9 +366,7 @@ impl TcpState {
 
     /// Replace a segment's access list and tell connected peers whose access changed.
     fn republish(&mut self, id: SegmentId, access: Access) -> Result<(), FabricError> {
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
-        }
+        access.check(self.size)?;
         let Some((handle, _)) = self.segments.find(id) else {
             return Err(FabricError::NotPublished {
                 peer: self.me,
@@ -413,9 +408,7 @@ enum Location {
 #[derive(Clone)]
 pub struct Imported {
     at: Location,
-    owner: (Peer, SegmentId),
-    len: usize,
-    permission: Permission,
+    grant: Grant,
 }
 
 impl Imported {
@@ -426,7 +419,7 @@ impl Imported {
         line: &Line,
         how: impl FnOnce(&mut TcpState, Peer, u32, usize, &Line) -> Result<(), FabricError>,
     ) -> Result<(), FabricError> {
-        self.check_write(offset, LINE_BYTES)?;
+        self.grant.check_write(offset, LINE_BYTES)?;
         assert!(
             offset.is_multiple_of(LINE_BYTES),
             "offset {offset} of a line is not aligned"
@@ -441,39 +434,15 @@ impl Imported {
             }
         }
     }
-
-    #[inline]
-    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        if offset > self.len || len > self.len - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(len),
-                len: self.len,
-            });
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn check_write(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        self.check(offset, len)?;
-        if self.permission == Permission::Read {
-            return Err(FabricError::Denied {
-                peer: self.owner.0,
-                id: self.owner.1.0,
-            });
-        }
-        Ok(())
-    }
 }
 
 impl Remote for Imported {
     fn len(&self) -> usize {
-        self.len
+        self.grant.len
     }
 
     fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
-        self.check_write(offset, from.len())?;
+        self.grant.check_write(offset, from.len())?;
         match &self.at {
             Location::Local(memory) => {
                 memory.write(offset, from);
@@ -486,7 +455,7 @@ impl Remote for Imported {
     }
 
     fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        self.check_write(offset, 8)?;
+        self.grant.check_write(offset, 8)?;
         assert!(
             offset.is_multiple_of(8),
             "offset {offset} of a word is not aligned"
@@ -513,7 +482,7 @@ impl Remote for Imported {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        self.check(offset, to.len())?;
+        self.grant.check(offset, to.len())?;
         match &self.at {
             Location::Local(memory) => {
                 memory.read(offset, to);
@@ -628,54 +597,33 @@ impl RemoteMemory for Tcp {
         len: usize,
         permission: Permission,
     ) -> Result<Imported, FabricError> {
-        let (theirs, memory) = {
+        let wanted = (permission, len);
+        let theirs = {
             let state = &mut *self.core.state.borrow_mut();
             state.check_peer(peer)?;
             if peer == state.me {
                 let gone = FabricError::NotPublished { peer, id: id.0 };
-                let (handle, mine) = state.segments.find(id).ok_or(gone)?;
-                let theirs = mine.access.of(peer).map(|permission| PeerSegment {
-                    handle: handle as u32,
-                    len: LocalMemory::len(&mine.memory) as u64,
-                    permission,
-                });
-                (theirs, Some(mine.memory.clone()))
-            } else {
-                // A peer that is gone has no segments.
-                state.peer_state(peer)?;
-                (state.segments.theirs.get(&(peer, id)).copied(), None)
+                let (_, mine) = state.segments.find(id).ok_or(gone)?;
+                let len = LocalMemory::len(&mine.memory);
+                let grant = Grant::new((peer, id), len, mine.access.of(peer), wanted)?;
+                let at = Location::Local(mine.memory.clone());
+                return Ok(Imported { at, grant });
             }
+            // A peer that is gone has no segments.
+            state.peer_state(peer)?;
+            state.segments.theirs.get(&(peer, id)).copied()
         };
-        let denied = FabricError::Denied { peer, id: id.0 };
         let theirs = match theirs {
             Some(theirs) => theirs,
-            None if memory.is_some() => return Err(denied),
             None => self.core.ask(peer, id)?,
         };
-        if theirs.permission == Permission::Read && permission == Permission::ReadWrite {
-            return Err(denied);
-        }
-        if len as u64 > theirs.len {
-            return Err(FabricError::OutOfRange {
-                offset: 0,
-                end: len,
-                len: theirs.len as usize,
-            });
-        }
-        let at = match memory {
-            Some(memory) => Location::Local(memory),
-            None => Location::Remote {
-                core: Rc::clone(&self.core),
-                peer,
-                handle: theirs.handle,
-            },
+        let grant = Grant::new((peer, id), theirs.len as usize, Some(theirs.permission), wanted)?;
+        let at = Location::Remote {
+            core: Rc::clone(&self.core),
+            peer,
+            handle: theirs.handle,
         };
-        Ok(Imported {
-            at,
-            owner: (peer, id),
-            len: theirs.len as usize,
-            permission,
-        })
+        Ok(Imported { at, grant })
     }
 
     fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
@@ -693,16 +641,6 @@ impl RemoteMemory for Tcp {
 
     fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
         self.core.state.borrow_mut().republish(id, access)
-    }
-
-    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { memory.overlay(address) }
-    }
-
-    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { memory.uncover() }
     }
 
     fn mapped(_import: &Imported) -> Option<&Mapping> {

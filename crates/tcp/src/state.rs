@@ -145,13 +145,7 @@ impl TcpState {
     // ---- peers ----
 
     pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
-        if peer.0 >= self.size {
-            return Err(FabricError::NoSuchPeer {
-                peer,
-                size: self.size,
-            });
-        }
-        Ok(())
+        peer.check(self.size)
     }
 
     /// The state of `peer`, to which something is to be sent; the first call makes the link.

@@ -56,8 +56,7 @@ impl Library {
         }
         let memory = self.rsm.memory(len)?;
         // SAFETY: the caller's promise.
-        unsafe { self.rsm.fabric().overlay(memory.local(), address) }
-            .map_err(|e| unusable("exporting memory", &e))?;
+        unsafe { memory.local().overlay(address) }.map_err(|e| unusable("exporting memory", &e))?;
         adopted.push(Adopted {
             address,
             len,
@@ -82,8 +81,7 @@ impl Library {
         }
         let gone = adopted.swap_remove(at);
         // SAFETY: the caller's promise.
-        unsafe { self.rsm.fabric().uncover(gone.memory.local()) }
-            .map_err(|e| unusable("giving exported memory back", &e))
+        unsafe { gone.memory.local().uncover() }.map_err(|e| unusable("giving exported memory back", &e))
     }
 }
 
@@ -303,7 +301,7 @@ pub(crate) unsafe fn rsm_memseg_export_rebind(
             return fail(Code::REBIND_NOT_ALLOWED, "another segment shows the same memory");
         }
         // SAFETY: the interface's contract: both ranges are the caller's and mapped.
-        unsafe { library.rsm.fabric().overlay(memory.local(), vaddr.addr()) }
+        unsafe { memory.local().overlay(vaddr.addr()) }
             .map_err(|e| unusable("binding a segment to other memory", &e))?;
         entry.address = vaddr.addr();
         Ok(())

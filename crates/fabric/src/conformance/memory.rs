@@ -674,7 +674,7 @@ pub fn own_pages<H: Harness>(harness: &H) -> Outcome {
         let address = own.as_ptr().addr() + start;
         let memory = end.fabric.allocate(LEN).unwrap();
         // SAFETY: the range is in `own`, which outlives the overlay and which nobody uses during the call.
-        let covered = unsafe { end.fabric.overlay(&memory, address) };
+        let covered = unsafe { memory.overlay(address) };
         if let Err(FabricError::Unsupported { .. }) = covered {
             return end.skip();
         }
@@ -692,7 +692,7 @@ pub fn own_pages<H: Harness>(harness: &H) -> Outcome {
         end.fabric.unpublish(SegmentId(4)).unwrap();
         end.fabric.detach(&memory).unwrap();
         // SAFETY: as above.
-        unsafe { end.fabric.uncover(&memory).unwrap() };
+        unsafe { memory.uncover().unwrap() };
         memory.write(8000, b"not me");
         assert_eq!(seen(&own), b"theirs");
         end.barrier().await;

@@ -43,13 +43,7 @@ impl InProc {
     }
 
     pub(super) fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
-        if peer.0 >= self.size {
-            return Err(FabricError::NoSuchPeer {
-                peer,
-                size: self.size,
-            });
-        }
-        Ok(())
+        peer.check(self.size)
     }
 
     fn assert_peer(&self, peer: Peer) {

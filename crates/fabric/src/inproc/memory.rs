@@ -3,7 +3,8 @@
 use super::state::{ImportId, Published, line_bytes};
 use super::{InProc, Network};
 use crate::{
-    Access, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+    SegmentId,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -119,32 +120,13 @@ pub struct Imported {
     network: Network,
     /// Sender, owner and number of this import.
     route: (Peer, Peer, ImportId),
-    id: SegmentId,
-    permission: Permission,
+    grant: Grant,
     segment: Segment,
 }
 
 impl Imported {
-    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        let limit = self.segment.len();
-        if offset > limit || len > limit - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(len),
-                len: limit,
-            });
-        }
-        Ok(())
-    }
-
     fn send(&self, offset: usize, bytes: &[u8], whole: bool) -> Result<(), FabricError> {
-        self.check(offset, bytes.len())?;
-        if self.permission == Permission::Read {
-            return Err(FabricError::Denied {
-                peer: self.route.1,
-                id: self.id.0,
-            });
-        }
+        self.grant.check_write(offset, bytes.len())?;
         let mut state = self.network.0.borrow_mut();
         state.put(self.route, &self.segment, offset, bytes, whole);
         state.drift();
@@ -178,7 +160,7 @@ impl Remote for Imported {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        self.check(offset, to.len())?;
+        self.grant.check(offset, to.len())?;
         let mut at = 0;
         while at < to.len() {
             {
@@ -223,9 +205,7 @@ impl RemoteMemory for InProc {
     }
 
     fn publish(&self, id: SegmentId, memory: &Segment, access: Access) -> Result<(), FabricError> {
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
-        }
+        access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         if state.published.contains_key(&(self.me, id)) {
             return Err(FabricError::InUse { id: id.0 });
@@ -239,9 +219,7 @@ impl RemoteMemory for InProc {
     }
 
     fn republish(&self, id: SegmentId, _memory: &Segment, access: Access) -> Result<(), FabricError> {
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
-        }
+        access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         let published = state.published.get_mut(&(self.me, id));
         let published = published.ok_or(FabricError::NotPublished {
@@ -282,23 +260,13 @@ impl RemoteMemory for InProc {
             .published
             .get(&(peer, id))
             .ok_or(FabricError::NotPublished { peer, id: id.0 })?;
-        match (published.access.of(self.me), permission) {
-            (Some(Permission::ReadWrite), _) | (Some(Permission::Read), Permission::Read) => {}
-            _ => return Err(FabricError::Denied { peer, id: id.0 }),
-        }
         let segment = published.segment.as_imported();
-        if len > segment.len() {
-            return Err(FabricError::OutOfRange {
-                offset: 0,
-                end: len,
-                len: segment.len(),
-            });
-        }
+        let granted = published.access.of(self.me);
+        let grant = Grant::new((peer, id), segment.len(), granted, (permission, len))?;
         Ok(Imported {
             network: self.network.clone(),
             route: (self.me, peer, state.new_import()),
-            id,
-            permission,
+            grant,
             segment,
         })
     }

@@ -384,13 +384,7 @@ impl Shm {
     }
 
     fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
-        if peer.0 >= self.size {
-            return Err(FabricError::NoSuchPeer {
-                peer,
-                size: self.size,
-            });
-        }
-        Ok(())
+        peer.check(self.size)
     }
 }
 

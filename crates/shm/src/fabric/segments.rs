@@ -3,7 +3,7 @@
 use super::{Shm, file_identity, region};
 use farpost_fabric::publish::View;
 use farpost_fabric::sync::{AtomicU64, Ordering};
-use farpost_fabric::{Access, FabricError, Peer, Permission, RemoteMemory, SegmentId};
+use farpost_fabric::{Access, FabricError, Grant, Peer, Permission, RemoteMemory, SegmentId};
 use farpost_mapped::Mapping;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -82,9 +82,7 @@ impl RemoteMemory for Shm {
             peer: Peer(self.index),
             id: id.0,
         })?;
-        if let Access::Only(list) = &access {
-            list.iter().try_for_each(|(peer, _)| self.check_peer(*peer))?;
-        }
+        access.check(self.size)?;
         let entry = &self.process(Peer(self.index)).segments[slot];
         entry.shown.hide();
         let code = self.encode_access(slot, &access)?;
@@ -95,16 +93,6 @@ impl RemoteMemory for Shm {
 
     fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
         memory.renew()
-    }
-
-    unsafe fn overlay(&self, memory: &Mapping, address: usize) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { memory.overlay(address) }
-    }
-
-    unsafe fn uncover(&self, memory: &Mapping) -> Result<(), FabricError> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { memory.uncover() }
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
@@ -147,9 +135,7 @@ impl RemoteMemory for Shm {
             return Err(gone);
         }
         let granted = granted?;
-        if granted.is_none() || granted == Some(Permission::Read) && permission == Permission::ReadWrite {
-            return Err(FabricError::Denied { peer, id: id.0 });
-        }
+        let grant = Grant::new((peer, id), seen.len as usize, granted, (permission, 0))?;
         let file = OpenOptions::new()
             .read(true)
             .write(permission == Permission::ReadWrite)
@@ -178,14 +164,8 @@ impl RemoteMemory for Shm {
             return Err(FabricError::NotPublished { peer, id: id.0 });
         }
         verified?;
-        if len as u64 > seen.len {
-            return Err(FabricError::OutOfRange {
-                offset: 0,
-                end: len,
-                len: seen.len as usize,
-            });
-        }
-        Mapping::of_segment(file.as_fd(), 0, seen.len as usize, permission, (peer, id))
+        grant.check(0, len)?;
+        Mapping::of_segment(file.as_fd(), 0, grant.len, permission, grant.owner)
     }
 
     fn common(&self, peer: Peer) -> Option<Mapping> {
