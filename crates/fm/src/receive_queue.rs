@@ -4,11 +4,11 @@
 //! host's job, in [`crate::state`].
 
 use crate::wire::Frame;
-use farpost_fabric::{Fabric, Port, Priority};
+use farpost_fabric::{PacketQueue, Port, Priority};
 
 /// The next packet of data. False: none waits.
 #[inline(always)]
-pub fn data<F: Fabric>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
+pub fn data<F: PacketQueue>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
     let mut taken = false;
     // A poll that found something damaged calls nothing; the fabric has recorded it.
     while !taken
@@ -28,7 +28,7 @@ pub fn data<F: Fabric>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
 /// Hand the next packet of control to `sort`. False: none waits. There is none most of the time, and then no room is made for
 /// it.
 #[inline(always)]
-pub fn control<F: Fabric>(fabric: &F, port: Port, mut sort: impl FnMut(&mut Frame)) -> bool {
+pub fn control<F: PacketQueue>(fabric: &F, port: Port, mut sort: impl FnMut(&mut Frame)) -> bool {
     fabric.poll_priority(port, Priority::High, |from, packet| {
         let mut frame = Frame::empty();
         frame.fill(from.0, packet);
@@ -37,11 +37,11 @@ pub fn control<F: Fabric>(fabric: &F, port: Port, mut sort: impl FnMut(&mut Fram
 }
 
 /// Whether anything waits.
-pub fn waits<F: Fabric>(fabric: &F) -> bool {
+pub fn waits<F: PacketQueue>(fabric: &F) -> bool {
     waits_on(fabric, Port::Fm)
 }
 
 /// Whether anything waits in the queues of a port.
-pub fn waits_on<F: Fabric>(fabric: &F, port: Port) -> bool {
+pub fn waits_on<F: PacketQueue>(fabric: &F, port: Port) -> bool {
     fabric.packets_waiting(port, Priority::High, 1) > 0 || fabric.packets_waiting(port, Priority::Low, 1) > 0
 }

@@ -11,7 +11,9 @@ use crate::table::Table;
 use crate::window::Window;
 use crate::wire::{Acks, END, Frame, Header, Kind, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
-use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
+use farpost_fabric::{
+    Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port, Priority, TrySend,
+};
 
 /// Creditors of acknowledgements at once, and senders whose order is remembered.
 const PEERS_KEPT: u32 = 64;
@@ -604,7 +606,7 @@ impl State {
 }
 
 /// A packet with nothing but acknowledgements. False: no room.
-fn acknowledge<F: Fabric>(fabric: &F, port: Port, peer: u32, acks: Acks) -> bool {
+fn acknowledge<F: PacketQueue + Interrupt>(fabric: &F, port: Port, peer: u32, acks: Acks) -> bool {
     let mut header = Header::new(Kind::Ack, 0, 0, 0);
     header.acks = acks;
     let frame = Frame::new(peer, &header, &[]);

@@ -1,7 +1,7 @@
 //! Memory of blocks, and the two places where it is handed to the fabric's bulk transfer: bytes exposed for a peer,
 //! bytes being fetched. Both keep it until the fabric touches it no more.
 
-use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer, Ticket};
+use farpost_fabric::{BulkTransfer, Completion, Descriptor, Direction, FabricError, Peer, Ticket};
 use std::rc::Rc;
 
 /// Memory that a block comes from or goes to.
@@ -72,14 +72,14 @@ impl<T: Into<Box<[u8]>>> From<T> for Buffer {
 }
 
 /// Bytes that a peer may fetch.
-pub(crate) struct Exposed<F: Fabric> {
+pub(crate) struct Exposed<F: BulkTransfer> {
     fabric: Rc<F>,
     bytes: Buffer,
     key: u64,
     base: u64,
 }
 
-impl<F: Fabric> Exposed<F> {
+impl<F: BulkTransfer> Exposed<F> {
     pub fn new(fabric: &Rc<F>, peer: Peer, bytes: Buffer) -> Result<Self, (Buffer, FabricError)> {
         let address = bytes.address();
         // SAFETY: the value made here keeps the memory, and withdraws it before it lets it go; it is exposed for reading
@@ -105,20 +105,20 @@ impl<F: Fabric> Exposed<F> {
     }
 }
 
-impl<F: Fabric> Drop for Exposed<F> {
+impl<F: BulkTransfer> Drop for Exposed<F> {
     fn drop(&mut self) {
         self.fabric.withdraw(self.key);
     }
 }
 
 /// Bytes on their way here.
-pub(crate) struct Fetch<F: Fabric> {
+pub(crate) struct Fetch<F: BulkTransfer> {
     fabric: Rc<F>,
     bytes: Option<Buffer>,
     ticket: Option<Ticket>,
 }
 
-impl<F: Fabric> Fetch<F> {
+impl<F: BulkTransfer> Fetch<F> {
     /// Begin to fetch `len` bytes to the front of `bytes`.
     pub fn new(
         fabric: &Rc<F>,
@@ -177,7 +177,7 @@ impl<F: Fabric> Fetch<F> {
     }
 }
 
-impl<F: Fabric> Drop for Fetch<F> {
+impl<F: BulkTransfer> Drop for Fetch<F> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.fabric.cancel_transfer(ticket);

@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use farpost_fabric::{Fabric, PACKET_BYTES, Peer, Port, Priority, TrySend};
+use farpost_fabric::{ErrorStatus, Fabric, PACKET_BYTES, Peer, Port, Priority, TrySend};
 use farpost_job::{Job, RankState};
 use farpost_rollcall::table::{self, Rank, State};
 use farpost_rollcall::{Record, Slot};
@@ -206,7 +206,7 @@ impl Roll {
     }
 
     /// The ranks of this host.
-    fn here<F: Fabric>(job: &Job, fabric: &F, now: u64) -> Vec<Rank> {
+    fn here<F: ErrorStatus>(job: &Job, fabric: &F, now: u64) -> Vec<Rank> {
         let host = farpost_job::host_name();
         let memory = job.memory();
         let rank = |number: u32| {

@@ -6,18 +6,18 @@ use crate::error::{Code, Result, RsmError};
 use crate::names::{AccessEntry, Perm, SegId, check_chosen};
 use crate::signal::Signals;
 use crate::{Inner, Rsm};
-use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission};
+use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission, RemoteMemory};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Memory that segments can be made of. Clones are the same memory.
-pub struct Memory<F: Fabric> {
+pub struct Memory<F: RemoteMemory> {
     export: F::Export,
     /// Segments that show it now.
     shown: Rc<Cell<u32>>,
 }
 
-impl<F: Fabric> Clone for Memory<F> {
+impl<F: RemoteMemory> Clone for Memory<F> {
     fn clone(&self) -> Self {
         Self {
             export: self.export.clone(),
@@ -26,7 +26,7 @@ impl<F: Fabric> Clone for Memory<F> {
     }
 }
 
-impl<F: Fabric> Memory<F> {
+impl<F: RemoteMemory> Memory<F> {
     /// The fabric's memory.
     pub fn local(&self) -> &F::Export {
         &self.export

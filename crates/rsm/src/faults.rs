@@ -1,7 +1,7 @@
 //! What was refused, counted by kind, and what peers did wrong, kept for whoever uses this interface: the fabric counts
 //! it too, but its list of faults is for all layers of the process.
 
-use farpost_fabric::{Fabric, Fault};
+use farpost_fabric::{ErrorStatus, Fault};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl Faults {
 
     /// A peer did wrong: `fabric` counts it, and it is kept here.
     #[cold]
-    pub fn record<F: Fabric>(&self, fabric: &F, fault: Fault) {
+    pub fn record<F: ErrorStatus>(&self, fabric: &F, fault: Fault) {
         let kept = &mut *self.kept.borrow_mut();
         if kept.len() < KEPT {
             kept.push_back(fault.clone());

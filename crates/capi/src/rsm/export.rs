@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_fabric::{Fabric, FabricError, Peer, RemoteMemory};
+use farpost_fabric::{Fabric, FabricError, LocalMemory, Peer, RemoteMemory};
 use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError};
 
 use super::library::{
