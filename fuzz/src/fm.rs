@@ -6,7 +6,7 @@
 use crate::input::{Input, Script};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{PacketQueue, Peer, Port, Priority};
-use farpost_fm::wire::{Acks, BEGIN, END, Frame, Header, Kind, OLDEST, WANTS_ACK};
+use farpost_fm::wire::{Acks, BEGIN, END, Frame, FrameKind, Header, OLDEST, WANTS_ACK};
 use farpost_fm::{FRAME_PAYLOAD, Flow, Fm, FmTunables};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -89,7 +89,7 @@ pub fn run(data: &[u8]) {
         let priority = Priority::ALL[usize::from(step >> 7)];
         match step & 7 {
             0..=2 => {
-                let kind = [Kind::Message, Kind::Piece, Kind::Ack][usize::from(step & 7)];
+                let kind = [FrameKind::Message, FrameKind::Piece, FrameKind::Ack][usize::from(step & 7)];
                 let (flags, handler) = (input.u8(), input.u8());
                 let more = input.u8();
                 let mut header = Header::new(kind, flags & 15, u16::from(handler), 0);

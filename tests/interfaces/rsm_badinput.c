@@ -148,8 +148,8 @@ int main(void) {
     CHECK(write(file, good, sizeof good - 1) == sizeof good - 1);
     CHECK(rsm_get_segmentid_range("mine", &base, &length) == RSM_SUCCESS && base == 0x600000 && length == 4096);
     REFUSED(RSMERR_BAD_APPID, "yours", rsm_get_segmentid_range("yours", &base, &length));
-    CHECK(write(file, "nonsense\n", 9) == 9);
-    REFUSED(RSMERR_BAD_CONF, "nonsense", rsm_get_segmentid_range("mine", &base, &length));
+    CHECK(write(file, "malformed\n", 10) == 10);
+    REFUSED(RSMERR_BAD_CONF, "malformed", rsm_get_segmentid_range("mine", &base, &length));
     close(file);
     unlink(path);
     REFUSED(RSMERR_BAD_CONF, path, rsm_get_segmentid_range("mine", &base, &length));

@@ -155,7 +155,7 @@ class BadInput(unittest.TestCase):
             ("export PMI_FD=77", "PMI_FD=77: no such descriptor"),
             ("export PMI_FD=x", "PMI_FD=x: must be the descriptor"),
             ("unset PMI_FD", "which offers none of the ways to join a job"),
-            ("unset PMI_FD; export PMI_PORT=nonsense PMI_ID=0", "PMI_PORT=nonsense: must be host:port"),
+            ("unset PMI_FD; export PMI_PORT=malformed PMI_ID=0", "PMI_PORT=malformed: must be host:port"),
             ("unset PMI_FD; export PMI_PORT=127.0.0.1:9", "PMI_ID=: is not set"),
             ("unset PMI_FD; export PMI_PORT=127.0.0.1:9 PMI_ID=0", "cannot be reached: 127.0.0.1:9: Connection refused"),
         ):

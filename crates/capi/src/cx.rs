@@ -102,13 +102,13 @@ unsafe impl Sync for Process {}
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
 /// What an interface keeps for the process. Reached from inside the library only: who has the [`Cx`].
-pub(crate) struct Kept<T>(OnceCell<T>);
+pub(crate) struct ProcessCell<T>(OnceCell<T>);
 
 // SAFETY: the methods ask for the `Cx`, which only who is inside the library has, where one thread is at a time.
-unsafe impl<T> Sync for Kept<T> {}
+unsafe impl<T> Sync for ProcessCell<T> {}
 
 #[allow(dead_code)]
-impl<T> Kept<T> {
+impl<T> ProcessCell<T> {
     pub(crate) const fn new() -> Self {
         Self(OnceCell::new())
     }

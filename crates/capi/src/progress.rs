@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use farpost_fabric::Vigil;
 
-use crate::cx::{self, Cx, Kept};
+use crate::cx::{self, Cx, ProcessCell};
 use crate::interfaces::Guard;
 use crate::lock;
 
@@ -109,7 +109,7 @@ struct Wanted {
     running: RefCell<Option<(Arc<Shared>, JoinHandle<()>)>>,
 }
 
-static WANTED: Kept<Wanted> = Kept::new();
+static WANTED: ProcessCell<Wanted> = ProcessCell::new();
 
 /// The bell of the thread that runs, for who leaves the library; -1: there is none.
 static BELL: AtomicI32 = AtomicI32::new(-1);

@@ -11,7 +11,7 @@ use farpost_job::Origin;
 use farpost_rollcall::teller::Polls;
 use farpost_rollcall::{Kind, Noted, Place, Record, Slot, Teller, Want};
 
-use crate::cx::{self, Cx, Kept};
+use crate::cx::{self, Cx, ProcessCell};
 use crate::entry::NAMES;
 use crate::interfaces;
 use crate::node::Node;
@@ -26,8 +26,8 @@ static PARTNER: AtomicU64 = AtomicU64::new(0);
 /// A call of theirs has slept.
 static SLEPT: AtomicBool = AtomicBool::new(false);
 
-static TELLER: Kept<Teller> = Kept::new();
-static BESIDES: Kept<Besides> = Kept::new();
+static TELLER: ProcessCell<Teller> = ProcessCell::new();
+static BESIDES: ProcessCell<Besides> = ProcessCell::new();
 
 /// Waits and polls of the interfaces beside MPI.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! program's Fast Messages go on beside it, with waiting and counting left to that layer.
 
 use crate::engine::Fm;
-use crate::wire::{BEGIN, END, FRAME_PAYLOAD, Header, Kind};
+use crate::wire::{BEGIN, END, FRAME_PAYLOAD, FrameKind, Header};
 use crate::{FmError, FmTunables, receive_queue};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer, Port};
@@ -43,7 +43,7 @@ impl<F: Fabric + 'static> Fm<F> {
             return Err(FmError::TooLong { bytes: len });
         }
         self.check(to, handler)?;
-        let mut header = Header::new(Kind::Piece, BEGIN | END, handler as u16, len);
+        let mut header = Header::new(FrameKind::Piece, BEGIN | END, handler as u16, len);
         header.announced = len as u32;
         let mut state = self.0.state.borrow_mut();
         if state.is_lost(to) {

@@ -1,10 +1,10 @@
 //! One node's Fast Messages: sending, and the table of handlers.
 
 use crate::extract::Running;
-use crate::state::{Figures, State};
+use crate::state::{Figures, FmState};
 use crate::stream::{Receive, Stacks};
 use crate::waiting::Pacer;
-use crate::wire::{FRAME_PAYLOAD, Frame, Header, Kind};
+use crate::wire::{FRAME_PAYLOAD, Frame, FrameKind, Header};
 use crate::{Flow, FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
@@ -46,7 +46,7 @@ impl<F: Fabric + 'static> Clone for Fm<F> {
 
 pub(crate) struct Engine<F: Fabric + 'static> {
     pub fabric: Rc<F>,
-    pub state: RefCell<State>,
+    pub state: RefCell<FmState>,
     pub handlers: RefCell<Vec<Option<Handler<F>>>>,
     pub stacks: RefCell<Stacks>,
     /// Handlers that run inside each other, and whether the innermost receives piece by piece.
@@ -78,7 +78,7 @@ impl<F: Fabric + 'static> Fm<F> {
         max_handlers: u32,
         port: Port,
     ) -> Self {
-        let state = State::new(tunables, port);
+        let state = FmState::new(tunables, port);
         let mut handlers = Vec::new();
         handlers.resize_with(max_handlers.clamp(1, 1 << 16) as usize, || None);
         Self(Rc::new(Engine {
@@ -203,7 +203,7 @@ impl<F: Fabric + 'static> Fm<F> {
         self.check(to, handler)?;
         self.offer(
             to,
-            Header::new(Kind::Message, 0, handler as u16, len),
+            Header::new(FrameKind::Message, 0, handler as u16, len),
             lead,
             bytes,
         )

@@ -3,7 +3,7 @@
 use crate::engine::{Fm, Handler};
 use crate::state::Stage;
 use crate::stream::{Receive, Resumed, Wake};
-use crate::wire::{BEGIN, END, Frame, Header, Kind, Malformed};
+use crate::wire::{BEGIN, END, Frame, FrameKind, Header, Malformed};
 use farpost_fabric::{Counter, Fabric, Peer, Port};
 use std::cell::Cell;
 
@@ -193,7 +193,7 @@ impl<F: Fabric + 'static> Fm<F> {
 
     #[inline(always)]
     fn handle(&self, frame: &mut Frame, header: &Header) -> Flow {
-        if header.kind == Kind::Piece {
+        if header.kind == FrameKind::Piece {
             return self.handle_piece(frame, header);
         }
         self.handle_whole(frame, header)

@@ -84,12 +84,12 @@ impl HostReceiveQueue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::wire::{Header, Kind};
+    use crate::wire::{FrameKind, Header};
 
     #[test]
     fn counters_wrap_around() {
         let (queue, mut lanai, mut host) = HostReceiveQueue::new(2, u32::MAX - 2);
-        let frame = |n: u8| Frame::new(u32::from(n), &Header::new(Kind::Message, 0, 0, 1), &[n]);
+        let frame = |n: u8| Frame::new(u32::from(n), &Header::new(FrameKind::Message, 0, 0, 1), &[n]);
         let mut out = Frame::empty();
         for lap in 0..6u8 {
             assert!(queue.deliver(&mut lanai, &frame(lap)));
@@ -109,12 +109,12 @@ mod tests {
 mod loom_tests {
     use super::*;
     use crate::send_queue::SendQueue;
-    use crate::wire::{Header, Kind};
+    use crate::wire::{FrameKind, Header};
     use loom::sync::Arc;
     use loom::thread;
 
     fn frame(n: u32) -> Frame {
-        Frame::new(n, &Header::new(Kind::Message, 0, n as u16, 0), &[])
+        Frame::new(n, &Header::new(FrameKind::Message, 0, n as u16, 0), &[])
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Acknowledgements owed: frames accepted that their senders have not been told of. They travel with the next frame to
 //! the sender, or by themselves when many are owed.
 
-use crate::table::Table;
-use crate::wire::{Acks, Kind};
+use crate::table::PeerTable;
+use crate::wire::{Acks, FrameKind};
 
 /// What is owed to whom.
 pub struct Owed {
-    peers: Table<Acks>,
+    peers: PeerTable<Acks>,
     total: u32,
 }
 
@@ -18,7 +18,7 @@ impl Owed {
     /// Room for that many creditors at once: when there are more, some are paid first.
     pub fn new(peers: u32) -> Self {
         Self {
-            peers: Table::new(peers as usize),
+            peers: PeerTable::new(peers as usize),
             total: 0,
         }
     }
@@ -40,10 +40,10 @@ impl Owed {
 
     /// Owe `peer` one more: how many now. None: no room for another creditor.
     #[inline(always)]
-    pub fn add(&mut self, peer: u32, kind: Kind) -> Option<u32> {
+    pub fn add(&mut self, peer: u32, kind: FrameKind) -> Option<u32> {
         let acks = self.peers.enter(peer, idle)?;
         match kind {
-            Kind::Message => acks.messages += 1,
+            FrameKind::Message => acks.messages += 1,
             _ => acks.pieces += 1,
         }
         self.total += 1;

@@ -6,7 +6,7 @@
 //! turns has passed that doubles with each return: turns are calls that move the network. Few are sent again per turn,
 //! so that what arrives is not starved.
 
-use crate::wire::{Frame, Header, Kind};
+use crate::wire::{Frame, FrameKind, Header};
 
 /// Turns until a frame is sent again the first time, and at most.
 const FIRST: u32 = 2;
@@ -41,7 +41,7 @@ impl RejectQueue {
     /// Whether pieces to `peer` are back: later ones would only follow them.
     #[inline(always)]
     pub fn holds_pieces(&self, peer: u32) -> bool {
-        let piece = |held: &Held| held.frame.peer == peer && held.header.kind == Kind::Piece;
+        let piece = |held: &Held| held.frame.peer == peer && held.header.kind == FrameKind::Piece;
         self.pieces > 0 && self.held.iter().any(piece)
     }
 
@@ -49,7 +49,7 @@ impl RejectQueue {
     pub fn put(&mut self, frame: &Frame, header: &Header, turn: u32) {
         debug_assert!(self.held.len() < self.held.capacity());
         let wait = FIRST << u32::from(header.tries).min(DOUBLINGS);
-        self.pieces += usize::from(header.kind == Kind::Piece);
+        self.pieces += usize::from(header.kind == FrameKind::Piece);
         self.held.push(Held {
             frame: *frame,
             header: *header,
@@ -88,12 +88,12 @@ impl RejectQueue {
         let is_due = |held: &Held| turn.wrapping_sub(held.due) as i32 >= 0;
         let at = self.held.iter().position(is_due)?;
         let first = &self.held[at];
-        if first.header.kind != Kind::Piece {
+        if first.header.kind != FrameKind::Piece {
             return Some(at);
         }
         // Pieces go in order: the first of those to the same peer.
         let same = |held: &&(usize, &Held)| {
-            held.1.header.kind == Kind::Piece && held.1.frame.peer == first.frame.peer
+            held.1.header.kind == FrameKind::Piece && held.1.frame.peer == first.frame.peer
         };
         let seq = first.header.seq;
         let oldest = self.held.iter().enumerate().filter(|one| same(&one));
@@ -110,7 +110,7 @@ impl RejectQueue {
     /// The frame at a place has been sent.
     pub fn taken(&mut self, at: usize) {
         let held = self.held.swap_remove(at);
-        self.pieces -= usize::from(held.header.kind == Kind::Piece);
+        self.pieces -= usize::from(held.header.kind == FrameKind::Piece);
     }
 
     /// `peer` is gone.
@@ -119,7 +119,7 @@ impl RejectQueue {
         self.pieces = self
             .held
             .iter()
-            .filter(|held| held.header.kind == Kind::Piece)
+            .filter(|held| held.header.kind == FrameKind::Piece)
             .count();
     }
 }
@@ -140,10 +140,10 @@ mod tests {
             queue.put(&Frame::new(peer, &header, &[]), &header, turn);
         };
         let start = u32::MAX - 1;
-        put(1, Kind::Piece, 1, 1, start);
-        put(1, Kind::Piece, 0xffff, 2, start);
-        put(2, Kind::Message, 0, 200, start);
-        put(1, Kind::Piece, 0, 1, start);
+        put(1, FrameKind::Piece, 1, 1, start);
+        put(1, FrameKind::Piece, 0xffff, 2, start);
+        put(2, FrameKind::Message, 0, 200, start);
+        put(1, FrameKind::Piece, 0, 1, start);
         assert!(queue.holds_pieces(1) && !queue.holds_pieces(2));
         assert_eq!(queue.due(start.wrapping_add(3)), None);
         let mut seen = Vec::new();

@@ -83,12 +83,12 @@ impl SendQueue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::wire::{Header, Kind};
+    use crate::wire::{FrameKind, Header};
 
     #[test]
     fn counters_wrap_around() {
         let (queue, mut host, mut lanai) = SendQueue::new(4, u32::MAX - 5);
-        let frame = |n: u8| Frame::new(u32::from(n), &Header::new(Kind::Message, 0, 0, 1), &[n]);
+        let frame = |n: u8| Frame::new(u32::from(n), &Header::new(FrameKind::Message, 0, 0, 1), &[n]);
         let mut out = Frame::empty();
         for lap in 0..6u8 {
             for n in 0..4 {
@@ -110,7 +110,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::wire::{Header, Kind};
+    use crate::wire::{FrameKind, Header};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -120,7 +120,7 @@ mod loom_tests {
         loom::model(|| {
             let (queue, mut host, mut lanai) = SendQueue::new(2, u32::MAX - 1);
             let queue = Arc::new(queue);
-            let frame = |n: u32| Frame::new(n, &Header::new(Kind::Message, 0, n as u16, 0), &[]);
+            let frame = |n: u32| Frame::new(n, &Header::new(FrameKind::Message, 0, n as u16, 0), &[]);
             let interface = thread::spawn({
                 let queue = Arc::clone(&queue);
                 move || {

@@ -7,9 +7,9 @@ use crate::host_receive_queue::{self, HostReceiveQueue};
 use crate::owed::Owed;
 use crate::reject_queue::RejectQueue;
 use crate::send_queue::{self, SendQueue};
-use crate::table::Table;
+use crate::table::PeerTable;
 use crate::window::Window;
-use crate::wire::{Acks, END, Frame, Header, Kind, Malformed, OLDEST, WANTS_ACK};
+use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
 use farpost_fabric::{
     Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port, Priority, TrySend,
@@ -86,7 +86,7 @@ enum Verdict {
 }
 
 /// See the [module](self).
-pub struct State {
+pub struct FmState {
     /// The fabric's queues that this node uses.
     pub port: Port,
     /// Nothing that goes to one node may hold up what goes to others: nobody gets more than a share of the slots, and what
@@ -103,7 +103,7 @@ pub struct State {
     owed: Owed,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
     /// the oldest.
-    order: Table<u16>,
+    order: PeerTable<u16>,
     pub incoming: Vec<Incoming>,
     max_incoming: usize,
     /// A frame taken from the receive queue that could be neither accepted nor returned yet. None is taken after it.
@@ -119,7 +119,7 @@ pub struct State {
     pub figures: Figures,
 }
 
-impl State {
+impl FmState {
     pub fn new(tunables: &FmTunables, port: Port) -> Self {
         let slots = tunables.slots as u32;
         // The counters start where they soon wrap, so that wrapping is what always happens.
@@ -138,7 +138,7 @@ impl State {
             reject: RejectQueue::new(slots),
             window: Window::new(slots),
             owed: Owed::new(PEERS_KEPT),
-            order: Table::new(PEERS_KEPT as usize),
+            order: PeerTable::new(PEERS_KEPT as usize),
             incoming: Vec::with_capacity(tunables.streams as usize),
             max_incoming: tunables.streams as usize,
             in_hand: None,
@@ -164,7 +164,7 @@ impl State {
         header: &mut Header,
         (lead, payload): (&[u64], &[u8]),
     ) -> bool {
-        if header.kind == Kind::Piece && self.reject.holds_pieces(peer) {
+        if header.kind == FrameKind::Piece && self.reject.holds_pieces(peer) {
             return false;
         }
         if self.shares && self.window.has_share(peer, fabric.size()) {
@@ -308,7 +308,7 @@ impl State {
             return;
         }
         let mut header = match frame.header() {
-            Ok(header) if header.returned || header.kind == Kind::Ack => header,
+            Ok(header) if header.returned || header.kind == FrameKind::Ack => header,
             Ok(_) => {
                 let what = "control in the queue for it";
                 return self.refuse(
@@ -352,7 +352,7 @@ impl State {
                 return Polled::Sorted;
             }
             match frame.header() {
-                Ok(mut header) if !header.returned && header.kind != Kind::Ack => {
+                Ok(mut header) if !header.returned && header.kind != FrameKind::Ack => {
                     self.acknowledged(fabric, frame.peer, header.acks);
                     header.acks = Acks::default();
                     header
@@ -369,7 +369,7 @@ impl State {
             }
         };
         let peer = frame.peer;
-        let verdict = if header.kind == Kind::Message {
+        let verdict = if header.kind == FrameKind::Message {
             if room { Verdict::Accept } else { Verdict::Return }
         } else {
             self.judge_piece(fabric, peer, &header, room)
@@ -607,7 +607,7 @@ impl State {
 
 /// A packet with nothing but acknowledgements. False: no room.
 fn acknowledge<F: PacketQueue + Interrupt>(fabric: &F, port: Port, peer: u32, acks: Acks) -> bool {
-    let mut header = Header::new(Kind::Ack, 0, 0, 0);
+    let mut header = Header::new(FrameKind::Ack, 0, 0, 0);
     header.acks = acks;
     let frame = Frame::new(peer, &header, &[]);
     let sent = fabric.try_send(Peer(peer), port, Priority::High, frame.packet()) == TrySend::Sent;

@@ -6,14 +6,14 @@
 const FREE: u32 = u32::MAX;
 
 /// At most half of its entries are in use.
-pub struct Table<V> {
+pub struct PeerTable<V> {
     entries: Box<[(u32, V)]>,
-    /// For [`sweep`](Table::sweep).
+    /// For [`sweep`](PeerTable::sweep).
     spare: Box<[(u32, V)]>,
     used: usize,
 }
 
-impl<V: Copy + Default> Table<V> {
+impl<V: Copy + Default> PeerTable<V> {
     /// Room for `peers` peers at once.
     pub fn new(peers: usize) -> Self {
         let len = (peers * 2).next_power_of_two().max(4);
@@ -43,7 +43,7 @@ impl<V: Copy + Default> Table<V> {
         (*found == peer).then_some(value)
     }
 
-    /// As [`get`](Table::get), and if there is nothing yet, a fresh entry. None: the table is full of entries that are
+    /// As [`get`](PeerTable::get), and if there is nothing yet, a fresh entry. None: the table is full of entries that are
     /// not `idle`.
     #[inline(always)]
     pub fn enter(&mut self, peer: u32, idle: impl Fn(&V) -> bool) -> Option<&mut V> {
@@ -68,7 +68,7 @@ impl<V: Copy + Default> Table<V> {
         Some(&mut self.entries[at].1)
     }
 
-    /// Whether a new peer finds no room before a [`sweep`](Table::sweep).
+    /// Whether a new peer finds no room before a [`sweep`](PeerTable::sweep).
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.used >= self.entries.len() / 2
@@ -88,7 +88,7 @@ impl<V: Copy + Default> Table<V> {
         std::mem::swap(&mut self.entries, &mut self.spare);
     }
 
-    /// Entry number `at` of [`len`](Table::len), if it is in use.
+    /// Entry number `at` of [`len`](PeerTable::len), if it is in use.
     pub fn entry(&mut self, at: usize) -> Option<(u32, &mut V)> {
         let (peer, value) = &mut self.entries[at];
         (*peer != FREE).then_some((*peer, value))
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn keeps_what_is_busy_and_forgets_what_is_idle() {
-        let mut table = Table::<u32>::new(8);
+        let mut table = PeerTable::<u32>::new(8);
         let idle = |v: &u32| *v == 0;
         // All in one chain, and around the end.
         for i in 0..8 {

@@ -1,8 +1,8 @@
 //! The network window (paper, section 4.5): one slot in the reject queue is reserved for each frame that is outstanding,
 //! whomever it went to. It is free again when the frame is acknowledged. No slot, no sending.
 
-use crate::table::Table;
-use crate::wire::{Acks, Header, Kind, Malformed};
+use crate::table::PeerTable;
+use crate::wire::{Acks, FrameKind, Header, Malformed};
 
 /// What is outstanding at one peer.
 #[derive(Clone, Copy, Default)]
@@ -29,7 +29,7 @@ pub struct Window {
     active: u32,
     free: u32,
     slots: u32,
-    peers: Table<Outstanding>,
+    peers: PeerTable<Outstanding>,
 }
 
 impl Window {
@@ -39,7 +39,7 @@ impl Window {
             free: slots,
             slots,
             // Whoever has something outstanding holds a slot.
-            peers: Table::new(slots as usize),
+            peers: PeerTable::new(slots as usize),
         }
     }
 
@@ -67,7 +67,7 @@ impl Window {
 
     /// Reserve a slot for a frame to `peer`: its number, if it is a piece. None: no slot is free.
     #[inline(always)]
-    pub fn reserve(&mut self, peer: u32, kind: Kind) -> Option<u16> {
+    pub fn reserve(&mut self, peer: u32, kind: FrameKind) -> Option<u16> {
         if self.free == 0 {
             return None;
         }
@@ -75,7 +75,7 @@ impl Window {
         self.free -= 1;
         self.active += u32::from(out.slots == 0);
         out.slots += 1;
-        if kind == Kind::Message {
+        if kind == FrameKind::Message {
             return Some(0);
         }
         let seq = out.next;
@@ -96,12 +96,12 @@ impl Window {
 
     /// The frame to `peer` for which a slot was reserved last does not go.
     #[cold]
-    pub fn unreserve(&mut self, peer: u32, kind: Kind) {
+    pub fn unreserve(&mut self, peer: u32, kind: FrameKind) {
         if let Some(out) = self.peers.get(peer) {
             out.slots -= 1;
             self.active -= u32::from(out.slots == 0);
             self.free += 1;
-            if kind != Kind::Message {
+            if kind != FrameKind::Message {
                 out.next = out.next.wrapping_sub(1);
                 out.streamed -= 1;
             }
@@ -115,15 +115,15 @@ impl Window {
         if out.slots == 0 {
             return None;
         }
-        Some(header.kind == Kind::Piece && out.next.wrapping_sub(header.seq) == out.streamed)
+        Some(header.kind == FrameKind::Piece && out.next.wrapping_sub(header.seq) == out.streamed)
     }
 
     /// A frame to `peer` has left.
     #[inline(always)]
-    pub fn left(&mut self, peer: u32, kind: Kind) {
+    pub fn left(&mut self, peer: u32, kind: FrameKind) {
         if let Some(out) = self.peers.get(peer) {
             match kind {
-                Kind::Message => out.messages += 1,
+                FrameKind::Message => out.messages += 1,
                 _ => out.pieces += 1,
             }
         }
@@ -155,8 +155,8 @@ impl Window {
     pub fn returned(&mut self, peer: u32, header: &Header) -> Result<(), Malformed> {
         let out = self.peers.get(peer);
         let known = match (&out, header.kind) {
-            (Some(out), Kind::Message) => out.messages > 0,
-            (Some(out), Kind::Piece) => {
+            (Some(out), FrameKind::Message) => out.messages > 0,
+            (Some(out), FrameKind::Piece) => {
                 let age = out.next.wrapping_sub(header.seq);
                 out.pieces > 0 && age > 0 && age <= out.streamed
             }
@@ -165,7 +165,7 @@ impl Window {
         match out {
             Some(out) if known => {
                 match header.kind {
-                    Kind::Message => out.messages -= 1,
+                    FrameKind::Message => out.messages -= 1,
                     _ => out.pieces -= 1,
                 }
                 Ok(())
@@ -211,10 +211,10 @@ mod tests {
     fn slots_are_over_all_destinations() {
         let mut window = Window::new(4);
         for peer in 0..4 {
-            assert_eq!(window.reserve(peer * 1000, Kind::Message), Some(0));
-            window.left(peer * 1000, Kind::Message);
+            assert_eq!(window.reserve(peer * 1000, FrameKind::Message), Some(0));
+            window.left(peer * 1000, FrameKind::Message);
         }
-        assert_eq!(window.reserve(7, Kind::Message), None);
+        assert_eq!(window.reserve(7, FrameKind::Message), None);
         assert_eq!(window.acknowledged(2000, acks(1, 0)), Ok(()));
         assert!(
             window.acknowledged(2000, acks(1, 0)).is_err(),
@@ -224,7 +224,7 @@ mod tests {
             window.acknowledged(1000, acks(0, 1)).is_err(),
             "no piece is there"
         );
-        assert!(window.reserve(7, Kind::Message).is_some());
+        assert!(window.reserve(7, FrameKind::Message).is_some());
         assert_eq!(window.forget(1000), 1);
         assert!(window.acknowledged(1000, acks(1, 0)).is_err());
         assert_eq!(window.free(), 1);
@@ -236,21 +236,21 @@ mod tests {
         let mut window = Window::new(16);
         for peer in 1..=11 {
             while !window.has_share(peer, 12) {
-                window.reserve(peer, Kind::Piece).unwrap();
+                window.reserve(peer, FrameKind::Piece).unwrap();
             }
         }
         let free = window.free();
         assert!(free > 0);
         for _ in 0..10 {
             assert!(!window.has_share(12, 12));
-            let seq = window.reserve(12, Kind::Piece).unwrap();
-            window.unreserve(12, Kind::Piece);
+            let seq = window.reserve(12, FrameKind::Piece).unwrap();
+            window.unreserve(12, FrameKind::Piece);
             assert_eq!(
-                window.reserve(12, Kind::Piece),
+                window.reserve(12, FrameKind::Piece),
                 Some(seq),
                 "as if it had never been"
             );
-            window.left(12, Kind::Piece);
+            window.left(12, FrameKind::Piece);
             assert_eq!(window.acknowledged(12, acks(0, 1)), Ok(()));
             assert_eq!(window.free(), free);
         }
@@ -261,11 +261,11 @@ mod tests {
         let mut window = Window::new(4);
         let piece = |seq| Header {
             seq,
-            ..Header::new(Kind::Piece, 0, 0, 0)
+            ..Header::new(FrameKind::Piece, 0, 0, 0)
         };
         for seq in 0..3 {
-            assert_eq!(window.reserve(1, Kind::Piece), Some(seq));
-            window.left(1, Kind::Piece);
+            assert_eq!(window.reserve(1, FrameKind::Piece), Some(seq));
+            window.left(1, FrameKind::Piece);
         }
         assert_eq!(window.is_oldest(1, &piece(0)), Some(true));
         assert_eq!(window.is_oldest(1, &piece(1)), Some(false));

@@ -37,7 +37,7 @@ const RETURNED: u8 = 0x80;
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// A message of FM 1.0, unordered.
     Message = 1,
     /// A piece of a message of FM 2.x, ordered.
@@ -49,7 +49,7 @@ pub enum Kind {
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The receiver had no room: the frame is back at its sender.
     pub returned: bool,
     pub flags: u8,
@@ -94,7 +94,7 @@ pub struct Malformed {
 impl Header {
     /// A frame with that payload for that handler; no acknowledgements yet.
     #[inline(always)]
-    pub fn new(kind: Kind, flags: u8, handler: u16, len: usize) -> Self {
+    pub fn new(kind: FrameKind, flags: u8, handler: u16, len: usize) -> Self {
         debug_assert!(len <= FRAME_PAYLOAD);
         Self {
             kind,
@@ -146,9 +146,9 @@ impl Header {
             return bad("the payload length in the header of an FM frame", u64::from(len));
         }
         let kind = match first as u8 & !RETURNED {
-            1 => Kind::Message,
-            2 => Kind::Piece,
-            3 if len == 0 && first as u8 & RETURNED == 0 => Kind::Ack,
+            1 => FrameKind::Message,
+            2 => FrameKind::Piece,
+            3 if len == 0 && first as u8 & RETURNED == 0 => FrameKind::Ack,
             _ => return bad("the kind of an FM frame", first & 0xff),
         };
         let flags = (first >> 8) as u8;
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn headers_survive_the_way() {
         let header = Header {
-            kind: Kind::Piece,
+            kind: FrameKind::Piece,
             returned: true,
             flags: BEGIN | OLDEST,
             handler: 0xfffe,
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn headers_that_lie_are_refused() {
-        let frame = Frame::new(0, &Header::new(Kind::Message, 0, 1, 4), &[0; 4]);
+        let frame = Frame::new(0, &Header::new(FrameKind::Message, 0, 1, 4), &[0; 4]);
         let good = frame.packet().to_vec();
         assert!(Header::read(&good).is_ok());
         for (at, value) in [(0, 0), (0, 4), (0, 0x83), (1, 0x10), (4, 5), (4, 3), (4, 129)] {

@@ -5,7 +5,7 @@ mod support;
 
 use farpost_fabric::inproc::{Config, Network};
 use farpost_fabric::{Counter, Counters, FabricError, PacketQueue, Peer, Port, Priority, TrySend};
-use farpost_fm::wire::{Acks, BEGIN, END, Frame, Header, Kind, OLDEST};
+use farpost_fm::wire::{Acks, BEGIN, END, Frame, FrameKind, Header, OLDEST};
 use farpost_fm::{Flow, Fm, FmError};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -38,7 +38,7 @@ fn refused(network: &Network, nodes: &[Node], priority: Priority, packet: &[u8])
     }
 }
 
-fn packet(kind: Kind, flags: u8, handler: u16, payload: &[u8], change: impl Fn(&mut Header)) -> Vec<u8> {
+fn packet(kind: FrameKind, flags: u8, handler: u16, payload: &[u8], change: impl Fn(&mut Header)) -> Vec<u8> {
     let mut header = Header::new(kind, flags, handler, payload.len());
     change(&mut header);
     Frame::new(0, &header, payload).packet().to_vec()
@@ -47,7 +47,7 @@ fn packet(kind: Kind, flags: u8, handler: u16, payload: &[u8], change: impl Fn(&
 #[test]
 fn what_cannot_be_right_is_refused_and_the_next_message_arrives() {
     let (network, nodes) = nodes(2, 3, plain(), &SMALL);
-    let good = packet(Kind::Message, 0, MESSAGE as u16, &[7; 8], |_| ());
+    let good = packet(FrameKind::Message, 0, MESSAGE as u16, &[7; 8], |_| ());
     let mut lying = good.clone();
     lying[4] = 9;
     let mut shorter = good.clone();
@@ -68,10 +68,12 @@ fn what_cannot_be_right_is_refused_and_the_next_message_arrives() {
     };
     let low = Priority::Low;
     let high = Priority::High;
-    let unknown = packet(Kind::Message, 0, 9, &[1; 16], |_| ());
-    let outside = packet(Kind::Message, 0, 0x4242, &[1; 16], |_| ());
-    let orphan = packet(Kind::Piece, OLDEST | END, STREAM as u16, &[1; 16], |_| ());
-    let stranger = packet(Kind::Piece, OLDEST | BEGIN | END, 11, &[1; 16], |h| h.seq = 1);
+    let unknown = packet(FrameKind::Message, 0, 9, &[1; 16], |_| ());
+    let outside = packet(FrameKind::Message, 0, 0x4242, &[1; 16], |_| ());
+    let orphan = packet(FrameKind::Piece, OLDEST | END, STREAM as u16, &[1; 16], |_| ());
+    let stranger = packet(FrameKind::Piece, OLDEST | BEGIN | END, 11, &[1; 16], |h| {
+        h.seq = 1
+    });
     let cases: Vec<(&str, Priority, Vec<u8>, u64)> = vec![
         ("unknown handler", low, unknown, 9),
         ("handler outside the table", low, outside, 0x4242),
@@ -82,18 +84,23 @@ fn what_cannot_be_right_is_refused_and_the_next_message_arrives() {
         ("kind", low, kind, 0x77),
         ("flags", low, flags, 0x40),
         ("oversized", low, oversized, 170),
-        ("control among data", low, packet(Kind::Ack, 0, 0, &[], acks), 3),
+        (
+            "control among data",
+            low,
+            packet(FrameKind::Ack, 0, 0, &[], acks),
+            3,
+        ),
         ("data among control", high, good.clone(), 1),
         (
             "acknowledges what is not outstanding",
             high,
-            packet(Kind::Ack, 0, 0, &[], acks),
+            packet(FrameKind::Ack, 0, 0, &[], acks),
             4,
         ),
         (
             "returns what was never sent",
             high,
-            packet(Kind::Message, 0, 1, &[1; 4], back),
+            packet(FrameKind::Message, 0, 1, &[1; 4], back),
             0,
         ),
         ("a piece of nothing", low, orphan, u64::from(STREAM)),
@@ -107,7 +114,7 @@ fn what_cannot_be_right_is_refused_and_the_next_message_arrives() {
             Peer(0),
             Port::Fm,
             low,
-            &self::packet(Kind::Message, 0, MESSAGE as u16, &bytes, |_| ()),
+            &self::packet(FrameKind::Message, 0, MESSAGE as u16, &bytes, |_| ()),
         );
         assert_eq!(sent, TrySend::Sent);
         network.settle();
@@ -139,7 +146,7 @@ fn streams_that_lie_or_break_off() {
     })
     .unwrap();
     let send = |flags, seq, announced, len: usize| {
-        let packet = packet(Kind::Piece, flags, STREAM as u16, &vec![1; len], |header| {
+        let packet = packet(FrameKind::Piece, flags, STREAM as u16, &vec![1; len], |header| {
             header.seq = seq;
             header.announced = announced;
         });
@@ -291,7 +298,7 @@ fn a_send_that_only_handlers_could_help_fails_in_the_end() {
         *seen.borrow_mut() = stuck;
     })
     .unwrap();
-    let bytes = packet(Kind::Message, 0, 0, &[], |_| ());
+    let bytes = packet(FrameKind::Message, 0, 0, &[], |_| ());
     assert_eq!(
         ends[1].try_send(Peer(0), Port::Fm, Priority::Low, &bytes),
         TrySend::Sent

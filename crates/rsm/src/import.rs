@@ -7,7 +7,7 @@ use crate::directory::{Directory, Entry, segment_id};
 use crate::error::{Code, Result, RsmError};
 use crate::names::{NodeId, Perm, SegId};
 use crate::signal::Signals;
-use crate::wire::{Kind, Packet};
+use crate::wire::{Packet, PacketKind};
 use crate::{CONNECTIONS_MAX, Inner, Rsm};
 use farpost_fabric::{Fabric, FabricError, Peer, Permission, Remote};
 use std::cell::{Cell, RefCell};
@@ -107,7 +107,7 @@ impl<F: Fabric> Rsm<F> {
                         .connections
                         .borrow_mut()
                         .insert(connection, Rc::downgrade(&state));
-                    inner.deliver(peer, state.packet(Kind::Connect, perm.0));
+                    inner.deliver(peer, state.packet(PacketKind::Connect, perm.0));
                     return Ok(Import { state });
                 }
                 Err(Attempt::Again) => {
@@ -306,12 +306,13 @@ impl<F: Fabric> ImportState<F> {
         }
         self.inner.connections.borrow_mut().remove(&self.connection);
         if !self.is_aborted() {
-            self.inner.deliver(self.peer, self.packet(Kind::Disconnect, 0));
+            self.inner
+                .deliver(self.peer, self.packet(PacketKind::Disconnect, 0));
         }
     }
 
     /// Something to say to the exporter about this connection.
-    pub(crate) fn packet(&self, kind: Kind, count: u32) -> Packet {
+    pub(crate) fn packet(&self, kind: PacketKind, count: u32) -> Packet {
         Packet {
             kind,
             single: false,

@@ -12,7 +12,7 @@ use crate::error::{Code, Result, RsmError};
 use crate::export::{Export, ExportState, Importer};
 use crate::import::{Import, ImportState};
 use crate::names::Perm;
-use crate::wire::{Kind, Packet};
+use crate::wire::{Packet, PacketKind};
 use crate::{CONNECTIONS_MAX, Inner};
 use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
@@ -142,7 +142,10 @@ impl<F: Fabric> Inner<F> {
         }
         // Signals that wait for room go in one packet.
         if let Some((_, last)) = outbox.iter_mut().rev().find(|(other, _)| *other == peer)
-            && matches!(packet.kind, Kind::SignalExporter | Kind::SignalImporter)
+            && matches!(
+                packet.kind,
+                PacketKind::SignalExporter | PacketKind::SignalImporter
+            )
             && (last.kind, last.single, last.slot) == (packet.kind, packet.single, packet.slot)
             && (last.generation, last.connection) == (packet.generation, packet.connection)
         {
@@ -161,7 +164,7 @@ impl<F: Fabric> Inner<F> {
     /// Tell an importer that its segment is gone.
     pub(crate) fn abort(&self, importer: Importer, slot: usize, generation: u64) {
         let packet = Packet {
-            kind: Kind::Abort,
+            kind: PacketKind::Abort,
             single: false,
             slot: slot as u32,
             generation,
@@ -173,15 +176,15 @@ impl<F: Fabric> Inner<F> {
 
     fn arrived(&self, from: Peer, packet: Packet) {
         match packet.kind {
-            Kind::Connect => self.on_connect(from, packet),
-            Kind::Disconnect => {
+            PacketKind::Connect => self.on_connect(from, packet),
+            PacketKind::Disconnect => {
                 if let Some(export) = self.exported(&packet) {
                     let it = |i: &Importer| i.peer == from && i.connection == packet.connection;
                     export.importers.borrow_mut().retain(|i| !it(i));
                 }
             }
-            Kind::SignalExporter => self.on_signal(from, packet),
-            Kind::SignalImporter | Kind::Abort => {
+            PacketKind::SignalExporter => self.on_signal(from, packet),
+            PacketKind::SignalImporter | PacketKind::Abort => {
                 let import = self
                     .connections
                     .borrow()
@@ -189,11 +192,11 @@ impl<F: Fabric> Inner<F> {
                     .and_then(Weak::upgrade)
                     .filter(|import| import.peer == from && import.generation == packet.generation);
                 match import {
-                    Some(import) if packet.kind == Kind::Abort => import.abort("it was withdrawn"),
+                    Some(import) if packet.kind == PacketKind::Abort => import.abort("it was withdrawn"),
                     Some(import) => import.signals.add(&packet),
                     // Disconnected meanwhile; numbers that were never given out are nobody's.
                     None if packet.connection < self.next_connection.get() => {
-                        if packet.kind == Kind::SignalImporter {
+                        if packet.kind == PacketKind::SignalImporter {
                             self.faults.count(|refused| &mut refused.late);
                         }
                     }
@@ -335,7 +338,7 @@ impl<F: Fabric> Export<F> {
         let importers = state.importers.borrow().clone();
         for importer in importers {
             let packet = Packet {
-                kind: Kind::SignalImporter,
+                kind: PacketKind::SignalImporter,
                 single: accumulate == Accumulate::No,
                 slot: slot as u32,
                 generation,
@@ -410,7 +413,7 @@ impl<F: Fabric> Import<F> {
         })?;
         let packet = Packet {
             single: accumulate == Accumulate::No,
-            ..state.packet(Kind::SignalExporter, 1)
+            ..state.packet(PacketKind::SignalExporter, 1)
         };
         state.inner.deliver(state.peer, packet);
         Ok(())

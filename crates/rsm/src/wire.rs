@@ -3,7 +3,7 @@
 /// What a packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PacketKind {
     /// Importer to exporter: I am connected.
     Connect = 1,
     /// Importer to exporter: not any more.
@@ -19,7 +19,7 @@ pub enum Kind {
 /// A packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Of a signal: discard it when one is pending.
     pub single: bool,
     /// Of the exporter's directory.
@@ -52,11 +52,11 @@ impl Packet {
             return None;
         }
         let kind = match bytes[0] {
-            1 => Kind::Connect,
-            2 => Kind::Disconnect,
-            3 => Kind::SignalExporter,
-            4 => Kind::SignalImporter,
-            5 => Kind::Abort,
+            1 => PacketKind::Connect,
+            2 => PacketKind::Disconnect,
+            3 => PacketKind::SignalExporter,
+            4 => PacketKind::SignalImporter,
+            5 => PacketKind::Abort,
             _ => return None,
         };
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -76,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out_and_nonsense_does_not() {
+    fn what_goes_in_comes_out_and_malformed_packets_do_not() {
         let packet = Packet {
-            kind: Kind::SignalImporter,
+            kind: PacketKind::SignalImporter,
             single: true,
             slot: 3,
             generation: u64::MAX - 1,

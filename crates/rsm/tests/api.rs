@@ -215,10 +215,10 @@ fn late_signals_and_many_faults() {
         );
         assert_eq!(all[0].next_fault(), None);
         for number in 0..100u8 {
-            let nonsense = [number, 9, 9];
+            let malformed = [number, 9, 9];
             while all[1]
                 .fabric()
-                .try_send(Peer(0), Port::Rsm, Priority::High, &nonsense)
+                .try_send(Peer(0), Port::Rsm, Priority::High, &malformed)
                 != TrySend::Sent
             {
                 network.settle();

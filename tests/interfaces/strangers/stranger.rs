@@ -44,7 +44,7 @@ fn main() -> Result<(), String> {
         }
     }
     // As if this process had a connection; as if it had process 1's; a connection that it may not have, and one to what
-    // was never published; and nonsense.
+    // was never published; and malformed packets.
     let say = [
         packet(SIGNAL, 0, 1, 7),
         packet(SIGNAL, 0, 1, 1),

@@ -51,7 +51,7 @@ struct Used {
 type Place = (bool, u32, usize, u64);
 
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct BuffersUnderWay {
     by_handle: RefCell<HashMap<usize, Begun>>,
     /// In the order of places, so that what may meet a piece of memory lies together for each length.
     by_place: RefCell<BTreeMap<Place, Used>>,
@@ -60,7 +60,7 @@ pub(crate) struct Pending {
     lengths: Cell<u64>,
 }
 
-impl Pending {
+impl BuffersUnderWay {
     fn add(&self, used: Used) -> Option<Place> {
         let (low, high) = used.area.bounds()?;
         let place = (used.area.write, (high - low).max(1).ilog2(), low, self.next.get());

@@ -9,17 +9,17 @@ use farpost_fabric::Fault;
 use farpost_fm::{Fm, FmError, Sending};
 use farpost_node::NodeFabric;
 
-use crate::cx::{Cx, Kept};
+use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::fm as api;
 use crate::process;
 
 /// The node of this process.
 pub(super) type Node = Fm<NodeFabric>;
 
-pub(super) static STATE: Kept<State> = Kept::new();
+pub(super) static STATE: ProcessCell<FmState> = ProcessCell::new();
 
 /// See the [module](self).
-pub(super) struct State {
+pub(super) struct FmState {
     fm: OnceCell<Node>,
     open: Cell<bool>,
     pub quiet: Cell<bool>,
@@ -33,9 +33,9 @@ pub(super) struct State {
 }
 
 /// The state, made when first asked for.
-pub(super) fn state(cx: &'static Cx) -> &'static State {
+pub(super) fn state(cx: &'static Cx) -> &'static FmState {
     STATE.get(cx).unwrap_or_else(|| {
-        let state = State {
+        let state = FmState {
             fm: OnceCell::new(),
             open: Cell::new(false),
             quiet: Cell::new(false),
@@ -78,7 +78,7 @@ impl From<FmError> for Failure {
     }
 }
 
-impl State {
+impl FmState {
     /// The node, while FM is initialised.
     #[inline(always)]
     pub fn node(&self) -> Result<&Node, Failure> {

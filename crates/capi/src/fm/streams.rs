@@ -14,7 +14,7 @@ use crate::interfaces::fm as api;
 use crate::lock;
 
 use super::functions::{bytes, narrow};
-use super::state::{Failure, Node, State, state};
+use super::state::{Failure, FmState, Node, state};
 
 /// A message being received.
 struct Receiving {
@@ -24,7 +24,7 @@ struct Receiving {
 
 /// In the list of messages being received until dropped.
 struct Listed {
-    state: &'static State,
+    state: &'static FmState,
     handle: usize,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn fm_begin_message(
     }
 }
 
-fn is_sending(state: &State, stream: *mut api::FM_stream) -> bool {
+fn is_sending(state: &FmState, stream: *mut api::FM_stream) -> bool {
     core::ptr::eq(stream.cast(), &raw const state.sending)
 }
 

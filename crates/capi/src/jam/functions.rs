@@ -11,7 +11,7 @@ use farpost_fabric::{Peer, Priority};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Buffer, Header, Jam};
 
-use super::{STATE, State, again, answer, fail, failed, rest, sentence, state};
+use super::{JamState, STATE, again, answer, fail, failed, rest, sentence, state};
 use crate::cx::Cx;
 use crate::interfaces::{self, jam::*};
 use crate::node::{self, Interface};
@@ -31,7 +31,7 @@ pub(crate) fn jam_initialize(cx: &'static Cx) {
         let jam = Jam::new(Rc::clone(&node.fabric), &node.settings.jam, &node.settings.wait);
         STATE.keep(
             cx,
-            State {
+            JamState {
                 jam: Rc::new(jam),
                 transfers: RefCell::new(HashSet::new()),
                 closed: Cell::new(false),

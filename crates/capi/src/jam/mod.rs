@@ -13,13 +13,13 @@ use farpost_jam::pio::TRANSMIT;
 use farpost_jam::rdma::Transfer;
 use farpost_jam::{Jam, JamError};
 
-use crate::cx::{Cx, Kept};
+use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::jam as c;
 use crate::lock;
 use crate::node::NodeFabric;
 
 /// What JAM keeps for the process.
-pub(crate) struct State {
+pub(crate) struct JamState {
     pub(crate) jam: Rc<Jam<NodeFabric>>,
     /// Transfers whose end has not been asked for.
     transfers: RefCell<HashSet<Transfer>>,
@@ -27,9 +27,9 @@ pub(crate) struct State {
     closed: Cell<bool>,
 }
 
-static STATE: Kept<State> = Kept::new();
+static STATE: ProcessCell<JamState> = ProcessCell::new();
 /// The latest error's sentence.
-static SENTENCE: Kept<RefCell<Cow<'static, CStr>>> = Kept::new();
+static SENTENCE: ProcessCell<RefCell<Cow<'static, CStr>>> = ProcessCell::new();
 
 fn sentence(cx: &'static Cx) -> &'static RefCell<Cow<'static, CStr>> {
     SENTENCE.keep(cx, RefCell::new(Cow::Borrowed(c"")))
@@ -80,7 +80,7 @@ fn answer(cx: &'static Cx, result: Result<(), JamError>) -> i32 {
 
 /// JAM, between `JAM_initialize` and `JAM_finalize`.
 #[inline(always)]
-fn state(cx: &'static Cx) -> Result<&'static State, i32> {
+fn state(cx: &'static Cx) -> Result<&'static JamState, i32> {
     match STATE.get(cx) {
         Some(state) if !state.closed.get() => Ok(state),
         _ => Err(fail(

@@ -1,5 +1,6 @@
 //! One body per function of `api/portals3.toml`, under its name in lower case.
 
+pub(crate) use super::error_text::{ptlerrormessage, ptlerrorstr, ptleventkindstr, ptlnifailstr};
 pub(crate) use super::events::*;
 pub(crate) use super::interface::{
     ptlfini, ptlgetid, ptlgetjid, ptlgetnidmap, ptlgetpidmap, ptlgetrank, ptlgetrankid, ptlgetuid, ptlinit,
@@ -7,4 +8,3 @@ pub(crate) use super::interface::{
 };
 pub(crate) use super::moving::*;
 pub(crate) use super::objects::*;
-pub(crate) use super::words::{ptlerrormessage, ptlerrorstr, ptleventkindstr, ptlnifailstr};

@@ -1,8 +1,9 @@
 //! Portals 3.3: the bodies of the C functions.
 //!
-//! Objects, matching and data movement are `farpost_portals`; here are arguments, identities, waiting and words.
+//! Objects, matching and data movement are `farpost_portals`; here are arguments, identities, waiting, and the text of errors.
 
 mod convert;
+mod error_text;
 mod events;
 pub(crate) mod functions;
 mod handlers;
@@ -10,4 +11,3 @@ mod interface;
 mod moving;
 mod objects;
 mod state;
-mod words;

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use farpost_job::Job;
 use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
 
-use crate::cx::{Cx, Kept};
+use crate::cx::{Cx, ProcessCell};
 use crate::node::NodeFabric;
 
+use super::error_text::fail;
 use super::handlers::Handlers;
-use super::words::fail;
 
 /// Why a call does not succeed: a code, and a sentence unless the code says everything.
 pub(super) struct Failure {
@@ -49,7 +49,7 @@ pub(super) struct Ni {
 }
 
 /// See the [module](self).
-pub(super) struct State {
+pub(super) struct PortalsState {
     /// Between PtlInit and PtlFini.
     pub initialised: Cell<bool>,
     pub open: RefCell<Option<Rc<Ni>>>,
@@ -59,11 +59,11 @@ pub(super) struct State {
     pub opened: Cell<u32>,
 }
 
-static STATE: Kept<State> = Kept::new();
+static STATE: ProcessCell<PortalsState> = ProcessCell::new();
 
 /// The state, made when first asked for.
 #[inline(always)]
-pub(super) fn state(cx: &'static Cx) -> &'static State {
+pub(super) fn state(cx: &'static Cx) -> &'static PortalsState {
     match STATE.get(cx) {
         Some(state) => state,
         None => first(cx),
@@ -71,10 +71,10 @@ pub(super) fn state(cx: &'static Cx) -> &'static State {
 }
 
 #[cold]
-fn first(cx: &'static Cx) -> &'static State {
+fn first(cx: &'static Cx) -> &'static PortalsState {
     STATE.keep(
         cx,
-        State {
+        PortalsState {
             initialised: Cell::new(false),
             open: RefCell::new(None),
             interface: RefCell::new(None),
@@ -83,7 +83,7 @@ fn first(cx: &'static Cx) -> &'static State {
     )
 }
 
-impl State {
+impl PortalsState {
     /// # Errors
     /// Before PtlInit and after PtlFini.
     #[inline(always)]

@@ -57,7 +57,7 @@ pub(crate) unsafe fn rsm_get_controller(
     code(cx, get())
 }
 
-impl super::handles::Table<OpenController> {
+impl super::handles::HandleTable<OpenController> {
     /// The handle of an open controller, with a reference more, or of a newly opened one.
     fn open(&mut self, controller: Controller) -> Option<rsmapi_controller_handle_t> {
         match self.find(|open| open.controller == controller) {

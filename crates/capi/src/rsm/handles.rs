@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 /// What a handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum HandleKind {
     Controller = 1,
     Export = 2,
     Import = 3,
@@ -17,14 +17,14 @@ const KIND_BITS: u32 = 4;
 const PLACE_BITS: u32 = 28;
 
 /// Things of one kind by handle.
-pub(super) struct Table<T> {
-    kind: Kind,
+pub(super) struct HandleTable<T> {
+    kind: HandleKind,
     places: Vec<(usize, Option<T>)>,
     free: Vec<usize>,
 }
 
-impl<T> Table<T> {
-    pub(super) const fn new(kind: Kind) -> Self {
+impl<T> HandleTable<T> {
+    pub(super) const fn new(kind: HandleKind) -> Self {
         Self {
             kind,
             places: Vec::new(),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_no_handle_finds_nothing() {
-        let mut table = Table::new(Kind::Export);
+        let mut table = HandleTable::new(HandleKind::Export);
         let (one, two) = (table.add(1).unwrap(), table.add(2).unwrap());
         assert_eq!((table.get(one), table.get(two)), (Some(&1), Some(&2)));
         assert_eq!(table.remove(one), Some(1));

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use farpost_mapped::Window;
 use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError};
 
-use super::handles::{Kind, Table};
-use crate::cx::{Cx, Kept};
+use super::handles::{HandleKind, HandleTable};
+use crate::cx::{Cx, ProcessCell};
 use crate::node::{self, Interface, NodeFabric};
 use crate::process;
 use crate::roll;
@@ -63,16 +63,16 @@ pub(super) struct LocalMemory {
 
 pub(super) struct Library {
     pub(super) rsm: Rsm<NodeFabric>,
-    pub(super) controllers: RefCell<Table<OpenController>>,
-    pub(super) exports: RefCell<Table<Rc<Exported>>>,
-    pub(super) imports: RefCell<Table<Rc<Imported>>>,
-    pub(super) barriers: RefCell<Table<(*mut c_void, Barrier)>>,
-    pub(super) locals: RefCell<Table<LocalMemory>>,
+    pub(super) controllers: RefCell<HandleTable<OpenController>>,
+    pub(super) exports: RefCell<HandleTable<Rc<Exported>>>,
+    pub(super) imports: RefCell<HandleTable<Rc<Imported>>>,
+    pub(super) barriers: RefCell<HandleTable<(*mut c_void, Barrier)>>,
+    pub(super) locals: RefCell<HandleTable<LocalMemory>>,
     pub(super) adopted: RefCell<Vec<Adopted>>,
 }
 
-static LIBRARY: Kept<Library> = Kept::new();
-static MESSAGE: Kept<RefCell<CString>> = Kept::new();
+static LIBRARY: ProcessCell<Library> = ProcessCell::new();
+static MESSAGE: ProcessCell<RefCell<CString>> = ProcessCell::new();
 
 /// A length or an address must be that of whole pages.
 pub(super) const PAGE: usize = farpost_rsm::PAGE;
@@ -102,11 +102,11 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
     rsm.set_relax(Some(roll::relax));
     let library = Library {
         rsm,
-        controllers: RefCell::new(Table::new(Kind::Controller)),
-        exports: RefCell::new(Table::new(Kind::Export)),
-        imports: RefCell::new(Table::new(Kind::Import)),
-        barriers: RefCell::new(Table::new(Kind::Barrier)),
-        locals: RefCell::new(Table::new(Kind::Local)),
+        controllers: RefCell::new(HandleTable::new(HandleKind::Controller)),
+        exports: RefCell::new(HandleTable::new(HandleKind::Export)),
+        imports: RefCell::new(HandleTable::new(HandleKind::Import)),
+        barriers: RefCell::new(HandleTable::new(HandleKind::Barrier)),
+        locals: RefCell::new(HandleTable::new(HandleKind::Local)),
         adopted: RefCell::default(),
     };
     Ok(LIBRARY.keep(cx, library))

@@ -15,9 +15,9 @@ use crate::interfaces::rsm::{
     rsm_localmemory_handle_t, rsm_memseg_import_handle_t, rsm_scat_gath_t, rsmapi_controller_handle_t,
 };
 
-/// Which way, and in elements of which size (0: as they come).
+/// Put or get, and in elements of which size (0: as they come).
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Put(usize),
     Get(usize),
 }
@@ -33,7 +33,7 @@ unsafe fn access(
     offset: libc::off_t,
     data: *mut c_void,
     count: usize,
-    way: Way,
+    direction: Direction,
 ) -> c_int {
     let run = || {
         if memseg.is_null() {
@@ -42,7 +42,7 @@ unsafe fn access(
         if data.is_null() {
             return fail(Code::BAD_ADDR, "the address of the data is null");
         }
-        let (Way::Put(size) | Way::Get(size)) = way;
+        let (Direction::Put(size) | Direction::Get(size)) = direction;
         let size = size.max(1);
         if !data.addr().is_multiple_of(size) {
             return fail(
@@ -67,11 +67,11 @@ unsafe fn access(
         };
         // SAFETY: the caller vouches for the data; `len` bytes are what the elements have.
         unsafe {
-            match way {
-                Way::Put(0) => imported.import.put(offset, bytes(data, len)),
-                Way::Put(size) => imported.import.put_elements(offset, bytes(data, len), size),
-                Way::Get(0) => imported.import.get(offset, bytes_mut(data, len)),
-                Way::Get(size) => imported.import.get_elements(offset, bytes_mut(data, len), size),
+            match direction {
+                Direction::Put(0) => imported.import.put(offset, bytes(data, len)),
+                Direction::Put(size) => imported.import.put_elements(offset, bytes(data, len), size),
+                Direction::Get(0) => imported.import.get(offset, bytes_mut(data, len)),
+                Direction::Get(size) => imported.import.get_elements(offset, bytes_mut(data, len), size),
             }
         }
     };
@@ -102,7 +102,7 @@ macro_rules! elements {
             rep_cnt: c_ulong,
         ) -> c_int {
             // SAFETY: the interface's contract.
-            unsafe { access(cx, memseg, offset, datap.cast(), rep_cnt as usize, Way::Put(size_of::<$ty>())) }
+            unsafe { access(cx, memseg, offset, datap.cast(), rep_cnt as usize, Direction::Put(size_of::<$ty>())) }
         }
 
         pub(crate) unsafe fn $get(
@@ -113,7 +113,7 @@ macro_rules! elements {
             rep_cnt: c_ulong,
         ) -> c_int {
             // SAFETY: the interface's contract.
-            unsafe { access(cx, memseg, offset, datap.cast(), rep_cnt as usize, Way::Get(size_of::<$ty>())) }
+            unsafe { access(cx, memseg, offset, datap.cast(), rep_cnt as usize, Direction::Get(size_of::<$ty>())) }
         }
     )*};
 }
@@ -133,7 +133,7 @@ pub(crate) unsafe fn rsm_memseg_import_put(
     length: usize,
 ) -> c_int {
     // SAFETY: the interface's contract; a put only reads.
-    unsafe { access(cx, memseg, offset, src_addr.cast_mut(), length, Way::Put(0)) }
+    unsafe { access(cx, memseg, offset, src_addr.cast_mut(), length, Direction::Put(0)) }
 }
 
 pub(crate) unsafe fn rsm_memseg_import_get(
@@ -144,7 +144,7 @@ pub(crate) unsafe fn rsm_memseg_import_get(
     length: usize,
 ) -> c_int {
     // SAFETY: the interface's contract.
-    unsafe { access(cx, memseg, offset, dst_addr, length, Way::Get(0)) }
+    unsafe { access(cx, memseg, offset, dst_addr, length, Direction::Get(0)) }
 }
 
 /// Where the local end of a transfer is.

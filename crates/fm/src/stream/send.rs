@@ -2,7 +2,7 @@
 
 use crate::FmError;
 use crate::engine::Fm;
-use crate::wire::{BEGIN, END, FRAME_PAYLOAD, Header, Kind};
+use crate::wire::{BEGIN, END, FRAME_PAYLOAD, FrameKind, Header};
 use farpost_fabric::{Cost, Fabric, Peer};
 
 /// A message that is being sent. Dropped before its end, it is broken off: the receiver learns that with the next message
@@ -129,7 +129,7 @@ impl<F: Fabric + 'static> Sending<F> {
 
     fn leave(&mut self, flags: u8) -> Result<bool, FmError> {
         let begin = if self.begun { 0 } else { BEGIN };
-        let mut header = Header::new(Kind::Piece, flags | begin, self.handler, self.fill);
+        let mut header = Header::new(FrameKind::Piece, flags | begin, self.handler, self.fill);
         if !self.begun {
             header.announced = self.announced as u32;
         }

@@ -648,7 +648,7 @@ async fn strangers<F: Fabric>(end: &End<F>) {
     } else {
         end.barrier().await;
         // A signal for a segment it is not connected to; as if it were node 1's connection; a connection it may not
-        // have, to something never published; a signal for a connection that was never made; nonsense.
+        // have, to something never published; a signal for a connection that was never made; malformed packets.
         let say = [
             packet(3, 0, 1, 1).to_vec(),
             packet(1, 0, 1, 9).to_vec(),
