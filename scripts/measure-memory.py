@@ -2,10 +2,14 @@
 """How the memory of a rank and the time to start grow with the job: ring traffic on up to 16 emulated hosts.
 
     scripts/measure-memory.py [--farpost TREE] [--most RANKS] [--hosts N] [--out DIR] [--update-docs]
+    scripts/measure-memory.py --peers [--farpost TREE] [--most RANKS] [--out DIR] [--update-docs]
 
 Runs `bench/compare.c` (mode memory) with 2, 4, 8, ... ranks under MPICH's mpiexec.hydra, spread over hosts that are network
 namespaces of this machine (tests/net/hosts.py), and writes memory.json, memory.svg and memory.png. Needs root or user
 namespaces.
+
+With --peers: the memory of a rank for its peers (`bench/peers.c`: messages from all to all, and a second of rest), with 8, 16, 32
+and 64 ranks on one host and on four: peers.json, peers.svg and peers.png.
 """
 
 import argparse
@@ -89,6 +93,35 @@ def growth(points):
     return (last["resident_kib"]["median"] - first["resident_kib"]["median"]) * 1024 / (last["ranks"] - first["ranks"])
 
 
+STEPS = ["met", "8", "1024", "65536", "rest", "away"]
+
+
+def peers(hosts, launcher, program, ranks, used, env):
+    """KiB of a rank for its peers beyond what it has before it meets any, after each step."""
+    each = layout(ranks, used)
+    out, _ = run(hosts, launcher, each, [program], {**env, "PEERS_LOCAL": str(max(each))})
+    found = {m[1]: [int(x) for x in m[2].split()] for m in re.finditer(r"^peers (\S+) ([-\d ]+)$", out, re.M)}
+    if sorted(found) != sorted(STEPS):
+        raise RuntimeError(f"{ranks} ranks: told {sorted(found)}")
+    steps = {s: dict(zip(("min", "median", "max", "private"), found[s])) for s in STEPS}
+    return {"ranks": ranks, "hosts": len(each), "peers_kib": steps}
+
+
+def peers_table(points):
+    titles = ["1 message each", "8 B", "1 KiB", "64 KiB", "a rest with calls", "1 KiB, a rest without"]
+    lines = [["ranks", "hosts", *titles], ["---:"] * (2 + len(titles))]
+    for p in points:
+        lines.append([str(p["ranks"]), str(p["hosts"]), *(f"{p['peers_kib'][s]['median']}" for s in STEPS)])
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
+def build_peers(args):
+    program = os.path.join(args.out, "peers")
+    source = os.path.join(ROOT, "bench", "peers.c")
+    subprocess.run([os.path.join(args.farpost, "bin", "mpicc"), "-O2", source, "-o", program], check=True)
+    return program
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--farpost", default=os.path.join(ROOT, "build", "install"), help="Farpost's install tree")
@@ -97,6 +130,7 @@ def main():
     parser.add_argument("--most", type=int, default=256, help="most ranks (default 256)")
     parser.add_argument("--hosts", type=int, default=16, help="most hosts (default 16)")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "memory"), help="directory for results")
+    parser.add_argument("--peers", action="store_true", help="memory of a rank for its peers, on one host and on four")
     parser.add_argument("--update-docs", action="store_true", help="write the table into docs/performance.md")
     args = parser.parse_args()
     why = emulated.skipped_because()
@@ -106,32 +140,46 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     launcher = os.path.join(compare.fetch_peers(["mpich"])["mpich"], "bin", "mpiexec.hydra")
     library = os.path.abspath(args.library or os.path.join(args.farpost, "lib"))
-    program = os.path.abspath(args.program) if args.program else compare.build(args, {})["abi"]
+    if args.program:
+        program = os.path.abspath(args.program)
+    else:
+        program = build_peers(args) if args.peers else compare.build(args, {})["abi"]
     env = {"LD_LIBRARY_PATH": library}
     counts = [2**i for i in range(1, 20) if 2**i <= args.most]
     points = []
     share = [args.farpost, args.out, library, os.path.dirname(program), os.path.dirname(os.path.dirname(launcher))]
+    name = "peers" if args.peers else "memory"
+    if args.peers:
+        args.hosts = 4
+        counts = [n for n in counts if 8 <= n <= 64]
     with emulated.Hosts(min(args.hosts, max(counts)), share=share) as hosts:
+        for used in (1, args.hosts) if args.peers else ():
+            for ranks in counts:
+                points.append(peers(hosts, launcher, program, ranks, used, env))
+                print(f"{ranks} ranks on {used} hosts: {points[-1]['peers_kib']}", file=sys.stderr)
+        if args.peers:
+            counts = []
         for ranks in counts:
             points.append(measure(hosts, launcher, program, ranks, args.hosts, env))
             print(f"{ranks} ranks on {points[-1]['hosts']} hosts: {points[-1]['resident_kib']['median']:.0f} KiB", file=sys.stderr)
-    lines = table(points)
+    lines = (peers_table if args.peers else table)(points)
     day = datetime.date.today().isoformat()
-    note = f"Measured by `scripts/measure-memory.py` on {day}: {compare.host()}."
-    per_rank = growth(points)
+    how = "scripts/measure-memory.py --peers" if args.peers else "scripts/measure-memory.py"
+    note = f"Measured by `{how}` on {day}: {compare.host()}."
+    per_rank = None if args.peers else growth(points)
     if per_rank is not None:
         by = f"grows by {per_rank:.0f} bytes a rank of the job" if per_rank > 0 else "does not grow with the job"
         note += f" With all hosts in use the median rank's resident memory {by}."
     print("\n".join(lines), note, sep="\n\n")
-    results = os.path.join(args.out, "memory.json")
+    results = os.path.join(args.out, f"{name}.json")
     with open(results, "w", encoding="utf-8") as f:
-        json.dump({"benchmark": "memory", "library": "Farpost", "host": compare.host(), "points": points}, f, indent=1)
+        json.dump({"benchmark": name, "library": "Farpost", "host": compare.host(), "points": points}, f, indent=1)
     print(f"wrote {results}")
     for ending in ("svg", "png"):
-        plot = os.path.join(args.out, f"memory.{ending}")
+        plot = os.path.join(args.out, f"{name}.{ending}")
         subprocess.run([os.path.join(args.farpost, "bin", "farpost"), "bench", "plot", results, "--out", plot], check=True)
     if args.update_docs:
-        compare.update_table("docs/performance.md", "memory", lines, note)
+        compare.update_table("docs/performance.md", name, lines, note)
 
 
 if __name__ == "__main__":

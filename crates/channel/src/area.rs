@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! queues   per receiver: `slots` postboxes of 64 bytes
-//! acks     per receiver: one line, whose first word counts the postboxes consumed (mapped fabrics)
+//! acks     per receiver: one line. Its first word counts the postboxes consumed (mapped fabrics), its second and third
+//!          say that the queue [rests](crate::rest)
 //! desk     `DESK_LINES` lines that owner and receivers may use for whatever they agree on (mapped fabrics)
 //! pool     `blocks` blocks of `block` bytes
 //! ```

@@ -166,6 +166,11 @@ impl<F: Fabric> Postboxes<F> {
         }
     }
 
+    /// My area, once it was exported.
+    pub fn own_area(&self) -> Option<&F::Export> {
+        self.own_area.as_ref()
+    }
+
     fn send_pending(&mut self) {
         let mut index = 0;
         while index < self.connecting.len() {
@@ -231,6 +236,9 @@ impl<F: Fabric> Postboxes<F> {
         }
         if !self.lacks.is_empty() {
             self.listen_again();
+        }
+        if !self.resting.is_empty() {
+            self.look_at_resting();
         }
         let mut any = false;
         loop {

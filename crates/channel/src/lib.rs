@@ -10,6 +10,7 @@ mod connect;
 mod desk;
 mod pool;
 pub mod postbox;
+pub mod rest;
 pub mod rows;
 mod waiting;
 

@@ -55,11 +55,18 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) head: u32,
     /// Postboxes known to be consumed.
     pub(crate) acked: u32,
-    /// With fewer postboxes under way there is room without another look at the ack: half of them, or none while the
-    /// receiver [holds back](HOLD_BACK), so that the fast path looks at nothing else.
-    quick: u32,
+    /// With fewer postboxes under way there is room without another look: half of them, or none while the queue
+    /// [rests](crate::rest), so that the fast path looks at nothing else.
+    pub(crate) half: u32,
+    /// The same for messages that the receiver may have to keep: none, too, while it [holds back](HOLD_BACK).
+    pub(crate) quick: u32,
     /// The receiver's word that came with the last ack.
-    said: u32,
+    pub(crate) said: u32,
+    /// The receiver was told that nothing is on its way; the queue's memory, being ours, was given back.
+    pub(crate) resting: bool,
+    pub(crate) given_back: bool,
+    /// The count at which nothing has been posted since then.
+    pub(crate) quiet: Option<(u32, farpost_fabric::Moment)>,
     /// Where the receiver counts what it consumed.
     pub(crate) ack_memory: F::Export,
     pub(crate) ack_offset: usize,
@@ -105,6 +112,8 @@ pub struct Postboxes<F: Fabric> {
     pub(crate) tx: Vec<Option<Box<Tx<F>>>>,
     pub(crate) rx: Vec<Option<Box<Rx<F>>>>,
     pub(crate) senders: Vec<Peer>,
+    /// Senders whose queues [rest](crate::rest): not among the others meanwhile.
+    pub(crate) resting: Vec<Peer>,
     pub(crate) pools: Vec<Option<Pool>>,
     pub(crate) connecting: Vec<crate::connect::Pending>,
     /// Connections that wait for descriptors or memory.
@@ -129,8 +138,12 @@ impl<F: Fabric> Tx<F> {
             queue,
             head: 0,
             acked: 0,
+            half: layout.slots / 2,
             quick: layout.slots / 2,
             said: 0,
+            resting: false,
+            given_back: false,
+            quiet: None,
             ack_memory: ack.0,
             ack_offset: ack.1,
             home,
@@ -236,6 +249,7 @@ impl<F: Fabric> Postboxes<F> {
             tx: (0..size).map(|_| None).collect(),
             rx: (0..size).map(|_| None).collect(),
             senders: Vec::new(),
+            resting: Vec::new(),
             pools: (0..size).map(|_| None).collect(),
             connecting: Vec::new(),
             lacks: Vec::new(),
@@ -266,7 +280,7 @@ impl<F: Fabric> Postboxes<F> {
         self.layout.slots
     }
 
-    /// Those who have opened a queue to us.
+    /// Those who have opened a queue to us, and have not said that it rests.
     #[inline]
     pub fn senders(&self) -> &[Peer] {
         &self.senders
@@ -283,7 +297,7 @@ impl<F: Fabric> Postboxes<F> {
     pub fn room(&mut self, peer: Peer) -> u32 {
         if let Some(tx) = &self.tx[peer.index()] {
             let used = tx.head.wrapping_sub(tx.acked);
-            if used < tx.layout.slots / 2 {
+            if used < tx.half {
                 return tx.layout.slots - used;
             }
         }
@@ -334,6 +348,7 @@ impl<F: Fabric> Postboxes<F> {
         if self.tx[peer.index()].is_none() {
             self.connect(peer);
         }
+        self.resume(peer);
         self.refresh(peer);
         match &self.tx[peer.index()] {
             Some(tx) if !tx.dead => {
@@ -369,7 +384,7 @@ impl<F: Fabric> Postboxes<F> {
         }
         tx.acked = consumed;
         tx.said = said;
-        tx.quick = if said == 0 { tx.layout.slots / 2 } else { 0 };
+        tx.quick = if said == 0 { tx.half } else { 0 };
         while let Some(&(number, block)) = tx.blocks.front() {
             // The postbox `number` (counted from 0) is consumed when the count exceeds it.
             if (consumed.wrapping_sub(number) as i32) <= 0 {
@@ -395,6 +410,7 @@ impl<F: Fabric> Postboxes<F> {
         let tx = self.tx[peer.index()]
             .as_deref_mut()
             .expect("room was asked first");
+        debug_assert!(!tx.resting, "room was asked after the queue rested");
         if let Err(error) = tx.put_line(tx.head, line, words) {
             tx.die();
             self.fabric.record_fault(Fault { peer, error });
@@ -447,6 +463,9 @@ impl<F: Fabric> Postboxes<F> {
 
     #[inline]
     fn try_block(&mut self, peer: Peer) -> Option<u32> {
+        if self.tx[peer.index()].as_deref()?.resting {
+            self.resume(peer);
+        }
         let tx = self.tx[peer.index()].as_deref_mut()?;
         let block = self.pools[tx.home].as_mut()?.take(tx.lent)?;
         tx.lent += 1;
@@ -676,6 +695,7 @@ impl<F: Fabric> Postboxes<F> {
             rx.dead = true;
         }
         self.senders.retain(|sender| *sender != peer);
+        self.resting.retain(|sender| *sender != peer);
         self.rx[peer.index()] = None;
         self.fabric.record_fault(Fault { peer, error });
     }
@@ -699,8 +719,8 @@ impl<F: Fabric> Postboxes<F> {
         }
     }
 
-    /// Check that the next slot of every queue holds what it may hold: the next postbox, or the one from a
-    /// lap ago. For the slow path: an idle receiver finds garbage that the fast path only fails to match. And look,
+    /// Check that the next slot of every queue holds what it may hold: the next postbox, the one from a
+    /// lap ago, or nothing since its memory was [given back](crate::rest). For the slow path: an idle receiver finds garbage that the fast path only fails to match. And look,
     /// now and then, whether those who take nothing are still there. True: a queue was closed, and a fault says why.
     pub fn audit(&mut self) -> bool {
         self.audit_outlets();
@@ -718,7 +738,11 @@ impl<F: Fabric> Postboxes<F> {
                 wanted.wrapping_sub(rx.layout.slots)
             };
             // Numbers wrap after 2^32 postboxes; then the first lap's zero is a number like any other.
-            if found != wanted && found != before && found != wanted.wrapping_sub(rx.layout.slots) {
+            if found != wanted
+                && found != before
+                && found != 0
+                && found != wanted.wrapping_sub(rx.layout.slots)
+            {
                 let value = u64::from(found);
                 self.condemn(
                     peer,

@@ -10,6 +10,13 @@ use farpost_fabric::{Counter, Counters, Fabric, Peer};
 use farpost_shm::conformance::ShmThreads;
 use support::{SMALL, Talk, drive, message};
 
+/// Queues and blocks of a page each, which are given back one by one.
+const PAGES: ChannelTunables = ChannelTunables {
+    slots: 64,
+    block: 4096,
+    blocks: 8,
+};
+
 fn no_faults<F: Fabric>(end: &End<F>) {
     assert_eq!(end.fabric.take_faults(), (vec![], 0));
 }
@@ -270,6 +277,7 @@ fn all<H: Harness>(harness: &H, each: u32) {
     everyone_talks(harness, 2, each, &SMALL);
     everyone_talks(harness, 3, each / 2, &SMALL);
     everyone_talks(harness, 2, each / 2, &ChannelTunables::default());
+    everyone_talks(harness, 3, each / 2, &PAGES);
     everyone_talks(harness, 1, each / 4, &SMALL);
     back_pressure(harness);
     blocks_are_recycled(harness);

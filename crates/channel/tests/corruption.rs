@@ -108,6 +108,8 @@ impl<F: Open> Job<F> {
     /// A job in which SENDER and BYSTANDER have each sent RECEIVER a message.
     fn connected() -> Self {
         let mut job = Self::new(1, &SMALL);
+        // A queue that rests is not looked at, so whoever writes there is not found.
+        job.talks.iter_mut().for_each(|talk| talk.rests = false);
         for from in [SENDER, BYSTANDER] {
             assert!(job.delivers(from, b"hello"));
         }
@@ -168,7 +170,7 @@ macro_rules! on_both {
 }
 
 on_both! {
-    sequence_word, ack_word, length_and_block_words, pool_bytes, control_packets, second_hello,
+    sequence_word, ack_word, word_of_rest, length_and_block_words, pool_bytes, control_packets, second_hello,
     unasked_welcome, hello_that_promises_too_much,
 }
 
@@ -195,6 +197,38 @@ fn sequence_word<F: Open>() {
         assert_eq!(job.talk(RECEIVER).boxes.senders(), [BYSTANDER]);
         assert!(!job.talk(RECEIVER).boxes.has_sender(SENDER));
         assert_eq!(job.talk(RECEIVER).boxes.peek(SENDER), None);
+        job.others_are_fine();
+    }
+}
+
+/// A count of a queue at rest that is not the receiver's, and what is no such count.
+fn word_of_rest<F: Open>() {
+    for value in [
+        1 << 32,
+        1 << 32 | 2,
+        1 << 32 | 0xffff_ffff,
+        1,
+        2 << 32 | 1,
+        1 << 63,
+        u64::MAX,
+    ] {
+        let mut job = Job::<F>::connected();
+        let (area, _, layout) = job.ends[0].area();
+        let index = if job.ends[0].maps(RECEIVER) { RECEIVER.0 } else { 0 };
+        area.store(layout.ack(index) + 8, value);
+        job.talk(RECEIVER).rests = true;
+        job.progress();
+        let error = job.one_fault(RECEIVER, SENDER);
+        let what = "the count of a queue at rest";
+        assert_eq!(
+            error,
+            FabricError::Corrupt {
+                peer: SENDER,
+                what,
+                value
+            }
+        );
+        assert!(!job.talk(RECEIVER).boxes.has_sender(SENDER));
         job.others_are_fine();
     }
 }

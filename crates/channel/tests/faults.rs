@@ -198,3 +198,52 @@ fn blocks_of_a_closed_queue_stay_while_its_receiver_lives() {
     // It was reported when its queue was closed.
     assert_eq!(ends[0].take_faults().0, vec![]);
 }
+
+/// A receiver that dies while its queue rests is reported when something is sent to it again; one that lives takes no harm from a
+/// sender that dies there.
+#[test]
+fn ends_die_while_a_queue_rests() {
+    for seed in 0..20 {
+        for dying in [SENDER, RECEIVER] {
+            let ends: Vec<_> = Network::new(3, seed, Config::default())
+                .into_iter()
+                .map(Rc::new)
+                .collect();
+            let network = ends[0].network().clone();
+            let mut talks: Vec<_> = ends.iter().map(|end| Talk::new(end, &SMALL)).collect();
+            for to in [RECEIVER, BYSTANDER] {
+                talks[0].send(to, vec![3; 3000]);
+            }
+            for _ in 0..60 {
+                talks.iter_mut().for_each(Talk::progress);
+                network.settle();
+            }
+            assert_eq!(talks[1].received[0].len(), 1, "seed {seed}");
+            for _ in 0..seed % 5 {
+                talks.iter_mut().for_each(Talk::rest);
+                network.step();
+            }
+            network.kill(dying);
+            if dying == RECEIVER {
+                talks[0].send(RECEIVER, vec![4]);
+                talks[0].send(BYSTANDER, vec![5]);
+            }
+            for _ in 0..60 {
+                for (index, talk) in talks.iter_mut().enumerate() {
+                    if index != dying.index() {
+                        talk.progress();
+                    }
+                }
+                network.settle();
+            }
+            if dying == RECEIVER {
+                assert!(talks[0].boxes.is_dead(RECEIVER), "seed {seed}");
+                assert!(!ends[0].take_faults().0.is_empty());
+                assert_eq!(talks[2].received[0].pop_back(), Some(vec![5]));
+            } else {
+                assert_eq!(ends[1].take_faults(), (vec![], 0));
+                assert_eq!(ends[2].take_faults(), (vec![], 0));
+            }
+        }
+    }
+}

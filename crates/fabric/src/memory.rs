@@ -290,6 +290,15 @@ pub trait RemoteMemory {
     fn detach(&self, _memory: &Self::Export) -> Result<(), FabricError> {
         Ok(())
     }
+    /// Whether [`give_back`](Self::give_back) frees memory that `peer` reaches.
+    fn gives_back(&self, _peer: Peer) -> bool {
+        false
+    }
+    /// Give the pages that lie wholly in `range` back to the system: they cost no memory, and are zeroes, until they are
+    /// written again. For the exporter of memory that only `peer` or those that are reached as it is may import, while nobody
+    /// writes there and no put to there is on its way. Where [`gives_back`](Self::gives_back) is false (an adapter holds the
+    /// pages, say) nothing happens.
+    fn give_back(&self, _peer: Peer, _memory: &Self::Export, _range: std::ops::Range<usize>) {}
     /// Reach a peer's segment, which must have at least `len` bytes.
     fn import(
         &self,

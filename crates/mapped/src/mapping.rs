@@ -189,6 +189,34 @@ impl Mapping {
         unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE) };
     }
 
+    /// Give the pages that lie wholly in `range` back to the system, for all who map them: they are zeroes when they are
+    /// touched next. Nothing happens where the kernel knows no way.
+    ///
+    /// # Panics
+    /// When the range leaves the view.
+    pub fn give_back(&self, range: std::ops::Range<usize>) {
+        // SAFETY: a plain question.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "giving back what leaves the mapping"
+        );
+        let address = self.address();
+        let first = (address + range.start).next_multiple_of(page);
+        let end = (address + range.end) / page * page;
+        if first >= end {
+            return;
+        }
+        let how = if self.pages.file.borrow().is_some() {
+            libc::MADV_REMOVE
+        } else {
+            libc::MADV_DONTNEED
+        };
+        // SAFETY: whole pages inside the mapped range (invariant of the type), which is shared, or private and anonymous: their
+        // contents become zeroes, a value like any other of memory that is only seen through atomics and copies.
+        unsafe { libc::madvise(self.base.as_ptr().add(first - address).cast(), end - first, how) };
+    }
+
     /// Part of this view.
     ///
     /// # Panics
@@ -594,6 +622,7 @@ pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd, Fabri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn bytes_and_words_go_through_both_views() {
@@ -615,6 +644,35 @@ mod tests {
             a.get(usize::MAX, &mut got),
             Err(FabricError::OutOfRange { .. })
         ));
+    }
+
+    #[test]
+    fn whole_pages_are_given_back_and_nothing_beside_them() {
+        let shared = Mapping::shared(5 * 4096).unwrap();
+        let file = shared.clone_file().unwrap();
+        let blocks = || {
+            std::fs::File::from(file.try_clone().unwrap())
+                .metadata()
+                .unwrap()
+                .blocks()
+        };
+        let private = Mapping::private(5 * 4096, (Peer(0), SegmentId(0))).unwrap();
+        for memory in [&shared, &private] {
+            memory.write(0, &[7; 5 * 4096]);
+            memory.give_back(4000..4 * 4096 + 100);
+            let mut bytes = vec![0; 5 * 4096];
+            memory.read(0, &mut bytes);
+            for (at, byte) in bytes.into_iter().enumerate() {
+                let given = (4096..4 * 4096).contains(&at);
+                assert_eq!(byte, if given { 0 } else { 7 }, "byte {at}");
+            }
+            memory.give_back(100..4095);
+            assert_eq!(memory.load(96) as u8, 7);
+        }
+        shared.write(0, &[7; 5 * 4096]);
+        assert_eq!(blocks(), 40);
+        shared.give_back(0..5 * 4096);
+        assert_eq!(blocks(), 0, "no page is left, in units of 512 bytes");
     }
 
     #[test]

@@ -49,6 +49,8 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
             fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
             fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
             fn detach(&self, memory: &Mapping) -> Result<(), FabricError>;
+            fn gives_back(&self, peer: Peer) -> bool;
+            fn give_back(&self, peer: Peer, memory: &Mapping, range: std::ops::Range<usize>);
             fn common(&self, peer: Peer) -> Option<Mapping>;
         }
     }

@@ -197,6 +197,8 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         }
         to match self.way(peer) { None => self.near, Some(far) => far } {
             fn common(&self, peer: Peer) -> Option<Mapping>;
+            fn gives_back(&self, peer: Peer) -> bool;
+            fn give_back(&self, peer: Peer, memory: &Mapping, range: std::ops::Range<usize>);
         }
     }
 

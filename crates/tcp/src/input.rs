@@ -25,8 +25,17 @@ pub struct Sink {
     pub done: usize,
 }
 
+/// Buffers that all connections of a process read into, one at a time: a connection keeps only what came of a frame that is
+/// not complete, so that many peers take no more memory than one.
+#[derive(Default)]
+pub struct Rooms {
+    plain: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
 /// The receiving side of a socket.
 pub struct Input {
+    /// While it is read, the room of all; else the bytes that wait, and no more.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -57,6 +66,44 @@ impl Input {
             sink: None,
             sealed: Vec::new(),
         }
+    }
+
+    /// The connection is read next: what waits moves to the room of all.
+    #[inline]
+    pub fn enter(&mut self, rooms: &mut Rooms) {
+        std::mem::swap(&mut self.buffer, &mut rooms.plain);
+        let left = self.end - self.start;
+        if left > 0 {
+            let waiting = std::mem::take(&mut rooms.plain);
+            if self.buffer.len() < left {
+                self.buffer.resize(LARGE.max(left), 0);
+            }
+            self.buffer[..left].copy_from_slice(&waiting[self.start..self.end]);
+        }
+        (self.start, self.end) = (0, left);
+        if rooms.sealed.capacity() > self.sealed.capacity() {
+            rooms.sealed.clear();
+            rooms.sealed.append(&mut self.sealed);
+            self.sealed = std::mem::take(&mut rooms.sealed);
+        }
+    }
+
+    /// It was read: others have the room, and what waits is kept apart.
+    #[inline]
+    pub fn leave(&mut self, rooms: &mut Rooms) {
+        let waiting = self.waiting().to_vec();
+        (self.start, self.end) = (0, waiting.len());
+        rooms.plain = std::mem::replace(&mut self.buffer, waiting);
+        if self.sealed.capacity() > 0 {
+            let waiting = self.sealed.to_vec();
+            rooms.sealed = std::mem::replace(&mut self.sealed, waiting);
+        }
+    }
+
+    /// Bytes that it keeps while it is not read.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        self.buffer.capacity() + self.sealed.capacity()
     }
 
     /// Bytes that came and are not taken.
@@ -197,5 +244,43 @@ impl Input {
                 ReadOutcome::More
             }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_connection_keeps_what_waits_and_no_more() {
+        let mut rooms = Rooms::default();
+        let mut pairs: Vec<_> = (0..8)
+            .map(|_| (UnixStream::pair().unwrap(), Input::new(), Vec::new()))
+            .collect();
+        let mut rng = fastrand::Rng::with_seed(7);
+        for round in 0..500 {
+            for ((to, from), input, waits) in &mut pairs {
+                from.set_nonblocking(true).unwrap();
+                let bytes: Vec<u8> = (0..rng.usize(0..5000)).map(|at| (at + round) as u8).collect();
+                to.write_all(&bytes).unwrap();
+                waits.extend(bytes);
+                input.enter(&mut rooms);
+                // SAFETY: nothing goes anywhere but to the buffer.
+                while unsafe { input.receive(from.as_raw_fd(), None, false) }.unwrap() == ReadOutcome::More {}
+                assert_eq!(input.waiting(), waits);
+                let taken = rng.usize(0..=waits.len());
+                input.take(taken);
+                waits.drain(..taken);
+                if rng.bool() {
+                    input.expect(ORDERED_MAX);
+                }
+                input.leave(&mut rooms);
+                assert_eq!(input.waiting(), waits);
+                assert_eq!(input.memory(), waits.len(), "round {round}");
+            }
+        }
     }
 }

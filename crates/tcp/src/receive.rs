@@ -50,6 +50,7 @@ impl TcpState {
         }
         let fd = conn.fd.as_raw_fd();
         self.reading = slot;
+        conn.input.enter(&mut self.rooms);
         let mut end = None;
         let mut some = false;
         for _ in 0..READS {
@@ -103,6 +104,7 @@ impl TcpState {
             }
         }
         self.reading = NONE;
+        conn.input.leave(&mut self.rooms);
         self.put_back(slot, (peer, rail), conn, (some, end), now);
     }
 
@@ -120,7 +122,9 @@ impl TcpState {
             self.arrivals += 1;
             conn.paused = false;
             self.reading = slot;
+            conn.input.enter(&mut self.rooms);
             let end = self.parse(peer, rail, &mut conn, now).err();
+            conn.input.leave(&mut self.rooms);
             self.reading = NONE;
             if conn.paused {
                 self.paused.push(slot);

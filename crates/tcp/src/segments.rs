@@ -564,6 +564,15 @@ impl RemoteMemory for Tcp {
         Ok(memory)
     }
 
+    fn gives_back(&self, _peer: Peer) -> bool {
+        true
+    }
+
+    /// Only polls of this process write what peers put.
+    fn give_back(&self, _peer: Peer, memory: &Mapping, range: std::ops::Range<usize>) {
+        memory.give_back(range);
+    }
+
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let handle = self.core.state.borrow_mut().retract(id)?;
         let started = Instant::now();

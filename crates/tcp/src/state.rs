@@ -72,6 +72,8 @@ pub struct TcpState {
     pub packets: Packets,
     pub transfers: Transfers,
     pub spare: super::zcopy::SpareBuffers,
+    /// What connections read into.
+    pub rooms: super::input::Rooms,
     /// Peers to which acknowledgements are due.
     pub ack_pending: Vec<u32>,
     /// Connections that are not read before the protocol above has polled what they brought.
@@ -118,6 +120,7 @@ impl TcpState {
             packets: Packets::new(&settings.tcp),
             transfers: Transfers::default(),
             spare: Default::default(),
+            rooms: Default::default(),
             ack_pending: Vec::new(),
             paused: Vec::new(),
             diagnostics: Diagnostics::new(net.size),
@@ -393,7 +396,7 @@ impl TcpState {
         if now >= self.acceptor.deadline {
             self.check_acceptor();
         }
-        self.deadline = self.deadline.min(self.acceptor.deadline);
+        self.deadline = self.acceptor.deadline.min(self.spare.rest(now));
         // Not always the same first, so that pings of many processes do not meet at one.
         let first = (now / 1000) % u64::from(self.size);
         let mut routes = self.host_routes();

@@ -22,6 +22,9 @@ const POLLS: u8 = 2;
 const SPARE_BUFFERS: usize = 8;
 const SPARE_MAX: usize = 1 << 20;
 
+/// Nanoseconds without use after which spare buffers are freed.
+const REST: u64 = 500_000_000;
+
 /// Where an incoming payload goes.
 enum Destination {
     /// Not known: the protocol above may poll so many times more.
@@ -63,22 +66,43 @@ pub struct PeerZcopy {
 
 /// Buffers for payloads that no receive has matched.
 #[derive(Default)]
-pub struct SpareBuffers(Vec<Vec<u8>>);
+pub struct SpareBuffers {
+    buffers: Vec<Vec<u8>>,
+    used: bool,
+    /// When it is looked whether they were used.
+    look_at: u64,
+}
 
 impl SpareBuffers {
     /// A buffer of at least `len` bytes, which may have any values.
     fn take(&mut self, len: usize) -> Vec<u8> {
-        let fits = self.0.iter().position(|buffer| buffer.len() >= len);
+        let fits = self.buffers.iter().position(|buffer| buffer.len() >= len);
         match fits {
-            Some(at) => self.0.swap_remove(at),
+            Some(at) => self.buffers.swap_remove(at),
             None => vec![0; len.next_power_of_two()],
         }
     }
 
     fn give(&mut self, buffer: Vec<u8>) {
-        if self.0.len() < SPARE_BUFFERS && buffer.len() <= SPARE_MAX {
-            self.0.push(buffer);
+        self.used = true;
+        if self.buffers.len() < SPARE_BUFFERS && buffer.len() <= SPARE_MAX {
+            self.buffers.push(buffer);
         }
+    }
+
+    /// Free them if none was used for [`REST`]. When to look again.
+    pub fn rest(&mut self, now: u64) -> u64 {
+        if self.buffers.is_empty() {
+            return u64::MAX;
+        }
+        if now >= self.look_at {
+            if !std::mem::take(&mut self.used) {
+                self.buffers = Vec::new();
+                return u64::MAX;
+            }
+            self.look_at = now + REST;
+        }
+        self.look_at
     }
 }
 
@@ -478,5 +502,27 @@ impl Tails for Tcp {
         if state.check_peer(peer).is_ok() {
             state.drop_zcopy(peer, number, len);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_buffers_are_freed_after_a_rest() {
+        let mut spare = SpareBuffers::default();
+        assert_eq!(spare.rest(0), u64::MAX, "there are none");
+        let buffer = spare.take(1000);
+        spare.give(buffer);
+        let first = spare.rest(5);
+        assert_eq!(first, 5 + REST);
+        assert_eq!(spare.rest(first - 1), first);
+        let buffer = spare.take(1000);
+        spare.give(buffer);
+        let second = spare.rest(first);
+        assert_eq!(second, first + REST, "used meanwhile");
+        assert_eq!(spare.rest(second), u64::MAX);
+        assert!(spare.buffers.is_empty());
     }
 }

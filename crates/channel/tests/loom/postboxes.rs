@@ -5,8 +5,8 @@ use farpost_channel::{ChannelTunables, Layout, Postboxes};
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
-    FabricError, Fault, Interrupt, Line, LocalMemory, PacketQueue, Peer, Permission, PlainLines, Port,
-    Priority, Remote, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake,
+    FabricError, Fault, Interrupt, Line, LocalMemory, Moment, PacketQueue, Peer, Permission, PlainLines,
+    Port, Priority, Remote, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake,
 };
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +40,7 @@ impl Memory {
         let layout = Layout::new(&TUNABLES, 2);
         let mut words: Vec<usize> = vec![layout.ack(RECEIVER.0)];
         let queue = layout.queue(RECEIVER.0);
+        words.extend([8, 16].map(|word| layout.ack(RECEIVER.0) + word));
         words.extend((0..layout.slots as usize * 8).map(|word| queue + word * 8));
         let block = |block| (layout.pool_block(block), UnsafeCell::new([0; BLOCK_BYTES]));
         Self(Rc::new(Cells {
@@ -169,6 +170,14 @@ impl RemoteMemory for Modelled {
     }
     fn mapped(import: &Memory) -> Option<&Memory> {
         Some(import)
+    }
+    fn gives_back(&self, _: Peer) -> bool {
+        true
+    }
+    // In no order that anybody could lean on.
+    fn give_back(&self, _: Peer, memory: &Memory, range: std::ops::Range<usize>) {
+        let words = memory.0.words.range(range);
+        words.for_each(|(_, word)| word.store(0, Ordering::Relaxed));
     }
 }
 
@@ -372,6 +381,43 @@ fn full_and_around() {
             next += 1;
         }
         assert_eq!(next, posted);
+    });
+}
+
+/// A queue whose memory is given back while its receiver looks and takes: only when all is taken, and nothing is lost after.
+#[test]
+fn given_back_and_used_again() {
+    model(|| {
+        let (mut sender, mut receiver) = connected(1, 1);
+        let posting = loom::thread::spawn(move || {
+            let now = Moment::START;
+            sender.rest(now);
+            sender.rest(now + farpost_channel::rest::REST);
+            sender.rest(now + farpost_channel::rest::REST);
+            assert!(post(&mut sender, 2));
+            sender
+        });
+        assert_eq!(take(&mut receiver), Some(1));
+        let mut next = 2;
+        for _ in 0..2 {
+            receiver.rest(Moment::START);
+            receiver.poll_control();
+            for _ in receiver.senders().to_vec() {
+                if let Some(number) = take(&mut receiver) {
+                    assert_eq!(number, next);
+                    next += 1;
+                }
+            }
+        }
+        let mut sender = posting.join().unwrap();
+        receiver.poll_control();
+        assert_eq!(receiver.senders(), [SENDER]);
+        while let Some(number) = take(&mut receiver) {
+            assert_eq!(number, next);
+            next += 1;
+        }
+        assert_eq!(next, 3);
+        assert!(sender.drained(RECEIVER));
     });
 }
 

@@ -2,9 +2,10 @@
 //! and long ones in pool blocks.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use farpost_channel::rest::REST;
 use farpost_channel::{ChannelTunables, Postboxes};
 use farpost_fabric::conformance::End;
-use farpost_fabric::{Fabric, LINE_BYTES, Line, Peer};
+use farpost_fabric::{Fabric, LINE_BYTES, Line, Moment, Peer};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -60,6 +61,10 @@ pub struct Talk<F: Fabric> {
     pub boxes: Postboxes<F>,
     outgoing: Vec<VecDeque<Sending>>,
     partial: Vec<Vec<u8>>,
+    /// What it takes for the time: some of [`REST`] further at each round, so that queues rest in every pause.
+    now: Moment,
+    /// Off: no queue rests.
+    pub rests: bool,
     pub received: Vec<VecDeque<Vec<u8>>>,
 }
 
@@ -70,6 +75,8 @@ impl<F: Fabric> Talk<F> {
             boxes: Postboxes::new(Rc::clone(fabric), tunables),
             outgoing: (0..size).map(|_| VecDeque::new()).collect(),
             partial: vec![Vec::new(); size],
+            now: Moment::START,
+            rests: true,
             received: vec![VecDeque::new(); size],
         }
     }
@@ -198,6 +205,15 @@ impl<F: Fabric> Talk<F> {
         self.pull();
         self.boxes.settle();
         self.boxes.audit();
+        if self.rests {
+            self.rest();
+        }
+    }
+
+    /// Some time passes.
+    pub fn rest(&mut self) {
+        self.now = self.now + REST / 2;
+        self.boxes.rest(self.now);
     }
 }
 

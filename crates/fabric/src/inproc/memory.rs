@@ -236,6 +236,15 @@ impl RemoteMemory for InProc {
         Ok(())
     }
 
+    fn gives_back(&self, _peer: Peer) -> bool {
+        true
+    }
+
+    /// No pages here, all bytes at once: who needs one of them notices.
+    fn give_back(&self, _peer: Peer, memory: &Segment, range: std::ops::Range<usize>) {
+        memory.bytes().borrow_mut()[range].fill(0);
+    }
+
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let mut state = self.network.0.borrow_mut();
         let gone = state.published.remove(&(self.me, id));

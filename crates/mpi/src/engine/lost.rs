@@ -66,7 +66,11 @@ impl<F: Fabric> Engine<F> {
             return false;
         }
         self.asked = now;
-        let hopeless = self.give_up_connecting();
+        let mut hopeless = self.give_up_connecting();
+        if self.post.rest(self.fabric.now()) {
+            self.fail_closed();
+            hopeless = true;
+        }
         let all = (0..self.fabric.size()).map(Peer);
         let others = all.filter(|peer| *peer != self.me && !self.lost.contains_key(&peer.0));
         let ended: Vec<(Peer, End)> = others

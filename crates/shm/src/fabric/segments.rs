@@ -95,6 +95,14 @@ impl RemoteMemory for Shm {
         memory.renew()
     }
 
+    fn gives_back(&self, _peer: Peer) -> bool {
+        true
+    }
+
+    fn give_back(&self, _peer: Peer, memory: &Mapping, range: std::ops::Range<usize>) {
+        memory.give_back(range);
+    }
+
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let (slot, _file) = self
             .segments

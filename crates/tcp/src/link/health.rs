@@ -7,6 +7,9 @@ use super::rail::{Checks, PartialFrame, Rail, RailState, TransportReport};
 
 const MS: u64 = 1_000_000;
 
+/// Nothing sent for so long, nanoseconds, and at most twice as long: memory is given back.
+const REST: u64 = 500 * MS;
+
 impl Link {
     /// A rail has a connection, authenticated and empty. An older connection of it counts as closed.
     pub fn on_rail_up(&mut self, rail: RailNumber, checks: Checks, now: u64) {
@@ -131,9 +134,9 @@ impl Link {
         }
     }
 
-    /// Memory that a burst took is given back when nothing was sent for a while.
+    /// Memory that was used for sending is given back when nothing was sent for a while.
     fn rest(&mut self, now: u64) {
-        self.rest_at = now + self.bound() / 4;
+        self.rest_at = now + REST;
         let mark = std::mem::replace(&mut self.rest_mark, self.log.end());
         let idle = |r: &Rail| r.offer.is_empty() && r.rest.is_none();
         if mark == self.rest_mark && self.log.len() == 0 && self.rails.iter().all(idle) {
@@ -322,7 +325,8 @@ impl Link {
         if now >= self.rest_at {
             self.rest(now);
         }
-        let mut next = self.ack_at.min(self.bulk_ack_at);
+        let rest = if self.memory() > 0 { self.rest_at } else { u64::MAX };
+        let mut next = self.ack_at.min(self.bulk_ack_at).min(rest);
         let ending = self.bye_heard || self.lost;
         for rail in 0..self.rails.len() {
             let at = match self.rails[rail].state {

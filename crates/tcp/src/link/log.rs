@@ -11,9 +11,6 @@ use std::collections::VecDeque;
 /// Bytes of the ring at the first frame.
 const FIRST_BYTES: usize = 4096;
 
-/// A ring of this size is kept when nothing is in it.
-const KEPT_BYTES: usize = 64 << 10;
-
 /// Not on any rail: never sent, or to be sent again.
 pub(super) const NOWHERE: u8 = u8::MAX;
 
@@ -79,13 +76,9 @@ impl Log {
     /// Give back what a burst took. Only while the log is empty and no position in it is known to anybody.
     pub fn shrink(&mut self) {
         debug_assert!(self.entries.is_empty());
-        if self.ring.len() > KEPT_BYTES {
-            self.ring = Vec::new();
-            (self.head, self.tail) = (0, 0);
-        }
-        if self.entries.capacity() * size_of::<Entry>() > KEPT_BYTES {
-            self.entries = VecDeque::new();
-        }
+        self.ring = Vec::new();
+        (self.head, self.tail) = (0, 0);
+        self.entries = VecDeque::new();
     }
 
     /// Whether frames of these lengths (with headers) fit in, one after the other, within the bound.

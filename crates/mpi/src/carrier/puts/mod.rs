@@ -380,6 +380,14 @@ impl<F: Fabric + 'static> RemoteMemory for Carried<F> {
         self.inner.detach(memory)
     }
 
+    fn gives_back(&self, peer: Peer) -> bool {
+        self.way.is_none() && self.inner.gives_back(peer)
+    }
+
+    fn give_back(&self, peer: Peer, memory: &F::Export, range: std::ops::Range<usize>) {
+        self.inner.give_back(peer, memory, range);
+    }
+
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let carried = self.way.as_ref().is_some_and(|way| way.exports.remove(id));
         match self.inner.unpublish(id) {
