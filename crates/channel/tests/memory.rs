@@ -19,9 +19,9 @@ const PAGE: usize = 4096;
 
 fn talk_over<F: Fabric>(talks: &mut [Talk<F>], senders: usize, bytes: usize, settle: impl Fn()) {
     let size = talks.len();
-    for from in 0..senders {
+    for (from, talk) in talks.iter_mut().enumerate().take(senders) {
         for to in (0..size).filter(|to| *to != from) {
-            talks[from].send(Peer(to as u32), vec![from as u8 + 1; bytes]);
+            talk.send(Peer(to as u32), vec![from as u8 + 1; bytes]);
         }
     }
     for _ in 0..400 {

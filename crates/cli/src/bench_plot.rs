@@ -34,12 +34,13 @@ pub fn plot(o: &Plot) -> Result<()> {
     }
     let (title, axes): (&str, &[Axis]) = match first.as_str() {
         "memory" => return write(o, &memory(&names(&o.results, &results), &results)),
+        "peers" => return write(o, &peers(&results)),
         "pingpong" => ("Ping-pong between two ranks, one way", &PING_PONG),
         "netpipe" => ("NetPIPE ping-pong between two ranks, one way", &PING_PONG),
         "rate" => ("Message rate", &RATE),
         other => {
             return Err(BenchError::Usage(format!(
-                "{other}: only pingpong, netpipe, rate and memory can be drawn together"
+                "{other}: only pingpong, netpipe, rate, memory and peers can be drawn together"
             )));
         }
     };
@@ -106,6 +107,56 @@ fn memory(names: &[String], results: &[Value]) -> Chart {
         x_label: "ranks of the job".into(),
         x_is_bytes: false,
         panels: panels.collect(),
+    }
+}
+
+/// Steps of bench/peers.c, and what they are called.
+const PEER_STEPS: [(&str, &str); 5] = [
+    ("met", "one message to each"),
+    ("8", "8 bytes"),
+    ("1024", "1 KiB"),
+    ("65536", "64 KiB"),
+    ("rest", "after a rest"),
+];
+
+/// What a rank takes for its peers, after messages from all to all: a panel for one host, and one for several.
+fn peers(results: &[Value]) -> Chart {
+    let points = || {
+        results
+            .iter()
+            .flat_map(|v| v["points"].as_array().into_iter().flatten())
+    };
+    let panel = |several: bool| {
+        let series = PEER_STEPS.iter().map(|(step, name)| {
+            let dot = |p: &Value| {
+                let of = |what: &str| p["peers_kib"][step][what].as_f64().filter(|x| *x > 0.0);
+                Some(Dot {
+                    x: p["ranks"].as_f64()?,
+                    y: of("median")?,
+                    low: of("min")?,
+                    high: of("max")?,
+                })
+            };
+            let here = points().filter(|p| (p["hosts"].as_u64() > Some(1)) == several);
+            Series {
+                name: (*name).into(),
+                points: here.filter_map(dot).collect(),
+            }
+        });
+        Panel {
+            y_label: format!(
+                "KiB of a rank, {}",
+                if several { "several hosts" } else { "one host" }
+            ),
+            series: series.collect(),
+        }
+    };
+    Chart {
+        title: "A rank's memory for its peers, all to all".into(),
+        subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
+        x_label: "ranks of the job".into(),
+        x_is_bytes: false,
+        panels: vec![panel(false), panel(true)],
     }
 }
 

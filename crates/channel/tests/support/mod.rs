@@ -212,7 +212,7 @@ impl<F: Fabric> Talk<F> {
 
     /// Some time passes.
     pub fn rest(&mut self) {
-        self.now = self.now + REST / 2;
+        self.now += REST / 2;
         self.boxes.rest(self.now);
     }
 }
