@@ -14,10 +14,40 @@ use farpost_fabric::{
     SegmentId, TrySend,
 };
 
-/// Segment ids: the range that RSMAPI sets aside for Sun MPI (0x400000 to 0x4fffff).
-const AREA: u32 = 0x40_0000;
-const ACKS: u32 = 0x40_0001;
-const AREA_FOR: u32 = 0x41_0000;
+/// Who uses channels: several may in one process, with areas and connections of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// The port and priority of the packets that make connections; nobody else takes packets of both.
+    pub control: (Port, Priority),
+    /// The first of 2^17 segment ids.
+    pub segments: u32,
+    /// Processes that may be connected to, 0 to this.
+    pub processes: u32,
+}
+
+impl Service {
+    /// Postboxes between the `size` processes of a program. The segments are of the range that RSMAPI sets aside for Sun MPI (0x400000 to
+    /// 0x4fffff).
+    pub fn postboxes(size: u32) -> Self {
+        Self {
+            control: (Port::Postbox, Priority::High),
+            segments: 0x40_0000,
+            processes: size,
+        }
+    }
+
+    fn area(&self) -> SegmentId {
+        SegmentId(self.segments)
+    }
+
+    fn acks(&self) -> SegmentId {
+        SegmentId(self.segments + 1)
+    }
+
+    fn area_for(&self, peer: Peer) -> SegmentId {
+        SegmentId(self.segments + 0x1_0000 + peer.0)
+    }
+}
 
 /// Bytes of the largest area that a receiver makes for one sender, where the fabric does not map memory.
 const RECEIVER_AREA_MAX: usize = 64 << 20;
@@ -107,8 +137,8 @@ impl<F: Fabric> Postboxes<F> {
         } else {
             layout.queues = 1;
             if self.own_acks.is_none() {
-                let bytes = self.fabric.size() as usize * LINE_BYTES;
-                match self.fabric.export(SegmentId(ACKS), bytes, self.access(false)) {
+                let bytes = self.service.processes as usize * LINE_BYTES;
+                match self.fabric.export(self.service.acks(), bytes, self.access(false)) {
                     Ok(acks) => self.own_acks = Some(acks),
                     Err(error) => {
                         return self.fabric.record_fault(Fault {
@@ -130,7 +160,7 @@ impl<F: Fabric> Postboxes<F> {
     /// Who may write to a segment of mine: everybody who maps it, or everybody who does not.
     fn access(&self, mapping: bool) -> Access {
         let those = |peer: &Peer| self.fabric.maps(*peer) == mapping;
-        let everybody: Vec<Peer> = (0..self.fabric.size()).map(Peer).collect();
+        let everybody: Vec<Peer> = (0..self.service.processes).map(Peer).collect();
         if everybody.iter().all(those) {
             return Access::Everyone(Permission::ReadWrite);
         }
@@ -144,7 +174,7 @@ impl<F: Fabric> Postboxes<F> {
             return;
         }
         let access = self.access(true);
-        match self.fabric.export(SegmentId(AREA), self.layout.bytes(), access) {
+        match self.fabric.export(self.service.area(), self.layout.bytes(), access) {
             Ok(area) => {
                 self.own_area = Some(area);
                 self.lacks.retain(|lack| lack.hello.is_some());
@@ -180,7 +210,8 @@ impl<F: Fabric> Postboxes<F> {
                 continue;
             }
             let packet = encode(*kind, layout);
-            match (self.fabric).try_send(*peer, Port::Postbox, Priority::High, &packet) {
+            let (port, priority) = self.service.control;
+            match (self.fabric).try_send(*peer, port, priority, &packet) {
                 TrySend::Full => {
                     index += 1;
                     continue;
@@ -244,7 +275,8 @@ impl<F: Fabric> Postboxes<F> {
         loop {
             let mut got: Option<Control> = None;
             let fabric = std::rc::Rc::clone(&self.fabric);
-            let polled = fabric.poll_priority(Port::Postbox, Priority::High, |from, packet| {
+            let (port, priority) = self.service.control;
+            let polled = fabric.poll_priority(port, priority, |from, packet| {
                 let start = packet
                     .iter()
                     .take(8)
@@ -297,7 +329,7 @@ impl<F: Fabric> Postboxes<F> {
         }
         let me = self.fabric.me().0;
         let rx = if self.fabric.maps(from) {
-            if layout.queues != self.fabric.size() {
+            if layout.queues != self.service.processes {
                 let value = u64::from(layout.queues);
                 return Err(FabricError::Corrupt {
                     peer: from,
@@ -307,7 +339,7 @@ impl<F: Fabric> Postboxes<F> {
             }
             let area = self
                 .fabric
-                .import(from, SegmentId(AREA), layout.bytes(), Permission::ReadWrite)?;
+                .import(from, self.service.area(), layout.bytes(), Permission::ReadWrite)?;
             let memory = F::mapped(&area).expect("the fabric maps").clone();
             Rx::new(memory, layout, layout.queue(me), AckLine::Mapped(layout.ack(me)))
         } else {
@@ -320,13 +352,13 @@ impl<F: Fabric> Postboxes<F> {
                     value: one.bytes() as u64,
                 });
             }
-            let id = SegmentId(AREA_FOR + from.0);
+            let id = self.service.area_for(from);
             let only = Access::Only(vec![(from, Permission::ReadWrite)]);
             let memory = self.fabric.export(id, one.bytes(), only)?;
-            let bytes = self.fabric.size() as usize * LINE_BYTES;
+            let bytes = self.service.processes as usize * LINE_BYTES;
             let acks = self
                 .fabric
-                .import(from, SegmentId(ACKS), bytes, Permission::ReadWrite)?;
+                .import(from, self.service.acks(), bytes, Permission::ReadWrite)?;
             self.connecting.push(Pending {
                 peer: from,
                 kind: WELCOME,
@@ -369,7 +401,7 @@ impl<F: Fabric> Postboxes<F> {
             });
         }
         self.connecting.swap_remove(asked);
-        let id = SegmentId(AREA_FOR + self.fabric.me().0);
+        let id = self.service.area_for(self.fabric.me());
         let area = self
             .fabric
             .import(from, id, layout.bytes(), Permission::ReadWrite)?;

@@ -15,6 +15,7 @@ pub mod rows;
 mod waiting;
 
 pub use area::Layout;
+pub use connect::Service;
 pub use desk::{Desk, DeskLine, Record};
 pub use farpost_fabric as fabric;
 pub use postbox::Postboxes;

@@ -11,6 +11,7 @@
 //! receiver has said so comes with it, so that what comes unasked from then on is at most one queue of postboxes.
 
 use crate::area::Layout;
+use crate::connect::Service;
 use crate::pool::Pool;
 use crate::waiting::Waiting;
 use farpost_fabric::{
@@ -108,6 +109,7 @@ struct Traffic {
 /// All postbox connections of one process.
 pub struct Postboxes<F: Fabric> {
     pub(crate) fabric: Rc<F>,
+    pub(crate) service: Service,
     pub(crate) layout: Layout,
     pub(crate) tx: Vec<Option<Box<Tx<F>>>>,
     pub(crate) rx: Vec<Option<Box<Rx<F>>>>,
@@ -243,8 +245,15 @@ impl<F: Fabric> Rx<F> {
 impl<F: Fabric> Postboxes<F> {
     /// No connections yet; they are made at the first message.
     pub fn new(fabric: Rc<F>, tunables: &crate::ChannelTunables) -> Self {
-        let size = fabric.size();
+        let service = Service::postboxes(fabric.size());
+        Self::of_service(fabric, service, tunables)
+    }
+
+    /// As [`new`](Self::new), for one of several users of channels in this process.
+    pub fn of_service(fabric: Rc<F>, service: Service, tunables: &crate::ChannelTunables) -> Self {
+        let size = service.processes;
         Self {
+            service,
             layout: Layout::new(tunables, size),
             tx: (0..size).map(|_| None).collect(),
             rx: (0..size).map(|_| None).collect(),

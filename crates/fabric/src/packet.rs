@@ -27,11 +27,13 @@ pub enum Port {
     Device = 6,
     /// The job's own: all its processes meet.
     Job = 7,
+    /// Setting up channels of Portals: for answers with high priority, for requests with low.
+    PortalsChannel = 8,
 }
 
 impl Port {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// All of them, in order.
     pub const ALL: [Port; Port::COUNT] = [
         Port::Postbox,
@@ -42,6 +44,7 @@ impl Port {
         Port::JamService,
         Port::Device,
         Port::Job,
+        Port::PortalsChannel,
     ];
 }
 

@@ -4,6 +4,7 @@ mod common;
 mod support;
 
 use common::{SMALL, pattern};
+use farpost_channel::{ChannelTunables, Postboxes, Service};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{ErrorStatus, PACKET_BYTES, PacketQueue, Peer, Port, Priority};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
@@ -174,4 +175,71 @@ fn a_dead_peer_ends_what_was_started_with_it() {
         }
         drop(dead);
     }
+}
+
+/// As above, by lines in shared memory: whoever writes what cannot be right is not listened to any more.
+#[test]
+fn garbage_in_lines_harms_nobody_else() {
+    let tunables = ChannelTunables {
+        slots: FEW.window * 4,
+        block: 1024,
+        blocks: 8,
+    };
+    let mut faults = 0;
+    for seed in 0..60 {
+        let fabrics = common::shm(3, &farpost_shm::ShmTunables::default());
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut ends: Vec<_> = fabrics[..2]
+            .iter()
+            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Way::Later(1)))
+            .collect();
+        let mut post = [0, 1].map(|index| {
+            let service = Service {
+                control: (Port::PortalsChannel, Priority::ALL[index]),
+                segments: 0x7b10_0000 + 0x10_0000 * index as u32,
+                processes: 3,
+            };
+            Postboxes::of_service(Rc::clone(&fabrics[2]), service, &tunables)
+        });
+        // A first packet, which is told to go by lines.
+        let first = [1, 40, 0, 0, 0, 0, 0, 0];
+        let _ = fabrics[2].try_send(Peer(0), Port::Portals, Priority::Low, &first);
+        let (mut sent, wanted) = (0, 30);
+        for round in 0.. {
+            assert!(round < 400_000, "{:?}", ends[0].net.figures());
+            if sent < wanted {
+                let body = pattern(u64::from(sent), [8, 500, 9000, 100][sent as usize % 4]);
+                let header = header(1, 0, Channel::Request, sent + 1);
+                sent += u32::from(ends[1].send(0, Channel::Request, &header, &body));
+            }
+            ends.iter_mut().for_each(|end| _ = end.turn());
+            let index = rng.usize(0..2);
+            if round < 200 && post[index].room(Peer(0)) >= 4 {
+                let mut lines = [[0u64; 8]; 4];
+                let (form, header, bytes) = (rng.u64(1..4), rng.u64(30..50), rng.u64(40..180));
+                let title = form << 32 | header << 40 | bytes << 48;
+                lines.as_flattened_mut().iter_mut().for_each(|word| {
+                    *word = if rng.u8(..) < 60 { rng.u64(..) } else { rng.u64(0..20) };
+                });
+                lines[0][0] = title | rng.u64(..) & 0xffff_ffff;
+                // The word of a packet, mostly nearly right.
+                lines[0][1] = rng.u64(2..8) | rng.u64(..) & 0x38 | rng.u64(36..50) << 8 | rng.u64(0..9) << 16;
+                let count = rng.usize(1..=4);
+                post[index].post_run(Peer(0), &lines[..count], 0);
+            }
+            post.iter_mut().for_each(|post| _ = post.poll_control());
+            let from_1 = ends[0].upper.came.iter();
+            let from_1 = from_1.filter(|came| came.from == Peer(1) && came.outcome.is_some());
+            if from_1.count() == wanted as usize && round >= 200 {
+                break;
+            }
+        }
+        let from_1 = ends[0].upper.came.iter().filter(|came| came.from == Peer(1));
+        for (number, came) in from_1.enumerate() {
+            assert_eq!(came.outcome, Some(Outcome::Done));
+            assert_eq!(came.body, pattern(number as u64, [8, 500, 9000, 100][number % 4]));
+        }
+        faults += ends[0].net.figures().faults;
+    }
+    assert!(faults >= 40, "{faults}");
 }

@@ -13,7 +13,7 @@ use super::{AgentTunables, Routes, agent_segment};
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};
 use farpost_fabric::wait::{Backoff, Pause, WaitPolicy, WaitTunables};
-use farpost_fabric::{Access, Fabric, FabricError, Moment, Peer, Permission, Port, Priority};
+use farpost_fabric::{Access, Fabric, FabricError, Moment, Peer, Permission};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -236,8 +236,9 @@ impl<F: Fabric> Agent<F> {
                 Pause::Sleep => {
                     self.net.flush();
                     let longest = if self.is_idle() { LONG } else { SHORT };
-                    let core = &self.core;
-                    core.fabric.sleep(longest, &mut || core.is_ready());
+                    let (core, net) = (&self.core, &self.net);
+                    core.fabric
+                        .sleep(longest, &mut || core.is_ready() || net.has_arrived());
                     self.ask_who_has_ended();
                 }
             }
@@ -268,8 +269,5 @@ impl<F: Fabric> Core<F> {
     fn is_ready(&self) -> bool {
         self.fabric.progress();
         self.clients.iter().any(|c| c.commands.waits() && !c.is_waived())
-            || Priority::ALL
-                .iter()
-                .any(|p| self.fabric.packets_waiting(Port::Portals, *p, 1) > 0)
     }
 }

@@ -5,7 +5,7 @@ use super::arriving::Upcalls;
 use crate::means::Waiting;
 use crate::network_interface::NetworkInterface;
 use farpost_fabric::wait::{Pause, WaitPolicy};
-use farpost_fabric::{Fabric, Peer, Port, Priority};
+use farpost_fabric::{Fabric, Peer};
 use std::time::Duration;
 
 /// Longest sleep while something is under way that rings nobody when it moves.
@@ -93,10 +93,7 @@ impl<F: Fabric> Interface<F> {
     /// Whether packets have come that nobody has looked at.
     #[inline]
     pub(super) fn has_packets(&self) -> bool {
-        let fabric = self.fabric();
-        fabric.progress();
-        let waits = |priority: &Priority| fabric.packets_waiting(Port::Portals, *priority, 1) > 0;
-        Priority::ALL.iter().any(waits)
+        self.net.has_arrived()
     }
 
     /// Look whether processes have ended whose answers are awaited, now and then. True: one has.

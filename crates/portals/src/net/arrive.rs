@@ -74,13 +74,16 @@ impl<F: Fabric> Net<F> {
                         if !matches!(placement, Placement::Done) {
                             let rx = &mut self.state.borrow_mut().rx;
                             rx.take(number);
-                            rx.settle_short((number, at, index), body, placement);
+                            if !rx.settle_short(number, body, placement) {
+                                rx.refuse_short(at, index);
+                            }
                         }
                         Ok(())
                     }
                     Some(Message::Long(long)) => {
                         drop(borrowed);
-                        self.on_long(upper, from, (number, at, index), &word, long)
+                        self.on_long(upper, from, (number, at, index), &word, long, None)?;
+                        Ok(())
                     }
                     None => Ok(()),
                 }
@@ -88,7 +91,152 @@ impl<F: Fabric> Net<F> {
         }
     }
 
-    /// The header packet of a long message is the one that was wanted next.
+    /// Take what waits in lines, answers first, at most so many messages. True: something moved.
+    #[inline(always)]
+    pub(super) fn take_lines(&self, upper: &mut impl Upper, most: usize) -> bool {
+        let mut taken = 0;
+        for index in 0..2 {
+            let mut turn = 0;
+            loop {
+                let from = match self.state.borrow().lines.senders(index).get(turn) {
+                    Some(from) => *from,
+                    None => break,
+                };
+                while taken < most && self.on_lines(upper, (from, index)) {
+                    taken += 1;
+                }
+                turn += 1;
+            }
+        }
+        taken > 0
+    }
+
+    /// The next message of a channel's lines. False: there is none that can be taken now.
+    #[inline(always)]
+    fn on_lines(&self, upper: &mut impl Upper, way: (Peer, usize)) -> bool {
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        let Some(line) = state.lines.next(way) else {
+            return false;
+        };
+        let title = match Title::read(line[0]) {
+            Ok(title) if title.form == Form::Short && title.bytes <= LINE_HOLDS => title,
+            title => {
+                drop(borrowed);
+                return self.on_more_lines(upper, way, &line, title);
+            }
+        };
+        let mut words: Words<7> = [[0; 8]; 7];
+        for (to, word) in words.iter_mut().zip(&line[1..]) {
+            *to = word.to_le_bytes();
+        }
+        drop(borrowed);
+        self.on_short(upper, way, title, words.as_flattened())
+    }
+
+    /// A message that is whole in its lines.
+    #[inline(always)]
+    fn on_short(&self, upper: &mut impl Upper, way: (Peer, usize), title: Title, bytes: &[u8]) -> bool {
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        let Some(number) = state.rx.spare() else {
+            state.figures.exhausted += 1;
+            state.lines.note_stalled(way, true);
+            return false;
+        };
+        let id = state.rx.id(number);
+        drop(borrowed);
+        let (header, body) = bytes[..title.bytes].split_at(title.header);
+        let placement = upper.arrived(id, way.0, header, body.len() as u64, Some(body));
+        let state = &mut *self.state.borrow_mut();
+        if !matches!(placement, Placement::Done) {
+            state.rx.take(number);
+            if !state.rx.settle_short(number, body, placement) {
+                state.lines.note_stalled(way, true);
+                return false;
+            }
+        }
+        state.figures.received += 1;
+        state.figures.received_bytes += body.len() as u64;
+        state.lines.note_stalled(way, false);
+        state.lines.consume(way, title);
+        true
+    }
+
+    /// Anything but a short message of one line.
+    #[inline(never)]
+    fn on_more_lines(
+        &self,
+        upper: &mut impl Upper,
+        way: (Peer, usize),
+        first: &Line,
+        title: Result<Title, Malformed>,
+    ) -> bool {
+        let taken = title.and_then(|title| {
+            let Some(words) = self.state.borrow().lines.rest(way, first, title) else {
+                return Ok(false);
+            };
+            let bytes = &words.as_flattened()[..title.bytes];
+            if title.form == Form::Short {
+                return Ok(self.on_short(upper, way, title, bytes));
+            }
+            let taken = self.on_packet_in_lines(upper, way, title, bytes)?;
+            let lines = &mut self.state.borrow_mut().lines;
+            lines.note_stalled(way, !taken);
+            if taken {
+                lines.consume(way, title);
+            }
+            Ok(taken)
+        });
+        taken.unwrap_or_else(|bad| {
+            let state = &mut *self.state.borrow_mut();
+            state.figures.faults += 1;
+            state.lines.condemn(way, bad);
+            true
+        })
+    }
+
+    /// A packet in lines. False: it cannot be taken now.
+    fn on_packet_in_lines(
+        &self,
+        upper: &mut impl Upper,
+        (from, index): (Peer, usize),
+        title: Title,
+        packet: &[u8],
+    ) -> Result<bool, Malformed> {
+        let (word, rest) = Word::read(packet)?;
+        let mut borrowed = self.state.borrow_mut();
+        let state = &mut *borrowed;
+        if word.has(wire::HAS_ACK) {
+            let about = if word.has(wire::ACK_OTHER) {
+                1 - index
+            } else {
+                index
+            };
+            state.tx.acked(&*self.fabric, from, about, word.ack)?;
+        }
+        let accepted = state
+            .rx
+            .accept_by_lines(&mut state.figures, (from, index), &word)?;
+        match accepted {
+            None => Ok(false),
+            Some(Accepted::No) => Ok(true),
+            Some(Accepted::Data(number)) => {
+                state.rx.data((number, false), rest)?;
+                Ok(true)
+            }
+            Some(Accepted::Header(number, at)) => {
+                let Message::Long(long) = wire::message(&word, rest)? else {
+                    return Ok(false);
+                };
+                state.figures.received += 1;
+                drop(borrowed);
+                self.on_long(upper, from, (number, at, index), &word, long, Some(title))
+            }
+        }
+    }
+
+    /// The header packet of a long message is the one that was wanted next. False: it is to stay in its lines.
     #[inline(never)]
     fn on_long(
         &self,
@@ -102,15 +250,20 @@ impl<F: Fabric> Net<F> {
             place,
             check,
         }: Long<'_>,
-    ) -> Result<(), Malformed> {
+        lines: Option<Title>,
+    ) -> Result<bool, Malformed> {
         let fabric = &*self.fabric;
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
         let id = state.rx.id(number);
-        let can = state.rx.can_have(fabric, (at, index), place, length, state.turn);
+        let more = || match lines {
+            Some(title) => state.lines.has_more((from, index), title),
+            None => fabric.packets_waiting(Port::Portals, Priority::ALL[index], 1) > 0,
+        };
+        let can = (state.rx).can_have(fabric, (at, index), (place, length), more, state.turn);
         if !matches!(can, Ok(true)) {
             state.figures.received -= 1;
-            return can.map(|_| ());
+            return can;
         }
         state.figures.received_bytes += length;
         if let (Place::Staged { offset }, None) = (place, check)
@@ -125,7 +278,7 @@ impl<F: Fabric> Net<F> {
             borrowed = self.state.borrow_mut();
             if taken {
                 borrowed.rx.taken(at, index);
-                return Ok(());
+                return Ok(true);
             }
         }
         let state = &mut *borrowed;
@@ -136,8 +289,14 @@ impl<F: Fabric> Net<F> {
         drop(borrowed);
         let placement = upper.arrived(id, from, header, length, None);
         let state = &mut *self.state.borrow_mut();
+        if lines.is_some() && matches!(placement, Placement::Refuse) {
+            state.figures.received -= 1;
+            state.figures.received_bytes -= length;
+            state.rx.leave(number);
+            return Ok(false);
+        }
         state.rx.settle(fabric, &mut state.figures, number, placement);
-        Ok(())
+        Ok(true)
     }
 
     #[cold]

@@ -6,6 +6,7 @@
 //! | `transmit` | the sending half: pendings, targets, numbering; `back`: answers of receivers, going back, time |
 //! | `receive` | the receiving half: sources, acceptance in order; `acknowledge`, `deposit` (pendings), `fetch` (bodies) |
 //! | `arrive` | what becomes of a packet |
+//! | `lines` | channels to those whose memory we map; `by_lines` of both halves: what is left to do there |
 //! | `wire` | packets |
 //! | `desk` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
@@ -34,6 +35,7 @@
 mod arrive;
 mod desk;
 mod figures;
+mod lines;
 #[allow(unsafe_code)]
 mod moves;
 mod receive;
@@ -45,8 +47,9 @@ pub use figures::{Figures, Occupancy};
 
 use crate::memory::Segments;
 use farpost_fabric::{
-    Counter, Distance, Fabric, FabricError, Fault, Moment, PACKET_BYTES, Peer, Port, Priority,
+    Counter, Distance, Fabric, FabricError, Fault, Line, Moment, PACKET_BYTES, Peer, Port, Priority,
 };
+use lines::{Form, LINE_HOLDS, Lines, Title, Words};
 use receive::{Accepted, Receive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -57,8 +60,10 @@ use wire::{Kind, Long, Malformed, Message, Op, Place, Word};
 /// Longest header, bytes. With 40 or fewer, a body of 8 bytes travels in the same line of shared memory.
 pub const HEADER_BYTES: usize = 48;
 
-/// Packets taken in one call of [`Net::progress`].
+/// Packets taken in one call of [`Net::progress`], and messages from lines.
 const BURST: usize = 32;
+/// Progress calls between two looks for connections: a power of two.
+const HEAR: u64 = 8;
 /// Progress calls without anything to do between two looks at the clock: a power of two.
 const CLOCK: u64 = 64;
 /// Looks at the clock before acknowledgements go that nothing else takes along.
@@ -207,6 +212,7 @@ pub trait Upper {
 struct State<F: Fabric> {
     tx: Transmit<F>,
     rx: Receive<F>,
+    lines: Lines<F>,
     figures: Figures,
     turn: u64,
     /// Progress calls in a row without anything to do.
@@ -248,6 +254,7 @@ impl<F: Fabric> Net<F> {
         let state = State {
             tx: Transmit::new(&*fabric, config),
             rx: Receive::new(&*fabric, config),
+            lines: Lines::new(&fabric, config),
             figures: Figures::default(),
             turn: 0,
             idle: 0,
@@ -321,11 +328,17 @@ impl<F: Fabric> Net<F> {
             "a Portals header has at most {HEADER_BYTES} bytes"
         );
         assert!(to.0 < self.fabric.processes(), "{to} does not exist");
-        let State { tx, rx, figures, .. } = &mut *self.state.borrow_mut();
+        let State {
+            tx,
+            rx,
+            lines,
+            figures,
+            ..
+        } = &mut *self.state.borrow_mut();
         let checked = |peer| self.checks(peer);
         tx.send(
             &*self.fabric,
-            rx,
+            (rx, lines),
             figures,
             (to, channel),
             header,
@@ -348,8 +361,15 @@ impl<F: Fabric> Net<F> {
         if header > HEADER_BYTES || body > PACKET_BYTES - wire::WORD - header {
             return false;
         }
-        let State { tx, rx, figures, .. } = &mut *self.state.borrow_mut();
-        tx.send_now(&*self.fabric, rx, figures, (to, channel), (header, body), write)
+        let State {
+            tx,
+            rx,
+            lines,
+            figures,
+            ..
+        } = &mut *self.state.borrow_mut();
+        let on = (rx, lines);
+        tx.send_now(&*self.fabric, on, figures, (to, channel), (header, body), write)
     }
 
     /// Decide about a message for which [`Upper::arrived`] said [`Placement::Later`]. False: there is none of that name.
@@ -361,7 +381,15 @@ impl<F: Fabric> Net<F> {
     /// Whether nothing is on its way from here or to here, as far as this process knows.
     pub fn is_idle(&self) -> bool {
         let state = &mut *self.state.borrow_mut();
-        state.tx.is_idle() && state.rx.is_idle()
+        state.tx.is_idle(&mut state.lines) && state.rx.is_idle() && state.lines.is_idle()
+    }
+
+    /// Whether something has come that [`progress`](Self::progress) has not looked at yet. Before a sleep.
+    pub fn has_arrived(&self) -> bool {
+        let fabric = &*self.fabric;
+        fabric.progress();
+        let waits = |priority: &Priority| fabric.packets_waiting(Port::Portals, *priority, 1) > 0;
+        Priority::ALL.iter().any(waits) || self.state.borrow().lines.has_arrived(fabric)
     }
 
     /// Send acknowledgements that are owed: before a sleep.
@@ -389,13 +417,20 @@ impl<F: Fabric> Net<F> {
             }
             moved = true;
         }
+        moved |= self.take_lines(upper, BURST);
         let told = {
             let state = &mut *self.state.borrow_mut();
             state.turn += 1;
+            if state.turn.is_multiple_of(HEAR) {
+                moved |= state.lines.hear();
+            }
             if state.tx.has_active() {
-                moved |= state
-                    .tx
-                    .pump(fabric, &mut state.rx, &mut state.figures, state.turn);
+                moved |= state.tx.pump(
+                    fabric,
+                    (&mut state.rx, &mut state.lines),
+                    &mut state.figures,
+                    state.turn,
+                );
             }
             if state.rx.has_fetching() {
                 moved |= state.rx.fetch_all(fabric, &mut state.figures);
@@ -432,9 +467,10 @@ impl<F: Fabric> Net<F> {
         }
         let fabric = &*self.fabric;
         fabric.progress();
-        let polled = fabric.poll_packet(Port::Portals, |from, priority, bytes| {
-            self.on_packet(upper, from, priority, bytes);
-        });
+        let polled = self.take_lines(upper, 1)
+            || fabric.poll_packet(Port::Portals, |from, priority, bytes| {
+                self.on_packet(upper, from, priority, bytes);
+            });
         self.inside.set(false);
         if polled {
             let state = self.state.borrow();
@@ -488,7 +524,9 @@ impl<F: Fabric> Net<F> {
         if ask {
             state.asked = now;
             state.rx.tend(fabric);
+            state.lines.settle();
         }
-        state.tx.tend(fabric, &mut state.figures, now, ask);
+        let on = (fabric, &mut state.lines);
+        state.tx.tend(on, &mut state.figures, now, ask);
     }
 }

@@ -13,11 +13,14 @@ struct Place<T> {
     value: Option<T>,
 }
 
-/// A table of at most so many. Peers numbered below its size are found at once, others by a short chain.
+/// A table of at most so many, and of peers that do not count. Peers numbered below its size are found at once, others by a short chain.
 pub struct Table<T> {
     buckets: Box<[u16]>,
     places: Box<[Place<T>]>,
     free: Vec<u16>,
+    /// Places for those that count, and how many of these are free.
+    limit: u16,
+    left: u16,
     /// Where the search for one to give up goes on.
     hand: u16,
     /// The place that was found last.
@@ -25,7 +28,9 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
-    pub fn new(size: usize) -> Self {
+    /// Places for `limit` peers, and for `others` that do not count.
+    pub fn new(limit: usize, others: usize) -> Self {
+        let size = limit + others;
         let buckets = size.next_power_of_two();
         let place = |_| Place {
             peer: Peer(0),
@@ -36,6 +41,8 @@ impl<T> Table<T> {
             buckets: vec![NONE; buckets].into(),
             places: (0..size).map(place).collect(),
             free: (0..size as u16).rev().collect(),
+            limit: limit as u16,
+            left: limit as u16,
             hand: 0,
             latest: Cell::new(NONE),
         }
@@ -90,6 +97,12 @@ impl<T> Table<T> {
 
     /// A place for a peer that has none. None: all are taken.
     pub fn insert(&mut self, peer: Peer, value: T) -> Option<u16> {
+        self.left = self.left.checked_sub(1)?;
+        self.insert_other(peer, value)
+    }
+
+    /// As [`insert`](Self::insert), for a peer that does not count. It is never removed.
+    pub fn insert_other(&mut self, peer: Peer, value: T) -> Option<u16> {
         let at = self.free.pop()?;
         let bucket = self.bucket(peer);
         self.places[usize::from(at)] = Place {
@@ -101,8 +114,9 @@ impl<T> Table<T> {
         Some(at)
     }
 
-    /// Forget what is kept about a peer.
+    /// Forget what is kept about a peer that counts.
     pub fn remove(&mut self, at: u16) -> Option<T> {
+        self.left += 1;
         let bucket = self.bucket(self.places[usize::from(at)].peer);
         let chain = self.places[usize::from(at)].chain;
         if self.buckets[bucket] == at {
@@ -121,9 +135,14 @@ impl<T> Table<T> {
         self.places[usize::from(at)].value.take()
     }
 
-    /// Whether no place is left.
+    /// Whether no place is left for peers that count.
     pub fn is_full(&self) -> bool {
-        self.free.is_empty()
+        self.left == 0
+    }
+
+    /// Places for peers that count.
+    pub fn limit(&self) -> u16 {
+        self.limit
     }
 
     /// Places in the order of the table, free ones among them.
@@ -157,7 +176,7 @@ mod tests {
 
     #[test]
     fn peers_are_found_until_removed() {
-        let mut table = Table::new(3);
+        let mut table = Table::new(3, 0);
         let places: Vec<u16> = [5, 1, 9]
             .map(|p| table.insert(Peer(p), p).expect("room"))
             .to_vec();
@@ -176,5 +195,15 @@ mod tests {
             (0..3).all(|at| turn.contains(&Some(at))),
             "everybody's turn comes"
         );
+    }
+
+    #[test]
+    fn those_that_do_not_count_take_no_place() {
+        let mut table = Table::new(1, 1);
+        assert!(table.insert_other(Peer(4), 4).is_some() && !table.is_full());
+        let five = table.insert(Peer(5), 5).expect("room");
+        assert!(table.is_full() && table.insert(Peer(6), 6).is_none());
+        assert_eq!((table.limit(), table.remove(five)), (1, Some(5)));
+        assert!(table.insert(Peer(6), 6).is_some() && table.find(Peer(4)).is_some());
     }
 }

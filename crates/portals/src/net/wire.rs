@@ -79,6 +79,8 @@ pub enum Op {
 pub const NO_PULL: u8 = 1;
 /// In [`Op::Sync`]: the receiver cannot read the sender's staging memory.
 pub const NO_STAGING: u8 = 2;
+/// In [`Op::Sync`]: everything goes by [lines](super::lines) from now on.
+pub const BY_LINES: u8 = 4;
 
 /// The word at the front of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

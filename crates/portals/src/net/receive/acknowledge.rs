@@ -116,6 +116,9 @@ impl<F: Fabric> Receive<F> {
                 return false;
             }
             origin.tell = false;
+            if origin.by_lines {
+                origin.state = State::Open;
+            }
         }
         for index in 0..2 {
             let lane = &mut origin.lanes[index];

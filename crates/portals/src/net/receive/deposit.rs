@@ -33,12 +33,7 @@ impl<F: Fabric> Receive<F> {
 
     /// A message that came whole goes where the upper layer said. False: not now.
     #[cold]
-    pub fn settle_short(
-        &mut self,
-        (number, at, index): (u16, u16, usize),
-        body: &[u8],
-        placement: Placement,
-    ) {
+    pub fn settle_short(&mut self, number: u16, body: &[u8], placement: Placement) -> bool {
         let pending = &mut self.pendings[usize::from(number)];
         match placement {
             Placement::Done | Placement::Discard => self.free.push(number),
@@ -57,10 +52,17 @@ impl<F: Fabric> Receive<F> {
             }
             Placement::Refuse => {
                 self.free.push(number);
-                self.take_back(at, index);
-                self.refuse(at, index, Op::Busy);
+                return false;
             }
         }
+        true
+    }
+
+    /// A message that came whole is to come again.
+    #[cold]
+    pub fn refuse_short(&mut self, at: u16, index: usize) {
+        self.take_back(at, index);
+        self.refuse(at, index, Op::Busy);
     }
 
     /// The header packet of a long message: note it before the upper layer is asked.
@@ -135,8 +137,9 @@ impl<F: Fabric> Receive<F> {
             Placement::Later => {}
             Placement::Refuse => {
                 let (at, index) = (pending.origin, usize::from(pending.lane));
-                let lane = &mut self.origins.at(at).lanes[index];
-                if lane.wanted == pending.seq.wrapping_add(1) {
+                let origin = self.origins.at(at);
+                let lane = &mut origin.lanes[index];
+                if lane.wanted == pending.seq.wrapping_add(1) && !origin.by_lines {
                     if lane.streaming == number {
                         lane.streaming = NONE;
                     }

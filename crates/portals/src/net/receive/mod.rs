@@ -11,12 +11,14 @@
 //! Cost class: fast path ([`Receive::accept`] of what is wanted next, [`Receive::acknowledgement`]); else queued path.
 
 mod acknowledge;
+mod by_lines;
 mod deposit;
 mod fetch;
 
 pub use acknowledge::control;
 
 use super::desk::{self, DESK, Line as DeskLine};
+use super::lines;
 use super::table::{NONE, Table};
 use super::transmit::{STAGING, stream_bytes};
 use super::wire::{
@@ -186,6 +188,10 @@ pub struct Origin<F: Fabric> {
     before_known: u8,
     not: u8,
     state: State,
+    /// It sends by lines: nothing is refused, and nothing comes in numbered packets.
+    by_lines: bool,
+    /// It has ended.
+    ended: bool,
     /// Something was accepted under this tag.
     served: bool,
     checked: bool,
@@ -213,7 +219,12 @@ impl<F: Fabric> Origin<F> {
 
     /// What [`Op::Sync`] says.
     fn sync(&self) -> u64 {
-        wire::numbers(self.before, self.before_wanted, self.not | self.before_known << 4)
+        let lines = if self.by_lines { wire::BY_LINES } else { 0 };
+        wire::numbers(
+            self.before,
+            self.before_wanted,
+            self.not | lines | self.before_known << 4,
+        )
     }
 }
 
@@ -288,8 +299,8 @@ impl<F: Fabric> Receive<F> {
         Self {
             pendings: (0..count).map(pending).collect(),
             free: (0..count as u16).rev().collect(),
-            origins: Table::new(sources),
-            owing: Vec::with_capacity(sources),
+            origins: Table::new(sources, lines::reached(fabric)),
+            owing: Vec::with_capacity(sources + lines::reached(fabric)),
             urgent: false,
             starved: false,
             ack_after: (config.window / 4).max(1) as u16,
@@ -335,7 +346,8 @@ impl<F: Fabric> Receive<F> {
         };
         let origin = self.origins.at(at);
         let lane = &mut origin.lanes[index];
-        let expected = origin.tag == word.tag && lane.open && lane.wanted == word.seq;
+        let expected =
+            origin.tag == word.tag && lane.open && lane.wanted == word.seq && !origin.by_lines;
         if expected
             && word.kind == Kind::Short
             && lane.streaming == NONE
@@ -407,6 +419,10 @@ impl<F: Fabric> Receive<F> {
         turn: u64,
     ) -> bool {
         let origin = self.origins.at(at);
+        if origin.by_lines {
+            // Offered again before it had heard that it goes by lines.
+            return false;
+        }
         let lane = &mut origin.lanes[index];
         if origin.state == State::Closing {
             origin.tell = true;
@@ -477,6 +493,10 @@ impl<F: Fabric> Receive<F> {
     /// A place for a new source. None: the sender is told to try again, and perhaps another one is given up.
     #[cold]
     fn enter(&mut self, fabric: &F, peer: Peer, tag: u16, checked: bool, turn: u64) -> Option<u16> {
+        if !checked && lines::can_have(fabric, peer) {
+            self.enter_by_lines(fabric, peer, turn);
+            return None;
+        }
         if self.origins.is_full() {
             let silent = |origin: &mut Origin<F>| {
                 origin.state == State::Syncing
@@ -535,15 +555,23 @@ impl<F: Fabric> Receive<F> {
     }
 
     fn place_for(&mut self, peer: Peer, checked: bool, turn: u64) -> Option<u16> {
-        let tag = self.new_tag();
-        let origin = Origin {
+        let origin = self.new_origin(peer, checked, turn);
+        let at = self.origins.insert(peer, origin)?;
+        self.tell(at);
+        Some(at)
+    }
+
+    fn new_origin(&mut self, peer: Peer, checked: bool, turn: u64) -> Origin<F> {
+        Origin {
             peer,
-            tag,
+            tag: self.new_tag(),
             before: 0,
             before_wanted: [0; 2],
             before_known: 0,
             not: 0,
             state: State::Syncing,
+            by_lines: false,
+            ended: false,
             served: false,
             checked,
             listed: false,
@@ -553,10 +581,7 @@ impl<F: Fabric> Receive<F> {
             staged: 0,
             desk: None,
             lanes: [Lane::NEW; 2],
-        };
-        let at = self.origins.insert(peer, origin)?;
-        self.tell(at);
-        Some(at)
+        }
     }
 
     fn forget(&mut self, at: u16) {
@@ -573,7 +598,7 @@ impl<F: Fabric> Receive<F> {
                 State::Syncing => word.seq == UNUSED && !origin.served && origin.is_empty(),
                 State::Open => false,
             };
-            if agreed && origin.tag == word.tag {
+            if agreed && origin.tag == word.tag && !origin.by_lines {
                 self.forget(at);
                 self.bequeath(turn);
             }
@@ -597,8 +622,8 @@ impl<F: Fabric> Receive<F> {
         &mut self,
         fabric: &F,
         (at, index): (u16, usize),
-        place: Place,
-        length: u64,
+        (place, length): (Place, u64),
+        more: impl FnOnce() -> bool,
         turn: u64,
     ) -> Result<bool, Malformed> {
         let origin = self.origins.at(at);
@@ -624,9 +649,10 @@ impl<F: Fabric> Receive<F> {
                         if let Some(memory) = F::mapped(memory) {
                             let soon = bytes.min(SOON) as usize;
                             let next = u64::from(offset.wrapping_add(offset.wrapping_sub(before)));
-                            let more = bytes <= SOON
-                                && fabric.packets_waiting(Port::Portals, Priority::ALL[index], 1) > 0;
-                            if more && next + bytes <= farpost_fabric::LocalMemory::len(memory) as u64 {
+                            if bytes <= SOON
+                                && more()
+                                && next + bytes <= farpost_fabric::LocalMemory::len(memory) as u64
+                            {
                                 farpost_fabric::LocalMemory::prefetch(memory, next as usize, bytes as usize);
                             } else {
                                 farpost_fabric::LocalMemory::prefetch(memory, offset as usize, soon);
@@ -644,6 +670,13 @@ impl<F: Fabric> Receive<F> {
                 }
             }
         };
+        if self.origins.at(at).by_lines {
+            // It has been told.
+            return Err(Malformed {
+                what: "the way of a Portals body",
+                value: u64::from(not),
+            });
+        }
         // Numbers change with the way, so nothing accepted may be open.
         self.take_back(at, index);
         if self.origins.at(at).is_empty() {
@@ -702,7 +735,15 @@ impl<F: Fabric> Receive<F> {
                 }
             }
         }
-        self.forget(at);
+        let origin = self.origins.at(at);
+        if origin.by_lines {
+            // What it put to its lines before is still taken. It is told nothing more.
+            origin.lanes.iter_mut().for_each(|lane| lane.owed = 0);
+            (origin.listed, origin.tell, origin.ended) = (false, false, true);
+            self.owing.retain(|owing| *owing != at);
+        } else {
+            self.forget(at);
+        }
     }
 
     /// Whether nothing is being received and nothing is owed.

@@ -12,6 +12,7 @@ impl<F: Fabric> Transmit<F> {
             return Ok(());
         };
         let target = self.targets.at(at);
+        let counts = target.counts(index);
         let lane = &mut target.lanes[index];
         let mut count = wanted.wrapping_sub(lane.base);
         if count == 0 {
@@ -41,6 +42,9 @@ impl<F: Fabric> Transmit<F> {
             lane.head_done = 0;
             lane.head = pending.next;
             lane.lent -= 1;
+            if lane.gone == number {
+                lane.gone = NONE;
+            }
             if !matches!(pending.how, How::Inline) {
                 let outcome = Outcome::Done;
                 release(
@@ -55,7 +59,7 @@ impl<F: Fabric> Transmit<F> {
         }
         if lane.head == NONE {
             lane.tail = NONE;
-            self.asked -= index;
+            self.asked -= counts;
         }
         if lane.cursor.seq.wrapping_sub(wanted) > 0x7fff {
             lane.cursor = Cursor {
@@ -125,7 +129,10 @@ impl<F: Fabric> Transmit<F> {
             }
         } else {
             let lane = &target.lanes[index];
-            if target.tag != word.tag || word.seq.wrapping_sub(lane.base) > lane.outstanding() {
+            if target.by_lines
+                || target.tag != word.tag
+                || word.seq.wrapping_sub(lane.base) > lane.outstanding()
+            {
                 return;
             }
             self.go_back(at, index, word.seq);
@@ -150,7 +157,8 @@ impl<F: Fabric> Transmit<F> {
             return Ok(());
         };
         let (before, wanted, about) = wire::numbers_of(argument);
-        let (not, known) = (about & 3, u16::from(about >> 4));
+        let (not, by_lines) = (about & 3, about & wire::BY_LINES != 0);
+        let known = u16::from(about >> 4);
         if word.tag == 0 {
             return Err(Malformed {
                 what: "the tag of a Portals connection",
@@ -158,7 +166,7 @@ impl<F: Fabric> Transmit<F> {
             });
         }
         let target = self.targets.at(at);
-        if target.tag == word.tag || target.last != 0 && word.tag.wrapping_sub(target.last) > 0x7fff {
+        if target.by_lines || target.tag == word.tag || target.last != 0 && word.tag.wrapping_sub(target.last) > 0x7fff {
             return Ok(());
         }
         if target.last != 0 && target.last == before {
@@ -177,6 +185,9 @@ impl<F: Fabric> Transmit<F> {
             }
             let base = self.targets.at(at).lanes[index].base;
             self.go_back(at, index, base);
+        }
+        if by_lines && self.targets.at(at).near {
+            self.change_to_lines(at);
         }
         Ok(())
     }
@@ -229,7 +240,7 @@ impl<F: Fabric> Transmit<F> {
         };
         // Who heard nothing for long asks without its tag, and knows it still: what was accepted under it is said here for the last time.
         let target = self.targets.at(at);
-        if target.tag != word.tag && (target.tag != 0 || target.last != word.tag) {
+        if target.by_lines || target.tag != word.tag && (target.tag != 0 || target.last != word.tag) {
             return Ok(());
         }
         let (known, wanted, _) = wire::numbers_of(argument);
@@ -246,17 +257,27 @@ impl<F: Fabric> Transmit<F> {
     }
 
     /// Time has passed: send again what nobody has said anything about, and end what was for those who have ended.
-    pub fn tend(&mut self, fabric: &F, figures: &mut Figures, now: Moment, ask: bool) {
+    pub fn tend(
+        &mut self,
+        (fabric, lines): (&F, &mut Lines<F>),
+        figures: &mut Figures,
+        now: Moment,
+        ask: bool,
+    ) {
         for at in 0..self.targets.len() {
             let resend = self.resend;
             let Some(target) = self.targets.get(at) else {
                 continue;
             };
-            if target.is_idle() || target.dead {
+            if target.dead || target.is_idle() && (!target.by_lines || !ask || lines.drained(target.peer)) {
                 continue;
             }
             if ask && fabric.is_gone(target.peer) {
+                lines.end(target.peer);
                 self.end_target(fabric, at);
+                continue;
+            }
+            if target.by_lines {
                 continue;
             }
             let bases = [target.lanes[0].base, target.lanes[1].base];
@@ -289,18 +310,24 @@ impl<F: Fabric> Transmit<F> {
     }
 
     /// Whether anything is under way.
-    pub fn is_idle(&mut self) -> bool {
-        (0..self.targets.len()).all(|at| self.targets.get(at).is_none_or(|target| target.is_idle()))
+    pub fn is_idle(&mut self, lines: &mut Lines<F>) -> bool {
+        (0..self.targets.len()).all(|at| {
+            self.targets.get(at).is_none_or(|target| {
+                target.is_idle() && (!target.by_lines || target.dead || lines.drained(target.peer))
+            })
+        })
     }
 
     #[cold]
     fn end_target(&mut self, fabric: &F, at: u16) {
         let target = self.targets.at(at);
         target.dead = true;
+        self.open[target.peer.index()] = 0;
+        let counts = [target.counts(0), target.counts(1)];
         for (index, lane) in target.lanes.iter_mut().enumerate() {
             let mut number = lane.head;
             if number != NONE {
-                self.asked -= index;
+                self.asked -= counts[index];
             }
             while number != NONE {
                 let pending = &mut self.pendings[usize::from(number)];

@@ -8,9 +8,11 @@
 //! Cost class: fast path ([`Transmit::send`] of a short body, [`Transmit::acked`]); else queued path.
 
 mod back;
+mod by_lines;
 mod now;
 
 use super::desk::{Desk, Offer};
+use super::lines::{self, Lines};
 use super::receive::Receive;
 use super::table::{NONE, Table};
 use super::wire::{self, FIRST, HAS_ACK, Kind, Malformed, WANTS_ACK, Word, Writer};
@@ -85,6 +87,8 @@ struct Lane {
     tail: u16,
     /// Pendings of it.
     lent: u16,
+    /// By lines: the newest pending that has gone, and is kept until the receiver is done with it.
+    gone: u16,
     /// Packets of the head that are acknowledged.
     head_done: u32,
     /// The oldest packet that is not acknowledged.
@@ -106,6 +110,7 @@ impl Lane {
             head: NONE,
             tail: NONE,
             lent: 0,
+            gone: NONE,
             head_done: 0,
             base: seq,
             sent: seq,
@@ -133,6 +138,9 @@ pub struct Target<F: Fabric> {
     not: u8,
     checked: bool,
     dead: bool,
+    /// Lines can go there, and do.
+    near: bool,
+    by_lines: bool,
     /// A packet without a tag is out: one is enough to begin with.
     probing: bool,
     /// In the list of those that have something to send.
@@ -150,8 +158,37 @@ impl<F: Fabric> Target<F> {
         self.lanes.iter().all(|lane| lane.head == NONE)
     }
 
+    /// What a lane of it that begins or ends to have messages adds to those that share structures.
+    #[inline(always)]
+    fn counts(&self, index: usize) -> usize {
+        if self.near { 0 } else { index }
+    }
+
     fn unsent(&self) -> bool {
         self.lanes.iter().any(|lane| lane.cursor.pending != NONE)
+    }
+}
+
+impl Pending {
+    /// Write packet `packet` of a body that goes in packets: the bytes of it.
+    fn part(
+        &self,
+        (staging, slot_bytes): (Option<&impl LocalMemory>, usize),
+        packet: u32,
+        buffer: &mut [u8; PACKET_BYTES],
+        checked: bool,
+    ) -> usize {
+        let part = stream_bytes(checked);
+        let from = (packet as usize - 1) * part;
+        let len = part.min(self.length - from);
+        let mut writer = Writer::new(buffer, checked);
+        match (&self.how, staging) {
+            (How::Staged(slot), Some(memory)) => {
+                memory.read(usize::from(*slot) * slot_bytes + from, writer.room(len));
+            }
+            _ => moves::load(&self.body, from, writer.room(len)),
+        }
+        writer.len()
     }
 }
 
@@ -164,8 +201,10 @@ pub struct Transmit<F: Fabric> {
     /// One more than may have requests under way, so that there is always one which only waits for answers to be taken: who
     /// gets none may take no more requests, and two would wait for each other.
     targets: Table<Target<F>>,
-    /// Targets with requests under way.
+    /// Targets with requests under way, of those that share structures.
     asked: usize,
+    /// By peer, a bit for each channel: nothing waits to go there, and what fits goes by lines.
+    open: Box<[u8]>,
     active: Vec<u16>,
     staging: Option<F::Export>,
     /// Free slots, the one that was free longest first: its last reader is most likely done with its lines.
@@ -213,6 +252,7 @@ impl<F: Fabric> Transmit<F> {
         } else {
             0
         };
+        let near = lines::reached(fabric);
         Self {
             pendings: (0..2 * each).map(pending).collect(),
             free: [
@@ -220,9 +260,10 @@ impl<F: Fabric> Transmit<F> {
                 (each as u16..2 * each as u16).rev().collect(),
             ],
             scarce: each / 4,
-            targets: Table::new(config.sources as usize + 1),
+            targets: Table::new(config.sources as usize + 1, near),
             asked: 0,
-            active: Vec::with_capacity(config.sources as usize + 1),
+            open: vec![0; fabric.processes() as usize].into(),
+            active: Vec::with_capacity(config.sources as usize + 1 + near),
             staging,
             slots: (0..slots).collect(),
             slot_bytes,
@@ -255,6 +296,7 @@ impl<F: Fabric> Transmit<F> {
     #[cold]
     fn enter(&mut self, fabric: &F, checked: bool, peer: Peer) -> Option<u16> {
         let numbers = self.numbers[peer.index()];
+        let near = !checked && lines::can_have(fabric, peer);
         let target = Target {
             peer,
             bell: fabric.bell(peer),
@@ -263,6 +305,8 @@ impl<F: Fabric> Transmit<F> {
             not: if fabric.maps(peer) { 0 } else { wire::NO_STAGING },
             checked,
             dead: fabric.is_gone(peer),
+            near,
+            by_lines: false,
             probing: false,
             active: false,
             wait_until: 0,
@@ -272,8 +316,13 @@ impl<F: Fabric> Transmit<F> {
             stamp_base: numbers,
             lanes: numbers.map(Lane::new),
         };
+        if near {
+            return self.targets.insert_other(peer, target);
+        }
         if self.targets.is_full() {
-            let idle = self.targets.candidate(|target| target.is_idle())?;
+            let idle = self
+                .targets
+                .candidate(|target| !target.near && target.is_idle())?;
             self.active.retain(|at| *at != idle);
             if let Some(target) = self.targets.remove(idle) {
                 self.numbers[target.peer.index()] = target.lanes.map(|lane| lane.sent);
@@ -288,22 +337,32 @@ impl<F: Fabric> Transmit<F> {
     pub fn send(
         &mut self,
         fabric: &F,
-        rx: &mut Receive<F>,
+        (rx, lines): (&mut Receive<F>, &mut Lines<F>),
         figures: &mut Figures,
         (to, channel): (Peer, Channel),
         header: &[u8],
         body: &Segments,
         token: u64,
-        checked: impl FnOnce(Peer) -> bool,
+        checked: impl Fn(Peer) -> bool,
     ) -> Result<Departure, NoPending> {
         let index = channel as usize;
+        let length = body.len();
+        if self.is_open(to, index)
+            && header.len() + length <= PACKET_BYTES - wire::WORD
+            && by_lines::put_short(lines, (to, index), header, body)
+        {
+            figures.sent += 1;
+            figures.sent_bytes += length as u64;
+            return Ok(Departure::Gone);
+        }
         if self.free[index].is_empty() {
             return Err(NoPending);
         }
         let found = self.targets.find(to);
         if channel == Channel::Request
-            && self.asked + 1 >= usize::from(self.targets.len())
+            && self.asked + 1 >= usize::from(self.targets.limit())
             && found.is_none_or(|at| self.targets.at(at).lanes[index].head == NONE)
+            && (checked(to) || !lines::can_have(fabric, to))
         {
             return Err(NoPending);
         }
@@ -329,7 +388,6 @@ impl<F: Fabric> Transmit<F> {
         let checked = target.checked;
         let mut writer = Writer::new(&mut pending.packet, checked);
         writer.put(header);
-        let length = body.len();
         pending.token = token;
         pending.length = length;
         pending.header_len = header.len() as u8;
@@ -346,10 +404,12 @@ impl<F: Fabric> Transmit<F> {
         };
         figures.sent += 1;
         figures.sent_bytes += length as u64;
-        let lane = &mut self.targets.at(at).lanes[index];
+        let target = self.targets.at(at);
+        let counts = target.counts(index);
+        let lane = &mut target.lanes[index];
         if lane.tail == NONE {
             lane.head = number;
-            self.asked += index;
+            self.asked += counts;
         } else {
             self.pendings[usize::from(lane.tail)].next = number;
         }
@@ -362,7 +422,7 @@ impl<F: Fabric> Transmit<F> {
         }
         let target = self.targets.at(at);
         if alone && target.wait_until == 0 {
-            self.go(fabric, rx, figures, at, index);
+            self.go(fabric, (rx, lines), figures, at, index);
         }
         self.note_unsent(at);
         if self.pendings[usize::from(number)].kind == Kind::Staged {
@@ -382,6 +442,9 @@ impl<F: Fabric> Transmit<F> {
     #[inline(always)]
     fn note_unsent(&mut self, at: u16) {
         let target = self.targets.at(at);
+        if target.by_lines {
+            self.open[target.peer.index()] = target.open_lanes();
+        }
         if target.unsent() && !target.active {
             target.active = true;
             self.active.push(at);
@@ -485,7 +548,17 @@ impl<F: Fabric> Transmit<F> {
 
     /// Send what a lane may send now.
     #[inline(always)]
-    fn go(&mut self, fabric: &F, rx: &mut Receive<F>, figures: &mut Figures, at: u16, index: usize) -> bool {
+    fn go(
+        &mut self,
+        fabric: &F,
+        (rx, lines): (&mut Receive<F>, &mut Lines<F>),
+        figures: &mut Figures,
+        at: u16,
+        index: usize,
+    ) -> bool {
+        if self.targets.at(at).by_lines {
+            return self.go_by_lines(fabric, (rx, lines), at, index);
+        }
         let mut moved = false;
         loop {
             let target = self.targets.at(at);
@@ -530,17 +603,8 @@ impl<F: Fabric> Transmit<F> {
             } else {
                 (word.kind, word.second) = (Kind::Data, 0);
                 let mut buffer = [0; PACKET_BYTES];
-                let part = stream_bytes(target.checked);
-                let from = (packet as usize - 1) * part;
-                let len = part.min(message.length - from);
-                let mut writer = Writer::new(&mut buffer, target.checked);
-                match (&message.how, &self.staging) {
-                    (How::Staged(slot), Some(memory)) => {
-                        memory.read(usize::from(*slot) * self.slot_bytes + from, writer.room(len));
-                    }
-                    _ => moves::load(&message.body, from, writer.room(len)),
-                }
-                let len = writer.len();
+                let staging = (self.staging.as_ref(), self.slot_bytes);
+                let len = message.part(staging, packet, &mut buffer, target.checked);
                 let bytes = &mut buffer[..len];
                 bytes[..wire::WORD].copy_from_slice(&word.bits().to_le_bytes());
                 if target.checked {
@@ -582,7 +646,13 @@ impl<F: Fabric> Transmit<F> {
     }
 
     /// Send what waits. True: something went.
-    pub fn pump(&mut self, fabric: &F, rx: &mut Receive<F>, figures: &mut Figures, turn: u64) -> bool {
+    pub fn pump(
+        &mut self,
+        fabric: &F,
+        (rx, lines): (&mut Receive<F>, &mut Lines<F>),
+        figures: &mut Figures,
+        turn: u64,
+    ) -> bool {
         let mut moved = false;
         let mut at = 0;
         while at < self.active.len() {
@@ -594,10 +664,14 @@ impl<F: Fabric> Transmit<F> {
             }
             target.wait_until = 0;
             for index in 0..2 {
-                moved |= self.go(fabric, rx, figures, place, index);
+                moved |= self.go(fabric, (rx, lines), figures, place, index);
             }
             let target = self.targets.at(place);
-            let blocked = |lane: &Lane| lane.cursor.seq.wrapping_sub(lane.base) >= self.window;
+            if target.by_lines {
+                self.open[target.peer.index()] = target.open_lanes();
+            }
+            let by_lines = target.by_lines;
+            let blocked = |lane: &Lane| !by_lines && lane.cursor.seq.wrapping_sub(lane.base) >= self.window;
             // What only waits for an acknowledgement comes back here with it.
             if !target.unsent()
                 || target

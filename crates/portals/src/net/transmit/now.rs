@@ -3,6 +3,7 @@
 //! Cost class: fast path.
 
 use super::*;
+use crate::net::lines::LINE_HOLDS;
 
 impl<F: Fabric> Transmit<F> {
     /// As [`send`](Self::send), of a message that is one packet, if its target is known, nothing of its channel waits and there is room:
@@ -11,28 +12,38 @@ impl<F: Fabric> Transmit<F> {
     pub fn send_now(
         &mut self,
         fabric: &F,
-        rx: &mut Receive<F>,
+        (rx, lines): (&mut Receive<F>, &mut Lines<F>),
         figures: &mut Figures,
         (to, channel): (Peer, Channel),
         (header, body): (usize, usize),
         write: impl FnOnce(&mut [[u8; 8]]),
     ) -> bool {
         let index = channel as usize;
+        if self.is_open(to, index) {
+            let gone = header + body <= LINE_HOLDS && lines.put_line((to, index), (header, body), write);
+            if gone {
+                figures.sent += 1;
+                figures.sent_bytes += body as u64;
+            }
+            return gone;
+        }
         let scarce = self.free[index].len() <= self.scarce;
         let (Some(&number), Some(at)) = (self.free[index].last(), self.targets.find(to)) else {
             return false;
         };
-        if channel == Channel::Request && self.asked + 1 >= usize::from(self.targets.len()) {
+        if channel == Channel::Request && self.asked + 1 >= usize::from(self.targets.limit()) {
             return false;
         }
         let reserve = self.reserve(index);
         let target = self.targets.at(at);
+        let (counts, by_lines) = (target.counts(index), target.by_lines);
         let lane = &mut target.lanes[index];
         let seq = lane.sent;
         if has_share(lane, self.free[index].len(), reserve)
             || target.tag == 0
             || target.checked
             || target.dead
+            || by_lines
             || target.wait_until != 0
             || lane.cursor.pending != NONE
             || lane.cursor.seq != seq
@@ -79,7 +90,7 @@ impl<F: Fabric> Transmit<F> {
         lane.cursor.seq = lane.sent;
         if lane.tail == NONE {
             lane.head = number;
-            self.asked += index;
+            self.asked += counts;
         } else {
             self.pendings[usize::from(lane.tail)].next = number;
         }

@@ -1,0 +1,349 @@
+//! Channels of lines between processes that map each other's memory: what is put there arrives once and in order, so nothing is
+//! numbered, copied, acknowledged or sent again for it. The receiver refuses nothing: what it cannot take now it leaves where
+//! it is, and takes it later.
+//!
+//! Each channel has queues of its own, so that an answer never waits behind a request. A queue has one writer, which only stores.
+//!
+//! ```text
+//! word 0      bits 0..32 the channel's number, 32..40 form, 40..48 bytes of header, 48..56 bytes in all
+//! word 1..    SHORT: header, body; PACKET: a packet, as on packet queues
+//! ```
+//! More than 56 bytes take further lines, whose first words hold a number only.
+//!
+//! Cost class: *fast path*, but for [`Lines::hear`] and [`Lines::settle`].
+
+use super::NetTunables;
+use super::wire::Malformed;
+use farpost_channel::{ChannelTunables, Postboxes, Service};
+use farpost_fabric::{Fabric, LINE_BYTES, Line, PACKET_BYTES, Peer, Port, Priority};
+use std::rc::Rc;
+
+/// Bytes that a line carries.
+pub const LINE_HOLDS: usize = LINE_BYTES - 8;
+/// Most lines of a message.
+const MOST: usize = PACKET_BYTES.div_ceil(LINE_HOLDS);
+/// The segments of the channels, of answers and of requests.
+const SEGMENTS: [u32; 2] = [0x7b10_0000, 0x7b20_0000];
+
+/// What lines hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Form {
+    /// A header and a body that comes whole with it.
+    Short = 1,
+    /// A packet: of a message whose body does not come with its header, or a part of a body.
+    Packet = 2,
+}
+
+/// What the first line of a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Title {
+    pub form: Form,
+    pub header: usize,
+    pub bytes: usize,
+}
+
+impl Title {
+    #[inline(always)]
+    fn word(self) -> u64 {
+        (self.form as u64) << 32 | (self.header as u64) << 40 | (self.bytes as u64) << 48
+    }
+
+    /// Of a first word as it came.
+    #[inline(always)]
+    pub fn read(word: u64) -> Result<Self, Malformed> {
+        let malformed = |what| Malformed { what, value: word };
+        let form = match (word >> 32) as u8 {
+            1 => Form::Short,
+            2 => Form::Packet,
+            _ => return Err(malformed("the form of Portals lines")),
+        };
+        let (header, bytes) = (usize::from((word >> 40) as u8), usize::from((word >> 48) as u8));
+        if bytes > PACKET_BYTES || header > bytes.min(super::HEADER_BYTES) || word >> 56 != 0 {
+            return Err(malformed("the length of Portals lines"));
+        }
+        Ok(Self { form, header, bytes })
+    }
+
+    /// Lines that it takes.
+    #[inline(always)]
+    pub fn lines(self) -> u32 {
+        lines_of(self.bytes) as u32
+    }
+}
+
+#[inline(always)]
+const fn lines_of(bytes: usize) -> usize {
+    if bytes <= LINE_HOLDS {
+        1
+    } else {
+        bytes.div_ceil(LINE_HOLDS)
+    }
+}
+
+/// Bytes in words, as they lie in lines.
+pub type Words<const N: usize> = [[u8; 8]; N];
+
+/// The channels of a process.
+pub struct Lines<F: Fabric> {
+    post: [Postboxes<F>; 2],
+    /// By peer, a bit for each channel: what waits cannot be taken now.
+    stalled: Box<[u8]>,
+    /// Some of that is not 0.
+    any_stalled: bool,
+    /// Whether any process can be reached by lines.
+    usable: bool,
+}
+
+impl<F: Fabric> Lines<F> {
+    /// No connections yet.
+    pub fn new(fabric: &Rc<F>, config: &NetTunables) -> Self {
+        // Blocks are not used, nor are their pages.
+        let tunables = ChannelTunables {
+            slots: (config.window * MOST as u64).clamp(16, 4096),
+            block: 1024,
+            blocks: 8,
+        };
+        let post = |index: usize| {
+            let service = Service {
+                control: (Port::PortalsChannel, Priority::ALL[index]),
+                segments: SEGMENTS[index],
+                processes: fabric.processes(),
+            };
+            Postboxes::of_service(Rc::clone(fabric), service, &tunables)
+        };
+        Self {
+            post: [post(0), post(1)],
+            stalled: vec![0; fabric.processes() as usize].into(),
+            any_stalled: false,
+            usable: reached(&**fabric) > 0,
+        }
+    }
+
+    // Sending.
+
+    /// Put a message of one line: `write` writes header and body, which have `header` and `body` bytes. False: no room.
+    #[inline(always)]
+    pub fn put_line(
+        &mut self,
+        (to, index): (Peer, usize),
+        (header, body): (usize, usize),
+        write: impl FnOnce(&mut [[u8; 8]]),
+    ) -> bool {
+        let post = &mut self.post[index];
+        if post.room(to) == 0 {
+            return false;
+        }
+        let mut words: Words<7> = [[0; 8]; 7];
+        write(&mut words);
+        let title = Title {
+            form: Form::Short,
+            header,
+            bytes: header + body,
+        };
+        let mut line: Line = [0; 8];
+        line[0] = title.word();
+        for (to, word) in line[1..].iter_mut().zip(words) {
+            *to = u64::from_le_bytes(word);
+        }
+        post.post_words(to, &mut line, 1 + (header + body).div_ceil(8), body as u64);
+        true
+    }
+
+    /// Put `bytes`, of which `payload` are of a body. False: no room.
+    #[inline(never)]
+    pub fn put(
+        &mut self,
+        (to, index): (Peer, usize),
+        (form, header): (Form, usize),
+        bytes: &[u8],
+        payload: usize,
+    ) -> bool {
+        let post = &mut self.post[index];
+        let count = lines_of(bytes.len());
+        if (post.room(to) as usize) < count {
+            return false;
+        }
+        let title = Title {
+            form,
+            header,
+            bytes: bytes.len(),
+        };
+        let mut lines: [Line; MOST] = [[0; 8]; MOST];
+        for (line, part) in lines.iter_mut().zip(bytes.chunks(LINE_HOLDS)) {
+            let (whole, rest) = part.as_chunks::<8>();
+            for (to, word) in line[1..].iter_mut().zip(whole) {
+                *to = u64::from_le_bytes(*word);
+            }
+            if !rest.is_empty() {
+                let mut last = [0; 8];
+                last[..rest.len()].copy_from_slice(rest);
+                line[1 + whole.len()] = u64::from_le_bytes(last);
+            }
+        }
+        lines[0][0] = title.word();
+        if count == 1 {
+            let words = 1 + bytes.len().div_ceil(8);
+            post.post_words(to, &mut lines[0], words, payload as u64);
+        } else {
+            post.post_run(to, &lines[..count], payload as u64);
+        }
+        true
+    }
+
+    /// Whether `peer` has taken everything.
+    pub fn drained(&mut self, peer: Peer) -> bool {
+        self.post.iter_mut().all(|post| post.drained(peer))
+    }
+
+    /// `peer` has ended: nothing is put there any more.
+    #[cold]
+    pub fn end(&mut self, peer: Peer) {
+        self.post.iter_mut().for_each(|post| post.bury(peer));
+    }
+
+    // Receiving.
+
+    /// Those who may have put something to a channel.
+    #[inline(always)]
+    pub fn senders(&self, index: usize) -> &[Peer] {
+        self.post[index].senders()
+    }
+
+    /// The first line of the next message, if there is one.
+    #[inline(always)]
+    pub fn next(&self, (from, index): (Peer, usize)) -> Option<Line> {
+        self.post[index].peek(from)
+    }
+
+    /// All words of a message of which the first line was seen. None: they are not there yet.
+    #[inline(never)]
+    pub fn rest(
+        &self,
+        (from, index): (Peer, usize),
+        first: &Line,
+        title: Title,
+    ) -> Option<Words<{ MOST * 7 }>> {
+        let mut words = [[0; 8]; MOST * 7];
+        let (mut line, mut parts) = (*first, words.chunks_exact_mut(7));
+        for number in 0..title.lines() {
+            if number > 0 {
+                line = self.post[index].peek_ahead(from, number)?;
+            }
+            for (to, word) in parts.next()?.iter_mut().zip(&line[1..]) {
+                *to = word.to_le_bytes();
+            }
+        }
+        Some(words)
+    }
+
+    /// Whether another message waits behind the next one.
+    pub fn has_more(&self, (from, index): (Peer, usize), title: Title) -> bool {
+        let waiting = self.post[index].waiting(from);
+        waiting.is_some_and(|waiting| waiting.first(title.lines()).is_some())
+    }
+
+    /// Done with the next message.
+    #[inline(always)]
+    pub fn consume(&mut self, (from, index): (Peer, usize), title: Title) {
+        self.post[index].consume(from, title.lines(), (title.bytes - title.header) as u64);
+    }
+
+    /// What waits can (not) be taken now.
+    #[inline(always)]
+    pub fn note_stalled(&mut self, (from, index): (Peer, usize), on: bool) {
+        if on {
+            self.stalled[from.index()] |= 1 << index;
+            self.any_stalled = true;
+        } else if self.any_stalled {
+            self.stalled[from.index()] &= !(1 << index);
+        }
+    }
+
+    /// What `from` puts cannot be right: nothing more is taken from it.
+    #[cold]
+    pub fn condemn(&mut self, (from, index): (Peer, usize), bad: Malformed) {
+        let error = farpost_fabric::FabricError::Corrupt {
+            peer: from,
+            what: bad.what,
+            value: bad.value,
+        };
+        self.note_stalled((from, index), false);
+        self.post[index].condemn(from, error);
+    }
+
+    /// Whether something waits that was not found to be impossible to take.
+    pub fn has_arrived(&self, fabric: &F) -> bool {
+        self.usable
+            && (0..2).any(|index| {
+                let post = &self.post[index];
+                let mut senders = post.senders().iter();
+                let connects = fabric.packets_waiting(Port::PortalsChannel, Priority::ALL[index], 1) > 0;
+                connects
+                    || senders
+                        .any(|from| post.is_there(*from) && self.stalled[from.index()] & 1 << index == 0)
+            })
+    }
+
+    /// Whether nothing waits that could not be taken.
+    pub fn is_idle(&mut self) -> bool {
+        if self.any_stalled {
+            self.any_stalled = self.stalled.iter().any(|stalled| *stalled != 0);
+        }
+        !self.any_stalled
+    }
+
+    /// Take in connections. True: something came.
+    pub fn hear(&mut self) -> bool {
+        self.usable && {
+            let [answers, requests] = &mut self.post;
+            answers.poll_control() | requests.poll_control()
+        }
+    }
+
+    /// Add to the fabric's counters what was counted here.
+    pub fn settle(&mut self) {
+        self.post.iter_mut().for_each(Postboxes::settle);
+    }
+}
+
+/// Whether what goes to and from a process may go by lines: their memory is mapped on both sides, and nothing is lost or
+/// reordered on the way.
+pub fn can_have<F: Fabric>(fabric: &F, peer: Peer) -> bool {
+    F::ORDERED && fabric.maps(peer) && peer != fabric.me()
+}
+
+/// How many processes that is.
+pub fn reached<F: Fabric>(fabric: &F) -> usize {
+    let peers = (0..fabric.processes()).map(Peer);
+    peers.filter(|peer| can_have(fabric, *peer)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_survive_the_way_and_lies_are_refused() {
+        let title = Title {
+            form: Form::Packet,
+            header: 40,
+            bytes: 176,
+        };
+        assert_eq!(Title::read(title.word() | 77), Ok(title));
+        assert_eq!(title.lines(), 4);
+        let lines = |bytes| Title { bytes, ..title }.lines();
+        assert_eq!([0, 56, 57, 112, 113].map(lines), [1, 1, 2, 2, 3]);
+        for lie in [
+            Title { bytes: 177, ..title },
+            Title { bytes: 39, ..title },
+            Title {
+                header: super::super::HEADER_BYTES + 1,
+                ..title
+            },
+        ] {
+            assert!(Title::read(lie.word()).is_err(), "{lie:?}");
+        }
+        assert!(Title::read(0).is_err() && Title::read(title.word() | 1 << 56).is_err());
+    }
+}
