@@ -174,7 +174,10 @@ impl<F: Fabric> Postboxes<F> {
             return;
         }
         let access = self.access(true);
-        match self.fabric.export(self.service.area(), self.layout.bytes(), access) {
+        match self
+            .fabric
+            .export(self.service.area(), self.layout.bytes(), access)
+        {
             Ok(area) => {
                 self.own_area = Some(area);
                 self.lacks.retain(|lack| lack.hello.is_some());
@@ -337,9 +340,9 @@ impl<F: Fabric> Postboxes<F> {
                     value,
                 });
             }
-            let area = self
-                .fabric
-                .import(from, self.service.area(), layout.bytes(), Permission::ReadWrite)?;
+            let area =
+                self.fabric
+                    .import(from, self.service.area(), layout.bytes(), Permission::ReadWrite)?;
             let memory = F::mapped(&area).expect("the fabric maps").clone();
             Rx::new(memory, layout, layout.queue(me), AckLine::Mapped(layout.ack(me)))
         } else {

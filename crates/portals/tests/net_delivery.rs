@@ -401,6 +401,10 @@ fn acknowledgements_travel_with_messages() {
     }
     for end in &ends {
         let figures = end.net.figures();
-        assert_eq!((figures.acks, figures.resent, figures.faults), (0, 0, 0), "{figures:?}");
+        assert_eq!(
+            (figures.acks, figures.resent, figures.faults),
+            (0, 0, 0),
+            "{figures:?}"
+        );
     }
 }

@@ -219,7 +219,11 @@ fn garbage_in_lines_harms_nobody_else() {
                 let (form, header, bytes) = (rng.u64(1..4), rng.u64(30..50), rng.u64(40..180));
                 let title = form << 32 | header << 40 | bytes << 48;
                 lines.as_flattened_mut().iter_mut().for_each(|word| {
-                    *word = if rng.u8(..) < 60 { rng.u64(..) } else { rng.u64(0..20) };
+                    *word = if rng.u8(..) < 60 {
+                        rng.u64(..)
+                    } else {
+                        rng.u64(0..20)
+                    };
                 });
                 lines[0][0] = title | rng.u64(..) & 0xffff_ffff;
                 // The word of a packet, mostly nearly right.

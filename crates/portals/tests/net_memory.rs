@@ -173,8 +173,8 @@ fn nothing_is_allocated_after_the_start() {
                 (Net::new(Rc::new(fabric), &config), upper)
             })
             .collect();
-        // Everybody meets everybody: the fabric maps memory and probes.
-        run(&mut ends, &body, 40);
+        // Everybody meets everybody, and fetches a body that both copy from everybody: the fabric maps memory and probes.
+        run(&mut ends, &body, 120);
         let before = ALLOCATIONS.get();
         run(&mut ends, &body, 300);
         assert_eq!(ALLOCATIONS.get() - before, 0, "allocations");

@@ -91,21 +91,23 @@ impl<F: Fabric> Net<F> {
         }
     }
 
-    /// Take what waits in lines, answers first, at most so many messages. True: something moved.
+    /// Take what waits in lines, answers first, at most so many messages; senders take turns in being the first. True: something moved.
     #[inline(always)]
     pub(super) fn take_lines(&self, upper: &mut impl Upper, most: usize) -> bool {
         let mut taken = 0;
         for index in 0..2 {
-            let mut turn = 0;
-            loop {
-                let from = match self.state.borrow().lines.senders(index).get(turn) {
-                    Some(from) => *from,
-                    None => break,
+            let senders = self.state.borrow().lines.senders(index);
+            for turn in 0..senders {
+                let Some(from) = self.state.borrow().lines.sender(index, turn) else {
+                    break;
                 };
-                while taken < most && self.on_lines(upper, (from, index)) {
+                while self.on_lines(upper, (from, index)) {
                     taken += 1;
+                    if taken == most {
+                        self.state.borrow_mut().lines.begin_behind(index, turn);
+                        return true;
+                    }
                 }
-                turn += 1;
             }
         }
         taken > 0

@@ -91,6 +91,8 @@ pub struct Lines<F: Fabric> {
     stalled: Box<[u8]>,
     /// Some of that is not 0.
     any_stalled: bool,
+    /// By channel, the sender whose messages are looked for first.
+    first: [usize; 2],
     /// Whether any process can be reached by lines.
     usable: bool,
 }
@@ -116,6 +118,7 @@ impl<F: Fabric> Lines<F> {
             post: [post(0), post(1)],
             stalled: vec![0; fabric.processes() as usize].into(),
             any_stalled: false,
+            first: [0; 2],
             usable: reached(&**fabric) > 0,
         }
     }
@@ -204,10 +207,31 @@ impl<F: Fabric> Lines<F> {
 
     // Receiving.
 
-    /// Those who may have put something to a channel.
+    /// How many may have put something to a channel.
     #[inline(always)]
-    pub fn senders(&self, index: usize) -> &[Peer] {
-        self.post[index].senders()
+    pub fn senders(&self, index: usize) -> usize {
+        self.post[index].senders().len()
+    }
+
+    /// One of them, in turn.
+    #[inline(always)]
+    pub fn sender(&self, index: usize, turn: usize) -> Option<Peer> {
+        let senders = self.post[index].senders();
+        let at = self.first[index] + turn;
+        let at = if at < senders.len() {
+            at
+        } else {
+            at - senders.len()
+        };
+        senders.get(at).copied()
+    }
+
+    /// Next time the one behind this is the first.
+    #[inline(always)]
+    pub fn begin_behind(&mut self, index: usize, turn: usize) {
+        let count = self.senders(index);
+        let next = self.first[index] + turn + 1;
+        self.first[index] = if count > 0 { next % count } else { 0 };
     }
 
     /// The first line of the next message, if there is one.
@@ -269,6 +293,7 @@ impl<F: Fabric> Lines<F> {
             value: bad.value,
         };
         self.note_stalled((from, index), false);
+        self.first[index] = 0;
         self.post[index].condemn(from, error);
     }
 

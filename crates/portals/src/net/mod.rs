@@ -12,6 +12,12 @@
 //! | `table` | structures by peer, a hash table of fixed size |
 //! | `moves` | the memory of messages, where it is handed to the fabric or copied |
 //!
+//! There are two ways between processes. Where their memory is mapped on both sides and messages carry no check, everything but control goes
+//! by *lines*: channels that deliver once and in order, so that a short message is over when it is put there, and only messages
+//! whose bodies the receiver fetches have a pending, a number and an acknowledgement. The receiver refuses nothing there, but leaves what it cannot
+//! take in its lines: it waits for nothing but itself, since answers have lines of their own, and acknowledgements go by packets. Between
+//! others go packets, as follows; two processes always begin with one, which the receiver answers by [`Op::Sync`].
+//!
 //! A message takes a transmit pending at its sender and, unless its body comes with its header and is stored at once, a receive
 //! pending at its receiver. What is known about a peer is in structures for targets and for sources, of which there is a fixed
 //! number. All of them are made by [`Net::new`]; nothing is allocated afterwards (but the fabric's own mapping of a peer's
@@ -78,13 +84,13 @@ const ASK: Duration = Duration::from_millis(50);
 farpost_tunables::tunables! {
     /// Tunables of the Portals network layer.
     pub struct NetTunables {
-        /// Structures for targets, and as many for sources. With fewer than there are peers, peers take turns.
+        /// Structures for targets, and as many for sources. With fewer than there are peers, peers take turns. Those whose memory is mapped have their own.
         sources: "FARPOST_PORTALS_SOURCES" = 1024, 1..=16384, "structures";
         /// Messages of a process that may be on their way, of each channel. More hide a longer way, fewer stay in the cache.
         tx_pendings: "FARPOST_PORTALS_TX_PENDINGS" = 128, 1..=16384, "messages";
         /// Messages to a process that may be arriving at once. When they run out, senders are asked to come back.
         rx_pendings: "FARPOST_PORTALS_RX_PENDINGS" = 1274, 1..=32768, "messages";
-        /// Packets to one process that may be unacknowledged, of each channel. A receiver acknowledges a quarter of it at a time.
+        /// Packets to one process that may be unacknowledged, of each channel; where memory is mapped, four lines each. A receiver acknowledges a quarter of it at a time.
         window: "FARPOST_PORTALS_WINDOW" = 32, 1..=1024, "packets";
         /// Longest body that goes through staging memory where both sides map it. Two copies cost more than one system call beyond some length.
         staged: "FARPOST_PORTALS_STAGED" = 8 << 10, 0..=1 << 20, "bytes";

@@ -346,8 +346,7 @@ impl<F: Fabric> Receive<F> {
         };
         let origin = self.origins.at(at);
         let lane = &mut origin.lanes[index];
-        let expected =
-            origin.tag == word.tag && lane.open && lane.wanted == word.seq && !origin.by_lines;
+        let expected = origin.tag == word.tag && lane.open && lane.wanted == word.seq && !origin.by_lines;
         if expected
             && word.kind == Kind::Short
             && lane.streaming == NONE

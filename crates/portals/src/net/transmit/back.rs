@@ -166,7 +166,10 @@ impl<F: Fabric> Transmit<F> {
             });
         }
         let target = self.targets.at(at);
-        if target.by_lines || target.tag == word.tag || target.last != 0 && word.tag.wrapping_sub(target.last) > 0x7fff {
+        if target.by_lines
+            || target.tag == word.tag
+            || target.last != 0 && word.tag.wrapping_sub(target.last) > 0x7fff
+        {
             return Ok(());
         }
         if target.last != 0 && target.last == before {

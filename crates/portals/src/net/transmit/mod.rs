@@ -1,4 +1,4 @@
-//! The sending half: transmit pendings, what is kept about each target, numbering, and sending again (go-back-n).
+//! The sending half: transmit pendings, what is kept about each target, numbering, and sending again (go-back-n) where packets may be refused.
 //!
 //! A message takes a pending, which holds its header packet ready to travel, and joins the tail of its channel to the
 //! target. Packets are numbered when they first go. An acknowledgement names the packet wanted next, and so frees everything
