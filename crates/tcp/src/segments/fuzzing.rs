@@ -63,7 +63,9 @@ impl World {
         };
         let host_of = Rc::clone(&net.host_of);
         let state = TcpState::new(net, settings, Vec::new(), card)?;
+        let clock = Rc::clone(&state.clock);
         let tcp = Tcp {
+            clock,
             core: Rc::new(Core {
                 state: RefCell::new(state),
             }),
