@@ -7,7 +7,7 @@
 //! | [`RemoteMemory`] | export, import, put, get, fence, mapped access | Sun Fire Link, RDMA |
 //! | [`PacketQueue`] | bounded packets, a port per messaging layer, two priorities | Myrinet/FM, Arctic/StarT-X |
 //! | [`BulkTransfer`] | a descriptor in, a completion out | StarT-X RDMA mode, SeaStar DMA |
-//! | [`Tails`] | bytes that follow a line unasked | eager messages of sockets |
+//! | [`Tails`] | eager zero-copy: bytes that follow a line unasked | sockets |
 //! | [`Interrupt`] | ring a peer, sleep until rung | all of them |
 //! | [`Time`] | a clock, pauses, random numbers, what work costs | simulated machines |
 //! | [`ErrorStatus`] | sticky errors, each naming peer and cause | Sun's CESR |

@@ -1,4 +1,4 @@
-//! Tails: bytes that follow a line without being asked for.
+//! Eager zero-copy: bytes that follow a line without being asked for.
 
 use crate::{FabricError, Peer};
 

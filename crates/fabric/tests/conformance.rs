@@ -14,7 +14,7 @@ fn inproc_over_many_seeds() {
                 "memory::mapped",
                 "memory::common",
                 "memory::own_pages",
-                "tails::follow_their_lines",
+                "zcopy::follow_their_lines",
             ],
         );
     }
@@ -50,7 +50,7 @@ fn inproc_at_its_extremes() {
             "memory::own_pages",
             "bulk::get_and_put",
             "bulk::bad_address_is_an_error",
-            "tails::follow_their_lines",
+            "zcopy::follow_their_lines",
         ];
         run_all(&harness(&patient), &skipped);
         run_all(
@@ -59,7 +59,7 @@ fn inproc_at_its_extremes() {
                 "memory::mapped",
                 "memory::common",
                 "memory::own_pages",
-                "tails::follow_their_lines",
+                "zcopy::follow_their_lines",
             ],
         );
     }

@@ -35,7 +35,7 @@ fn ofi(provider: &str) {
                 eprintln!("{provider} of {name}");
                 run_all(
                     &harness,
-                    &[NOT_SHARED[0], NOT_SHARED[1], "tails::follow_their_lines"],
+                    &[NOT_SHARED[0], NOT_SHARED[1], "zcopy::follow_their_lines"],
                 );
             }
             Err(error) => farpost_testing::not_here(&format!("{provider} of {name}: {error}")),

@@ -50,7 +50,7 @@ fn with_each(provider: &str, test: impl Fn(&OfiThreads)) {
     }
 }
 
-const NOT_SHARED: [&str; 3] = ["memory::mapped", "memory::common", "tails::follow_their_lines"];
+const NOT_SHARED: [&str; 3] = ["memory::mapped", "memory::common", "zcopy::follow_their_lines"];
 
 #[test]
 fn tcp() {

@@ -7,7 +7,7 @@ use farpost_shm::conformance::ShmThreads;
 #[test]
 fn where_senders_pass_the_barrier() {
     // Fewer cores than processes.
-    run_all(&ShmThreads::default(), &["tails::follow_their_lines"]);
+    run_all(&ShmThreads::default(), &["zcopy::follow_their_lines"]);
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn where_sleepers_pass_the_barrier() {
         cores: 64,
         ..ShmThreads::default()
     };
-    run_all(&harness, &["tails::follow_their_lines"]);
+    run_all(&harness, &["zcopy::follow_their_lines"]);
 }
 
 #[test]
@@ -29,5 +29,5 @@ fn without_cross_memory_attach() {
         ..ShmThreads::default()
     };
     let bulk = ["bulk::get_and_put", "bulk::bad_address_is_an_error"];
-    run_all(&harness, &[bulk[0], bulk[1], "tails::follow_their_lines"]);
+    run_all(&harness, &[bulk[0], bulk[1], "zcopy::follow_their_lines"]);
 }

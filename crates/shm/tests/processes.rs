@@ -29,7 +29,7 @@ fn main() {
         end.barrier().await;
     });
     let bulk = [
-        "tails::follow_their_lines",
+        "zcopy::follow_their_lines",
         "bulk::get_and_put",
         "bulk::bad_address_is_an_error",
     ];

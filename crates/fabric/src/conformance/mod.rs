@@ -8,7 +8,7 @@
 //! ```
 //! use farpost_fabric::conformance::{self, InProcHarness};
 //! let harness = InProcHarness::new(7);
-//! let skipped = ["memory::mapped", "memory::common", "memory::own_pages", "tails::follow_their_lines"];
+//! let skipped = ["memory::mapped", "memory::common", "memory::own_pages", "zcopy::follow_their_lines"];
 //! conformance::run_all(&harness, &skipped);
 //! ```
 
@@ -20,7 +20,7 @@ mod memory;
 mod packets;
 mod processes;
 mod status;
-mod tails;
+mod zcopy;
 
 pub use children::{child, kill, reap};
 pub use harness::{Board, BoardRef, End, Harness, InProcHarness, PATIENCE, block_on};
@@ -80,7 +80,7 @@ cases! {
     bulk::bad_address_is_an_error,
     bulk::impossible_is_refused,
     bulk::pieces,
-    tails::follow_their_lines,
+    zcopy::follow_their_lines,
     interrupt::ready_is_asked_first,
     interrupt::timeout,
     interrupt::no_wake_is_lost,

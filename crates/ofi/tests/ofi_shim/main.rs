@@ -20,7 +20,7 @@ use farpost_ofi::Ofi;
 use farpost_ofi::conformance::OfiThreads;
 use std::time::{Duration, Instant};
 
-const NOT_SHARED: [&str; 3] = ["memory::mapped", "memory::common", "tails::follow_their_lines"];
+const NOT_SHARED: [&str; 3] = ["memory::mapped", "memory::common", "zcopy::follow_their_lines"];
 
 /// Run `test` with `provider` over every library there is. Nothing may be violated or left registered.
 fn play(provider: &'static str, test: impl Fn(&OfiThreads, &Shim)) {
