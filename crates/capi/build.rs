@@ -8,15 +8,15 @@ use farpost_apigen::{Api, Bodies, Interface, abi, entry, header, interface, mpi1
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    let imp = here.join("src/imp");
-    println!("cargo::rerun-if-changed={}", imp.display());
+    let calls = here.join("src/calls");
+    println!("cargo::rerun-if-changed={}", calls.display());
     let check = here.join("src/check");
     println!("cargo::rerun-if-changed={}", check.display());
     println!("cargo::rerun-if-changed=build.rs");
     let api = Api::builtin();
-    let bodies = Bodies::scan(&imp).unwrap_or_else(|e| panic!("cannot read {}: {e}", imp.display()));
+    let bodies = Bodies::scan(&calls).unwrap_or_else(|e| panic!("cannot read {}: {e}", calls.display()));
     if let Some(stray) = bodies.strays(&api.functions).next() {
-        panic!("{stray} in src/imp is no function of api/mpi.toml");
+        panic!("{stray} in src/calls is no function of api/mpi.toml");
     }
     let checked = Bodies::scan(&check).unwrap_or_else(|e| panic!("cannot read {}: {e}", check.display()));
     if let Some(stray) = checked.strays(&api.functions).next() {

@@ -1,4 +1,4 @@
-//! Which functions have a hand-written body, read from the sources under `crates/capi/src/imp/` (and, for programs that are
+//! Which functions have a hand-written body, read from the sources under `crates/capi/src/calls/` (and, for programs that are
 //! checked, `crates/capi/src/check/`).
 
 use std::collections::BTreeMap;

@@ -135,7 +135,7 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
     let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
     let result = scalar(api, f.returns.as_deref().expect("checked by the caller"));
     let body = match bodies.module(f) {
-        Some(module) => format!("imp::{module}::{}({})", f.body(), args.join(", ")),
+        Some(module) => format!("calls::{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
     writeln!(
@@ -186,7 +186,7 @@ fn checked(f: &Function, bodies: &Bodies, checked_bodies: &Bodies, passages: &[P
             let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
             let width = if f.width { ", large_" } else { "" };
             let args: String = passages.iter().map(|p| format!(", {}", p.argument)).collect();
-            let ordinary = format!("imp::{module}::{body}(cx{width}{args})");
+            let ordinary = format!("calls::{module}::{body}(cx{width}{args})");
             let (call, after) = if nulls.is_empty() {
                 ("call", String::new())
             } else {

@@ -40,7 +40,7 @@ fn of_mpi(what: &str) -> Result<String, String> {
     match what {
         "header" => Ok(header::header(&Api::builtin())),
         "reference" => {
-            let bodies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/imp");
+            let bodies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/calls");
             let found =
                 Bodies::scan(&bodies).map_err(|e| format!("cannot read {}: {e}", bodies.display()))?;
             Ok(reference::page(&Api::builtin(), &found))

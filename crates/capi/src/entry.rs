@@ -21,6 +21,6 @@ use farpost_mpi::ErrorClass;
 use crate::check::Check;
 use crate::check::made::What;
 use crate::cx::{self, Cx, Fun, On, Phase};
-use crate::{abi, args, check, imp};
+use crate::{abi, args, calls, check};
 
 include!(concat!(env!("OUT_DIR"), "/entry.rs"));

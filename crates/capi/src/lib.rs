@@ -2,7 +2,7 @@
 //! (`interfaces`). The only place with process-global state.
 //!
 //! The entry points are generated (`entry`); each checks its arguments (`args`), enters the library (`cx`) and
-//! calls a hand-written body in `imp`, a file a chapter of the standard.
+//! calls a hand-written body in `calls`, a file a chapter of the standard.
 //!
 //! One shared object carries all interfaces. Entry points look up the process's stage; the four functions that programs call for every message try a fast
 //! path first (`fast`), `FARPOST_CHECK` puts other bodies behind the same entry points (`check`), and a forked child is no part of the job
@@ -15,12 +15,12 @@ mod check;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use check::fuzzing;
+mod calls;
 mod cx;
 mod entry;
 mod fast;
 mod fm;
 mod forked;
-mod imp;
 pub mod interfaces;
 mod jam;
 mod lock;

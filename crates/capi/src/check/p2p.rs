@@ -1,4 +1,4 @@
-//! Point-to-point communication of a checked program: as the ordinary bodies (`imp::p2p`), with a header before every
+//! Point-to-point communication of a checked program: as the ordinary bodies (`calls::p2p`), with a header before every
 //! message.
 //!
 //! Safety, for every body here: as there.
@@ -19,9 +19,9 @@ use super::pending::Operation;
 use super::{Check, Site};
 use crate::abi;
 use crate::args::{Out, StatusOut};
+use crate::calls::p2p::{apart, exchange};
+use crate::calls::request::deliver;
 use crate::cx::{CommRef, Cx, Fun, TypeRef};
-use crate::imp::p2p::{apart, exchange};
-use crate::imp::request::deliver;
 
 type Ptr = *const c_void;
 pub(super) type PtrMut = *mut c_void;

@@ -1,6 +1,6 @@
 //! Probes and matched receives of a checked program.
 //!
-//! Safety, for every body here: as in `imp::p2p`.
+//! Safety, for every body here: as in `calls::p2p`.
 
 use core::ffi::c_int;
 
@@ -12,9 +12,9 @@ use super::header::strip;
 use super::p2p::PtrMut;
 use crate::abi;
 use crate::args::{InOut, Out, StatusOut};
+use crate::calls::p2p::matched;
+use crate::calls::request::{deliver, to_abi};
 use crate::cx::{CommRef, Cx, Fun, TypeRef};
-use crate::imp::p2p::matched;
-use crate::imp::request::{deliver, to_abi};
 
 /// A status of a message that is not received yet, as the program is to see it.
 fn stripped(mut status: Status) -> Status {

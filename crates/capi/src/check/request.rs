@@ -9,8 +9,8 @@ use farpost_mpi::world::Watch;
 use super::Check;
 use super::made::What;
 use crate::args::{InOut, Out, StatusOut};
+use crate::calls;
 use crate::cx::{self, Cx, Fun};
-use crate::imp;
 
 /// Sees all results.
 pub(crate) struct Results;
@@ -37,8 +37,8 @@ impl Watch for Results {
 // These two leave a dead handle to the world, which does not know who completed it.
 
 pub(crate) fn mpi_wait(cx: &Cx, _: &Check, _: Fun, request: InOut<usize>, status: StatusOut) -> Result<()> {
-    imp::request::check(cx, "request", request.get())?;
-    imp::request::mpi_wait(cx, request, status)
+    calls::request::check(cx, "request", request.get())?;
+    calls::request::mpi_wait(cx, request, status)
 }
 
 pub(crate) fn mpi_test(
@@ -49,14 +49,14 @@ pub(crate) fn mpi_test(
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
-    imp::request::check(cx, "request", request.get())?;
-    imp::request::mpi_test(cx, request, flag, status)
+    calls::request::check(cx, "request", request.get())?;
+    calls::request::mpi_test(cx, request, flag, status)
 }
 
 pub(crate) fn mpi_start(cx: &Cx, check: &Check, _: Fun, request: InOut<usize>) -> Result<()> {
     let handle = request.get();
     check.starting(cx, handle);
-    imp::request::mpi_start(cx, request).inspect_err(|_| check.forget(handle, true))
+    calls::request::mpi_start(cx, request).inspect_err(|_| check.forget(handle, true))
 }
 
 pub(crate) fn mpi_startall(
@@ -69,12 +69,12 @@ pub(crate) fn mpi_startall(
     for handle in requests.iter() {
         check.starting(cx, *handle);
     }
-    imp::request::mpi_startall(cx, count, requests)
+    calls::request::mpi_startall(cx, count, requests)
 }
 
 pub(crate) fn mpi_request_free(cx: &Cx, check: &Check, _: Fun, request: InOut<usize>) -> Result<()> {
     let handle = request.get();
-    imp::request::mpi_request_free(cx, request)?;
+    calls::request::mpi_request_free(cx, request)?;
     check.forget(handle, false);
     Ok(())
 }

@@ -7,7 +7,9 @@ use super::Site;
 use super::allgather::Exchange;
 use super::mem::{Block, Blocks};
 use super::plan::{Lane, Plan};
-use crate::{Rank, Result};
+use crate::comm::Comm;
+use crate::topo::Topology;
+use crate::{Error, ErrorClass, Rank, Result};
 
 /// Who my neighbours are. Negative ranks (`MPI_PROC_NULL`) stand for a missing neighbour: its block is
 /// neither sent nor touched.
@@ -20,6 +22,25 @@ pub struct Neighbors {
 }
 
 impl Neighbors {
+    /// The neighbours of a process in the topology of `comm`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY`: the communicator has none.
+    pub fn of(comm: &Comm) -> Result<Self> {
+        let topology = comm.topology.borrow();
+        let Some(topology) = &*topology else {
+            return Err(Error::new(
+                ErrorClass::ERR_TOPOLOGY,
+                "comm has no topology, so no neighbours",
+            ));
+        };
+        let around = topology.neighbors(comm.rank)?;
+        Ok(match topology {
+            Topology::Cart(_) => Self::cartesian(&around.sources),
+            _ => Self::graph(&around.sources, &around.destinations),
+        })
+    }
+
     /// Neighbours of a (distributed) graph topology, in the order of the topology.
     pub fn graph(sources: &[Rank], destinations: &[Rank]) -> Self {
         Self {
@@ -39,6 +60,18 @@ impl Neighbors {
                 .filter_map(|i| neighbors.get(i).map(|&rank| (i, rank)))
                 .collect(),
         }
+    }
+
+    /// The ranks that blocks come from, in the order of the blocks.
+    pub fn sources(&self) -> &[Rank] {
+        &self.sources
+    }
+
+    /// The ranks that blocks go to, in the order of the blocks.
+    pub fn destinations(&self) -> Vec<Rank> {
+        let mut blocks = self.destinations.clone();
+        blocks.sort_unstable();
+        blocks.into_iter().map(|(_, rank)| rank).collect()
     }
 
     /// Number of blocks received.

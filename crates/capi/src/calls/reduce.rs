@@ -1,0 +1,172 @@
+//! Reductions (MPI-5.0 sections 6.9 to 6.12).
+//!
+//! Requirements of MPI-5.0 section 6.9.7.
+
+use core::ffi::c_int;
+
+use farpost_mpi::coll::Block;
+use farpost_mpi::op::{self, Predefined};
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use super::blocks::{in_place, not_in_place, role, whole};
+use super::forms::{Collective, Ptr, PtrMut, Reduction, three_ways};
+use crate::args::Counts;
+use crate::cx::{Cx, OpRef, TypeRef};
+
+/// The vector to reduce; `None` is MPI_IN_PLACE.
+///
+/// # Safety
+/// As [`Block::new`].
+unsafe fn operand(address: Ptr, count: i64, datatype: &TypeRef) -> Option<Block> {
+    // SAFETY: the caller's promise.
+    (!in_place(address)).then(|| unsafe { whole(address, count, datatype.clone()) })
+}
+
+/// Whether `op` reduces elements of `datatype`. MPI_REPLACE and MPI_NO_OP are for one-sided communication.
+pub(super) fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
+    if let Some(op @ (Predefined::Replace | Predefined::NoOp)) = op.as_predefined() {
+        let message = format!("op={}: for MPI_Accumulate and its kin only", op.name());
+        return Err(Error::new(ErrorClass::ERR_OP, message));
+    }
+    op.valid_for(datatype)
+}
+
+/// The two vectors must not be the same memory; that is what MPI_IN_PLACE is for.
+#[inline]
+fn apart(sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: &TypeRef) -> Result<()> {
+    let (send, recv) = (("sendbuf", sendbuf), ("recvbuf", recvbuf.cast_const()));
+    crate::args::apart(send, recv, count, datatype, "; MPI_IN_PLACE is for that")
+}
+
+/// A reduction of `total` elements, `kept` of which come to this rank.
+///
+/// # Safety
+/// As [`Block::new`].
+unsafe fn reduction(
+    of: Reduction,
+    (sendbuf, recvbuf): (Ptr, PtrMut),
+    (total, kept): (i64, i64),
+    datatype: TypeRef,
+    op: &OpRef,
+) -> Result<Collective> {
+    // SAFETY: the caller's promise.
+    let (send, recv) = unsafe { vectors((sendbuf, recvbuf), (total, kept), datatype, op, true) }?;
+    let op = op.clone();
+    Ok(Collective::Reduction { of, send, recv, op })
+}
+
+/// The two vectors of a reduction: of `total` elements here, and of `kept` that come of it. `look`: at whether they are the
+/// same memory.
+///
+/// # Safety
+/// As [`Block::new`].
+unsafe fn vectors(
+    (sendbuf, recvbuf): (Ptr, PtrMut),
+    (total, kept): (i64, i64),
+    datatype: TypeRef,
+    op: &OpRef,
+    look: bool,
+) -> Result<(Option<Block>, Block)> {
+    reducible(op, &datatype)?;
+    not_in_place("recvbuf", recvbuf)?;
+    if look {
+        apart(sendbuf, recvbuf, kept, &datatype)?;
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, kept, datatype)) })
+}
+
+three_ways!(mpi_reduce, mpi_ireduce, mpi_reduce_init, reduce(
+sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef, root: c_int),
+|_cx, comm| {
+    let role = role(comm, root)?;
+    let mut send = Some(Block::none());
+    let mut recv = Block::none();
+    if role.at_root || role.other {
+        reducible(op, &datatype)?;
+    }
+    if role.other {
+        if !in_place(sendbuf) {
+            crate::args::buffer("sendbuf", sendbuf, count, &datatype)?;
+        }
+        // SAFETY: the caller's promise.
+        send = unsafe { operand(sendbuf, count, &datatype) };
+    }
+    if role.at_root {
+        not_in_place("recvbuf", recvbuf)?;
+        crate::args::buffer("recvbuf", recvbuf, count, &datatype)?;
+        if role.other {
+            apart(sendbuf, recvbuf, count, &datatype)?;
+        }
+        // SAFETY: the caller's promise.
+        recv = unsafe { whole(recvbuf, count, datatype) };
+    }
+    let (of, op) = (Reduction::Rooted(role), op.clone());
+    Ok(Collective::Reduction { of, send, recv, op })
+});
+
+three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
+sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
+|_cx, _comm| {
+    // SAFETY: the caller's promise.
+    unsafe { reduction(Reduction::All, (sendbuf, recvbuf), (count, count), datatype, op) }
+},
+at_once: {
+    // SAFETY: the buffers are there for the call.
+    let (send, recv) = unsafe { vectors((sendbuf, recvbuf), (count, count), datatype.clone(), op, true) }?;
+    _cx.world().quick_allreduce(_comm, send.as_ref(), &recv, op)?
+});
+
+three_ways!(mpi_scan, mpi_iscan, mpi_scan_init, scan(
+sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
+|_cx, _comm| {
+    // SAFETY: the caller's promise.
+    unsafe { reduction(Reduction::Scan, (sendbuf, recvbuf), (count, count), datatype, op) }
+});
+
+three_ways!(mpi_exscan, mpi_iexscan, mpi_exscan_init, exscan(
+sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
+|_cx, comm| {
+    // Nothing is received by the first rank.
+    let look = comm.rank > 0;
+    // SAFETY: the caller's promise.
+    let (send, recv) = unsafe { vectors((sendbuf, recvbuf), (count, count), datatype, op, look) }?;
+    let (of, op) = (Reduction::Exscan, op.clone());
+    Ok(Collective::Reduction { of, send, recv, op })
+});
+
+three_ways!(mpi_reduce_scatter_block, mpi_ireduce_scatter_block, mpi_reduce_scatter_block_init, reduce_scatter_block(
+sendbuf: Ptr, recvbuf: PtrMut, recvcount: i64, datatype: TypeRef, op: &OpRef),
+|_cx, comm| {
+    let total = recvcount.saturating_mul(i64::from(comm.size()));
+    // SAFETY: the caller's promise.
+    unsafe { reduction(Reduction::ScatterBlock, (sendbuf, recvbuf), (total, recvcount), datatype, op) }
+});
+
+three_ways!(mpi_reduce_scatter, mpi_ireduce_scatter, mpi_reduce_scatter_init, reduce_scatter(
+sendbuf: Ptr, recvbuf: PtrMut, recvcounts: Counts<'_>, datatype: TypeRef, op: &OpRef),
+|_cx, comm| {
+    let counts = recvcounts.counts(comm.size() as usize)?;
+    let total = counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count));
+    let mine = counts[comm.rank as usize];
+    let of = Reduction::Scatter(counts.into_iter().map(|count| count as u64).collect());
+    // SAFETY: the caller's promise.
+    unsafe { reduction(of, (sendbuf, recvbuf), (total, mine), datatype, op) }
+});
+
+pub(crate) unsafe fn mpi_reduce_local(
+    _: &Cx,
+    inbuf: Ptr,
+    inoutbuf: PtrMut,
+    count: i64,
+    datatype: TypeRef,
+    op: &OpRef,
+) -> Result<()> {
+    reducible(op, &datatype)?;
+    not_in_place("inbuf", inbuf)?;
+    not_in_place("inoutbuf", inoutbuf)?;
+    let (read, written) = (("inbuf", inbuf), ("inoutbuf", inoutbuf.cast_const()));
+    crate::args::apart(read, written, count, &datatype, "")?;
+    // SAFETY: both buffers hold `count` elements, by the contract of the C function.
+    unsafe { op::reduce_into(op, inbuf.cast(), inoutbuf.cast(), count as u64, &datatype) }
+}
