@@ -1,5 +1,5 @@
 //! What `#[derive(ambassador::Delegate)]` needs to write the forwarding of a choice between fabrics: an enum names the traits
-//! (`#[delegate(Tails)]`), and each of their methods, those with a default as well, becomes the same method of the variant that
+//! (`#[delegate(Topology)]`), and each of their methods, those with a default as well, becomes the same method of the variant that
 //! it is. Traits whose associated types differ between the variants are written by hand.
 
 pub use crate::ambassador_impl_Fabric;
