@@ -5,11 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod area;
-mod bury;
 mod connect;
 mod desk;
 mod pool;
 pub mod postbox;
+mod reap;
 pub mod rest;
 pub mod rows;
 mod waiting;

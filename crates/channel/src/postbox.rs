@@ -161,7 +161,7 @@ impl<F: Fabric> Tx<F> {
     ///
     /// Blocks under way stay taken. A receiver that lives may read them yet, and it need not be the one to
     /// blame: a third process can have written the bad ack. With the blocks given to other messages, it would
-    /// take their bytes for its own. They come back when the receiver is known to have ended: `bury_ended`.
+    /// take their bytes for its own. They come back when the receiver is known to have ended: `reap_ended`.
     #[cold]
     pub(crate) fn die(&mut self) {
         self.dead = true;
@@ -699,7 +699,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// The sender's queue is beyond trust: record why and stop reading it.
     #[cold]
-    pub fn condemn(&mut self, peer: Peer, error: FabricError) {
+    pub fn fail_sender(&mut self, peer: Peer, error: FabricError) {
         if let Some(rx) = self.rx[peer.index()].as_deref_mut() {
             rx.dead = true;
         }
@@ -733,7 +733,7 @@ impl<F: Fabric> Postboxes<F> {
     /// now and then, whether those who take nothing are still there. True: a queue was closed, and a fault says why.
     pub fn audit(&mut self) -> bool {
         self.audit_outlets();
-        let mut closed = self.bury_ended();
+        let mut closed = self.reap_ended();
         for index in (0..self.senders.len()).rev() {
             let peer = self.senders[index];
             let Some(rx) = self.rx[peer.index()].as_deref() else {
@@ -753,7 +753,7 @@ impl<F: Fabric> Postboxes<F> {
                 && found != wanted.wrapping_sub(rx.layout.slots)
             {
                 let value = u64::from(found);
-                self.condemn(
+                self.fail_sender(
                     peer,
                     FabricError::Corrupt {
                         peer,

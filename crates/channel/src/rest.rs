@@ -131,7 +131,7 @@ impl<F: Fabric> Postboxes<F> {
                     self.resting.push(from);
                 }
                 Err(error) => {
-                    self.condemn(from, error);
+                    self.fail_sender(from, error);
                     closed = true;
                 }
             }

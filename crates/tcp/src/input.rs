@@ -28,7 +28,7 @@ pub struct Sink {
 /// Buffers that all connections of a process read into, one at a time: a connection keeps only what came of a frame that is
 /// not complete, so that many peers take no more memory than one.
 #[derive(Default)]
-pub struct Rooms {
+pub struct ReadBuffers {
     plain: Vec<u8>,
     sealed: Vec<u8>,
 }
@@ -70,33 +70,33 @@ impl Input {
 
     /// The connection is read next: what waits moves to the room of all.
     #[inline]
-    pub fn enter(&mut self, rooms: &mut Rooms) {
-        std::mem::swap(&mut self.buffer, &mut rooms.plain);
+    pub fn enter(&mut self, read_buffers: &mut ReadBuffers) {
+        std::mem::swap(&mut self.buffer, &mut read_buffers.plain);
         let left = self.end - self.start;
         if left > 0 {
-            let waiting = std::mem::take(&mut rooms.plain);
+            let waiting = std::mem::take(&mut read_buffers.plain);
             if self.buffer.len() < left {
                 self.buffer.resize(LARGE.max(left), 0);
             }
             self.buffer[..left].copy_from_slice(&waiting[self.start..self.end]);
         }
         (self.start, self.end) = (0, left);
-        if rooms.sealed.capacity() > self.sealed.capacity() {
-            rooms.sealed.clear();
-            rooms.sealed.append(&mut self.sealed);
-            self.sealed = std::mem::take(&mut rooms.sealed);
+        if read_buffers.sealed.capacity() > self.sealed.capacity() {
+            read_buffers.sealed.clear();
+            read_buffers.sealed.append(&mut self.sealed);
+            self.sealed = std::mem::take(&mut read_buffers.sealed);
         }
     }
 
     /// It was read: others have the room, and what waits is kept apart.
     #[inline]
-    pub fn leave(&mut self, rooms: &mut Rooms) {
+    pub fn leave(&mut self, read_buffers: &mut ReadBuffers) {
         let waiting = self.waiting().to_vec();
         (self.start, self.end) = (0, waiting.len());
-        rooms.plain = std::mem::replace(&mut self.buffer, waiting);
+        read_buffers.plain = std::mem::replace(&mut self.buffer, waiting);
         if self.sealed.capacity() > 0 {
             let waiting = self.sealed.to_vec();
-            rooms.sealed = std::mem::replace(&mut self.sealed, waiting);
+            read_buffers.sealed = std::mem::replace(&mut self.sealed, waiting);
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_connection_keeps_what_waits_and_no_more() {
-        let mut rooms = Rooms::default();
+        let mut read_buffers = ReadBuffers::default();
         let mut pairs: Vec<_> = (0..8)
             .map(|_| (UnixStream::pair().unwrap(), Input::new(), Vec::new()))
             .collect();
@@ -267,7 +267,7 @@ mod tests {
                 let bytes: Vec<u8> = (0..rng.usize(0..5000)).map(|at| (at + round) as u8).collect();
                 to.write_all(&bytes).unwrap();
                 waits.extend(bytes);
-                input.enter(&mut rooms);
+                input.enter(&mut read_buffers);
                 // SAFETY: nothing goes anywhere but to the buffer.
                 while unsafe { input.receive(from.as_raw_fd(), None, false) }.unwrap() == ReadOutcome::More {}
                 assert_eq!(input.waiting(), waits);
@@ -277,7 +277,7 @@ mod tests {
                 if rng.bool() {
                     input.expect(ORDERED_MAX);
                 }
-                input.leave(&mut rooms);
+                input.leave(&mut read_buffers);
                 assert_eq!(input.waiting(), waits);
                 assert_eq!(input.memory(), waits.len(), "round {round}");
             }

@@ -50,7 +50,7 @@ impl TcpState {
         }
         let fd = conn.fd.as_raw_fd();
         self.reading = slot;
-        conn.input.enter(&mut self.rooms);
+        conn.input.enter(&mut self.read_buffers);
         let mut end = None;
         let mut some = false;
         for _ in 0..READS {
@@ -104,7 +104,7 @@ impl TcpState {
             }
         }
         self.reading = NONE;
-        conn.input.leave(&mut self.rooms);
+        conn.input.leave(&mut self.read_buffers);
         self.put_back(slot, (peer, rail), conn, (some, end), now);
     }
 
@@ -122,9 +122,9 @@ impl TcpState {
             self.arrivals += 1;
             conn.paused = false;
             self.reading = slot;
-            conn.input.enter(&mut self.rooms);
+            conn.input.enter(&mut self.read_buffers);
             let end = self.parse(peer, rail, &mut conn, now).err();
-            conn.input.leave(&mut self.rooms);
+            conn.input.leave(&mut self.read_buffers);
             self.reading = NONE;
             if conn.paused {
                 self.paused.push(slot);

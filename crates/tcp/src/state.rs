@@ -73,7 +73,7 @@ pub struct TcpState {
     pub transfers: Transfers,
     pub spare: super::zcopy::SpareBuffers,
     /// What connections read into.
-    pub rooms: super::input::Rooms,
+    pub read_buffers: super::input::ReadBuffers,
     /// Peers to which acknowledgements are due.
     pub ack_pending: Vec<u32>,
     /// Connections that are not read before the protocol above has polled what they brought.
@@ -120,7 +120,7 @@ impl TcpState {
             packets: Packets::new(&settings.tcp),
             transfers: Transfers::default(),
             spare: Default::default(),
-            rooms: Default::default(),
+            read_buffers: Default::default(),
             ack_pending: Vec::new(),
             paused: Vec::new(),
             diagnostics: Diagnostics::new(net.size),

@@ -159,7 +159,7 @@ impl<F: Fabric> Talk<F> {
         let total = line[1];
         if line[2] == u64::MAX {
             if total > (INLINE + (RUN - 1) * MORE) as u64 {
-                return self.condemn(from, "a length", total);
+                return self.fail_sender(from, "a length", total);
             }
             let total = total as usize;
             let boxes = 1 + total.saturating_sub(INLINE).div_ceil(MORE);
@@ -177,13 +177,13 @@ impl<F: Fabric> Talk<F> {
         let (block, len) = (line[2], line[3]);
         let partial = &mut self.partial[from.index()];
         if total > 1 << 20 || len == 0 || len > total.saturating_sub(partial.len() as u64) {
-            return self.condemn(from, "a length", total);
+            return self.fail_sender(from, "a length", total);
         }
         let at = partial.len();
         partial.resize(at + len as usize, 0);
         let block = u32::try_from(block).unwrap_or(u32::MAX);
         if let Err(error) = self.boxes.read_block(from, block, 0, &mut partial[at..]) {
-            self.boxes.condemn(from, error);
+            self.boxes.fail_sender(from, error);
             return false;
         }
         self.boxes.consume(from, 1, len);
@@ -193,9 +193,9 @@ impl<F: Fabric> Talk<F> {
         true
     }
 
-    fn condemn(&mut self, peer: Peer, what: &'static str, value: u64) -> bool {
+    fn fail_sender(&mut self, peer: Peer, what: &'static str, value: u64) -> bool {
         let error = farpost_fabric::FabricError::Corrupt { peer, what, value };
-        self.boxes.condemn(peer, error);
+        self.boxes.fail_sender(peer, error);
         false
     }
 

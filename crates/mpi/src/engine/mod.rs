@@ -385,9 +385,9 @@ impl<F: Fabric> Engine<F> {
     /// A peer broke the protocol: its queue is closed, everything that waits for it fails.
     #[cold]
     #[inline(never)]
-    pub(crate) fn condemn(&mut self, peer: Peer, what: &'static str, value: u64) {
+    pub(crate) fn fail_sender(&mut self, peer: Peer, what: &'static str, value: u64) {
         self.post
-            .condemn(peer, FabricError::Corrupt { peer, what, value });
+            .fail_sender(peer, FabricError::Corrupt { peer, what, value });
         self.fail_peer(peer);
     }
 

@@ -193,7 +193,7 @@ impl<F: Fabric> Net<F> {
         taken.unwrap_or_else(|bad| {
             let state = &mut *self.state.borrow_mut();
             state.figures.faults += 1;
-            state.lines.condemn(way, bad);
+            state.lines.fail_sender(way, bad);
             true
         })
     }

@@ -1,4 +1,4 @@
-//! The desk's line under a model checker: a sender and a receiver copy the parts of bodies together.
+//! The rendezvous slot under a model checker: a sender and a receiver copy the parts of bodies together.
 
 use super::*;
 use farpost_fabric::{Line as Words, PlainLines};

@@ -202,7 +202,7 @@ impl<F: Fabric> Lines<F> {
     /// `peer` has ended: nothing is put there any more.
     #[cold]
     pub fn end(&mut self, peer: Peer) {
-        self.post.iter_mut().for_each(|post| post.bury(peer));
+        self.post.iter_mut().for_each(|post| post.reap(peer));
     }
 
     // Receiving.
@@ -286,7 +286,7 @@ impl<F: Fabric> Lines<F> {
 
     /// What `from` puts cannot be right: nothing more is taken from it.
     #[cold]
-    pub fn condemn(&mut self, (from, index): (Peer, usize), bad: Malformed) {
+    pub fn fail_sender(&mut self, (from, index): (Peer, usize), bad: Malformed) {
         let error = farpost_fabric::FabricError::Corrupt {
             peer: from,
             what: bad.what,
@@ -294,7 +294,7 @@ impl<F: Fabric> Lines<F> {
         };
         self.note_stalled((from, index), false);
         self.first[index] = 0;
-        self.post[index].condemn(from, error);
+        self.post[index].fail_sender(from, error);
     }
 
     /// Whether something waits that was not found to be impossible to take.

@@ -52,7 +52,7 @@ impl<F: Fabric> Engine<F> {
             ..
         }) = self.requests.get(handle)
         else {
-            self.condemn(peer, "the request of a cancelled send", line[3]);
+            self.fail_sender(peer, "the request of a cancelled send", line[3]);
             return false;
         };
         let Send {
@@ -62,7 +62,7 @@ impl<F: Fabric> Engine<F> {
             || !cancelling
             || !matches!(state, SendState::Matched | SendState::Offered { .. })
         {
-            self.condemn(peer, "the request of a cancelled send", line[3]);
+            self.fail_sender(peer, "the request of a cancelled send", line[3]);
             return false;
         }
         self.end_offer(state);

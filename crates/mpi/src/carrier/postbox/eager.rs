@@ -419,7 +419,7 @@ impl<F: Fabric> Engine<F> {
                 true
             }
             _ => {
-                self.condemn(peer, "the request of a send", line[3]);
+                self.fail_sender(peer, "the request of a send", line[3]);
                 false
             }
         }

@@ -117,7 +117,7 @@ impl<F: Fabric> Carrier<F> for Postbox {
 
     fn close_peer(engine: &mut Engine<F>, peer: Peer) {
         while engine.post.has_sender(peer) && engine.drain(peer) {}
-        engine.post.bury(peer);
+        engine.post.reap(peer);
     }
 
     fn is_ready(_: &Engine<F>) -> bool {

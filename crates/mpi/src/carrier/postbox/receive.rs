@@ -170,7 +170,7 @@ impl<F: Fabric> Engine<F> {
                 self.on_cancelled(peer, &line)
             }
             kind => {
-                self.condemn(peer, "the kind of a postbox", u64::from(kind));
+                self.fail_sender(peer, "the kind of a postbox", u64::from(kind));
                 false
             }
         }
@@ -186,7 +186,7 @@ impl<F: Fabric> Engine<F> {
             None => source < self.fabric.size(),
         };
         if !right {
-            self.condemn(peer, "the sender's rank", u64::from(source));
+            self.fail_sender(peer, "the sender's rank", u64::from(source));
             return None;
         }
         Some(context)
@@ -196,7 +196,7 @@ impl<F: Fabric> Engine<F> {
     fn on_short(&mut self, peer: Peer, line: &Line) -> bool {
         let len = wire::inline_bytes(line);
         if len > FIRST_BYTES {
-            self.condemn(peer, "the length of a short message", len as u64);
+            self.fail_sender(peer, "the length of a short message", len as u64);
             return false;
         }
         let envelope = Envelope::of(line);
@@ -216,7 +216,7 @@ impl<F: Fabric> Engine<F> {
             || len <= FIRST_BYTES
             || len > FIRST_BYTES + (count - 1) * MORE_BYTES
         {
-            self.condemn(peer, "the length of a run", len as u64);
+            self.fail_sender(peer, "the length of a run", len as u64);
             return false;
         }
         self.post.prefetch(peer, 1..count as u32);
@@ -227,7 +227,7 @@ impl<F: Fabric> Engine<F> {
                 return false;
             };
             if wire::kind(&more) != wire::KIND_MORE {
-                self.condemn(
+                self.fail_sender(
                     peer,
                     "the kind of a postbox in a run",
                     u64::from(wire::kind(&more)),
@@ -255,7 +255,7 @@ impl<F: Fabric> Engine<F> {
     fn on_blocks(&mut self, peer: Peer, line: &Line) -> bool {
         let (pieces, total) = (wire::count(line), line[3]);
         if pieces == 0 || pieces as u32 > self.post.slots() || total > 1 << 30 {
-            self.condemn(peer, "the number of pieces", pieces as u64);
+            self.fail_sender(peer, "the number of pieces", pieces as u64);
             return false;
         }
         // All pieces must be there; nothing is taken before.
@@ -269,7 +269,7 @@ impl<F: Fabric> Engine<F> {
                     return false;
                 };
                 if wire::kind(&more) != wire::KIND_PIECE {
-                    self.condemn(peer, "the kind of a piece", u64::from(wire::kind(&more)));
+                    self.fail_sender(peer, "the kind of a piece", u64::from(wire::kind(&more)));
                     return false;
                 }
                 (more[4], more[6])
@@ -278,7 +278,7 @@ impl<F: Fabric> Engine<F> {
             sum += word >> 32;
         }
         if sum != total {
-            self.condemn(peer, "the length of a message in blocks", total);
+            self.fail_sender(peer, "the length of a message in blocks", total);
             return false;
         }
         let envelope = Envelope::of(line);
@@ -306,7 +306,7 @@ impl<F: Fabric> Engine<F> {
                 for (block, offset, len) in list {
                     let to = &mut data[at..at + len];
                     if let Err(error) = self.post.read_block(peer, *block, *offset, to) {
-                        self.post.condemn(peer, error);
+                        self.post.fail_sender(peer, error);
                         self.fail_peer(peer);
                         return false;
                     }
@@ -342,7 +342,7 @@ impl<F: Fabric> Engine<F> {
         for (block, offset, len) in list {
             let n = (*len as u64).min(wanted) as usize;
             if let Err(error) = self.read_piece(peer, (*block, *offset, n), &mut buf, at) {
-                self.post.condemn(peer, error.clone());
+                self.post.fail_sender(peer, error.clone());
                 let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
                 self.complete(handle, |status| status.error = Some(Box::new(error)));
                 self.fail_peer(peer);

@@ -101,7 +101,7 @@ impl<F: Fabric> Engine<F> {
         let exposed = (line[6] & wire::ONE_RUN != 0).then_some((line[4], line[7]));
         let desk = line[6] & !wire::ONE_RUN;
         if total > 1 << 60 || desk > u64::from(Desk::<F>::LINES) {
-            self.condemn(peer, "the length of a long message", total);
+            self.fail_sender(peer, "the length of a long message", total);
             return false;
         }
         let context = self.context(envelope.context);
@@ -110,7 +110,7 @@ impl<F: Fabric> Engine<F> {
             None => envelope.source < self.fabric.size(),
         };
         if !right {
-            self.condemn(peer, "the sender's rank", u64::from(envelope.source));
+            self.fail_sender(peer, "the sender's rank", u64::from(envelope.source));
             return false;
         }
         self.post.consume(peer, 1, 0);
@@ -346,7 +346,7 @@ impl<F: Fabric> Engine<F> {
             if let Some(Grant { bytes, .. }) = granted
                 && bytes > send.payload.bytes()
             {
-                self.condemn(peer, "the length of an opened offer", bytes);
+                self.fail_sender(peer, "the length of an opened offer", bytes);
                 return true;
             }
             if let Some(Grant {

@@ -39,7 +39,7 @@ impl<F: Fabric> Engine<F> {
             }) if send.peer == peer && wanted <= send.payload.bytes() && wanted > 0 => {
                 let offered = send.state;
                 let SendState::Offered { .. } = offered else {
-                    self.condemn(peer, "the request of a send", line[3]);
+                    self.fail_sender(peer, "the request of a send", line[3]);
                     return false;
                 };
                 send.state = SendState::Streaming {
@@ -50,7 +50,7 @@ impl<F: Fabric> Engine<F> {
                 offered
             }
             _ => {
-                self.condemn(peer, "the request of a send", line[3]);
+                self.fail_sender(peer, "the request of a send", line[3]);
                 return false;
             }
         };
@@ -158,7 +158,7 @@ impl<F: Fabric> Engine<F> {
     fn part(&mut self, peer: Peer, line: &Line) -> Option<(usize, [u8; wire::PART_MAX])> {
         let (count, len) = (wire::count(line), wire::inline_bytes(line));
         if !(1..=wire::MAX_RUN).contains(&count) || len > wire::PART_FIRST + (count - 1) * wire::MORE_BYTES {
-            self.condemn(peer, "the length of a piece in postboxes", len as u64);
+            self.fail_sender(peer, "the length of a piece in postboxes", len as u64);
             return None;
         }
         let mut bytes = [0; wire::PART_MAX];
@@ -167,7 +167,7 @@ impl<F: Fabric> Engine<F> {
         for (index, part) in (1..count).zip(parts) {
             let more = self.post.peek_ahead(peer, index as u32)?;
             if wire::kind(&more) != wire::KIND_MORE {
-                self.condemn(
+                self.fail_sender(
                     peer,
                     "the kind of a postbox in a piece",
                     u64::from(wire::kind(&more)),
@@ -200,12 +200,12 @@ impl<F: Fabric> Engine<F> {
                     wanted,
                 } if from == peer && len > 0 && len <= wanted - at => (recv.buf.clone(), at, wanted),
                 _ => {
-                    self.condemn(peer, "a piece of a message", len);
+                    self.fail_sender(peer, "a piece of a message", len);
                     return false;
                 }
             },
             _ => {
-                self.condemn(peer, "the request of a receive", line[3]);
+                self.fail_sender(peer, "the request of a receive", line[3]);
                 return false;
             }
         };
@@ -217,7 +217,7 @@ impl<F: Fabric> Engine<F> {
             buf.unpack(at, &bytes[..inline]);
             postboxes = count;
         } else if let Err(error) = self.read_piece(peer, (block, 0, len as usize), &mut buf, at) {
-            self.post.condemn(peer, error);
+            self.post.fail_sender(peer, error);
             self.fail_peer(peer);
             return false;
         }

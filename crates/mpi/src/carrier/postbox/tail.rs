@@ -99,7 +99,7 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn on_tail(&mut self, peer: Peer, line: &Line) -> bool {
         let (total, number) = (line[3], line[4]);
         if total == 0 || total > u64::from(u32::MAX) || number > u64::from(u32::MAX) {
-            self.condemn(peer, "the length of a message that follows", total);
+            self.fail_sender(peer, "the length of a message that follows", total);
             return false;
         }
         let envelope = Envelope::of(line);

@@ -11,7 +11,7 @@ const AUDITS_BEFORE_LOOK: u32 = 16;
 impl<F: Fabric> Postboxes<F> {
     /// Find receivers that have ended and will not take what was posted. Nobody reads the blocks that were under
     /// way to them: they are free again. True: one was found, and a fault names it.
-    pub(crate) fn bury_ended(&mut self) -> bool {
+    pub(crate) fn reap_ended(&mut self) -> bool {
         let mut found = false;
         for index in 0..self.tx.len() {
             let peer = Peer(index as u32);
@@ -33,7 +33,7 @@ impl<F: Fabric> Postboxes<F> {
                 continue;
             };
             let known = tx.dead;
-            self.bury(peer);
+            self.reap(peer);
             if !known {
                 let why = format!("{}, and has not taken what was sent to it", end.why);
                 let error = FabricError::PeerDead { peer, why };
@@ -45,7 +45,7 @@ impl<F: Fabric> Postboxes<F> {
     }
 
     /// `peer` is gone: it takes nothing any more, and nothing more is posted to it.
-    pub fn bury(&mut self, peer: Peer) {
+    pub fn reap(&mut self, peer: Peer) {
         let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
             return;
         };
