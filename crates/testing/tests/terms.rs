@@ -50,7 +50,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("enum Kind", "the kind of what"),
     ("struct Table", "the table of what"),
     ("struct Pending", "what is pending"),
-    ("crate::imp", "crate::mpi"),
+    ("crate::imp", "crate::calls"),
 ];
 
 /// Names that no file has.
