@@ -49,7 +49,6 @@ impl<F: Fabric> Transmit<F> {
     /// Put to the lines of a channel what there is room for. True: something went.
     pub(super) fn go_by_lines(
         &mut self,
-        fabric: &F,
         (rx, lines): (&mut Receive<F>, &mut Lines<F>),
         at: u16,
         index: usize,
@@ -129,8 +128,12 @@ impl<F: Fabric> Transmit<F> {
             let empty = lane.head == NONE;
             self.asked -= if empty { target.counts(index) } else { 0 };
             let message = &mut self.pendings[usize::from(pending)];
-            let memory = (&mut self.slots, &mut self.desk, &mut self.copies);
-            release(fabric, message, memory, &mut self.finished, Outcome::Done);
+            message.body = Segments::default();
+            match std::mem::replace(&mut message.how, How::Inline) {
+                How::Staged(slot) => self.slots.push_back(slot),
+                How::Stream => self.finished.push_back((message.token, Outcome::Done)),
+                _ => {}
+            }
             self.free[index].push(pending);
         }
     }

@@ -557,7 +557,7 @@ impl<F: Fabric> Transmit<F> {
         index: usize,
     ) -> bool {
         if self.targets.at(at).by_lines {
-            return self.go_by_lines(fabric, (rx, lines), at, index);
+            return self.go_by_lines((rx, lines), at, index);
         }
         let mut moved = false;
         loop {
