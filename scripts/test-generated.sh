@@ -5,7 +5,7 @@
 #   PREFIX=dir MINUTES=60 scripts/test-generated.sh soak   as long as that; goes on where the last soak ended (make soak)
 #   PREFIX=dir scripts/test-generated.sh check          on MPICH too: what fails there is probably not legal
 #
-#   WAYS       where, default all: shm fm jam portals, and between two emulated hosts tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted
+#   BACKENDS   where, default all: shm fm jam portals, and between two emulated hosts tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted
 #   RANKS      numbers of ranks to draw from
 #   PROGRAMS   how many of a test
 #   MINUTES    of a soak
@@ -36,8 +36,8 @@ if [ -z "$program" ]; then
     program=${CARGO_TARGET_DIR:-$here/target}/release/farpost-generate
 fi
 
-ways=${WAYS:-shm fm jam portals tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted}
-[ "$mode" != check ] || ways=${WAYS:-mpich shm}
+backends=${BACKENDS:-shm fm jam portals tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted}
+[ "$mode" != check ] || backends=${BACKENDS:-mpich shm}
 options=() set=
 end() {
     [ -z "$set" ] || TEST_HOSTS=$set "$here/tests/net/hosts.py" down >/dev/null 2>&1
@@ -46,8 +46,8 @@ trap end EXIT
 trap 'exit 130' INT TERM
 export PYTHONDONTWRITEBYTECODE=1
 
-between=$(echo "$ways" | tr ' ,' '\n\n' | grep -E '^(tcp|ofi)' | tr '\n' ' ')
-near=$(echo "$ways" | tr ' ,' '\n\n' | grep -vE '^(tcp|ofi)' | tr '\n' ' ')
+between=$(echo "$backends" | tr ' ,' '\n\n' | grep -E '^(tcp|ofi)' | tr '\n' ' ')
+near=$(echo "$backends" | tr ' ,' '\n\n' | grep -vE '^(tcp|ofi)' | tr '\n' ' ')
 case " $between $near " in *" mpich "* | *" tcp"* | *" ofi"*)
     # MPICH's launcher starts ranks on other hosts; its library is the other opinion.
     mpich=$("$here/scripts/fetch-peers.sh" mpich 2>/dev/null | sed -n 's/^mpich //p')
@@ -73,7 +73,7 @@ if ! PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q 'libfabric\.so
         ;;
     esac
 fi
-ways=$(echo $near $between | tr ' ' ',')
+backends=$(echo $near $between | tr ' ' ',')
 
 case $mode in
 test)
@@ -90,12 +90,12 @@ test)
         cat "$out/hangs.txt" "$out"/hangs/*.txt
         exit 1
     fi
-    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,2,3,3,4,5}" --seed $seed \
+    "$program" run --prefix "$prefix" --out "$out" --backends "$backends" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,2,3,3,4,5}" --seed $seed \
         --programs "${PROGRAMS:-36}" --batch 12 --rounds 1 --shrink 40 "${options[@]}"
     ;;
 check)
     seed=$(($("$here/scripts/tree.sh" --number) * 1000)) || exit 2
-    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,3}" --seed $seed --for-others \
+    "$program" run --prefix "$prefix" --out "$out" --backends "$backends" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,3}" --seed $seed --for-others \
         --programs "${PROGRAMS:-40}" --batch 8 --shrink 20 "${options[@]}"
     ;;
 soak)
@@ -104,7 +104,7 @@ soak)
     seed=$(($("$here/scripts/tree.sh" --number) * 1000 + 500)) || exit 2
     # A stream's seeds are far from those of all trees and of the other streams.
     seed=$((seed + 10#0$stream * 10000000000000))
-    "$program" run --prefix "$prefix" --out "$out" --ways "$ways" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,2,3,3,4,4,5,6,8}" --seed $seed --resume \
+    "$program" run --prefix "$prefix" --out "$out" --backends "$backends" --seconds "${LONGEST:-60}" --ranks "${RANKS:-2,2,3,3,4,4,5,6,8}" --seed $seed --resume \
         --time $((minutes * 60)) --programs 1000000000 --batch 12 --rounds 2 "${options[@]}" | tee -a "$out/log.txt"
     exit "${PIPESTATUS[0]}"
     ;;

@@ -7,8 +7,8 @@ use farpost_fabric::sync::AtomicU64;
 use farpost_node::fuzzing::{Hearing, packets};
 use farpost_rollcall::record::WORDS;
 use farpost_rollcall::slot::{BESIDE, Slot};
-use farpost_rollcall::table::{Rank, State, stuck_for, table};
-use farpost_rollcall::{Collective, How, Kind, Near, Place, Record, Want, Why};
+use farpost_rollcall::table::{Rank, RollState, stuck_for, table};
+use farpost_rollcall::{Collective, WaitMode, WaitKind, NearMiss, Communicator, Record, Want, Mismatch};
 
 const NOW: u64 = 1 << 40;
 /// Ranks of this host, and of the other one.
@@ -23,8 +23,8 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// A record that can be read is written so that it is read again. Text that was no text may be shorter then.
-fn look_at(state: &State) {
-    if let State::Waits(record) = state {
+fn look_at(state: &RollState) {
+    if let RollState::Waits(record) = state {
         let again = Record::decode(&record.encode()).expect("a record's words");
         assert_eq!(Record::decode(&again.encode()).as_ref(), Ok(&again));
         assert_eq!((again.since, again.quiet), (record.since, record.quiet));
@@ -70,7 +70,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn rank(number: u32, state: State) -> Rank {
+fn rank(number: u32, state: RollState) -> Rank {
     Rank {
         number,
         host: format!("host{}", number / HERE),
@@ -79,25 +79,25 @@ fn rank(number: u32, state: State) -> Rank {
     }
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> Communicator {
+    Communicator {
         name: "MPI_COMM_WORLD".into(),
         context: 1,
     }
 }
 
-fn want(kind: Kind, peer: Option<u32>) -> Want {
+fn want(kind: WaitKind, peer: Option<u32>) -> Want {
     Want {
         kind,
         peer,
         rank: peer.unwrap_or(0),
-        tag: (kind != Kind::Part).then_some(7),
+        tag: (kind != WaitKind::Part).then_some(7),
         bytes: 4096,
-        place: place(),
+        communicator: place(),
     }
 }
 
-fn waits(how: How, wants: Vec<Want>) -> Record {
+fn waits(how: WaitMode, wants: Vec<Want>) -> Record {
     Record {
         how,
         function: "MPI_Waitall".into(),
@@ -111,25 +111,25 @@ fn waits(how: How, wants: Vec<Want>) -> Record {
 pub fn seeds() -> Vec<Vec<u8>> {
     let collective = |function: &str, peer| Record {
         collectives: vec![Collective {
-            place: place(),
+            communicator: place(),
             function: function.into(),
             members: vec![(0, HERE)],
         }],
-        ..waits(How::Waits, vec![want(Kind::Part, Some(peer))])
+        ..waits(WaitMode::Waits, vec![want(WaitKind::Part, Some(peer))])
     };
-    let near = Near {
-        why: Why::Tag,
+    let near = NearMiss {
+        why: Mismatch::Tag,
         peer: 1,
         tag: 8,
         bytes: 64,
         count: 2,
-        place: place(),
+        communicator: place(),
     };
     let records = [
-        waits(How::Waits, vec![want(Kind::Receive, Some(1))]),
+        waits(WaitMode::Waits, vec![want(WaitKind::Receive, Some(1))]),
         waits(
-            How::Polls,
-            vec![want(Kind::Send, Some(0)), want(Kind::Probe, None)],
+            WaitMode::Polls,
+            vec![want(WaitKind::Send, Some(0)), want(WaitKind::Probe, None)],
         ),
         collective("MPI_Barrier", 3),
         collective("MPI_Bcast", 2),
@@ -138,8 +138,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             more: 3,
             nears: vec![near],
             ..waits(
-                How::Waits,
-                vec![want(Kind::Rest, Some(2)), want(Kind::Space, Some(3))],
+                WaitMode::Waits,
+                vec![want(WaitKind::Rest, Some(2)), want(WaitKind::Space, Some(3))],
             )
         },
     ];
@@ -155,8 +155,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let all = |records: &[Record]| records.iter().enumerate().fold(Script::default(), in_memory);
     let mut seeds: Vec<_> = records.windows(2).map(|two| all(two).0).collect();
     seeds.push(all(&records).0);
-    let states = [State::Computes, State::Starts, State::Finalised, State::Elsewhere];
-    let waiting = records.into_iter().map(State::Waits);
+    let states = [RollState::Computes, RollState::Starts, RollState::Finalised, RollState::Elsewhere];
+    let waiting = records.into_iter().map(RollState::Waits);
     let there: Vec<Rank> = waiting.chain(states).map(|state| rank(0, state)).collect();
     for some in there.chunks(2) {
         let numbered: Vec<Rank> = some

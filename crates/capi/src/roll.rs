@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use farpost_fabric::wait::Pause;
 use farpost_job::Origin;
 use farpost_rollcall::teller::Polls;
-use farpost_rollcall::{Kind, Noted, Place, Record, Slot, Teller, Want};
+use farpost_rollcall::{Communicator, Noted, Record, Slot, Teller, WaitKind, Want};
 
 use crate::cx::{self, Cx, ProcessCell};
 use crate::entry::NAMES;
@@ -61,12 +61,12 @@ fn describe(record: &mut Record) {
     let (partner, function) = (PARTNER.load(Ordering::Relaxed), CURRENT.load(Ordering::Relaxed));
     if (partner >> 32) as u32 == function {
         record.wants.push(Want {
-            kind: Kind::Other,
+            kind: WaitKind::Other,
             peer: Some(partner as u32),
             rank: partner as u32,
             tag: None,
             bytes: 0,
-            place: Place::default(),
+            communicator: Communicator::default(),
         });
     }
 }

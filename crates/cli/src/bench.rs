@@ -34,7 +34,7 @@ pub fn run(options: Bench) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) => say::fail(&e.to_string()),
+        Err(e) => output::fail(&e.to_string()),
     }
 }
 
@@ -93,7 +93,7 @@ impl Job<'_> {
         match self.measured(&mpi, measure) {
             Ok(()) => mpi.finalize(),
             Err(e) => {
-                say::error(&e.to_string());
+                output::error(&e.to_string());
                 mpi.abort(1)
             }
         }
@@ -155,7 +155,7 @@ impl Output {
 
     pub fn line(&mut self, line: &str) {
         if self.shown && self.streaming {
-            say::out(&format!("{line}\n"));
+            output::out(&format!("{line}\n"));
         } else if self.shown {
             self.kept.push_str(line);
             self.kept.push('\n');
@@ -164,7 +164,7 @@ impl Output {
 
     pub fn flush(&mut self) {
         if !self.streaming {
-            say::out(&self.kept);
+            output::out(&self.kept);
         }
         self.kept.clear();
     }
@@ -385,7 +385,7 @@ fn multiply(o: &Matmul) -> Result<()> {
     match multiplied(o, &mpi) {
         Ok(()) => mpi.finalize(),
         Err(e) => {
-            say::error(&e.to_string());
+            output::error(&e.to_string());
             mpi.abort(1)
         }
     }

@@ -22,13 +22,13 @@ const SIZES: [usize; 19] = [
 const BURSTS: [u64; 16] = [1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 200, 300, 400, 600, 800, 1000];
 
 /// Tables grow line by line here, and what they are of is known.
-pub(crate) struct Table<'a> {
+pub(crate) struct LayerTable<'a> {
     o: &'a Layers,
     pub(crate) title: String,
     pub(crate) jobs: Jobs,
 }
 
-impl<'a> Table<'a> {
+impl<'a> LayerTable<'a> {
     pub(crate) fn new(o: &'a Layers, title: &str, trial_micros: u64) -> Result<Self> {
         o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
         let trials = o.common.trials.unwrap_or(9) as usize;
@@ -159,7 +159,7 @@ pub(crate) fn floor_line(m: &Measured, xs: (f64, f64)) -> Option<Series> {
 }
 
 /// Ping-pong above, streams below, one curve for each layer.
-fn both_panels(table: &Table, m: &Measured) -> Chart {
+fn both_panels(table: &LayerTable, m: &Measured) -> Chart {
     let layers = m.layers();
     let mut times: Vec<Series> = layers
         .iter()
@@ -232,7 +232,7 @@ pub fn interface(o: &Layers, name: &str) -> Result<()> {
             ],
         ),
     };
-    let table = Table::new(o, title, 1000)?;
+    let table = LayerTable::new(o, title, 1000)?;
     let sizes = table.sizes(&[8, 16, 56, 64, 88, 128, 256, 512, 1024, 4096, 16384, 65536])?;
     let layers = table.wanted(layers)?;
     let plan: Vec<_> = layers.iter().map(|l| (*l, ops(*l, &sizes))).collect();
@@ -273,7 +273,7 @@ pub(crate) fn over_floor(samples: &Samples, op: Op) -> Option<f64> {
 
 /// `farpost bench layers`: the FM paper's Table 4.
 pub fn layers(o: &Layers) -> Result<()> {
-    let table = Table::new(
+    let table = LayerTable::new(
         o,
         "Layers: t_0, r_inf and n_1/2 of each (the FM paper's Table 4)",
         1000,
@@ -378,7 +378,7 @@ fn signature(m: &Measured, layer: Layer, computing: &[u64]) -> Option<(LogP, Vec
 
 /// `farpost bench logp`: the LogP signatures.
 pub fn logp(o: &Layers) -> Result<()> {
-    let table = Table::new(o, "LogP signatures, 16-byte requests and answers", 300)?;
+    let table = LayerTable::new(o, "LogP signatures, 16-byte requests and answers", 300)?;
     let layers = table.wanted(Layer::ALL.into_iter().filter(|l| l.answers()))?;
     // How much to compute is known when the round trips are: up to twice the longest.
     let short = vec![Op::Floor, Op::PingPong(REQUEST)];
@@ -485,7 +485,7 @@ pub(crate) fn device(m: &Measured, what: &str, layer: Layer) -> Goal {
 
 /// `farpost bench interfaces`: each figure that the interfaces must reach.
 pub fn interfaces(o: &Layers) -> Result<()> {
-    let table = Table::new(o, "What the interfaces must reach", 2000)?;
+    let table = LayerTable::new(o, "What the interfaces must reach", 2000)?;
     let beside_floor = |bytes| vec![Op::Floor, Op::PingPong(bytes)];
     let mut streamed = vec![Op::Floor];
     streamed.extend(table.sizes(&SIZES)?.into_iter().map(Op::Stream));

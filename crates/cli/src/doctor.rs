@@ -1,6 +1,6 @@
 //! `farpost doctor`: what on this host makes jobs fast, slow or impossible, and what to do about it.
 
-use crate::say;
+use crate::output;
 use std::fmt::Write;
 use std::fs;
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub fn run() -> ExitCode {
         };
         let _ = writeln!(text, "{word}  {:<20} {}", f.what, f.told);
     }
-    say::out(&text);
+    output::out(&text);
     let bad = findings.iter().any(|f| f.verdict == Verdict::Bad);
     if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -1,6 +1,6 @@
 //! `farpost info`: what this installation has, computed from the code that has it.
 
-use crate::say;
+use crate::output;
 use clap::Args;
 
 use farpost_portals::agent::AgentOccupancy;
@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> ExitCode {
     } else {
         as_text(options)
     };
-    say::out(&text)
+    output::out(&text)
 }
 
 fn as_text(options: &Options) -> String {

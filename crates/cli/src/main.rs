@@ -10,9 +10,9 @@ mod bench_plot;
 mod bench_portals;
 mod doctor;
 mod info;
+mod output;
 mod reach;
 mod run;
-mod say;
 mod top;
 mod tune;
 mod tune_choose;
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     };
     match measured {
         Some(Ok(())) => return ExitCode::SUCCESS,
-        Some(Err(e)) => return say::fail(&e.to_string()),
+        Some(Err(e)) => return output::fail(&e.to_string()),
         None => {}
     }
     let cli = match Cli::try_parse() {
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         Command::PortalsAgent => match farpost_node::serve_portals() {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
-                let said = say::fail(&format!(
+                let said = output::fail(&format!(
                     "Portals agent on host {}: {why}",
                     farpost_job::host_name()
                 ));
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "farpost", &mut script);
-            say::out(&String::from_utf8_lossy(&script))
+            output::out(&String::from_utf8_lossy(&script))
         }
     }
 }
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
 /// Help goes to standard output; a mistake is one line on standard error.
 fn refuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        return say::out(&error.render().to_string());
+        return output::out(&error.render().to_string());
     }
     let text = error.render().to_string();
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -134,7 +134,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|l| !l.is_empty() && !l.starts_with("Usage:") && !l.starts_with("For more information"));
     let line = useful.collect::<Vec<_>>().join(" ");
-    say::error(line.trim_start_matches("error: "));
+    output::error(line.trim_start_matches("error: "));
     ExitCode::from(2)
 }
 

@@ -3,7 +3,7 @@
 //! It is a job of its own, a process per host: each publishes where it is reached, says which interfaces it would use
 //! to each other and why, and sends a packet that way. Only what came back counts as reached.
 
-use crate::say;
+use crate::output;
 use farpost_fabric::{ErrorStatus, Fabric, PacketQueue, Peer, Port, Priority};
 use farpost_job::Job;
 use farpost_net::{AddressBook, NetConfig};
@@ -48,19 +48,19 @@ pub fn run(hosts: &str) -> ExitCode {
         Ok(Some(true)) => ExitCode::SUCCESS,
         // What is wrong was said.
         Ok(Some(false)) => ExitCode::FAILURE,
-        Ok(None) if hosts.is_empty() => say::fail(
+        Ok(None) if hosts.is_empty() => output::fail(
             "doctor --hosts: which hosts? Name them (--hosts a,b), or start it as a job (mpiexec --host a,b farpost doctor \
              --hosts)",
         ),
         Ok(None) => launch(hosts),
-        Err(why) => say::fail(&format!("doctor --hosts: {why}")),
+        Err(why) => output::fail(&format!("doctor --hosts: {why}")),
     }
 }
 
 fn launch(hosts: &str) -> ExitCode {
     let program = match std::env::current_exe() {
         Ok(program) => program.into_os_string(),
-        Err(e) => return say::fail(&format!("doctor --hosts: finding this program: {e}")),
+        Err(e) => return output::fail(&format!("doctor --hosts: finding this program: {e}")),
     };
     let mut arguments: Vec<OsString> = ["-ppn", "1", "--host", hosts].map(OsString::from).to_vec();
     arguments.push(program);
@@ -106,7 +106,7 @@ fn report(job: &Rc<Job>, listening: Listening) -> Result<bool, String> {
     let me = job.rank();
     if job.hosts() == 1 {
         if me == 0 {
-            say::out("all ranks are on this host: their messages go through its memory\n");
+            output::out("all ranks are on this host: their messages go through its memory\n");
         }
         return Ok(true);
     }
@@ -155,7 +155,7 @@ fn report(job: &Rc<Job>, listening: Listening) -> Result<bool, String> {
                 }
             }
         }
-        say::out(&text);
+        output::out(&text);
     }
     job.fence().map_err(|e| e.to_string())?;
     Ok(good)

@@ -1,11 +1,11 @@
 //! `farpost top`: what the ranks of running jobs send and receive, from the counters they keep in the job's
 //! memory. Looking costs the job nothing.
 
-use crate::say;
+use crate::output;
 use clap::Args;
 use farpost_fabric::{Counter, Peer};
 use farpost_job::{JobMemory, RankState, watch};
-use farpost_rollcall::table::{self, Rank, State};
+use farpost_rollcall::table::{self, Rank, RollState};
 use farpost_shm::Watch;
 use serde_json::json;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ pub fn run(options: &Options) -> ExitCode {
             Ok(jobs) => jobs,
             // The end of what was watched is no failure.
             Err(_) if looks > 0 => return ExitCode::SUCCESS,
-            Err(text) => return say::fail(&text),
+            Err(text) => return output::fail(&text),
         };
         let mut text = String::new();
         for job in &jobs {
@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> ExitCode {
             }
             let watch = match Watch::open(job.fd(), job.layout().region as u64, job.layout().ranks) {
                 Ok(watch) => watch,
-                Err(error) => return say::fail(&error.to_string()),
+                Err(error) => return output::fail(&error.to_string()),
             };
             text += &if options.json {
                 as_json(job, &watch)
@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> ExitCode {
                 as_table(job, &watch)
             };
         }
-        let said = say::out(&text);
+        let said = output::out(&text);
         let Some(seconds) = options.every else { return said };
         looks += 1;
         std::thread::sleep(Duration::from_secs(seconds));
@@ -98,7 +98,7 @@ fn look(job: &JobMemory) -> Vec<Rank> {
         host: host.clone(),
         state: match job.pid(number) {
             // Under launchers other than Farpost's a rank that has not joined is like one of another host.
-            0 => State::Elsewhere,
+            0 => RollState::Elsewhere,
             _ => farpost_launch::roll::state_of(job, number, now),
         },
         now,
@@ -123,7 +123,7 @@ fn waits_as_json(job: &JobMemory) -> String {
     let ranks: Vec<_> = look(job)
         .iter()
         .map(|rank| {
-            let State::Waits(record) = &rank.state else {
+            let RollState::Waits(record) = &rank.state else {
                 return json!({ "rank": rank.number, "host": rank.host, "state": table::does(&rank.state) });
             };
             let wants: Vec<_> = record

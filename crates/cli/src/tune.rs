@@ -4,7 +4,7 @@
 //! pingpong` under the launcher, with the setting in the environment. Where a switch point separates two ways, both are
 //! measured at all sizes and the point follows from the two curves; other settings are tried value by value.
 
-use crate::say;
+use crate::output;
 use crate::tune_choose::{Both, Choice, least, switch};
 use clap::Args;
 use farpost_bench::{launch, report};
@@ -57,7 +57,7 @@ struct Bench {
 pub fn run(options: &Options) -> ExitCode {
     match tune(options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => say::fail(&why),
+        Err(why) => output::fail(&why),
     }
 }
 
@@ -81,7 +81,7 @@ fn tune(options: &Options) -> Result<(), String> {
     let place = report::host();
     std::fs::write(&options.out, as_file(&before, &measured, &place))
         .map_err(|e| format!("writing {}: {e}", options.out.display()))?;
-    say::out(&as_table(&measured, &place));
+    output::out(&as_table(&measured, &place));
     eprintln!("wrote {}", options.out.display());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One node's Fast Messages: sending, and the table of handlers.
 
 use crate::extract::Running;
-use crate::state::{Figures, FmState};
+use crate::state::{FmCounters, FmState};
 use crate::stream::{Receive, Stacks};
 use crate::waiting::Pacer;
 use crate::wire::{FRAME_PAYLOAD, Frame, FrameKind, Header};
@@ -113,7 +113,7 @@ impl<F: Fabric + 'static> Fm<F> {
     }
 
     /// What has happened so far.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> FmCounters {
         self.0.state.borrow().figures
     }
 

@@ -1,7 +1,7 @@
 //! Extraction: accepted frames meet their handlers.
 
 use crate::engine::{Fm, Handler};
-use crate::state::Stage;
+use crate::state::MessageStage;
 use crate::stream::{Receive, Resumed, Wake};
 use crate::wire::{BEGIN, END, Frame, FrameKind, Header, Malformed};
 use farpost_fabric::{Counter, Fabric, Peer, Port};
@@ -225,7 +225,7 @@ impl<F: Fabric + 'static> Fm<F> {
         let mut state = engine.state.borrow_mut();
         let at = loop {
             match state.incoming.iter().position(|one| one.peer == peer) {
-                Some(at) if begins && state.incoming[at].stage != Stage::Fresh => {
+                Some(at) if begins && state.incoming[at].stage != MessageStage::Fresh => {
                     // The one before was never ended.
                     let broken = state.incoming.remove(at);
                     drop(state);
@@ -248,22 +248,22 @@ impl<F: Fabric + 'static> Fm<F> {
         one.handled += usize::from(header.len);
         let (stage, handled, announced) = (one.stage, one.handled, one.announced);
         // Nobody else finds it while its handler runs; nothing is extracted then.
-        one.stage = Stage::Discarded;
+        one.stage = MessageStage::Discarded;
         drop(state);
         let mut stage = stage;
         let mut flow = Flow::Continue;
-        if handled > announced && stage != Stage::Discarded {
+        if handled > announced && stage != MessageStage::Discarded {
             self.refuse(peer, "the length of an FM message as announced", handled as u64);
             self.break_stage(stage);
-            stage = Stage::Discarded;
+            stage = MessageStage::Discarded;
         }
         let resumed = match stage {
-            Stage::Discarded => None,
-            Stage::Waits(stack) => {
+            MessageStage::Discarded => None,
+            MessageStage::Waits(stack) => {
                 let _entered = engine.running.enter(true);
                 Some(self.resume(stack, Wake::Piece(*frame, ends)))
             }
-            Stage::Fresh => match self.handler(peer, header.handler) {
+            MessageStage::Fresh => match self.handler(peer, header.handler) {
                 None => None,
                 Some(Handler::Message(_)) => {
                     let what = "a message of one frame for a handler of such";
@@ -277,12 +277,12 @@ impl<F: Fabric + 'static> Fm<F> {
             },
         };
         let stage = match resumed {
-            Some(Resumed::Waits(stack)) => Stage::Waits(stack),
+            Some(Resumed::Waits(stack)) => MessageStage::Waits(stack),
             Some(Resumed::Returned(said)) => {
                 flow = said;
-                Stage::Discarded
+                MessageStage::Discarded
             }
-            None => Stage::Discarded,
+            None => MessageStage::Discarded,
         };
         let mut state = engine.state.borrow_mut();
         if let Some(at) = state.incoming.iter().position(|one| one.peer == peer) {
@@ -309,8 +309,8 @@ impl<F: Fabric + 'static> Fm<F> {
     }
 
     /// Let a handler that waits know that nothing more comes.
-    fn break_stage(&self, stage: Stage) {
-        if let Stage::Waits(stack) = stage {
+    fn break_stage(&self, stage: MessageStage) {
+        if let MessageStage::Waits(stack) = stage {
             let _entered = self.0.running.enter(true);
             let ended = self.resume(stack, Wake::BrokenOff);
             debug_assert!(

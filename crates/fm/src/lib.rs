@@ -43,7 +43,9 @@ mod error;
 #[cfg(not(loom))]
 mod extract;
 #[cfg(not(loom))]
-mod owed;
+mod owed_acks;
+#[cfg(not(loom))]
+mod peer_table;
 #[cfg(not(loom))]
 mod receive_queue;
 #[cfg(not(loom))]
@@ -52,8 +54,6 @@ mod reject_queue;
 mod state;
 #[cfg(not(loom))]
 mod stream;
-#[cfg(not(loom))]
-mod table;
 #[cfg(not(loom))]
 mod waiting;
 #[cfg(not(loom))]
@@ -65,7 +65,7 @@ pub use {
     engine::{ANY_ID, Fm},
     error::FmError,
     extract::Flow,
-    state::Figures,
+    state::FmCounters,
     stream::{Receive, Sending},
 };
 

@@ -12,7 +12,7 @@ use crate::wire::{Frame, FrameKind, Header};
 const FIRST: u32 = 2;
 const DOUBLINGS: u32 = 5;
 
-struct Held {
+struct RejectedFrame {
     frame: Frame,
     header: Header,
     due: u32,
@@ -20,7 +20,7 @@ struct Held {
 
 /// The frames that came back.
 pub struct RejectQueue {
-    held: Vec<Held>,
+    held: Vec<RejectedFrame>,
     /// Pieces among them.
     pieces: usize,
 }
@@ -41,7 +41,7 @@ impl RejectQueue {
     /// Whether pieces to `peer` are back: later ones would only follow them.
     #[inline(always)]
     pub fn holds_pieces(&self, peer: u32) -> bool {
-        let piece = |held: &Held| held.frame.peer == peer && held.header.kind == FrameKind::Piece;
+        let piece = |held: &RejectedFrame| held.frame.peer == peer && held.header.kind == FrameKind::Piece;
         self.pieces > 0 && self.held.iter().any(piece)
     }
 
@@ -50,7 +50,7 @@ impl RejectQueue {
         debug_assert!(self.held.len() < self.held.capacity());
         let wait = FIRST << u32::from(header.tries).min(DOUBLINGS);
         self.pieces += usize::from(header.kind == FrameKind::Piece);
-        self.held.push(Held {
+        self.held.push(RejectedFrame {
             frame: *frame,
             header: *header,
             due: turn.wrapping_add(wait),
@@ -85,14 +85,14 @@ impl RejectQueue {
 
     /// A frame that is due. It stays until [`taken`](RejectQueue::taken): its place.
     pub fn due(&self, turn: u32) -> Option<usize> {
-        let is_due = |held: &Held| turn.wrapping_sub(held.due) as i32 >= 0;
+        let is_due = |held: &RejectedFrame| turn.wrapping_sub(held.due) as i32 >= 0;
         let at = self.held.iter().position(is_due)?;
         let first = &self.held[at];
         if first.header.kind != FrameKind::Piece {
             return Some(at);
         }
         // Pieces go in order: the first of those to the same peer.
-        let same = |held: &&(usize, &Held)| {
+        let same = |held: &&(usize, &RejectedFrame)| {
             held.1.header.kind == FrameKind::Piece && held.1.frame.peer == first.frame.peer
         };
         let seq = first.header.seq;

@@ -4,10 +4,10 @@
 //! Cost class: fast path, but for returned frames, full queues and lost peers.
 
 use crate::host_receive_queue::{self, HostReceiveQueue};
-use crate::owed::Owed;
+use crate::owed_acks::OwedAcks;
 use crate::reject_queue::RejectQueue;
 use crate::send_queue::{self, SendQueue};
-use crate::table::PeerTable;
+use crate::peer_table::PeerTable;
 use crate::window::Window;
 use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
@@ -16,18 +16,18 @@ use farpost_fabric::{
 };
 
 /// Creditors of acknowledgements at once, and senders whose order is remembered.
-const PEERS_KEPT: u32 = 64;
+const PEERS_MAX: u32 = 64;
 /// Peers remembered as lost.
-const LOST_KEPT: usize = 64;
+const LOST_MAX: usize = 64;
 /// Faults kept until somebody asks.
-const FAULTS_KEPT: usize = 64;
+const FAULTS_MAX: usize = 64;
 /// Packets of control taken in at once, and frames sent again.
 const CONTROL_AT_ONCE: u32 = 64;
 const AGAIN_AT_ONCE: u32 = 4;
 
 /// What has happened at a node, counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct FmCounters {
     /// Frames sent, those sent again not included.
     pub sent: u64,
     /// Frames accepted.
@@ -47,12 +47,12 @@ pub struct Figures {
 }
 
 /// A message of several pieces that is arriving.
-pub struct Incoming {
+pub struct IncomingMessage {
     pub peer: u32,
     /// Its last piece has been accepted, or will never come.
     pub ended: bool,
     /// What handles it.
-    pub stage: Stage,
+    pub stage: MessageStage,
     /// Bytes that have been handled, and announced.
     pub handled: usize,
     pub announced: usize,
@@ -60,7 +60,7 @@ pub struct Incoming {
 
 /// How far the handling of an incoming message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum MessageStage {
     /// No handler has seen it.
     Fresh,
     /// The handler on that stack waits for more.
@@ -70,7 +70,7 @@ pub enum Stage {
 }
 
 /// What became of a look at the receive queue.
-pub enum Polled {
+pub enum PollOutcome {
     /// It is empty, or what it holds cannot be taken now.
     Nothing,
     /// The frame has been accepted.
@@ -79,7 +79,7 @@ pub enum Polled {
     Sorted,
 }
 
-enum Verdict {
+enum FrameDecision {
     Accept,
     Return,
     Refuse,
@@ -100,11 +100,11 @@ pub struct FmState {
     receive_host: host_receive_queue::HostSide,
     reject: RejectQueue,
     pub window: Window,
-    owed: Owed,
+    owed: OwedAcks,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
     /// the oldest.
     order: PeerTable<u16>,
-    pub incoming: Vec<Incoming>,
+    pub incoming: Vec<IncomingMessage>,
     max_incoming: usize,
     /// A frame taken from the receive queue that could be neither accepted nor returned yet. None is taken after it.
     in_hand: Option<(Frame, Header)>,
@@ -116,7 +116,7 @@ pub struct FmState {
     lost: Vec<u32>,
     faults: Vec<Fault>,
     pub faults_lost: u64,
-    pub figures: Figures,
+    pub figures: FmCounters,
 }
 
 impl FmState {
@@ -137,18 +137,18 @@ impl FmState {
             receive_host,
             reject: RejectQueue::new(slots),
             window: Window::new(slots),
-            owed: Owed::new(PEERS_KEPT),
-            order: PeerTable::new(PEERS_KEPT as usize),
+            owed: OwedAcks::new(PEERS_MAX),
+            order: PeerTable::new(PEERS_MAX as usize),
             incoming: Vec::with_capacity(tunables.streams as usize),
             max_incoming: tunables.streams as usize,
             in_hand: None,
             turn: 0,
             ack_after: (slots / 4).max(1),
             urgent: false,
-            lost: Vec::with_capacity(LOST_KEPT),
-            faults: Vec::with_capacity(FAULTS_KEPT),
+            lost: Vec::with_capacity(LOST_MAX),
+            faults: Vec::with_capacity(FAULTS_MAX),
             faults_lost: 0,
-            figures: Figures::default(),
+            figures: FmCounters::default(),
         }
     }
 
@@ -339,17 +339,17 @@ impl FmState {
 
     /// Take a frame of data from the network and accept it if there is `room`; else return it.
     #[inline(always)]
-    fn poll<F: Fabric>(&mut self, fabric: &F, room: bool, frame: &mut Frame) -> Polled {
+    fn poll<F: Fabric>(&mut self, fabric: &F, room: bool, frame: &mut Frame) -> PollOutcome {
         let header = if self.in_hand.is_some() {
             let (held, header) = self.in_hand.take().expect("just looked");
             *frame = held;
             header
         } else {
             if !receive_queue::data(fabric, self.port, frame) {
-                return Polled::Nothing;
+                return PollOutcome::Nothing;
             }
             if !self.lost.is_empty() && self.is_lost(frame.peer) {
-                return Polled::Sorted;
+                return PollOutcome::Sorted;
             }
             match frame.header() {
                 Ok(mut header) if !header.returned && header.kind != FrameKind::Ack => {
@@ -360,34 +360,34 @@ impl FmState {
                 Ok(_) => {
                     let (what, value) = ("data in the queue for it", u64::from(frame.packet()[0]));
                     self.refuse(fabric, frame.peer, Malformed { what, value });
-                    return Polled::Sorted;
+                    return PollOutcome::Sorted;
                 }
                 Err(bad) => {
                     self.refuse(fabric, frame.peer, bad);
-                    return Polled::Sorted;
+                    return PollOutcome::Sorted;
                 }
             }
         };
         let peer = frame.peer;
         let verdict = if header.kind == FrameKind::Message {
-            if room { Verdict::Accept } else { Verdict::Return }
+            if room { FrameDecision::Accept } else { FrameDecision::Return }
         } else {
             self.judge_piece(fabric, peer, &header, room)
         };
-        if let Verdict::Return = verdict {
+        if let FrameDecision::Return = verdict {
             if !self.give_back(fabric, frame, &header) {
                 self.in_hand = Some((*frame, header));
-                return Polled::Nothing;
+                return PollOutcome::Nothing;
             }
-            return Polled::Sorted;
+            return PollOutcome::Sorted;
         }
         // What is refused is acknowledged too: its sender's slot is free, and other messages go on.
         self.owe(fabric, peer, &header);
         match verdict {
-            Verdict::Refuse => Polled::Sorted,
+            FrameDecision::Refuse => PollOutcome::Sorted,
             _ => {
                 self.figures.accepted += 1;
-                Polled::Accepted(header)
+                PollOutcome::Accepted(header)
             }
         }
     }
@@ -421,7 +421,7 @@ impl FmState {
     }
 
     /// Pieces are accepted in order, and the first of a message only when there is a place for the message.
-    fn judge_piece<F: Fabric>(&mut self, fabric: &F, peer: u32, header: &Header, room: bool) -> Verdict {
+    fn judge_piece<F: Fabric>(&mut self, fabric: &F, peer: u32, header: &Header, room: bool) -> FrameDecision {
         if header.has(OLDEST) {
             // All entries may go: forgetting costs a return.
             if self.order.get(peer).is_none() && self.order.is_full() {
@@ -431,12 +431,12 @@ impl FmState {
                 *next = header.seq;
             }
         } else if self.order.get(peer).is_none_or(|next| *next != header.seq) {
-            return Verdict::Return;
+            return FrameDecision::Return;
         }
         let places = self.incoming.len() < self.max_incoming;
         let (begins, ends) = (header.has(crate::wire::BEGIN), header.has(END));
         if !room || begins && !ends && !places {
-            return Verdict::Return;
+            return FrameDecision::Return;
         }
         if let Some(next) = self.order.get(peer) {
             *next = header.seq.wrapping_add(1);
@@ -451,24 +451,24 @@ impl FmState {
                 let what = "a piece of a message that was begun";
                 let value = u64::from(header.handler);
                 self.refuse(fabric, peer, Malformed { what, value });
-                return Verdict::Refuse;
+                return FrameDecision::Refuse;
             }
             (broken, true) => {
                 if let Some(broken) = broken {
                     broken.ended = true;
                 }
                 if !ends {
-                    self.incoming.push(Incoming {
+                    self.incoming.push(IncomingMessage {
                         peer,
                         ended: false,
-                        stage: Stage::Fresh,
+                        stage: MessageStage::Fresh,
                         handled: 0,
                         announced: header.announced as usize,
                     });
                 }
             }
         }
-        Verdict::Accept
+        FrameDecision::Accept
     }
 
     /// Send a frame back to its sender. False: not now.
@@ -508,9 +508,9 @@ impl FmState {
                 return None;
             }
             match self.poll(fabric, true, frame) {
-                Polled::Accepted(header) => return Some(header),
-                Polled::Nothing => return None,
-                Polled::Sorted => {}
+                PollOutcome::Accepted(header) => return Some(header),
+                PollOutcome::Nothing => return None,
+                PollOutcome::Sorted => {}
             }
         }
         None
@@ -526,12 +526,12 @@ impl FmState {
             }
             let room = self.receive.has_room(&self.receive_lanai);
             match self.poll(fabric, room, &mut frame) {
-                Polled::Accepted(_) => {
+                PollOutcome::Accepted(_) => {
                     let delivered = self.receive.deliver(&mut self.receive_lanai, &frame);
                     debug_assert!(delivered);
                 }
-                Polled::Nothing => return,
-                Polled::Sorted => {}
+                PollOutcome::Nothing => return,
+                PollOutcome::Sorted => {}
             }
         }
     }
@@ -565,7 +565,7 @@ impl FmState {
 
     /// Keep a fault for who asks.
     pub fn record(&mut self, fault: Fault) {
-        if self.faults.len() < FAULTS_KEPT {
+        if self.faults.len() < FAULTS_MAX {
             self.faults.push(fault);
         } else {
             self.faults_lost += 1;
@@ -590,7 +590,7 @@ impl FmState {
         if self.is_lost(peer) {
             return false;
         }
-        if self.lost.len() == LOST_KEPT {
+        if self.lost.len() == LOST_MAX {
             self.lost.remove(0);
         }
         self.lost.push(peer);

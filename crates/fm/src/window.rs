@@ -1,7 +1,7 @@
 //! The network window (paper, section 4.5): one slot in the reject queue is reserved for each frame that is outstanding,
 //! whomever it went to. It is free again when the frame is acknowledged. No slot, no sending.
 
-use crate::table::PeerTable;
+use crate::peer_table::PeerTable;
 use crate::wire::{Acks, FrameKind, Header, Malformed};
 
 /// What is outstanding at one peer.

@@ -2,7 +2,7 @@
 
 use crate::c::{array, check, data, named, rank, tag};
 use crate::comms::Making;
-use crate::program::{Arg, Call, Coll, How, Look, Wanted};
+use crate::program::{Arg, Call, CallMode, Coll, Look, Wanted};
 
 pub(crate) fn look_recv(look: Look, w: &Wanted, req: Option<usize>) -> String {
     let (from, tag, comm, slot) = (rank(w.from), tag(w.tag), w.comm, w.slot);
@@ -173,7 +173,7 @@ fn address(a: &Arg) -> String {
     }
 }
 
-pub(crate) fn collective(call: &Call, how: How) -> String {
+pub(crate) fn collective(call: &Call, how: CallMode) -> String {
     use Coll::*;
     let name = match call.coll {
         ReduceScatter => "reduce_scatter".into(),
@@ -255,12 +255,12 @@ pub(crate) fn collective(call: &Call, how: How) -> String {
     };
     let comm = call.comm;
     match how {
-        How::Blocking => format!("OK({}({arguments}c[{comm}]));", named(&name)),
-        How::Nonblocking(req) => format!(
+        CallMode::Blocking => format!("OK({}({arguments}c[{comm}]));", named(&name)),
+        CallMode::Nonblocking(req) => format!(
             "OK({}({arguments}c[{comm}], new_request({req}, -1, 0)));",
             named(&format!("i{name}"))
         ),
-        How::Init(req) => {
+        CallMode::Init(req) => {
             let name = named(&format!("{name}_init"));
             format!("OK({name}({arguments}c[{comm}], MPI_INFO_NULL, new_request({req}, -1, 1)));")
         }

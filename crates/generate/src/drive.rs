@@ -1,6 +1,6 @@
 //! Runs programs, and makes short what fails.
 
-use crate::ways::{Way, draw};
+use crate::backends::{Backend, draw};
 use farpost_generate::{Limits, Plan, c, generate};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// What is to be done.
 pub struct Options {
     pub compiler: PathBuf,
-    pub ways: Vec<Way>,
+    pub backends: Vec<Backend>,
     /// Numbers of ranks to draw from.
     pub ranks: Vec<usize>,
     pub seed: u64,
@@ -156,20 +156,20 @@ impl Driver {
             return Err(format!("{} does not compile", source.display()));
         }
         for round in 0..self.options.rounds {
-            for way in self.options.ways.clone() {
+            for backend in self.options.backends.clone() {
                 let ranks = self.options.ranks[self.rng.usize(0..self.options.ranks.len())];
-                let settings = match way.foreign || round == 0 {
+                let settings = match backend.foreign || round == 0 {
                     true => Vec::new(),
                     false => draw(&mut self.rng, &self.options.known),
                 };
                 let longest = Duration::from_secs(u64::from(self.options.seconds));
-                let child = way.command(ranks, &settings, None, &file);
-                let (code, text) = self.ended(child, &way, longest)?;
+                let child = backend.command(ranks, &settings, None, &file);
+                let (code, text) = self.ended(child, &backend, longest)?;
                 if code == Some(0) {
                     continue;
                 }
-                let name = format!("{}-{ranks}-file", way.name);
-                let sentence = way.sentence(ranks, &settings);
+                let name = format!("{}-{ranks}-file", backend.name);
+                let sentence = backend.sentence(ranks, &settings);
                 println!("FOUND {name}: {}\n      {sentence}", how_ended(code));
                 let note = self.options.out.join(format!("{name}.txt"));
                 fs::write(&note, format!("{sentence}\n{}\n{text}", how_ended(code)))
@@ -222,23 +222,23 @@ impl Driver {
 
     fn run_batch(&mut self, batch: &Batch) {
         for round in 0..self.options.rounds {
-            for at in 0..self.options.ways.len() {
+            for at in 0..self.options.backends.len() {
                 if self.began.elapsed() > self.options.time + Duration::from_secs(30) {
                     return;
                 }
-                let way = self.options.ways[at].clone();
-                let settings = if way.foreign || round == 0 && self.rng.bool() {
+                let backend = self.options.backends[at].clone();
+                let settings = if backend.foreign || round == 0 && self.rng.bool() {
                     Vec::new()
                 } else {
                     draw(&mut self.rng, &self.options.known)
                 };
                 let many = batch.seeds.end - batch.seeds.start;
-                let end = self.job(&way, batch.ranks, &settings, &batch.file, None, many as u32);
-                let count = self.counts.entry(way.name.clone()).or_default();
+                let end = self.job(&backend, batch.ranks, &settings, &batch.file, None, many as u32);
+                let count = self.counts.entry(backend.name.clone()).or_default();
                 count.jobs += 1;
                 count.programs += many;
                 if let End::Wrong { seed, text } = end {
-                    self.found(&way, batch, &settings, seed, &text);
+                    self.found(&backend, batch, &settings, seed, &text);
                 }
                 if self.told.elapsed() > Duration::from_secs(60) {
                     self.told = Instant::now();
@@ -252,10 +252,10 @@ impl Driver {
     fn line(&self) -> String {
         let minutes = self.began.elapsed().as_secs() / 60;
         let (mut programs, mut findings, mut each) = (0, 0, String::new());
-        for (way, count) in &self.counts {
+        for (backend, count) in &self.counts {
             programs += count.programs;
             findings += count.findings;
-            let _ = write!(each, " {way} {}", count.programs);
+            let _ = write!(each, " {backend} {}", count.programs);
         }
         let next = self.options.seed + self.programs;
         format!("{minutes} min: {programs} programs ran, {findings} failed, next seed {next};{each}")
@@ -276,7 +276,7 @@ impl Driver {
     /// Run one job to its end, which comes.
     fn job(
         &self,
-        way: &Way,
+        backend: &Backend,
         ranks: usize,
         settings: &[(String, String)],
         file: &Path,
@@ -291,7 +291,11 @@ impl Driver {
             all.push(("LEGAL_SEED".into(), seed.to_string()));
         }
         let longest = Duration::from_secs(u64::from(seconds) + 15);
-        let (code, text) = match self.ended(way.command(ranks, &all, Some(seconds), file), way, longest) {
+        let (code, text) = match self.ended(
+            backend.command(ranks, &all, Some(seconds), file),
+            backend,
+            longest,
+        ) {
             Ok(ended) => ended,
             Err(text) => return End::Wrong { seed: None, text },
         };
@@ -324,14 +328,14 @@ impl Driver {
     fn ended(
         &self,
         mut command: Command,
-        way: &Way,
+        backend: &Backend,
         longest: Duration,
     ) -> Result<(Option<i32>, String), String> {
         let log = self.options.out.join("log");
         let files = File::create(&log).and_then(|out| Ok((out.try_clone()?, out)));
         let (out, err) = files.map_err(|e| format!("{}: {e}", log.display()))?;
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
-        let mut child = child.map_err(|e| format!("{}: {e}", way.launch[0]))?;
+        let mut child = child.map_err(|e| format!("{}: {e}", backend.launch[0]))?;
         let code = wait(&mut child, longest, GRACE);
         let text = fs::read(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         Ok((code, String::from_utf8_lossy(&text).into_owned()))
@@ -339,7 +343,7 @@ impl Driver {
 
     fn found(
         &mut self,
-        way: &Way,
+        backend: &Backend,
         batch: &Batch,
         settings: &[(String, String)],
         seed: Option<u64>,
@@ -351,19 +355,22 @@ impl Driver {
             .or_else(|| text.lines().filter(|l| !l.starts_with("program ")).nth(1))
             .unwrap_or("no word")
             .to_string();
-        let count = self.counts.entry(way.name.clone()).or_default();
+        let count = self.counts.entry(backend.name.clone()).or_default();
         count.findings += 1;
         let kind: String = what.chars().filter(|c| !c.is_ascii_digit()).collect();
         let often = self.seen.entry(kind).or_default();
         *often += 1;
         let often = *often;
-        let name = format!("{}-{}-{}", way.name, batch.ranks, seed.unwrap_or(0));
+        let name = format!("{}-{}-{}", backend.name, batch.ranks, seed.unwrap_or(0));
         println!(
             "FOUND {name}: {what}\n      {}",
-            way.sentence(batch.ranks, settings)
+            backend.sentence(batch.ranks, settings)
         );
         let note = self.options.out.join(format!("{name}.txt"));
-        let _ = fs::write(&note, format!("{}\n{text}", way.sentence(batch.ranks, settings)));
+        let _ = fs::write(
+            &note,
+            format!("{}\n{text}", backend.sentence(batch.ranks, settings)),
+        );
         let Some(seed) = seed.filter(|_| often <= 2) else {
             return;
         };
@@ -374,7 +381,7 @@ impl Driver {
         let mut last_words = text.to_string();
         while runs < 4 {
             runs += 1;
-            if let Some(words) = self.fails(&plan, way, settings, &trial) {
+            if let Some(words) = self.fails(&plan, backend, settings, &trial) {
                 last_words = words;
                 break;
             }
@@ -388,7 +395,7 @@ impl Driver {
         let short = plan.shrink(self.options.shrink, |plan| {
             // What fails now and then gets some chances.
             began.elapsed() < Duration::from_secs(600)
-                && (0..runs * 2).any(|_| match self.fails(plan, way, settings, &trial) {
+                && (0..runs * 2).any(|_| match self.fails(plan, backend, settings, &trial) {
                     Some(words) => {
                         last_words = words;
                         true
@@ -399,7 +406,7 @@ impl Driver {
         let about = format!(
             "Seed {seed} with {} ranks, made short: mpicc this file, then\n{}\n\n{}",
             batch.ranks,
-            way.sentence(batch.ranks, settings),
+            backend.sentence(batch.ranks, settings),
             last_words
                 .lines()
                 .filter(|l| !l.starts_with("program "))
@@ -418,7 +425,13 @@ impl Driver {
     }
 
     /// What is said when this program fails.
-    fn fails(&self, plan: &Plan, way: &Way, settings: &[(String, String)], trial: &Path) -> Option<String> {
+    fn fails(
+        &self,
+        plan: &Plan,
+        backend: &Backend,
+        settings: &[(String, String)],
+        trial: &Path,
+    ) -> Option<String> {
         let source = c::write_file(&[plan.lower()], "");
         let compiled = self
             .start_compiler(trial, &source)
@@ -426,7 +439,7 @@ impl Driver {
         if !compiled {
             return None;
         }
-        match self.job(way, plan.ranks, settings, trial, Some(plan.seed), 1) {
+        match self.job(backend, plan.ranks, settings, trial, Some(plan.seed), 1) {
             End::Right => None,
             End::Wrong { text, .. } => Some(text),
         }

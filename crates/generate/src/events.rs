@@ -2,7 +2,7 @@
 
 use crate::comms::Comm;
 use crate::program::{Actor, Data, Instr, Part};
-use crate::types::{Kind, Types, Unit};
+use crate::types::{TypeKind, Types, Unit};
 
 /// A place in the order of all calls of a program: calls at one base come in the order of events, then completions, then checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,9 +167,9 @@ impl Gen {
 
     pub fn unit(&mut self) -> Unit {
         match self.rng.u32(0..10) {
-            0..5 => Unit::Of(Kind::Byte),
+            0..5 => Unit::Of(TypeKind::Byte),
             5 => Unit::Pair,
-            _ => Unit::Of(Kind::ALL[self.rng.usize(0..Kind::ALL.len())]),
+            _ => Unit::Of(TypeKind::ALL[self.rng.usize(0..TypeKind::ALL.len())]),
         }
     }
 

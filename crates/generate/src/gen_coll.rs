@@ -2,7 +2,7 @@
 
 use crate::events::Gen;
 use crate::gen_roles::{Content, IDS, Role, roles};
-use crate::program::{Actor, How, Instr, Part};
+use crate::program::{Actor, CallMode, Instr, Part};
 
 fn fill(g: &mut Gen, base: u32, actor: Actor, role: &Role, id: u32, fresh: bool) {
     for buffer in &role.buffers {
@@ -115,7 +115,7 @@ pub fn one(g: &mut Gen, base: u32) {
                 actor,
                 Instr::Coll {
                     call,
-                    how: How::Blocking,
+                    how: CallMode::Blocking,
                 },
             );
         } else {
@@ -125,7 +125,7 @@ pub fn one(g: &mut Gen, base: u32) {
                 actor,
                 Instr::Coll {
                     call,
-                    how: How::Nonblocking(req),
+                    how: CallMode::Nonblocking(req),
                 },
             );
             done = base + g.rng.u32(0..8);
@@ -168,7 +168,7 @@ pub fn persistent(g: &mut Gen, base: u32) {
                 actor,
                 Instr::Coll {
                     call,
-                    how: How::Init(req),
+                    how: CallMode::Init(req),
                 },
             );
         }

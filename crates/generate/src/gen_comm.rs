@@ -2,7 +2,7 @@
 
 use crate::comms::{Comm, Making, Topo, grid, sub_grids};
 use crate::events::{END, Gen, Item};
-use crate::program::{Actor, How, Instr};
+use crate::program::{Actor, CallMode, Instr};
 use std::collections::HashMap;
 
 /// Communicator 0: a duplicate of `MPI_COMM_WORLD`, which the program has from the start.
@@ -354,7 +354,8 @@ fn last_call(g: &Gen, comm: usize) -> Option<u32> {
             Instr::StartSend { req, init: true, .. }
             | Instr::StartRecv { req, init: true, .. }
             | Instr::Coll {
-                how: How::Init(req), ..
+                how: CallMode::Init(req),
+                ..
             } => {
                 let here = instr.comm() == Some(comm);
                 if here {

@@ -1,22 +1,24 @@
 //! Messages that do not come in groups: floods, rings, persistent requests, cancels, nobody.
 
 use crate::events::Gen;
-use crate::gen_p2p::{Order, receive, way};
+use crate::gen_p2p::{Order, receive, route};
 use crate::program::{
     ANY_SOURCE, ANY_TAG, Actor, Data, Got, Instr, Mode, PROC_NULL, Part, PoolCheck, Sent, Swap, Wanted,
 };
-use crate::types::{Kind, Unit};
+use crate::types::{TypeKind, Unit};
 
 /// Many messages to one who receives late.
 pub fn flood(g: &mut Gen, base: u32) {
-    let Some(way) = way(g, base, false) else { return };
-    let senders = g.comms[way.comm].groups[way.from_side].clone();
+    let Some(route) = route(g, base, false) else {
+        return;
+    };
+    let senders = g.comms[route.comm].groups[route.from_side].clone();
     let many = [20, 40, 80, 150][g.rng.usize(0..4)];
     let mut sources: Vec<usize> = (0..senders.len()).collect();
     g.rng.shuffle(&mut sources);
     sources.truncate(g.rng.usize(1..=3));
-    let tag = g.comms[way.comm].tag();
-    let unit = Unit::Of(Kind::Byte);
+    let tag = g.comms[route.comm].tag();
+    let unit = Unit::Of(TypeKind::Byte);
     let size = [0, 8, 40, 41, 200, 265, 1000, 5000][g.rng.usize(0..8)];
     let by: Vec<Actor> = senders.iter().map(|rank| g.any_thread(*rank)).collect();
     let modes = [
@@ -29,7 +31,7 @@ pub fn flood(g: &mut Gen, base: u32) {
     let mode = modes[g.rng.usize(0..5)];
     let any = g.rng.bool();
     // Something that comes later than the flood and is wanted before it.
-    let behind = g.rng.bool().then(|| g.comms[way.comm].tag());
+    let behind = g.rng.bool().then(|| g.comms[route.comm].tag());
     let (sent_at, received_at) = (base, base + 1 + g.rng.u32(0..3));
     let last = received_at + g.rng.u32(0..3);
     let (mut sent, mut got) = (Vec::new(), Vec::new());
@@ -43,7 +45,7 @@ pub fn flood(g: &mut Gen, base: u32) {
         let actor = by[source];
         let (data, _) = g.data(sent_at, actor, unit, size, Some(id));
         let req = g.new_req();
-        let (to, comm) = (way.dst as i32, way.comm);
+        let (to, comm) = (route.dst as i32, route.comm);
         g.at(
             sent_at,
             actor,
@@ -74,20 +76,20 @@ pub fn flood(g: &mut Gen, base: u32) {
         order.rotate_right(1);
     }
     for number in order {
-        let (data, len) = g.data(received_at, way.to, unit, size, None);
+        let (data, len) = g.data(received_at, route.to, unit, size, None);
         let (from, tag) = asks[number];
         let slot = g.new_slot();
         let wanted = Wanted {
             data,
             from,
             tag,
-            comm: way.comm,
+            comm: route.comm,
             slot,
             truncated: false,
         };
         let done = receive(
             g,
-            way.to,
+            route.to,
             wanted,
             true,
             received_at,
@@ -104,13 +106,13 @@ pub fn flood(g: &mut Gen, base: u32) {
     let last = received_at + 4;
     g.check(
         last,
-        way.to,
+        route.to,
         Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
     );
-    g.uses(way.comm, last);
+    g.uses(route.comm, last);
     g.end_event(format!(
         "{many} messages to rank {} of c[{}], who is late",
-        way.dst, way.comm
+        route.dst, route.comm
     ));
 }
 
@@ -232,10 +234,12 @@ pub fn ring(g: &mut Gen, base: u32) {
 
 /// Messages by requests that are started again and again, on either side or both.
 pub fn repeated(g: &mut Gen, base: u32) {
-    let Some(way) = way(g, base, false) else { return };
-    let senders = g.comms[way.comm].groups[way.from_side].clone();
+    let Some(route) = route(g, base, false) else {
+        return;
+    };
+    let senders = g.comms[route.comm].groups[route.from_side].clone();
     let source = g.rng.usize(0..senders.len());
-    let tag = g.comms[way.comm].tag();
+    let tag = g.comms[route.comm].tag();
     let from = g.any_thread(senders[source]);
     let unit = g.unit();
     let units = g.size(4) / unit.bytes();
@@ -243,12 +247,12 @@ pub fn repeated(g: &mut Gen, base: u32) {
     let again = [(true, true), (true, false), (false, true)][g.rng.usize(0..3)];
     let modes = [Mode::Standard, Mode::Synchronous, Mode::Buffered];
     let mode = modes[g.rng.usize(0..3)];
-    let (to, comm) = (way.dst as i32, way.comm);
+    let (to, comm) = (route.dst as i32, route.comm);
     let (out, out_len) = g.data(base, from, unit, units, None);
-    let (into, len) = g.data(base, way.to, unit, units, None);
+    let (into, len) = g.data(base, route.to, unit, units, None);
     let (mut send_req, mut recv_req) = (g.new_req(), g.new_req());
     let slot = g.new_slot();
-    let any = g.comms[way.comm].wild.is_some() && g.rng.bool();
+    let any = g.comms[route.comm].wild.is_some() && g.rng.bool();
     let wanted = Wanted {
         data: into,
         from: if g.rng.bool() { ANY_SOURCE } else { source as i32 },
@@ -275,7 +279,7 @@ pub fn repeated(g: &mut Gen, base: u32) {
     if again.1 {
         g.at(
             base,
-            way.to,
+            route.to,
             Instr::StartRecv {
                 wanted,
                 req: recv_req,
@@ -322,14 +326,14 @@ pub fn repeated(g: &mut Gen, base: u32) {
                 },
             );
         }
-        g.at(r, way.to, Instr::Clear { buf: into.buf, len });
+        g.at(r, route.to, Instr::Clear { buf: into.buf, len });
         if again.1 {
-            g.at(r, way.to, Instr::Start(vec![recv_req]));
+            g.at(r, route.to, Instr::Start(vec![recv_req]));
         } else {
             recv_req = g.new_req();
             g.at(
                 r,
-                way.to,
+                route.to,
                 Instr::StartRecv {
                     wanted,
                     req: recv_req,
@@ -338,7 +342,7 @@ pub fn repeated(g: &mut Gen, base: u32) {
             );
         }
         g.complete(s_done, from, send_req);
-        g.complete(r_done, way.to, recv_req);
+        g.complete(r_done, route.to, recv_req);
         let sent = vec![Sent {
             source: source as i32,
             tag,
@@ -353,7 +357,7 @@ pub fn repeated(g: &mut Gen, base: u32) {
         }];
         g.check(
             r_done,
-            way.to,
+            route.to,
             Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
         );
         at = s_done.max(r_done) + 1;
@@ -362,7 +366,7 @@ pub fn repeated(g: &mut Gen, base: u32) {
         g.at(at, from, Instr::Release(send_req));
     }
     if again.1 {
-        g.at(at, way.to, Instr::Release(recv_req));
+        g.at(at, route.to, Instr::Release(recv_req));
     }
     g.uses(comm, at);
     g.end_event(format!("{rounds} times a message to rank {to} of c[{comm}]"));
@@ -370,14 +374,16 @@ pub fn repeated(g: &mut Gen, base: u32) {
 
 /// A receive that is cancelled: one that nobody sends to, or one whose message may have come, and which is received then.
 pub fn cancelled(g: &mut Gen, base: u32) {
-    let Some(way) = way(g, base, false) else { return };
-    let senders = g.comms[way.comm].groups[way.from_side].clone();
+    let Some(route) = route(g, base, false) else {
+        return;
+    };
+    let senders = g.comms[route.comm].groups[route.from_side].clone();
     let source = g.rng.usize(0..senders.len());
-    let tag = g.comms[way.comm].tag();
+    let tag = g.comms[route.comm].tag();
     let unit = g.unit();
     let units = g.size(2) / unit.bytes();
-    let (data, len) = g.data(base, way.to, unit, units, None);
-    let comm = way.comm;
+    let (data, len) = g.data(base, route.to, unit, units, None);
+    let comm = route.comm;
     let from = if g.rng.bool() { ANY_SOURCE } else { source as i32 };
     let wanted = Wanted {
         data,
@@ -389,21 +395,21 @@ pub fn cancelled(g: &mut Gen, base: u32) {
     };
     let req = g.new_req();
     let init = g.chance(20);
-    g.at(base, way.to, Instr::StartRecv { wanted, req, init });
+    g.at(base, route.to, Instr::StartRecv { wanted, req, init });
     if init {
-        g.at(base, way.to, Instr::Start(vec![req]));
+        g.at(base, route.to, Instr::Start(vec![req]));
     }
     let cancel_at = base + g.rng.u32(0..3);
-    g.at(cancel_at, way.to, Instr::Cancel(req));
+    g.at(cancel_at, route.to, Instr::Cancel(req));
     let wait_at = cancel_at + g.rng.u32(0..2);
-    g.complete(wait_at, way.to, req);
+    g.complete(wait_at, route.to, req);
     let mut last = wait_at + 1;
     if g.chance(40) {
-        g.at(last, way.to, Instr::MustBeCancelled(req));
+        g.at(last, route.to, Instr::MustBeCancelled(req));
         let name = "a cancelled receive".to_string();
         g.at(
             last,
-            way.to,
+            route.to,
             Instr::Expect {
                 buf: data.buf,
                 len,
@@ -418,7 +424,7 @@ pub fn cancelled(g: &mut Gen, base: u32) {
         let (out, _) = g.data(at, sender, unit, units, Some(id));
         let send_req = g.new_req();
         let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered][g.rng.usize(0..3)];
-        let to = way.dst as i32;
+        let to = route.dst as i32;
         g.at(
             at,
             sender,
@@ -433,7 +439,7 @@ pub fn cancelled(g: &mut Gen, base: u32) {
             },
         );
         let again_at = at.max(wait_at) + 1;
-        g.at(again_at, way.to, Instr::RecvIfCancelled { req, wanted });
+        g.at(again_at, route.to, Instr::RecvIfCancelled { req, wanted });
         let done = again_at + g.rng.u32(0..2);
         g.complete(done, sender, send_req);
         let sent = vec![Sent {
@@ -450,16 +456,16 @@ pub fn cancelled(g: &mut Gen, base: u32) {
         }];
         g.at(
             again_at,
-            way.to,
+            route.to,
             Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
         );
         last = again_at + 1;
     }
     if init {
-        g.at(last, way.to, Instr::Release(req));
+        g.at(last, route.to, Instr::Release(req));
     }
     g.uses(comm, last);
-    g.end_event(format!("a cancelled receive of rank {} of c[{comm}]", way.dst));
+    g.end_event(format!("a cancelled receive of rank {} of c[{comm}]", route.dst));
 }
 
 /// Messages with `MPI_PROC_NULL`.

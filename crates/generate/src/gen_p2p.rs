@@ -37,14 +37,14 @@ struct Receive {
 }
 
 /// Where a group of messages goes: communicator, sides, receiver.
-pub(crate) struct Way {
+pub(crate) struct Route {
     pub comm: usize,
     pub from_side: usize,
     pub dst: usize,
     pub to: Actor,
 }
 
-pub(crate) fn way(g: &mut Gen, base: u32, wild: bool) -> Option<Way> {
+pub(crate) fn route(g: &mut Gen, base: u32, wild: bool) -> Option<Route> {
     let comm = g.pick_comm(base, |c| {
         !wild
             || c.wild
@@ -63,7 +63,7 @@ pub(crate) fn way(g: &mut Gen, base: u32, wild: bool) -> Option<Way> {
         }
         used.push(rank);
     }
-    Some(Way {
+    Some(Route {
         comm,
         from_side,
         dst,
@@ -74,9 +74,9 @@ pub(crate) fn way(g: &mut Gen, base: u32, wild: bool) -> Option<Way> {
 /// A group of messages from some to one.
 pub fn group(g: &mut Gen, base: u32) {
     let wild = g.chance(30);
-    let Some(way) = way(g, base, wild) else { return };
-    let wild = g.comms[way.comm].wild.is_some();
-    let senders = g.comms[way.comm].groups[way.from_side].clone();
+    let Some(route) = route(g, base, wild) else { return };
+    let wild = g.comms[route.comm].wild.is_some();
+    let senders = g.comms[route.comm].groups[route.from_side].clone();
     let order = [
         Order::ReceivesFirst,
         Order::SendsFirst,
@@ -84,7 +84,7 @@ pub fn group(g: &mut Gen, base: u32) {
         Order::Mixed,
     ][g.rng.usize(0..4)];
     let mut sources: Vec<usize> = (0..senders.len())
-        .filter(|s| order != Order::Together || senders[*s] != way.to.rank)
+        .filter(|s| order != Order::Together || senders[*s] != route.to.rank)
         .collect();
     if sources.is_empty() {
         return;
@@ -92,7 +92,9 @@ pub fn group(g: &mut Gen, base: u32) {
     g.rng.shuffle(&mut sources);
     sources.truncate(g.rng.usize(1..=3));
     let many = [1, 1, 2, 3, 4, 6][g.rng.usize(0..6)];
-    let tags: Vec<i32> = (0..g.rng.usize(1..=3)).map(|_| g.comms[way.comm].tag()).collect();
+    let tags: Vec<i32> = (0..g.rng.usize(1..=3))
+        .map(|_| g.comms[route.comm].tag())
+        .collect();
     let unit = g.unit();
     let messages: Vec<Message> = (0..many)
         .map(|_| Message {
@@ -127,8 +129,8 @@ pub fn group(g: &mut Gen, base: u32) {
             (plain, may)
         }
     };
-    place(g, base, &way, order, unit, &senders, &messages, &receives, may);
-    let name = format!("{many} messages to rank {} of c[{}]", way.dst, way.comm);
+    place(g, base, &route, order, unit, &senders, &messages, &receives, may);
+    let name = format!("{many} messages to rank {} of c[{}]", route.dst, route.comm);
     g.end_event(name);
 }
 
@@ -186,7 +188,7 @@ fn receives(g: &mut Gen, order: Order, messages: &[Message], wild: bool) -> Vec<
 fn place(
     g: &mut Gen,
     base: u32,
-    way: &Way,
+    route: &Route,
     order: Order,
     unit: Unit,
     senders: &[usize],
@@ -219,14 +221,16 @@ fn place(
     // A shorter room than the message, where there is no doubt which it is.
     let short = n == 1 && messages[0].units > 1 && g.chance(8);
     let most = messages.iter().map(|m| m.units).max().unwrap_or(0);
-    let ready =
-        n == 1 && order == Order::ReceivesFirst && senders[messages[0].source] != way.to.rank && g.chance(25);
+    let ready = n == 1
+        && order == Order::ReceivesFirst
+        && senders[messages[0].source] != route.to.rank
+        && g.chance(25);
     // A thread of each sender, for all of its messages: their order is the thread's.
     let by: Vec<Actor> = senders.iter().map(|rank| g.any_thread(*rank)).collect();
     let mut last = all;
     for (message, at) in messages.iter().zip(&send_at) {
         let actor = by[message.source];
-        let done = send(g, way, order, unit, actor, *message, *at, all, ready);
+        let done = send(g, route, order, unit, actor, *message, *at, all, ready);
         last = last.max(done);
     }
     let mut got = Vec::new();
@@ -235,21 +239,21 @@ fn place(
             true => g.rng.u64(1..most),
             false => most + if g.chance(30) { g.rng.u64(0..9) } else { 0 },
         };
-        let (data, len) = g.data(*at, way.to, unit, units, None);
+        let (data, len) = g.data(*at, route.to, unit, units, None);
         let wanted = Wanted {
             data,
             from: receive.source,
             tag: receive.tag,
-            comm: way.comm,
+            comm: route.comm,
             slot: g.new_slot(),
             truncated: short,
         };
-        let done = self::receive(g, way.to, wanted, receive.blocks, *at, all, order);
+        let done = self::receive(g, route.to, wanted, receive.blocks, *at, all, order);
         last = last.max(done);
         got.push(Got { wanted, len, may });
     }
     if ready {
-        announce(g, way, by[messages[0].source], receive_at[0]);
+        announce(g, route, by[messages[0].source], receive_at[0]);
     }
     let sent = messages
         .iter()
@@ -263,21 +267,21 @@ fn place(
     let name = format!("group {}", g.plan.events.len());
     g.check(
         last,
-        way.to,
+        route.to,
         Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
     );
-    g.uses(way.comm, last);
+    g.uses(route.comm, last);
 }
 
 /// Before a ready send: its receiver tells the sender, on c[0], that the receive is there.
-fn announce(g: &mut Gen, way: &Way, sender: Actor, base: u32) {
+fn announce(g: &mut Gen, route: &Route, sender: Actor, base: u32) {
     let rank = sender.rank as i32;
-    let (to, from, tag) = (rank, way.to.rank as i32, g.comms[0].tag());
-    let unit = Unit::Of(crate::types::Kind::Byte);
-    let (data, _) = g.data(base, way.to, unit, 0, None);
+    let (to, from, tag) = (rank, route.to.rank as i32, g.comms[0].tag());
+    let unit = Unit::Of(crate::types::TypeKind::Byte);
+    let (data, _) = g.data(base, route.to, unit, 0, None);
     g.at(
         base,
-        way.to,
+        route.to,
         Instr::Send {
             mode: Mode::Standard,
             data,
@@ -306,7 +310,7 @@ fn announce(g: &mut Gen, way: &Way, sender: Actor, base: u32) {
 #[allow(clippy::too_many_arguments)]
 fn send(
     g: &mut Gen,
-    way: &Way,
+    route: &Route,
     order: Order,
     unit: Unit,
     actor: Actor,
@@ -316,7 +320,7 @@ fn send(
     ready: bool,
 ) -> u32 {
     let (data, len) = g.data(at, actor, unit, m.units, Some(m.id));
-    let (to, tag, comm) = (way.dst as i32, m.tag, way.comm);
+    let (to, tag, comm) = (route.dst as i32, m.tag, route.comm);
     let modes = [Mode::Standard, Mode::Standard, Mode::Synchronous, Mode::Buffered];
     let mut mode = modes[g.rng.usize(0..4)];
     if ready {

@@ -2,7 +2,7 @@
 
 use crate::comms::Making;
 use crate::events::{COMPLETIONS, END, Item, Place, Plan};
-use crate::program::{Code, Data, How, Instr, Mode, Program, Style, Swap};
+use crate::program::{CallMode, Code, Data, Instr, Mode, Program, Style, Swap};
 use std::collections::HashMap;
 
 /// A number that depends on the program and a place in it, and not on what else the program has.
@@ -166,7 +166,7 @@ fn opened(instr: &Instr, open: &mut Vec<usize>) {
             ..
         }
         | Instr::Coll {
-            how: How::Nonblocking(req),
+            how: CallMode::Nonblocking(req),
             ..
         } => open.push(*req),
         Instr::Make(making) => {

@@ -2,32 +2,32 @@
 
 #![forbid(unsafe_code)]
 
+mod backends;
 mod drive;
-mod ways;
 
+use backends::{Backend, NAMES};
 use drive::{Driver, Options};
 use farpost_generate::{Limits, c, generate};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use ways::{NAMES, Way};
 
 const USAGE: &str = "usage: farpost-generate c SEED RANKS            print the program of a seed as C
        farpost-generate run --prefix DIR [options]  make programs and run them
 
   --prefix DIR       the installed tree whose mpicc and mpiexec are used
-  --ways A,B         where: shm fm jam portals tcp ofi tcp-fm ... mpich (default shm)
+  --backends A,B         where: shm fm jam portals tcp ofi tcp-fm ... mpich (default shm)
   --ranks 2,3,4      numbers of ranks to draw from (default 2,3,4)
   --seed N           the first seed (default 1); --programs N: how many (default 50); --time S: seconds at most
-  --batch N          programs of one job (default 10); --rounds N: jobs of each on each way (default 1)
+  --batch N          programs of one job (default 10); --rounds N: jobs of each on each backend (default 1)
   --seconds N        longest time of one program (default 60)
   --out DIR          where files and findings go (default build/generated)
   --resume           go on where the last run in DIR was
-  --for-others       without what other libraries get wrong: to check the generator with the way mpich
-  --hosts FILE       tests/net/hosts.py, whose set has hosts h1 and h2, and --rsh FILE, what its rsh prints: for ways between hosts
-  --mpich DIR        MPICH's tree, for the way mpich
+  --for-others       without what other libraries get wrong: to check the generator with the backend mpich
+  --hosts FILE       tests/net/hosts.py, whose set has hosts h1 and h2, and --rsh FILE, what its rsh prints: for backends between hosts
+  --mpich DIR        MPICH's tree, for the backend mpich
   --shrink N         trials of making a finding short (default 80)
-  --file FILE        run this C program instead: a finding on all ways, --rounds times, after the first with drawn limits";
+  --file FILE        run this C program instead: a finding on all backends, --rounds times, after the first with drawn limits";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -75,7 +75,7 @@ fn options(words: &[String]) -> Result<Options, String> {
     let mut names = vec!["shm".to_string()];
     let mut options = Options {
         compiler: PathBuf::new(),
-        ways: Vec::new(),
+        backends: Vec::new(),
         ranks: vec![2, 3, 4],
         seed: 1,
         programs: 50,
@@ -108,7 +108,7 @@ fn options(words: &[String]) -> Result<Options, String> {
             "--mpich" => mpich = Some(PathBuf::from(value)),
             "--hosts" => hosts = Some(value.clone()),
             "--rsh" => rsh = Some(value.clone()),
-            "--ways" => names = value.split(',').map(String::from).collect(),
+            "--backends" => names = value.split(',').map(String::from).collect(),
             "--ranks" => {
                 options.ranks = value
                     .split(',')
@@ -130,7 +130,7 @@ fn options(words: &[String]) -> Result<Options, String> {
     if options.ranks.iter().any(|n| !(1..=16).contains(n)) {
         return Err("--ranks: 1 to 16".into());
     }
-    let prefix = prefix.ok_or(format!("--prefix is missing; ways are {NAMES}"))?;
+    let prefix = prefix.ok_or(format!("--prefix is missing; backends are {NAMES}"))?;
     let prefix = prefix
         .canonicalize()
         .map_err(|e| format!("{}: {e}", prefix.display()))?;
@@ -138,9 +138,9 @@ fn options(words: &[String]) -> Result<Options, String> {
     std::fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
     options.out = options.out.canonicalize().map_err(|e| e.to_string())?;
     let hosts = hosts.zip(rsh);
-    options.ways = names
+    options.backends = names
         .iter()
-        .map(|name| Way::of(name, &prefix, hosts.as_ref(), mpich.as_ref()))
+        .map(|name| Backend::of(name, &prefix, hosts.as_ref(), mpich.as_ref()))
         .collect::<Result<_, _>>()?;
     let known = Command::new(prefix.join("bin/farpost"))
         .args(["info", "--tunables"])

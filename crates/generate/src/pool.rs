@@ -27,7 +27,7 @@ impl Ask {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct State {
+struct PoolState {
     /// Messages on offer.
     offered: u64,
     posted: usize,
@@ -41,7 +41,7 @@ pub fn explore(offers: &[Offer], asks: &[Ask]) -> Option<Vec<Vec<usize>>> {
     assert!(offers.len() == asks.len() && offers.len() < 60);
     let mut may = vec![Vec::new(); asks.len()];
     let mut seen = HashSet::new();
-    let start = State {
+    let start = PoolState {
         offered: 0,
         posted: 0,
         taken: vec![None; asks.len()],
@@ -74,7 +74,7 @@ pub fn explore(offers: &[Offer], asks: &[Ask]) -> Option<Vec<Vec<usize>>> {
 }
 
 /// What happens next: what nobody can keep from happening, and what happens where sends are buffered.
-fn successors(offers: &[Offer], asks: &[Ask], state: &State) -> (Vec<State>, Vec<State>) {
+fn successors(offers: &[Offer], asks: &[Ask], state: &PoolState) -> (Vec<PoolState>, Vec<PoolState>) {
     let matched = |message: usize| state.taken.contains(&Some(message as u8));
     let (mut next, mut buffered) = (Vec::new(), Vec::new());
     // The next message of a sender that is not held up comes; the first receive that asks for it takes it.

@@ -168,7 +168,7 @@ pub struct Call {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum CallMode {
     Blocking,
     Nonblocking(usize),
     Init(usize),
@@ -290,7 +290,7 @@ pub enum Instr {
     },
     Coll {
         call: Box<Call>,
-        how: How,
+        how: CallMode,
     },
     CheckPool(Box<PoolCheck>),
     /// The buffer holds these parts and guards elsewhere.
@@ -327,7 +327,7 @@ impl Instr {
             } => wanted.data.brief = false,
             Self::Coll {
                 call,
-                how: How::Init(_),
+                how: CallMode::Init(_),
             } => {
                 for arg in [&mut call.send, &mut call.recv] {
                     if let Arg::One(data) = arg {

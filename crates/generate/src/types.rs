@@ -3,7 +3,7 @@
 
 /// A basic type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TypeKind {
     Byte,
     I16,
     I32,
@@ -13,7 +13,7 @@ pub enum Kind {
     F64,
 }
 
-impl Kind {
+impl TypeKind {
     pub const ALL: [Self; 7] = [
         Self::Byte,
         Self::I16,
@@ -62,7 +62,7 @@ impl Kind {
 /// What messages consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
-    Of(Kind),
+    Of(TypeKind),
     /// An `int32_t` and a `double`.
     Pair,
 }
@@ -79,7 +79,7 @@ impl Unit {
 /// How a type is constructed; types are numbers in [`Types`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Build {
-    Basic(Kind),
+    Basic(TypeKind),
     Contiguous {
         count: u64,
         of: usize,
@@ -291,7 +291,7 @@ impl Types {
         }
     }
 
-    pub fn basic(&mut self, kind: Kind) -> usize {
+    pub fn basic(&mut self, kind: TypeKind) -> usize {
         self.add(Build::Basic(kind))
     }
 
@@ -300,7 +300,7 @@ impl Types {
         match unit {
             Unit::Of(kind) => self.basic(kind),
             Unit::Pair => {
-                let (int, double) = (self.basic(Kind::I32), self.basic(Kind::F64));
+                let (int, double) = (self.basic(TypeKind::I32), self.basic(TypeKind::F64));
                 let (displs, extent) = [
                     (vec![0, 8], 16),
                     (vec![8, 0], 16),
@@ -458,7 +458,7 @@ mod tests {
             let unit = if rng.bool() {
                 Unit::Pair
             } else {
-                Unit::Of(Kind::I16)
+                Unit::Of(TypeKind::I16)
             };
             let n = rng.u64(0..300);
             let (ty, count) = types.pick(unit, n, &mut rng);

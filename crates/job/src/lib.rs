@@ -344,7 +344,7 @@ impl Job {
     }
 
     /// The region all ranks on this host share. It has room for every rank of the job, so that ranks keep their
-    /// numbers; the rooms of other hosts' ranks stay untouched and cost nothing.
+    /// numbers; the entries of other hosts' ranks stay untouched and cost nothing.
     pub fn host_memory(&self) -> HostMemory<'_> {
         let layout = self.memory.layout();
         HostMemory {

@@ -388,7 +388,7 @@ fn ranks_that_cannot_share_a_host_are_told_why() {
 }
 
 #[test]
-fn a_launcher_that_says_nonsense_about_hosts_is_refused() {
+fn a_malformed_process_mapping_is_refused() {
     let server = Server {
         mapping: Some("(vector,(0,x,2))"),
         ..SERVER

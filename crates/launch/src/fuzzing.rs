@@ -18,7 +18,9 @@ pub fn host_file(text: &[u8]) {
 
 /// A line of a configuration file, and a command line of its words. Options that name files are left out.
 pub fn command_line(line: &[u8]) {
-    let Ok(words) = words::split(line) else { return };
+    let Ok(words) = config_line::split(line) else {
+        return;
+    };
     let names_a_file = |word: &OsString| {
         let bytes = word.as_bytes().to_ascii_lowercase();
         bytes.starts_with(b"-f") || bytes.starts_with(b"--f") || bytes.windows(4).any(|part| part == b"file")

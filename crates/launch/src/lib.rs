@@ -19,6 +19,7 @@
 
 mod agents;
 mod busy;
+mod config_line;
 mod cores;
 mod descendants;
 mod domains;
@@ -42,7 +43,6 @@ pub mod roll;
 mod spawn;
 mod sys;
 mod widen;
-mod words;
 
 use farpost_job::Roles;
 use guardian::{Plan, PreparedApp as Prepared};

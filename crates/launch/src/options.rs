@@ -5,7 +5,7 @@ use crate::cores::{Bind, Map};
 use crate::environment::{Base, Rules};
 use crate::hosts::{self, Host};
 use crate::option_names::{Key, Which, look_up};
-use crate::{Refusal, engine, words};
+use crate::{Refusal, config_line, engine};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -621,7 +621,7 @@ impl Parser {
                 text: format!("{} line {}: {}", shown(&name), number + 1, e.text),
                 ..e
             };
-            let words = words::split(line).map_err(|e| at(refusal(e)))?;
+            let words = config_line::split(line).map_err(|e| at(refusal(e)))?;
             if !words.is_empty()
                 && let Some(request) = self.line(words, false).map_err(at)?
             {

@@ -26,7 +26,7 @@ const REFUSALS_MAX: usize = 64;
 /// Who writes mpiexec's own messages.
 const OURSELVES: usize = usize::MAX;
 
-enum Kind {
+enum StreamKind {
     /// Writing may wait, but not for a person: a file.
     File,
     /// Opened again so that writing never waits: a pipe or a terminal.
@@ -37,7 +37,7 @@ enum Kind {
 /// Where output goes.
 pub struct Sink {
     fd: RawFd,
-    kind: Kind,
+    kind: StreamKind,
     terminal: bool,
     queue: Vec<u8>,
     /// The stream that wrote the unfinished line at the end of what was written.
@@ -53,7 +53,7 @@ impl Sink {
     pub fn new(fd: RawFd) -> Sink {
         let mode = sys::stat(fd).map_or(libc::S_IFREG, |s| s.st_mode) & libc::S_IFMT;
         let kind = match mode {
-            libc::S_IFSOCK => Kind::Socket,
+            libc::S_IFSOCK => StreamKind::Socket,
             libc::S_IFIFO | libc::S_IFCHR => {
                 use std::os::unix::fs::OpenOptionsExt;
                 let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -61,9 +61,9 @@ impl Sink {
                     .write(true)
                     .custom_flags(flags)
                     .open(format!("/proc/self/fd/{fd}"));
-                opened.map_or(Kind::File, |f| Kind::Pollable(f.into()))
+                opened.map_or(StreamKind::File, |f| StreamKind::Pollable(f.into()))
             }
-            _ => Kind::File,
+            _ => StreamKind::File,
         };
         let terminal = sys::is_terminal(fd);
         Sink {
@@ -80,7 +80,7 @@ impl Sink {
     /// The descriptor to watch while something is queued.
     pub fn watched(&self) -> RawFd {
         match &self.kind {
-            Kind::Pollable(fd) => fd.as_raw_fd(),
+            StreamKind::Pollable(fd) => fd.as_raw_fd(),
             _ => self.fd,
         }
     }
@@ -100,14 +100,14 @@ impl Sink {
         while done < bytes.len() && self.broken.is_none() {
             let rest = &bytes[done..];
             let result = match &self.kind {
-                Kind::File => sys::write(self.fd, rest),
-                Kind::Pollable(fd) => sys::write(fd.as_raw_fd(), rest),
-                Kind::Socket => sys::send(self.fd, rest),
+                StreamKind::File => sys::write(self.fd, rest),
+                StreamKind::Pollable(fd) => sys::write(fd.as_raw_fd(), rest),
+                StreamKind::Socket => sys::send(self.fd, rest),
             };
             match result {
                 Ok(n) => done += n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock && matches!(self.kind, Kind::File) => {
+                Err(e) if e.kind() == ErrorKind::WouldBlock && matches!(self.kind, StreamKind::File) => {
                     // Somebody made the shared file non-blocking and we could not open our own.
                     sys::poll(
                         &mut [libc::pollfd {

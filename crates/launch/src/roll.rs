@@ -3,7 +3,7 @@
 use crate::guardian::{Guardian, Plan};
 use crate::report::End;
 use farpost_job::{JobMemory, RankState, watch};
-use farpost_rollcall::table::{self, Rank, State};
+use farpost_rollcall::table::{self, Rank, RollState};
 use farpost_rollcall::{Slot, now};
 use std::time::{Duration, Instant};
 
@@ -46,17 +46,17 @@ impl Roll {
 }
 
 /// What a rank does, as its job's memory has it.
-pub fn state_of(memory: &JobMemory, rank: u32, now: u64) -> State {
+pub fn state_of(memory: &JobMemory, rank: u32, now: u64) -> RollState {
     let shown = || Rank::of_words(Slot::new(memory.notice(rank)).read(), now);
     match memory.state(rank) {
         // One that has opened nothing that is to be closed (RSMAPI alone) may wait all the same.
         RankState::Waiting | RankState::Started => match shown() {
-            State::Computes => State::Starts,
+            RollState::Computes => RollState::Starts,
             other => other,
         },
         RankState::Initialised | RankState::Aborted => shown(),
         RankState::Finalised => match shown() {
-            State::Computes => State::Finalised,
+            RollState::Computes => RollState::Finalised,
             other => other,
         },
     }
@@ -73,8 +73,8 @@ impl Guardian<'_> {
                 number: number as u32,
                 host: plan.host.clone(),
                 state: match rank.end {
-                    Some(End::Exit(code)) => State::Ended(format!("ended with code {code}")),
-                    Some(End::Signal(signal)) => State::Ended(format!("ended by signal {signal}")),
+                    Some(End::Exit(code)) => RollState::Ended(format!("ended with code {code}")),
+                    Some(End::Signal(signal)) => RollState::Ended(format!("ended by signal {signal}")),
                     None => state_of(&plan.memory, number as u32, now),
                 },
                 now,
@@ -98,7 +98,7 @@ impl Guardian<'_> {
         };
         let now = now();
         let waits =
-            |rank: u32| memory.pid(rank) != 0 && matches!(state_of(&memory, rank, now), State::Waits(_));
+            |rank: u32| memory.pid(rank) != 0 && matches!(state_of(&memory, rank, now), RollState::Waits(_));
         if !(0..memory.layout().ranks - memory.services()).any(waits) {
             return false;
         }

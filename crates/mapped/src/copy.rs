@@ -5,9 +5,9 @@
 //! before the first is stored has more under way: on Intel's processors a message of 4 KiB takes three quarters of the time, on AMD's (Zen 4) a quarter
 //! more. Long copies are left to `memcpy`, which has better ways for them.
 //!
-//! Copies for other cores go past the caches where calling lines back takes long: see `streaming`.
+//! Copies for other cores use non-temporal stores where fetching lines back takes long: see `streaming`.
 
-use super::streaming::WAY;
+use super::streaming::COPY_POLICY;
 
 /// Whether this processor looks far ahead by itself: AMD's, and those made after them.
 #[cfg(target_arch = "x86_64")]
@@ -29,25 +29,25 @@ fn looks_ahead() -> bool {
 #[inline]
 pub(super) unsafe fn to_other_core(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    if WAY.matters(len) {
+    if COPY_POLICY.matters(len) {
         // SAFETY: the caller's promise, both times.
-        return WAY.copy(
+        return COPY_POLICY.copy(
             len,
             || unsafe { std::ptr::copy_nonoverlapping(from, to, len) },
-            || unsafe { past_caches(from, to, len) },
+            || unsafe { non_temporal(from, to, len) },
         );
     }
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-/// Copy `len` bytes by stores past the caches, which are before all later ones.
+/// Copy `len` bytes by non-temporal stores, followed by a store fence.
 ///
 /// # Safety
 /// As [`to_other_core`].
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-unsafe fn past_caches(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn non_temporal(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     let head = to.align_offset(64).min(len);
     let lines = (len - head) / 64;
@@ -447,7 +447,7 @@ mod tests {
             for skew in [0, 1, 31, 63] {
                 let mut to = vec![0; len + 128];
                 // SAFETY: both sides have the room.
-                unsafe { past_caches(from[skew..].as_ptr(), to[skew..].as_mut_ptr(), len) };
+                unsafe { non_temporal(from[skew..].as_ptr(), to[skew..].as_mut_ptr(), len) };
                 assert!(to[..skew].iter().all(|byte| *byte == 0), "{len} bytes");
                 assert!(to[skew..skew + len] == from[skew..skew + len], "{len} bytes");
                 assert!(to[skew + len..].iter().all(|byte| *byte == 0), "{len} bytes");

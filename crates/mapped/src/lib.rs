@@ -12,7 +12,7 @@ mod streaming;
 pub use cover::Window;
 pub use mapping::{MappedLines, Mapping, Word32, sealed_memory};
 
-/// Copies for other cores from so many bytes on are stored past the caches while they take long otherwise, in this process.
+/// Copies for other cores from so many bytes on use non-temporal stores while cached ones are slow, in this process.
 pub fn stream_from(bytes: u64) {
-    streaming::WAY.from(bytes);
+    streaming::COPY_POLICY.from(bytes);
 }

@@ -464,7 +464,7 @@ impl LocalMemory for Mapping {
     #[inline]
     fn prefetch(&self, offset: usize, len: usize) {
         let start = self.at(offset, len, 1).as_ptr();
-        if super::streaming::WAY.streams(len) {
+        if super::streaming::COPY_POLICY.streams(len) {
             return;
         }
         for line in (0..len).step_by(LINE_BYTES) {

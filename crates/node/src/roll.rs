@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use farpost_fabric::{ErrorStatus, Fabric, PACKET_BYTES, Peer, Port, Priority, TrySend};
 use farpost_job::{Job, RankState};
-use farpost_rollcall::table::{self, Rank, State};
+use farpost_rollcall::table::{self, Rank, RollState};
 use farpost_rollcall::{Record, Slot};
 
 /// Time between two looks at the ranks of this host.
@@ -214,13 +214,13 @@ impl Roll {
             let ended = number != job.rank() && fabric.has_ended(Peer(number));
             let state = match memory.state(number) {
                 RankState::Finalised => match shown() {
-                    State::Computes => State::Finalised,
+                    RollState::Computes => RollState::Finalised,
                     other => other,
                 },
-                _ if ended => State::Ended("has ended".into()),
+                _ if ended => RollState::Ended("has ended".into()),
                 // One that has opened nothing that is to be closed (RSMAPI alone) may wait all the same.
                 RankState::Waiting | RankState::Started => match shown() {
-                    State::Computes => State::Starts,
+                    RollState::Computes => RollState::Starts,
                     other => other,
                 },
                 _ => shown(),
@@ -237,8 +237,12 @@ impl Roll {
 
     fn look<F: Fabric>(&self, job: &Job, fabric: &F, now: u64) {
         let here = Self::here(job, fabric, now);
-        let is_there =
-            |rank: &&Rank| !matches!(rank.state, State::Starts | State::Finalised | State::Ended(_));
+        let is_there = |rank: &&Rank| {
+            !matches!(
+                rank.state,
+                RollState::Starts | RollState::Finalised | RollState::Ended(_)
+            )
+        };
         let speaker = here.iter().find(is_there).map(|rank| rank.number);
         if speaker != Some(job.rank()) {
             return;
@@ -333,7 +337,7 @@ impl Roll {
                     .iter()
                     .filter(|(from, heard)| job.host_of(**from) == host && heard.is_whole())
                     .find_map(|(_, heard)| heard.ranks.get(&number));
-                let state = parts.map_or(State::Elsewhere, |parts| unpacked(&parts.words, now));
+                let state = parts.map_or(RollState::Elsewhere, |parts| unpacked(&parts.words, now));
                 let host = job
                     .host_name_of(number)
                     .unwrap_or_else(|_| format!("host {host}"));
@@ -425,9 +429,9 @@ fn parts(rank: &Rank, turn: u32, now: u64) -> Vec<Packet> {
 }
 
 /// A state as words that mean the same at other times and on other hosts.
-fn packed(state: &State, now: u64) -> Vec<u64> {
+fn packed(state: &RollState, now: u64) -> Vec<u64> {
     match state {
-        State::Waits(record) => {
+        RollState::Waits(record) => {
             let mut record = record.clone();
             record.since = now.saturating_sub(record.since);
             record.quiet = now.saturating_sub(record.quiet);
@@ -436,29 +440,29 @@ fn packed(state: &State, now: u64) -> Vec<u64> {
             words.extend(record.encode());
             words
         }
-        State::Computes => vec![1],
-        State::Starts => vec![2],
-        State::Finalised => vec![3],
-        State::Ended(_) => vec![4],
-        State::Damaged(_) | State::Elsewhere => vec![5],
+        RollState::Computes => vec![1],
+        RollState::Starts => vec![2],
+        RollState::Finalised => vec![3],
+        RollState::Ended(_) => vec![4],
+        RollState::Damaged(_) | RollState::Elsewhere => vec![5],
     }
 }
 
-fn unpacked(words: &[u64], now: u64) -> State {
+fn unpacked(words: &[u64], now: u64) -> RollState {
     match words {
         [0, words @ ..] => match Record::decode(words) {
             Ok(mut record) => {
                 record.since = now.saturating_sub(record.since);
                 record.quiet = now.saturating_sub(record.quiet);
-                State::Waits(record)
+                RollState::Waits(record)
             }
-            Err(why) => State::Damaged(why),
+            Err(why) => RollState::Damaged(why),
         },
-        [1] => State::Computes,
-        [2] => State::Starts,
-        [3] => State::Finalised,
-        [4] => State::Ended("has ended".into()),
-        _ => State::Damaged("as its host says"),
+        [1] => RollState::Computes,
+        [2] => RollState::Starts,
+        [3] => RollState::Finalised,
+        [4] => RollState::Ended("has ended".into()),
+        _ => RollState::Damaged("as its host says"),
     }
 }
 
@@ -489,7 +493,7 @@ pub mod fuzzing {
         }
 
         /// Its ranks, if all was heard of them.
-        pub fn ranks(&self, now: u64) -> Option<Vec<(u32, State)>> {
+        pub fn ranks(&self, now: u64) -> Option<Vec<(u32, RollState)>> {
             let ranks = self.0.ranks.iter();
             self.0.is_whole().then(|| {
                 ranks

@@ -22,7 +22,7 @@ use super::calls::{Endpoint, Offered, Registration};
 use super::core::Inner;
 use super::ffi;
 use super::link::Link;
-use super::operations::{Kind, Operation, Pool};
+use super::operations::{Operation, OperationKind, Pool};
 use super::token;
 use farpost_fabric::{BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Peer, Ticket};
 use std::cell::{Cell, RefCell};
@@ -155,7 +155,7 @@ impl Bulk {
             .map_or(std::ptr::null_mut::<c_void>(), Registration::desc);
         while transfer.offered < transfer.what.len && transfer.error.is_none() {
             let len = (transfer.what.len - transfer.offered).min(most);
-            let operation = self.operations.take(Kind::Bulk, transfer.link.peer);
+            let operation = self.operations.take(OperationKind::Bulk, transfer.link.peer);
             // SAFETY: operations live as long as their pool; this one is ours.
             let it = unsafe { operation.as_ref() };
             it.ticket.set(ticket);

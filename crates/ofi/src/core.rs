@@ -9,7 +9,7 @@ use super::card::Card;
 use super::library::{Library, OfiError};
 use super::link::Link;
 use super::memory::Segments;
-use super::operations::{Kind, Operation, Pool};
+use super::operations::{Operation, OperationKind, Pool};
 use super::order::{self, Held};
 use super::packets::Packets;
 use super::waiting::Waiting;
@@ -236,7 +236,7 @@ impl Listening {
             endpoint,
         };
         for _ in 0..receives {
-            let operation = inner.receives.take(Kind::Receive, inner.me);
+            let operation = inner.receives.take(OperationKind::Receive, inner.me);
             inner.unposted.borrow_mut().push(operation);
         }
         inner.post_receives();
@@ -314,7 +314,7 @@ impl Inner {
         }
         let len: usize = parts.iter().map(|p| p.len()).sum();
         let pool = if len <= SMALL { &self.small } else { &self.large };
-        let operation = pool.take(Kind::Send, link.peer);
+        let operation = pool.take(OperationKind::Send, link.peer);
         // SAFETY: operations live as long as their pool; this one is ours.
         let it = unsafe { operation.as_ref() };
         it.fill(parts);
@@ -351,7 +351,7 @@ impl Inner {
             }
             drop(kept);
             self.send_gathered();
-            let operation = self.large.take(Kind::Send, link.peer);
+            let operation = self.large.take(OperationKind::Send, link.peer);
             // SAFETY: as above.
             let it = unsafe { operation.as_ref() };
             it.fill(&[Small::gather(link.token(), handle).bytes()]);
@@ -638,18 +638,18 @@ impl Inner {
         // SAFETY: contexts are addresses of operations in our pools, which live as long as the endpoint.
         let it = unsafe { operation.as_ref() };
         match it.kind.get() {
-            Kind::Receive => {
+            OperationKind::Receive => {
                 // SAFETY: received: the provider is done with it until it is posted again, below.
                 let bytes = unsafe { it.received(entry.len) };
                 self.arrived(bytes);
                 self.post(operation);
             }
-            Kind::Send => {
+            OperationKind::Send => {
                 let link = self.link(it.peer.get());
                 link.under_way.set(link.under_way.get().saturating_sub(1));
                 self.give(operation);
             }
-            Kind::Bulk => self.bulk.completed(self, operation, None),
+            OperationKind::Bulk => self.bulk.completed(self, operation, None),
         }
     }
 
@@ -691,13 +691,13 @@ impl Inner {
         // SAFETY: as in `completed`.
         let it = unsafe { operation.as_ref() };
         match it.kind.get() {
-            Kind::Receive => {
+            OperationKind::Receive => {
                 // Too long for the buffer, or the provider gave the buffer back: it does no harm.
                 if error != libc::ECANCELED {
                     self.post(operation);
                 }
             }
-            Kind::Send => {
+            OperationKind::Send => {
                 let link = Rc::clone(self.link(it.peer.get()));
                 link.under_way.set(link.under_way.get().saturating_sub(1));
                 self.give(operation);
@@ -708,7 +708,7 @@ impl Inner {
                     );
                 }
             }
-            Kind::Bulk => self.bulk.completed(self, operation, Some((error, why))),
+            OperationKind::Bulk => self.bulk.completed(self, operation, Some((error, why))),
         }
     }
 

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     /// A buffer to receive into.
     Receive,
     /// A message to a peer.
@@ -28,7 +28,7 @@ pub enum Kind {
 pub struct Operation {
     provider: UnsafeCell<[u64; 8]>,
     /// What it is.
-    pub kind: Cell<Kind>,
+    pub kind: Cell<OperationKind>,
     /// With whom.
     pub peer: Cell<Peer>,
     /// Bytes of the buffer in use.
@@ -144,7 +144,7 @@ impl Pool {
 
     /// An operation for the caller alone, until [`give`](Self::give). The reference is good for as long as the pool is.
     #[inline]
-    pub fn take(&self, kind: Kind, peer: Peer) -> NonNull<Operation> {
+    pub fn take(&self, kind: OperationKind, peer: Peer) -> NonNull<Operation> {
         let free = self.free.borrow_mut().pop();
         let operation = match free {
             Some(operation) => operation,
@@ -187,7 +187,7 @@ impl Pool {
         let operations: Box<[Operation]> = (0..self.chunk)
             .map(|i| Operation {
                 provider: UnsafeCell::new([0; 8]),
-                kind: Cell::new(Kind::Send),
+                kind: Cell::new(OperationKind::Send),
                 peer: Cell::new(Peer(u32::MAX)),
                 len: Cell::new(0),
                 ticket: Cell::new(0),

@@ -1,6 +1,6 @@
 //! Who waits for whom: cycles, and who is missing from a collective.
 
-use crate::record::{Collective, Kind, Record};
+use crate::record::{Collective, Record, WaitKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The records of those that wait, by rank.
@@ -68,7 +68,7 @@ fn shortest(edges: &BTreeMap<u32, BTreeSet<u32>>, start: u32) -> Option<Vec<u32>
 }
 
 pub(crate) fn key(collective: &Collective) -> Key<'_> {
-    (collective.place.context, &collective.function)
+    (collective.communicator.context, &collective.function)
 }
 
 fn is_in(record: &Record, wanted: Key) -> bool {
@@ -88,7 +88,7 @@ pub(crate) fn missing(waiting: &Waiting, rank: u32, wanted: Key) -> BTreeSet<u32
         let parts = record
             .wants
             .iter()
-            .filter(|want| want.kind == Kind::Part && want.place.context == wanted.0);
+            .filter(|want| want.kind == WaitKind::Part && want.communicator.context == wanted.0);
         next.extend(
             parts
                 .filter_map(|want| want.peer)
@@ -105,7 +105,7 @@ pub(crate) fn collectives<'a>(waiting: &Waiting<'a>) -> BTreeMap<Key<'a>, (&'a s
         for one in &record.collectives {
             let (_, ranks) = all
                 .entry(key(one))
-                .or_insert_with(|| (&one.place.name, Vec::new()));
+                .or_insert_with(|| (&one.communicator.name, Vec::new()));
             if ranks.last() != Some(rank) {
                 ranks.push(*rank);
             }

@@ -14,14 +14,14 @@
 
 #![forbid(unsafe_code)]
 
+mod encoding;
 mod graph;
 pub mod record;
 pub mod slot;
 pub mod table;
 pub mod teller;
-mod words;
 
-pub use record::{Collective, How, Kind, Near, Place, Record, Want, Why};
+pub use record::{Collective, Communicator, Mismatch, NearMiss, Record, WaitKind, WaitMode, Want};
 pub use slot::Slot;
 pub use teller::{Noted, Teller};
 

@@ -1,6 +1,6 @@
 //! What a waiting process says of its wait, as words for others to read.
 
-use crate::words::{Reader, Writer};
+use crate::encoding::{Reader, Writer};
 
 /// What the first word of a record begins with: the version of this form.
 const MAGIC: u64 = 0x6c6c_6f72_0000_0001;
@@ -16,7 +16,7 @@ pub const WORDS: usize = 254;
 
 /// In which way a process makes no headway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum How {
+pub enum WaitMode {
     /// In a call that blocks.
     #[default]
     Waits,
@@ -26,7 +26,7 @@ pub enum How {
 
 /// What is wanted, of whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WaitKind {
     /// A message to come.
     Receive = 0,
     /// The rest of a message that has matched.
@@ -49,24 +49,24 @@ pub enum Kind {
     Other = 9,
 }
 
-impl Kind {
-    const ALL: [Kind; 10] = [
-        Kind::Receive,
-        Kind::Rest,
-        Kind::Send,
-        Kind::Room,
-        Kind::Space,
-        Kind::Taken,
-        Kind::Probe,
-        Kind::Part,
-        Kind::Program,
-        Kind::Other,
+impl WaitKind {
+    const ALL: [WaitKind; 10] = [
+        WaitKind::Receive,
+        WaitKind::Rest,
+        WaitKind::Send,
+        WaitKind::Room,
+        WaitKind::Space,
+        WaitKind::Taken,
+        WaitKind::Probe,
+        WaitKind::Part,
+        WaitKind::Program,
+        WaitKind::Other,
     ];
 }
 
 /// A communicator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Communicator {
     /// Its name, maybe empty.
     pub name: String,
     /// Its number, the same at all its processes.
@@ -76,7 +76,7 @@ pub struct Place {
 /// One thing that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    pub kind: Kind,
+    pub kind: WaitKind,
     /// The process of the job that it is wanted of; `None`: any.
     pub peer: Option<u32>,
     /// That process's rank in the communicator.
@@ -85,36 +85,36 @@ pub struct Want {
     pub tag: Option<i32>,
     /// Size of the message, or of the room for it.
     pub bytes: u64,
-    pub place: Place,
+    pub communicator: Communicator,
 }
 
 /// Why an unmatched message does not fit what is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum Mismatch {
     Tag = 0,
     Source = 1,
-    Place = 2,
+    Communicator = 2,
     /// It fits, and was not matched yet.
     Fits = 3,
 }
 
 /// Messages that lie unmatched and nearly fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Near {
-    pub why: Why,
+pub struct NearMiss {
+    pub why: Mismatch,
     /// The process that sent them.
     pub peer: u32,
     pub tag: i32,
     /// Of the first.
     pub bytes: u64,
     pub count: u32,
-    pub place: Place,
+    pub communicator: Communicator,
 }
 
 /// A collective that is under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collective {
-    pub place: Place,
+    pub communicator: Communicator,
     /// The function that began it.
     pub function: String,
     /// Processes of the job that take part: first and number. Not all where there are very many pieces.
@@ -124,7 +124,7 @@ pub struct Collective {
 /// What a process waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    pub how: How,
+    pub how: WaitMode,
     /// The function that the program has called.
     pub function: String,
     /// When the wait began, or the polls that find nothing.
@@ -138,11 +138,11 @@ pub struct Record {
     pub wants: Vec<Want>,
     /// Things waited for that are not in the list.
     pub more: u32,
-    pub nears: Vec<Near>,
+    pub nears: Vec<NearMiss>,
     pub collectives: Vec<Collective>,
 }
 
-impl Place {
+impl Communicator {
     fn write(&self, to: &mut Writer) {
         to.word(self.context);
         to.text(&self.name, NAME);
@@ -184,11 +184,11 @@ impl Record {
             to.word(want.kind as u64 | tag | peer | u64::from(want.rank) << 32);
             to.pair(want.peer.unwrap_or(0), want.tag.unwrap_or(0) as u32);
             to.word(want.bytes);
-            want.place.write(to);
+            want.communicator.write(to);
         });
         let more = (self.wants.len() as u64 - wants + u64::from(self.more)).min(0xffff_ffff);
         let collectives = list(&mut to, &self.collectives, COLLECTIVES, |one, to| {
-            one.place.write(to);
+            one.communicator.write(to);
             to.text(&one.function, NAME);
             let ranges = &one.members[..one.members.len().min(RANGES)];
             to.word(ranges.len() as u64);
@@ -200,9 +200,9 @@ impl Record {
             to.pair(near.why as u32, near.count);
             to.pair(near.peer, near.tag as u32);
             to.word(near.bytes);
-            near.place.write(to);
+            near.communicator.write(to);
         });
-        let flags = u64::from(self.how == How::Polls) | u64::from(self.any) << 1;
+        let flags = u64::from(self.how == WaitMode::Polls) | u64::from(self.any) << 1;
         to.set(
             1,
             flags | wants << 8 | collectives << 16 | nears << 24 | more << 32,
@@ -229,7 +229,11 @@ impl Record {
         };
         let (wants, collectives, nears) = (count(8, WANTS)?, count(16, COLLECTIVES)?, count(24, NEARS)?);
         let mut record = Record {
-            how: if head & 1 == 0 { How::Waits } else { How::Polls },
+            how: if head & 1 == 0 {
+                WaitMode::Waits
+            } else {
+                WaitMode::Polls
+            },
             any: head & 2 != 0,
             more: (head >> 32) as u32,
             since: from.word()?,
@@ -242,19 +246,19 @@ impl Record {
             let what = from.word()?;
             let (peer, tag) = from.pair()?;
             record.wants.push(Want {
-                kind: *Kind::ALL
+                kind: *WaitKind::ALL
                     .get((what & 0xff) as usize)
                     .ok_or("it waits for what there is not")?,
                 peer: (what >> 9 & 1 == 1).then_some(peer),
                 rank: (what >> 32) as u32,
                 tag: (what >> 8 & 1 == 1).then_some(tag as i32),
                 bytes: from.word()?,
-                place: Place::read(&mut from)?,
+                communicator: Communicator::read(&mut from)?,
             });
         }
         for _ in 0..collectives {
             let mut one = Collective {
-                place: Place::read(&mut from)?,
+                communicator: Communicator::read(&mut from)?,
                 function: from.text(NAME)?,
                 members: Vec::new(),
             };
@@ -270,19 +274,19 @@ impl Record {
         for _ in 0..nears {
             let (why, count) = from.pair()?;
             let (peer, tag) = from.pair()?;
-            record.nears.push(Near {
+            record.nears.push(NearMiss {
                 why: match why {
-                    0 => Why::Tag,
-                    1 => Why::Source,
-                    2 => Why::Place,
-                    3 => Why::Fits,
+                    0 => Mismatch::Tag,
+                    1 => Mismatch::Source,
+                    2 => Mismatch::Communicator,
+                    3 => Mismatch::Fits,
                     _ => return Err("a message differs in what there is not"),
                 },
                 count,
                 peer,
                 tag: tag as i32,
                 bytes: from.word()?,
-                place: Place::read(&mut from)?,
+                communicator: Communicator::read(&mut from)?,
             });
         }
         Ok(record)
@@ -305,8 +309,8 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn place(name: &str, context: u64) -> Place {
-        Place {
+    fn communicator(name: &str, context: u64) -> Communicator {
+        Communicator {
             name: name.into(),
             context,
         }
@@ -319,30 +323,30 @@ mod tests {
             rank: 3,
             tag,
             bytes: 1 << 40,
-            place: place("MPI_COMM_WORLD", 1 << 47),
+            communicator: communicator("MPI_COMM_WORLD", 1 << 47),
         };
         Record {
-            how: How::Polls,
+            how: WaitMode::Polls,
             function: "MPI_Testall".into(),
             since: 17,
             quiet: u64::MAX,
             until: 3,
             any: true,
             wants: vec![
-                want(Kind::Receive, None, Some(-5)),
-                want(Kind::Send, Some(7), None),
+                want(WaitKind::Receive, None, Some(-5)),
+                want(WaitKind::Send, Some(7), None),
             ],
             more: 5,
-            nears: vec![Near {
-                why: Why::Place,
+            nears: vec![NearMiss {
+                why: Mismatch::Communicator,
                 peer: 2,
                 tag: 9,
                 bytes: 0,
                 count: 3,
-                place: place("", 4),
+                communicator: communicator("", 4),
             }],
             collectives: vec![Collective {
-                place: place("halves", 8),
+                communicator: communicator("halves", 8),
                 function: "MPI_Ibarrier".into(),
                 members: Record::ranges([0, 1, 2, 9, 11, 12].into_iter()),
             }],
@@ -374,7 +378,7 @@ mod tests {
         let mut record = full();
         record.collectives = vec![
             Collective {
-                place: place(&"n".repeat(40), 1),
+                communicator: communicator(&"n".repeat(40), 1),
                 function: "f".repeat(40),
                 members: Record::ranges((0..100).map(|n| n * 2)),
             };

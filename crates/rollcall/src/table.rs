@@ -1,13 +1,13 @@
 //! The table: a line for each rank or for several whose lines are the same, and below what the lines have to do with each other.
 
 use crate::graph::{self, Waiting};
-use crate::record::{How, Kind, Near, Place, Record, Want, Why};
+use crate::record::{Communicator, Mismatch, NearMiss, Record, WaitKind, WaitMode, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// What a rank does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RollState {
     /// It waits or polls.
     Waits(Record),
     /// It is outside the library, or has been inside for no time worth mentioning.
@@ -29,31 +29,31 @@ pub enum State {
 pub struct Rank {
     pub number: u32,
     pub host: String,
-    pub state: State,
+    pub state: RollState,
     /// The time on its host when it was looked at.
     pub now: u64,
 }
 
 impl Rank {
     /// Its record's state, of words that it wrote.
-    pub fn of_words(words: Result<Vec<u64>, crate::slot::Unreadable>, now: u64) -> State {
+    pub fn of_words(words: Result<Vec<u64>, crate::slot::Unreadable>, now: u64) -> RollState {
         let words = match words {
-            Ok(words) if words.is_empty() => return State::Computes,
+            Ok(words) if words.is_empty() => return RollState::Computes,
             Ok(words) => words,
-            Err(crate::slot::Unreadable::Busy) => return State::Damaged("it was left half written"),
-            Err(crate::slot::Unreadable::Length(_)) => return State::Damaged("its length"),
+            Err(crate::slot::Unreadable::Busy) => return RollState::Damaged("it was left half written"),
+            Err(crate::slot::Unreadable::Length(_)) => return RollState::Damaged("its length"),
         };
         match Record::decode(&words) {
-            Ok(record) if record.until != 0 && record.until < now => State::Computes,
-            Ok(record) => State::Waits(record),
-            Err(why) => State::Damaged(why),
+            Ok(record) if record.until != 0 && record.until < now => RollState::Computes,
+            Ok(record) => RollState::Waits(record),
+            Err(why) => RollState::Damaged(why),
         }
     }
 
     /// Nanoseconds since anything has moved there; `None`: it does not wait.
     pub fn quiet(&self) -> Option<u64> {
         match &self.state {
-            State::Waits(record) => Some(self.now.saturating_sub(record.quiet)),
+            RollState::Waits(record) => Some(self.now.saturating_sub(record.quiet)),
             _ => None,
         }
     }
@@ -64,7 +64,7 @@ pub fn stuck_for(ranks: &[Rank]) -> Option<u64> {
     let mut least = None;
     for rank in ranks {
         match rank.state {
-            State::Finalised | State::Ended(_) => continue,
+            RollState::Finalised | RollState::Ended(_) => continue,
             _ => {
                 let quiet = rank.quiet()?;
                 least = Some(least.map_or(quiet, |least: u64| least.min(quiet)));
@@ -109,19 +109,19 @@ pub fn table(ranks: &[Rank]) -> Option<String> {
     let waiting: Waiting = ranks
         .iter()
         .filter_map(|rank| match &rank.state {
-            State::Waits(record) => Some((rank.number, record)),
+            RollState::Waits(record) => Some((rank.number, record)),
             _ => None,
         })
         .collect();
     if waiting.is_empty() {
         return None;
     }
-    let states: BTreeMap<u32, &State> = ranks.iter().map(|rank| (rank.number, &rank.state)).collect();
+    let states: BTreeMap<u32, &RollState> = ranks.iter().map(|rank| (rank.number, &rank.state)).collect();
     let mut groups: Vec<Group> = Vec::new();
     for rank in ranks {
         let lines = lines_of(rank, &waiting, &states);
         let age = match &rank.state {
-            State::Waits(record) => Some(rank.now.saturating_sub(record.since)),
+            RollState::Waits(record) => Some(rank.now.saturating_sub(record.since)),
             _ => None,
         };
         let group = match groups.iter_mut().find(|group| group.lines == lines) {
@@ -244,20 +244,20 @@ fn laid_out(groups: &[Group]) -> String {
     text
 }
 
-fn lines_of(rank: &Rank, waiting: &Waiting, states: &BTreeMap<u32, &State>) -> Lines {
+fn lines_of(rank: &Rank, waiting: &Waiting, states: &BTreeMap<u32, &RollState>) -> Lines {
     let plain = |what: &str| Lines {
         function: what.into(),
         rows: Vec::new(),
         notes: Vec::new(),
     };
     let record = match &rank.state {
-        State::Waits(record) => record,
-        State::Damaged(what) => {
+        RollState::Waits(record) => record,
+        RollState::Damaged(what) => {
             let mut lines = plain("(not known)");
             lines.notes.push(format!("its record is damaged: {what}"));
             return lines;
         }
-        State::Ended(how) => {
+        RollState::Ended(how) => {
             let short: String = how.chars().take(LONGEST_END).collect();
             let cut = if short == *how { "" } else { "..." };
             return plain(&format!("({short}{cut})"));
@@ -265,14 +265,14 @@ fn lines_of(rank: &Rank, waiting: &Waiting, states: &BTreeMap<u32, &State>) -> L
         state => return plain(&format!("({})", does(state))),
     };
     let mut function = record.function.clone();
-    if record.how == How::Polls {
+    if record.how == WaitMode::Polls {
         function = format!("polls in {function}");
     }
     let mut rows: Vec<[String; 4]> = Vec::new();
     for one in &record.collectives {
         let missing = graph::missing(waiting, rank.number, graph::key(one));
         let what = if missing.is_empty() {
-            let parts = record.wants.iter().filter(|want| want.kind == Kind::Part);
+            let parts = record.wants.iter().filter(|want| want.kind == WaitKind::Part);
             numbers(parts.filter_map(|want| want.peer), ", ")
         } else {
             let state = |number: &u32| states.get(number).map_or("", |state| aside(state));
@@ -288,9 +288,9 @@ fn lines_of(rank: &Rank, waiting: &Waiting, states: &BTreeMap<u32, &State>) -> L
         } else {
             format!("{} by {what}", one.function)
         };
-        rows.push([named(&one.place), what, String::new(), String::new()]);
+        rows.push([named(&one.communicator), what, String::new(), String::new()]);
     }
-    let own = record.wants.iter().filter(|want| want.kind != Kind::Part);
+    let own = record.wants.iter().filter(|want| want.kind != WaitKind::Part);
     let mut rest = record.more as usize;
     let mut last: Option<(&Want, usize)> = None;
     let mut counted: Vec<(&Want, usize)> = Vec::new();
@@ -326,7 +326,7 @@ fn lines_of(rank: &Rank, waiting: &Waiting, states: &BTreeMap<u32, &State>) -> L
     }
 }
 
-fn row_of(want: &Want, count: usize, states: &BTreeMap<u32, &State>) -> [String; 4] {
+fn row_of(want: &Want, count: usize, states: &BTreeMap<u32, &RollState>) -> [String; 4] {
     let many = |one: &str, more: &str| match count {
         1 => one.to_owned(),
         _ => format!("{count} {more}"),
@@ -335,7 +335,7 @@ fn row_of(want: &Want, count: usize, states: &BTreeMap<u32, &State>) -> [String;
         None => "any rank".to_owned(),
         Some(peer) => {
             let known = states.get(&peer).map_or("", |state| aside(state));
-            let there = if want.rank == peer || want.place.name.is_empty() {
+            let there = if want.rank == peer || want.communicator.name.is_empty() {
                 String::new()
             } else {
                 format!(" (rank {} there)", want.rank)
@@ -344,47 +344,47 @@ fn row_of(want: &Want, count: usize, states: &BTreeMap<u32, &State>) -> [String;
         }
     };
     let what = match want.kind {
-        Kind::Receive => format!("{} from {who}", many("message", "messages")),
-        Kind::Rest => format!("rest of {} from {who}", many("message", "messages")),
-        Kind::Send | Kind::Taken => format!("{} by {who}", many("receive", "receives")),
-        Kind::Room => format!("room in the queue to {who}"),
-        Kind::Space => format!("buffer space at {who}"),
-        Kind::Probe => format!("message from {who}, to be probed"),
-        Kind::Part | Kind::Other => who,
-        Kind::Program => "MPI_Grequest_complete".into(),
+        WaitKind::Receive => format!("{} from {who}", many("message", "messages")),
+        WaitKind::Rest => format!("rest of {} from {who}", many("message", "messages")),
+        WaitKind::Send | WaitKind::Taken => format!("{} by {who}", many("receive", "receives")),
+        WaitKind::Room => format!("room in the queue to {who}"),
+        WaitKind::Space => format!("buffer space at {who}"),
+        WaitKind::Probe => format!("message from {who}, to be probed"),
+        WaitKind::Part | WaitKind::Other => who,
+        WaitKind::Program => "MPI_Grequest_complete".into(),
     };
-    let messages = !matches!(want.kind, Kind::Part | Kind::Other | Kind::Program);
+    let messages = !matches!(want.kind, WaitKind::Part | WaitKind::Other | WaitKind::Program);
     let tag = match want.tag {
         Some(tag) => tag.to_string(),
-        None if messages && want.place != Place::default() => "any".into(),
+        None if messages && want.communicator != Communicator::default() => "any".into(),
         None => String::new(),
     };
-    let bytes = if messages && want.kind != Kind::Probe && want.place != Place::default() {
+    let bytes = if messages && want.kind != WaitKind::Probe && want.communicator != Communicator::default() {
         want.bytes.to_string()
     } else {
         String::new()
     };
-    [named(&want.place), what, tag, bytes]
+    [named(&want.communicator), what, tag, bytes]
 }
 
-fn named(place: &Place) -> String {
-    match (place.name.is_empty(), place.context) {
+fn named(communicator: &Communicator) -> String {
+    match (communicator.name.is_empty(), communicator.context) {
         (true, 0) => String::new(),
         (true, _) => "(no name)".into(),
-        (false, _) => place.name.clone(),
+        (false, _) => communicator.name.clone(),
     }
 }
 
-fn note_of(near: &Near) -> String {
+fn note_of(near: &NearMiss) -> String {
     let what = match near.count {
         1 => "a message".to_owned(),
         count => format!("{count} messages"),
     };
     let why = match near.why {
-        Why::Tag => "right source, other tag".to_owned(),
-        Why::Source => "right tag, other source".into(),
-        Why::Place => format!("right source and tag, but on {}", named(&near.place)),
-        Why::Fits => "fits, and waits to be taken in".into(),
+        Mismatch::Tag => "right source, other tag".to_owned(),
+        Mismatch::Source => "right tag, other source".into(),
+        Mismatch::Communicator => format!("right source and tag, but on {}", named(&near.communicator)),
+        Mismatch::Fits => "fits, and waits to be taken in".into(),
     };
     format!(
         "unmatched here: {what} from {}, tag {}, {} bytes: {why}",
@@ -393,27 +393,27 @@ fn note_of(near: &Near) -> String {
 }
 
 /// What a rank does, as the end of a sentence.
-pub fn does(state: &State) -> String {
+pub fn does(state: &RollState) -> String {
     match state {
-        State::Waits(record) if record.how == How::Polls => format!("polls in {}", record.function),
-        State::Waits(record) => format!("in {}", record.function),
-        State::Computes => "computes".into(),
-        State::Starts => "has not opened MPI or another interface".into(),
-        State::Finalised => "has finalised".into(),
-        State::Ended(how) => how.clone(),
-        State::Damaged(_) => "left no readable record".into(),
-        State::Elsewhere => "on another host".into(),
+        RollState::Waits(record) if record.how == WaitMode::Polls => format!("polls in {}", record.function),
+        RollState::Waits(record) => format!("in {}", record.function),
+        RollState::Computes => "computes".into(),
+        RollState::Starts => "has not opened MPI or another interface".into(),
+        RollState::Finalised => "has finalised".into(),
+        RollState::Ended(how) => how.clone(),
+        RollState::Damaged(_) => "left no readable record".into(),
+        RollState::Elsewhere => "on another host".into(),
     }
 }
 
 /// The same, behind a number in a table. What has a line of its own needs no word.
-fn aside(state: &State) -> &'static str {
+fn aside(state: &RollState) -> &'static str {
     match state {
-        State::Waits(_) | State::Damaged(_) | State::Elsewhere => "",
-        State::Computes => " (computes)",
-        State::Starts => " (not begun)",
-        State::Finalised => " (finalised)",
-        State::Ended(_) => " (ended)",
+        RollState::Waits(_) | RollState::Damaged(_) | RollState::Elsewhere => "",
+        RollState::Computes => " (computes)",
+        RollState::Starts => " (not begun)",
+        RollState::Finalised => " (finalised)",
+        RollState::Ended(_) => " (ended)",
     }
 }
 
@@ -422,7 +422,7 @@ type Ranks<'a> = (&'a str, &'a str, &'a [u32]);
 /// Communicator and functions that ranks are missing from, and whether they are several.
 type Absent<'a> = (&'a str, Vec<&'a str>, bool);
 
-fn sentences(waiting: &Waiting, states: &BTreeMap<u32, &State>) -> Vec<String> {
+fn sentences(waiting: &Waiting, states: &BTreeMap<u32, &RollState>) -> Vec<String> {
     let mut said = Vec::new();
     for cycle in graph::cycles(waiting) {
         said.push(of_cycle(&cycle));
@@ -457,9 +457,12 @@ fn sentences(waiting: &Waiting, states: &BTreeMap<u32, &State>) -> Vec<String> {
         }
         // Of those in another collective of the communicator was spoken above.
         missing.retain(|rank| {
-            !waiting
-                .get(rank)
-                .is_some_and(|record| record.collectives.iter().any(|one| one.place.context == *context))
+            !waiting.get(rank).is_some_and(|record| {
+                record
+                    .collectives
+                    .iter()
+                    .any(|one| one.communicator.context == *context)
+            })
         });
         let mut by_state: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for rank in missing {

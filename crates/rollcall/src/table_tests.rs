@@ -3,21 +3,21 @@ use crate::record::Collective;
 
 const SECOND: u64 = 1_000_000_000;
 
-fn world() -> Place {
-    Place {
+fn world() -> Communicator {
+    Communicator {
         name: "MPI_COMM_WORLD".into(),
         context: 1,
     }
 }
 
-fn want(kind: Kind, peer: u32, tag: i32) -> Want {
+fn want(kind: WaitKind, peer: u32, tag: i32) -> Want {
     Want {
         kind,
         peer: Some(peer),
         rank: peer,
         tag: Some(tag),
         bytes: 4,
-        place: Place {
+        communicator: Communicator {
             context: 0,
             ..world()
         },
@@ -38,12 +38,12 @@ fn waits(function: &str, wants: Vec<Want>) -> Record {
 fn collective(function: &str, size: u32, peers: &[u32]) -> Record {
     let part = |peer: &u32| Want {
         tag: None,
-        place: world(),
-        ..want(Kind::Part, *peer, 0)
+        communicator: world(),
+        ..want(WaitKind::Part, *peer, 0)
     };
     Record {
         collectives: vec![Collective {
-            place: world(),
+            communicator: world(),
             function: function.into(),
             members: vec![(0, size)],
         }],
@@ -51,7 +51,7 @@ fn collective(function: &str, size: u32, peers: &[u32]) -> Record {
     }
 }
 
-fn job(states: Vec<State>) -> Vec<Rank> {
+fn job(states: Vec<RollState>) -> Vec<Rank> {
     let rank = |(number, state)| Rank {
         number: number as u32,
         host: "node1".into(),
@@ -61,7 +61,7 @@ fn job(states: Vec<State>) -> Vec<Rank> {
     states.into_iter().enumerate().map(rank).collect()
 }
 
-fn shown(states: Vec<State>) -> String {
+fn shown(states: Vec<RollState>) -> String {
     let text = table(&job(states)).expect("somebody waits");
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     text
@@ -69,19 +69,19 @@ fn shown(states: Vec<State>) -> String {
 
 #[test]
 fn a_hang_in_different_calls_is_told_in_full() {
-    let mut receive = waits("MPI_Recv", vec![want(Kind::Receive, 1, 7)]);
-    receive.nears.push(Near {
-        why: Why::Tag,
+    let mut receive = waits("MPI_Recv", vec![want(WaitKind::Receive, 1, 7)]);
+    receive.nears.push(NearMiss {
+        why: Mismatch::Tag,
         peer: 1,
         tag: 8,
         bytes: 4,
         count: 2,
-        place: world(),
+        communicator: world(),
     });
     let text = shown(vec![
-        State::Waits(receive),
-        State::Waits(collective("MPI_Barrier", 3, &[0, 2])),
-        State::Waits(collective("MPI_Bcast", 3, &[0])),
+        RollState::Waits(receive),
+        RollState::Waits(collective("MPI_Barrier", 3, &[0, 2])),
+        RollState::Waits(collective("MPI_Bcast", 3, &[0])),
     ]);
     let wanted = "  rank  host   in           on              waits for       tag  bytes   for
   0     node1  MPI_Recv     MPI_COMM_WORLD  message from 1    7      4  30 s
@@ -97,13 +97,13 @@ fn a_hang_in_different_calls_is_told_in_full() {
 
 #[test]
 fn same_lines_are_folded_and_the_missing_named() {
-    let mut states: Vec<State> = (0..8)
+    let mut states: Vec<RollState> = (0..8)
         .map(|rank: u32| {
             // A tree: each waits for the next, the last but one for the one that is missing.
-            State::Waits(collective("MPI_Allreduce", 9, &[rank + 1]))
+            RollState::Waits(collective("MPI_Allreduce", 9, &[rank + 1]))
         })
         .collect();
-    states.push(State::Computes);
+    states.push(RollState::Computes);
     let text = shown(states.clone());
     assert!(
         text.contains("\n  0-7   node1  MPI_Allreduce  MPI_COMM_WORLD  8 (computes)  30 s\n"),
@@ -114,7 +114,7 @@ fn same_lines_are_folded_and_the_missing_named() {
         text.contains("8 (computes) is missing from MPI_Allreduce on MPI_COMM_WORLD"),
         "{text}"
     );
-    states[8] = State::Ended("ended with code 3".into());
+    states[8] = RollState::Ended("ended with code 3".into());
     let text = shown(states);
     assert!(
         text.contains("8 (ended)") && text.contains("(ended with code 3)"),
@@ -125,7 +125,12 @@ fn same_lines_are_folded_and_the_missing_named() {
 #[test]
 fn rings_of_sends_are_deadlocks() {
     let ring = |size: u32| {
-        let send = |rank: u32| State::Waits(waits("MPI_Send", vec![want(Kind::Send, (rank + 1) % size, 0)]));
+        let send = |rank: u32| {
+            RollState::Waits(waits(
+                "MPI_Send",
+                vec![want(WaitKind::Send, (rank + 1) % size, 0)],
+            ))
+        };
         shown((0..size).map(send).collect())
     };
     assert!(ring(2).contains("  0 waits for 1, 1 for 0: deadlock\n"));
@@ -141,25 +146,25 @@ fn rings_of_sends_are_deadlocks() {
 
 #[test]
 fn who_waits_for_anybody_is_in_no_cycle() {
-    let mut any = waits("MPI_Recv", vec![want(Kind::Receive, 1, 0)]);
+    let mut any = waits("MPI_Recv", vec![want(WaitKind::Receive, 1, 0)]);
     any.wants[0].peer = None;
     any.wants[0].tag = None;
     let text = shown(vec![
-        State::Waits(any),
-        State::Waits(waits("MPI_Recv", vec![want(Kind::Receive, 0, 0)])),
+        RollState::Waits(any),
+        RollState::Waits(waits("MPI_Recv", vec![want(WaitKind::Receive, 0, 0)])),
     ]);
     assert!(!text.contains("deadlock"), "{text}");
     assert!(text.contains("message from any rank  any"), "{text}");
     // One of two will do, and the other may come.
     let mut some = waits(
         "MPI_Waitany",
-        vec![want(Kind::Receive, 1, 0), want(Kind::Receive, 2, 0)],
+        vec![want(WaitKind::Receive, 1, 0), want(WaitKind::Receive, 2, 0)],
     );
     some.any = true;
     let text = shown(vec![
-        State::Waits(some),
-        State::Waits(waits("MPI_Recv", vec![want(Kind::Receive, 0, 0)])),
-        State::Computes,
+        RollState::Waits(some),
+        RollState::Waits(waits("MPI_Recv", vec![want(WaitKind::Receive, 0, 0)])),
+        RollState::Computes,
     ]);
     assert!(
         text.contains("any of: message from 1") && !text.contains("deadlock"),
@@ -169,47 +174,50 @@ fn who_waits_for_anybody_is_in_no_cycle() {
 
 #[test]
 fn many_requests_are_counted() {
-    let wants = (1..20).map(|peer| want(Kind::Receive, peer, 0)).collect();
-    let text = shown(vec![State::Waits(waits("MPI_Waitall", wants)), State::Computes]);
+    let wants = (1..20).map(|peer| want(WaitKind::Receive, peer, 0)).collect();
+    let text = shown(vec![
+        RollState::Waits(waits("MPI_Waitall", wants)),
+        RollState::Computes,
+    ]);
     assert!(
         text.contains("message from 1 (computes)") && text.contains("and 16 more"),
         "{text}"
     );
     assert!(text.lines().count() < 10, "{text}");
-    let text = shown(vec![State::Waits(waits(
+    let text = shown(vec![RollState::Waits(waits(
         "MPI_Waitall",
-        vec![want(Kind::Receive, 1, 0); 6],
+        vec![want(WaitKind::Receive, 1, 0); 6],
     ))]);
     assert!(text.contains("6 messages from 1"), "{text}");
 }
 
 #[test]
 fn a_job_is_stuck_when_nobody_moves_or_computes() {
-    let waiting = || State::Waits(waits("MPI_Recv", vec![]));
+    let waiting = || RollState::Waits(waits("MPI_Recv", vec![]));
     assert_eq!(stuck_for(&job(vec![waiting(), waiting()])), Some(30 * SECOND));
-    assert_eq!(stuck_for(&job(vec![waiting(), State::Computes])), None);
-    assert_eq!(stuck_for(&job(vec![waiting(), State::Starts])), None);
+    assert_eq!(stuck_for(&job(vec![waiting(), RollState::Computes])), None);
+    assert_eq!(stuck_for(&job(vec![waiting(), RollState::Starts])), None);
     assert_eq!(
-        stuck_for(&job(vec![waiting(), State::Finalised])),
+        stuck_for(&job(vec![waiting(), RollState::Finalised])),
         Some(30 * SECOND)
     );
     assert_eq!(
-        stuck_for(&job(vec![State::Finalised, State::Ended(String::new())])),
+        stuck_for(&job(vec![RollState::Finalised, RollState::Ended(String::new())])),
         None
     );
-    assert_eq!(table(&job(vec![State::Computes, State::Finalised])), None);
+    assert_eq!(table(&job(vec![RollState::Computes, RollState::Finalised])), None);
 }
 
 #[test]
 fn polls_count_as_long_as_they_are_told_of() {
     let mut record = Record {
-        how: How::Polls,
+        how: WaitMode::Polls,
         until: 100,
         ..waits("MPI_Test", vec![])
     };
     let state = |record: &Record, now| Rank::of_words(Ok(record.encode()), now);
-    assert_eq!(state(&record, 101), State::Computes);
-    assert!(matches!(state(&record, 100), State::Waits(_)));
+    assert_eq!(state(&record, 101), RollState::Computes);
+    assert!(matches!(state(&record, 100), RollState::Waits(_)));
     record.until = 0;
     let text = shown(vec![state(&record, 1 << 60)]);
     assert!(text.contains("polls in MPI_Test"), "{text}");
@@ -218,15 +226,15 @@ fn polls_count_as_long_as_they_are_told_of() {
 #[test]
 fn damaged_records_are_told_and_do_no_harm() {
     let broken = Rank::of_words(Ok(vec![1, 2, 3]), 0);
-    assert!(matches!(broken, State::Damaged(_)));
+    assert!(matches!(broken, RollState::Damaged(_)));
     assert!(matches!(
         Rank::of_words(Err(crate::slot::Unreadable::Busy), 0),
-        State::Damaged(_)
+        RollState::Damaged(_)
     ));
     let mut wild = collective("MPI_Barrier", 2, &[1, u32::MAX]);
     wild.collectives[0].members = vec![(u32::MAX, u32::MAX)];
     wild.since = u64::MAX;
-    let text = shown(vec![State::Waits(wild), broken]);
+    let text = shown(vec![RollState::Waits(wild), broken]);
     assert!(text.contains("its record is damaged: "), "{text}");
 }
 

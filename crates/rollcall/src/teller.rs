@@ -3,7 +3,7 @@
 //! A wait notes next to nothing until it sleeps, and says nothing until it has slept for [`PATIENCE`]. Polls are counted, and the clock
 //! is read once in [`BATCH`] of them.
 
-use crate::record::{How, Record};
+use crate::record::{Record, WaitMode};
 use crate::slot::Slot;
 use crate::{now, used, waited_for_processor};
 use farpost_fabric::sync::{AtomicU32, Ordering};
@@ -254,7 +254,7 @@ impl Polls {
             return;
         }
         let mut record = Record {
-            how: How::Polls,
+            how: WaitMode::Polls,
             function: teller.name(teller.site()).into(),
             since: self.since.get(),
             quiet: self.since.get(),

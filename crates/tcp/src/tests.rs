@@ -217,7 +217,7 @@ fn who_ended_before_it_was_connected_is_given_up_before_the_time_for_connecting_
 }
 
 #[test]
-fn nonsense_after_the_handshake_is_dropped_and_counted() {
+fn malformed_data_after_the_handshake_is_dropped_and_counted() {
     let mut rng = fastrand::Rng::with_seed(5);
     let job = Job::new(&TcpThreads::default(), 3);
     let mine = job.ends[0].export(SegmentId(1), 4096, EVERYONE).unwrap();

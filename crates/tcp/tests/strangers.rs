@@ -286,7 +286,7 @@ fn a_flood_of_half_open_connections_keeps_nobody_out() {
     let mut door = Door::new(&secret());
     let mut flood = Vec::new();
     for round in 0..20 {
-        // Some say nothing, some begin well and stop, some talk nonsense.
+        // Some say nothing, some begin well and stop, some send malformed data.
         for n in 0..PLACES {
             let mut stream = TcpStream::connect(door.address()).unwrap();
             let _ = match n % 3 {

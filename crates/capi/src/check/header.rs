@@ -15,7 +15,7 @@ use farpost_mpi::datatype::{self, Datatype, HEADER_BYTES, HEADER_WORDS, Header, 
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::{Error, ErrorClass, Result};
 
-use super::report::Kind;
+use super::report::ReportKind;
 use super::{Check, Site};
 use crate::abi;
 use crate::cx::{CommRef, Cx, Fun, comm_name};
@@ -210,7 +210,7 @@ impl Check {
                 "the types of a message differ: {}",
                 self.both(expected, &sent, status)
             );
-            self.find(cx, Kind::Signature, &text);
+            self.find(cx, ReportKind::Signature, &text);
         }
         let (theirs, ours) = (sent.class, expected.datatype.sig());
         if theirs != 0 && ours != 0 && theirs != ours && status.bytes > 0 {

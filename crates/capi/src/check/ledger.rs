@@ -13,7 +13,7 @@ use farpost_mpi::{Error, ErrorClass};
 
 use super::made::What;
 use super::record::{Reader, Writer};
-use super::report::Kind;
+use super::report::ReportKind;
 use super::site::Sites;
 use super::{Check, Site};
 use crate::abi;
@@ -406,7 +406,7 @@ impl Ledger {
         sites: &Sites,
         (source, size): (u32, u32),
         record: &mut Reader<'_>,
-    ) -> Option<(Kind, String)> {
+    ) -> Option<(ReportKind, String)> {
         let (context, number, new) = Told::read(record, source, size)?;
         let key = (context, number);
         let mut entries = self.entries.borrow_mut();
@@ -468,7 +468,7 @@ impl Ledger {
 }
 
 /// The first difference between the last call and those before it; whether what follows will differ too.
-fn compare_last(sites: &Sites, told: &[Told]) -> Option<(Kind, String, bool)> {
+fn compare_last(sites: &Sites, told: &[Told]) -> Option<(ReportKind, String, bool)> {
     let (new, others) = told.split_last()?;
     let with_call = |told: &Told, what: String| {
         format!(
@@ -485,7 +485,7 @@ fn compare_last(sites: &Sites, told: &[Told]) -> Option<(Kind, String, bool)> {
             with_call(old, a),
             with_call(new, b)
         );
-        Some((Kind::Collective, text, false))
+        Some((ReportKind::Collective, text, false))
     };
     if let Some(first) = others.first()
         && first.function() != new.function()
@@ -499,7 +499,7 @@ fn compare_last(sites: &Sites, told: &[Told]) -> Option<(Kind, String, bool)> {
             new.who(),
             sites.call_text(new.fun, new.site)
         );
-        return Some((Kind::Collective, text, true));
+        return Some((ReportKind::Collective, text, true));
     }
     for old in others {
         if let Some(what) = roots_differ(old, new) {
@@ -529,7 +529,7 @@ fn compare_last(sites: &Sites, told: &[Told]) -> Option<(Kind, String, bool)> {
                     with_call(from, sends),
                     with_call(to, expects)
                 );
-                return Some((Kind::Signature, text, false));
+                return Some((ReportKind::Signature, text, false));
             }
         }
     }
@@ -603,7 +603,7 @@ mod tests {
         }
     }
 
-    fn take(ledger: &Ledger, sites: &Sites, source: u32, told: &Told) -> Option<(Kind, String)> {
+    fn take(ledger: &Ledger, sites: &Sites, source: u32, told: &Told) -> Option<(ReportKind, String)> {
         let record = told.write(5, 1);
         let mut reader = Reader(&record);
         assert_eq!(reader.word(), Some(CALL));
@@ -635,7 +635,10 @@ mod tests {
             ..told(2, SIZE)
         };
         let (kind, text) = take(&ledger, &sites, 2, &other).expect("another function");
-        assert!(kind == Kind::Collective && text.contains("rank 2"), "{text}");
+        assert!(
+            kind == ReportKind::Collective && text.contains("rank 2"),
+            "{text}"
+        );
     }
 }
 

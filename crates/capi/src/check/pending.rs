@@ -8,7 +8,7 @@ use farpost_mpi::engine::request::Status;
 use super::areas::Area;
 use super::header::Expected;
 use super::ledger::Joined;
-use super::report::Kind;
+use super::report::ReportKind;
 use super::{Check, Site, call};
 use crate::cx::{Cx, Fun};
 
@@ -111,7 +111,7 @@ impl Check {
                     "the receive buffer of {} has the byte at {byte:#x} twice: its datatype or displacements overlap themselves",
                     self.call_text(fun, site)
                 );
-                self.find(cx, Kind::Overlap, &text);
+                self.find(cx, ReportKind::Overlap, &text);
             }
             if let Some((used, byte)) = self.pending.conflict(area) {
                 let (mine, theirs) = (self.call_text(fun, site), self.call_text(used.fun, used.site));
@@ -132,7 +132,7 @@ impl Check {
                         "{theirs} is not complete, and {mine} uses a part of the same buffer: {what} the byte at {byte:#x}"
                     )
                 };
-                self.find(cx, Kind::Overlap, &text);
+                self.find(cx, ReportKind::Overlap, &text);
             }
             let area = area.clone();
             places.extend(self.pending.add(Used { area, fun, site }));
@@ -263,7 +263,7 @@ impl Check {
                 self.call_text(fun, site),
                 self.call_text(call(), self.here())
             );
-            self.find(cx, Kind::Changed, &text);
+            self.find(cx, ReportKind::Changed, &text);
         }
         if let Some(expected) = expected {
             self.received(cx, &expected, status);

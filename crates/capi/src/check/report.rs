@@ -14,7 +14,7 @@ pub(crate) const EXIT_CODE: i32 = 1;
 
 /// What kind of mistake a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ReportKind {
     Collective,
     Signature,
     Overlap,
@@ -22,22 +22,22 @@ pub(crate) enum Kind {
     Left,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [
-        Kind::Collective,
-        Kind::Signature,
-        Kind::Overlap,
-        Kind::Changed,
-        Kind::Left,
+impl ReportKind {
+    const ALL: [ReportKind; 5] = [
+        ReportKind::Collective,
+        ReportKind::Signature,
+        ReportKind::Overlap,
+        ReportKind::Changed,
+        ReportKind::Left,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Collective => "of collective calls that differ",
-            Kind::Signature => "of type signatures that differ",
-            Kind::Overlap => "of buffers that overlap",
-            Kind::Changed => "of buffers changed too early",
-            Kind::Left => "of what was left at the end",
+            ReportKind::Collective => "of collective calls that differ",
+            ReportKind::Signature => "of type signatures that differ",
+            ReportKind::Overlap => "of buffers that overlap",
+            ReportKind::Changed => "of buffers changed too early",
+            ReportKind::Left => "of what was left at the end",
         }
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Mode {
 
 #[derive(Default)]
 pub(crate) struct Findings {
-    counts: RefCell<[u64; Kind::ALL.len()]>,
+    counts: RefCell<[u64; ReportKind::ALL.len()]>,
     told: Cell<u64>,
 }
 
@@ -70,7 +70,10 @@ impl Findings {
         if more == 0 {
             return None;
         }
-        let kinds = Kind::ALL.iter().zip(*counts).filter(|(_, count)| *count > 0);
+        let kinds = ReportKind::ALL
+            .iter()
+            .zip(*counts)
+            .filter(|(_, count)| *count > 0);
         let kinds: Vec<String> = kinds
             .map(|(kind, count)| format!("{count} {}", kind.name()))
             .collect();
@@ -83,7 +86,7 @@ impl Findings {
 
 impl Check {
     /// A mistake of the program's.
-    pub(crate) fn find(&self, cx: &Cx, kind: Kind, text: &str) {
+    pub(crate) fn find(&self, cx: &Cx, kind: ReportKind, text: &str) {
         let first = {
             let mut counts = self.findings.counts.borrow_mut();
             counts[kind as usize] += 1;
@@ -93,7 +96,7 @@ impl Check {
             self.findings.told.set(self.findings.told.get() + 1);
             self.tell(&format!("rank {}: {text}", self.rank));
         }
-        if self.mode.error && kind != Kind::Left {
+        if self.mode.error && kind != ReportKind::Left {
             process::abort(
                 cx,
                 EXIT_CODE,

@@ -55,7 +55,7 @@ impl WakeCost {
     /// A sleep has ended: it began, the ring came, and the process ran again, at these times in nanoseconds.
     pub fn rung(&self, slept: u64, rung: u64, awake: u64) {
         if rung < slept || awake < rung {
-            // Rung for an earlier sleep, or nonsense from another process.
+            // Rung for an earlier sleep, or an invalid time from another process.
             return;
         }
         let (cost, took) = (self.nanos.get(), (awake - rung).min(MOST));

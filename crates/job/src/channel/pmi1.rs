@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_talks_nonsense_is_reported() {
+    fn malformed_replies_of_a_server_are_reported() {
         for answer in [
             "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n",
             "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n",

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_talks_nonsense_is_reported() {
+    fn malformed_replies_of_a_server_are_reported() {
         for (at, answer, why) in [
             (
                 0,

@@ -162,7 +162,7 @@ mod tests {
         let limit = Duration::from_secs(20);
         let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for (port, id, words) in [
-            ("nonsense", Some("0"), "PMI_PORT=nonsense: must be host:port"),
+            ("malformed", Some("0"), "PMI_PORT=malformed: must be host:port"),
             (":80", Some("0"), "PMI_PORT=:80"),
             ("h:0", Some("0"), "PMI_PORT=h:0"),
             ("h:99999", Some("0"), "PMI_PORT=h:99999"),

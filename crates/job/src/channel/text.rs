@@ -148,9 +148,9 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    struct Table(HashMap<String, String>, usize);
+    struct TextTable(HashMap<String, String>, usize);
 
-    impl Texts for Table {
+    impl Texts for TextTable {
         fn speaks(&self) -> &'static str {
             "table"
         }
@@ -182,7 +182,7 @@ pub(crate) mod tests {
             let text = encode(&bytes);
             prop_assert!(text.bytes().all(|b| ALPHABET.contains(&b)));
             prop_assert_eq!(decode(&text), Some(bytes.clone()));
-            let mut table = Table(HashMap::new(), limit);
+            let mut table = TextTable(HashMap::new(), limit);
             table.put(3, "card", &bytes).unwrap();
             prop_assert_eq!(table.get(3, "card").unwrap(), Some(bytes));
             prop_assert_eq!(table.get(4, "card").unwrap(), None);
@@ -198,7 +198,7 @@ pub(crate) mod tests {
 
     #[test]
     fn lost_and_damaged_pieces_are_reported() {
-        let mut table = Table(HashMap::new(), 64);
+        let mut table = TextTable(HashMap::new(), 64);
         table.put(0, "k", &[9; 200]).unwrap();
         let whole = table.0.clone();
         for (key, value) in [

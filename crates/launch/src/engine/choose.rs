@@ -1,6 +1,6 @@
 //! Which launcher starts a job.
 
-use super::{Engine, Kind};
+use super::{Engine, EngineKind};
 use crate::options::Options;
 use crate::{Refusal, hosts};
 use std::ffi::{OsStr, OsString};
@@ -48,7 +48,7 @@ pub fn choose(
             _ => return asked_for(asked, find).map(Choice::Engine),
         }
     }
-    let found = |kind: Kind| {
+    let found = |kind: EngineKind| {
         let path = find(kind.program().as_ref())?;
         Some(Choice::Engine(Engine { kind, path }))
     };
@@ -57,13 +57,13 @@ pub fn choose(
         let named = options.apps.iter().any(|a| !a.hosts.is_empty());
         // An allocation of several hosts and no word about hosts: all of it is meant.
         let many = allocated_hosts(env) > 1;
-        return Ok(match found(Kind::Srun) {
+        return Ok(match found(EngineKind::Srun) {
             Some(srun) if slurm && many && !named => srun,
             _ => Choice::Ourselves,
         });
     }
-    let kinds = [Kind::Srun, Kind::Prterun, Kind::Hydra];
-    let usable = kinds.into_iter().filter(|k| *k != Kind::Srun || slurm);
+    let kinds = [EngineKind::Srun, EngineKind::Prterun, EngineKind::Hydra];
+    let usable = kinds.into_iter().filter(|k| *k != EngineKind::Srun || slurm);
     usable.into_iter().find_map(found).ok_or_else(|| {
         Refusal::system(format!(
             "host {} is another host, and starting ranks there takes a launcher, of which none is on PATH: install PRRTE \
@@ -87,9 +87,9 @@ fn asked_for(asked: &str, find: &impl Fn(&OsStr) -> Option<PathBuf>) -> Result<E
         .map(OsStr::as_bytes)
         .unwrap_or_default();
     let kind = match name {
-        b"srun" | b"slurm" => Kind::Srun,
-        b"prterun" | b"prte" => Kind::Prterun,
-        b"hydra" | b"mpiexec.hydra" => Kind::Hydra,
+        b"srun" | b"slurm" => EngineKind::Srun,
+        b"prterun" | b"prte" => EngineKind::Prterun,
+        b"hydra" | b"mpiexec.hydra" => EngineKind::Hydra,
         _ => return Err(Refusal::usage(format!("--launcher {asked}: must be {ALLOWED}"))),
     };
     if asked.contains('/') {

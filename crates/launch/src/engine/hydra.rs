@@ -1,6 +1,6 @@
 //! A job in the words of MPICH's `mpiexec.hydra`.
 
-use super::{Command, Engine, Job, Kind};
+use super::{Command, Engine, EngineKind, Job};
 use crate::Refusal;
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
@@ -32,7 +32,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
     if !options.marks.none() {
         command.add(["-prepend-rank"]);
         if options.marks.time {
-            command.warn(Kind::Hydra, "--timestamp-output");
+            command.warn(EngineKind::Hydra, "--timestamp-output");
         }
     }
     match &options.files {
@@ -65,7 +65,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
         command.add(["-print-all-exitcodes"]);
     }
     if !options.far.parameters.is_empty() {
-        command.warn(Kind::Hydra, "--mca");
+        command.warn(EngineKind::Hydra, "--mca");
     }
     for (number, part) in job.parts.iter().enumerate() {
         if number > 0 {

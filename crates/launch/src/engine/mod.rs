@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 /// A launcher's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EngineKind {
     /// Slurm's `srun`.
     Srun,
     /// PRRTE's `prterun`.
@@ -30,13 +30,13 @@ pub enum Kind {
     Hydra,
 }
 
-impl Kind {
+impl EngineKind {
     /// The program's name.
     pub fn program(self) -> &'static str {
         match self {
-            Kind::Srun => "srun",
-            Kind::Prterun => "prterun",
-            Kind::Hydra => "mpiexec.hydra",
+            EngineKind::Srun => "srun",
+            EngineKind::Prterun => "prterun",
+            EngineKind::Hydra => "mpiexec.hydra",
         }
     }
 }
@@ -44,7 +44,7 @@ impl Kind {
 /// A launcher that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
-    pub kind: Kind,
+    pub kind: EngineKind,
     pub path: PathBuf,
 }
 
@@ -157,7 +157,7 @@ impl Command {
         self.environment.insert(name.into(), value.into());
     }
 
-    fn warn(&mut self, engine: Kind, what: &str) {
+    fn warn(&mut self, engine: EngineKind, what: &str) {
         self.warnings
             .push(format!("{what} has no effect with {}", engine.program()));
     }

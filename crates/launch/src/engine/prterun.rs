@@ -1,6 +1,6 @@
 //! A job in the words of PRRTE's `prterun`.
 
-use super::{Command, Engine, Job, Kind, Part};
+use super::{Command, Engine, EngineKind, Job, Part};
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Command {
         // Those of Open MPI's library are nobody's business here.
         match option.as_str() {
             "prtemca" | "pmixmca" => command.add([&format!("--{option}"), name, value]),
-            _ => command.warn(Kind::Prterun, &format!("--{option} {name}")),
+            _ => command.warn(EngineKind::Prterun, &format!("--{option} {name}")),
         }
     }
     bind(&mut command, job);

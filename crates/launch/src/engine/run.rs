@@ -1,7 +1,7 @@
 //! Running another launcher: it is watched like a rank of a job of one, so that signals, time limits and deaths on either side
 //! end everything.
 
-use super::{Agents, Command, Engine, Job, Kind, hydra, prterun, srun};
+use super::{Agents, Command, Engine, EngineKind, Job, hydra, prterun, srun};
 use crate::environment::c_pair;
 use crate::options::{Options, Stdin};
 use crate::spawn::Strings;
@@ -25,9 +25,9 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     let job = Job::new(&options, agents.as_ref(), own.into_iter(), here)?;
     check_hosts(&job, engine)?;
     let command = match engine.kind {
-        Kind::Srun => srun::command(engine, &job)?,
-        Kind::Prterun => prterun::command(engine, &job),
-        Kind::Hydra => hydra::command(engine, &job)?,
+        EngineKind::Srun => srun::command(engine, &job)?,
+        EngineKind::Prterun => prterun::command(engine, &job),
+        EngineKind::Hydra => hydra::command(engine, &job)?,
     };
     for warning in &command.warnings {
         eprintln!("mpiexec: {warning}");
@@ -65,7 +65,7 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     };
     let code = crate::launch(run, launch)?;
     // Hydra names a process and its host at best, and nothing when a whole host is gone.
-    if code != 0 && engine.kind == Kind::Hydra && !options.quiet && job.hosts().len() > 1 {
+    if code != 0 && engine.kind == EngineKind::Hydra && !options.quiet && job.hosts().len() > 1 {
         eprintln!(
             "mpiexec: {} exited with code {code}; {}",
             engine.kind.program(),
@@ -76,7 +76,7 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
     // The command's files stay open until here.
 }
 
-fn no_address(host: &str, kind: Kind) -> Refusal {
+fn no_address(host: &str, kind: EngineKind) -> Refusal {
     Refusal::usage(format!(
         "host {host}: {} does not take IPv6 addresses, and no name belongs to this one; give it a name, in /etc/hosts if need be",
         kind.program()
@@ -133,7 +133,7 @@ fn names_for_addresses(options: &mut Options) {
 
 /// Every host must be known, and there must be a way to it. Slurm knows its own hosts and ways.
 fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
-    if engine.kind == Kind::Srun {
+    if engine.kind == EngineKind::Srun {
         return match job.hosts().into_iter().find(|h| h.contains(['@', ':'])) {
             Some(host) if host.contains('@') => Err(Refusal::usage(format!(
                 "host {host}: srun starts all ranks as the user who has the allocation; leave the user's name out"

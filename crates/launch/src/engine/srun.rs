@@ -1,6 +1,6 @@
 //! A job in the words of Slurm's `srun`, inside an allocation.
 
-use super::{Command, Engine, Job, Kind, Part};
+use super::{Command, Engine, EngineKind, Job, Part};
 use crate::Refusal;
 use crate::cores::Bind;
 use crate::options::{Files, Stdin};
@@ -26,7 +26,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
     if !options.marks.none() {
         command.add(["--label"]);
         if options.marks.time {
-            command.warn(Kind::Srun, "--timestamp-output");
+            command.warn(EngineKind::Srun, "--timestamp-output");
         }
     }
     output(&mut command, job)?;
@@ -44,7 +44,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
         (!far.parameters.is_empty(), "--mca"),
     ];
     for (_, what) in unused.iter().filter(|u| u.0) {
-        command.warn(Kind::Srun, what);
+        command.warn(EngineKind::Srun, what);
     }
     programs(&mut command, job)?;
     Ok(command)

@@ -16,7 +16,7 @@ fn options_with(line: &str, env: &impl Fn(&str) -> Option<OsString>) -> Options 
     }
 }
 
-fn engine(kind: Kind) -> Engine {
+fn engine(kind: EngineKind) -> Engine {
     Engine {
         kind,
         path: Path::new("/usr/bin").join(kind.program()),
@@ -24,7 +24,7 @@ fn engine(kind: Kind) -> Engine {
 }
 
 /// The launcher's command and what it adds to or takes from the variables A=1, B=2.
-fn translate(kind: Kind, line: &str) -> Result<(String, Command), Refusal> {
+fn translate(kind: EngineKind, line: &str) -> Result<(String, Command), Refusal> {
     let options = options(line);
     let own = [
         ("A", "1"),
@@ -44,9 +44,9 @@ fn translate(kind: Kind, line: &str) -> Result<(String, Command), Refusal> {
     let job = Job::new(&options, agents.as_ref(), own, false)?;
     let engine = engine(kind);
     let command = match kind {
-        Kind::Hydra => hydra::command(&engine, &job),
-        Kind::Prterun => Ok(prterun::command(&engine, &job)),
-        Kind::Srun => srun::command(&engine, &job),
+        EngineKind::Hydra => hydra::command(&engine, &job),
+        EngineKind::Prterun => Ok(prterun::command(&engine, &job)),
+        EngineKind::Srun => srun::command(&engine, &job),
     }?;
     let words: Vec<_> = command.args.iter().skip(1).map(|a| a.to_str().unwrap()).collect();
     let text = words.join(" ").replace("--allow-run-as-root ", "");
@@ -55,7 +55,7 @@ fn translate(kind: Kind, line: &str) -> Result<(String, Command), Refusal> {
     Ok((text, command))
 }
 
-fn words(kind: Kind, line: &str) -> String {
+fn words(kind: EngineKind, line: &str) -> String {
     translate(kind, line)
         .unwrap_or_else(|e| panic!("{line}: {e:?}"))
         .0
@@ -106,20 +106,20 @@ fn hydra() {
         ),
     ] {
         let wanted = wanted.replace(" -env PYTHONUNBUFFERED 1", "");
-        assert_eq!(words(Kind::Hydra, line), wanted, "{line}");
+        assert_eq!(words(EngineKind::Hydra, line), wanted, "{line}");
     }
     let (_, command) = translate(
-        Kind::Hydra,
+        EngineKind::Hydra,
         "-host a --timestamp-output --mca x y --report-bindings p",
     )
     .unwrap();
     assert_eq!(command.warnings.len(), 2);
     assert_eq!(command.environment[OsStr::new("HYDRA_TOPO_DEBUG")], "1");
     assert_eq!(command.environment[OsStr::new("HYDRA_X")], "5");
-    let agent = translate(Kind::Hydra, "-host a p").unwrap().1;
+    let agent = translate(EngineKind::Hydra, "-host a p").unwrap().1;
     assert!(agent.warnings.is_empty());
     assert!(
-        translate(Kind::Hydra, "-host a -n 2 -stdin 1 p")
+        translate(EngineKind::Hydra, "-host a -n 2 -stdin 1 p")
             .unwrap_err()
             .text
             .contains("rank 0 only")
@@ -168,17 +168,17 @@ fn prterun() {
             ),
         ),
     ] {
-        assert_eq!(words(Kind::Prterun, line), wanted, "{line}");
+        assert_eq!(words(EngineKind::Prterun, line), wanted, "{line}");
     }
     assert_eq!(
-        translate(Kind::Prterun, "-host a --mca btl tcp p")
+        translate(EngineKind::Prterun, "-host a --mca btl tcp p")
             .unwrap()
             .1
             .warnings
             .len(),
         1
     );
-    let text = words(Kind::Prterun, "-host a -outfile-pattern o%r.%%x p");
+    let text = words(EngineKind::Prterun, "-host a -outfile-pattern o%r.%%x p");
     let shell = r#" exec "$@" >>'o'"$PMIX_RANK"'.''%''x' sh p"#;
     assert!(text.ends_with(&format!("{first}{shell}")), "{text}");
 }
@@ -205,9 +205,9 @@ fn srun() {
         ),
     ] {
         // "PYTHONUNBUFFERED" is not on the list of the last.
-        assert_eq!(words(Kind::Srun, line), wanted, "{line}");
+        assert_eq!(words(EngineKind::Srun, line), wanted, "{line}");
     }
-    let (text, command) = translate(Kind::Srun, "-n 3 -host a:1,b:2 p").unwrap();
+    let (text, command) = translate(EngineKind::Srun, "-n 3 -host a:1,b:2 p").unwrap();
     assert!(text.contains("--distribution=arbitrary --nodes=2"), "{text}");
     assert_eq!(
         content(
@@ -217,14 +217,14 @@ fn srun() {
         ),
         "a\nb\nb\n"
     );
-    let (text, _command) = translate(Kind::Srun, "-n 1 p 1 : -wdir /w -env C x -n 2 q").unwrap();
+    let (text, _command) = translate(EngineKind::Srun, "-n 1 p 1 : -wdir /w -env C x -n 2 q").unwrap();
     let file = text.rsplit(' ').next().unwrap();
     assert_eq!(content(file), "0-0 p 1\n1-2 /usr/bin/env -C /w C=x q\n");
     let three = options_with("-ppn 2 p", &|name| {
         (name == "SLURM_JOB_NUM_NODES").then(|| "3".into())
     });
     assert_eq!(three.apps[0].ranks, Some(6));
-    let (text, _command) = translate(Kind::Srun, "-n 1 p it's %t : q").unwrap();
+    let (text, _command) = translate(EngineKind::Srun, "-n 1 p it's %t : q").unwrap();
     let file = text.rsplit(' ').next().unwrap();
     assert_eq!(content(file), "0-0 p 'it'\\''s' '%t'\n1-1 q\n");
 }
@@ -304,7 +304,7 @@ fn the_launcher_is_chosen() {
 #[test]
 fn agents_are_one_more_program() {
     let hydra = words(
-        Kind::Hydra,
+        EngineKind::Hydra,
         "-n 4 -host a:2,b:2 -env FARPOST_PORTALS generic p : -n 1 q",
     );
     assert!(hydra.contains("-hosts a:3,b:1,b:1,a:1,b:1 "), "{hydra}");
@@ -314,7 +314,7 @@ fn agents_are_one_more_program() {
     assert!(hydra.ends_with(&agent), "{hydra}");
 
     let prterun = words(
-        Kind::Prterun,
+        EngineKind::Prterun,
         "-n 2 -host a,b -genv FARPOST_PORTALS accelerated p",
     );
     assert_eq!(
@@ -329,17 +329,18 @@ fn agents_are_one_more_program() {
 
     // Only where somebody asks for one.
     let some = words(
-        Kind::Hydra,
+        EngineKind::Hydra,
         "-n 1 -host a p : -n 2 -host b -env FARPOST_PORTALS accelerated q",
     );
     assert!(
         some.contains("-hosts a:1,b:2,b:1 ") && some.contains("inline:1,accelerated:2+1"),
         "{some}"
     );
-    let none = words(Kind::Hydra, "-n 2 -host a,b -genv FARPOST_PORTALS inline p");
+    let none = words(EngineKind::Hydra, "-n 2 -host a,b -genv FARPOST_PORTALS inline p");
     assert!(!none.contains("FARPOST_PROCESSES"), "{none}");
 
-    let (srun, command) = translate(Kind::Srun, "-n 2 -host a,b -genv FARPOST_PORTALS generic p").unwrap();
+    let (srun, command) =
+        translate(EngineKind::Srun, "-n 2 -host a,b -genv FARPOST_PORTALS generic p").unwrap();
     assert!(
         srun.contains("--ntasks=4") && srun.contains("--multi-prog"),
         "{srun}"
@@ -352,8 +353,8 @@ fn agents_are_one_more_program() {
         "{programs}"
     );
 
-    let unnamed = translate(Kind::Srun, "-n 2 -genv FARPOST_PORTALS generic p").unwrap_err();
+    let unnamed = translate(EngineKind::Srun, "-n 2 -genv FARPOST_PORTALS generic p").unwrap_err();
     assert!(unnamed.text.contains("name the hosts"), "{unnamed:?}");
-    let wrong = translate(Kind::Hydra, "-n 2 -host a,b -genv FARPOST_PORTALS x p").unwrap_err();
+    let wrong = translate(EngineKind::Hydra, "-n 2 -host a,b -genv FARPOST_PORTALS x p").unwrap_err();
     assert!(wrong.text.contains("FARPOST_PORTALS=x"), "{wrong:?}");
 }

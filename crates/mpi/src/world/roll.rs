@@ -10,7 +10,7 @@ use crate::engine::SENT;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{Fabric, Peer};
-use farpost_rollcall::{Collective, Kind, Near, Place, Record, Teller, Want, Why};
+use farpost_rollcall::{Collective, WaitKind, NearMiss, Communicator, Record, Teller, Want, Mismatch};
 use std::rc::Rc;
 
 /// Unmatched messages that are looked at.
@@ -56,7 +56,7 @@ impl<F: Fabric> World<F> {
                 }
             }
             Awaited::Message { comm, source, tag } => {
-                let want = self.receive_of(comm, source, tag, 0, Kind::Probe);
+                let want = self.receive_of(comm, source, tag, 0, WaitKind::Probe);
                 list(record, want);
             }
             Awaited::Collective(comm) => {
@@ -82,7 +82,7 @@ impl<F: Fabric> World<F> {
     fn seek(&self, record: &Record) {
         let sought = |want: &Want| {
             want.peer
-                .filter(|_| !matches!(want.kind, Kind::Program | Kind::Other))
+                .filter(|_| !matches!(want.kind, WaitKind::Program | WaitKind::Other))
         };
         for peer in record.wants.iter().filter_map(sought) {
             if peer != self.pid() && !self.fabric.maps(Peer(peer)) && self.sought.borrow_mut().insert(peer) {
@@ -91,8 +91,8 @@ impl<F: Fabric> World<F> {
         }
     }
 
-    fn place(comm: &Comm) -> Place {
-        Place {
+    fn place(comm: &Comm) -> Communicator {
+        Communicator {
             name: String::from_utf8_lossy(&comm.name.borrow()).into_owned(),
             context: comm.context,
         }
@@ -112,17 +112,17 @@ impl<F: Fabric> World<F> {
             .or_else(|| self.closing.borrow().iter().find(|c| c.context == base).cloned())
     }
 
-    fn place_of(&self, context: u64) -> Place {
+    fn place_of(&self, context: u64) -> Communicator {
         match self.comm_of(context) {
             Some(comm) => Self::place(&comm),
-            None => Place {
+            None => Communicator {
                 name: "a freed communicator".into(),
                 context: context >> LANE_BITS << LANE_BITS,
             },
         }
     }
 
-    fn receive_of(&self, comm: &Comm, source: Rank, tag: i32, bytes: u64, kind: Kind) -> Want {
+    fn receive_of(&self, comm: &Comm, source: Rank, tag: i32, bytes: u64, kind: WaitKind) -> Want {
         let peer = comm.peer(source).filter(|_| source != ANY_SOURCE);
         Want {
             kind,
@@ -130,7 +130,7 @@ impl<F: Fabric> World<F> {
             rank: source.max(0) as u32,
             tag: (tag != ANY_TAG).then_some(tag),
             bytes,
-            place: Self::place(comm),
+            communicator: Self::place(comm),
         }
     }
 
@@ -164,7 +164,7 @@ impl<F: Fabric> World<F> {
                     .get(handle)
                     .is_none_or(|r| r.complete);
                 if !over {
-                    list(record, other(Kind::Program));
+                    list(record, other(WaitKind::Program));
                 }
                 return;
             }
@@ -191,8 +191,8 @@ impl<F: Fabric> World<F> {
             Operation::Recv(recv) => {
                 let context = engine.contexts.get(recv.context)?.id;
                 let kind = match recv.state {
-                    RecvState::Posted | RecvState::Entered { .. } => Kind::Receive,
-                    _ => Kind::Rest,
+                    RecvState::Posted | RecvState::Entered { .. } => WaitKind::Receive,
+                    _ => WaitKind::Rest,
                 };
                 let comm = self.comm_of(context)?;
                 let mut want = self.receive_of(&comm, recv.source, recv.tag, recv.buf.bytes(), kind);
@@ -208,11 +208,11 @@ impl<F: Fabric> World<F> {
             }
             Operation::Send(send) => {
                 let kind = match send.state {
-                    SendState::Queued | SendState::Streaming { .. } => Kind::Room,
+                    SendState::Queued | SendState::Streaming { .. } => WaitKind::Room,
                     // It would be over if the receiver had room to keep it, or the pool a block for it.
-                    _ if send.for_space => Kind::Space,
-                    SendState::Offered { .. } | SendState::Carried { .. } => Kind::Send,
-                    SendState::Matched | SendState::Tailed { .. } => Kind::Taken,
+                    _ if send.for_space => WaitKind::Space,
+                    SendState::Offered { .. } | SendState::Carried { .. } => WaitKind::Send,
+                    SendState::Matched | SendState::Tailed { .. } => WaitKind::Taken,
                 };
                 let comm = self.comm_of(send.envelope.context);
                 let there = comm
@@ -224,7 +224,7 @@ impl<F: Fabric> World<F> {
                     rank: there.unwrap_or(0) as u32,
                     tag: Some(send.envelope.tag),
                     bytes: send.payload.bytes(),
-                    place: self.place_of(send.envelope.context),
+                    communicator: self.place_of(send.envelope.context),
                 })
             }
             Operation::Idle => None,
@@ -235,7 +235,7 @@ impl<F: Fabric> World<F> {
     fn describe_collective(&self, comm: &Comm, function: String, record: &mut Record) {
         let remote = comm.remote.iter().flat_map(|group| group.iter());
         let collective = Collective {
-            place: Self::place(comm),
+            communicator: Self::place(comm),
             function,
             members: Record::ranges(comm.local.iter().chain(remote)),
         };
@@ -317,7 +317,7 @@ impl<F: Fabric> World<F> {
         let wants: Vec<Want> = record
             .wants
             .iter()
-            .filter(|want| matches!(want.kind, Kind::Receive | Kind::Probe))
+            .filter(|want| matches!(want.kind, WaitKind::Receive | WaitKind::Probe))
             .take(COMPARED)
             .cloned()
             .collect();
@@ -337,44 +337,44 @@ impl<F: Fabric> World<F> {
             }
             let (peer, tag) = (message.peer.0, message.envelope.tag);
             let why = wants.iter().find_map(|want| {
-                let place = want.place.context == context;
+                let place = want.communicator.context == context;
                 let source = want.peer.is_none_or(|wanted| wanted == peer);
                 match (place, source, want.tag.is_none_or(|wanted| wanted == tag)) {
-                    (true, true, true) => Some(Why::Fits),
-                    (true, true, false) => Some(Why::Tag),
-                    (true, false, true) => Some(Why::Source),
-                    (false, true, true) => Some(Why::Place),
+                    (true, true, true) => Some(Mismatch::Fits),
+                    (true, true, false) => Some(Mismatch::Tag),
+                    (true, false, true) => Some(Mismatch::Source),
+                    (false, true, true) => Some(Mismatch::Communicator),
                     _ => None,
                 }
             });
             let Some(why) = why else { continue };
-            let same = |near: &&mut Near| {
-                near.why == why && near.peer == peer && near.tag == tag && near.place.context == context
+            let same = |near: &&mut NearMiss| {
+                near.why == why && near.peer == peer && near.tag == tag && near.communicator.context == context
             };
             if let Some(near) = record.nears.iter_mut().find(same) {
                 near.count += 1;
                 continue;
             }
-            record.nears.push(Near {
+            record.nears.push(NearMiss {
                 why,
                 peer,
                 tag,
                 bytes: message.total(),
                 count: 1,
-                place: self.place_of(context),
+                communicator: self.place_of(context),
             });
         }
     }
 }
 
-fn other(kind: Kind) -> Want {
+fn other(kind: WaitKind) -> Want {
     Want {
         kind,
         peer: None,
         rank: 0,
         tag: None,
         bytes: 0,
-        place: Place::default(),
+        communicator: Communicator::default(),
     }
 }
 
@@ -389,18 +389,18 @@ fn list(record: &mut Record, want: Want) {
 /// The part of process `peer` in a collective on `comm`.
 fn part(record: &mut Record, comm: &Comm, peer: u32) {
     let known = |want: &Want| {
-        want.kind == Kind::Part && want.peer == Some(peer) && want.place.context == comm.context
+        want.kind == WaitKind::Part && want.peer == Some(peer) && want.communicator.context == comm.context
     };
     if !record.wants.iter().any(known) {
         let want = Want {
             peer: Some(peer),
             rank: peer,
-            place: Place {
+            communicator: Communicator {
                 // The collective beside it has the name.
                 name: String::new(),
                 context: comm.context,
             },
-            ..other(Kind::Part)
+            ..other(WaitKind::Part)
         };
         list(record, want);
     }

@@ -3,7 +3,7 @@
 use super::play::Rank;
 use farpost_fabric::Fabric;
 use farpost_generate::comms::Making;
-use farpost_generate::program::{Arg, Call, Coll, How, PROC_NULL, ROOT};
+use farpost_generate::program::{Arg, Call, CallMode, Coll, PROC_NULL, ROOT};
 use farpost_generate::values::Numbers;
 use farpost_mpi::Result;
 use farpost_mpi::coll::{self, Block, Blocks, Neighbors, Plan, Root, Site};
@@ -149,7 +149,7 @@ impl<F: Fabric + 'static> Rank<F> {
         }
     }
 
-    pub fn collective(&self, call: &Call, how: How) {
+    pub fn collective(&self, call: &Call, how: CallMode) {
         let comm = self.comm(call.comm);
         let kind = call.op.map(reduction);
         let ty = kind.as_ref().map(|(ty, _)| ty);
@@ -171,11 +171,11 @@ impl<F: Fabric + 'static> Rank<F> {
         let made =
             plan(&world.site(&comm), call, buffers.clone()).unwrap_or_else(|e| self.fail(&e.to_string()));
         let started = match how {
-            How::Blocking => world.run_collective(&comm, made).map(|()| None),
-            How::Nonblocking(req) => world
+            CallMode::Blocking => world.run_collective(&comm, made).map(|()| None),
+            CallMode::Nonblocking(req) => world
                 .start_collective(&comm, made)
                 .map(|handle| Some((req, handle, false))),
-            How::Init(req) => {
+            CallMode::Init(req) => {
                 let persistent = self.persistent(&comm, call.clone(), buffers);
                 persistent.map(|handle| Some((req, handle, true)))
             }

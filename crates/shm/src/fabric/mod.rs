@@ -41,7 +41,7 @@ farpost_tunables::tunables! {
         cma: "FARPOST_SHM_CMA" = 1, 0..=1, "switch";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_SHM_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
-        /// Copies for other cores from this size on are stored past the caches while they take long otherwise, as between dies. Shorter ones gain nothing by it.
+        /// Copies for other cores from this size on use non-temporal stores while cached ones are slow, as between dies. Shorter ones gain nothing by it.
         stream_min: "FARPOST_SHM_STREAM_MIN" = 2048, 0..=1 << 40, "bytes";
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Everything is little-endian. TCP's own checksum misses one damaged segment in some ten thousand, and a damaged
-//! length would make everything after it nonsense: the code finds that before a byte is believed. Since it depends on the
+//! length would misframe everything after it: the check code finds that before a byte is used. Since it depends on the
 //! connection and on the place in it, it is written when a frame is offered to a rail ([`Header::seal`]), anew on each.
 
 use crate::trust::{HEADER_CODED, HeaderCheck};

@@ -312,7 +312,7 @@ fn a_full_log_says_so_and_recovers() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn malformed_frames_are_refused() {
     let mut p = pair(1, true);
     let now = p.now;
     let link = &mut p.ends[0];

@@ -99,7 +99,7 @@ fn a_truncated_handshake_never_ends_well() {
 #[test]
 fn after_its_end_a_handshake_only_repeats_itself() {
     let mut b = Handshake::responder(&secret(), listener());
-    step(&mut b, b"nonsense");
+    step(&mut b, b"malformed");
     assert_eq!(b.wants(), 0);
     for _ in 0..3 {
         assert!(matches!(

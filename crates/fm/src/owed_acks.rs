@@ -1,11 +1,11 @@
 //! Acknowledgements owed: frames accepted that their senders have not been told of. They travel with the next frame to
 //! the sender, or by themselves when many are owed.
 
-use crate::table::PeerTable;
+use crate::peer_table::PeerTable;
 use crate::wire::{Acks, FrameKind};
 
 /// What is owed to whom.
-pub struct Owed {
+pub struct OwedAcks {
     peers: PeerTable<Acks>,
     total: u32,
 }
@@ -14,7 +14,7 @@ fn idle(acks: &Acks) -> bool {
     acks.is_zero()
 }
 
-impl Owed {
+impl OwedAcks {
     /// Room for that many creditors at once: when there are more, some are paid first.
     pub fn new(peers: u32) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! Where programs run: devices, fabrics, launchers, and limits drawn down.
+//! Backends that programs run on: a device, a fabric, a launcher, and limits drawn down.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A device and a fabric, and how a job is started on them.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Backend {
     pub name: String,
     pub settings: Vec<(String, String)>,
     /// Command that comes before `-n N PROGRAM`.
@@ -14,10 +14,10 @@ pub struct Way {
     pub foreign: bool,
 }
 
-/// Names that `Way::of` knows.
+/// Names that `Backend::of` knows.
 pub const NAMES: &str = "shm fm jam portals tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted mpich";
 
-impl Way {
+impl Backend {
     /// `hosts`: the directory of tests/net/hosts.py's, `rsh`: its remote shell; needed for those between hosts.
     pub fn of(
         name: &str,
@@ -31,7 +31,7 @@ impl Way {
                 .collect::<Vec<_>>()
         };
         let mpiexec = prefix.join("bin/mpiexec").display().to_string();
-        let mut way = Self {
+        let mut backend = Self {
             name: name.into(),
             settings: Vec::new(),
             launch: vec![mpiexec.clone()],
@@ -42,7 +42,7 @@ impl Way {
             None if ["tcp", "ofi"].contains(&name) => (Some(name), ""),
             None => (None, name),
         };
-        way.settings = match device {
+        backend.settings = match device {
             "" | "shm" => Vec::new(),
             "fm" => set(&[("FARPOST_DEVICE", "fm")]),
             "jam" => set(&[("FARPOST_DEVICE", "jam"), ("FARPOST_JAM_LOCAL", "0")]),
@@ -50,21 +50,21 @@ impl Way {
             "encrypted" => set(&[("FARPOST_ENCRYPT", "1")]),
             "mpich" => {
                 let mpich = mpich.ok_or("mpich: --mpich DIRECTORY is needed")?;
-                way.settings = set(&[("LD_LIBRARY_PATH", &mpich.join("lib").display().to_string())]);
-                way.launch = vec![mpich.join("bin/mpiexec.hydra").display().to_string()];
-                way.foreign = true;
-                return Ok(way);
+                backend.settings = set(&[("LD_LIBRARY_PATH", &mpich.join("lib").display().to_string())]);
+                backend.launch = vec![mpich.join("bin/mpiexec.hydra").display().to_string()];
+                backend.foreign = true;
+                return Ok(backend);
             }
-            other => return Err(format!("{other}: ways are {NAMES}")),
+            other => return Err(format!("{other}: backends are {NAMES}")),
         };
         if let Some(fabric) = fabric {
-            way.settings.push(("FARPOST_FABRIC".into(), fabric.into()));
+            backend.settings.push(("FARPOST_FABRIC".into(), fabric.into()));
             let hydra = mpich.ok_or(format!("{name}: --mpich DIRECTORY is needed, for its launcher"))?;
             let hydra = hydra.join("bin/mpiexec.hydra").display().to_string();
             let (program, rsh) = hosts.ok_or(format!(
                 "{name}: between hosts, which --hosts PROGRAM and --rsh give"
             ))?;
-            way.launch = [
+            backend.launch = [
                 program.as_str(),
                 "run",
                 "h1",
@@ -82,7 +82,7 @@ impl Way {
             .map(String::from)
             .to_vec();
         }
-        Ok(way)
+        Ok(backend)
     }
 
     /// The command of a job, without its output.
