@@ -127,7 +127,7 @@ mod tests {
         // Of so many one is tried; a copy of nothing is quick, unless something comes between.
         while way.streams(4096) {
             way.copies.store(1, Relaxed);
-            assert_eq!(streamed(&way, TRIED), TRIED - 1);
+            assert_eq!(streamed(&way, RETRIED), RETRIED - 1);
         }
     }
 
