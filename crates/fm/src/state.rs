@@ -5,9 +5,9 @@
 
 use crate::host_receive_queue::{self, HostReceiveQueue};
 use crate::owed_acks::OwedAcks;
+use crate::peer_table::PeerTable;
 use crate::reject_queue::RejectQueue;
 use crate::send_queue::{self, SendQueue};
-use crate::peer_table::PeerTable;
 use crate::window::Window;
 use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
@@ -370,7 +370,11 @@ impl FmState {
         };
         let peer = frame.peer;
         let verdict = if header.kind == FrameKind::Message {
-            if room { FrameDecision::Accept } else { FrameDecision::Return }
+            if room {
+                FrameDecision::Accept
+            } else {
+                FrameDecision::Return
+            }
         } else {
             self.judge_piece(fabric, peer, &header, room)
         };
@@ -421,7 +425,13 @@ impl FmState {
     }
 
     /// Pieces are accepted in order, and the first of a message only when there is a place for the message.
-    fn judge_piece<F: Fabric>(&mut self, fabric: &F, peer: u32, header: &Header, room: bool) -> FrameDecision {
+    fn judge_piece<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        peer: u32,
+        header: &Header,
+        room: bool,
+    ) -> FrameDecision {
         if header.has(OLDEST) {
             // All entries may go: forgetting costs a return.
             if self.order.get(peer).is_none() && self.order.is_full() {

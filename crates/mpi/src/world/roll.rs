@@ -10,7 +10,7 @@ use crate::engine::SENT;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{Fabric, Peer};
-use farpost_rollcall::{Collective, WaitKind, NearMiss, Communicator, Record, Teller, Want, Mismatch};
+use farpost_rollcall::{Collective, Communicator, Mismatch, NearMiss, Record, Teller, WaitKind, Want};
 use std::rc::Rc;
 
 /// Unmatched messages that are looked at.
@@ -349,7 +349,10 @@ impl<F: Fabric> World<F> {
             });
             let Some(why) = why else { continue };
             let same = |near: &&mut NearMiss| {
-                near.why == why && near.peer == peer && near.tag == tag && near.communicator.context == context
+                near.why == why
+                    && near.peer == peer
+                    && near.tag == tag
+                    && near.communicator.context == context
             };
             if let Some(near) = record.nears.iter_mut().find(same) {
                 near.count += 1;
