@@ -6,7 +6,7 @@ use farpost_apigen::{Api, Bodies, status_source};
 
 fn main() {
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    let bodies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/imp");
+    let bodies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/calls");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", bodies.display());
     let found = Bodies::scan(&bodies).unwrap_or_else(|e| panic!("cannot read {}: {e}", bodies.display()));

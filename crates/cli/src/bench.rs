@@ -1,7 +1,7 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
-use crate::{bench_everyday, bench_layers, say};
+use crate::{bench_everyday, bench_layers, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;

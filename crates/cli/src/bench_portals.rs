@@ -3,7 +3,7 @@
 
 use crate::bench_args::Portals;
 use crate::bench_goals::{Goal, show};
-use crate::bench_layers::{Table, curve, device, floor_line, over_floor};
+use crate::bench_layers::{LayerTable, curve, device, floor_line, over_floor};
 use farpost_bench::chart::{self, Chart, Panel, Series};
 use farpost_bench::link::{AHEAD, HUGE, Layer};
 use farpost_bench::measure::jobs::Measured;
@@ -60,7 +60,7 @@ type Kind = fn(usize) -> Op;
 
 /// Run it.
 pub fn run(o: &Portals) -> Result<()> {
-    let mut table = Table::new(
+    let mut table = LayerTable::new(
         &o.layers,
         "Portals put and get beside MPI (NetPIPE, section 5.2 of the XT3 paper)",
         2000,
@@ -266,7 +266,7 @@ fn panel(y_label: &str, series: Vec<Series>) -> Panel {
     }
 }
 
-fn figure(table: &Table, title: &str, panels: Vec<Panel>) -> Chart {
+fn figure(table: &LayerTable, title: &str, panels: Vec<Panel>) -> Chart {
     Chart {
         title: title.into(),
         subtitle: format!("{}; {}", table.subtitle(), table.jobs.placement()),
@@ -294,7 +294,7 @@ fn latency(m: &Measured) -> Panel {
 }
 
 /// The paper's figures 4 to 7 and their files.
-fn figures(table: &Table, m: &Measured) -> Vec<(&'static str, Chart)> {
+fn figures(table: &LayerTable, m: &Measured) -> Vec<(&'static str, Chart)> {
     let bandwidth = |kind, value| panel("bandwidth (MB/s)", series(m, kind, HUGE, value));
     let all = [
         ("figure4.png", "Latency", latency(m)),
@@ -316,7 +316,7 @@ fn figures(table: &Table, m: &Measured) -> Vec<(&'static str, Chart)> {
 }
 
 /// All four in one.
-fn all(table: &Table, m: &Measured) -> Chart {
+fn all(table: &LayerTable, m: &Measured) -> Chart {
     let each = figures(table, m).into_iter();
     let panels = each.flat_map(|(_, one)| {
         let label = one.title;

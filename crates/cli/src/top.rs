@@ -131,7 +131,7 @@ fn waits_as_json(job: &JobMemory) -> String {
                 .iter()
                 .map(|want| {
                     json!({ "for": format!("{:?}", want.kind).to_lowercase(), "rank": want.peer, "tag": want.tag,
-                            "bytes": want.bytes, "communicator": want.place.name })
+                            "bytes": want.bytes, "communicator": want.communicator.name })
                 })
                 .collect();
             let seconds = |at: u64| rank.now.saturating_sub(at) as f64 / 1e9;
