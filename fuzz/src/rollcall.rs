@@ -8,7 +8,7 @@ use farpost_node::fuzzing::{Hearing, packets};
 use farpost_rollcall::record::WORDS;
 use farpost_rollcall::slot::{BESIDE, Slot};
 use farpost_rollcall::table::{Rank, RollState, stuck_for, table};
-use farpost_rollcall::{Collective, WaitMode, WaitKind, NearMiss, Communicator, Record, Want, Mismatch};
+use farpost_rollcall::{Collective, Communicator, Mismatch, NearMiss, Record, WaitKind, WaitMode, Want};
 
 const NOW: u64 = 1 << 40;
 /// Ranks of this host, and of the other one.
@@ -155,7 +155,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let all = |records: &[Record]| records.iter().enumerate().fold(Script::default(), in_memory);
     let mut seeds: Vec<_> = records.windows(2).map(|two| all(two).0).collect();
     seeds.push(all(&records).0);
-    let states = [RollState::Computes, RollState::Starts, RollState::Finalised, RollState::Elsewhere];
+    let states = [
+        RollState::Computes,
+        RollState::Starts,
+        RollState::Finalised,
+        RollState::Elsewhere,
+    ];
     let waiting = records.into_iter().map(RollState::Waits);
     let there: Vec<Rank> = waiting.chain(states).map(|state| rank(0, state)).collect();
     for some in there.chunks(2) {

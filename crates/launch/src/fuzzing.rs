@@ -1,6 +1,6 @@
 //! For the fuzz targets: what reads files, lists and command lines, as a function each.
 
-use crate::{cores, hosts, options, spawn, words};
+use crate::{config_line, cores, hosts, options, spawn};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
