@@ -69,6 +69,8 @@ need pkg-config pkg-config
 # The libfabric fabric is tested with the system's library, and its declarations against these headers.
 [ -e /usr/include/rdma/fabric.h ] || wanted+=(libfabric-dev)
 need python3 python3
+# Instructions are counted, and C programs name what is counted, by its headers.
+need valgrind valgrind
 # Emulated hosts; loss of packets needs nft where the kernel has no netem.
 PATH=$PATH:/usr/sbin:/sbin
 need ip iproute2

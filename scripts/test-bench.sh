@@ -1,7 +1,8 @@
 #!/bin/sh
 # Run the benchmarks of layers once with tiny sizes: scripts/test-bench.sh. PREFIX is the install tree (build/install).
 #
-# Figures are not judged; every layer must have some, and products of matrices are checked by the benchmark itself.
+# Figures are not judged; every layer must have some, and products of matrices are checked by the benchmark itself. Instructions of
+# short messages are counted and judged (scripts/test-instructions.sh).
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
@@ -52,4 +53,5 @@ few="--rounds 1 --trials 1 --trial-us 20"
     judge interfaces 8 $few --skip-memory
 }
 judge matmul 3 --trials 1 -n 3 --sizes 1,65,200
+PREFIX=${PREFIX:-build/install} scripts/test-instructions.sh || failed=1
 exit $failed

@@ -1,12 +1,15 @@
-//! MPI over Fast Messages or JAM: what a put says that comes as a message. Process 0 sends process 1 packets of its own making on the
-//! device's port beside its own messages; process 2's messages arrive, and nobody blames it.
+//! MPI over Fast Messages or JAM: what a piece of a message says. Process 0 sends process 1 packets and pieces of its own making on
+//! the device's port beside its own messages; process 2's messages arrive, and nobody blames it.
 
 use crate::input::{Input, Script};
 use crate::mpi_world::{ANY_SOURCE, ANY_TAG, Buffers, delivers, reap, receive, send};
 use farpost_channel::ChannelTunables;
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{PACKET_BYTES, PacketQueue, Peer, Port, Priority};
-use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_fm::{FRAME_PAYLOAD, Fm, FmTunables, Label};
+use farpost_jam::pio::Pio;
+use farpost_jam::{Header, MAX_WORDS};
+use farpost_mpi::carrier::{Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use std::rc::Rc;
@@ -16,6 +19,34 @@ const SMALL: ChannelTunables = ChannelTunables {
     block: 1024,
     blocks: 8,
 };
+
+/// Sends pieces of any kind.
+enum Pieces {
+    Fm(Fm<InProc>),
+    Jam(Pio<InProc>),
+}
+
+impl Pieces {
+    fn send(&self, kind: u8, number: u32, bytes: &[u8]) {
+        match self {
+            Pieces::Fm(fm) => {
+                let kind = u16::from(kind);
+                fm.try_frame(
+                    1,
+                    Label { kind, number },
+                    &[],
+                    &bytes[..bytes.len().min(FRAME_PAYLOAD)],
+                );
+            }
+            Pieces::Jam(pio) => {
+                let bytes = &bytes[..bytes.len().min(4 * (MAX_WORDS - 1))];
+                let unused = bytes.len().wrapping_neg() as u32 & 3;
+                let header = Header::new(Peer(1), Priority::Low, u32::from(kind) | unused << 8);
+                let _ = pio.try_bytes(&header, (&[], bytes), number);
+            }
+        }
+    }
+}
 
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
@@ -36,10 +67,18 @@ pub fn run(data: &[u8]) {
         .into_iter()
         .map(Rc::new)
         .collect();
+    let pieces = match device.device {
+        Device::Fm => Pieces::Fm(Fm::on_port(
+            Rc::clone(&ends[0]),
+            &FmTunables::default(),
+            Port::Device,
+        )),
+        _ => Pieces::Jam(Pio::new(Rc::clone(&ends[0]), Port::Device)),
+    };
     let mut buffers = Buffers::default();
     let worlds: Vec<_> = ends
         .iter()
-        .map(|end| World::new(Carried::new(Rc::clone(end), &device), config.clone()))
+        .map(|end| World::on(Rc::clone(end), config.clone()))
         .collect();
     let network = ends[0].network().clone();
     let turn = || {
@@ -69,6 +108,10 @@ pub fn run(data: &[u8]) {
                     1,
                     Mode::Standard,
                 ));
+            }
+            1 if step & 0x40 != 0 => {
+                let (kind, number) = (step >> 2 & 15, u32::from(input.u16()));
+                pieces.send(kind, number, input.counted());
             }
             1 => turn(),
             2 => {
@@ -131,6 +174,33 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 .u8(1)
                 .0,
         );
+        // A message of one piece and of two, an offer, a part of nothing, a credit.
+        let words = |words: &[u64]| {
+            words
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .collect::<Vec<u8>>()
+        };
+        let piece = |kind: u8, number, bytes: &[u8]| {
+            script()
+                .u8(3)
+                .u16(600)
+                .u8(0x41 | kind << 2)
+                .u16(number)
+                .counted(bytes)
+        };
+        seeds.push(piece(2, 8, &words(&[7, 0, 9])).u8(1).0);
+        seeds.push(
+            piece(2, 16, &words(&[7, 0, 9]))
+                .u8(0x41 | 3 << 2)
+                .u16(0)
+                .counted(&[8; 8])
+                .u8(1)
+                .0,
+        );
+        seeds.push(piece(6, 0, &words(&[7, 0, 5000, 0, 1, 0, 0])).u8(1).0);
+        seeds.push(piece(8, 8, &words(&[1, 2])).u8(1).0);
+        seeds.push(piece(13, 0, &words(&[1, 8, 0])).u8(1).0);
         seeds.push(
             script()
                 .u8(0x42)

@@ -77,7 +77,12 @@ pub fn run(data: &[u8]) {
                 let (at, word) = (usize::from(input.u16()), input.number());
                 area.store(at % (layout.bytes() / 8) * 8, word);
             }
-            4 => acks.store(RECEIVER.index() * LINE_BYTES, input.number()),
+            4 if step & 8 == 0 => acks.store(RECEIVER.index() * LINE_BYTES, input.number()),
+            4 => {
+                // That the queue rests, or that this was seen.
+                let word = 1 + usize::from(step >> 4 & 1);
+                area.store(layout.ack(0) + 8 * word, input.number());
+            }
             5 => {
                 let bytes = input.counted();
                 let bytes = &bytes[..bytes.len().min(PACKET_BYTES)];
@@ -143,6 +148,19 @@ pub fn seeds() -> Vec<Vec<u8>> {
             .u8(1)
             .u8(4)
             .number(900)
+            .u8(1)
+            .0,
+        script()
+            .u8(0)
+            .u16(50)
+            .u8(1)
+            .u8(4 | 1 << 3)
+            .number(1 << 32 | 2)
+            .u8(4 | 3 << 3)
+            .number(1 << 32 | 2)
+            .u8(1)
+            .u8(0)
+            .u16(50)
             .u8(1)
             .0,
         script()

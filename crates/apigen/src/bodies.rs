@@ -8,12 +8,23 @@ use std::path::Path;
 
 use crate::model::Function;
 
-/// Macros that make bodies; the names follow.
-const MACROS: [&str; 3] = ["\nthree_ways!(", "\nchecked_ways!(", "\none_way!("];
+/// Macros that make bodies, all of which take a `Checking`; the names follow.
+const MACROS: [&str; 2] = ["\nthree_ways!(", "\nsends!("];
 
-/// Bodies found: name to module.
+/// How a body says that it is for checked programs as well.
+const TAKES_CHECKING: &str = "<C: Checking>";
+
+/// Where a body is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    pub module: String,
+    /// It takes a `Checking` before the arguments, and is for ordinary and checked programs.
+    pub takes_checking: bool,
+}
+
+/// Bodies found, by name.
 #[derive(Default)]
-pub struct Bodies(BTreeMap<String, String>);
+pub struct Bodies(BTreeMap<String, Body>);
 
 impl Bodies {
     /// Reads every `*.rs` directly in `dir` and takes each `pub(crate) fn mpi_...` (or `unsafe fn`) as a body
@@ -38,9 +49,14 @@ impl Bodies {
             // The names in the macro may stand on lines of their own.
             let macros = MACROS
                 .iter()
-                .flat_map(|it| text.split(it).skip(1).flat_map(three_ways));
-            for name in text.lines().filter_map(body_name).chain(macros) {
-                if let Some(other) = found.insert(name.to_owned(), module.clone()) {
+                .flat_map(|it| text.split(it).skip(1).flat_map(three_ways))
+                .map(|name| (name, true));
+            for (name, takes_checking) in text.lines().filter_map(body_name).chain(macros) {
+                let body = Body {
+                    module: module.clone(),
+                    takes_checking,
+                };
+                if let Some(Body { module: other, .. }) = found.insert(name.to_owned(), body) {
                     let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");
                     return Err(io::Error::new(io::ErrorKind::InvalidData, text));
                 }
@@ -49,14 +65,14 @@ impl Bodies {
         Ok(Bodies(found))
     }
 
-    /// The module with the body of `function`.
-    pub fn module(&self, function: &Function) -> Option<&str> {
-        self.0.get(&function.body()).map(String::as_str)
+    /// The body of `function`.
+    pub fn get(&self, function: &Function) -> Option<&Body> {
+        self.0.get(&function.body())
     }
 
     /// Is there a body?
     pub fn has(&self, function: &Function) -> bool {
-        self.module(function).is_some()
+        self.get(function).is_some()
     }
 
     /// Names of bodies that belong to no function of the table.
@@ -68,11 +84,14 @@ impl Bodies {
     }
 }
 
-fn body_name(line: &str) -> Option<&str> {
+/// The name of the body that begins on this line, and whether it takes a `Checking`.
+fn body_name(line: &str) -> Option<(&str, bool)> {
     let rest = line.strip_prefix("pub(crate) ")?;
     let rest = rest.strip_prefix("unsafe ").unwrap_or(rest).strip_prefix("fn ")?;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
-    rest[..end].starts_with("mpi_").then_some(&rest[..end])
+    let (name, behind) = rest.split_at(end);
+    name.starts_with("mpi_")
+        .then_some((name, behind.starts_with(TAKES_CHECKING)))
 }
 
 /// The names at the start of what follows `three_ways!(`.
@@ -95,8 +114,18 @@ mod tests {
 
     #[test]
     fn finds_bodies_and_nothing_else() {
-        assert_eq!(body_name("pub(crate) fn mpi_send(cx: &Cx,"), Some("mpi_send"));
-        assert_eq!(body_name("pub(crate) unsafe fn mpi_recv<T>("), Some("mpi_recv"));
+        assert_eq!(
+            body_name("pub(crate) fn mpi_send(cx: &Cx,"),
+            Some(("mpi_send", false))
+        );
+        assert_eq!(
+            body_name("pub(crate) unsafe fn mpi_recv<T>("),
+            Some(("mpi_recv", false))
+        );
+        assert_eq!(
+            body_name("pub(crate) fn mpi_probe<C: Checking>("),
+            Some(("mpi_probe", true))
+        );
         assert_eq!(body_name("    pub(crate) fn mpi_inner("), None);
         assert_eq!(body_name("// pub(crate) fn mpi_send("), None);
         assert_eq!(body_name("fn mpi_send("), None);

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::abi::scalar;
-use crate::bodies::Bodies;
+use crate::bodies::{Bodies, Body};
 use crate::checks::{Passage, passage};
 use crate::model::{Api, Dir, Function};
 
@@ -134,8 +134,8 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
         .collect();
     let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
     let result = scalar(api, f.returns.as_deref().expect("checked by the caller"));
-    let body = match bodies.module(f) {
-        Some(module) => format!("calls::{module}::{}({})", f.body(), args.join(", ")),
+    let body = match bodies.get(f) {
+        Some(Body { module, .. }) => format!("calls::{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
     writeln!(
@@ -178,21 +178,33 @@ fn checked(f: &Function, bodies: &Bodies, checked_bodies: &Bodies, passages: &[P
     }
     .expect("writing to a String");
     let nulls = nulls(f);
-    match bodies.module(f) {
+    match bodies.get(f) {
         None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
-        Some(module) => {
+        Some(found) => {
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
             let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
             let width = if f.width { ", large_" } else { "" };
             let args: String = passages.iter().map(|p| format!(", {}", p.argument)).collect();
-            let ordinary = format!("calls::{module}::{body}(cx{width}{args})");
+            let call_of = |checking| {
+                let module = &found.module;
+                format!("calls::{module}::{body}(cx{checking}{width}{args})")
+            };
+            let (ordinary, looked_at) = if found.takes_checking {
+                let looked_at = call_of(", check::p2p::Checked::new(check, fun_)");
+                (call_of(", calls::checking::Unchecked"), Some(looked_at))
+            } else {
+                let looked_at = checked_bodies.get(f).map(|Body { module, .. }| {
+                    format!("check::{module}::{body}(cx, check, fun_{args})")
+                });
+                (call_of(""), looked_at)
+            };
             let (call, after) = if nulls.is_empty() {
                 ("call", String::new())
             } else {
                 ("call_giving", format!(", || unsafe {{ {nulls} }}"))
             };
-            let Some(looked_at) = when_checked(f, checked_bodies, passages, &ordinary, &args) else {
+            let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
                 let _ = writeln!(
                     out,
                     "    cx::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
@@ -231,10 +243,9 @@ fn object(kind: &str) -> Option<&'static str> {
 /// what is noted of collectives and of handles that are given out or die. `None`: nothing else than ever.
 fn when_checked(
     f: &Function,
-    checked_bodies: &Bodies,
+    looked_at: Option<String>,
     passages: &[Passage],
     ordinary: &str,
-    args: &str,
 ) -> Option<String> {
     let named = || f.params.iter().filter(|p| p.kind != "VARARGS").zip(passages);
     let handles = |dir: Dir| {
@@ -268,8 +279,8 @@ fn when_checked(
         // A probe that finds nothing, and calls that make nothing for some, store null.
         after += &format!("        check.made(What::{what}, fun_, {name}.stored() as usize);\n");
     }
-    let body = match checked_bodies.module(f) {
-        Some(module) => format!("check::{module}::{}(cx, check, fun_{args})", f.body()),
+    let body = match looked_at {
+        Some(body) => body,
         None if before.is_empty() && after.is_empty() => return None,
         None => ordinary.to_owned(),
     };

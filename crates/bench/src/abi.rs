@@ -70,6 +70,13 @@ pub enum BenchError {
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
+/// The type of functions like `MPI_Allreduce`, like `MPI_Gather`, and like `MPI_Allgather`.
+type AllreduceFn = unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle) -> c_int;
+type GatherFn =
+    unsafe extern "C" fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, c_int, Handle) -> c_int;
+type AllgatherFn =
+    unsafe extern "C" fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle) -> c_int;
+
 macro_rules! symbols {
     ($($field:ident: $name:literal ($($arg:ty),*);)*) => {
         /// The functions used, by their C names.
@@ -441,43 +448,30 @@ impl Mpi {
     /// `MPI_Allreduce` with `MPI_SUM`.
     pub fn allreduce(&self, input: &[f64], output: &mut [f64]) -> Result<()> {
         assert_eq!(input.len(), output.len());
-        // SAFETY: as for `reduce`.
-        let code = unsafe {
-            (self.f.allreduce)(
-                input.as_ptr().cast(),
-                output.as_mut_ptr().cast(),
-                count(input.len()),
-                handle(DOUBLE),
-                handle(SUM),
-                handle(COMM_WORLD),
-            )
-        };
-        self.check("MPI_Allreduce", code)
+        self.sums("MPI_Allreduce", self.f.allreduce, input, output)
     }
 
     /// `MPI_Scan` with `MPI_SUM`.
     pub fn scan(&self, input: &[f64], output: &mut [f64]) -> Result<()> {
         assert_eq!(input.len(), output.len());
-        // SAFETY: as for `reduce`.
-        let code = unsafe {
-            (self.f.scan)(
-                input.as_ptr().cast(),
-                output.as_mut_ptr().cast(),
-                count(input.len()),
-                handle(DOUBLE),
-                handle(SUM),
-                handle(COMM_WORLD),
-            )
-        };
-        self.check("MPI_Scan", code)
+        self.sums("MPI_Scan", self.f.scan, input, output)
     }
 
     /// `MPI_Reduce_scatter_block` with `MPI_SUM`: `output.len()` elements for each rank.
     pub fn reduce_scatter_block(&self, input: &[f64], output: &mut [f64]) -> Result<()> {
         assert_eq!(input.len(), output.len() * self.size);
-        // SAFETY: the assertion above is the call's requirement; both slices outlive it.
+        self.sums(
+            "MPI_Reduce_scatter_block",
+            self.f.reduce_scatter_block,
+            input,
+            output,
+        )
+    }
+
+    fn sums(&self, call: &'static str, f: AllreduceFn, input: &[f64], output: &mut [f64]) -> Result<()> {
+        // SAFETY: the callers have seen to it that both slices are as long as the call requires; they outlive it.
         let code = unsafe {
-            (self.f.reduce_scatter_block)(
+            f(
                 input.as_ptr().cast(),
                 output.as_mut_ptr().cast(),
                 count(output.len()),
@@ -486,82 +480,72 @@ impl Mpi {
                 handle(COMM_WORLD),
             )
         };
-        self.check("MPI_Reduce_scatter_block", code)
+        self.check(call, code)
     }
 
     /// `MPI_Gather` to rank 0: `all` holds `one.len()` bytes from each rank there.
     pub fn gather(&self, one: &[u8], all: &mut [u8]) -> Result<()> {
-        self.rooted("MPI_Gather", one.as_ptr(), all.as_mut_ptr(), one.len(), all.len())
+        assert_eq!(all.len(), one.len() * self.size);
+        self.rooted("MPI_Gather", self.f.gather, one, all, one.len())
     }
 
     /// `MPI_Scatter` from rank 0: `one.len()` bytes of `all` for each rank.
     pub fn scatter(&self, all: &[u8], one: &mut [u8]) -> Result<()> {
-        self.rooted(
-            "MPI_Scatter",
-            all.as_ptr(),
-            one.as_mut_ptr(),
-            one.len(),
-            all.len(),
-        )
+        assert_eq!(all.len(), one.len() * self.size);
+        let len = one.len();
+        self.rooted("MPI_Scatter", self.f.scatter, all, one, len)
     }
 
     fn rooted(
         &self,
         call: &'static str,
-        from: *const u8,
-        into: *mut u8,
-        one: usize,
-        all: usize,
+        f: GatherFn,
+        from: &[u8],
+        into: &mut [u8],
+        each: usize,
     ) -> Result<()> {
-        assert_eq!(all, one * self.size);
-        let f = if call == "MPI_Gather" {
-            self.f.gather
-        } else {
-            self.f.scatter
-        };
-        let (byte, world) = (handle(BYTE), handle(COMM_WORLD));
-        // SAFETY: the caller's slices have `one` and `one * size` bytes and outlive the blocking call.
-        self.check(call, unsafe {
+        let (n, byte, world) = (count(each), handle(BYTE), handle(COMM_WORLD));
+        // SAFETY: the callers have seen to it that the slices have `each` and `each * size` bytes; they outlive the call.
+        let code = unsafe {
             f(
-                from.cast(),
-                count(one),
+                from.as_ptr().cast(),
+                n,
                 byte,
-                into.cast(),
-                count(one),
+                into.as_mut_ptr().cast(),
+                n,
                 byte,
                 0,
                 world,
             )
-        })
+        };
+        self.check(call, code)
     }
 
     /// `MPI_Allgather`: `all` holds `one.len()` bytes from each rank.
     pub fn allgather(&self, one: &[u8], all: &mut [u8]) -> Result<()> {
         assert_eq!(all.len(), one.len() * self.size);
-        let (n, byte, world) = (count(one.len()), handle(BYTE), handle(COMM_WORLD));
-        // SAFETY: the assertion above is the call's requirement; both slices outlive it.
-        let code = unsafe {
-            (self.f.allgather)(
-                one.as_ptr().cast(),
-                n,
-                byte,
-                all.as_mut_ptr().cast(),
-                n,
-                byte,
-                world,
-            )
-        };
-        self.check("MPI_Allgather", code)
+        self.exchange("MPI_Allgather", self.f.allgather, one, all, one.len())
     }
 
     /// `MPI_Alltoall`: equal parts of `out` to each rank, equal parts of `into` from each.
     pub fn alltoall(&self, out: &[u8], into: &mut [u8]) -> Result<()> {
         assert!(out.len() == into.len() && out.len().is_multiple_of(self.size));
-        let (n, byte, world) = (count(out.len() / self.size), handle(BYTE), handle(COMM_WORLD));
-        // SAFETY: the assertion above is the call's requirement; both slices outlive it.
+        self.exchange("MPI_Alltoall", self.f.alltoall, out, into, out.len() / self.size)
+    }
+
+    fn exchange(
+        &self,
+        call: &'static str,
+        f: AllgatherFn,
+        from: &[u8],
+        into: &mut [u8],
+        each: usize,
+    ) -> Result<()> {
+        let (n, byte, world) = (count(each), handle(BYTE), handle(COMM_WORLD));
+        // SAFETY: the callers have seen to it that the slices have what the call requires; they outlive it.
         let code = unsafe {
-            (self.f.alltoall)(
-                out.as_ptr().cast(),
+            f(
+                from.as_ptr().cast(),
                 n,
                 byte,
                 into.as_mut_ptr().cast(),
@@ -570,6 +554,6 @@ impl Mpi {
                 world,
             )
         };
-        self.check("MPI_Alltoall", code)
+        self.check(call, code)
     }
 }

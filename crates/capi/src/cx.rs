@@ -85,7 +85,7 @@ pub(crate) struct Cx {
 }
 
 /// The world of a process, on what carries everything of it.
-pub(crate) type World = farpost_mpi::world::World<farpost_mpi::carrier::Carried<NodeFabric>>;
+pub(crate) type World = farpost_mpi::world::World<NodeFabric>;
 pub(crate) type CommRef = Rc<Comm>;
 pub(crate) type GroupRef = Group;
 pub(crate) type InfoRef = Rc<RefCell<Info>>;

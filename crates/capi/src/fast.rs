@@ -78,8 +78,8 @@ impl Lanes {
     fn bytes(&self, count: i64, datatype: usize) -> Option<(usize, u8)> {
         let (size, class) = *self.types.get(datatype.wrapping_sub(FIRST_TYPE))?;
         // A negative count is a huge one here.
-        let len = (count as u64).saturating_mul(u64::from(size));
-        (size != 0 && len <= isize::MAX as u64).then_some((len as usize, class))
+        let count = u32::try_from(count as u64).ok()?;
+        (size != 0).then_some((count as usize * usize::from(size), class))
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use farpost_fabric::Interrupt;
 use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
-use farpost_mpi::carrier::{Carried, Device};
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use crate::abi;
@@ -19,12 +18,9 @@ use crate::cx::{Cx, World};
 use crate::fast;
 use crate::forked;
 use crate::lock;
-use crate::node::{self, Interface, PortalsPlace};
+use crate::node::{self, Interface};
 use crate::progress::{self, Reason, Served};
 use crate::settings::MpiSettings;
-
-/// Longest time that what a device still has to send may take when MPI ends.
-const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Longest time for which ranks that are ready wait for others of their host, so that all set out together.
 const TOGETHER: Duration = Duration::from_millis(20);
@@ -114,20 +110,12 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         }
     }
     let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);
-    let place = node::join(cx).map_err(failed)?.settings.portals_place;
+    let joined = node::join(cx).map_err(failed)?;
     let settings = cx.settings.get_or_init(MpiSettings::default);
-    if settings.device() == Device::Portals && place != PortalsPlace::Inline {
-        return Err(failed(format!(
-            "FARPOST_DEVICE=portals and FARPOST_PORTALS={}: MPI over Portals matches in each process itself and not by way of an \
-             agent; leave one of the two out",
-            place.name()
-        )));
-    }
+    let config = settings.world(joined).map_err(failed)?;
     let node = node::open(cx, Interface::Mpi).map_err(failed)?;
     let job = &node.job;
-    let config = settings.world(node);
-    let fabric = Carried::new(Rc::clone(&node.fabric), &config.device);
-    let world = World::new(fabric, config);
+    let world = World::on(Rc::clone(&node.fabric), config);
     let attributes = Box::new(CommAttributes::default());
     attributes.set(CommKey::TagUb, Some(world.tag_ub()));
     attributes.set(CommKey::Io, Some(abi::MPI_ANY_SOURCE));
@@ -162,7 +150,8 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     if let (Some(woken), Some(host)) = (job.ready(TOGETHER), node.fabric.host()) {
         host.wake_cost().rung(woken.slept, woken.rung, woken.awake);
     }
-    if node.settings.progress.mpi != 0
+    // An agent may need this process for what its peers send each other, while the program computes.
+    if (node.settings.progress.mpi != 0 || cx.world().serves_agent())
         && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
     {
         say(&why);
@@ -210,7 +199,6 @@ pub(crate) fn finalise(cx: &'static Cx) -> Result<()> {
         job.is_some_and(|job| matches!(job.state(peer), Some(RankState::Finalised | RankState::Aborted)))
     };
     world.drain_to_peers(gone)?;
-    world.fabric().flush(FAREWELL, |peer| gone(peer.0));
     progress::stop(cx, Reason::Mpi);
     fast::close();
     cx.life.stage.set(Stage::After);

@@ -3,10 +3,12 @@
 //! ```text
 //! queues   per receiver: `slots` postboxes of 64 bytes
 //! acks     per receiver: one line. Its first word counts the postboxes consumed (mapped fabrics), its second and third
-//!          say that the queue [rests](crate::rest)
+//!          say that the queue [rests](crate::rest). That of a single queue lies in front of it
 //! desk     `DESK_LINES` lines that owner and receivers may use for whatever they agree on (mapped fabrics)
-//! pool     `blocks` blocks of `block` bytes
+//! pool     `blocks` blocks of `block` bytes, each used whole or in parts
 //! ```
+//! Blocks are numbered from 0, behind them their parts: part `p` of block `b` is `blocks + PARTS * b + p`.
+//!
 //! Where the fabric maps memory, a process exports one area that all its receivers import. Where it does
 //! not, the receiver exports an area of one queue for each sender, and acks go to a segment of the sender's.
 
@@ -15,6 +17,9 @@ use farpost_fabric::LINE_BYTES;
 
 /// Lines on the desk.
 pub const DESK_LINES: usize = 256;
+
+/// Parts of a block, for messages that would leave most of one empty.
+pub const PARTS: u32 = 8;
 
 /// Sizes of an area, as both ends must see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,26 +57,58 @@ impl Layout {
 
     /// Offset of the queue for receiver `index`.
     pub fn queue(&self, index: u32) -> usize {
-        index as usize * self.slots as usize * LINE_BYTES
+        self.ack_of_one() + index as usize * self.slots as usize * LINE_BYTES
     }
 
     /// Offset of the ack line of receiver `index`.
     pub fn ack(&self, index: u32) -> usize {
-        self.queue(self.queues) + index as usize * LINE_BYTES
+        match self.queues {
+            1 => 0,
+            _ => self.queue(self.queues) + index as usize * LINE_BYTES,
+        }
+    }
+
+    /// The ack line of a single queue lies in front of it, in the page of the first postboxes.
+    fn ack_of_one(&self) -> usize {
+        if self.queues == 1 { LINE_BYTES } else { 0 }
     }
 
     /// Offset of the desk.
     pub fn desk(&self) -> usize {
-        self.ack(self.queues)
+        self.queue(0) + self.queues as usize * (self.slots as usize + 1) * LINE_BYTES - self.ack_of_one()
     }
 
-    /// Offset of a block.
-    pub fn pool_block(&self, block: u32) -> usize {
-        (self.desk() + DESK_LINES * LINE_BYTES).next_multiple_of(4096) + block as usize * self.block as usize
+    /// Offset of a block, or of a part of one.
+    #[inline]
+    pub fn pool_block(&self, number: u32) -> usize {
+        let (block, part) = match number.checked_sub(self.blocks) {
+            Some(part) => (part / PARTS, part % PARTS),
+            None => (number, 0),
+        };
+        self.pool() + block as usize * self.block as usize + part as usize * self.part()
+    }
+
+    fn pool(&self) -> usize {
+        (self.desk() + DESK_LINES * LINE_BYTES).next_multiple_of(4096)
+    }
+
+    /// Bytes of a part of a block: whole lines.
+    #[inline]
+    pub fn part(&self) -> usize {
+        (self.block / PARTS) as usize / LINE_BYTES * LINE_BYTES
+    }
+
+    /// Bytes of the block or part of that number. None: there is none.
+    #[inline]
+    pub fn holds(&self, number: u32) -> Option<usize> {
+        match number.checked_sub(self.blocks) {
+            None => Some(self.block as usize),
+            Some(part) => (part < self.blocks * PARTS).then(|| self.part()),
+        }
     }
 
     /// Bytes of the whole area.
     pub fn bytes(&self) -> usize {
-        self.pool_block(self.blocks)
+        self.pool() + self.blocks as usize * self.block as usize
     }
 }

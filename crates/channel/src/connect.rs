@@ -10,8 +10,8 @@ use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use std::time::Duration;
 
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Permission, Port, Priority,
-    SegmentId, TrySend,
+    Access, Fabric, FabricError, Fault, LINE_BYTES, Moment, Peer, Permission, Port, Priority, SegmentId,
+    TrySend,
 };
 
 /// Who uses channels: several may in one process, with areas and connections of their own.
@@ -129,11 +129,10 @@ impl<F: Fabric> Postboxes<F> {
             let index = peer.0;
             let ack = (area.clone(), self.layout.ack(index));
             let queue = self.layout.queue(index);
-            let lines = area.lines(queue, self.layout.slots);
             let bell = self.fabric.bell(peer);
             let home = self.fabric.me().index();
-            let tx = Tx::new(bell, Outlet::Own(area, lines), self.layout, queue, ack, home);
-            self.tx[peer.index()] = Some(Box::new(tx));
+            let tx = Tx::new(bell, Outlet::Own(area), self.layout, queue, ack, home);
+            self.connected(peer, tx);
         } else {
             layout.queues = 1;
             if self.own_acks.is_none() {
@@ -181,7 +180,7 @@ impl<F: Fabric> Postboxes<F> {
             Ok(area) => {
                 self.own_area = Some(area);
                 self.lacks.retain(|lack| lack.hello.is_some());
-                self.pools[self.fabric.me().index()] = Some(Pool::new(self.layout.blocks, true));
+                self.pools[self.fabric.me().index()] = Some(Box::new(Pool::new(self.layout.blocks, true)));
             }
             Err(error) if passes(&error) => {
                 if self.lacks.iter().all(|lack| lack.hello.is_some()) {
@@ -377,6 +376,8 @@ impl<F: Fabric> Postboxes<F> {
         };
         self.rx[from.index()] = Some(Box::new(rx));
         self.senders.push(from);
+        // Later a rest takes no memory.
+        self.resting.reserve(self.senders.len());
         Ok(())
     }
 
@@ -409,16 +410,17 @@ impl<F: Fabric> Postboxes<F> {
             .fabric
             .import(from, id, layout.bytes(), Permission::ReadWrite)?;
         let home = from.index();
-        self.pools[home] = Some(Pool::new(layout.blocks, false));
+        self.pools[home] = Some(Box::new(Pool::new(layout.blocks, false)));
         let ack = (acks, home * LINE_BYTES);
-        self.tx[from.index()] = Some(Box::new(Tx::new(
+        let tx = Tx::new(
             self.fabric.bell(from),
             Outlet::Far(area),
             layout,
-            0,
+            layout.queue(0),
             ack,
             home,
-        )));
+        );
+        self.connected(from, tx);
         Ok(())
     }
 }

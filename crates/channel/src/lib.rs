@@ -7,6 +7,7 @@
 mod area;
 mod connect;
 mod desk;
+mod lane;
 mod pool;
 pub mod postbox;
 mod reap;
@@ -18,6 +19,7 @@ pub use area::Layout;
 pub use connect::Service;
 pub use desk::{Desk, DeskLine, Record};
 pub use farpost_fabric as fabric;
+pub use lane::{Lane, Next};
 pub use postbox::Postboxes;
 pub use waiting::Waiting;
 

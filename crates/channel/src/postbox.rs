@@ -12,7 +12,7 @@
 
 use crate::area::Layout;
 use crate::connect::Service;
-use crate::pool::Pool;
+use crate::pool::{Pool, Size};
 use crate::waiting::Waiting;
 use farpost_fabric::{
     Cost, Counter, Fabric, FabricError, Fault, LINE_BYTES, Line, Lines, LocalMemory, Peer, Remote,
@@ -22,18 +22,21 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// How many postboxes ahead lines are fetched: enough to hide the way between two cores in a burst.
-const AHEAD: u32 = 6;
+pub(crate) const AHEAD: u32 = 6;
 
 /// The most bytes of blocks fetched for the next message: no more than the cache next to the core has room for.
 const PREPARED: usize = 32 << 10;
+
+/// Where an ack costs a message, so many bytes are owed one.
+const OWED_BYTES: u64 = 2 << 10;
 
 /// In the upper half of an ack: the receiver wants no more messages that it has to keep until somebody asks for them.
 const HOLD_BACK: u32 = 1;
 
 /// The sender's end of a queue: where its postboxes and blocks go.
 pub(crate) enum Outlet<F: RemoteMemory> {
-    /// My own exported area, which the receiver maps, and the queue in it.
-    Own(F::Export, <F::Export as LocalMemory>::Lines),
+    /// My own exported area, which the receiver maps.
+    Own(F::Export),
     /// An area that the receiver exported for me.
     Far(F::Import),
 }
@@ -46,21 +49,34 @@ pub(crate) enum AckLine<F: RemoteMemory> {
     Far(F::Import, usize),
 }
 
-/// The sending end of a connection.
+/// The sending end of a connection. What a [short message](crate::lane) takes is in the first line, with a mapped queue in this
+/// process's memory (but for the end of the bell):
+///
+/// ```text
+/// byte 0      4       8             32                  48
+///      | head | limit | lines (24)  | postboxes | bytes | bell ...
+/// ```
+#[repr(C, align(64))]
 pub(crate) struct Tx<F: Fabric> {
-    pub(crate) outlet: Outlet<F>,
-    bell: F::Bell,
-    pub(crate) layout: Layout,
-    pub(crate) queue: usize,
     /// Postboxes posted so far.
     pub(crate) head: u32,
+    /// Up to this number of postboxes messages that the receiver may have to keep go without another look: half a queue beyond
+    /// [`acked`](Self::acked), and none ([`renew`](Self::renew)) when anything is unusual.
+    pub(crate) limit: u32,
+    /// The queue, where it is my own memory.
+    pub(crate) lines: Option<<F::Export as LocalMemory>::Lines>,
+    pub(crate) counted: Traffic,
+    pub(crate) bell: F::Bell,
+    pub(crate) outlet: Outlet<F>,
+    pub(crate) layout: Layout,
+    pub(crate) queue: usize,
     /// Postboxes known to be consumed.
     pub(crate) acked: u32,
     /// With fewer postboxes under way there is room without another look: half of them, or none while the queue
     /// [rests](crate::rest), so that the fast path looks at nothing else.
     pub(crate) half: u32,
-    /// The same for messages that the receiver may have to keep: none, too, while it [holds back](HOLD_BACK).
-    pub(crate) quick: u32,
+    /// Nothing else waits to be posted: the [lane](crate::lane) may be open.
+    pub(crate) open: bool,
     /// The receiver's word that came with the last ack.
     pub(crate) said: u32,
     /// The receiver was told that nothing is on its way; the queue's memory, being ours, was given back.
@@ -75,35 +91,50 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) home: usize,
     /// Blocks under way: freed when the postbox of that number is consumed.
     pub(crate) blocks: VecDeque<(u32, u32)>,
-    /// Blocks taken for this receiver and not free again: those, and what is about to be posted.
+    /// Parts of blocks taken for this receiver and not free again: those, and what is about to be posted.
     pub(crate) lent: u32,
     /// Audits since the receiver last took something, and its count then.
     pub(crate) idle: (u32, u32),
     pub(crate) dead: bool,
-    counted: Traffic,
 }
 
-/// The receiving end of a connection.
+/// The receiving end of a connection. What a [short message](crate::lane) takes is in the first line, with queues in mapped memory
+/// (the acknowledgement's place is the first word of `ack_line`):
+///
+/// ```text
+/// byte 0      4     8             32                  48       64
+///      | tail | say | lines (24)  | postboxes | bytes | ack_line ...
+/// ```
+#[repr(C, align(64))]
 pub(crate) struct Rx<F: RemoteMemory> {
-    pub(crate) memory: F::Export,
-    lines: <F::Export as LocalMemory>::Lines,
-    pub(crate) layout: Layout,
     /// Postboxes consumed so far.
     pub(crate) tail: u32,
-    pub(crate) ack: AckLine<F>,
-    /// Consumed but not acknowledged (fabrics where an ack costs a message).
-    pub(crate) owed: u32,
     /// What is said along with the count.
-    say: u32,
+    pub(crate) say: u32,
+    pub(crate) lines: <F::Export as LocalMemory>::Lines,
+    pub(crate) counted: Traffic,
+    /// The line of the acknowledgement, where it is mapped.
+    pub(crate) ack_line: Option<<F::Export as LocalMemory>::Lines>,
+    pub(crate) memory: F::Export,
+    pub(crate) layout: Layout,
+    pub(crate) ack: AckLine<F>,
+    /// Postboxes and bytes consumed but not acknowledged (fabrics where an ack costs a message).
+    pub(crate) owed: u32,
+    owed_bytes: u64,
     pub(crate) dead: bool,
-    counted: Traffic,
 }
 
 /// Traffic not yet added to the fabric's counters.
 #[derive(Default)]
-struct Traffic {
-    postboxes: u64,
-    bytes: u64,
+#[repr(C)]
+pub(crate) struct Traffic {
+    pub(crate) postboxes: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Whether a field lies at `offset` if a queue takes the 24 bytes of a mapped one.
+const fn lies_at<L>(field: usize, offset: usize) -> bool {
+    size_of::<Option<L>>() != 24 || field == offset
 }
 
 /// All postbox connections of one process.
@@ -116,7 +147,9 @@ pub struct Postboxes<F: Fabric> {
     pub(crate) senders: Vec<Peer>,
     /// Senders whose queues [rest](crate::rest): not among the others meanwhile.
     pub(crate) resting: Vec<Peer>,
-    pub(crate) pools: Vec<Option<Pool>>,
+    /// For each peer, whether messages may go to it [at once](crate::lane), as far as its user knows.
+    pub(crate) open: Vec<bool>,
+    pub(crate) pools: Vec<Option<Box<Pool>>>,
     pub(crate) connecting: Vec<crate::connect::Pending>,
     /// Connections that wait for descriptors or memory.
     pub(crate) lacks: Vec<crate::connect::Lack>,
@@ -125,6 +158,15 @@ pub struct Postboxes<F: Fabric> {
 }
 
 impl<F: Fabric> Tx<F> {
+    const LAYOUT: () = assert!(
+        std::mem::offset_of!(Self, head) == 0
+            && std::mem::offset_of!(Self, limit) == 4
+            && std::mem::offset_of!(Self, lines) == 8
+            && lies_at::<<F::Export as LocalMemory>::Lines>(std::mem::offset_of!(Self, counted), 32)
+            && lies_at::<<F::Export as LocalMemory>::Lines>(std::mem::offset_of!(Self, bell), 48)
+            && align_of::<Self>() == LINE_BYTES
+    );
+
     pub(crate) fn new(
         bell: F::Bell,
         outlet: Outlet<F>,
@@ -133,15 +175,23 @@ impl<F: Fabric> Tx<F> {
         ack: (F::Export, usize),
         home: usize,
     ) -> Self {
+        let () = Self::LAYOUT;
+        let lines = match &outlet {
+            Outlet::Own(area) => Some(area.lines(queue, layout.slots)),
+            Outlet::Far(_) => None,
+        };
         Tx {
+            lines,
             outlet,
             bell,
             layout,
             queue,
             head: 0,
+            limit: 0,
+            counted: Traffic::default(),
             acked: 0,
             half: layout.slots / 2,
-            quick: layout.slots / 2,
+            open: false,
             said: 0,
             resting: false,
             given_back: false,
@@ -153,8 +203,18 @@ impl<F: Fabric> Tx<F> {
             lent: 0,
             idle: (0, 0),
             dead: false,
-            counted: Traffic::default(),
         }
+    }
+
+    /// Open the [lane](crate::lane) or close it, as what it depends on is now.
+    pub(crate) fn renew(&mut self) {
+        let usual = self.open && self.said == 0 && !self.resting && !self.dead;
+        let room = if usual { self.half } else { 0 };
+        self.limit = if room == 0 {
+            self.head
+        } else {
+            self.acked.wrapping_add(room)
+        };
     }
 
     /// The queue broke. It looks full from now on, so that the fast path of `room` needs no check.
@@ -166,12 +226,13 @@ impl<F: Fabric> Tx<F> {
     pub(crate) fn die(&mut self) {
         self.dead = true;
         self.head = self.acked.wrapping_add(self.layout.slots);
+        self.renew();
     }
 
     /// Fetch `count` lines from the one `ahead` of the next on, to be written.
     #[inline(always)]
     fn prepare(&self, ahead: u32, count: u32) {
-        if let Outlet::Own(_, lines) = &self.outlet {
+        if let Some(lines) = &self.lines {
             for index in ahead..ahead + count {
                 lines.prefetch_write(self.head.wrapping_add(index));
             }
@@ -197,48 +258,64 @@ impl<F: Fabric> Tx<F> {
         // A whole word: half of one, which the compiler would make of it, keeps the reads below waiting until it is written.
         let first = std::hint::black_box(line[0]);
         line[0] = first & !0xffff_ffff | u64::from(number.wrapping_add(1));
-        match &self.outlet {
-            Outlet::Own(_, lines) => {
-                lines.put(number, line, words);
-                Ok(())
-            }
-            Outlet::Far(memory) => {
-                let slot = (number & (self.layout.slots - 1)) as usize;
-                memory.put_line_words(self.queue + slot * LINE_BYTES, line, words)
-            }
+        if let Some(lines) = &self.lines {
+            lines.put(number, line, words);
+        } else if let Outlet::Far(memory) = &self.outlet {
+            let slot = (number & (self.layout.slots - 1)) as usize;
+            return memory.put_line_words(self.queue + slot * LINE_BYTES, line, words);
         }
+        Ok(())
     }
 }
 
 impl<F: Fabric> Rx<F> {
+    const LAYOUT: () = assert!(
+        std::mem::offset_of!(Self, tail) == 0
+            && std::mem::offset_of!(Self, say) == 4
+            && std::mem::offset_of!(Self, lines) == 8
+            && lies_at::<<F::Export as LocalMemory>::Lines>(std::mem::offset_of!(Self, counted), 32)
+            && lies_at::<<F::Export as LocalMemory>::Lines>(std::mem::offset_of!(Self, ack_line), 48)
+            && align_of::<Self>() == LINE_BYTES
+    );
+
     pub(crate) fn new(memory: F::Export, layout: Layout, queue: usize, ack: AckLine<F>) -> Self {
+        let () = Self::LAYOUT;
         Rx {
             lines: memory.lines(queue, layout.slots),
+            ack_line: match &ack {
+                AckLine::Mapped(offset) => Some(memory.lines(*offset, 1)),
+                AckLine::Far(..) => None,
+            },
+            counted: Traffic::default(),
             memory,
             layout,
             tail: 0,
             ack,
             owed: 0,
+            owed_bytes: 0,
             say: 0,
             dead: false,
-            counted: Traffic::default(),
         }
     }
 
-    fn acknowledge(&mut self) -> Result<(), FabricError> {
-        self.owed = 0;
-        let word = u64::from(self.tail) | u64::from(self.say) << 32;
-        match &self.ack {
-            AckLine::Mapped(offset) => {
-                self.memory.store(*offset, word);
-                Ok(())
-            }
-            AckLine::Far(memory, offset) => {
-                // Puts may overtake each other: an older count must not arrive after this one.
-                memory.order()?;
-                memory.put_word(*offset, word)
-            }
+    /// An ack frees postboxes and blocks: neither may run out while acks are owed, nor is more memory to be touched for want
+    /// of one.
+    #[inline]
+    pub(crate) fn owes_much(&self) -> bool {
+        self.owed >= self.layout.slots.min(self.layout.blocks) / 4 || self.owed_bytes >= OWED_BYTES
+    }
+
+    pub(crate) fn acknowledge(&mut self) -> Result<(), FabricError> {
+        (self.owed, self.owed_bytes) = (0, 0);
+        let word = self.ack_word();
+        if let Some(line) = &self.ack_line {
+            line.put_first(0, word);
+        } else if let AckLine::Far(memory, offset) = &self.ack {
+            // Puts may overtake each other: an older count must not arrive after this one.
+            memory.order()?;
+            return memory.put_word(*offset, word);
         }
+        Ok(())
     }
 }
 
@@ -251,6 +328,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// As [`new`](Self::new), for one of several users of channels in this process.
     pub fn of_service(fabric: Rc<F>, service: Service, tunables: &crate::ChannelTunables) -> Self {
+        farpost_fabric::fits::<F>();
         let size = service.processes;
         Self {
             service,
@@ -259,6 +337,7 @@ impl<F: Fabric> Postboxes<F> {
             rx: (0..size).map(|_| None).collect(),
             senders: Vec::new(),
             resting: Vec::new(),
+            open: vec![true; size as usize],
             pools: (0..size).map(|_| None).collect(),
             connecting: Vec::new(),
             lacks: Vec::new(),
@@ -317,11 +396,10 @@ impl<F: Fabric> Postboxes<F> {
     /// [holds them back](Self::is_held_back).
     #[inline(always)]
     pub fn eager_room(&mut self, peer: Peer) -> u32 {
-        if let Some(tx) = &self.tx[peer.index()] {
-            let used = tx.head.wrapping_sub(tx.acked);
-            if used < tx.quick {
-                return tx.layout.slots - used;
-            }
+        if let Some(tx) = &self.tx[peer.index()]
+            && tx.is_clear()
+        {
+            return tx.layout.slots - tx.head.wrapping_sub(tx.acked);
         }
         self.eager_room_slow(peer)
     }
@@ -393,15 +471,15 @@ impl<F: Fabric> Postboxes<F> {
         }
         tx.acked = consumed;
         tx.said = said;
-        tx.quick = if said == 0 { tx.half } else { 0 };
+        tx.renew();
         while let Some(&(number, block)) = tx.blocks.front() {
             // The postbox `number` (counted from 0) is consumed when the count exceeds it.
             if (consumed.wrapping_sub(number) as i32) <= 0 {
                 break;
             }
             tx.blocks.pop_front();
-            tx.lent -= 1;
             if let Some(pool) = &mut self.pools[tx.home] {
+                tx.lent -= pool.parts(block);
                 pool.give(block);
             }
         }
@@ -455,7 +533,22 @@ impl<F: Fabric> Postboxes<F> {
     /// A block for a message to `peer`, if there is one that it may have: where receivers share a pool, none has more than
     /// [a share](Pool::take) of it.
     pub fn take_block(&mut self, peer: Peer) -> Option<u32> {
-        if let Some(block) = self.try_block(peer) {
+        self.take(peer, Size::Block)
+    }
+
+    /// As [`take_block`](Self::take_block), for `bytes` that fit into one: a part of a block if they fit into that.
+    #[inline]
+    pub fn take_block_for(&mut self, peer: Peer, bytes: usize) -> Option<u32> {
+        let size = if bytes <= self.layout.part() {
+            Size::Part
+        } else {
+            Size::Block
+        };
+        self.take(peer, size)
+    }
+
+    fn take(&mut self, peer: Peer, size: Size) -> Option<u32> {
+        if let Some(block) = self.try_block(peer, size) {
             return Some(block);
         }
         let home = self.tx[peer.index()].as_deref()?.home;
@@ -467,17 +560,23 @@ impl<F: Fabric> Postboxes<F> {
                 self.refresh(Peer(other as u32));
             }
         }
-        self.try_block(peer)
+        self.try_block(peer, size)
     }
 
     #[inline]
-    fn try_block(&mut self, peer: Peer) -> Option<u32> {
-        if self.tx[peer.index()].as_deref()?.resting {
+    fn try_block(&mut self, peer: Peer, size: Size) -> Option<u32> {
+        let tx = self.tx[peer.index()].as_deref()?;
+        if tx.resting {
             self.resume(peer);
+        } else if !F::MAPPED && matches!(tx.outlet, Outlet::Far(_))
+            || self.pools[tx.home].as_ref()?.is_untouched(size)
+        {
+            // What was not touched yet costs memory. Where the fabric does not map, the ack is in our own cache.
+            self.refresh(peer);
         }
         let tx = self.tx[peer.index()].as_deref_mut()?;
-        let block = self.pools[tx.home].as_mut()?.take(tx.lent)?;
-        tx.lent += 1;
+        let block = self.pools[tx.home].as_mut()?.take(tx.lent, size)?;
+        tx.lent += size.parts();
         Some(block)
     }
 
@@ -496,9 +595,16 @@ impl<F: Fabric> Postboxes<F> {
         let Some(tx) = self.tx[peer.index()].as_deref() else {
             return;
         };
-        let (Outlet::Own(memory, _), Some(pool)) = (&tx.outlet, &self.pools[tx.home]) else {
+        let (Outlet::Own(memory), Some(pool)) = (&tx.outlet, &self.pools[tx.home]) else {
             return;
         };
+        let layout = tx.layout;
+        if bytes <= layout.part() {
+            if let Some(part) = pool.next_part() {
+                memory.prefetch_write(layout.pool_block(part), bytes);
+            }
+            return;
+        }
         let mut left = bytes.min(PREPARED);
         for block in pool.next() {
             if left == 0 {
@@ -516,13 +622,15 @@ impl<F: Fabric> Postboxes<F> {
             .as_deref_mut()
             .expect("the block was taken for this peer");
         assert!(
-            offset + from.len() <= tx.layout.block as usize,
+            tx.layout
+                .holds(block)
+                .is_some_and(|holds| offset + from.len() <= holds),
             "write leaves the block"
         );
         let at = tx.layout.pool_block(block) + offset;
         self.fabric.charge(Cost::Copy(from.len()));
         let result = match &tx.outlet {
-            Outlet::Own(memory, _) => {
+            Outlet::Own(memory) => {
                 memory.write(at, from);
                 Ok(())
             }
@@ -558,7 +666,7 @@ impl<F: Fabric> Postboxes<F> {
         if let Some(tx) = self.tx[peer.index()].as_deref_mut()
             && let Some(pool) = &mut self.pools[tx.home]
         {
-            tx.lent -= 1;
+            tx.lent -= pool.parts(block);
             pool.give(block);
         }
     }
@@ -651,8 +759,8 @@ impl<F: Fabric> Postboxes<F> {
         rx.owed += count;
         rx.counted.postboxes += u64::from(count);
         rx.counted.bytes += bytes;
-        // An ack frees postboxes and blocks: neither may run out while acks are owed.
-        if matches!(rx.ack, AckLine::Mapped(_)) || rx.owed >= rx.layout.slots.min(rx.layout.blocks) / 4 {
+        rx.owed_bytes += bytes;
+        if rx.ack_line.is_some() || rx.owes_much() {
             let result = rx.acknowledge();
             self.check_ack(peer, result);
         }
@@ -678,14 +786,12 @@ impl<F: Fabric> Postboxes<F> {
             peer,
             why: "it has opened no queue".into(),
         })?;
-        if block >= rx.layout.blocks {
-            return Err(FabricError::Corrupt {
-                peer,
-                what: "a block index",
-                value: u64::from(block),
-            });
-        }
-        if offset > rx.layout.block as usize || to.len() > rx.layout.block as usize - offset {
+        let holds = rx.layout.holds(block).ok_or(FabricError::Corrupt {
+            peer,
+            what: "a block index",
+            value: u64::from(block),
+        })?;
+        if offset > holds || to.len() > holds - offset {
             return Err(FabricError::Corrupt {
                 peer,
                 what: "a block length",

@@ -50,8 +50,10 @@ impl<F: Fabric> Postboxes<F> {
             return;
         };
         if let Some(pool) = &mut self.pools[tx.home] {
-            tx.lent -= tx.blocks.len() as u32;
-            tx.blocks.drain(..).for_each(|(_, block)| pool.give(block));
+            for (_, block) in tx.blocks.drain(..) {
+                tx.lent -= pool.parts(block);
+                pool.give(block);
+            }
         }
         if !tx.dead {
             tx.die();

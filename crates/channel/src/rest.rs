@@ -21,7 +21,7 @@
 //! Cost class: *queued path*, for the idle moment.
 
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
-use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Moment, Peer, Remote};
+use farpost_fabric::{Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Remote};
 use std::time::Duration;
 
 /// So long unused, memory is given back.
@@ -55,7 +55,7 @@ impl<F: Fabric> Tx<F> {
     /// Tell the receiver whether nothing is on its way.
     fn tell(&self, word: u64) -> Result<(), FabricError> {
         match &self.outlet {
-            Outlet::Own(area, _) => {
+            Outlet::Own(area) => {
                 area.store(self.ack_offset + WORD, word);
                 Ok(())
             }
@@ -98,6 +98,13 @@ impl<F: Fabric> Rx<F> {
     }
 }
 
+/// Whether a sender whose queue rests has taken that back.
+fn goes_on<F: Fabric>(rx: &[Option<Box<Rx<F>>>], from: Peer) -> bool {
+    rx[from.index()]
+        .as_deref()
+        .is_none_or(|rx| rx.memory.load(rx.word_at()) != RESTING | u64::from(rx.tail))
+}
+
 impl<F: Fabric> Postboxes<F> {
     /// Give back memory that was not used for [`REST`], as of `now`: to be called some times in a second. True: a queue was
     /// closed, and a fault says why.
@@ -114,8 +121,9 @@ impl<F: Fabric> Postboxes<F> {
         let me = self.fabric.me();
         if let (Some(area), Some(pool)) = (&self.own_area, &mut self.pools[me.index()]) {
             for run in pool.unused(now) {
-                let range = self.layout.pool_block(run.start)..self.layout.pool_block(run.end);
-                self.fabric.give_back(me, area, range);
+                let end = self.layout.pool_block(run.end - 1) + self.layout.block as usize;
+                self.fabric
+                    .give_back(me, area, self.layout.pool_block(run.start)..end);
             }
         }
         let mut closed = false;
@@ -143,25 +151,25 @@ impl<F: Fabric> Postboxes<F> {
     #[cold]
     pub(crate) fn look_at_resting(&mut self) {
         let rx = &self.rx;
-        let goes_on = |from: &Peer| {
-            rx[from.index()]
-                .as_deref()
-                .is_none_or(|rx| rx.memory.load(rx.word_at()) != RESTING | u64::from(rx.tail))
-        };
-        self.senders
-            .extend(self.resting.extract_if(.., |from| goes_on(from)));
+        let resumed = self.resting.extract_if(.., |from| goes_on(rx, *from));
+        self.senders.extend(resumed);
+    }
+
+    /// Whether a sender has gone on that is not [looked at](Self::poll_control) yet: before a sleep.
+    pub fn has_resumed(&self) -> bool {
+        self.resting.iter().any(|from| goes_on(&self.rx, *from))
     }
 
     fn rest_queue(&mut self, peer: Peer, now: Moment) {
         let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
             return;
         };
-        if let Outlet::Own(area, _) = &tx.outlet
+        if let Outlet::Own(area) = &tx.outlet
             && tx.resting
             && !tx.given_back
             && area.load(tx.ack_offset + SEEN) == RESTING | u64::from(tx.head)
         {
-            let bytes = tx.layout.queue(1);
+            let bytes = tx.layout.slots as usize * LINE_BYTES;
             self.fabric.give_back(peer, area, tx.queue..tx.queue + bytes);
             tx.given_back = true;
         }
@@ -169,7 +177,8 @@ impl<F: Fabric> Postboxes<F> {
             return;
         }
         tx.resting = true;
-        (tx.half, tx.quick) = (0, 0);
+        tx.half = 0;
+        tx.renew();
         tx.blocks.shrink_to_fit();
         let result = tx.tell(RESTING | u64::from(tx.head));
         self.check_put(peer, result);
@@ -183,7 +192,7 @@ impl<F: Fabric> Postboxes<F> {
         };
         (tx.resting, tx.given_back, tx.quiet) = (false, false, None);
         tx.half = tx.layout.slots / 2;
-        tx.quick = tx.half;
+        tx.renew();
         let result = tx.tell(0);
         self.check_put(peer, result);
     }

@@ -120,9 +120,9 @@ impl<L: Lines> Rows<L> {
     #[inline]
     pub fn show(&self, mine: &[u64; WORDS], words: usize) -> u64 {
         let step = self.next_step();
-        let mut line: Line = [0; 8];
-        line[0] = step;
-        line[1..].copy_from_slice(mine);
+        // Written out: a copy of a slice is a call.
+        let [a, b, c, d, e, f, g] = *mine;
+        let line: Line = [step, a, b, c, d, e, f, g];
         let row = &self.rows[self.me];
         row.lines.put(row.number(step), &line, words + 1);
         step

@@ -4,7 +4,7 @@
 mod support;
 
 use farpost_channel::{ChannelTunables, Layout};
-use farpost_fabric::inproc::{Config, Network};
+use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{Fabric, LINE_BYTES, Peer, Permission, Remote, RemoteMemory, SegmentId};
 use farpost_mapped::Mapping;
 use farpost_shm::ShmTunables;
@@ -101,6 +101,43 @@ fn areas_on_shared_memory() {
     }
 }
 
+/// Pages with anything in them, of the areas that processes export for one sender each.
+fn touched(ends: &[Rc<InProc>], layout: &Layout) -> usize {
+    let mut pages = 0;
+    for from in 0..ends.len() {
+        for to in (0..ends.len()).filter(|to| *to != from) {
+            let id = SegmentId(AREA_FOR + from as u32);
+            let area = ends[from]
+                .import(Peer(to as u32), id, layout.bytes(), Permission::ReadWrite)
+                .unwrap();
+            let mut bytes = vec![0; layout.bytes()];
+            area.get(0, &mut bytes).unwrap();
+            let any = |page: &&[u8]| page.iter().any(|b| *b != 0);
+            pages += bytes.chunks(PAGE).filter(any).count();
+        }
+    }
+    pages
+}
+
+/// A sender takes what the receiver has taken before it touches more, and short messages take parts of a block: a page of
+/// postboxes and one of blocks, however many messages there were.
+#[test]
+fn short_messages_one_after_the_other() {
+    const SIZE: u32 = 4;
+    let tunables = ChannelTunables::default();
+    let layout = Layout::new(&tunables, 1);
+    let ends: Vec<_> = Network::new(SIZE, 1, Config::default())
+        .into_iter()
+        .map(Rc::new)
+        .collect();
+    let network = ends[0].network().clone();
+    let mut talks: Vec<_> = ends.iter().map(|end| Talk::new(end, &tunables)).collect();
+    for _ in 0..50 {
+        talk_over(&mut talks, SIZE as usize, 1000, || network.settle());
+    }
+    assert_eq!(touched(&ends, &layout), 2 * (SIZE * (SIZE - 1)) as usize);
+}
+
 /// Elsewhere each receiver has an area for each sender. After a rest there is nothing in it: all its pages were given back.
 #[test]
 fn areas_without_mapping() {
@@ -115,24 +152,7 @@ fn areas_without_mapping() {
         let network = ends[0].network().clone();
         let mut talks: Vec<_> = ends.iter().map(|end| Talk::new(end, &tunables)).collect();
         let settle = || network.settle();
-        let touched = || {
-            let mut pages = 0;
-            for from in 0..SIZE {
-                for to in (0..SIZE).filter(|to| *to != from) {
-                    let id = SegmentId(AREA_FOR + from);
-                    let area = ends[from as usize]
-                        .import(Peer(to), id, layout.bytes(), Permission::ReadWrite)
-                        .unwrap();
-                    let mut bytes = vec![0; layout.bytes()];
-                    area.get(0, &mut bytes).unwrap();
-                    pages += bytes
-                        .chunks(PAGE)
-                        .filter(|page| page.iter().any(|b| *b != 0))
-                        .count();
-                }
-            }
-            pages
-        };
+        let touched = || touched(&ends, &layout);
         let pairs = (SIZE * (SIZE - 1)) as usize;
         talk_over(&mut talks, SIZE as usize, 8, settle);
         assert_eq!(touched(), pairs);

@@ -49,7 +49,7 @@ pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
     SegmentId, line_of,
 };
-pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, lane};
+pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
 pub use progress::Vigil;
 pub use tail::Tails;
 pub use time::{Cost, Moment, Time};
@@ -85,7 +85,7 @@ impl core::fmt::Display for Peer {
 /// Everything the messaging layers ask of an adapter.
 #[ambassador::delegatable_trait]
 pub trait Fabric:
-    RemoteMemory + PacketQueue + BulkTransfer + Tails + Interrupt + ErrorStatus + Counters + Topology
+    'static + RemoteMemory + PacketQueue + BulkTransfer + Tails + Interrupt + ErrorStatus + Counters + Topology
 {
     /// Who I am.
     fn me(&self) -> Peer;

@@ -124,6 +124,8 @@ pub trait Lines {
     fn line(&self, number: u32) -> Line;
     /// Store the first `words` words of a line (1 to 8), the first one last.
     fn put(&self, number: u32, line: &Line, words: usize);
+    /// Store the first word of a line alone, after everything written before.
+    fn put_first(&self, number: u32, word: u64);
     /// A hint that a line will be read soon.
     fn prefetch(&self, _number: u32) {}
     /// A hint that a line will be written soon.
@@ -172,6 +174,10 @@ impl<M: LocalMemory> Lines for PlainLines<M> {
 
     fn put(&self, number: u32, line: &Line, _words: usize) {
         self.memory.store_line(self.at(number), line);
+    }
+
+    fn put_first(&self, number: u32, word: u64) {
+        self.memory.store(self.at(number), word);
     }
 }
 

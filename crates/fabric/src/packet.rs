@@ -3,9 +3,20 @@
 use crate::Peer;
 use std::hint::black_box;
 
-/// Largest payload of a packet, in bytes. An Arctic message carries up to 96 bytes, an FM frame 128 bytes and its
-/// header; both fit.
+/// The most that a messaging layer here puts into a packet, in bytes: every fabric has room for it ([`fits`]), and some for more
+/// ([`PacketQueue::PACKET_BYTES`]). An Arctic message carries up to 96 bytes, an FM frame 128 bytes and its header.
 pub const PACKET_BYTES: usize = 176;
+
+/// A layer above `F` calls this where it is made. It does not compile where its packets do not fit into the fabric's.
+#[inline(always)]
+pub const fn fits<F: PacketQueue>() {
+    const {
+        assert!(
+            PACKET_BYTES <= F::PACKET_BYTES,
+            "packets of the layers do not fit into the fabric's"
+        )
+    }
+}
 
 /// The messaging layer that a packet is for: layers share a process's fabric and do not see each other's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,17 +34,19 @@ pub enum Port {
     Portals = 4,
     /// JAM's own protocols, apart from its user's messages.
     JamService = 5,
-    /// What carries MPI where messages of Fast Messages or JAM do.
+    /// What carries MPI where messages of Fast Messages, JAM or Portals do.
     Device = 6,
     /// The job's own: all its processes meet.
     Job = 7,
     /// Setting up channels of Portals: for answers with high priority, for requests with low.
     PortalsChannel = 8,
+    /// The same of the Portals that carries MPI.
+    DeviceChannel = 9,
 }
 
 impl Port {
     /// How many there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
     /// All of them, in order.
     pub const ALL: [Port; Port::COUNT] = [
         Port::Postbox,
@@ -45,6 +58,7 @@ impl Port {
         Port::Device,
         Port::Job,
         Port::PortalsChannel,
+        Port::DeviceChannel,
     ];
 }
 
@@ -90,7 +104,9 @@ pub enum TrySend {
 pub trait PacketQueue {
     /// Whether packets between the same two processes of the same port and priority arrive in order.
     const ORDERED: bool;
-    /// Offer a packet of at most [`PACKET_BYTES`] bytes. Does not block, and does not wake the receiver: for that
+    /// Largest payload of a packet, in bytes.
+    const PACKET_BYTES: usize;
+    /// Offer a packet of at most [`PACKET_BYTES`](Self::PACKET_BYTES) bytes. Does not block, and does not wake the receiver: for that
     /// there is [`Interrupt::wake`](crate::Interrupt::wake), afterwards.
     ///
     /// # Panics

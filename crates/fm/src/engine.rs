@@ -68,6 +68,7 @@ impl<F: Fabric + 'static> Fm<F> {
     ///
     /// Packets of the fabric's FM port are this node's from now on; there can be one per process.
     pub fn new(fabric: Rc<F>, tunables: &FmTunables, wait: &WaitTunables, max_handlers: u32) -> Self {
+        farpost_fabric::fits::<F>();
         Self::build(fabric, tunables, wait, max_handlers, Port::Fm)
     }
 

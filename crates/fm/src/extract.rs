@@ -4,7 +4,7 @@ use crate::engine::{Fm, Handler};
 use crate::state::MessageStage;
 use crate::stream::{Receive, Resumed, Wake};
 use crate::wire::{BEGIN, END, Frame, FrameKind, Header, Malformed};
-use farpost_fabric::{Counter, Fabric, Peer, Port};
+use farpost_fabric::{Counter, Fabric, Peer};
 use std::cell::Cell;
 
 /// What a handler says when it returns.
@@ -79,7 +79,7 @@ impl<F: Fabric + 'static> Fm<F> {
             self.drain();
             return 0;
         }
-        let (frames, bytes) = self.extract_frames(max_bytes, true);
+        let (frames, bytes) = self.extract_frames(max_bytes);
         if frames > 0 {
             engine.pacer.found();
         } else if engine.pacer.nothing().is_multiple_of(EMPTY_BEFORE_ACK) {
@@ -98,7 +98,7 @@ impl<F: Fabric + 'static> Fm<F> {
             self.drain();
             return 0;
         }
-        let (frames, bytes) = self.extract_frames(max_bytes, true);
+        let (frames, bytes) = self.extract_frames(max_bytes);
         if frames > 0 {
             engine.pacer.found();
             return bytes;
@@ -122,26 +122,19 @@ impl<F: Fabric + 'static> Fm<F> {
     /// As [`extract`](Fm::extract): the number of frames handled.
     #[inline(always)]
     pub(crate) fn extract_some(&self, max_bytes: usize) -> u32 {
-        self.extract_frames(max_bytes, true).0
+        self.extract_frames(max_bytes).0
     }
 
-    /// Frames and bytes; `control`: whether control is taken in as well.
+    /// Frames and bytes.
     #[inline(always)]
-    pub(crate) fn extract_frames(&self, max_bytes: usize, control: bool) -> (u32, usize) {
+    fn extract_frames(&self, max_bytes: usize) -> (u32, usize) {
         let engine = &*self.0;
         let fabric = &*engine.fabric;
         let straight = max_bytes == usize::MAX;
         let (mut frames, mut bytes) = (0, 0);
-        let counted;
         {
             let mut state = engine.state.borrow_mut();
-            if control {
-                state.serve(fabric);
-            } else {
-                fabric.progress();
-            }
-            // What another layer sends by this one, it counts itself.
-            counted = state.port == Port::Fm;
+            state.serve(fabric);
             if !straight {
                 state.drain(fabric);
             }
@@ -156,10 +149,8 @@ impl<F: Fabric + 'static> Fm<F> {
             };
             frames += 1;
             bytes += usize::from(header.len);
-            if counted {
-                fabric.count(Peer(frame.peer), Counter::Received, 1);
-                fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));
-            }
+            fabric.count(Peer(frame.peer), Counter::Received, 1);
+            fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));
             if self.handle(frame, &header) == Flow::Quit {
                 break;
             }

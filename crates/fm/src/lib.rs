@@ -62,6 +62,7 @@ mod window;
 pub use wire::FRAME_PAYLOAD;
 #[cfg(not(loom))]
 pub use {
+    carrier::Label,
     engine::{ANY_ID, Fm},
     error::FmError,
     extract::Flow,

@@ -582,6 +582,11 @@ impl FmState {
         }
     }
 
+    #[inline(always)]
+    pub fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
     pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
         (
             self.faults.drain(..).collect(),

@@ -128,22 +128,33 @@ impl Packet {
         Ok(())
     }
 
-    /// Become a message of `bytes`, at most 4 * ([`MAX_WORDS`] - 1), filled up to whole words, at least one, and the word
-    /// `last`.
+    /// Become a message of the words `lead` and `bytes`, together at most 4 * ([`MAX_WORDS`] - 1) bytes, filled up to whole words, at
+    /// least one, and the word `last`.
     ///
     /// # Panics
     /// With more bytes.
     #[inline(always)]
-    pub fn set_bytes(&mut self, header: &Header, service: Service, bytes: &[u8], last: u32) {
-        assert!(bytes.len() <= 4 * (MAX_WORDS - 1));
-        let count = bytes.len().div_ceil(4).max(1);
+    pub fn set_bytes(
+        &mut self,
+        header: &Header,
+        service: Service,
+        (lead, bytes): (&[u64], &[u8]),
+        last: u32,
+    ) {
+        let len = 8 * lead.len() + bytes.len();
+        assert!(len <= 4 * (MAX_WORDS - 1));
+        let count = len.div_ceil(4).max(1);
         self.begin(header, service, count + 1);
-        copy_words(&mut self.words[1..], bytes);
+        let (words, rest) = self.words[1..].split_at_mut(lead.len());
+        for (to, word) in words.iter_mut().zip(lead) {
+            *to = word.to_le_bytes();
+        }
+        copy_words(rest, bytes);
         let at = 1 + count / 2;
         if count.is_multiple_of(2) {
             return self.end(at, Some(last));
         }
-        let half = if bytes.is_empty() {
+        let half = if len == 0 {
             0
         } else {
             u64::from_le_bytes(self.words[at])
@@ -265,7 +276,7 @@ mod tests {
         fn bytes_survive(bytes in proptest::collection::vec(any::<u8>(), 0..=4 * (MAX_WORDS - 1)), last: u32) {
             let header = Header::new(Peer(4), Priority::Low, 9);
             let mut packet = Packet::EMPTY;
-            packet.set_bytes(&header, Service::Rpc, &bytes, last);
+            packet.set_bytes(&header, Service::Rpc, (&[], &bytes), last);
             let (service, tag, payload) = look(packet.bytes(), Priority::Low, Peer(4)).unwrap();
             prop_assert_eq!((service, tag), (1, 9));
             let mut whole = bytes.clone();

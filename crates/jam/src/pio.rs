@@ -111,6 +111,7 @@ pub struct Pio<F: Fabric> {
 impl<F: Fabric> Pio<F> {
     /// The FIFOs on `port`: for layers that carry their own messages by PIO, on a port of their own.
     pub fn new(fabric: Rc<F>, port: Port) -> Self {
+        farpost_fabric::fits::<F>();
         let faults = Faults::new(Rc::clone(&fabric));
         Self::telling(faults, fabric, port)
     }
@@ -139,8 +140,8 @@ impl<F: Fabric> Pio<F> {
         self.send_as(header, Service::User, payload)
     }
 
-    /// As [`send`](Self::send), of bytes: at most 4 * ([`MAX_WORDS`] - 1), which are filled up with zeros to whole
-    /// words, at least one, and the word `last`. For a caller who keeps what does not go at once: nothing waits in the transmit
+    /// As [`send`](Self::send), gathered from words of eight bytes and bytes: together at most 4 * ([`MAX_WORDS`] - 1) bytes, which are
+    /// filled up with zeros to whole words, at least one, and the word `last`. For a caller who keeps what does not go at once: nothing waits in the transmit
     /// queue, where it would hold up messages to others. `Ok(false)`: not now.
     ///
     /// # Errors
@@ -149,7 +150,7 @@ impl<F: Fabric> Pio<F> {
     /// # Panics
     /// With more bytes.
     #[inline(always)]
-    pub fn try_bytes(&self, header: &Header, bytes: &[u8], last: u32) -> Result<bool, JamError> {
+    pub fn try_bytes(&self, header: &Header, bytes: (&[u64], &[u8]), last: u32) -> Result<bool, JamError> {
         let mut packet = Packet::EMPTY;
         packet.set_bytes(header, Service::User, bytes, last);
         if packet.to.0 >= self.size {

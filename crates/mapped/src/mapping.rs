@@ -321,6 +321,7 @@ impl Mapping {
 ///
 /// Invariant: `mask + 1` lines from `base` on are in the mapped range, which lives as long as `_pages`.
 #[derive(Clone)]
+#[repr(C)]
 pub struct MappedLines {
     base: NonNull<[AtomicU64; 8]>,
     mask: u32,
@@ -378,6 +379,11 @@ impl Lines for MappedLines {
             h.store(line[7], Ordering::Relaxed);
         }
         a.store(line[0], Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn put_first(&self, number: u32, word: u64) {
+        self.at(number)[0].store(word, Ordering::Release);
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -1,48 +1,89 @@
-//! MPI over Portals: what is matched there keeps MPI's order, memory for what nobody waits for is bounded, and probes and
-//! cancellation see what Portals has.
+//! MPI over Portals, in each process itself and by way of agents: what is matched there keeps MPI's order, memory for what nobody waits
+//! for is bounded, and probes and cancellation see what Portals has.
 
+#[path = "common/agents.rs"]
+mod agents;
+
+use agents::{Agents, Worlds};
 use farpost_mapped::sealed_memory;
 use farpost_mpi::ErrorClass;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{DeviceConfig, DeviceTunables};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
-use farpost_mpi::world::{World, WorldConfig};
+use farpost_mpi::world::WorldConfig;
+use farpost_portals::agent::Mode as Place;
 use farpost_shm::conformance::{shm_end, shm_ends};
-use farpost_shm::{Shm, ShmTunables, region_bytes};
-use std::rc::Rc;
+use farpost_shm::{ShmTunables, region_bytes};
+use std::cell::Cell;
 
 const ANY_SOURCE: i32 = -1;
 const ANY_TAG: i32 = -2;
 /// `MPI_BYTE`.
 const BYTE: usize = 0x247;
 
-type Worlds = Vec<World<Carried<Shm>>>;
+thread_local! {
+    /// How the worlds of a test reach each other.
+    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+/// A test with Portals in each process, and with two agents.
+macro_rules! everywhere {
+    ($($name:ident)*) => {$( mod $name {
+        #[test]
+        fn inline() {
+            super::$name();
+        }
+
+        #[test]
+        fn generic() {
+            super::PLACE.set(Some(super::Place::Generic));
+            super::$name();
+        }
+
+        #[test]
+        fn accelerated() {
+            super::PLACE.set(Some(super::Place::Accelerated));
+            super::$name();
+        }
+    } )*};
+}
+
+everywhere! {
+    what_nobody_waits_for_is_bounded_and_keeps_its_order
+    receives_match_in_the_order_they_were_posted
+    a_cancelled_receive_takes_nothing_and_a_matched_one_is_not_cancelled
+    what_is_too_long_is_cut_whether_it_was_waited_for_or_not
+    thousands_of_receives_wait_at_once
+    announced_messages_are_fetched_when_they_are_wanted
+    a_cancelled_send_to_oneself_is_cancelled_at_once
+}
 
 fn worlds(size: u32, unexpected: u64) -> Worlds {
-    worlds_on(shm_ends(size, &ShmTunables::default()), unexpected)
+    worlds_with(size, with(unexpected))
 }
 
-fn worlds_on(ends: Vec<Shm>, unexpected: u64) -> Worlds {
-    let tunables = DeviceTunables {
+fn with(unexpected: u64) -> DeviceTunables {
+    DeviceTunables {
         portals_unexpected: unexpected,
         ..DeviceTunables::default()
-    };
-    worlds_with(ends, tunables)
+    }
 }
 
-fn worlds_with(ends: Vec<Shm>, tunables: DeviceTunables) -> Worlds {
-    let config = WorldConfig {
+fn config(tunables: DeviceTunables) -> WorldConfig {
+    WorldConfig {
         device: DeviceConfig {
-            device: Device::Portals,
             tunables,
             ..DeviceConfig::default()
         },
         ..WorldConfig::default()
-    };
-    let world = |end| World::new(Carried::new(Rc::new(end), &config.device), config.clone());
-    ends.into_iter().map(world).collect()
+    }
+}
+
+fn worlds_with(size: u32, tunables: DeviceTunables) -> Worlds {
+    let agents = PLACE.get().map(|place| Agents::new(place, 2));
+    agents::worlds(size, &ShmTunables::default(), &config(tunables), agents.as_ref())
 }
 
 fn send(worlds: &Worlds, (from, to): (usize, i32), data: &[u8], tag: i32, mode: Mode) -> usize {
@@ -79,6 +120,7 @@ fn turn(worlds: &Worlds, times: usize) {
         for world in worlds {
             world.progress();
         }
+        agents::step();
     }
 }
 
@@ -92,7 +134,6 @@ fn finish(worlds: &Worlds, at: usize, handle: usize) -> Status {
     panic!("a request of {at} never completes");
 }
 
-#[test]
 fn what_nobody_waits_for_is_bounded_and_keeps_its_order() {
     let worlds = worlds(2, 64 << 10);
     // A third of the memory is shared by the senders, one of which is the receiver.
@@ -147,7 +188,6 @@ fn what_nobody_waits_for_is_bounded_and_keeps_its_order() {
     }
 }
 
-#[test]
 fn receives_match_in_the_order_they_were_posted() {
     let worlds = worlds(3, 1 << 20);
     for len in [8, 3000, 100_000] {
@@ -190,7 +230,6 @@ fn receives_match_in_the_order_they_were_posted() {
     }
 }
 
-#[test]
 fn a_cancelled_receive_takes_nothing_and_a_matched_one_is_not_cancelled() {
     let worlds = worlds(2, 1 << 20);
     for len in [8, 100_000] {
@@ -227,7 +266,6 @@ fn a_cancelled_receive_takes_nothing_and_a_matched_one_is_not_cancelled() {
     }
 }
 
-#[test]
 fn what_is_too_long_is_cut_whether_it_was_waited_for_or_not() {
     let worlds = worlds(2, 1 << 20);
     for len in [100, 20_000, 100_000] {
@@ -245,7 +283,6 @@ fn what_is_too_long_is_cut_whether_it_was_waited_for_or_not() {
     }
 }
 
-#[test]
 fn thousands_of_receives_wait_at_once() {
     let worlds = worlds(2, 1 << 20);
     let mut rooms = vec![[0u8; 8]; 9000];
@@ -282,7 +319,7 @@ fn a_blocking_receive_whose_bytes_come_late_goes_the_long_way() {
     let file = sealed_memory(c"farpost-test", region_bytes(2)).expect("a region");
     // With a core each: the quick way has many looks.
     let end = |index| shm_end(&file, (index, 2), 2, packets.clone());
-    let worlds = worlds_on((0..2).map(end).collect(), 1 << 20);
+    let worlds = agents::on((0..2).map(end).collect(), 2, &config(with(1 << 20)), None);
     for (round, late) in [(1, true), (2, false), (3, true)] {
         let data: Vec<u8> = (0..300_000u32).map(|n| n as u8 ^ round).collect();
         let sent = send(&worlds, (0, 1), &data, 5, Mode::Standard);
@@ -304,7 +341,6 @@ fn a_blocking_receive_whose_bytes_come_late_goes_the_long_way() {
 
 /// With few match entries for them, or none, messages that stay with their senders are announced only: whatever lies behind them is
 /// found, in whatever order they are received, cut or given up.
-#[test]
 fn announced_messages_are_fetched_when_they_are_wanted() {
     for (exposed, fetches) in [(0, 4 << 10), (1, 1), (3, 2)] {
         let tunables = DeviceTunables {
@@ -313,7 +349,7 @@ fn announced_messages_are_fetched_when_they_are_wanted() {
             portals_fetches: fetches,
             ..DeviceTunables::default()
         };
-        let worlds = worlds_with(shm_ends(2, &ShmTunables::default()), tunables);
+        let worlds = worlds_with(2, tunables);
         let lengths = |n: usize| [5000, 0, 1, 3000, 100_000, 64][n % 6] + n;
         let data: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; lengths(n)]).collect();
         // A short one that is posted before takes its message without a word.
@@ -361,7 +397,6 @@ fn announced_messages_are_fetched_when_they_are_wanted() {
 }
 
 /// What is sent to oneself is cancelled when the call returns: programs look once, and receive it if it was not.
-#[test]
 fn a_cancelled_send_to_oneself_is_cancelled_at_once() {
     let worlds = worlds(2, 64 << 10);
     for (round, len) in [0, 8, 100, 5000].into_iter().enumerate() {
@@ -370,6 +405,34 @@ fn a_cancelled_send_to_oneself_is_cancelled_at_once() {
         worlds[0].cancel(sent).unwrap();
         assert!(worlds[0].is_complete(sent).unwrap(), "{len} bytes");
         assert!(worlds[0].finish(sent).unwrap().0.cancelled, "{len} bytes");
+    }
+}
+
+/// What is sent to a rank that has not opened its interface yet waits for it, by way of its agent as well.
+#[test]
+fn nothing_is_lost_that_is_sent_to_a_rank_that_comes_late() {
+    for mode in [None, Some(Place::Generic), Some(Place::Accelerated)] {
+        let agents = mode.map(|mode| Agents::new(mode, 2));
+        let ends = shm_ends(if mode.is_some() { 4 } else { 2 }, &ShmTunables::default());
+        let (mut ends, config) = agents::begin(ends, 2, &config(with(1 << 20)), agents.as_ref());
+        let late = ends.pop().expect("an end");
+        let mut worlds = vec![agents::world(ends.remove(0), &config)];
+        let data: Vec<Vec<u8>> = [0, 8, 5000, 300_000].map(|len| vec![len as u8; len]).into();
+        let mut sends: Vec<usize> = (0..)
+            .zip(&data)
+            .map(|(tag, data)| send(&worlds, (0, 1), data, tag, Mode::Standard))
+            .collect();
+        turn(&worlds, 3000);
+        worlds.push(agents::world(late, &config));
+        for (tag, data) in (0..).zip(&data) {
+            let mut got = vec![0xee; data.len()];
+            let handle = receive(&worlds, 1, &mut got, 0, tag);
+            assert_eq!(finish(&worlds, 1, handle).error, None, "{mode:?}");
+            assert!(got == *data);
+        }
+        for handle in sends.drain(..) {
+            finish(&worlds, 0, handle);
+        }
     }
 }
 
@@ -394,7 +457,7 @@ fn receives_without_a_match_entry_match_as_those_with_one() {
             portals_fetches: [1, 3][seed as usize % 2],
             ..DeviceTunables::default()
         };
-        let worlds = worlds_with(shm_ends(3, &ShmTunables::default()), tunables);
+        let worlds = worlds_with(3, tunables);
         // A message begins with its number; 0 is none.
         let length = |number: usize| [8, 100, 3000, 60_000][number % 4];
         let data: Vec<Vec<u8>> = (0..400)

@@ -1,271 +1,324 @@
-//! What a peer's message says about where it is to go is not believed: each wrong one is refused with a sentence that names the
-//! peer and the value, nothing is written, and the next good one arrives.
+//! MPI over Fast Messages and over JAM: messages of every length about a piece arrive whatever the buffers look like; a receive takes
+//! over a message that is arriving; and what a piece says is not believed: each wrong one is refused with a sentence that names the peer, nothing
+//! is written, and other peers' messages arrive.
 
-use farpost_fabric::{
-    Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, Fabric, FabricError, Fault,
-    LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId, Ticket,
-    TrySend,
-};
-use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_fabric::{Fabric, PacketQueue, Peer, Port, Priority, TrySend};
+use farpost_fm::{Fm, FmTunables, Label};
+use farpost_jam::Header;
+use farpost_jam::pio::Pio;
+use farpost_mpi::buffer::{RecvBuf, SendBuf};
+use farpost_mpi::carrier::{Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::engine::EngineTunables;
+use farpost_mpi::engine::request::Status;
+use farpost_mpi::p2p::Mode;
+use farpost_mpi::world::{World, WorldConfig};
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
-use std::time::Duration;
 
-const ID: SegmentId = SegmentId(0x40_0007);
-const ALL: Access = Access::Everyone(Permission::ReadWrite);
+/// `MPI_BYTE`.
+const BYTE: usize = 0x247;
+const DEVICES: [Device; 2] = [Device::Fm, Device::Jam];
 
-fn two(device: Device) -> (Carried<Shm>, Carried<Shm>) {
-    let config = DeviceConfig {
-        device,
-        tunables: DeviceTunables {
-            jam_local: 0,
-            ..DeviceTunables::default()
+// Kinds of pieces.
+const RUN: u8 = 2;
+const MORE: u8 = 3;
+const RTS: u8 = 6;
+const CTS: u8 = 7;
+const DATA: u8 = 8;
+const DONE: u8 = 9;
+const CANCELLED: u8 = 12;
+const CREDIT: u8 = 13;
+const BROKEN: u8 = 14;
+
+struct Job {
+    ends: Vec<Rc<Shm>>,
+    worlds: Vec<World<Shm>>,
+}
+
+fn job(device: Device, size: u32, cma: u64) -> Job {
+    let config = WorldConfig {
+        device: DeviceConfig {
+            device,
+            tunables: DeviceTunables {
+                jam_local: 0,
+                ..DeviceTunables::default()
+            },
+            ..DeviceConfig::default()
         },
-        ..DeviceConfig::default()
+        engine: EngineTunables {
+            eager_far: 2000,
+            ..EngineTunables::default()
+        },
+        ..WorldConfig::default()
     };
-    let ends = shm_ends(2, &ShmTunables::default());
-    let mut ends = ends.into_iter().map(|end| Carried::new(Rc::new(end), &config));
-    (ends.next().unwrap(), ends.next().unwrap())
-}
-
-fn settle(a: &Carried<Shm>, b: &Carried<Shm>) {
-    for _ in 0..2000 {
-        a.progress();
-        b.progress();
+    let tunables = ShmTunables {
+        cma,
+        ..ShmTunables::default()
+    };
+    let ends: Vec<_> = shm_ends(size, &tunables).into_iter().map(Rc::new).collect();
+    let worlds = ends.iter().map(|end| World::on(Rc::clone(end), config.clone()));
+    Job {
+        worlds: worlds.collect(),
+        ends,
     }
 }
 
-#[test]
-fn puts_arrive_in_order_whatever_their_size() {
-    for device in [Device::Fm, Device::Jam] {
-        let (a, b) = two(device);
-        assert!(!a.maps(Peer(1)) && a.common(Peer(1)).is_none());
-        let memory = b.export(ID, 1 << 20, ALL).unwrap();
-        let to = a.import(Peer(1), ID, 1 << 20, Permission::ReadWrite).unwrap();
-        let bytes: Vec<u8> = (0..300_001).map(|i| (i * 7 + (i >> 9)) as u8).collect();
-        // More than the layer has room for: it waits in the outbox.
-        to.put(8 + 3, &bytes).unwrap();
-        to.order().unwrap();
-        to.put_word(0, 1).unwrap();
-        let mut seen = false;
-        for _ in 0..1_000_000 {
-            a.progress();
-            b.progress();
-            if memory.load(0) == 1 {
-                seen = true;
-                break;
+fn word() -> Datatype {
+    Datatype::predefined(BYTE).unwrap()
+}
+
+impl Job {
+    fn turn(&self, times: usize) {
+        for _ in 0..times {
+            self.worlds.iter().for_each(|world| _ = world.progress());
+        }
+    }
+
+    fn send(&self, (from, to): (usize, i32), data: &[u8], ty: Datatype, count: usize, mode: Mode) -> usize {
+        // SAFETY: tests finish the operation before the data goes.
+        let buf = unsafe { SendBuf::new(data.as_ptr(), count as u64, ty) };
+        let world = &self.worlds[from];
+        world.isend(world.comm_world(), &buf, to, 7, mode).unwrap()
+    }
+
+    fn receive(&self, at: usize, from: i32, data: &mut [u8], ty: Datatype, count: usize) -> usize {
+        // SAFETY: as above.
+        let buf = unsafe { RecvBuf::new(data.as_mut_ptr(), count as u64, ty) };
+        let world = &self.worlds[at];
+        world.irecv(world.comm_world(), buf, from, 7).unwrap()
+    }
+
+    fn finish(&self, at: usize, handle: usize) -> Status {
+        for _ in 0..100_000 {
+            if self.worlds[at].is_complete(handle).unwrap() {
+                return self.worlds[at].finish(handle).unwrap().0;
             }
+            self.turn(1);
         }
-        assert!(seen, "{device:?}: the word never arrived");
-        let mut got = vec![0; bytes.len()];
-        memory.read(8 + 3, &mut got);
-        assert!(got == bytes, "{device:?}");
-        assert!(a.flush(Duration::from_secs(5), |_| false));
+        panic!("a request of {at} never completes");
+    }
+
+    fn faults(&self, at: usize) -> Vec<String> {
+        self.worlds[at].take_faults()
+    }
+}
+
+fn message(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + (at >> 8) + 1) as u8).collect()
+}
+
+/// About one piece and several of either layer, the longest message that is sent unasked, and one part of a long one.
+const SIZES: [usize; 22] = [
+    0, 1, 8, 24, 59, 60, 61, 67, 68, 69, 103, 104, 105, 111, 112, 113, 240, 1024, 2000, 2001, 16_385, 70_001,
+];
+
+#[test]
+fn messages_of_every_length_arrive() {
+    for device in DEVICES {
+        for cma in [0, 1] {
+            let job = job(device, 2, cma);
+            let gaps = || Datatype::vector(3, 1, 2, &word()).unwrap();
+            for len in SIZES {
+                for mode in [Mode::Standard, Mode::Synchronous] {
+                    for (posted, strided) in [(true, false), (false, false), (true, true), (false, true)] {
+                        let what =
+                            format!("{device:?}, cma {cma}, {len} bytes, {mode:?}, {posted}, {strided}");
+                        let (ty, count, span) = if strided {
+                            (gaps(), len / 3, (len / 3) * 5)
+                        } else {
+                            (word(), len, len)
+                        };
+                        let data = message(span);
+                        let mut got = vec![0xee; span];
+                        let mut receive = None;
+                        if posted {
+                            receive = Some(job.receive(1, 0, &mut got, ty.clone(), count));
+                        }
+                        let send = job.send((0, 1), &data, ty.clone(), count, mode);
+                        if !posted {
+                            job.turn(3);
+                            receive = Some(job.receive(1, -1, &mut got, ty, count));
+                        }
+                        let status = job.finish(1, receive.unwrap());
+                        assert_eq!(status.error, None, "{what}");
+                        assert_eq!(
+                            status.bytes,
+                            if strided { 3 * count as u64 } else { len as u64 },
+                            "{what}"
+                        );
+                        assert_eq!(job.finish(0, send).error, None, "{what}");
+                        let whole = |at: usize| strided && at % 5 % 2 == 1;
+                        assert!(
+                            (0..span).all(|at| got[at] == if whole(at) { 0xee } else { data[at] }),
+                            "{what}"
+                        );
+                    }
+                }
+            }
+            assert!(job.faults(0).is_empty() && job.faults(1).is_empty());
+        }
     }
 }
 
 #[test]
-fn what_a_put_says_is_checked() {
-    for device in [Device::Fm, Device::Jam] {
-        let (a, b) = two(device);
-        let good = b.export(ID, 4096, ALL).unwrap();
-        let own = SegmentId(ID.0 + 1);
-        b.export(own, 4096, Access::Only(vec![(Peer(1), Permission::ReadWrite)]))
-            .unwrap();
-        let read = SegmentId(ID.0 + 2);
-        b.export(read, 4096, Access::Everyone(Permission::Read)).unwrap();
-        let never = SegmentId(0x3f_1234);
-        let cases = [
-            (never, 0, "0x3f1234"),
-            (own, 0, "0x400008"),
-            (read, 64, "0x400009"),
-            (ID, 4096 - 8, "leave a segment"),
-            (ID, 1 << 31, "leave a segment"),
-        ];
-        for (id, offset, says) in cases {
-            let to = a.import(Peer(1), id, usize::MAX, Permission::ReadWrite).unwrap();
-            to.put(offset, &[0xee; 56]).unwrap();
-            settle(&a, &b);
-            let (faults, _) = b.take_faults();
-            assert_eq!(faults.len(), 1, "{device:?} {id:?}");
-            assert_eq!(faults[0].peer, Peer(0));
-            let text = faults[0].error.to_string();
-            assert!(text.contains(says), "{device:?}: {text}");
-            // And what is right still arrives.
-            let word = 0x100 + offset as u64;
-            to_good(&a).put_word(128, word).unwrap();
-            settle(&a, &b);
-            assert_eq!(good.load(128), word);
-            assert_eq!(good.load(4096 - 8), 0, "nothing of it was written");
+fn a_receive_takes_a_message_that_is_arriving() {
+    for device in DEVICES {
+        let job = job(device, 2, 1);
+        let data = message(900);
+        let send = job.send((0, 1), &data[..10], word(), 10, Mode::Standard);
+        let raw = Raw::new(device, &job, 0);
+        assert_eq!(job.finish(0, send).error, None);
+        raw.piece(RUN, 400, &[7, 0], &data[..40]);
+        job.turn(3);
+        let mut ten = [0; 10];
+        let early = job.receive(1, 0, &mut ten, word(), 10);
+        assert_eq!(job.finish(1, early).bytes, 10);
+        let mut got = vec![0; 300];
+        let late = job.receive(1, 0, &mut got, word(), 300);
+        job.turn(3);
+        assert!(!job.worlds[1].is_complete(late).unwrap());
+        for part in data[40..400].chunks(60) {
+            raw.piece(MORE, 0, &[], part);
         }
-        b.unpublish(ID).unwrap();
-        to_good(&a).put_word(128, 1).unwrap();
-        settle(&a, &b);
-        assert_eq!(b.take_faults().0.len(), 1, "{device:?}: withdrawn");
-        assert_ne!(good.load(128), 1);
-    }
-}
-
-fn to_good(a: &Carried<Shm>) -> <Carried<Shm> as RemoteMemory>::Import {
-    a.import(Peer(1), ID, 4096, Permission::ReadWrite).unwrap()
-}
-
-#[test]
-fn garbage_is_refused_and_puts_past_the_end_do_not_leave() {
-    for device in [Device::Fm, Device::Jam] {
-        let (a, b) = two(device);
-        let good = b.export(ID, 4096, ALL).unwrap();
-        for garbage in [&[0u8; 0][..], &[1; 7], &[0xff; 16], &[3; 176]] {
-            let sent = a.inner().try_send(Peer(1), Port::Device, Priority::Low, garbage);
-            assert_eq!(sent, TrySend::Sent);
-            settle(&a, &b);
-            let (faults, _) = b.take_faults();
-            assert_eq!(
-                (faults.len(), faults[0].peer),
-                (1, Peer(0)),
-                "{device:?} {garbage:?}"
-            );
-        }
-        let to = to_good(&a);
-        let past = to.put(4090, &[0; 8]);
+        let status = job.finish(1, late);
+        assert_eq!(status.bytes, 300, "it was longer than its receive");
+        assert!(status.error.is_some());
+        assert!(got == data[..300]);
+        // And what its sender gives up is an error of the receive.
+        raw.piece(RUN, 400, &[7, 0], &data[..40]);
+        let mut never = vec![0; 400];
+        let broken = job.receive(1, 0, &mut never, word(), 400);
+        job.turn(3);
+        raw.piece(BROKEN, 0, &[0, 0, 0], &[]);
+        let error = job.finish(1, broken).error.unwrap();
         assert!(
-            matches!(past, Err(FabricError::OutOfRange { end: 4098, .. })),
-            "{past:?}"
+            error.to_string().contains("process 0 has given the message up"),
+            "{error}"
         );
-        to.put_word(0, 5).unwrap();
-        settle(&a, &b);
-        assert_eq!(good.load(0), 5, "{device:?}");
+        assert!(job.faults(1).is_empty());
     }
 }
 
-/// Let `to` get `len` bytes at `remote` of what peer 0 exposed under `key`.
-fn get(b: &Carried<Shm>, key: u64, remote: usize, to: &mut [u8], len: usize) -> Ticket {
-    let descriptor = Descriptor {
-        peer: Peer(0),
-        direction: Direction::Get,
-        local: to.as_mut_ptr().expose_provenance(),
-        remote,
-        key,
-        len,
-    };
-    // SAFETY: the caller keeps `to`, and looks at it after the transfer only.
-    match unsafe { b.submit(&descriptor) }.unwrap() {
-        Completion::Pending(ticket) => ticket,
-        Completion::Done => panic!("nothing has moved yet"),
-    }
+/// Sends pieces of its own making in the name of a process of a job.
+enum Raw {
+    Fm(Fm<Shm>),
+    Jam(Pio<Shm>),
 }
 
-fn expose(a: &Carried<Shm>, bytes: &[u8]) -> u64 {
-    assert!(a.can_transfer(Peer(1)));
-    let address = bytes.as_ptr().expose_provenance();
-    assert_eq!(a.exposed_base(Peer(1), address), 0);
-    // SAFETY: the caller keeps `bytes` until it withdraws the key.
-    unsafe { a.expose(Peer(1), address, bytes.len(), false) }.unwrap()
+impl Raw {
+    fn new(device: Device, job: &Job, from: usize) -> Self {
+        let end = Rc::clone(&job.ends[from]);
+        match device {
+            Device::Fm => Raw::Fm(Fm::on_port(end, &FmTunables::default(), Port::Device)),
+            _ => Raw::Jam(Pio::new(end, Port::Device)),
+        }
+    }
+
+    fn piece(&self, kind: u8, number: u32, words: &[u64], bytes: &[u8]) {
+        let sent = match self {
+            Raw::Fm(fm) => {
+                let kind = u16::from(kind);
+                fm.try_frame(1, Label { kind, number }, words, bytes)
+            }
+            Raw::Jam(pio) => {
+                let unused = bytes.len().wrapping_neg() as u32 & 3;
+                let header = Header::new(Peer(1), Priority::Low, u32::from(kind) | unused << 8);
+                pio.try_bytes(&header, (words, bytes), number).unwrap()
+            }
+        };
+        assert!(sent);
+    }
 }
 
 #[test]
-fn long_messages_by_fast_messages_go_from_buffer_to_buffer() {
-    let (a, b) = two(Device::Fm);
-    let bytes: Vec<u8> = (0..70_001).map(|i| (i * 11 + (i >> 8)) as u8).collect();
-    // Several at once, of every length about a piece; and a part of one.
-    let lens = [1, 119, 120, 121, 240, 70_001];
-    let keys = lens.map(|len| expose(&a, &bytes[..len]));
-    let mut buffers = lens.map(|len| vec![0; len]);
-    let mut tickets: Vec<_> = (0..lens.len())
-        .map(|at| Some(get(&b, keys[at], 0, &mut buffers[at], lens[at])))
-        .collect();
-    let part = expose(&a, &bytes);
-    let mut middle = vec![0; 500];
-    tickets.push(Some(get(&b, part, 1234, &mut middle, 500)));
-    for _ in 0..100_000 {
-        a.progress();
-        b.progress();
-        for ticket in &mut tickets {
-            if ticket.is_some_and(|ticket| b.poll_transfer(ticket).unwrap()) {
-                *ticket = None;
+fn what_a_piece_says_is_checked() {
+    let envelope = [7, 0];
+    let far = [7 | 2 << 32, 0];
+    type Piece<'a> = (u8, u32, &'a [u64], &'a [u8], &'a str);
+    let cases: [Piece<'_>; 20] = [
+        (RUN, 4, &[7], &[1; 4], "the length of a message"),
+        (RUN, 3, &envelope, &[1; 4], "the length of a message"),
+        (RUN, 2 << 20, &envelope, &[1; 4], "the length of a message"),
+        (RUN, 4, &[7, 1 << 56], &[1; 4], "the length of a message"),
+        (RUN, 4, &far, &[1; 4], "the sender's rank"),
+        (MORE, 0, &[], &[1; 4], "the length of a piece"),
+        (DATA, 4, &[], &[1; 4], "a part of a message"),
+        (DATA, 3, &[1], &[1; 4], "a part of a message"),
+        (DATA, 0, &[1], &[], "a part of a message"),
+        (
+            RTS,
+            0,
+            &[7, 0, 1 << 61, 0, 1, 0, 0],
+            &[],
+            "the length of a long message",
+        ),
+        (
+            RTS,
+            0,
+            &[7, 0, 99, 0, 1, 5, 0],
+            &[],
+            "the place of a long message",
+        ),
+        (RTS, 0, &far[..1], &[], "the length of an answer"),
+        (RTS, 0, &[far[0], 0, 5000, 0, 1, 0, 0], &[], "the sender's rank"),
+        (CTS, 0, &[12, 13, 14], &[], "the request of a send"),
+        (DONE, 0, &[12, 0, 0], &[], "the request of a send"),
+        (DONE, 0, &[12, 0], &[], "the length of an answer"),
+        (CANCELLED, 0, &[12, 0, 0], &[], "the request of a cancelled send"),
+        (CREDIT, 0, &[5, 0, 0], &[], "the messages that it has taken"),
+        (99, 0, &[0, 0, 0], &[], "the kind of a postbox"),
+        (0, 0, &[0, 0, 0], &[], "the kind of a postbox"),
+    ];
+    for device in DEVICES {
+        for (kind, number, words, bytes, says) in cases {
+            let what = format!("{device:?}, kind {kind}: {says}");
+            let job = job(device, 3, 1);
+            let mut kept = [0xee; 8];
+            let waits = job.receive(1, 0, &mut kept, word(), 8);
+            Raw::new(device, &job, 0).piece(kind, number, words, bytes);
+            job.turn(3);
+            let faults = job.faults(1);
+            assert_eq!(faults.len(), 1, "{what}: {faults:?}");
+            assert!(
+                faults[0].contains(says) && faults[0].contains("process 0"),
+                "{what}: {faults:?}"
+            );
+            // What waits for it fails, and nothing was written.
+            assert!(job.finish(1, waits).error.is_some(), "{what}");
+            assert_eq!(kept, [0xee; 8], "{what}");
+            // Others go on.
+            for len in [5, 500, 5000] {
+                let (data, mut got) = (message(len), vec![0; len]);
+                let receive = job.receive(1, 2, &mut got, word(), len);
+                let send = job.send((2, 1), &data, word(), len, Mode::Standard);
+                assert_eq!(job.finish(1, receive).error, None, "{what}");
+                assert_eq!(job.finish(2, send).error, None, "{what}");
+                assert!(got == data, "{what}");
             }
         }
     }
-    assert!(tickets.iter().all(Option::is_none), "some never ended");
-    for (buffer, len) in buffers.iter().zip(lens) {
-        assert!(buffer[..] == bytes[..len], "{len}");
-    }
-    assert!(middle[..] == bytes[1234..1734]);
-    keys.iter().for_each(|key| a.withdraw(*key));
-    a.withdraw(part);
-    assert!(a.take_faults().0.is_empty() && b.take_faults().0.is_empty());
 }
 
 #[test]
-fn what_a_get_says_is_checked() {
-    let (a, b) = two(Device::Fm);
-    let bytes = vec![7; 100_000];
-    let ended = |ticket| {
-        for _ in 0..20_000 {
-            a.progress();
-            b.progress();
-            match b.poll_transfer(ticket) {
-                Ok(false) => {}
-                other => return other,
-            }
+fn garbage_is_refused_by_the_layer() {
+    for device in DEVICES {
+        let job = job(device, 3, 1);
+        for garbage in [&[0u8; 0][..], &[1; 7], &[0xff; 16], &[3; 176]] {
+            let sent = job.ends[0].try_send(Peer(1), Port::Device, Priority::Low, garbage);
+            assert_eq!(sent, TrySend::Sent);
+            job.turn(3);
+            let faults = job.faults(1);
+            assert_eq!(faults.len(), 1, "{device:?} {garbage:?}: {faults:?}");
+            assert!(faults[0].contains("process 0"), "{faults:?}");
         }
-        panic!("a transfer never ended");
-    };
-    let mut room = vec![0; 100_001];
-    // There is no such key; no fault either, for it may just have gone.
-    let key = expose(&a, &bytes);
-    assert!(ended(get(&b, key + 1, 0, &mut room, 10)).is_err());
-    assert!(ended(get(&b, u64::MAX, 0, &mut room, 10)).is_err());
-    assert!(a.take_faults().0.is_empty());
-    // More than there is.
-    for (remote, len) in [(0, 100_001), (1, 100_000), (usize::MAX, 1)] {
-        assert!(ended(get(&b, key, remote, &mut room, len)).is_err());
-        let (faults, _) = a.take_faults();
-        assert_eq!((faults.len(), faults[0].peer), (1, Peer(1)));
+        let (data, mut got) = (message(300), vec![0; 300]);
+        let receive = job.receive(1, 0, &mut got, word(), 300);
+        let send = job.send((0, 1), &data, word(), 300, Mode::Standard);
+        assert_eq!(job.finish(1, receive).error, None);
+        assert_eq!(job.finish(0, send).error, None);
+        assert!(got == data, "{device:?}");
+        assert_eq!(job.ends[0].me(), Peer(0));
     }
-    assert!(room.iter().all(|byte| *byte == 0));
-    assert_eq!(ended(get(&b, key, 0, &mut room, 100_000)), Ok(true));
-    assert!(room[..100_000] == bytes[..]);
-    // Once is enough.
-    let ticket = get(&b, key, 0, &mut room, 1);
-    settle(&a, &b);
-    assert_eq!(a.take_faults().0.len(), 1);
-    assert_eq!(b.poll_transfer(ticket), Ok(false));
-    b.cancel_transfer(ticket);
-    a.withdraw(key);
-    // Of what is withdrawn in the middle no more comes, and who gets it learns that.
-    let key = expose(&a, &bytes);
-    let ticket = get(&b, key, 0, &mut room, 100_000);
-    for _ in 0..3 {
-        b.progress();
-        a.progress();
-    }
-    a.withdraw(key);
-    assert!(ended(ticket).is_err());
-    // What comes of a transfer that was cancelled is dropped, and the next one in its place is not mistaken for it.
-    let key = expose(&a, &bytes);
-    room.fill(1);
-    let ticket = get(&b, key, 0, &mut room, 100_000);
-    b.progress();
-    a.progress();
-    b.cancel_transfer(ticket);
-    let other = expose(&a, &bytes[..300]);
-    let mut short = vec![0; 300];
-    assert_eq!(ended(get(&b, other, 0, &mut short, 300)), Ok(true));
-    assert!(short[..] == bytes[..300] && room.iter().all(|byte| *byte == 1));
-    settle(&a, &b);
-    assert!(room.iter().all(|byte| *byte == 1));
-    // And of a peer that is lost nothing is waited for.
-    let key = expose(&a, &bytes);
-    let ticket = get(&b, key, 0, &mut room, 100_000);
-    b.record_fault(Fault {
-        peer: Peer(0),
-        error: FabricError::PeerDead {
-            peer: Peer(0),
-            why: "said so".into(),
-        },
-    });
-    b.take_faults();
-    assert!(b.poll_transfer(ticket).is_err());
 }

@@ -15,14 +15,13 @@ use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, Network};
 use farpost_generate::{Limits, Plan, c, generate};
-use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_shm::ShmTunables;
 use farpost_shm::conformance::shm_ends;
 use generated::play;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 /// What is drawn for a job beside its program.
 struct Draw {
@@ -164,11 +163,8 @@ fn carried<F: Fabric + 'static>(
     step: &dyn Fn(),
     rng: &mut fastrand::Rng,
 ) -> Result<(), String> {
-    let config = WorldConfig {
-        device: device.clone(),
-        ..config
-    };
-    let world = |end| World::new(Carried::new(Rc::new(end), &device), config.clone());
+    let config = WorldConfig { device, ..config };
+    let world = |end| World::new(end, config.clone());
     played(ends.into_iter().map(world).collect(), plan, step, rng)
 }
 

@@ -7,14 +7,13 @@ use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, Network};
 use farpost_fm::FmTunables;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_shm::ShmTunables;
 use farpost_shm::conformance::shm_ends;
-use std::rc::Rc;
 
 /// Turns after which what has not happened never will.
 const TURNS: usize = 400_000;
@@ -125,11 +124,8 @@ fn on(way: Way, size: u32, seed: u64, bound: u64, script: &impl Script) {
                 },
                 ..DeviceConfig::default()
             };
-            let config = WorldConfig {
-                device: device.clone(),
-                ..config
-            };
-            let world = |end| World::new(Carried::new(Rc::new(end), &device), config.clone());
+            let config = WorldConfig { device, ..config };
+            let world = |end| World::new(end, config.clone());
             let ends = shm_ends(size, &ShmTunables::default());
             script.run(Job {
                 worlds: ends.into_iter().map(world).collect(),

@@ -8,7 +8,7 @@ use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Arrival, Config, InProc, Network};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::carrier::{Carried, Device, DeviceConfig, DeviceTunables};
+use farpost_mpi::carrier::{Device, DeviceConfig, DeviceTunables};
 use farpost_mpi::coll;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
@@ -16,7 +16,6 @@ use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
 use farpost_shm::conformance::shm_ends;
 use farpost_shm::{Shm, ShmTunables};
-use std::rc::Rc;
 
 const ANY_SOURCE: i32 = -1;
 
@@ -72,7 +71,7 @@ fn by_messages<F: Fabric + 'static>(
     seed: u64,
     step: Box<dyn Fn()>,
     rsm: &ChannelTunables,
-) -> Job<Carried<F>> {
+) -> Job<F> {
     let device = DeviceConfig {
         device,
         tunables: DeviceTunables {
@@ -82,10 +81,10 @@ fn by_messages<F: Fabric + 'static>(
         ..DeviceConfig::default()
     };
     let config = WorldConfig {
-        device: device.clone(),
+        device,
         ..config(rsm)
     };
-    let world = |end| World::new(Carried::new(Rc::new(end), &device), config.clone());
+    let world = |end| World::new(end, config.clone());
     Job {
         worlds: ends.into_iter().map(world).collect(),
         step,
@@ -99,7 +98,7 @@ fn by_messages_without_mapping(
     network: &Config,
     device: Device,
     rsm: &ChannelTunables,
-) -> Job<Carried<InProc>> {
+) -> Job<InProc> {
     let ends = Network::new(size, seed, network.clone());
     let network = ends[0].network().clone();
     by_messages(ends, device, seed, Box::new(move || _ = network.step()), rsm)
@@ -320,7 +319,7 @@ fn a_seed_replays_exactly() {
     };
     let by = |device, seed| {
         let job = || by_messages_without_mapping(3, seed, &network, device, &small());
-        arrivals(job, |carried: &Carried<InProc>| carried.inner().network(), seed)
+        arrivals(job, InProc::network, seed)
     };
     for seed in 0..3 {
         assert!(plain(seed) == plain(seed), "seed {seed}");

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use farpost_fabric::{ErrorStatus, Peer};
 use farpost_job::{Job, JobError, Opening, RankState};
-use farpost_portals::agent::{Agent, AttachError, Client, Mode, Routes};
+use farpost_portals::agent::{Access, Agent, AgentTunables, Mode, Routes};
 use farpost_portals::library::Processes;
-use farpost_portals::{AnyInterface, Identity, Interface, ProcessId};
+use farpost_portals::{AnyInterface, Identity, Owner, ProcessId};
 
 use crate::{FAREWELL, Node, NodeFabric};
 
@@ -25,6 +25,10 @@ const KEY: &str = "farpost-owner";
 /// Variable: where the library of Portals runs for this process. mpiexec reads it too.
 pub const PORTALS: &str = "FARPOST_PORTALS";
 
+/// Memory in its agent for the match entries, descriptors and queues that MPI's own limits let it have, bytes.
+const OBJECTS_OF_MPI: u64 = 1 << 30;
+/// Patience with MPI, which takes everything when its program calls it again, milliseconds.
+const FOR_EVER: u64 = 1 << 40;
 /// How long an agent waits for the last that is under way, once nobody of its host is left.
 const LAST: Duration = Duration::from_secs(2);
 /// Turns of an agent's loop between two looks who has ended. Asleep, a turn takes 50 ms.
@@ -87,7 +91,7 @@ impl PortalsPlace {
 ///
 /// # Errors
 /// A host has processes that need an agent, and none.
-fn routes(job: &Job) -> Result<Option<Rc<Routes>>, String> {
+fn routes(job: &Job) -> Result<Option<Routes>, String> {
     if job.services() == 0 {
         return Ok(None);
     }
@@ -106,7 +110,7 @@ fn routes(job: &Job) -> Result<Option<Rc<Routes>>, String> {
         })?;
         clients.push((rank, agent.1));
     }
-    Ok(Some(Rc::new(Routes::new(job.processes(), &clients))))
+    Ok(Some(Routes::new(job.processes(), &clients)))
 }
 
 fn user() -> u32 {
@@ -190,13 +194,34 @@ impl Node {
         asked: &str,
         limits: Option<&farpost_portals::Limits>,
     ) -> Result<AnyInterface<NodeFabric>, String> {
-        let fabric = Rc::clone(&self.fabric);
+        let access = self.portals_access(place, asked)?;
+        let made = AnyInterface::open(
+            Owner::Program,
+            Rc::clone(&self.fabric),
+            access.as_ref(),
+            (&self.settings.portals, &self.settings.wait),
+            Rc::new(processes(&self.job)?),
+            limits,
+        );
+        made.map_err(|error| format!("{asked}: {error}"))
+    }
+
+    /// How this process's interfaces are opened where [`PORTALS`] says; `None`: the job has no agents.
+    ///
+    /// # Errors
+    /// A sentence: mpiexec has started it for another place.
+    pub fn portals_by(&self) -> Result<Option<Access>, String> {
+        let place = self.settings.portals_place;
+        self.portals_access(place, &format!("{PORTALS}={}", place.name()))
+    }
+
+    fn portals_access(&self, place: PortalsPlace, asked: &str) -> Result<Option<Access>, String> {
         let routes = routes(&self.job)?;
         let client = routes
             .as_ref()
             .is_some_and(|routes| routes.is_client(self.job.rank()));
-        let (net, wait) = (&self.settings.portals, &self.settings.wait);
-        match place.mode() {
+        let mode = place.mode();
+        match mode {
             Some(_) if !client => {
                 let there = match &routes {
                     None => "this job has no Portals agents",
@@ -213,30 +238,40 @@ impl Node {
                  mpiexec {PORTALS}=inline for this program (-env)",
                 self.job.roles().of(self.job.rank()).unwrap_or_default()
             )),
-            None => {
-                let processes = Rc::new(processes(&self.job)?);
-                let made = Interface::new(fabric, net, wait, processes, limits, 0);
-                let made = made.map_err(|error| error.to_string())?;
-                Ok(AnyInterface::Inline(Box::new(match routes {
-                    Some(routes) => made.with_routes(routes),
-                    None => made,
-                })))
-            }
-            Some(mode) => {
-                let routes = routes.ok_or("the job has no Portals agents")?;
-                let processes = Rc::new(processes(&self.job)?);
-                let patience = self.settings.start_timeout();
-                let client = Client::attach(fabric, mode, &routes, wait, processes, limits, patience, None);
-                client
-                    .map(|client| AnyInterface::Agent(Box::new(client)))
-                    .map_err(|error| attach_failed(asked, &error))
-            }
+            _ => Ok(routes.map(|routes| Access {
+                routes,
+                mode,
+                patience: self.settings.start_timeout(),
+                turn: None,
+            })),
         }
     }
 }
 
-fn attach_failed(asked: &str, error: &AttachError) -> String {
-    format!("{asked}: {error}")
+/// An agent for the interfaces of `owner`.
+fn agent(node: &Node, routes: &Routes, owner: Owner) -> Result<Agent<NodeFabric>, String> {
+    let (job, settings) = (&node.job, &node.settings);
+    let (processes, config) = match owner {
+        Owner::Program => (processes(job)?, settings.portals_agent.clone()),
+        // Credits and shares of MPI's own bound what it has here and what waits for it, and it must not lose anything.
+        Owner::Mpi => (
+            Processes::by_rank(job.host_map().iter().copied()),
+            AgentTunables {
+                objects: OBJECTS_OF_MPI.max(settings.portals_agent.objects),
+                patience: FOR_EVER,
+                ..settings.portals_agent.clone()
+            },
+        ),
+    };
+    let routes = Rc::new(routes.clone().of(owner));
+    Agent::new(
+        Rc::clone(&node.fabric),
+        &config,
+        &settings.portals,
+        routes,
+        Rc::new(processes),
+    )
+    .map_err(|error| format!("making the agent's mailboxes: {error}"))
 }
 
 /// Be this host's agent: serve its clients until they have all left the job or ended. For a process that mpiexec starts as a
@@ -253,17 +288,10 @@ pub fn serve_portals() -> Result<(), String> {
         ));
     }
     let routes = routes(&job)?.ok_or("the job has no Portals agents")?;
-    let processes = Rc::new(processes(&job)?);
-    let settings = &node.settings;
-    let fabric = Rc::clone(&node.fabric);
-    let agent = Agent::new(
-        fabric,
-        &settings.portals_agent,
-        &settings.portals,
-        routes,
-        processes,
-    );
-    let mut agent = agent.map_err(|error| format!("making the agent's mailboxes: {error}"))?;
+    let mut agents = [
+        agent(&node, &routes, Owner::Program)?,
+        agent(&node, &routes, Owner::Mpi)?,
+    ];
     // It is there, and whoever started it need not mind when it ends.
     job.may_end();
     let local = job.local_ranks();
@@ -272,7 +300,7 @@ pub fn serve_portals() -> Result<(), String> {
         left || node.fabric.has_ended(Peer(*rank))
     };
     let (turn, looked) = (Cell::new(0u32), Cell::new(Instant::now()));
-    agent.run(|| {
+    Agent::run_all(&mut agents, || {
         turn.set(turn.get().wrapping_add(1));
         if !turn.get().is_multiple_of(TURNS) || looked.get().elapsed() < LOOKS {
             return false;
@@ -281,8 +309,13 @@ pub fn serve_portals() -> Result<(), String> {
         local.iter().all(gone)
     });
     let until = Instant::now() + LAST.min(FAREWELL);
-    while !agent.is_idle() && Instant::now() < until {
-        if !agent.step() {
+    while Instant::now() < until {
+        // What they asked last is still taken.
+        let moved = agents.iter_mut().fold(false, |moved, agent| agent.step() | moved);
+        if !moved && agents.iter().all(Agent::is_idle) {
+            break;
+        }
+        if !moved {
             std::thread::sleep(Duration::from_micros(100));
         }
     }

@@ -7,11 +7,14 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
 use super::wire::{Small, control};
-use farpost_fabric::{Counter, FabricError, Fault, PACKET_BYTES, PacketQueue, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Counter, FabricError, Fault, PacketQueue, Peer, Port, Priority, TrySend};
 use farpost_fabric::{LANES, lane};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Largest payload of a packet.
+const PACKET_BYTES: usize = 176;
 
 /// No window is larger: the tunable's limit.
 const WINDOW_MAX: u32 = 4096;
@@ -96,6 +99,7 @@ impl Inner {
 
 impl PacketQueue for Ofi {
     const ORDERED: bool = true;
+    const PACKET_BYTES: usize = PACKET_BYTES;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         let inner = &self.0;

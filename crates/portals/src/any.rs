@@ -1,14 +1,16 @@
 //! An interface, wherever its library runs: chosen once, when it is opened (paper, section 3.2).
 
-use crate::agent::{AttachError, Client, Mode, Pen, Request};
+use crate::agent::{Access, AttachError, Client, Mode, Pen, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::interface::Interface;
 use crate::library::{Library, Outgoing, Processes, Target};
 use crate::means::{Means, Waiting};
+use crate::net::NetTunables;
 use crate::network_interface::NetworkInterface;
+use crate::owner::Owner;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::{Pause, Relax, WaitPolicy};
+use farpost_fabric::wait::{Pause, Relax, WaitPolicy, WaitTunables};
 use farpost_fabric::{Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,6 +43,45 @@ macro_rules! forward {
 }
 
 impl<F: Fabric> AnyInterface<F> {
+    /// `PtlNIInit`: the interface of `owner`, where `access` says; inline if the job has no agents.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn open(
+        owner: Owner,
+        fabric: Rc<F>,
+        access: Option<&Access>,
+        (net, wait): (&NetTunables, &WaitTunables),
+        processes: Rc<Processes>,
+        desired: Option<&Limits>,
+    ) -> Result<Self, AttachError> {
+        let inline = |fabric, processes| Interface::of(owner, fabric, net, wait, processes, desired, 0);
+        let Some(access) = access else {
+            return Ok(Self::Inline(Box::new(inline(fabric, processes)?)));
+        };
+        let routes = access.routes.clone().of(owner);
+        let Some(mode) = access.mode else {
+            let made = inline(fabric, processes)?.with_routes(Rc::new(routes));
+            return Ok(Self::Inline(Box::new(made)));
+        };
+        let turn = access.turn.map(|turn| Rc::new(turn) as Rc<dyn Fn()>);
+        let patience = access.patience;
+        let client = Client::attach(fabric, mode, &routes, wait, processes, desired, patience, turn)?;
+        Ok(Self::Agent(Box::new(client)))
+    }
+
+    /// Let messages come, for MPI's interface, whose entries must be there first. Where there is no agent they come when they are looked for.
+    pub fn accept(&self) {
+        if let Self::Agent(it) = self {
+            it.accept();
+        }
+    }
+
+    /// Whether whoever moves what this process has under way rings it.
+    pub fn rings(&self) -> bool {
+        matches!(self, Self::Agent(_))
+    }
+
     /// `PtlNIInit` again, after [`close`](NetworkInterface::close): the `opening`th time. With an agent that takes `patience` at most.
     ///
     /// # Errors
@@ -57,6 +98,13 @@ impl<F: Fabric> AnyInterface<F> {
                 Ok(())
             }
             AnyInterface::Agent(it) => it.reopen(desired, patience),
+        }
+    }
+
+    /// Let the agent have the core, in a call that asks again at once.
+    pub fn give_way(&self) {
+        if !self.passes(Pause::Yield) {
+            self.policy().give_way();
         }
     }
 

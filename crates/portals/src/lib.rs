@@ -29,6 +29,7 @@ mod means;
 pub mod memory;
 pub mod net;
 mod network_interface;
+mod owner;
 mod swap;
 pub mod types;
 
@@ -39,4 +40,5 @@ pub use interface::Interface;
 pub use library::{AccessEntry, DropReason, Library, Processes, Target};
 pub use memory::{Segment, Segments};
 pub use network_interface::NetworkInterface;
+pub use owner::Owner;
 pub use types::*;

@@ -6,7 +6,7 @@ mod support;
 use common::{SMALL, pattern};
 use farpost_channel::{ChannelTunables, Postboxes, Service};
 use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::{ErrorStatus, PACKET_BYTES, PacketQueue, Peer, Port, Priority};
+use farpost_fabric::{ErrorStatus, PacketQueue, Peer, Port, Priority};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
 use std::rc::Rc;
 use support::{Process, Way, header};
@@ -64,7 +64,7 @@ fn garbage_harms_nobody_else() {
             }
             if round < 20_000 {
                 // Mostly what is nearly right.
-                let mut packet = [0; PACKET_BYTES];
+                let mut packet = [0; InProc::PACKET_BYTES];
                 rng.fill(&mut packet);
                 let channel = rng.usize(0..2);
                 packet[0] = rng.u8(1..8) | rng.u8(..) & 0x38;
@@ -83,7 +83,7 @@ fn garbage_harms_nobody_else() {
                         *byte = 0;
                     }
                 }
-                let len = rng.usize(0..=PACKET_BYTES);
+                let len = rng.usize(0..=InProc::PACKET_BYTES);
                 let priority = Priority::ALL[channel];
                 let _ = fabrics[2].try_send(Peer(0), Port::Portals, priority, &packet[..len]);
                 // What is answered is not read but now and then.

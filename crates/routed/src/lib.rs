@@ -283,6 +283,10 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
 
 impl<N: NetFabric> PacketQueue for Routed<N> {
     const ORDERED: bool = N::ORDERED;
+    const PACKET_BYTES: usize = {
+        let (near, far) = (<Shm as PacketQueue>::PACKET_BYTES, N::PACKET_BYTES);
+        if near < far { near } else { far }
+    };
 
     delegate! {
         to match self.way(peer) { None => self.near, Some(far) => far } {

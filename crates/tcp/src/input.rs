@@ -3,6 +3,7 @@
 //! Cost class: *fast path*.
 
 use super::socket;
+use super::zcopy::Rest;
 use crate::link::{HEADER_BYTES, Header, ORDERED_MAX};
 use crate::trust::{BadRecord, Opener, RECORD_HEADER, RECORD_MAX};
 use std::io;
@@ -31,6 +32,22 @@ pub struct Sink {
 pub struct ReadBuffers {
     plain: Vec<u8>,
     sealed: Vec<u8>,
+    rest: Rest,
+}
+
+impl ReadBuffers {
+    /// Free them if nothing was read for a while: so many bytes, and when to look again.
+    pub fn rest(&mut self, now: u64) -> (usize, u64) {
+        let bytes = self.plain.capacity() + self.sealed.capacity();
+        if bytes == 0 {
+            return (0, u64::MAX);
+        }
+        if self.rest.is_over(now) {
+            (self.plain, self.sealed) = (Vec::new(), Vec::new());
+            return (bytes, u64::MAX);
+        }
+        (0, self.rest.look_at())
+    }
 }
 
 /// The receiving side of a socket.
@@ -71,12 +88,13 @@ impl Input {
     /// The connection is read next: what waits moves to the room of all.
     #[inline]
     pub fn enter(&mut self, read_buffers: &mut ReadBuffers) {
+        read_buffers.rest.used = true;
         std::mem::swap(&mut self.buffer, &mut read_buffers.plain);
         let left = self.end - self.start;
         if left > 0 {
             let waiting = std::mem::take(&mut read_buffers.plain);
             if self.buffer.len() < left {
-                self.buffer.resize(LARGE.max(left), 0);
+                self.buffer = vec![0; LARGE.max(left)];
             }
             self.buffer[..left].copy_from_slice(&waiting[self.start..self.end]);
         }
@@ -125,8 +143,16 @@ impl Input {
     /// A frame of `len` bytes, at most [`LARGE`], is to come whole.
     pub fn expect(&mut self, len: usize) {
         if self.buffer.len() < len {
-            self.buffer.resize(LARGE, 0);
+            self.grow(LARGE);
         }
+    }
+
+    /// More room, of which no page is touched before something comes there.
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let mut buffer = vec![0; bytes.max(self.end)];
+        buffer[..self.end].copy_from_slice(&self.buffer[..self.end]);
+        self.buffer = buffer;
     }
 
     /// Free bytes of the buffer, at its end.
@@ -137,8 +163,7 @@ impl Input {
             (self.start, self.end) = (0, self.end - self.start);
         }
         if self.end == self.buffer.len() {
-            let grown = if self.buffer.is_empty() { SMALL } else { LARGE };
-            self.buffer.resize(grown, 0);
+            self.grow(if self.buffer.is_empty() { SMALL } else { LARGE });
         }
         &mut self.buffer[self.end..]
     }
@@ -187,7 +212,7 @@ impl Input {
             return Ok(ReadOutcome::Drained);
         }
         if direct.is_none() && !little && self.buffer.len() < LARGE {
-            self.buffer.resize(LARGE, 0);
+            self.grow(LARGE);
         }
         Ok(ReadOutcome::More)
     }

@@ -48,8 +48,8 @@ use apply::ControlCode;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{
-    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PACKET_BYTES,
-    PacketQueue, Peer, Port, Priority, Time, Topology, TrySend, Wake,
+    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port,
+    Priority, Time, Topology, TrySend, Wake,
 };
 use farpost_net::NetConfig;
 use farpost_net::interfaces::{
@@ -296,11 +296,12 @@ impl Drop for Core {
 
 impl PacketQueue for Tcp {
     const ORDERED: bool = true;
+    const PACKET_BYTES: usize = link::PACKET_BYTES;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         assert!(peer.0 < self.size, "{peer} does not exist");
         assert!(
-            payload.len() <= PACKET_BYTES,
+            payload.len() <= Self::PACKET_BYTES,
             "a packet of {} bytes",
             payload.len()
         );

@@ -6,8 +6,9 @@
 //! Cost class: *queued path*.
 
 use super::TcpTunables;
+use crate::link::PACKET_BYTES;
 use farpost_fabric::LANES;
-use farpost_fabric::{PACKET_BYTES, Peer};
+use farpost_fabric::Peer;
 use std::collections::{HashMap, VecDeque};
 
 struct Packet {

@@ -32,6 +32,10 @@ const POLL_ALL: u32 = 4;
 /// A gap of so many nanoseconds between two turns means that the program computes in between: then each turn polls all descriptors.
 const COMPUTE_GAP: u64 = 20_000;
 
+/// When so many bytes were freed after a rest, the allocator is asked to give free pages back: by itself it keeps what lies
+/// below anything in use.
+const TRIM_BYTES: usize = 64 << 10;
+
 /// Key of the alarm in the poll set.
 const ALARM: u64 = u64::MAX - 1;
 
@@ -74,6 +78,8 @@ pub struct TcpState {
     pub spare: super::zcopy::SpareBuffers,
     /// What connections read into.
     pub read_buffers: super::input::ReadBuffers,
+    /// Bytes of buffers that were freed after a rest, since the allocator last gave free pages back.
+    freed: usize,
     /// Peers to which acknowledgements are due.
     pub ack_pending: Vec<u32>,
     /// Connections that are not read before the protocol above has polled what they brought.
@@ -121,6 +127,7 @@ impl TcpState {
             transfers: Transfers::default(),
             spare: Default::default(),
             read_buffers: Default::default(),
+            freed: 0,
             ack_pending: Vec::new(),
             paused: Vec::new(),
             diagnostics: Diagnostics::new(net.size),
@@ -396,7 +403,12 @@ impl TcpState {
         if now >= self.acceptor.deadline {
             self.check_acceptor();
         }
-        self.deadline = self.acceptor.deadline.min(self.spare.rest(now));
+        let spare = [self.spare.rest(now), self.read_buffers.rest(now)];
+        for (freed, next) in spare {
+            self.freed += freed;
+            self.deadline = self.deadline.min(next);
+        }
+        self.deadline = self.deadline.min(self.acceptor.deadline);
         // Not always the same first, so that pings of many processes do not meet at one.
         let first = (now / 1000) % u64::from(self.size);
         let mut routes = self.host_routes();
@@ -407,6 +419,13 @@ impl TcpState {
                 self.run_link_timers(peer, now);
                 self.add_host_routes(peer, &mut routes);
             }
+            if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+                self.freed += remote.link.take_freed();
+            }
+        }
+        if self.freed >= TRIM_BYTES {
+            self.freed = 0;
+            socket::trim_heap();
         }
     }
 

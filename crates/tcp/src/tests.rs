@@ -313,6 +313,35 @@ fn strangers_and_half_open_connections_harm_nobody() {
     assert_eq!(job.ends[0].take_faults(), (vec![], 0));
 }
 
+/// Nothing else is there, so only a timer that was set when he was accepted can end his visit.
+#[test]
+fn a_silent_stranger_is_turned_away_in_time() {
+    for patience in [3_600_000, 1] {
+        let mut harness = TcpThreads::default();
+        harness.settings.trust.patience = patience;
+        let job = Job::new(&harness, 2);
+        assert_eq!(job.ends[0].core.state.borrow().acceptor.deadline, u64::MAX);
+        let mut socket = TcpStream::connect(job.address(0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        if patience == 1 {
+            job.until("the end of the visit", || {
+                matches!(socket.read(&mut [0; 64]), Ok(0))
+            });
+            let state = job.ends[0].core.state.borrow();
+            assert_eq!(state.acceptor.gate.tally().all_refused(), 1);
+            assert!(state.conns.iter().all(Option::is_none));
+            continue;
+        }
+        job.until("the stranger", || {
+            let state = job.ends[0].core.state.borrow();
+            state.conns.iter().any(Option::is_some)
+        });
+        let state = job.ends[0].core.state.borrow();
+        assert!(state.acceptor.deadline < u64::MAX, "his time is limited");
+        assert!(state.deadline <= state.acceptor.deadline, "and looked at by then");
+    }
+}
+
 #[test]
 fn another_secret_is_refused() {
     let job = Job::new(&TcpThreads::default(), 2);

@@ -68,9 +68,30 @@ pub struct PeerZcopy {
 #[derive(Default)]
 pub struct SpareBuffers {
     buffers: Vec<Vec<u8>>,
-    used: bool,
-    /// When it is looked whether they were used.
+    rest: Rest,
+}
+
+/// When memory that is kept for the next use goes back: when none came for [`REST`].
+#[derive(Default)]
+pub struct Rest {
+    pub used: bool,
+    /// When it is looked whether it was used.
     look_at: u64,
+}
+
+impl Rest {
+    /// True: it was not used for a while. When to look again otherwise.
+    pub fn is_over(&mut self, now: u64) -> bool {
+        if now < self.look_at {
+            return false;
+        }
+        self.look_at = now + REST;
+        !std::mem::take(&mut self.used)
+    }
+
+    pub fn look_at(&self) -> u64 {
+        self.look_at
+    }
 }
 
 impl SpareBuffers {
@@ -84,25 +105,24 @@ impl SpareBuffers {
     }
 
     fn give(&mut self, buffer: Vec<u8>) {
-        self.used = true;
+        self.rest.used = true;
         if self.buffers.len() < SPARE_BUFFERS && buffer.len() <= SPARE_MAX {
             self.buffers.push(buffer);
         }
     }
 
-    /// Free them if none was used for [`REST`]. When to look again.
-    pub fn rest(&mut self, now: u64) -> u64 {
+    /// Free them if none was used for [`REST`]: so many bytes, and when to look again.
+    pub fn rest(&mut self, now: u64) -> (usize, u64) {
         if self.buffers.is_empty() {
-            return u64::MAX;
+            return (0, u64::MAX);
         }
-        if now >= self.look_at {
-            if !std::mem::take(&mut self.used) {
-                self.buffers = Vec::new();
-                return u64::MAX;
-            }
-            self.look_at = now + REST;
+        if self.rest.is_over(now) {
+            return (
+                std::mem::take(&mut self.buffers).iter().map(Vec::len).sum(),
+                u64::MAX,
+            );
         }
-        self.look_at
+        (0, self.rest.look_at())
     }
 }
 
@@ -512,17 +532,17 @@ mod tests {
     #[test]
     fn spare_buffers_are_freed_after_a_rest() {
         let mut spare = SpareBuffers::default();
-        assert_eq!(spare.rest(0), u64::MAX, "there are none");
+        assert_eq!(spare.rest(0), (0, u64::MAX), "there are none");
         let buffer = spare.take(1000);
         spare.give(buffer);
-        let first = spare.rest(5);
+        let (_, first) = spare.rest(5);
         assert_eq!(first, 5 + REST);
-        assert_eq!(spare.rest(first - 1), first);
+        assert_eq!(spare.rest(first - 1), (0, first));
         let buffer = spare.take(1000);
         spare.give(buffer);
-        let second = spare.rest(first);
+        let (_, second) = spare.rest(first);
         assert_eq!(second, first + REST, "used meanwhile");
-        assert_eq!(spare.rest(second), u64::MAX);
+        assert_eq!(spare.rest(second), (1024, u64::MAX));
         assert!(spare.buffers.is_empty());
     }
 }

@@ -1,5 +1,8 @@
 //! Portals 3.3, as the module for NetPIPE of the Cray XT3 paper (section 5.2) uses it: a portal with one match entry, whose
 //! descriptor, with its queue, is made once for each round of messages. Where the library runs, the job's settings say.
+//!
+//! A queue that is full loses events, so a sender runs ahead of its receiver by less than a queue: the receiver says how far it is
+//! by empty puts to a portal with a queue of its own.
 
 use super::library::{functions, open};
 use super::{Ends, HUGE, Layer, Link};
@@ -69,6 +72,12 @@ const PORTAL: u32 = 4;
 const BITS: u64 = 7;
 /// Events that a queue keeps.
 const EVENTS: u64 = 4096;
+/// Portal of what the receiver returns.
+const CREDITS: u32 = 5;
+/// Receipts for which a credit is returned.
+const PER_CREDIT: u64 = EVENTS / 4;
+/// Puts that the receiver may not have seen.
+const AHEAD_MOST: u64 = 3 * PER_CREDIT;
 /// Puts whose memory has not been given back.
 const OUTSTANDING: u64 = 64;
 /// Ignored by the entry of a round. With entries ahead of it every other put has it: the same one twice in a row is not looked for twice.
@@ -96,6 +105,14 @@ pub struct Portals {
     outstanding: u64,
     /// Match bits of the put before.
     bits: u64,
+    /// Puts for which no credit has come back.
+    ahead: u64,
+    /// Receipts for which none has been returned.
+    owed: u64,
+    /// What is put for a credit: nothing.
+    nothing: u32,
+    /// Where credits arrive.
+    credits: u32,
     ends: Ends,
 }
 
@@ -111,6 +128,10 @@ impl Portals {
             round: None,
             outstanding: 0,
             bits: BITS,
+            ahead: 0,
+            owed: 0,
+            nothing: 0,
+            credits: 0,
             ends: Ends::new(0, HUGE),
         };
         let (mut most, mut rank, mut size) = (0, 0, 0);
@@ -128,10 +149,23 @@ impl Portals {
             it.peer = id;
         }
         it.ends.rank = rank as usize;
+        it.credits = it.queue()?;
+        let entry = it.entry(CREDITS, BITS, 0)?;
+        let target = it.describe(ptr::null(), 0, OP_PUT, it.credits);
+        let nothing = it.describe(ptr::null(), 0, 0, NO_QUEUE);
+        // SAFETY: no memory is described; room for a handle.
+        unsafe {
+            let made = (it.f.md_attach)(entry, target, RETAIN, ptr::null_mut());
+            it.ok("PtlMDAttach", made)?;
+            let mut handle = 0;
+            let made = (it.f.md_bind)(it.ni, nothing, RETAIN, &mut handle);
+            it.ok("PtlMDBind", made)?;
+            it.nothing = handle;
+        }
         if layer == Layer::PortalsMatch {
             for ahead in 0..AHEAD {
-                let entry = it.entry(BITS + 1 + ahead as u64, 0)?;
-                let md = it.describe(it.ends.into.bytes().as_ptr(), 8, OP_PUT, ANY_QUEUE);
+                let entry = it.entry(PORTAL, BITS + 1 + ahead as u64, 0)?;
+                let md = it.describe(it.ends.into.bytes().as_ptr(), 8, OP_PUT, NO_QUEUE);
                 // SAFETY: the memory lives as long as the interface.
                 it.ok("PtlMDAttach", unsafe {
                     (it.f.md_attach)(entry, md, RETAIN, ptr::null_mut())
@@ -160,11 +194,11 @@ impl Portals {
         }
     }
 
-    fn entry(&self, bits: u64, ignore: u64) -> Result<u32> {
+    fn entry(&self, portal: u32, bits: u64, ignore: u64) -> Result<u32> {
         let (anybody, mut entry) = (Id { nid: ANY, pid: ANY }, 0);
         // SAFETY: plain values, and room for a handle.
         let made =
-            unsafe { (self.f.me_attach)(self.ni, PORTAL, anybody, bits, ignore, RETAIN, AFTER, &mut entry) };
+            unsafe { (self.f.me_attach)(self.ni, portal, anybody, bits, ignore, RETAIN, AFTER, &mut entry) };
         self.ok("PtlMEAttach", made).map(|()| entry)
     }
 
@@ -225,7 +259,7 @@ impl Portals {
 }
 
 /// `PTL_EQ_NONE`.
-const ANY_QUEUE: u32 = 0xbfff_ffff;
+const NO_QUEUE: u32 = 0xbfff_ffff;
 
 impl Link for Portals {
     fn ends(&mut self) -> &mut Ends {
@@ -241,7 +275,7 @@ impl Link for Portals {
             return Ok(());
         }
         self.end_round()?;
-        let (came, sent, entry) = (self.queue()?, self.queue()?, self.entry(BITS, IGNORED)?);
+        let (came, sent, entry) = (self.queue()?, self.queue()?, self.entry(PORTAL, BITS, IGNORED)?);
         let (out, into) = (self.ends.out.bytes().as_ptr(), self.ends.into.bytes().as_ptr());
         // Others put into what arrives, or get from what is sent.
         let (shown, option, used) = match self.pulls() {
@@ -279,6 +313,11 @@ impl Link for Portals {
         } else {
             self.outstanding += 1;
         }
+        if self.ahead >= AHEAD_MOST {
+            self.await_event(self.credits)?;
+            self.ahead -= PER_CREDIT;
+        }
+        self.ahead += 1;
         if self.layer == Layer::PortalsMatch {
             self.bits ^= IGNORED;
         }
@@ -303,7 +342,15 @@ impl Link for Portals {
     fn receive(&mut self, _: usize) -> Result<()> {
         let round = self.round.ok_or_else(Self::no_round)?;
         if !self.pulls() {
-            return self.await_event(round.came);
+            self.await_event(round.came)?;
+            self.owed += 1;
+            if self.owed < PER_CREDIT {
+                return Ok(());
+            }
+            self.owed = 0;
+            // SAFETY: plain values, and no memory.
+            let code = unsafe { (self.f.put)(self.nothing, NO_ACK, self.peer, CREDITS, 0, BITS, 0, 0) };
+            return self.ok("PtlPut", code);
         }
         // SAFETY: plain values; the memory lives.
         let code = unsafe { (self.f.get)(round.own, self.peer, PORTAL, 0, BITS, 0) };

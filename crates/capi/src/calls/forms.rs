@@ -8,7 +8,6 @@ use farpost_mpi::coll::{self, Block, Blocks, Neighbors, Plan, Site};
 use farpost_mpi::op::Op;
 
 use super::blocks::Role;
-use crate::args::Out;
 use crate::cx::{CommRef, Cx};
 
 /// A buffer that is read.
@@ -123,21 +122,19 @@ impl Collective {
             .run_collective(comm, self.plan(&cx.world().site(comm))?)
     }
 
-    /// Start it.
-    pub(crate) fn start(self, cx: &Cx, comm: &CommRef, request: Out<usize>) -> Result<()> {
+    /// Start it: its request.
+    pub(crate) fn start(self, cx: &Cx, comm: &CommRef) -> Result<usize> {
         let plan = self.plan(&cx.world().site(comm))?;
-        request.set(cx.world().start_collective(comm, plan)?);
-        Ok(())
+        cx.world().start_collective(comm, plan)
     }
 
-    /// Make a persistent one of it.
-    pub(crate) fn persist(self, cx: &'static Cx, comm: &CommRef, request: Out<usize>) -> Result<()> {
+    /// Make a persistent one of it: its request.
+    pub(crate) fn persistent(self, cx: &'static Cx, comm: &CommRef) -> Result<usize> {
         let on = Rc::clone(comm);
         let plan = move || self.clone().plan(&cx.world().site(&on));
         // What is wrong is said now, not at the first start.
         plan()?;
-        request.set(cx.world().persistent_collective(comm, Box::new(plan))?);
-        Ok(())
+        cx.world().persistent_collective(comm, Box::new(plan))
     }
 }
 
@@ -153,7 +150,7 @@ macro_rules! three_ways {
      |$cx:ident, $comm:ident| $body:expr, at_once: $quick:expr) => {
         /// The arguments checked.
         #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $made(
+        unsafe fn $made(
             $cx: &'static $crate::cx::Cx,
             $comm: &$crate::cx::CommRef,
             $($arg: $ty,)*
@@ -163,39 +160,44 @@ macro_rules! three_ways {
         }
 
         #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $blocking(
+        pub(crate) unsafe fn $blocking<C: $crate::calls::checking::Checking>(
             $cx: &'static $crate::cx::Cx,
+            checking: C,
             $($arg: $ty,)*
             $comm: &$crate::cx::CommRef,
         ) -> farpost_mpi::Result<()> {
-            if $quick {
-                return Ok(());
-            }
             // SAFETY: the buffers are there for the call.
-            unsafe { $made($cx, $comm, $($arg),*) }?.run($cx, $comm)
+            let made = || unsafe { $made($cx, $comm, $(Clone::clone(&$arg)),*) };
+            checking.run_collective($cx, $comm, || Ok($quick), made)
         }
 
         #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $nonblocking(
+        pub(crate) unsafe fn $nonblocking<C: $crate::calls::checking::Checking>(
             cx: &'static $crate::cx::Cx,
+            checking: C,
             $($arg: $ty,)*
             comm: &$crate::cx::CommRef,
             request: $crate::args::Out<usize>,
         ) -> farpost_mpi::Result<()> {
             // SAFETY: the buffers are there until the request completes.
-            unsafe { $made(cx, comm, $($arg),*) }?.start(cx, comm, request)
+            let made = || unsafe { $made(cx, comm, $($arg),*) };
+            request.set(checking.start_collective(cx, comm, made)?);
+            Ok(())
         }
 
         #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $init(
+        pub(crate) unsafe fn $init<C: $crate::calls::checking::Checking>(
             cx: &'static $crate::cx::Cx,
+            checking: C,
             $($arg: $ty,)*
             comm: &$crate::cx::CommRef,
             _info: Option<$crate::cx::InfoRef>,
             request: $crate::args::Out<usize>,
         ) -> farpost_mpi::Result<()> {
             // SAFETY: the buffers are there until the request is freed.
-            unsafe { $made(cx, comm, $($arg),*) }?.persist(cx, comm, request)
+            let made = || unsafe { $made(cx, comm, $($arg),*) };
+            request.set(checking.persistent_collective(cx, comm, made)?);
+            Ok(())
         }
     };
 }

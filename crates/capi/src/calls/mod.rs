@@ -6,6 +6,7 @@
 pub(crate) mod attr;
 pub(crate) mod blocks;
 pub(crate) mod bsend;
+pub(crate) mod checking;
 pub(crate) mod coll;
 pub(crate) mod comm;
 pub(crate) mod comm_query;

@@ -1,4 +1,4 @@
-//! Point-to-point communication (MPI-5.0 chapter 3).
+//! Point-to-point communication (MPI-5.0 chapter 3), of ordinary programs and of checked ones ([`Checking`]).
 //!
 //! Safety, for every body here: the program keeps a buffer where it is until the operation completes; that is
 //! the contract of the C function and what the constructors of buffers ask for.
@@ -9,12 +9,12 @@ use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::PersistentSpec;
 use farpost_mpi::{Error, ErrorClass, Result};
 
+use super::checking::{Checking, Sender};
 use super::request::{deliver, to_abi};
 use crate::abi;
 use crate::args::{InOut, Out, StatusOut};
@@ -22,6 +22,51 @@ use crate::cx::{CommRef, Cx, TypeRef};
 
 type Ptr = *const c_void;
 type PtrMut = *mut c_void;
+
+/// What a send does beside sending.
+#[derive(Clone, Copy)]
+enum Sending {
+    In(Mode),
+    /// `MPI_Bsend` and its kin.
+    Buffered,
+}
+
+/// A ready send is a standard one that happens to find its receive posted.
+const STANDARD: Sending = Sending::In(Mode::Standard);
+const READY: Sending = STANDARD;
+const SYNCHRONOUS: Sending = Sending::In(Mode::Synchronous);
+
+impl Sending {
+    #[inline(always)]
+    fn run(self, cx: &Cx, comm: &CommRef, buf: &SendBuf, dest: c_int, tag: c_int) -> Result<()> {
+        match self {
+            Self::In(mode) => cx.world().send(comm, buf, dest, tag, mode),
+            Self::Buffered => cx.world().bsend(comm, buf, dest, tag),
+        }
+    }
+
+    #[inline(always)]
+    fn start(self, cx: &Cx, comm: &CommRef, buf: &SendBuf, dest: c_int, tag: c_int) -> Result<usize> {
+        match self {
+            Self::In(mode) => cx.world().isend(comm, buf, dest, tag, mode),
+            Self::Buffered => cx.world().ibsend(comm, buf, dest, tag),
+        }
+    }
+
+    fn persistent(self, comm: &CommRef, buf: SendBuf, dest: c_int, tag: c_int) -> PersistentSpec {
+        let comm = Rc::clone(comm);
+        match self {
+            Self::In(mode) => PersistentSpec::Send {
+                comm,
+                buf,
+                dest,
+                tag,
+                mode,
+            },
+            Self::Buffered => PersistentSpec::BufferedSend { comm, buf, dest, tag },
+        }
+    }
+}
 
 #[inline(always)]
 unsafe fn outgoing(address: Ptr, count: i64, datatype: TypeRef) -> SendBuf {
@@ -35,134 +80,98 @@ unsafe fn incoming(address: PtrMut, count: i64, datatype: TypeRef) -> RecvBuf {
     unsafe { RecvBuf::new(address.cast(), count as u64, datatype) }
 }
 
-#[inline(always)]
-pub(crate) unsafe fn mpi_send(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    cx.world().send(comm, &buf, dest, tag, Mode::Standard)
+fn sender(source: c_int, comm: &CommRef) -> Sender<'_> {
+    match source {
+        abi::MPI_PROC_NULL => Sender::Nobody,
+        _ => Sender::Member(comm),
+    }
 }
 
-pub(crate) unsafe fn mpi_ssend(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    cx.world().send(comm, &buf, dest, tag, Mode::Synchronous)
+/// Blocking, nonblocking and persistent form of a send. Named by the generator: keep the names on the first line.
+macro_rules! sends {
+    ($blocking:ident, $nonblocking:ident, $init:ident, $sending:expr) => {
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments)] // The standard's own list.
+        pub(crate) unsafe fn $blocking<C: Checking>(
+            cx: &Cx,
+            checking: C,
+            buf: Ptr,
+            count: i64,
+            datatype: TypeRef,
+            dest: c_int,
+            tag: c_int,
+            comm: &CommRef,
+        ) -> Result<()> {
+            // SAFETY: the module's contract.
+            let buf = unsafe { outgoing(buf, count, datatype) };
+            let (buf, noted) = checking.outgoing(buf, dest, comm)?;
+            checking.run(cx, &noted, || $sending.run(cx, comm, &buf, dest, tag))
+        }
+
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments)] // The standard's own list.
+        pub(crate) unsafe fn $nonblocking<C: Checking>(
+            cx: &Cx,
+            checking: C,
+            buf: Ptr,
+            count: i64,
+            datatype: TypeRef,
+            dest: c_int,
+            tag: c_int,
+            comm: &CommRef,
+            request: Out<usize>,
+        ) -> Result<()> {
+            // SAFETY: the module's contract.
+            let buf = unsafe { outgoing(buf, count, datatype) };
+            let (buf, noted) = checking.outgoing(buf, dest, comm)?;
+            request.set(checking.start(cx, noted, || $sending.start(cx, comm, &buf, dest, tag))?);
+            Ok(())
+        }
+
+        #[allow(clippy::too_many_arguments)] // The standard's own list.
+        pub(crate) unsafe fn $init<C: Checking>(
+            cx: &Cx,
+            checking: C,
+            buf: Ptr,
+            count: i64,
+            datatype: TypeRef,
+            dest: c_int,
+            tag: c_int,
+            comm: &CommRef,
+            request: Out<usize>,
+        ) -> Result<()> {
+            // SAFETY: the module's contract.
+            let buf = unsafe { outgoing(buf, count, datatype) };
+            let (buf, noted) = checking.outgoing(buf, dest, comm)?;
+            let spec = $sending.persistent(comm, buf, dest, tag);
+            persistent(cx, checking, noted, spec, request)
+        }
+    };
 }
 
-/// A ready send is a standard one that happens to find its receive posted.
-pub(crate) unsafe fn mpi_rsend(
+fn persistent<C: Checking>(
     cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    unsafe { mpi_send(cx, buf, count, datatype, dest, tag, comm) }
-}
-
-pub(crate) unsafe fn mpi_bsend(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    cx.world().bsend(comm, &buf, dest, tag)
-}
-
-#[inline(always)]
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_isend(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
+    checking: C,
+    noted: C::Noted,
+    spec: PersistentSpec,
     request: Out<usize>,
 ) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    request.set(cx.world().isend(comm, &buf, dest, tag, Mode::Standard)?);
+    let handle = cx.world().persistent(spec)?;
+    checking.persistent(noted, handle);
+    request.set(handle);
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_issend(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    request.set(cx.world().isend(comm, &buf, dest, tag, Mode::Synchronous)?);
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_irsend(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    unsafe { mpi_isend(cx, buf, count, datatype, dest, tag, comm, request) }
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_ibsend(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    request.set(cx.world().ibsend(comm, &buf, dest, tag)?);
-    Ok(())
-}
+sends!(mpi_send, mpi_isend, mpi_send_init, STANDARD);
+sends!(mpi_ssend, mpi_issend, mpi_ssend_init, SYNCHRONOUS);
+sends!(mpi_rsend, mpi_irsend, mpi_rsend_init, READY);
+sends!(mpi_bsend, mpi_ibsend, mpi_bsend_init, Sending::Buffered);
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_recv(
+pub(crate) unsafe fn mpi_recv<C: Checking>(
     cx: &Cx,
+    checking: C,
     buf: PtrMut,
     count: i64,
     datatype: TypeRef,
@@ -173,13 +182,16 @@ pub(crate) unsafe fn mpi_recv(
 ) -> Result<()> {
     // SAFETY: the module's contract.
     let buf = unsafe { incoming(buf, count, datatype) };
-    deliver(cx.world().recv(comm, buf, source, tag)?, status)
+    let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
+    let received = checking.run(cx, &noted, || cx.world().recv(comm, buf, source, tag))?;
+    deliver(checking.received(cx, &noted, received), status)
 }
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_irecv(
+pub(crate) unsafe fn mpi_irecv<C: Checking>(
     cx: &Cx,
+    checking: C,
     buf: PtrMut,
     count: i64,
     datatype: TypeRef,
@@ -190,13 +202,39 @@ pub(crate) unsafe fn mpi_irecv(
 ) -> Result<()> {
     // SAFETY: the module's contract.
     let buf = unsafe { incoming(buf, count, datatype) };
-    request.set(cx.world().irecv(comm, buf, source, tag)?);
+    let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
+    request.set(checking.start(cx, noted, || cx.world().irecv(comm, buf, source, tag))?);
     Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) unsafe fn mpi_recv_init<C: Checking>(
+    cx: &Cx,
+    checking: C,
+    buf: PtrMut,
+    count: i64,
+    datatype: TypeRef,
+    source: c_int,
+    tag: c_int,
+    comm: &CommRef,
+    request: Out<usize>,
+) -> Result<()> {
+    // SAFETY: the module's contract.
+    let buf = unsafe { incoming(buf, count, datatype) };
+    let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
+    let comm = Rc::clone(comm);
+    let spec = PersistentSpec::Recv {
+        comm,
+        buf,
+        source,
+        tag,
+    };
+    persistent(cx, checking, noted, spec, request)
 }
 
 /// The buffers of a send and a receive at the same time must not begin at the same byte.
 #[inline(always)]
-pub(crate) fn apart(send: &SendBuf, recv: &RecvBuf) -> Result<()> {
+fn apart(send: &SendBuf, recv: &RecvBuf) -> Result<()> {
     match (send.contiguous(), recv.contiguous_address()) {
         (Some(data), Some(address))
             if !data.is_empty() && recv.bytes() > 0 && data.as_ptr().addr() == address =>
@@ -209,7 +247,7 @@ pub(crate) fn apart(send: &SendBuf, recv: &RecvBuf) -> Result<()> {
 }
 
 /// Receives and sends at the same time, then waits for both. An error of one does not leave the other behind.
-pub(crate) fn exchange(
+fn exchange(
     cx: &Cx,
     comm: &CommRef,
     send: (SendBuf, c_int, c_int),
@@ -229,8 +267,9 @@ pub(crate) fn exchange(
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_sendrecv(
+pub(crate) unsafe fn mpi_sendrecv<C: Checking>(
     cx: &Cx,
+    checking: C,
     sendbuf: Ptr,
     sendcount: i64,
     sendtype: TypeRef,
@@ -245,20 +284,56 @@ pub(crate) unsafe fn mpi_sendrecv(
     status: StatusOut,
 ) -> Result<()> {
     // SAFETY: the module's contract.
-    let (send, recv) = unsafe {
-        (
-            outgoing(sendbuf, sendcount, sendtype),
-            incoming(recvbuf, recvcount, recvtype),
-        )
-    };
+    let send = unsafe { outgoing(sendbuf, sendcount, sendtype) };
+    // SAFETY: the module's contract.
+    let recv = unsafe { incoming(recvbuf, recvcount, recvtype) };
     apart(&send, &recv)?;
-    let received = exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))?;
-    deliver(received, status)
+    let (send, sent) = checking.outgoing(send, dest, comm)?;
+    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
+    let noted = C::both(sent, noted);
+    let received = checking.run(cx, &noted, || {
+        exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))
+    })?;
+    deliver(checking.received(cx, &noted, received), status)
 }
 
 #[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_sendrecv_replace(
+pub(crate) unsafe fn mpi_isendrecv<C: Checking>(
     cx: &Cx,
+    checking: C,
+    sendbuf: Ptr,
+    sendcount: i64,
+    sendtype: TypeRef,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: PtrMut,
+    recvcount: i64,
+    recvtype: TypeRef,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommRef,
+    request: Out<usize>,
+) -> Result<()> {
+    // SAFETY: the module's contract.
+    let send = unsafe { outgoing(sendbuf, sendcount, sendtype) };
+    // SAFETY: the module's contract.
+    let recv = unsafe { incoming(recvbuf, recvcount, recvtype) };
+    apart(&send, &recv)?;
+    let (send, sent) = checking.outgoing(send, dest, comm)?;
+    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
+    request.set(checking.start(cx, C::both(sent, noted), || {
+        let world = cx.world();
+        let receiving = world.irecv(comm, recv, source, recvtag)?;
+        let sending = world.isend(comm, &send, dest, sendtag, Mode::Standard)?;
+        world.join(receiving, sending)
+    })?);
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) unsafe fn mpi_sendrecv_replace<C: Checking>(
+    cx: &Cx,
+    checking: C,
     buf: PtrMut,
     count: i64,
     datatype: TypeRef,
@@ -270,28 +345,65 @@ pub(crate) unsafe fn mpi_sendrecv_replace(
     status: StatusOut,
 ) -> Result<()> {
     // SAFETY: the module's contract.
-    let (send, recv) = unsafe {
-        (
-            outgoing(buf.cast_const(), count, datatype.clone()),
-            incoming(buf, count, datatype),
-        )
-    };
+    let recv = unsafe { incoming(buf, count, datatype) };
     // What goes out is packed first, so that what comes in may overwrite it.
-    let mut packed = vec![0; send.bytes() as usize];
-    send.pack(0, &mut packed);
+    let plain = recv.as_send();
+    let mut packed = vec![0; plain.bytes() as usize];
+    plain.pack(0, &mut packed);
+    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
     // SAFETY: `packed` outlives `exchange`, which waits for the send.
-    let send = unsafe { SendBuf::new(packed.as_ptr(), packed.len() as u64, Datatype::byte()) };
-    let received = exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))?;
-    deliver(received, status)
+    let send = unsafe { checking.outgoing_copy(&packed, &plain, dest, comm) }?;
+    let received = checking.run(cx, &noted, || {
+        exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))
+    })?;
+    deliver(checking.received(cx, &noted, received), status)
 }
 
-pub(crate) fn mpi_probe(cx: &Cx, source: c_int, tag: c_int, comm: &CommRef, status: StatusOut) -> Result<()> {
-    status.set(&to_abi(&cx.world().probe(comm, source, tag)?));
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) unsafe fn mpi_isendrecv_replace<C: Checking>(
+    cx: &Cx,
+    checking: C,
+    buf: PtrMut,
+    count: i64,
+    datatype: TypeRef,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommRef,
+    request: Out<usize>,
+) -> Result<()> {
+    // SAFETY: the module's contract.
+    let recv = unsafe { incoming(buf, count, datatype) };
+    // The memory is noted once, as that of the receive.
+    let (send, _) = checking.outgoing(recv.as_send(), dest, comm)?;
+    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
+    request.set(checking.start(cx, noted, || {
+        let world = cx.world();
+        // A copy goes out, so that what comes in may overwrite it; it is taken before anything can come in.
+        let sending = world.isend_copy(comm, &send, dest, sendtag)?;
+        let receiving = world.irecv(comm, recv, source, recvtag)?;
+        world.join(receiving, sending)
+    })?);
     Ok(())
 }
 
-pub(crate) fn mpi_iprobe(
+pub(crate) fn mpi_probe<C: Checking>(
     cx: &Cx,
+    checking: C,
+    source: c_int,
+    tag: c_int,
+    comm: &CommRef,
+    status: StatusOut,
+) -> Result<()> {
+    let found = cx.world().probe(comm, source, tag)?;
+    status.set(&to_abi(&checking.probed(found)));
+    Ok(())
+}
+
+pub(crate) fn mpi_iprobe<C: Checking>(
+    cx: &Cx,
+    checking: C,
     source: c_int,
     tag: c_int,
     comm: &CommRef,
@@ -299,15 +411,16 @@ pub(crate) fn mpi_iprobe(
     status: StatusOut,
 ) -> Result<()> {
     let found = cx.world().iprobe(comm, source, tag)?;
-    if let Some(found) = &found {
-        status.set(&to_abi(found));
-    }
     flag.set(c_int::from(found.is_some()));
+    if let Some(found) = found {
+        status.set(&to_abi(&checking.probed(found)));
+    }
     Ok(())
 }
 
-pub(crate) fn mpi_mprobe(
+pub(crate) fn mpi_mprobe<C: Checking>(
     cx: &Cx,
+    checking: C,
     source: c_int,
     tag: c_int,
     comm: &CommRef,
@@ -316,12 +429,14 @@ pub(crate) fn mpi_mprobe(
 ) -> Result<()> {
     let (handle, found) = cx.world().mprobe(comm, source, tag)?;
     message.set(handle);
-    status.set(&to_abi(&found));
+    status.set(&to_abi(&checking.probed(found)));
     Ok(())
 }
 
-pub(crate) fn mpi_improbe(
+#[allow(clippy::too_many_arguments)] // The standard's own list.
+pub(crate) fn mpi_improbe<C: Checking>(
     cx: &Cx,
+    checking: C,
     source: c_int,
     tag: c_int,
     comm: &CommRef,
@@ -334,25 +449,40 @@ pub(crate) fn mpi_improbe(
     match found {
         Some((handle, found)) => {
             message.set(handle);
-            status.set(&to_abi(&found));
+            status.set(&to_abi(&checking.probed(found)));
         }
         None => message.set(abi::MPI_MESSAGE_NULL),
     }
     Ok(())
 }
 
-pub(crate) fn matched(message: InOut<usize>) -> Result<usize> {
-    match message.get() {
-        abi::MPI_MESSAGE_NULL => Err(Error::new(
-            ErrorClass::ERR_REQUEST,
-            "message=MPI_MESSAGE_NULL: a message from MPI_Mprobe or MPI_Improbe is needed",
-        )),
-        handle => Ok(handle),
-    }
+/// The room for a message that was matched before, and its handle.
+unsafe fn matched<C: Checking>(
+    checking: C,
+    buf: PtrMut,
+    count: i64,
+    datatype: TypeRef,
+    message: InOut<usize>,
+) -> Result<(usize, RecvBuf, C::Noted)> {
+    let (handle, from) = match message.get() {
+        abi::MPI_MESSAGE_NULL => {
+            return Err(Error::new(
+                ErrorClass::ERR_REQUEST,
+                "message=MPI_MESSAGE_NULL: a message from MPI_Mprobe or MPI_Improbe is needed",
+            ));
+        }
+        abi::MPI_MESSAGE_NO_PROC => (abi::MPI_MESSAGE_NO_PROC, Sender::Nobody),
+        handle => (handle, Sender::Matched),
+    };
+    // SAFETY: the module's contract.
+    let buf = unsafe { incoming(buf, count, datatype) };
+    let (buf, noted) = checking.incoming(buf, from)?;
+    Ok((handle, buf, noted))
 }
 
-pub(crate) unsafe fn mpi_mrecv(
+pub(crate) unsafe fn mpi_mrecv<C: Checking>(
     cx: &Cx,
+    checking: C,
     buf: PtrMut,
     count: i64,
     datatype: TypeRef,
@@ -360,14 +490,18 @@ pub(crate) unsafe fn mpi_mrecv(
     status: StatusOut,
 ) -> Result<()> {
     // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
-    let receiving = cx.world().imrecv(matched(message)?, buf)?;
-    message.set(abi::MPI_MESSAGE_NULL);
-    deliver(cx.world().wait(receiving)?, status)
+    let (handle, buf, noted) = unsafe { matched(checking, buf, count, datatype, message) }?;
+    let received = checking.run(cx, &noted, || {
+        let receiving = cx.world().imrecv(handle, buf)?;
+        message.set(abi::MPI_MESSAGE_NULL);
+        cx.world().wait(receiving)
+    })?;
+    deliver(checking.received(cx, &noted, received), status)
 }
 
-pub(crate) unsafe fn mpi_imrecv(
+pub(crate) unsafe fn mpi_imrecv<C: Checking>(
     cx: &Cx,
+    checking: C,
     buf: PtrMut,
     count: i64,
     datatype: TypeRef,
@@ -375,193 +509,11 @@ pub(crate) unsafe fn mpi_imrecv(
     request: Out<usize>,
 ) -> Result<()> {
     // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
-    request.set(cx.world().imrecv(matched(message)?, buf)?);
-    message.set(abi::MPI_MESSAGE_NULL);
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-unsafe fn send_init(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    mode: Mode,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    request.set(cx.world().persistent(PersistentSpec::Send {
-        comm: Rc::clone(comm),
-        buf,
-        dest,
-        tag,
-        mode,
+    let (handle, buf, noted) = unsafe { matched(checking, buf, count, datatype, message) }?;
+    request.set(checking.start(cx, noted, || {
+        let receiving = cx.world().imrecv(handle, buf)?;
+        message.set(abi::MPI_MESSAGE_NULL);
+        Ok(receiving)
     })?);
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_send_init(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    unsafe { send_init(cx, buf, count, datatype, dest, tag, comm, Mode::Standard, request) }
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_rsend_init(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    unsafe { send_init(cx, buf, count, datatype, dest, tag, comm, Mode::Standard, request) }
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_ssend_init(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    unsafe {
-        send_init(
-            cx,
-            buf,
-            count,
-            datatype,
-            dest,
-            tag,
-            comm,
-            Mode::Synchronous,
-            request,
-        )
-    }
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_bsend_init(
-    cx: &Cx,
-    buf: Ptr,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { outgoing(buf, count, datatype) };
-    let spec = PersistentSpec::BufferedSend {
-        comm: Rc::clone(comm),
-        buf,
-        dest,
-        tag,
-    };
-    request.set(cx.world().persistent(spec)?);
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_recv_init(
-    cx: &Cx,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
-    request.set(cx.world().persistent(PersistentSpec::Recv {
-        comm: Rc::clone(comm),
-        buf,
-        source,
-        tag,
-    })?);
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_isendrecv(
-    cx: &Cx,
-    sendbuf: Ptr,
-    sendcount: i64,
-    sendtype: TypeRef,
-    dest: c_int,
-    sendtag: c_int,
-    recvbuf: PtrMut,
-    recvcount: i64,
-    recvtype: TypeRef,
-    source: c_int,
-    recvtag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let (send, recv) = unsafe {
-        (
-            outgoing(sendbuf, sendcount, sendtype),
-            incoming(recvbuf, recvcount, recvtype),
-        )
-    };
-    apart(&send, &recv)?;
-    let world = cx.world();
-    let receiving = world.irecv(comm, recv, source, recvtag)?;
-    let sending = world.isend(comm, &send, dest, sendtag, Mode::Standard)?;
-    request.set(world.join(receiving, sending)?);
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_isendrecv_replace(
-    cx: &Cx,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    sendtag: c_int,
-    source: c_int,
-    recvtag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let (send, recv) = unsafe {
-        (
-            outgoing(buf.cast_const(), count, datatype.clone()),
-            incoming(buf, count, datatype),
-        )
-    };
-    let world = cx.world();
-    // A copy goes out, so that what comes in may overwrite it; it is taken before anything can come in.
-    let sending = world.isend_copy(comm, &send, dest, sendtag)?;
-    let receiving = world.irecv(comm, recv, source, recvtag)?;
-    request.set(world.join(receiving, sending)?);
     Ok(())
 }

@@ -1,18 +1,16 @@
 //! Collectives of a checked program: what each member says of them, and the memory they use.
 
-use core::ffi::c_int;
-
 use farpost_mpi::Result;
 use farpost_mpi::coll::{Block, Blocks, Root};
 use farpost_mpi::datatype::Signature;
 
 use super::areas::Area;
-use super::ledger::{Flow, Said};
+use super::ledger::{Flow, Joined, Said};
+use super::p2p::Checked;
 use super::{neighbor, reduce};
-use crate::args::{Array, Counts};
 use crate::calls::blocks::Role;
-use crate::calls::forms::{Collective, Ptr, PtrMut};
-use crate::cx::{CommRef, TypeRef};
+use crate::calls::forms::Collective;
+use crate::cx::{CommRef, Cx};
 
 /// What a call says and the memory it uses.
 #[derive(Default)]
@@ -20,77 +18,6 @@ pub(super) struct Described {
     pub(super) said: Said,
     pub(super) areas: Vec<Area>,
 }
-
-/// The three forms of a collective: told to the leader, its memory looked at, then run as ever. `$made` checks the
-/// arguments; where these are wrong nothing is described, and the ordinary body says what is wrong. Named by the
-/// generator: keep the names on the first line.
-macro_rules! checked_ways {
-    ($blocking:ident, $nonblocking:ident, $init:ident, $module:ident, $made:ident($($arg:ident: $ty:ty),*)) => {
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $blocking(
-            cx: &'static $crate::cx::Cx,
-            check: &'static $crate::check::Check,
-            fun: $crate::cx::Fun,
-            $($arg: $ty,)*
-            comm: &$crate::cx::CommRef,
-        ) -> farpost_mpi::Result<()> {
-            // SAFETY: the buffers are there for the call.
-            let made = unsafe { $crate::calls::$module::$made(cx, comm, $(Clone::clone(&$arg)),*) };
-            let described = $crate::check::coll::described(comm, made);
-            let joined = check.collective(cx, fun, comm, described.said);
-            let _memory = check.during(cx, fun, joined.site, &described.areas);
-            // SAFETY: as above.
-            let done = unsafe { $crate::calls::$module::$blocking(cx, $($arg,)* comm) };
-            done.inspect_err(|error| check.explain(cx, joined, error))
-        }
-
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $nonblocking(
-            cx: &'static $crate::cx::Cx,
-            check: &'static $crate::check::Check,
-            fun: $crate::cx::Fun,
-            $($arg: $ty,)*
-            comm: &$crate::cx::CommRef,
-            request: $crate::args::Out<usize>,
-        ) -> farpost_mpi::Result<()> {
-            // SAFETY: the buffers are there until the request completes.
-            let made = unsafe { $crate::calls::$module::$made(cx, comm, $(Clone::clone(&$arg)),*) };
-            let described = $crate::check::coll::described(comm, made);
-            let joined = check.collective(cx, fun, comm, described.said);
-            let operation = check.operation(fun, joined.site, described.areas, None);
-            let begun = check.begin(cx, operation.of(joined));
-            // SAFETY: as above.
-            let started = unsafe { $crate::calls::$module::$nonblocking(cx, $($arg,)* comm, request) };
-            // SAFETY: the body has stored it.
-            check.begun(begun, started.is_ok().then(|| unsafe { request.stored() }));
-            started
-        }
-
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $init(
-            cx: &'static $crate::cx::Cx,
-            check: &'static $crate::check::Check,
-            fun: $crate::cx::Fun,
-            $($arg: $ty,)*
-            comm: &$crate::cx::CommRef,
-            info: Option<$crate::cx::InfoRef>,
-            request: $crate::args::Out<usize>,
-        ) -> farpost_mpi::Result<()> {
-            // SAFETY: the buffers are there until the request is freed.
-            let made = unsafe { $crate::calls::$module::$made(cx, comm, $(Clone::clone(&$arg)),*) };
-            let described = $crate::check::coll::described(comm, made);
-            let joined = check.collective(cx, fun, comm, described.said);
-            let operation = check.operation(fun, joined.site, described.areas, None).of(joined);
-            // SAFETY: as above.
-            unsafe { $crate::calls::$module::$init(cx, $($arg,)* comm, info, request) }?;
-            // SAFETY: the body has stored it.
-            check.persistent(unsafe { request.stored() }, operation);
-            Ok(())
-        }
-    };
-}
-
-pub(super) use checked_ways;
 
 /// The signature of a block.
 pub(super) fn signature(block: &Block) -> Signature {
@@ -138,11 +65,25 @@ fn rank_of(root: Root) -> u32 {
     }
 }
 
+impl Checked<'static> {
+    /// A collective is about to begin: tell the leader, and give the memory it uses. Where its arguments are wrong nothing is
+    /// described, and what is wrong is said when it is run.
+    pub(super) fn join(
+        self,
+        cx: &'static Cx,
+        comm: &CommRef,
+        made: &Result<Collective>,
+    ) -> (Joined, Vec<Area>) {
+        let described = made
+            .as_ref()
+            .map(|collective| described(comm, collective.clone()));
+        let Described { said, areas } = described.unwrap_or_default();
+        (self.check.collective(cx, self.fun, comm, said), areas)
+    }
+}
+
 /// What a rank says of a collective.
-pub(super) fn described(comm: &CommRef, made: Result<Collective>) -> Described {
-    let Ok(collective) = made else {
-        return Described::default();
-    };
+fn described(comm: &CommRef, collective: Collective) -> Described {
     match collective {
         Collective::Barrier => Described::default(),
         Collective::Bcast { role, buffer } => bcast(role, &buffer),
@@ -222,30 +163,3 @@ fn everybody(comm: &CommRef, send: Option<Blocks>, to_all: bool, recv: &Blocks) 
     described.areas.extend(areas(recv, ranks, true));
     described
 }
-
-checked_ways!(mpi_barrier, mpi_ibarrier, mpi_barrier_init, coll, barrier());
-checked_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, coll, bcast(
-    buffer: PtrMut, count: i64, datatype: TypeRef, root: c_int));
-checked_ways!(mpi_gather, mpi_igather, mpi_gather_init, coll, gather(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize, root: c_int));
-checked_ways!(mpi_gatherv, mpi_igatherv, mpi_gatherv_init, coll, gatherv(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcounts: Counts<'_>, displs: Counts<'_>,
-    recvtype: usize, root: c_int));
-checked_ways!(mpi_scatter, mpi_iscatter, mpi_scatter_init, coll, scatter(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize, root: c_int));
-checked_ways!(mpi_scatterv, mpi_iscatterv, mpi_scatterv_init, coll, scatterv(
-    sendbuf: Ptr, sendcounts: Counts<'_>, displs: Counts<'_>, sendtype: usize, recvbuf: PtrMut, recvcount: i64,
-    recvtype: usize, root: c_int));
-checked_ways!(mpi_allgather, mpi_iallgather, mpi_allgather_init, coll, allgather(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize));
-checked_ways!(mpi_allgatherv, mpi_iallgatherv, mpi_allgatherv_init, coll, allgatherv(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcounts: Counts<'_>, displs: Counts<'_>,
-    recvtype: usize));
-checked_ways!(mpi_alltoall, mpi_ialltoall, mpi_alltoall_init, coll, alltoall(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize));
-checked_ways!(mpi_alltoallv, mpi_ialltoallv, mpi_alltoallv_init, coll, alltoallv(
-    sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Counts<'_>, sendtype: usize, recvbuf: PtrMut,
-    recvcounts: Counts<'_>, rdispls: Counts<'_>, recvtype: usize));
-checked_ways!(mpi_alltoallw, mpi_ialltoallw, mpi_alltoallw_init, coll, alltoallw(
-    sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Counts<'_>, sendtypes: Array<'_, usize>, recvbuf: PtrMut,
-    recvcounts: Counts<'_>, rdispls: Counts<'_>, recvtypes: Array<'_, usize>));

@@ -6,7 +6,7 @@
 //! word 2.. signature of the data
 //! ```
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -74,56 +74,46 @@ pub(crate) struct Expected {
 ///
 /// # Errors
 /// The datatype is too large to have a header.
-///
-/// # Safety
-/// As [`SendBuf::new`].
-pub(crate) unsafe fn outgoing(
-    fun: Fun,
-    site: Site,
-    address: *const c_void,
-    count: u64,
-    datatype: &Datatype,
-) -> Result<SendBuf> {
-    let sent = Sent {
-        fun,
-        site,
-        class: datatype.sig(),
-        signature: datatype.signature().repeated(count),
-    };
-    headed(&sent.write(), address, count, datatype)
+pub(crate) fn outgoing(fun: Fun, site: Site, buf: &SendBuf) -> Result<SendBuf> {
+    headed(
+        &header_of(fun, site, buf),
+        buf.address(),
+        buf.count(),
+        buf.datatype(),
+    )
 }
 
-/// A packed copy to send in the place of `count` elements of `datatype`.
+/// A packed copy to send in the place of `of`.
 ///
 /// # Errors
 /// As [`outgoing`].
 ///
 /// # Safety
 /// As [`SendBuf::new`], of the copy.
-pub(crate) unsafe fn outgoing_copy(
-    fun: Fun,
-    site: Site,
-    copy: &[u8],
-    count: u64,
-    datatype: &Datatype,
-) -> Result<SendBuf> {
-    let sent = Sent {
-        fun,
-        site,
-        class: datatype.sig(),
-        signature: datatype.signature().repeated(count),
-    };
+pub(crate) unsafe fn outgoing_copy(fun: Fun, site: Site, copy: &[u8], of: &SendBuf) -> Result<SendBuf> {
+    let address = copy.as_ptr().expose_provenance();
     headed(
-        &sent.write(),
-        copy.as_ptr().cast(),
+        &header_of(fun, site, of),
+        address,
         copy.len() as u64,
         &Datatype::byte(),
     )
 }
 
-fn headed(header: &Header, address: *const c_void, count: u64, datatype: &Datatype) -> Result<SendBuf> {
-    let datatype = datatype.headed(header, address as usize, count)?;
-    // SAFETY: the header lives as long as the datatype; the data are what the callers promised.
+fn header_of(fun: Fun, site: Site, buf: &SendBuf) -> Header {
+    let sent = Sent {
+        fun,
+        site,
+        class: buf.sig(),
+        signature: buf.datatype().signature().repeated(buf.count()),
+    };
+    sent.write()
+}
+
+fn headed(header: &Header, address: usize, count: u64, datatype: &Datatype) -> Result<SendBuf> {
+    let datatype = datatype.headed(header, address, count)?;
+    // SAFETY: the header lives as long as the datatype; the data are those of another buffer, whose maker promised
+    // that they are there.
     Ok(unsafe { SendBuf::new(core::ptr::with_exposed_provenance(0), 1, datatype) })
 }
 
@@ -131,28 +121,23 @@ fn headed(header: &Header, address: *const c_void, count: u64, datatype: &Dataty
 ///
 /// # Errors
 /// The datatype is too large to have a header.
-///
-/// # Safety
-/// As [`RecvBuf::new`].
-pub(crate) unsafe fn incoming(
+pub(crate) fn incoming(
     fun: Fun,
     site: Site,
-    address: *mut c_void,
-    count: u64,
-    datatype: &Datatype,
+    buf: &RecvBuf,
     comm: Option<&CommRef>,
 ) -> Result<(RecvBuf, Expected)> {
     let header = Header::default();
-    let headed = datatype.headed(&header, address as usize, count)?;
+    let headed = buf.datatype().headed(&header, buf.address(), buf.count())?;
     let expected = Expected {
         header,
-        datatype: datatype.clone(),
-        count,
+        datatype: buf.datatype().clone(),
+        count: buf.count(),
         comm: comm.cloned(),
         fun,
         site,
     };
-    // SAFETY: the header lives as long as the datatype; the room is what the caller promised.
+    // SAFETY: the header lives as long as the datatype; the room is that of another buffer, whose maker promised it.
     Ok((
         unsafe { RecvBuf::new(core::ptr::with_exposed_provenance_mut(0), 1, headed) },
         expected,

@@ -24,7 +24,6 @@ pub(crate) mod mode;
 pub(crate) mod neighbor;
 pub(crate) mod p2p;
 mod pending;
-pub(crate) mod probe;
 mod record;
 pub(crate) mod reduce;
 pub(crate) mod report;

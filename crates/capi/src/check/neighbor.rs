@@ -3,10 +3,8 @@
 use farpost_mpi::coll::{Block, Blocks, Neighbors};
 use farpost_mpi::datatype::Signature;
 
-use super::coll::{Described, area, areas, checked_ways, signature, signatures};
+use super::coll::{Described, area, areas, signature, signatures};
 use super::ledger::Flow;
-use crate::args::{Array, Counts};
-use crate::calls::forms::{Ptr, PtrMut};
 
 /// Edges to those who are there.
 fn edges(ranks: &[i32], signatures: Vec<Signature>) -> Flow {
@@ -45,17 +43,3 @@ pub(super) fn exchange(around: &Neighbors, send: Option<&Blocks>, recv: &Blocks)
     }
     described
 }
-
-checked_ways!(mpi_neighbor_allgather, mpi_ineighbor_allgather, mpi_neighbor_allgather_init, neighbor, allgather(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize));
-checked_ways!(mpi_neighbor_allgatherv, mpi_ineighbor_allgatherv, mpi_neighbor_allgatherv_init, neighbor, allgatherv(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcounts: Counts<'_>, displs: Counts<'_>,
-    recvtype: usize));
-checked_ways!(mpi_neighbor_alltoall, mpi_ineighbor_alltoall, mpi_neighbor_alltoall_init, neighbor, alltoall(
-    sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize));
-checked_ways!(mpi_neighbor_alltoallv, mpi_ineighbor_alltoallv, mpi_neighbor_alltoallv_init, neighbor, alltoallv(
-    sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Counts<'_>, sendtype: usize, recvbuf: PtrMut,
-    recvcounts: Counts<'_>, rdispls: Counts<'_>, recvtype: usize));
-checked_ways!(mpi_neighbor_alltoallw, mpi_ineighbor_alltoallw, mpi_neighbor_alltoallw_init, neighbor, alltoallw(
-    sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Array<'_, i64>, sendtypes: Array<'_, usize>, recvbuf: PtrMut,
-    recvcounts: Counts<'_>, rdispls: Array<'_, i64>, recvtypes: Array<'_, usize>));

@@ -1,15 +1,12 @@
 //! Reductions of a checked program.
 
-use core::ffi::c_int;
-
 use farpost_mpi::coll::Block;
 use farpost_mpi::op::Op;
 
-use super::coll::{Described, area, checked_ways};
+use super::coll::{Described, area};
 use super::ledger::{Flow, op_number};
-use crate::args::Counts;
-use crate::calls::forms::{Ptr, PtrMut, Reduction};
-use crate::cx::{CommRef, OpRef, TypeRef};
+use crate::calls::forms::Reduction;
+use crate::cx::CommRef;
 
 /// A reduction. `send`: `None` for MPI_IN_PLACE.
 pub(super) fn reduction(
@@ -63,16 +60,3 @@ pub(super) fn reduction(
     }
     described
 }
-
-checked_ways!(mpi_reduce, mpi_ireduce, mpi_reduce_init, reduce, reduce(
-    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef, root: c_int));
-checked_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, reduce, allreduce(
-    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef));
-checked_ways!(mpi_scan, mpi_iscan, mpi_scan_init, reduce, scan(
-    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef));
-checked_ways!(mpi_exscan, mpi_iexscan, mpi_exscan_init, reduce, exscan(
-    sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef));
-checked_ways!(mpi_reduce_scatter_block, mpi_ireduce_scatter_block, mpi_reduce_scatter_block_init, reduce,
-    reduce_scatter_block(sendbuf: Ptr, recvbuf: PtrMut, recvcount: i64, datatype: TypeRef, op: &OpRef));
-checked_ways!(mpi_reduce_scatter, mpi_ireduce_scatter, mpi_reduce_scatter_init, reduce, reduce_scatter(
-    sendbuf: Ptr, recvbuf: PtrMut, recvcounts: Counts<'_>, datatype: TypeRef, op: &OpRef));

@@ -183,6 +183,7 @@ impl RemoteMemory for Modelled {
 
 impl PacketQueue for Modelled {
     const ORDERED: bool = true;
+    const PACKET_BYTES: usize = 176;
     fn try_send(&self, peer: Peer, _: Port, _: Priority, payload: &[u8]) -> TrySend {
         let packet = (self.me, payload.to_vec());
         self.shared.packets.borrow_mut()[peer.index()].push_back(packet);
@@ -321,6 +322,22 @@ fn take(receiver: &mut Postboxes<Modelled>) -> Option<u64> {
     Some(line[7])
 }
 
+/// The same by the lane, which is open as long as there is room without a look.
+fn post_by_lane(sender: &mut Postboxes<Modelled>, number: u64) -> bool {
+    match sender.lane(RECEIVER) {
+        Some(lane) => lane.post([0, 0, 0, 0, 0, 0, 0, number], 8, 0),
+        None => return post(sender, number),
+    }
+    true
+}
+
+fn take_next(receiver: &mut Postboxes<Modelled>) -> Option<u64> {
+    let next = receiver.next(SENDER)?;
+    let number = next.word(7);
+    next.consume(0);
+    Some(number)
+}
+
 fn model(check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -351,6 +368,36 @@ fn posted_and_taken() {
             next += 1;
         }
         assert_eq!(next, 2);
+        assert!(sender.drained(RECEIVER));
+    });
+}
+
+/// The same, by the lane of the sender and the next postbox of the receiver; with half a queue under way the lane is closed.
+#[test]
+fn posted_by_the_lane() {
+    model(|| {
+        let (mut sender, mut receiver) = connected(0, 7);
+        let posting = loom::thread::spawn(move || {
+            assert!(post_by_lane(&mut sender, 7));
+            assert!(post_by_lane(&mut sender, 8));
+            sender
+        });
+        for number in 0..7 {
+            assert_eq!(take_next(&mut receiver), Some(number));
+        }
+        let mut next = 7;
+        for _ in 0..2 {
+            if let Some(number) = take_next(&mut receiver) {
+                assert_eq!(number, next);
+                next += 1;
+            }
+        }
+        let mut sender = posting.join().unwrap();
+        while let Some(number) = take_next(&mut receiver) {
+            assert_eq!(number, next);
+            next += 1;
+        }
+        assert_eq!(next, 9);
         assert!(sender.drained(RECEIVER));
     });
 }

@@ -43,6 +43,9 @@ impl Lines for Shared {
         }
         words[0].store(line[0], Ordering::Release);
     }
+    fn put_first(&self, number: u32, word: u64) {
+        self.0[number as usize][0].store(word, Ordering::Release);
+    }
 }
 
 /// Wait as collectives do, for as long as it takes; a line that nobody can have written is an error.

@@ -124,10 +124,10 @@ impl<F: Fabric> Talk<F> {
             if room == 0 {
                 return false;
             }
-            let Some(block) = self.boxes.take_block(to) else {
+            let len = self.boxes.block_bytes().min(total - message.sent);
+            let Some(block) = self.boxes.take_block_for(to, len) else {
                 return false;
             };
-            let len = self.boxes.block_bytes().min(total - message.sent);
             let part = &message.bytes[message.sent..message.sent + len];
             // In two pieces, the second first.
             let cut = len / 3;

@@ -1,14 +1,14 @@
 //! Packet queues.
 
 use super::{End, Harness, Outcome, panics};
-use crate::{Fabric, PACKET_BYTES, PacketQueue, Peer, Port, Priority, TrySend};
+use crate::{Fabric, PacketQueue, Peer, Port, Priority, TrySend};
 
 const PRIORITIES: [Priority; 2] = [Priority::High, Priority::Low];
 
 /// Payload `number` from `from` to `to`: what it is, and filling of a length that varies.
-fn payload(from: Peer, to: Peer, priority: Priority, number: u32) -> Vec<u8> {
+fn payload<F: PacketQueue>(from: Peer, to: Peer, priority: Priority, number: u32) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(u64::from(number) << 8 | u64::from(from.0) << 4 | u64::from(to.0));
-    let mut bytes = vec![0; 6 + rng.usize(0..=PACKET_BYTES - 6)];
+    let mut bytes = vec![0; 6 + rng.usize(0..=F::PACKET_BYTES - 6)];
     rng.fill(&mut bytes);
     bytes[..4].copy_from_slice(&number.to_le_bytes());
     bytes[4] = to.0 as u8;
@@ -33,7 +33,7 @@ pub fn once_in_order<H: Harness>(harness: &H) -> Outcome {
                 for priority in PRIORITIES {
                     let next = &mut sent[to.index()][priority as usize];
                     if *next < EACH {
-                        let bytes = payload(me, to, priority, *next);
+                        let bytes = payload::<H::Fabric>(me, to, priority, *next);
                         if end.fabric.try_send(to, Port::Jam, priority, &bytes) == TrySend::Sent {
                             *next += 1;
                         }
@@ -42,7 +42,7 @@ pub fn once_in_order<H: Harness>(harness: &H) -> Outcome {
             }
             while end.fabric.poll_packet(Port::Jam, |from, priority, bytes| {
                 let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
-                assert_eq!(bytes, payload(from, me, priority, number));
+                assert_eq!(bytes, payload::<H::Fabric>(from, me, priority, number));
                 seen[from.index()][priority as usize].push(number);
             }) {}
             let all_sent = end.others().all(|p| sent[p.index()] == [EACH; 2]);
@@ -204,7 +204,8 @@ pub fn ports_are_apart<H: Harness>(harness: &H) -> Outcome {
 /// A process may send packets to itself; empty ones and full ones too.
 pub fn to_oneself<H: Harness>(harness: &H) -> Outcome {
     harness.run(1, async |end: &End<H::Fabric>| {
-        for len in [0, 1, 7, 8, PACKET_BYTES - 1, PACKET_BYTES] {
+        let most = <H::Fabric as PacketQueue>::PACKET_BYTES;
+        for len in [0, 1, 7, 8, most - 1, most] {
             let bytes = vec![len as u8; len];
             end.until("room", || {
                 end.fabric.try_send(Peer(0), Port::Jam, Priority::High, &bytes) == TrySend::Sent
@@ -231,7 +232,10 @@ pub fn misuse_panics<H: Harness>(harness: &H) -> Outcome {
             let bytes = vec![0; len];
             panics(|| end.fabric.try_send(peer, Port::Jam, Priority::Low, &bytes))
         };
-        let refused = (offer(end.next(), PACKET_BYTES + 1), offer(Peer(2), 1));
+        let refused = (
+            offer(end.next(), <H::Fabric as PacketQueue>::PACKET_BYTES + 1),
+            offer(Peer(2), 1),
+        );
         assert_eq!(refused, (true, true));
         end.barrier().await;
         end.settle();

@@ -53,6 +53,8 @@ impl InProc {
 
 impl PacketQueue for InProc {
     const ORDERED: bool = true;
+    /// As the frames of the papers' machines, more than the networks have: whoever counts on theirs is found out.
+    const PACKET_BYTES: usize = 600;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         self.assert_peer(peer);
@@ -89,6 +91,7 @@ impl Simulated for RefCell<State> {
 
     fn pass(&self, nanos: u64) {
         self.borrow_mut().pass(nanos);
+        super::ranks::let_others_run(self);
     }
 }
 
@@ -131,6 +134,10 @@ impl Interrupt for InProc {
         } else {
             let deadline = self.now() + timeout.min(LONGEST_SLEEP);
             loop {
+                if super::ranks::sleep(state, deadline.nanos()) {
+                    let rung = state.borrow().is_rung(self.me);
+                    break if rung { Wake::Rung } else { Wake::Timeout };
+                }
                 let wake = state.borrow_mut().sleep_on(self.me, deadline.nanos());
                 if let Some(wake) = wake {
                     break wake;

@@ -14,7 +14,10 @@
 //! | interrupt | late, yet never before what its sender put to the same peer earlier |
 //! | bulk | the copy happens at an arbitrary time between submission and completion |
 //!
-//! Time is virtual, and one for all endpoints: a step is a microsecond, pauses and [sleeps](crate::Interrupt::sleep) let it pass,
+//! There are two ways to have many processes in the one thread: a test calls those of each in an order of its own ([`Network::new`]), or
+//! they are [coroutines](run()) whose pauses let others run.
+//!
+//! Time is virtual, and one for all endpoints (coroutines have each their own): a step is a microsecond, pauses and [sleeps](crate::Interrupt::sleep) let it pass,
 //! and what is [charged](crate::Time::charge) is added by [`Config::costs`], as polls and stores of packets and puts are. Who sleeps while nothing is on its way wakes at its
 //! deadline. The host's clock is never read. Faults are injected by [`Config::put_error_every`] and
 //! [`Network::kill`].
@@ -24,11 +27,14 @@
 mod bulk;
 mod endpoint;
 mod memory;
+#[allow(unsafe_code)]
+mod ranks;
 mod record;
 mod state;
 
 pub use endpoint::InProc;
 pub use memory::{Imported, Segment};
+pub use ranks::run;
 pub use record::Arrival;
 
 use crate::{Cost, Moment, Peer, SegmentId};

@@ -1,11 +1,12 @@
 //! What is on its way, and how it arrives.
 
-use super::Config;
 use super::memory::Segment;
+use super::ranks::Ranks;
 use super::record::Arrival;
+use super::{Config, InProc};
 use crate::packet::LANES;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PACKET_BYTES, Peer, SegmentId, TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PacketQueue, Peer, SegmentId, TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,6 +89,8 @@ pub struct State {
     put_errors: BTreeMap<ImportId, FabricError>,
     /// Ended transfers that nobody asked about yet.
     ended: BTreeMap<u64, Result<(), FabricError>>,
+    /// Processes that are coroutines.
+    pub ranks: Option<Ranks>,
 }
 
 impl State {
@@ -110,6 +113,7 @@ impl State {
             lanes: BTreeMap::new(),
             put_errors: BTreeMap::new(),
             ended: BTreeMap::new(),
+            ranks: None,
         }
     }
 
@@ -221,6 +225,27 @@ impl State {
     fn ring(&mut self, peer: Peer) {
         let port = &mut self.ports[peer.index()];
         port.rung |= port.asleep;
+        if port.asleep
+            && let Some(ranks) = &mut self.ranks
+        {
+            ranks.rung(peer, self.now);
+        }
+    }
+
+    /// When the next thing is due.
+    pub fn next_due(&self) -> Option<u64> {
+        self.events.iter().map(|event| event.due).min()
+    }
+
+    /// Something that is due at `now` arrives.
+    pub fn arrive(&mut self, now: u64) {
+        self.now = now;
+        self.pass(0);
+    }
+
+    /// Everything that was ever on its way.
+    pub fn submitted(&self) -> u64 {
+        self.serial
     }
 
     // Puts.
@@ -297,8 +322,9 @@ impl State {
 
     pub fn try_send(&mut self, from: Peer, to: Peer, lane: usize, payload: &[u8]) -> TrySend {
         assert!(
-            payload.len() <= PACKET_BYTES,
-            "a packet holds {PACKET_BYTES} bytes"
+            payload.len() <= InProc::PACKET_BYTES,
+            "a packet holds {} bytes",
+            InProc::PACKET_BYTES
         );
         self.now += self.config.costs.of(Cost::Store(payload.len().div_ceil(8)));
         self.drift();
@@ -369,7 +395,7 @@ impl State {
         port.rung = false;
     }
 
-    fn is_rung(&self, me: Peer) -> bool {
+    pub fn is_rung(&self, me: Peer) -> bool {
         self.ports[me.index()].rung
     }
 

@@ -1,7 +1,7 @@
 //! Which carrier, and its settings.
 
-use crate::engine::EngineTunables;
 use farpost_fm::FmTunables;
+use farpost_portals::agent::Access;
 use farpost_portals::net::NetTunables;
 
 /// Names the device; the same for all ranks.
@@ -52,7 +52,7 @@ farpost_tunables::tunables! {
     pub struct DeviceTunables {
         /// Ranks of one host reach each other through shared memory (1) or by JAM as well (0): for measuring and testing on one host.
         jam_local: "FARPOST_JAM_LOCAL" = 1, 0..=1, "yes or no";
-        /// By JAM, longer messages are offered and go by block transfer; others by PIO at once, 84 bytes a message.
+        /// By JAM, longer messages are offered and go by block transfer, where the fabric transfers between memories; others by PIO at once, 84 bytes a message.
         jam_rdma: "FARPOST_JAM_RDMA" = 1024, 0..=1 << 20, "bytes";
         /// By Portals, memory for short messages that came before their receives, in three buffers. What others may have on its way to a process is bounded by it; with none of it left, messages stay with their senders until they are received.
         portals_unexpected: "FARPOST_PORTALS_UNEXPECTED" = 8 << 20, 64 << 10..=1 << 40, "bytes";
@@ -72,16 +72,11 @@ pub struct DeviceConfig {
     pub tunables: DeviceTunables,
     pub fm: FmTunables,
     pub portals: NetTunables,
+    /// Where the job has Portals agents: who is reached by way of them.
+    pub agents: Option<Access>,
 }
 
 impl DeviceConfig {
-    /// What the device changes in the settings of the engine.
-    pub fn adapt(&self, engine: &mut EngineTunables) {
-        if self.device == Device::Jam {
-            engine.eager_far = engine.eager_far.min(self.tunables.jam_rdma);
-        }
-    }
-
     /// Set what the variable `name` is about; false: it is about nothing here.
     ///
     /// # Errors

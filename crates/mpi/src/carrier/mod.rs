@@ -3,26 +3,26 @@
 //! folder asks.
 //!
 //! Two families. *Matched here*: a carrier brings the envelope, and the engine's queues say which receive takes it: [`postbox`],
-//! postboxes and blocks in memory that both sides see or that the fabric writes to. *Matched there*: the layer has the receives and
-//! matches by itself: [`portals`]. Fast Messages and JAM carry the lines of postboxes to peers whose memory is then not mapped
-//! ([`puts`]); [`Carried`] is the fabric that the engine sees there.
-//!
-//! What a peer's message says where it is to go is input: segment, place, length and permission are checked.
+//! postboxes and blocks in memory that both sides see or that the fabric writes to, and [`messages`], whole messages by Fast Messages or
+//! by JAM. *Matched there*: the layer has the receives and matches by itself: [`portals`].
 
 mod config;
+pub(crate) mod messages;
 pub(crate) mod portals;
 pub(crate) mod postbox;
-mod puts;
 
 pub use config::{Device, DeviceConfig, DeviceTunables, VARIABLE};
-pub use puts::{Bell, Carried, Import};
 
-use crate::engine::Engine;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::Payload;
+use crate::engine::{Engine, EngineTunables};
 use crate::p2p::Mode;
 use crate::{Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_channel::ChannelTunables;
+use farpost_fabric::wait::WaitTunables;
+use farpost_fabric::{Fabric, Line, Peer};
+use messages::{ByFm, ByJam, ByMessages, Messages};
+use std::rc::Rc;
 
 /// A receive from one source into plain memory, without a request.
 pub(crate) struct Direct {
@@ -35,6 +35,22 @@ pub(crate) struct Direct {
     pub class: u8,
 }
 
+impl Direct {
+    /// The words of its message's envelope in a postbox, if it is of the same class.
+    #[inline(always)]
+    pub fn words(&self) -> [u64; 2] {
+        let (source, tag) = (self.source as u32, self.tag);
+        Envelope {
+            context: self.context_id,
+            source,
+            tag,
+            class: self.class,
+            flags: 0,
+        }
+        .words()
+    }
+}
+
 /// What a carrier can tell apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -42,14 +58,14 @@ pub struct Limits {
     pub tag_ub: i32,
     /// Bits of a context number that count what one leader has handed out.
     pub count_bits: u32,
-    /// The engine's queues have all receives and all messages that came before theirs.
-    pub matched_here: bool,
 }
 
 /// The carrier of an engine, with what it keeps.
 pub(crate) enum Chosen<F: Fabric> {
     /// What it keeps is the engine's own, one load nearer.
     Postbox,
+    Fm(Box<Messages<ByFm<F>>>),
+    Jam(Box<Messages<ByJam<F>>>),
     Portals(Box<portals::Portals<F>>),
 }
 
@@ -67,6 +83,8 @@ macro_rules! carrier {
                 fn $name($engine: $of $(, $arg: $type)*) $(-> $result)? {
                     match $engine.carrier {
                         Chosen::Postbox => postbox::Postbox::$name($engine $(, $arg)*),
+                        Chosen::Fm(_) => ByMessages::<F, ByFm<F>>::$name($engine $(, $arg)*),
+                        Chosen::Jam(_) => ByMessages::<F, ByJam<F>>::$name($engine $(, $arg)*),
                         Chosen::Portals(_) => portals::ByPortals::$name($engine $(, $arg)*),
                     }
                 }
@@ -103,6 +121,15 @@ carrier! {
     /// A request ends before its time, with an error or cancelled: forget it. False: it is about to come to a good end.
     fn give_up(engine: &mut Engine<F>, handle: usize) -> bool;
 
+    /// Send an answer, now or as soon as there is room: a [line](postbox::wire) without an envelope. Answers may overtake messages.
+    fn answer(engine: &mut Engine<F>, peer: Peer, line: Line);
+
+    /// Send what waits for a peer, as far as there is room. True: something went.
+    fn push(engine: &mut Engine<F>, peer: Peer) -> bool;
+
+    /// Tell a peer to keep its messages until they are received, or that it need not any more.
+    fn hold_back(engine: &mut Engine<F>, peer: Peer, on: bool);
+
     /// Let everything move that can. True: something did.
     fn progress(engine: &mut Engine<F>) -> bool;
 
@@ -112,8 +139,8 @@ carrier! {
     /// The same of one peer, to and from which nothing goes any more.
     fn close_peer(engine: &mut Engine<F>, peer: Peer);
 
-    /// Whether a look would find something, as far as that is known without looking.
-    fn is_ready(engine: &Engine<F>) -> bool;
+    /// Whether a look would find something. `None`: only a look tells.
+    fn is_ready(engine: &Engine<F>) -> Option<bool>;
 
     /// Whether there is something that only calls of ours move along.
     fn has_duties(engine: &Engine<F>) -> bool;
@@ -129,15 +156,47 @@ carrier! {
 }
 
 impl<F: Fabric> Chosen<F> {
-    /// Whether messages to other processes are lines of postboxes.
-    pub fn posts_lines(&self) -> bool {
-        matches!(self, Chosen::Postbox)
+    /// The carrier that `config` names, and whether it brings what goes to each peer by postboxes.
+    pub fn new(
+        fabric: &Rc<F>,
+        channel: &ChannelTunables,
+        tunables: &EngineTunables,
+        (config, wait): (&DeviceConfig, &WaitTunables),
+    ) -> (Self, Vec<bool>) {
+        let peers = (0..fabric.size()).map(Peer);
+        let near = |peer| fabric.maps(peer) && config.tunables.jam_local != 0;
+        let by_postbox: Vec<bool> = match config.device {
+            Device::Postbox => peers.map(|_| true).collect(),
+            Device::Jam => peers.map(near).collect(),
+            Device::Fm | Device::Portals => peers.map(|_| false).collect(),
+        };
+        let bounds = (channel, tunables, config);
+        let chosen = match config.device {
+            _ if !by_postbox.contains(&false) => Chosen::Postbox,
+            Device::Postbox => Chosen::Postbox,
+            Device::Fm => Chosen::Fm(Messages::new(
+                ByFm::new(Rc::clone(fabric), &config.fm),
+                fabric,
+                bounds,
+            )),
+            Device::Jam => Chosen::Jam(Messages::new(ByJam::new(Rc::clone(fabric)), fabric, bounds)),
+            Device::Portals => {
+                let short = tunables.eager_max.max(tunables.eager_far);
+                Chosen::Portals(Box::new(portals::Portals::new(fabric, config, wait, short)))
+            }
+        };
+        (chosen, by_postbox)
+    }
+
+    /// Whether an agent moves messages that this process has to look after, even while its program computes.
+    pub fn serves_agent(&self) -> bool {
+        matches!(self, Chosen::Portals(portals) if portals.serves_agent())
     }
 
     /// What the carrier can tell apart.
     pub fn limits(&self) -> Limits {
         match self {
-            Chosen::Postbox => postbox::LIMITS,
+            Chosen::Postbox | Chosen::Fm(_) | Chosen::Jam(_) => postbox::LIMITS,
             Chosen::Portals(portals) => portals.limits(),
         }
     }

@@ -5,7 +5,7 @@
 use super::direct::{Parts, Results, reduce_parts};
 use super::mem::{Block, Blocks};
 use super::plan::{Builder, Lane, Plan};
-use super::{Site, Tuning, allreduce, reduce, scatter};
+use super::{Site, Tuning, allreduce, reduce, rooted};
 use crate::op::Op;
 use crate::{Error, ErrorClass, Result};
 
@@ -131,5 +131,5 @@ fn inter(b: &mut Builder, tuning: &Tuning, send: &Block, recv: &Block, counts: &
         .into_iter()
         .map(|(first, count)| theirs.part(first, count))
         .collect();
-    scatter::linear(b, tuning.window as usize, &Blocks::Each(blocks), Some(recv), 0);
+    rooted::scatter_linear(b, tuning.window as usize, &Blocks::Each(blocks), recv, 0);
 }

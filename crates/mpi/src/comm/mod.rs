@@ -18,6 +18,7 @@ pub(crate) use dup::Pending;
 pub use split::{RESOURCE_KEY, SHARED_MEMORY, SplitType};
 
 use crate::coll::Hosts;
+use crate::engine::envelope::Envelope;
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
@@ -60,8 +61,79 @@ pub enum Started {
 /// The number of contexts that a communicator has: the lanes, rounded up.
 pub const LANE_BITS: u32 = 2;
 
+/// What a short message takes of a communicator:
+///
+/// ```text
+/// byte 0         8      16      20      24     28     32
+///      | context | slot | first | ranks | rank |      |
+/// ```
+#[repr(C, align(32))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// Number and index of the context of messages.
+    context: u64,
+    pub slot: usize,
+    /// The process of rank 0 and the number of ranks that a message can go to, if ranks and processes grow together; else no ranks.
+    first: u32,
+    ranks: u32,
+    /// My rank.
+    rank: u32,
+}
+
+const _: () = assert!(
+    size_of::<Route>() == 32
+        && std::mem::offset_of!(Route, slot) == 8
+        && std::mem::offset_of!(Route, first) == 16
+        && std::mem::offset_of!(Route, rank) == 24
+);
+
+impl Route {
+    pub(crate) fn new(context: u64, slot: usize, peers: &Group, rank: Rank) -> Self {
+        let (first, ranks) = peers.as_range().unwrap_or((0, 0));
+        Self {
+            context: context | ContextLane::Messages as u64,
+            slot,
+            first,
+            ranks,
+            rank: rank as u32,
+        }
+    }
+
+    /// The process behind a rank. `None`: ask the [communicator](Comm::peer).
+    #[inline(always)]
+    pub(crate) fn peer(&self, rank: Rank) -> Option<Peer> {
+        let rank = rank as u32;
+        (rank < self.ranks).then(|| Peer(self.first.wrapping_add(rank)))
+    }
+
+    /// The words of an envelope of mine.
+    #[inline(always)]
+    pub(crate) fn sent(&self, tag: i32, class: u8) -> [u64; 2] {
+        self.words(self.rank, tag, class)
+    }
+
+    /// Those of the rank `source`.
+    #[inline(always)]
+    pub(crate) fn wanted(&self, source: Rank, tag: i32, class: u8) -> [u64; 2] {
+        self.words(source as u32, tag, class)
+    }
+
+    #[inline(always)]
+    fn words(&self, source: u32, tag: i32, class: u8) -> [u64; 2] {
+        Envelope {
+            context: self.context,
+            source,
+            tag,
+            class,
+            flags: 0,
+        }
+        .words()
+    }
+}
+
 /// A communicator.
 pub struct Comm {
+    pub(crate) route: Route,
     /// ABI handle; 0 until it has one.
     pub handle: Cell<usize>,
     /// Number of its first context; unique among the live communicators of the job.
@@ -103,6 +175,11 @@ impl Comm {
     /// The process behind a rank that a message can go to.
     #[inline]
     pub fn peer(&self, rank: Rank) -> Option<Peer> {
+        self.route.peer(rank).or_else(|| self.listed(rank))
+    }
+
+    #[inline(never)]
+    fn listed(&self, rank: Rank) -> Option<Peer> {
         self.remote.as_ref().unwrap_or(&self.local).pid(rank).map(Peer)
     }
 

@@ -119,7 +119,7 @@ impl Context {
     /// No receive posted and no message held: whatever comes next from a source is its next message.
     #[inline]
     pub fn quiet(&self) -> bool {
-        self.posted_count == 0 && self.unexpected_count == 0
+        self.posted_count | self.unexpected_count == 0
     }
 
     /// Whether any message is held.

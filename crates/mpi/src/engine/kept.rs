@@ -10,6 +10,7 @@
 
 use super::Engine;
 use super::request::{Operation, Request};
+use crate::carrier::{Carrier, Chosen};
 use farpost_fabric::{Fabric, Peer};
 
 /// What each sender may have here unasked, however much others have: its share is not theirs to use up.
@@ -36,7 +37,7 @@ impl<F: Fabric> Engine<F> {
         {
             self.is_held_back[peer.index()] = true;
             self.held_back.push(peer);
-            self.post.hold_back(peer, true);
+            Chosen::hold_back(self, peer, true);
         }
     }
 
@@ -59,7 +60,7 @@ impl<F: Fabric> Engine<F> {
             if all || self.unexpected_cost[peer.index()] <= bound.min(LEAST) / 2 {
                 self.held_back.swap_remove(at);
                 self.is_held_back[peer.index()] = false;
-                self.post.hold_back(peer, false);
+                Chosen::hold_back(self, peer, false);
             }
         }
     }

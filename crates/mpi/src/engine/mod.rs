@@ -11,7 +11,7 @@ mod queue;
 pub mod request;
 
 use crate::carrier::postbox::{self, grant};
-use crate::carrier::{Carrier, Chosen, Device, DeviceConfig, Limits, portals};
+use crate::carrier::{Carrier, Chosen, DeviceConfig, Limits};
 use crate::group::Group;
 use crate::handle::{Kind, Table};
 use crate::{Error, ErrorClass, Result};
@@ -96,9 +96,10 @@ pub struct Engine<F: Fabric> {
     pub(crate) busy: Vec<Peer>,
     /// For each peer, whether it is in `busy`.
     pub(crate) is_busy: Vec<bool>,
-    /// For each peer, that nothing is unusual about a message to it: it goes by postboxes, to another process, and nothing waits
-    /// before it. The one look of a short send.
-    pub(crate) is_open: Vec<bool>,
+    /// For each peer, that what goes to it goes by postboxes, and that memory which both see may be used beside them; and whether
+    /// that is so of all.
+    pub(crate) by_postbox: Vec<bool>,
+    pub(crate) by_postbox_all: bool,
     /// Memory that unexpected messages of each peer take, and those of all.
     unexpected_cost: Vec<u64>,
     unexpected_total: u64,
@@ -107,7 +108,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) is_held_back: Vec<bool>,
     /// Sends whose receivers have yet to fetch them, though the program need not wait for it.
     pub(crate) promised: usize,
-    /// Sends whose receivers may open a desk line.
+    /// Sends whose receivers may open a rendezvous slot.
     pub(crate) offered: Vec<usize>,
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
@@ -134,10 +135,15 @@ pub struct Engine<F: Fabric> {
 }
 
 impl<F: Fabric> Engine<F> {
-    /// An engine on `fabric`.
-    pub fn new(fabric: Rc<F>, rsm: &farpost_channel::ChannelTunables, mut tunables: EngineTunables) -> Self {
+    /// An engine on `fabric`, with the carrier that `config` names.
+    pub fn new(
+        fabric: Rc<F>,
+        rsm: &farpost_channel::ChannelTunables,
+        mut tunables: EngineTunables,
+        config: (&DeviceConfig, &WaitTunables),
+    ) -> Self {
         let size = fabric.size() as usize;
-        let post = Postboxes::new(Rc::clone(&fabric), rsm);
+        let mut post = Postboxes::new(Rc::clone(&fabric), rsm);
         // An eager message is posted whole or not at all: it must fit, blocks and postboxes.
         let in_pieces = postbox::bytes_in_pieces(post.block_bytes(), post.slots());
         let most = post.bytes_at_once().min(in_pieces);
@@ -146,7 +152,10 @@ impl<F: Fabric> Engine<F> {
         let (cores, processes) = fabric.cores_and_processes();
         let patience = if processes <= cores { 4096 } else { 4 };
         let me = fabric.me();
-        let carrier = Chosen::Postbox;
+        let (carrier, by_postbox) = Chosen::new(&fabric, rsm, &tunables, config);
+        for (peer, by_postbox) in (0..).map(Peer).zip(&by_postbox) {
+            post.set_open(peer, *by_postbox && peer != me);
+        }
         Self {
             post,
             asked: fabric.now(),
@@ -163,7 +172,8 @@ impl<F: Fabric> Engine<F> {
             outgoing: (0..size).map(|_| Outgoing::default()).collect(),
             busy: Vec::new(),
             is_busy: vec![false; size],
-            is_open: (0..size).map(|peer| peer != me.index()).collect(),
+            by_postbox_all: !by_postbox.contains(&false),
+            by_postbox,
             unexpected_cost: vec![0; size],
             unexpected_total: 0,
             held_back: Vec::new(),
@@ -183,24 +193,6 @@ impl<F: Fabric> Engine<F> {
             faults: Vec::new(),
             failed: None,
         }
-    }
-
-    /// The same, with the carrier that `config` names.
-    pub fn by_device(
-        fabric: Rc<F>,
-        rsm: &farpost_channel::ChannelTunables,
-        tunables: EngineTunables,
-        (config, wait): (&DeviceConfig, &WaitTunables),
-    ) -> Self {
-        let mut engine = Self::new(Rc::clone(&fabric), rsm, tunables);
-        if config.device == Device::Portals {
-            let short = engine.tunables.eager_max.max(engine.tunables.eager_far);
-            let portals = portals::Portals::new(&fabric, config, wait, short);
-            engine.carrier = Chosen::Portals(Box::new(portals));
-            engine.is_open.fill(false);
-        }
-        engine.limits = engine.carrier.limits();
-        engine
     }
 
     /// Index of the context `id`, which is made if it is new.
@@ -369,6 +361,21 @@ impl<F: Fabric> Engine<F> {
         moved
     }
 
+    /// Move along everything that waits for room.
+    pub(crate) fn push_outgoing(&mut self) -> bool {
+        let mut moved = false;
+        for index in (0..self.busy.len()).rev() {
+            let peer = self.busy[index];
+            moved |= Chosen::push(self, peer);
+            if self.post.is_dead(peer) {
+                self.fail_peer(peer);
+            } else {
+                self.retire_if_empty(peer);
+            }
+        }
+        moved
+    }
+
     /// Take in what waits from one peer, but not so much that others starve. Whatever is held already, a queue is emptied:
     /// what is waited for may lie behind, and so may the answers on which sends to that peer depend.
     pub(crate) fn drain(&mut self, peer: Peer) -> bool {
@@ -393,7 +400,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Something is about to wait for room at `peer`.
     pub(crate) fn engage(&mut self, peer: Peer) {
-        self.is_open[peer.index()] = false;
+        self.post.set_open(peer, false);
         if !std::mem::replace(&mut self.is_busy[peer.index()], true) {
             self.busy.push(peer);
         }
@@ -403,7 +410,8 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn retire_if_empty(&mut self, peer: Peer) {
         if self.is_busy[peer.index()] && self.outgoing[peer.index()].is_empty() {
             self.is_busy[peer.index()] = false;
-            self.is_open[peer.index()] = self.carrier.posts_lines() && peer != self.me;
+            let open = self.by_postbox[peer.index()] && peer != self.me;
+            self.post.set_open(peer, open);
             self.busy.retain(|busy| *busy != peer);
         }
     }

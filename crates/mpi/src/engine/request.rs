@@ -1,6 +1,7 @@
 //! Requests: operations under way.
 
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::handle::Table;
 use crate::{Error, Rank};
 use farpost_fabric::{Peer, Ticket};
 
@@ -129,7 +130,11 @@ impl Send {
 
     /// Whether it waits for room at its receiver: in the queue, in blocks, or for what the receiver keeps unasked.
     pub fn waits_for_space(&self) -> bool {
-        self.for_space || matches!(self.state, SendState::Queued | SendState::Streaming { .. })
+        self.for_space
+            || matches!(
+                self.state,
+                SendState::Queued | SendState::Leaving | SendState::Streaming { .. }
+            )
     }
 }
 
@@ -138,6 +143,8 @@ impl Send {
 pub enum SendState {
     /// Waits for room in the queue.
     Queued,
+    /// Some of its bytes have left.
+    Leaving,
     /// All bytes are on their way; waits for the match.
     Matched,
     /// The request to send is out; the receiver may open the desk line.
@@ -265,6 +272,53 @@ impl Request {
         self.detached = false;
         self.status.clear();
         Some(&mut recv.buf)
+    }
+}
+
+impl Table<Request> {
+    /// The send behind a handle, if it is under way.
+    #[inline(always)]
+    pub(crate) fn send(&self, handle: usize) -> Option<&Send> {
+        match &self.get(handle)?.operation {
+            Operation::Send(send) => Some(send),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(crate) fn send_mut(&mut self, handle: usize) -> Option<&mut Send> {
+        match &mut self.get_mut(handle)?.operation {
+            Operation::Send(send) => Some(send),
+            _ => None,
+        }
+    }
+
+    /// The receive behind a handle, if it is under way.
+    #[inline(always)]
+    pub(crate) fn recv(&self, handle: usize) -> Option<&Recv> {
+        match self.get(handle)? {
+            Request {
+                operation: Operation::Recv(recv),
+                complete: false,
+                ..
+            } => Some(recv),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed, and its status.
+    #[inline(always)]
+    pub(crate) fn recv_mut(&mut self, handle: usize) -> Option<(&mut Recv, &mut Status)> {
+        match self.get_mut(handle)? {
+            Request {
+                operation: Operation::Recv(recv),
+                complete: false,
+                status,
+                ..
+            } => Some((recv, status)),
+            _ => None,
+        }
     }
 }
 

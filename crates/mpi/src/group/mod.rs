@@ -101,6 +101,14 @@ impl Group {
         }
     }
 
+    /// The process of rank 0 and the number of ranks, if ranks and process ids grow together.
+    pub(crate) fn as_range(&self) -> Option<(u32, u32)> {
+        match self.0 {
+            Repr::Run { first, stride: 1, n } => Some((first, n)),
+            _ => None,
+        }
+    }
+
     /// True when no process is in the group.
     pub fn is_empty(&self) -> bool {
         self.size() == 0

@@ -22,7 +22,7 @@ impl<F: Fabric> Engine<F> {
     /// Send a message that is one run of memory at once, without a request. False: take the long way.
     #[inline(always)]
     pub fn try_eager(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() <= postbox::RUN_MAX && self.is_open[peer.index()] {
+        if data.len() <= postbox::RUN_MAX && self.post.is_open(peer) {
             return self.post_short(peer, envelope, data);
         }
         Chosen::send_at_once(self, peer, envelope, data)

@@ -148,13 +148,14 @@ impl<F: Fabric> World<F> {
     fn make_board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
         let size = comm.size();
         let span = Span::of(&*self.fabric, comm);
+        let by_postbox = |peer: Peer| self.engine.borrow().by_postbox[peer.index()];
         let possible = match &span {
-            _ if !self.engine.borrow().limits.matched_here => false,
             None => {
-                let shared = |pid| self.fabric.common(Peer(pid)).is_some();
+                let shared = |pid| by_postbox(Peer(pid)) && self.fabric.common(Peer(pid)).is_some();
                 !comm.is_inter() && (2..=MOST_RANKS).contains(&size) && comm.local.iter().all(shared)
             }
-            Some(span) => span.pays,
+            // Whether a process writes to its own memory says whether those of each host do to each other's.
+            Some(span) => span.pays && by_postbox(self.fabric.me()),
         };
         if !possible {
             self.boards
@@ -227,7 +228,7 @@ impl<F: Fabric> World<F> {
 
     /// Whether memory is shared with `peer` and may be used beside messages.
     fn shares(&self, peer: Peer) -> bool {
-        self.fabric.maps(peer) && self.engine.borrow().limits.matched_here
+        self.fabric.maps(peer) && self.engine.borrow().by_postbox[peer.index()]
     }
 
     /// Whether this process can read the memory of every other rank of `comm`.

@@ -9,7 +9,7 @@
 
 use super::World;
 use crate::carrier::{Carrier, Chosen};
-use crate::comm::{Comm, ContextLane, LANE_BITS};
+use crate::comm::{Comm, ContextLane, LANE_BITS, Route};
 use crate::engine::Engine;
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
@@ -40,12 +40,14 @@ pub(super) fn make_comm<F: Fabric>(
     name: &[u8],
 ) -> Comm {
     let others = remote.clone().unwrap_or_else(|| local.clone());
+    let peers = others.clone();
     let slots = [
         engine.open_context(context | ContextLane::Messages as u64, others.clone()),
         engine.open_context(context | ContextLane::Collective as u64, others),
         engine.open_context(context | ContextLane::Local as u64, local.clone()),
     ];
     Comm {
+        route: Route::new(context, slots[0], &peers, rank),
         handle: Cell::new(handle),
         context,
         local,

@@ -56,7 +56,6 @@ pub struct WorldConfig {
     pub engine: EngineTunables,
     pub wait: WaitTunables,
     pub tuning: Tuning,
-    /// For who makes the fabric that the world is on: [`Carried`](crate::carrier::Carried).
     pub device: DeviceConfig,
 }
 
@@ -107,7 +106,7 @@ impl<F: Fabric> World<F> {
     pub fn on(fabric: Rc<F>, config: WorldConfig) -> Self {
         let policy = WaitPolicy::of(&config.wait, &*fabric);
         let device = (&config.device, &config.wait);
-        let mut engine = Engine::by_device(Rc::clone(&fabric), &config.rsm, config.engine, device);
+        let mut engine = Engine::new(Rc::clone(&fabric), &config.rsm, config.engine, device);
         let (me, size) = (fabric.me().0, fabric.size());
         let everyone = crate::group::Group::all(size);
         let alone = crate::group::Group::from_pids(&[me]);
@@ -190,6 +189,11 @@ impl<F: Fabric> World<F> {
             return moved;
         }
         self.advance_collectives() | moved
+    }
+
+    /// Whether somebody else moves messages of other processes who may have to wait for this one to look.
+    pub fn serves_agent(&self) -> bool {
+        self.engine.borrow().carrier.serves_agent()
     }
 
     /// Let everything move that can, for a thread that looks after the process while the program computes, and before it
@@ -328,6 +332,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// MPI_COMM_WORLD.
+    #[inline]
     pub fn comm_world(&self) -> &Rc<Comm> {
         &self.comm_world
     }

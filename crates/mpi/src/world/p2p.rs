@@ -4,7 +4,7 @@
 
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};
-use crate::carrier::postbox::Short;
+use crate::carrier::postbox::{Short, wire};
 use crate::carrier::{Carrier, Chosen, Direct};
 use crate::comm::{Comm, ContextLane};
 use crate::engine::context::ANY_SOURCE;
@@ -114,6 +114,24 @@ impl<F: Fabric> World<F> {
     /// Send a short message at once, if nothing stands in the way. False: take the long way.
     #[inline(always)]
     pub fn send_short(&self, comm: &Comm, data: &[u8], class: u8, dest: Rank, tag: i32) -> bool {
+        if let Some(word) = wire::word(data)
+            && let Some(peer) = comm.route.peer(dest)
+        {
+            let envelope = comm.route.sent(tag, class);
+            let posted = self
+                .engine
+                .borrow_mut()
+                .post_word(peer, envelope, word, data.len());
+            if posted {
+                return true;
+            }
+        }
+        self.send_other(comm, data, class, dest, tag)
+    }
+
+    /// As [`send_short`](Self::send_short) of any length and to any rank.
+    #[inline(never)]
+    fn send_other(&self, comm: &Comm, data: &[u8], class: u8, dest: Rank, tag: i32) -> bool {
         let Some(peer) = comm.peer(dest) else { return false };
         let context = comm.lane(ContextLane::Messages);
         let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, class, 0);
@@ -124,6 +142,30 @@ impl<F: Fabric> World<F> {
     /// be done meanwhile. Its source, tag and bytes. `None`: take the long way.
     #[inline(always)]
     pub fn receive_short(
+        &self,
+        comm: &Comm,
+        source: Rank,
+        tag: i32,
+        class: u8,
+        to: &mut [u8],
+    ) -> Option<(Rank, i32, usize)> {
+        // What a peer has posted, and nothing else could take, is looked for first.
+        if wire::is_word(to.len())
+            && let Some(peer) = comm.route.peer(source)
+        {
+            let (slot, envelope) = (comm.route.slot, comm.route.wanted(source, tag, class));
+            let word = self.engine.borrow_mut().take_word(slot, peer, envelope, to.len());
+            if let Some(word) = word {
+                wire::put_word(word, to);
+                return Some((source, tag, to.len()));
+            }
+        }
+        self.receive_other(comm, source, tag, class, to)
+    }
+
+    /// As [`receive_short`](Self::receive_short) of any length and from any rank, in several looks.
+    #[inline(never)]
+    fn receive_other(
         &self,
         comm: &Comm,
         source: Rank,
@@ -142,7 +184,6 @@ impl<F: Fabric> World<F> {
             class,
         };
         let mut engine = self.engine.borrow_mut();
-        // What a peer has posted, and nothing else could take, is looked for first.
         if let Short::Got { source, tag, len } = engine.receive_short(&wanted, to) {
             return Some((source, tag, len));
         }

@@ -284,12 +284,15 @@ impl<F: Fabric> World<F> {
     /// A request that waits for a carrier which matches by itself completes by many quick looks, without pauses.
     #[inline]
     fn soon(&self, handle: usize) -> Result<bool> {
-        if self.engine.borrow().limits.matched_here || handle == SENT || !self.extras.borrow().is_empty() {
+        if handle == SENT || !self.extras.borrow().is_empty() {
             return Ok(false);
         }
         let mut looks = self.policy.looks();
         loop {
-            if looks & 15 == 0 || Chosen::is_ready(&self.engine.borrow()) {
+            let Some(ready) = Chosen::is_ready(&self.engine.borrow()) else {
+                return Ok(false);
+            };
+            if looks & 15 == 0 || ready {
                 self.progress();
                 if self.is_complete(handle)? {
                     return Ok(true);

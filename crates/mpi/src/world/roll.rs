@@ -208,7 +208,7 @@ impl<F: Fabric> World<F> {
             }
             Operation::Send(send) => {
                 let kind = match send.state {
-                    SendState::Queued | SendState::Streaming { .. } => WaitKind::Room,
+                    SendState::Queued | SendState::Leaving | SendState::Streaming { .. } => WaitKind::Room,
                     // It would be over if the receiver had room to keep it, or the pool a block for it.
                     _ if send.for_space => WaitKind::Space,
                     SendState::Offered { .. } | SendState::Carried { .. } => WaitKind::Send,

@@ -353,10 +353,15 @@ impl<F: Fabric> Upper for Core<F> {
             length,
             inline,
         };
+        let client = &mut self.clients[at];
+        if !client.accepts && !client.figures.ended && !client.figures.faulty {
+            // Nothing of MPI's is lost, and a rank that has not begun yet still will.
+            client.figures.refused += 1;
+            return Placement::Refuse;
+        }
         match self.clients[at].mode {
             Some(Mode::Generic) => self.show(at, &message),
             Some(Mode::Accelerated) => self.match_message(at, &message),
-            // Whoever has not attached yet may still.
             None if self.clients[at].items[0].len() >= ANSWERS => Placement::Refuse,
             None => self.drop_message(at, &message),
         }

@@ -1,12 +1,12 @@
 //! Clients come, tell how far they are, are told, go, and fail.
 
+use super::Mode;
 use super::client::Door;
 use super::mailbox::{
     CLIENT_BYTES, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, State, TOLD_AT, Title, Writer,
 };
 use super::state::{BodyAt, Core, Link, Lower, Silent};
 use super::words::{Bad, VERSION, Words};
-use super::{CLIENT_SEGMENT, Mode};
 use crate::net::Placement;
 use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
 use std::rc::Rc;
@@ -60,7 +60,12 @@ impl<F: Fabric> Core<F> {
         }
         let import = self
             .fabric
-            .import(peer, CLIENT_SEGMENT, CLIENT_BYTES, Permission::ReadWrite)
+            .import(
+                peer,
+                self.routes.client_segment(),
+                CLIENT_BYTES,
+                Permission::ReadWrite,
+            )
             .map_err(|_| bad("a mailbox that can be reached", u64::from(number)))?;
         if mode == Mode::Accelerated {
             entry.objects.begin(&limits, entry.era);

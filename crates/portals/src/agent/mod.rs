@@ -80,7 +80,9 @@ pub use run::Agent;
 pub(crate) use words::{Pen, command};
 
 use crate::library::HEADER_BYTES;
+use crate::owner::Owner;
 use farpost_fabric::{Peer, SegmentId};
+use std::time::Duration;
 
 farpost_tunables::tunables! {
     /// Tunables of the agent.
@@ -102,6 +104,7 @@ farpost_tunables::tunables! {
 #[derive(Clone, Debug)]
 pub struct Routes {
     via: Vec<Peer>,
+    owner: Owner,
 }
 
 impl Routes {
@@ -115,7 +118,10 @@ impl Routes {
             assert!(agent.0 < size && agent.0 != *client, "{agent} is no agent");
             via[*client as usize] = *agent;
         }
-        let routes = Self { via };
+        let routes = Self {
+            via,
+            owner: Owner::Program,
+        };
         for (_, agent) in clients {
             assert!(
                 routes.via(agent.0) == Some(*agent),
@@ -123,6 +129,26 @@ impl Routes {
             );
         }
         routes
+    }
+
+    /// The same for the interfaces of `owner`.
+    pub fn of(self, owner: Owner) -> Self {
+        Self { owner, ..self }
+    }
+
+    /// Whose interfaces are reached so.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The agent's segment for client `number`.
+    fn agent_segment(&self, number: u32) -> SegmentId {
+        self.owner.segment(0x5041_0000 + number)
+    }
+
+    /// A client's segment.
+    fn client_segment(&self) -> SegmentId {
+        self.owner.segment(0x5043_0000)
     }
 
     /// Who carries the messages of process `number`: its agent, or itself. None: there is no such process.
@@ -157,6 +183,19 @@ impl Routes {
     }
 }
 
+/// How a process of a job with agents opens an interface.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Who is reached by way of which agent.
+    pub routes: Routes,
+    /// How the process itself is; `None`: directly.
+    pub mode: Option<Mode>,
+    /// How long it waits for its agent.
+    pub patience: Duration,
+    /// For tests: called instead of letting time pass.
+    pub turn: Option<fn()>,
+}
+
 /// Bytes of a header with its envelope.
 pub const ENVELOPE_BYTES: usize = HEADER_BYTES + 8;
 
@@ -178,11 +217,3 @@ pub fn open_envelope(bytes: &[u8]) -> Option<([u8; HEADER_BYTES], u32, u32)> {
     let header = bytes[..HEADER_BYTES].try_into().expect("a header");
     Some((header, word(HEADER_BYTES), word(HEADER_BYTES + 4)))
 }
-
-/// The agent's segment for client `number`.
-fn agent_segment(number: u32) -> SegmentId {
-    SegmentId(0x5041_0000 + number)
-}
-
-/// A client's segment.
-const CLIENT_SEGMENT: SegmentId = SegmentId(0x5043_0000);

@@ -37,6 +37,9 @@ impl Lines for Shared {
     fn put(&self, _: u32, _: &Line, _: usize) {
         unreachable!("the reader writes nothing")
     }
+    fn put_first(&self, _: u32, _: u64) {
+        unreachable!("the reader writes nothing")
+    }
 }
 
 impl LocalMemory for Shared {

@@ -9,9 +9,10 @@ use super::pieces::Store;
 use super::state::{Core, Entry, Lower, NOBODY};
 use super::structures::{Arena, Slab};
 use super::words::Pen;
-use super::{AgentTunables, Routes, agent_segment};
+use super::{AgentTunables, Routes};
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};
+use crate::owner::Owner;
 use farpost_fabric::wait::{Backoff, Pause, WaitPolicy, WaitTunables};
 use farpost_fabric::{Access, Fabric, FabricError, Moment, Peer, Permission};
 use std::collections::VecDeque;
@@ -52,13 +53,13 @@ impl<F: Fabric> Agent<F> {
         routes: Rc<Routes>,
         processes: Rc<Processes>,
     ) -> Result<Self, FabricError> {
-        let me = fabric.me();
+        let (me, owner) = (fabric.me(), routes.owner());
         let mut index = vec![NOBODY; routes.size() as usize];
         let sizes = Sizes::of(config, net, routes.clients_of(me).count() as u64);
         let mut clients = Vec::with_capacity(sizes.clients);
         for number in routes.clients_of(me) {
             let access = Access::Only(vec![(Peer(number), Permission::ReadWrite)]);
-            let memory = fabric.export(agent_segment(number), AGENT_BYTES, access)?;
+            let memory = fabric.export(routes.agent_segment(number), AGENT_BYTES, access)?;
             let closed = Library::new(0, 0, number, Rc::clone(&processes), Some(&NOTHING));
             let closed = closed.expect("a client that is one of the processes");
             index[number as usize] = clients.len() as u32;
@@ -72,6 +73,7 @@ impl<F: Fabric> Agent<F> {
                 commands: Reader::new(&memory, QUEUE_AT, LINES),
                 memory,
                 link: None,
+                accepts: owner == Owner::Program,
                 mode: None,
                 era: 0,
                 items: [items(), items()],
@@ -115,7 +117,7 @@ impl<F: Fabric> Agent<F> {
             core,
             asked: fabric.now(),
             impatient: net.resend == 0,
-            net: Net::new(fabric, net),
+            net: Net::of(owner, fabric, net),
             turns: 0,
         })
     }
@@ -215,18 +217,25 @@ impl<F: Fabric> Agent<F> {
     }
 
     /// Serve until `stop` says so. Sleeps when there is nothing to do.
-    pub fn run(&mut self, mut stop: impl FnMut() -> bool) {
+    pub fn run(&mut self, stop: impl FnMut() -> bool) {
+        Self::run_all(std::slice::from_mut(self), stop);
+    }
+
+    /// The same of several agents of one process, each for interfaces of another owner.
+    pub fn run_all(agents: &mut [Self], mut stop: impl FnMut() -> bool) {
+        let Some(first) = agents.first() else { return };
+        let fabric = Rc::clone(&first.core.fabric);
         // Where others need its core, looking again finds nothing before they have had it.
-        let (cores, processes) = self.core.fabric.cores_and_processes();
+        let (cores, processes) = fabric.cores_and_processes();
         let policy = WaitPolicy::new(
             &WaitTunables::default(),
             cores,
             processes,
-            Rc::clone(self.core.fabric.clock()),
+            Rc::clone(fabric.clock()),
         );
         let mut backoff = Backoff::default();
         while !stop() {
-            if self.step() {
+            if agents.iter_mut().fold(false, |moved, agent| agent.step() | moved) {
                 backoff.reset();
                 continue;
             }
@@ -234,12 +243,11 @@ impl<F: Fabric> Agent<F> {
                 Pause::Spin => policy.spin_once(),
                 Pause::Yield => policy.give_way(),
                 Pause::Sleep => {
-                    self.net.flush();
-                    let longest = if self.is_idle() { LONG } else { SHORT };
-                    let (core, net) = (&self.core, &self.net);
-                    core.fabric
-                        .sleep(longest, &mut || core.is_ready() || net.has_arrived());
-                    self.ask_who_has_ended();
+                    agents.iter().for_each(|agent| agent.net.flush());
+                    let idle = agents.iter().all(Self::is_idle);
+                    let ready = |agent: &Self| agent.core.is_ready() || agent.net.has_arrived();
+                    fabric.sleep(if idle { LONG } else { SHORT }, &mut || agents.iter().any(ready));
+                    agents.iter_mut().for_each(Self::ask_who_has_ended);
                 }
             }
         }

@@ -77,6 +77,10 @@ impl<F: Fabric> Core<F> {
             command::RECEIVE | command::DISCARD if generic => self.receive(at, title, words),
             command::CARRIED => self.client_moved(at, title, words),
             command::ME_ATTACH..=command::INTERFACE_OF if !generic => self.call(at, title, words),
+            command::ACCEPT => {
+                self.clients[at].accepts = true;
+                Ok(())
+            }
             command::BYE => {
                 self.bye(at);
                 Ok(())

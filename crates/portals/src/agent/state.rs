@@ -122,6 +122,8 @@ pub(super) struct Entry<F: Fabric> {
     pub memory: F::Export,
     pub commands: Reader<LinesOf<F>>,
     pub link: Option<Link<F>>,
+    /// Messages for it are looked at, and dropped while it is not open; of MPI's client not before it says so.
+    pub accepts: bool,
     /// None: it is not open.
     pub mode: Option<Mode>,
     /// Which of its openings this is or will be.

@@ -27,6 +27,8 @@ pub mod command {
     pub const DISCARD: u8 = 6;
     /// Bytes have been moved to or from a window; the small number is the window's.
     pub const CARRIED: u8 = 7;
+    /// A client of MPI's has made the entries that its messages match.
+    pub const ACCEPT: u8 = 8;
     pub const ME_ATTACH: u8 = 10;
     pub const ME_ATTACH_ANY: u8 = 11;
     pub const ME_INSERT: u8 = 12;

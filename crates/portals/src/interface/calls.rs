@@ -132,7 +132,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
     #[inline]
     fn progress(&self) -> bool {
         self.advance();
-        self.stirred.replace(false)
+        self.needs_progress.replace(false)
     }
 
     #[inline(always)]
@@ -156,7 +156,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
 
     #[inline]
     fn is_ready(&self) -> bool {
-        self.stirred.get() || self.has_packets()
+        self.needs_progress.get() || self.has_packets()
     }
 
     #[inline(always)]

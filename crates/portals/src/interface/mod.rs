@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Drops, Library, Outgoing, Processes};
 use crate::net::{Net, NetTunables};
+use crate::owner::Owner;
 use crate::swap::Swap;
 use crate::types::Limits;
 use farpost_fabric::wait::{Idle, Relax, WaitPolicy, WaitTunables};
@@ -44,7 +45,7 @@ pub struct Interface<F: Fabric> {
     policy: WaitPolicy,
     idle: Idle,
     /// Something has moved since the program last called `progress`.
-    stirred: Cell<bool>,
+    needs_progress: Cell<bool>,
     relax: Cell<Option<Relax>>,
     /// Calls in a row that found nothing, and when it was asked last who has ended.
     empty: Cell<u32>,
@@ -54,8 +55,8 @@ pub struct Interface<F: Fabric> {
 }
 
 impl<F: Fabric> Interface<F> {
-    /// `PtlNIInit`: interface 0 of this process on `fabric`, whose packets of the Portals port are its from now on: there can be
-    /// one per process. `processes` says who everybody is; the fabric's numbers are its indexes. `opening` counts the times
+    /// `PtlNIInit`: the program's interface of this process on `fabric`, whose packets of the Portals port are its from now on: there
+    /// can be one per process. `processes` says who everybody is; the fabric's numbers are its indexes. `opening` counts the times
     /// that the interface has been opened, so that handles of former times are stale.
     ///
     /// # Errors
@@ -68,11 +69,27 @@ impl<F: Fabric> Interface<F> {
         desired: Option<&Limits>,
         opening: u32,
     ) -> Result<Self, Error> {
+        Self::of(Owner::Program, fabric, config, wait, processes, desired, opening)
+    }
+
+    /// As [`new`](Self::new), of `owner`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of(
+        owner: Owner,
+        fabric: Rc<F>,
+        config: &NetTunables,
+        wait: &WaitTunables,
+        processes: Rc<Processes>,
+        desired: Option<&Limits>,
+        opening: u32,
+    ) -> Result<Self, Error> {
         let library = Library::new(0, opening, fabric.me().0, processes, desired)?;
         Ok(Self {
             policy: WaitPolicy::of(wait, &*fabric),
             asked: Cell::new(fabric.now()),
-            net: Net::new(fabric, config),
+            net: Net::of(owner, fabric, config),
             state: RefCell::new(State {
                 library,
                 open: true,
@@ -83,7 +100,7 @@ impl<F: Fabric> Interface<F> {
             handlers: Handlers::default(),
             waiting: Cell::new(false),
             idle: Idle::default(),
-            stirred: Cell::new(false),
+            needs_progress: Cell::new(false),
             relax: Cell::new(None),
             empty: Cell::new(0),
             routes: None,

@@ -84,7 +84,7 @@ impl<F: Fabric> Interface<F> {
             moved |= self.empty_outbox();
         }
         if moved {
-            self.stirred.set(true);
+            self.needs_progress.set(true);
             self.run_handlers();
         }
         moved
@@ -120,7 +120,7 @@ impl<F: Fabric> Interface<F> {
         for peer in ended {
             self.state.borrow_mut().library.peer_ended(peer);
         }
-        self.stirred.set(true);
+        self.needs_progress.set(true);
         self.run_handlers();
         true
     }

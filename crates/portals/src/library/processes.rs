@@ -57,6 +57,16 @@ impl Processes {
         )
     }
 
+    /// Processes whose number in the job is their number on their node, by their hosts: as MPI names them.
+    pub fn by_rank(hosts: impl IntoIterator<Item = u32>) -> Self {
+        let identity = |(rank, host)| Identity {
+            id: ProcessId::new(host, rank),
+            uid: 0,
+            jid: 0,
+        };
+        Self::new((0..).zip(hosts).map(identity).collect())
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.identities.len()

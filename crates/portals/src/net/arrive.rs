@@ -7,6 +7,11 @@ use super::*;
 impl<F: Fabric> Net<F> {
     #[inline(always)]
     pub(super) fn on_packet(&self, upper: &mut impl Upper, from: Peer, priority: Priority, packet: &[u8]) {
+        // Asked only where the fabric has room for more.
+        if F::PACKET_BYTES > PACKET_BYTES && packet.len() > PACKET_BYTES {
+            let (what, value) = ("the length of a Portals packet", packet.len() as u64);
+            return self.refuse(from, Malformed { what, value });
+        }
         if self.check != 0 && self.checks_route(from) && !wire::is_whole(packet) {
             return self.on_damage(from, priority);
         }
@@ -260,7 +265,7 @@ impl<F: Fabric> Net<F> {
         let id = state.rx.id(number);
         let more = || match lines {
             Some(title) => state.lines.has_more((from, index), title),
-            None => fabric.packets_waiting(Port::Portals, Priority::ALL[index], 1) > 0,
+            None => fabric.packets_waiting(self.port, Priority::ALL[index], 1) > 0,
         };
         let can = (state.rx).can_have(fabric, (at, index), (place, length), more, state.turn);
         if !matches!(can, Ok(true)) {
@@ -328,7 +333,14 @@ impl<F: Fabric> Net<F> {
                 if state.tx.has_nothing_for(from) {
                     // It would wait for a packet with this tag, and keep a place that others want.
                     let to = (from, self.checks(from));
-                    receive::control(fabric, to, Op::Detached, 0, (word.tag, receive::UNUSED), &[]);
+                    receive::control(
+                        (fabric, self.port),
+                        to,
+                        Op::Detached,
+                        0,
+                        (word.tag, receive::UNUSED),
+                        &[],
+                    );
                 }
                 Ok(())
             }
@@ -336,7 +348,7 @@ impl<F: Fabric> Net<F> {
                 state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
                 let to = (from, self.checks(from));
                 // Lost or without room: the receiver asks again.
-                receive::control(fabric, to, Op::Detached, 0, (word.tag, 0), &[]);
+                receive::control((fabric, self.port), to, Op::Detached, 0, (word.tag, 0), &[]);
                 Ok(())
             }
             Op::Detached => {

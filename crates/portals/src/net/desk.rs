@@ -7,15 +7,13 @@
 //! body goes in the receiver's memory, its length and that of a part come in a packet from the receiver alone
 //! ([`Op::Grant`](super::wire::Op::Grant)), which the fabric vouches for, and not from the line, which others may write.
 
-use super::NetTunables;
 use super::moves;
+use super::{NetTunables, Owner};
 use crate::memory::Segment;
-use farpost_fabric::{
-    Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission, SegmentId,
-};
+use farpost_fabric::{Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission};
 
 /// The desk of a process.
-pub const DESK: SegmentId = SegmentId(0x7b00_0001);
+pub const DESK: u32 = 0x7b00_0001;
 /// Lines of it.
 const LINES: u16 = 64;
 /// Parts that one call copies before it looks after the rest of the world.
@@ -50,12 +48,12 @@ pub struct Desk<F: Fabric> {
 }
 
 impl<F: Fabric> Desk<F> {
-    pub fn new(fabric: &F, mapped: bool, config: &NetTunables) -> Self {
+    pub fn new(fabric: &F, owner: Owner, mapped: bool, config: &NetTunables) -> Self {
         let memory = mapped
             .then(|| {
                 let everyone = Access::Everyone(Permission::ReadWrite);
                 fabric
-                    .export(DESK, usize::from(LINES) * LINE_BYTES, everyone)
+                    .export(owner.segment(DESK), usize::from(LINES) * LINE_BYTES, everyone)
                     .ok()
             })
             .flatten();
@@ -247,7 +245,9 @@ mod tests {
         let ends = shm_ends(1, &ShmTunables::default());
         let len = usize::from(LINES) * LINE_BYTES;
         let access = Access::Everyone(Permission::ReadWrite);
-        let memory = ends[0].export(DESK, len, access).expect("a desk");
+        let memory = ends[0]
+            .export(farpost_fabric::SegmentId(DESK), len, access)
+            .expect("a desk");
         let line = Line::of(&memory, 3).expect("a line");
         line.clear();
         let body = (10, 4);

@@ -10,12 +10,12 @@
 //! ```
 //! More than 56 bytes take further lines, whose first words hold a number only.
 //!
-//! Cost class: *fast path*, but for [`Lines::hear`] and [`Lines::settle`].
+//! Cost class: *fast path*, but for [`Lines::hear`] and [`Lines::give_back`].
 
-use super::NetTunables;
 use super::wire::Malformed;
+use super::{NetTunables, Owner};
 use farpost_channel::{ChannelTunables, Postboxes, Service};
-use farpost_fabric::{Fabric, LINE_BYTES, Line, PACKET_BYTES, Peer, Port, Priority};
+use farpost_fabric::{Fabric, LINE_BYTES, Line, Moment, PACKET_BYTES, Peer, Port, Priority};
 use std::rc::Rc;
 
 /// Bytes that a line carries.
@@ -95,11 +95,13 @@ pub struct Lines<F: Fabric> {
     first: [usize; 2],
     /// Whether any process can be reached by lines.
     usable: bool,
+    /// Of the packets that connect.
+    port: Port,
 }
 
 impl<F: Fabric> Lines<F> {
     /// No connections yet.
-    pub fn new(fabric: &Rc<F>, config: &NetTunables) -> Self {
+    pub fn new(fabric: &Rc<F>, owner: Owner, config: &NetTunables) -> Self {
         // Blocks are not used, nor are their pages.
         let tunables = ChannelTunables {
             slots: (config.window * MOST as u64).clamp(16, 4096),
@@ -108,8 +110,8 @@ impl<F: Fabric> Lines<F> {
         };
         let post = |index: usize| {
             let service = Service {
-                control: (Port::PortalsChannel, Priority::ALL[index]),
-                segments: SEGMENTS[index],
+                control: (owner.channel_port(), Priority::ALL[index]),
+                segments: owner.segment(SEGMENTS[index]).0,
                 processes: fabric.processes(),
             };
             Postboxes::of_service(Rc::clone(fabric), service, &tunables)
@@ -120,6 +122,7 @@ impl<F: Fabric> Lines<F> {
             any_stalled: false,
             first: [0; 2],
             usable: reached(&**fabric) > 0,
+            port: owner.channel_port(),
         }
     }
 
@@ -303,8 +306,9 @@ impl<F: Fabric> Lines<F> {
             && (0..2).any(|index| {
                 let post = &self.post[index];
                 let mut senders = post.senders().iter();
-                let connects = fabric.packets_waiting(Port::PortalsChannel, Priority::ALL[index], 1) > 0;
+                let connects = fabric.packets_waiting(self.port, Priority::ALL[index], 1) > 0;
                 connects
+                    || post.has_resumed()
                     || senders
                         .any(|from| post.is_there(*from) && self.stalled[from.index()] & 1 << index == 0)
             })
@@ -326,9 +330,18 @@ impl<F: Fabric> Lines<F> {
         }
     }
 
-    /// Add to the fabric's counters what was counted here.
-    pub fn settle(&mut self) {
-        self.post.iter_mut().for_each(Postboxes::settle);
+    /// Add to the fabric's counters what was counted here, and give back the memory of queues that have not been used for a
+    /// while, as of `now`.
+    pub fn give_back(&mut self, now: Moment) {
+        for (index, post) in self.post.iter_mut().enumerate() {
+            self.first[index] = 0;
+            if post.rest(now) {
+                // Nothing of a queue that was closed is waited for.
+                let peers = (0..).map(Peer).zip(&mut self.stalled);
+                let closed = peers.filter(|(peer, _)| !post.has_sender(*peer));
+                closed.for_each(|(_, stalled)| *stalled &= !(1 << index));
+            }
+        }
     }
 }
 

@@ -52,6 +52,7 @@ mod wire;
 pub use figures::{Figures, Occupancy};
 
 use crate::memory::Segments;
+use crate::owner::Owner;
 use farpost_fabric::{
     Counter, Distance, Fabric, FabricError, Fault, Line, Moment, PACKET_BYTES, Peer, Port, Priority,
 };
@@ -245,6 +246,7 @@ impl<F: Fabric> State<F> {
 /// The network layer of one process.
 pub struct Net<F: Fabric> {
     fabric: Rc<F>,
+    port: Port,
     check: u64,
     /// Time counts for nothing: for tests on fabrics whose time is not ours.
     impatient: bool,
@@ -253,14 +255,20 @@ pub struct Net<F: Fabric> {
 }
 
 impl<F: Fabric> Net<F> {
-    /// The network layer on `fabric`, whose packets of the Portals port are its from now on.
+    /// The network layer of the program's interface.
     pub fn new(fabric: Rc<F>, config: &NetTunables) -> Self {
+        Self::of(Owner::Program, fabric, config)
+    }
+
+    /// The network layer of `owner` on `fabric`, whose packets of that owner's ports are its from now on.
+    pub fn of(owner: Owner, fabric: Rc<F>, config: &NetTunables) -> Self {
+        farpost_fabric::fits::<F>();
         let wires = fabric.hosts() > 1;
         let now = fabric.now();
         let state = State {
-            tx: Transmit::new(&*fabric, config),
-            rx: Receive::new(&*fabric, config),
-            lines: Lines::new(&fabric, config),
+            tx: Transmit::new(&*fabric, owner, config),
+            rx: Receive::new(&*fabric, owner, config),
+            lines: Lines::new(&fabric, owner, config),
             figures: Figures::default(),
             turn: 0,
             idle: 0,
@@ -275,6 +283,7 @@ impl<F: Fabric> Net<F> {
             } else {
                 config.check
             },
+            port: owner.port(),
             impatient: config.resend == 0,
             inside: Cell::new(false),
             state: RefCell::new(state),
@@ -394,7 +403,7 @@ impl<F: Fabric> Net<F> {
     pub fn has_arrived(&self) -> bool {
         let fabric = &*self.fabric;
         fabric.progress();
-        let waits = |priority: &Priority| fabric.packets_waiting(Port::Portals, *priority, 1) > 0;
+        let waits = |priority: &Priority| fabric.packets_waiting(self.port, *priority, 1) > 0;
         Priority::ALL.iter().any(waits) || self.state.borrow().lines.has_arrived(fabric)
     }
 
@@ -415,7 +424,7 @@ impl<F: Fabric> Net<F> {
         let fabric = &*self.fabric;
         let mut moved = fabric.progress();
         for _ in 0..BURST {
-            let polled = fabric.poll_packet(Port::Portals, |from, priority, bytes| {
+            let polled = fabric.poll_packet(self.port, |from, priority, bytes| {
                 self.on_packet(upper, from, priority, bytes);
             });
             if !polled {
@@ -474,7 +483,7 @@ impl<F: Fabric> Net<F> {
         let fabric = &*self.fabric;
         fabric.progress();
         let polled = self.take_lines(upper, 1)
-            || fabric.poll_packet(Port::Portals, |from, priority, bytes| {
+            || fabric.poll_packet(self.port, |from, priority, bytes| {
                 self.on_packet(upper, from, priority, bytes);
             });
         self.inside.set(false);
@@ -530,7 +539,7 @@ impl<F: Fabric> Net<F> {
         if ask {
             state.asked = now;
             state.rx.tend(fabric);
-            state.lines.settle();
+            state.lines.give_back(now);
         }
         let on = (fabric, &mut state.lines);
         state.tx.tend(on, &mut state.figures, now, ask);

@@ -131,6 +131,7 @@ impl<F: Fabric> Unruly<F> {
 
 impl<F: Fabric> PacketQueue for Unruly<F> {
     const ORDERED: bool = false;
+    const PACKET_BYTES: usize = F::PACKET_BYTES;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         if self.one_in(self.chances.lost) {

@@ -3,12 +3,10 @@
 //! Cost class: *fast path*, but for what follows a long wait.
 
 use super::region::{self, Process};
-use super::ring::{Cursor, Gap, ReceiveOutcome, RingId, SendOutcome};
+use super::ring::{Cursor, Gap, PACKET_BYTES, ReceiveOutcome, RingId, SendOutcome};
 use super::{Shm, ring};
 use farpost_fabric::sync::AtomicU64;
-use farpost_fabric::{
-    ErrorStatus, FabricError, Fault, PACKET_BYTES, PacketQueue, Peer, Port, Priority, TrySend,
-};
+use farpost_fabric::{ErrorStatus, FabricError, Fault, PacketQueue, Peer, Port, Priority, TrySend};
 use farpost_fabric::{LANES, lane};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -141,6 +139,7 @@ impl Shm {
 
 impl PacketQueue for Shm {
     const ORDERED: bool = true;
+    const PACKET_BYTES: usize = PACKET_BYTES;
 
     #[inline]
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {

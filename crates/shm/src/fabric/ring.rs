@@ -22,8 +22,10 @@
 //! Cost class: *fast path*, but for [`Ring::examine`].
 
 use farpost_fabric::sync::{AtomicU64, Ordering};
-use farpost_fabric::{LINE_BYTES, PACKET_BYTES, Peer};
+use farpost_fabric::{LINE_BYTES, Peer};
 
+/// Largest payload of a packet: what three lines hold beside their numbers, in words.
+pub const PACKET_BYTES: usize = 176;
 /// Slots in a ring: a power of two.
 pub const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Words of a slot. The model needs not check each word of the payload.

@@ -18,10 +18,12 @@
 
 use crate::trust::{HEADER_CODED, HeaderCheck};
 use farpost_fabric::LANES;
-use farpost_fabric::{LINE_BYTES, PACKET_BYTES};
+use farpost_fabric::LINE_BYTES;
 
 /// Bytes in a header.
 pub const HEADER_BYTES: usize = HEADER_CODED + 8;
+/// Largest payload of a packet.
+pub const PACKET_BYTES: usize = 176;
 /// Largest payload of an ordered frame. A larger put travels as several.
 pub const ORDERED_MAX: usize = 64 << 10;
 /// Largest payload of a bulk chunk.

@@ -140,7 +140,7 @@ impl Link {
         let mark = std::mem::replace(&mut self.rest_mark, self.log.end());
         let idle = |r: &Rail| r.offer.is_empty() && r.rest.is_none();
         if mark == self.rest_mark && self.log.len() == 0 && self.rails.iter().all(idle) {
-            self.log.shrink();
+            self.freed += self.log.shrink();
             for r in &mut self.rails {
                 r.saved = Vec::new();
             }

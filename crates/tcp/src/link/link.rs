@@ -168,6 +168,8 @@ pub struct Link {
     /// When it is next seen whether the log is at rest, and the frame that would have been the next the last time.
     pub(super) rest_at: u64,
     pub(super) rest_mark: u32,
+    /// Bytes given back so.
+    pub(super) freed: usize,
     pub(super) counters: LinkCounters,
 }
 
@@ -212,6 +214,7 @@ impl Link {
             ping_token: 0,
             rest_at: now,
             rest_mark: 0,
+            freed: 0,
             counters: LinkCounters::default(),
             config,
         }
@@ -255,6 +258,11 @@ impl Link {
     /// Bytes of memory that frames occupy here: the log, and frames that came early.
     pub fn memory(&self) -> usize {
         self.log.memory() + self.early.bytes() + self.rails.iter().map(|r| r.saved.capacity()).sum::<usize>()
+    }
+
+    /// Bytes that were given back since the last call, after a while in which nothing was sent.
+    pub fn take_freed(&mut self) -> usize {
+        std::mem::take(&mut self.freed)
     }
 
     /// How a rail is.

@@ -9,7 +9,7 @@ use crate::trust::HeaderCheck;
 use std::collections::VecDeque;
 
 /// Bytes of the ring at the first frame.
-const FIRST_BYTES: usize = 4096;
+const FIRST_BYTES: usize = 512;
 
 /// Not on any rail: never sent, or to be sent again.
 pub(super) const NOWHERE: u8 = u8::MAX;
@@ -73,12 +73,13 @@ impl Log {
         self.ring.len()
     }
 
-    /// Give back what a burst took. Only while the log is empty and no position in it is known to anybody.
-    pub fn shrink(&mut self) {
+    /// Give back what a burst took: so many bytes. Only while the log is empty and no position in it is known to anybody.
+    pub fn shrink(&mut self) -> usize {
         debug_assert!(self.entries.is_empty());
-        self.ring = Vec::new();
+        let freed = std::mem::take(&mut self.ring).len();
         (self.head, self.tail) = (0, 0);
         self.entries = VecDeque::new();
+        freed
     }
 
     /// Whether frames of these lengths (with headers) fit in, one after the other, within the bound.

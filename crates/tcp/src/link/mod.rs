@@ -169,7 +169,7 @@ mod zcopy;
 
 pub use frame::{
     CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT,
-    ORDERED_MAX, Refusal, ZCOPY,
+    ORDERED_MAX, PACKET_BYTES, Refusal, ZCOPY,
 };
 pub use link::{Arrival, Event, HostRoute, Link, LinkCounters, LinkError, PushError};
 pub use rail::{Checks, RailState, TransportReport};

@@ -2,12 +2,13 @@
 
 use super::bulk::{Get, Serve, TransferId};
 use super::frame::{
-    CONTROL_MAX, FAULT_MAX, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT, ORDERED_MAX, Refusal,
+    CONTROL_MAX, FAULT_MAX, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT, ORDERED_MAX,
+    PACKET_BYTES, Refusal,
 };
 use super::link::{Link, PushError};
 use super::rail::PartialFrame;
 use farpost_fabric::LANES;
-use farpost_fabric::{Line, PACKET_BYTES};
+use farpost_fabric::Line;
 use std::collections::VecDeque;
 
 impl Link {

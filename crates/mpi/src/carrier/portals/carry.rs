@@ -7,12 +7,12 @@ use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Payload, Request, SendState};
 use crate::p2p::Mode;
 use crate::{Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 use farpost_portals::NetworkInterface;
 use std::cell::Cell;
 
-/// Turns in which a process has answered its own question.
-const OWN_TURNS: u32 = 64;
+/// Turns in which a process has answered its own question, by itself and by way of an agent.
+const OWN_TURNS: [u32; 2] = [64, 4096];
 
 /// The carrier.
 pub(crate) struct ByPortals;
@@ -22,7 +22,7 @@ macro_rules! portals {
     ($engine:expr $(, $otherwise:expr)?) => {
         match &mut $engine.carrier {
             Chosen::Portals(portals) => portals,
-            Chosen::Postbox => return $($otherwise)?,
+            _ => return $($otherwise)?,
         }
     };
 }
@@ -105,7 +105,12 @@ impl<F: Fabric> Carrier<F> for ByPortals {
         portals!(engine).ask_back(number);
         // A process asks itself without the network: programs look right after the cancellation, and receive the message
         // if it was not cancelled.
-        for _ in 0..if peer == engine.me { OWN_TURNS } else { 0 } {
+        let by_agent = portals!(engine).ni.rings();
+        let turns = OWN_TURNS[usize::from(by_agent)];
+        for _ in 0..if peer == engine.me { turns } else { 0 } {
+            if by_agent && !engine.progress_portals() {
+                portals!(engine).ni.give_way();
+            }
             engine.progress_portals();
             if engine.requests.get(handle).is_none_or(|request| request.complete) {
                 break;
@@ -117,9 +122,21 @@ impl<F: Fabric> Carrier<F> for ByPortals {
         engine.give_up_by_portals(handle)
     }
 
+    /// Portals has answers of its own.
+    fn answer(_: &mut Engine<F>, _: Peer, _: Line) {}
+
+    fn push(_: &mut Engine<F>, _: Peer) -> bool {
+        false
+    }
+
+    /// Senders are bounded by credits.
+    fn hold_back(_: &mut Engine<F>, _: Peer, _: bool) {}
+
     #[inline]
     fn progress(engine: &mut Engine<F>) -> bool {
-        engine.progress_portals() | (engine.fabric.faulted() && engine.look_for_lost())
+        engine.progress_portals()
+            || (engine.fabric.faulted() && engine.look_for_lost())
+            || engine.lose_behind_agents()
     }
 
     fn catch_up(engine: &mut Engine<F>) {
@@ -129,9 +146,9 @@ impl<F: Fabric> Carrier<F> for ByPortals {
     fn close_peer(_: &mut Engine<F>, _: Peer) {}
 
     #[inline]
-    fn is_ready(engine: &Engine<F>) -> bool {
-        let portals = engine.carrier.portals();
-        portals.is_some_and(|portals| portals.stirred || portals.ni.is_ready())
+    fn is_ready(engine: &Engine<F>) -> Option<bool> {
+        let portals = engine.carrier.portals()?;
+        Some(portals.needs_progress || portals.ni.is_ready())
     }
 
     fn has_duties(engine: &Engine<F>) -> bool {
@@ -147,7 +164,9 @@ impl<F: Fabric> Carrier<F> for ByPortals {
     }
 
     fn is_drained(engine: &mut Engine<F>, gone: &dyn Fn(Peer) -> bool) -> bool {
-        let waits = portals!(engine, true).rest();
+        let portals = portals!(engine, true);
+        portals.rest();
+        let waits = !portals.ni.is_idle();
         let (me, size) = (engine.me, engine.fabric.size());
         !waits || (0..size).map(Peer).all(|peer| peer == me || gone(peer))
     }

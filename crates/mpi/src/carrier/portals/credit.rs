@@ -87,8 +87,8 @@ impl<F: Fabric> Portals<F> {
         let target = self.target(peer, CREDITS, 0);
         // There is always room for one more operation: those that wait are bounded by the credits themselves.
         let sent = self.ni.put(self.silent, AckReq::NoAck, &target, data);
-        debug_assert!(sent.is_ok(), "{sent:?}");
-        self.stirred = true;
+        debug_assert!(Self::begun(sent), "{sent:?}");
+        self.needs_progress = true;
     }
 
     /// `peer` lets us send more. False: more than it had.

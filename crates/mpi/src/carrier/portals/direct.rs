@@ -66,7 +66,7 @@ impl<F: Fabric> Portals<F> {
             .posted
             .arm(&self.ni, number, room, (name, eq, self.unexpected));
         if armed != Ok(true) {
-            self.stirred = true;
+            self.needs_progress = true;
             self.release(queue, 1);
             return None;
         }
@@ -128,7 +128,7 @@ impl<F: Fabric> Engine<F> {
                 self.progress();
             } else if portals.ni.look() {
                 // Whatever else there is can wait until this call is over.
-                portals.stirred = true;
+                portals.needs_progress = true;
                 while let Some(seen) = self.carrier.portals()?.ni.eq_take(queue, Seen::of) {
                     if seen.user == posted(entry) && seen.kind == EventKind::PutEnd && seen.fail == NiFail::OK
                     {

@@ -27,8 +27,8 @@ impl<F: Fabric> Engine<F> {
             return false;
         };
         let mut moved = portals.ni.progress();
-        if moved || portals.stirred {
-            portals.stirred = false;
+        if moved || portals.needs_progress {
+            portals.needs_progress = false;
             moved |= self.note_unexpected();
             self.note_returned();
             moved |= self.note_events();
@@ -124,7 +124,7 @@ impl<F: Fabric> Engine<F> {
                 }
                 EventKind::Unlink => {
                     let renewed = portals.managed.renew(&portals.ni, buffer);
-                    debug_assert!(renewed.is_ok(), "{renewed:?}");
+                    debug_assert!(Portals::<F>::begun(renewed), "{renewed:?}");
                 }
                 _ => {}
             }

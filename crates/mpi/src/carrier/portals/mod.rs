@@ -25,8 +25,11 @@
 //! Memory for short messages is bounded: each sender has *credits*, in bytes and in messages, which come back in zero-length
 //! puts. Without bytes a message is kept by its sender, without messages it waits there.
 //!
-//! The interface is one of its own on the device's packet port, so that a program may have the C interface beside it.
+//! The interface is one of its own, with packets, channels and a place at the agent beside those of the C interface, which a program
+//! may have as well. Matching is done in this process, or by way of its host's agent, as `FARPOST_PORTALS` says; where that agent, or
+//! a peer's, ends, the peers behind it are lost.
 
+mod agents;
 mod bits;
 mod carry;
 mod credit;
@@ -45,13 +48,14 @@ use direct::Begun;
 
 use super::{Chosen, DeviceConfig, Limits};
 use crate::{Error, ErrorClass};
+use agents::Agents;
 use credit::Credit;
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::net::NetTunables;
 use farpost_portals::{
-    AnyInterface, Error as PortalsError, Event, EventKind, Handle, Identity, Interface, Md, NetworkInterface,
-    NiFail, Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, option,
+    AnyInterface, Error as PortalsError, Event, EventKind, Handle, Md, NetworkInterface, NiFail, Owner,
+    Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, option,
 };
 use managed::Managed;
 use posted::Posted;
@@ -96,6 +100,9 @@ const QUEUES: [u32; 8] = [
     1 << 20,
     1 << 20,
 ];
+
+/// Events of a queue that an agent keeps.
+const MOST_OF_AGENT: u32 = 1 << 16;
 
 /// A queue, with the descriptor of all memory that logs to it.
 struct Queue {
@@ -179,7 +186,9 @@ pub(crate) struct Portals<F: Fabric> {
     /// Receives without a request that have become long ones.
     begun: Vec<Begun>,
     /// Something may have been logged since the queues were looked at.
-    stirred: bool,
+    needs_progress: bool,
+    /// Where the job has agents.
+    agents: Option<Agents>,
 }
 
 /// A descriptor that logs to `eq` and never runs out.
@@ -198,6 +207,12 @@ fn descriptor(start: usize, length: u64, options: u32, user_ptr: usize, eq: Hand
 /// An error of the layer that only a mistake here or a lack of memory can cause.
 #[cold]
 fn refused(what: &str, error: PortalsError) -> Error {
+    if error == PortalsError::Fail {
+        return Error::new(
+            ErrorClass::ERR_PROC_ABORTED,
+            format!("{what} by Portals failed: this host's Portals agent has ended"),
+        );
+    }
     let hint = match error {
         PortalsError::NoSpace | PortalsError::MeListTooLong => ": too many are outstanding at once",
         _ => "",
@@ -209,7 +224,7 @@ fn refused(what: &str, error: PortalsError) -> Error {
 }
 
 impl<F: Fabric> Portals<F> {
-    /// The device on `fabric`, whose packets of the Portals port are its.
+    /// The device on `fabric`.
     pub fn new(fabric: &Rc<F>, config: &DeviceConfig, wait: &WaitTunables, short_max: u64) -> Self {
         let size = fabric.size();
         assert!(
@@ -219,12 +234,7 @@ impl<F: Fabric> Portals<F> {
         let ids: Box<[ProcessId]> = (0..size)
             .map(|rank| ProcessId::new(fabric.host_of(Peer(rank)), rank))
             .collect();
-        let everybody = ids.iter().map(|id| Identity {
-            id: *id,
-            uid: 0,
-            jid: 0,
-        });
-        let processes = Rc::new(Processes::new(everybody.collect()));
+        let processes = Rc::new(Processes::by_rank(ids.iter().map(|id| id.nid)));
         // One for each other process, and some to spare: who takes nothing then holds up nobody else.
         let net = NetTunables {
             tx_pendings: config
@@ -233,10 +243,18 @@ impl<F: Fabric> Portals<F> {
                 .max(u64::from(4 * size).min(MOST_PENDINGS)),
             ..config.portals.clone()
         };
-        let ni = Interface::new(Rc::clone(fabric), &net, wait, processes, None, 0)
-            .map(|ni| AnyInterface::Inline(Box::new(ni)))
-            .expect("every rank is among the processes");
-        Self::on(ni, ids, config, short_max).unwrap_or_else(|error| {
+        let agents = config.agents.as_ref();
+        let ni = AnyInterface::open(
+            Owner::Mpi,
+            Rc::clone(fabric),
+            agents,
+            (&net, wait),
+            processes,
+            None,
+        )
+        .unwrap_or_else(|error| panic!("setting up MPI over Portals: {error}"));
+        let agents = agents.map(|access| Agents::new(&access.routes, &**fabric));
+        Self::on(ni, ids, config, (short_max, agents)).unwrap_or_else(|error| {
             panic!("setting up MPI over Portals: {error}");
         })
     }
@@ -245,13 +263,14 @@ impl<F: Fabric> Portals<F> {
         ni: AnyInterface<F>,
         ids: Box<[ProcessId]>,
         config: &DeviceConfig,
-        short_max: u64,
+        (short_max, agents): (u64, Option<Agents>),
     ) -> Result<Self, PortalsError> {
         let size = ids.len() as u32;
         let (bytes, messages) = credit::shares(config.tunables.portals_unexpected, size);
         // START and END of each message that may come unseen, and UNLINK of the buffers.
         let unseen = 2 * u64::from(messages) * u64::from(size) + 64;
-        let unexpected = ni.eq_alloc(unseen.min(1 << 20) as u32, None)?;
+        let most = if ni.rings() { MOST_OF_AGENT } else { 1 << 20 };
+        let unexpected = ni.eq_alloc(unseen.min(u64::from(most)) as u32, None)?;
         // Who has credits out has at most a few returns of them unseen.
         let returned = ni.eq_alloc((8 * size).clamp(16, 1 << 20), None)?;
         let silent = descriptor(0, 0, option::EVENT_END_DISABLE, 0, Handle::EQ_NONE);
@@ -290,6 +309,7 @@ impl<F: Fabric> Portals<F> {
         let sends = Sends::new(&ni, first.eq, short_max, exposed)?;
         let mut queues = vec![first];
         queues[0].reserved += sends.bounced();
+        ni.accept();
         Ok(Self {
             layout: Layout::new(size),
             queues,
@@ -312,14 +332,16 @@ impl<F: Fabric> Portals<F> {
             wanted: Vec::new(),
             direct: None,
             begun: Vec::new(),
-            stirred: false,
+            needs_progress: false,
+            agents,
             ids,
             ni,
         })
     }
 
     fn queue(ni: &AnyInterface<F>, nth: usize) -> Result<Queue, PortalsError> {
-        let room = *QUEUES.get(nth).ok_or(PortalsError::NoSpace)?;
+        let most = if ni.rings() { MOST_OF_AGENT } else { u32::MAX };
+        let room = (*QUEUES.get(nth).ok_or(PortalsError::NoSpace)?).min(most);
         let eq = ni.eq_alloc(room, None)?;
         Ok(Queue {
             eq,
@@ -360,12 +382,17 @@ impl<F: Fabric> Portals<F> {
         self.queues[usize::from(queue)].reserved -= events;
     }
 
+    /// An agent interrupts a generic process for each message, and asks one whose memory it cannot reach to move bytes: until it has done so,
+    /// messages of others wait behind.
+    pub fn serves_agent(&self) -> bool {
+        self.ni.mode().is_some() && !self.ni.is_served()
+    }
+
     /// What match bits tell apart.
     pub fn limits(&self) -> Limits {
         Limits {
             tag_ub: self.layout.tag_ub(),
             count_bits: self.layout.count_bits(),
-            matched_here: false,
         }
     }
 
@@ -389,16 +416,24 @@ impl<F: Fabric> Portals<F> {
     pub fn rest(&mut self) -> bool {
         self.ni.flush();
         if self.ni.attend() {
-            self.stirred = true;
+            self.needs_progress = true;
         }
-        !self.ni.is_idle()
+        if let Some(agents) = &mut self.agents {
+            agents.look_soon();
+        }
+        !self.ni.is_idle() && !self.ni.rings()
+    }
+
+    /// Whether an operation of ours was begun, or was not for want of an agent: that is noticed by itself.
+    fn begun(done: Result<(), PortalsError>) -> bool {
+        matches!(done, Ok(()) | Err(PortalsError::Fail))
     }
 
     /// Release a match entry and its descriptor, now or when nothing of it is in progress.
     fn unlink(&mut self, me: Handle) {
         if self.ni.me_unlink(me) == Err(PortalsError::MeInUse) {
             self.leftovers.push(me);
-            self.stirred = true;
+            self.needs_progress = true;
         }
     }
 
@@ -414,14 +449,14 @@ impl<F: Fabric> Chosen<F> {
     fn portals(&self) -> Option<&Portals<F>> {
         match self {
             Chosen::Portals(portals) => Some(portals),
-            Chosen::Postbox => None,
+            _ => None,
         }
     }
 
     fn portals_mut(&mut self) -> Option<&mut Portals<F>> {
         match self {
             Chosen::Portals(portals) => Some(portals),
-            Chosen::Postbox => None,
+            _ => None,
         }
     }
 }

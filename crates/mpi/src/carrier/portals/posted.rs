@@ -207,15 +207,17 @@ impl Posted {
         Ok(true)
     }
 
-    /// An entry has taken its message.
+    /// An entry has taken its message. False: it was taken back before.
     #[inline]
-    pub fn over(&mut self, number: usize) {
+    pub fn over(&mut self, number: usize) -> bool {
         if let Some(Some(entry)) = self.entries.get_mut(number)
             && std::mem::replace(&mut entry.active, false)
         {
             self.active -= 1;
             self.retreat();
+            return true;
         }
+        false
     }
 
     #[inline]
@@ -240,12 +242,11 @@ impl Posted {
         let none = Handle::EQ_NONE;
         // A message that is being received refuses the update, one that has been received has used up the threshold; but then
         // its event is still to be logged to the queue that the descriptor named, or is there.
-        if !matches!(
-            memory::update(ni, entry.md, Some(&mut old), (off, None), none),
-            Ok(true)
-        ) || old.threshold == 0
-        {
-            return false;
+        match memory::update(ni, entry.md, Some(&mut old), (off, None), none) {
+            Ok(true) if old.threshold != 0 => {}
+            // The agent that has it has ended: nothing will come by it.
+            Err(PortalsError::Fail) => {}
+            _ => return false,
         }
         self.over(number);
         true

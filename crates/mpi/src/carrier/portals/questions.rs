@@ -42,8 +42,8 @@ impl<F: Fabric> Portals<F> {
     fn say(&mut self, peer: Peer, data: u64) {
         let target = self.target(peer, CREDITS, 0);
         let sent = self.ni.put(self.silent, AckReq::NoAck, &target, data);
-        debug_assert!(sent.is_ok(), "{sent:?}");
-        self.stirred = true;
+        debug_assert!(Self::begun(sent), "{sent:?}");
+        self.needs_progress = true;
     }
 
     /// Ask the receiver of send `index` to drop it.

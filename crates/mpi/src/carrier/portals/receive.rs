@@ -130,7 +130,7 @@ impl<F: Fabric> Portals<F> {
                     landing: room.landing,
                 });
                 self.fetching += 1;
-                self.stirred = true;
+                self.needs_progress = true;
                 Ok(number as u32)
             }
             Err(error) => {
@@ -149,7 +149,7 @@ impl<F: Fabric> Portals<F> {
         self.release(fetch.queue, 1);
         self.fetching -= 1;
         let unlinked = self.ni.md_unlink(fetch.md);
-        debug_assert!(unlinked.is_ok(), "{unlinked:?}");
+        debug_assert!(Self::begun(unlinked), "{unlinked:?}");
         Some(fetch)
     }
 
@@ -305,7 +305,7 @@ impl<F: Fabric> Engine<F> {
                 .posted
                 .arm(&portals.ni, number, memory, (name, eq, unexpected));
             // The update looked for more.
-            portals.stirred |= armed == Ok(false);
+            portals.needs_progress |= armed == Ok(false);
             if armed == Ok(false) && !self.note_unexpected() {
                 // Nothing has come but what is listed already and not whole yet: this receive takes none of it. Where the library
                 // is in this process nothing comes between that look and this update.
@@ -361,7 +361,9 @@ impl<F: Fabric> Engine<F> {
             return;
         };
         let number = seen.number();
-        portals.posted.over(number);
+        if !portals.posted.over(number) {
+            return;
+        }
         let Some(entry) = portals.posted.get(number) else {
             return;
         };

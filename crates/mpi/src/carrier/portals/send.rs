@@ -228,9 +228,9 @@ impl<F: Fabric> Portals<F> {
         let sent = self
             .ni
             .put_region(self.sends.quick_md, region, AckReq::NoAck, &target, header);
-        debug_assert!(sent.is_ok(), "{sent:?}");
+        debug_assert!(Self::begun(sent), "{sent:?}");
         // Nothing of it is logged; but the call may have made progress.
-        self.stirred = true;
+        self.needs_progress = true;
         true
     }
 
@@ -257,8 +257,8 @@ impl<F: Fabric> Portals<F> {
         let sent = self
             .ni
             .put_region(self.sends.bounce_md, region, AckReq::NoAck, &target, header);
-        debug_assert!(sent.is_ok(), "{sent:?}");
-        self.stirred = true;
+        debug_assert!(Self::begun(sent), "{sent:?}");
+        self.needs_progress = true;
         true
     }
 
@@ -310,7 +310,7 @@ impl<F: Fabric> Portals<F> {
             return Err(error);
         }
         self.credit[peer.index()].spend(short.then_some(total));
-        self.stirred = true;
+        self.needs_progress = true;
         Ok(Begun::Under(index))
     }
 
@@ -448,7 +448,7 @@ impl<F: Fabric> Portals<F> {
             self.sends.exposed -= 1;
             self.unlink(me);
             // Another one may have its entry.
-            self.stirred |= !self.wanted.is_empty();
+            self.needs_progress |= !self.wanted.is_empty();
         }
         Some(sending)
     }

@@ -33,14 +33,14 @@ impl<F: Fabric> Engine<F> {
         tag: i32,
     ) -> Option<usize> {
         let queues = &self.contexts[context].queues;
-        if !self.limits.matched_here || queues.has_unexpected() {
+        if !self.by_postbox_all || queues.has_unexpected() {
             return self.irecv(context, room().keep(), source, tag).ok();
         }
         if !queues.has_posted()
             && let Some(peer) = peer
             && self.post.is_there(peer)
         {
-            return self.irecv_arrived(context, context_id, peer, room(), tag);
+            return self.irecv_arrived(context, context_id, (peer, source), room(), tag);
         }
         let (handle, place) = self.requests.claim().ok()?;
         if let Some(request) = place
@@ -60,7 +60,7 @@ impl<F: Fabric> Engine<F> {
         &mut self,
         context: usize,
         context_id: u64,
-        peer: Peer,
+        (peer, source): (Peer, Rank),
         mut room: RecvRun<'_>,
         tag: i32,
     ) -> Option<usize> {
@@ -69,7 +69,7 @@ impl<F: Fabric> Engine<F> {
             context,
             context_id,
             peer,
-            source: 0,
+            source,
             tag,
             class,
         };

@@ -3,6 +3,7 @@
 //! the send ends as if nothing had been asked.
 
 use super::wire;
+use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::context::Held;
 use crate::engine::request::{Operation, Request, Send, SendState};
@@ -10,7 +11,7 @@ use farpost_fabric::{Fabric, Line, Peer};
 
 impl<F: Fabric> Engine<F> {
     /// Sender: ask the receiver to drop a message.
-    pub(super) fn ask_for_cancel(&mut self, handle: usize) {
+    pub(crate) fn ask_for_cancel(&mut self, handle: usize) {
         if let Some(Request {
             operation: Operation::Send(send),
             ..
@@ -20,7 +21,7 @@ impl<F: Fabric> Engine<F> {
             let mut line = [0; 8];
             line[0] = u64::from(wire::KIND_CANCEL) << 32;
             line[3] = handle as u64;
-            self.answer(peer, line);
+            Chosen::answer(self, peer, line);
         }
     }
 
@@ -39,7 +40,7 @@ impl<F: Fabric> Engine<F> {
             let mut answer = [0; 8];
             answer[0] = u64::from(wire::KIND_CANCELLED) << 32;
             answer[3] = request;
-            self.answer(peer, answer);
+            Chosen::answer(self, peer, answer);
         }
     }
 

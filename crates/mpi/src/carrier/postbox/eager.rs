@@ -2,7 +2,8 @@
 //!
 //! Requirements of MPI-5.0 section 3.2.2.
 
-use super::wire::{self, FIRST_BYTES, MORE_BYTES};
+use super::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
+use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
@@ -67,6 +68,19 @@ impl Source<'_> {
 }
 
 impl<F: Fabric> Engine<F> {
+    /// Send a message of so many bytes, which are one [word](wire::word), with these words of its envelope, if its lane is open. False:
+    /// take the long way.
+    #[inline(always)]
+    pub(crate) fn post_word(&mut self, peer: Peer, envelope: [u64; 2], word: u64, bytes: usize) -> bool {
+        let Some(lane) = self.post.lane(peer) else {
+            return false;
+        };
+        let first = u64::from(wire::short_of(bytes)) << 32;
+        let line = [first, envelope[0], envelope[1], word, 0, 0, 0, 0];
+        lane.post(line, FIRST_WORD + 1, bytes as u64);
+        true
+    }
+
     /// Send a message of at most [`RUN_MAX`] bytes to a peer that is open. False: take the long way.
     #[inline(always)]
     pub(crate) fn post_short(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
@@ -76,7 +90,7 @@ impl<F: Fabric> Engine<F> {
             }
             let mut line = envelope.line(wire::KIND_SHORT, 1, data.len());
             wire::fill_first(&mut line, data);
-            let words = wire::FIRST_WORD + data.len().div_ceil(8);
+            let words = FIRST_WORD + data.len().div_ceil(8);
             self.post.post_words(peer, &mut line, words, data.len() as u64);
             return true;
         }
@@ -111,7 +125,7 @@ impl<F: Fabric> Engine<F> {
             return self.send_to_self(envelope, payload, mode);
         }
         if mode == Mode::Standard
-            && self.is_open[peer.index()]
+            && self.post.is_open(peer)
             && !self.prefers_tail(peer, payload.bytes())
             && self.post_eager(peer, &envelope, &payload, 0) == Eager::Posted
         {
@@ -195,7 +209,7 @@ impl<F: Fabric> Engine<F> {
     /// Send a message that is one run of memory at once, without a request. False: take the long way.
     #[inline]
     pub(super) fn post_at_once(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if !self.is_open[peer.index()] {
+        if !self.post.is_open(peer) {
             return false;
         }
         if data.len() <= RUN_MAX {
@@ -218,7 +232,10 @@ impl<F: Fabric> Engine<F> {
         }
         let mut blocks = [0; PIECES_MAX];
         for taken in 0..count {
-            match self.post.take_block(peer) {
+            match self
+                .post
+                .take_block_for(peer, (total - taken * block_bytes).min(block_bytes))
+            {
                 Some(block) => blocks[taken] = block,
                 None => {
                     for block in &blocks[..taken] {
@@ -357,34 +374,26 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Move along everything that waits for room.
-    pub(crate) fn push_outgoing(&mut self) -> bool {
+    /// Post what waits for room at `peer`.
+    pub(super) fn push_postboxes(&mut self, peer: Peer) -> bool {
         let mut moved = false;
-        for index in (0..self.busy.len()).rev() {
-            let peer = self.busy[index];
-            while let Some(line) = self.outgoing[peer.index()].control.front() {
-                if self.post.room(peer) == 0 {
-                    break;
-                }
-                self.post.post(peer, line, 0);
-                self.outgoing[peer.index()].control.pop_front();
-                moved = true;
+        while let Some(line) = self.outgoing[peer.index()].control.front() {
+            if self.post.room(peer) == 0 {
+                break;
             }
-            if self.outgoing[peer.index()].control.is_empty() {
-                moved |= self.push_sends(peer);
-                moved |= self.push_streams(peer);
-            }
-            if self.post.is_dead(peer) {
-                self.fail_peer(peer);
-            } else {
-                self.retire_if_empty(peer);
-            }
+            self.post.post(peer, line, 0);
+            self.outgoing[peer.index()].control.pop_front();
+            moved = true;
+        }
+        if self.outgoing[peer.index()].control.is_empty() {
+            moved |= self.push_sends(peer);
+            moved |= self.push_streams(peer);
         }
         moved
     }
 
-    /// Send an answer, now or as soon as there is room.
-    pub(crate) fn answer(&mut self, peer: Peer, line: Line) {
+    /// Post an answer, now or as soon as there is room.
+    pub(super) fn post_answer(&mut self, peer: Peer, line: Line) {
         if self.outgoing[peer.index()].control.is_empty() && self.post.room(peer) > 0 {
             self.post.post(peer, &line, 0);
             return;
@@ -398,7 +407,7 @@ impl<F: Fabric> Engine<F> {
         let mut line = [0; 8];
         line[0] = u64::from(wire::KIND_DONE) << 32;
         line[3] = request;
-        self.answer(peer, line);
+        Chosen::answer(self, peer, line);
     }
 
     /// The receiver says that a send of ours is over.

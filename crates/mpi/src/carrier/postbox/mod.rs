@@ -36,14 +36,13 @@ use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Payload, Request};
 use crate::p2p::Mode;
 use crate::{Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 use std::cell::Cell;
 
 /// A line has room for every tag and every context.
 pub(super) const LIMITS: Limits = Limits {
     tag_ub: i32::MAX,
     count_bits: 30,
-    matched_here: true,
 };
 
 /// The carrier.
@@ -106,6 +105,18 @@ impl<F: Fabric> Carrier<F> for Postbox {
         true
     }
 
+    fn answer(engine: &mut Engine<F>, peer: Peer, line: Line) {
+        engine.post_answer(peer, line);
+    }
+
+    fn push(engine: &mut Engine<F>, peer: Peer) -> bool {
+        engine.push_postboxes(peer)
+    }
+
+    fn hold_back(engine: &mut Engine<F>, peer: Peer, on: bool) {
+        engine.post.hold_back(peer, on);
+    }
+
     #[inline]
     fn progress(engine: &mut Engine<F>) -> bool {
         engine.progress_postboxes()
@@ -120,8 +131,8 @@ impl<F: Fabric> Carrier<F> for Postbox {
         engine.post.reap(peer);
     }
 
-    fn is_ready(_: &Engine<F>) -> bool {
-        false
+    fn is_ready(_: &Engine<F>) -> Option<bool> {
+        None
     }
 
     #[inline]

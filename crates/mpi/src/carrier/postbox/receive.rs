@@ -2,7 +2,7 @@
 //!
 //! Requirements of MPI-5.0 sections 3.2.4, 3.4, 3.5.
 
-use super::wire::{self, FIRST_BYTES, MORE_BYTES};
+use super::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::buffer::RecvBuf;
 use crate::carrier::Direct;
 use crate::engine::Engine;
@@ -11,6 +11,7 @@ use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Request};
 use crate::p2p::fit;
 use crate::{Error, ErrorClass, Rank};
+use farpost_channel::Next;
 use farpost_fabric::{Fabric, Line, Peer};
 
 /// What the fast path of a receive found.
@@ -24,22 +25,68 @@ pub enum Short {
     Other,
 }
 
+/// Take a message that is one word of so many bytes, if it has these words of an envelope.
+#[inline(always)]
+fn take<F: Fabric>(next: Next<'_, F>, envelope: [u64; 2], bytes: usize) -> Option<u64> {
+    if next.word(1) != envelope[0] || next.word(2) != envelope[1] {
+        return None;
+    }
+    let word = next.word(FIRST_WORD);
+    next.consume(bytes as u64);
+    Some(word)
+}
+
 impl<F: Fabric> Engine<F> {
     /// Look whether the next message of `peer` is a short one that a receive with these arguments takes and
     /// nothing else can, and if so copy it into `to`. The fast path of receives.
     #[inline(always)]
     pub(crate) fn receive_short(&mut self, wanted: &Direct, to: &mut [u8]) -> Short {
+        if !self.contexts[wanted.context].queues.quiet() {
+            return Short::Other;
+        }
+        let Some(next) = self.post.next(wanted.peer) else {
+            return Short::Nothing;
+        };
+        // The usual one: a word, just as wanted.
+        let len = to.len();
+        if wire::is_word(len)
+            && (next.first() >> 32) as u32 == wire::short_of(len)
+            && let Some(word) = take(next, wanted.words(), len)
+        {
+            wire::put_word(word, to);
+            let (source, tag) = (wanted.source, wanted.tag);
+            return Short::Got { source, tag, len };
+        }
+        self.receive_other(wanted, to)
+    }
+
+    /// The next message of `peer`, if it has so many bytes, which [are a word](wire::is_word), and these words of an envelope, and no
+    /// other receive can take it. `None`: take the long way.
+    #[inline(always)]
+    pub(crate) fn take_word(
+        &mut self,
+        context: usize,
+        peer: Peer,
+        envelope: [u64; 2],
+        bytes: usize,
+    ) -> Option<u64> {
+        if !self.contexts.get(context)?.queues.quiet() {
+            return None;
+        }
+        take(self.post.next_with(peer, wire::short_of(bytes))?, envelope, bytes)
+    }
+
+    /// As [`receive_short`](Self::receive_short) of a message that is there, of any other length or for a receive that takes others
+    /// as well.
+    #[inline(always)]
+    fn receive_other(&mut self, wanted: &Direct, to: &mut [u8]) -> Short {
         let Direct {
-            context,
             context_id,
             peer,
             tag,
             class,
             ..
         } = *wanted;
-        if !self.contexts[context].queues.quiet() {
-            return Short::Other;
-        }
         let Some(line) = self.post.peek(peer) else {
             return Short::Nothing;
         };
@@ -153,22 +200,25 @@ impl<F: Fabric> Engine<F> {
             wire::KIND_RUN => self.on_run(peer, &line),
             wire::KIND_BLOCK => self.on_blocks(peer, &line),
             wire::KIND_TAIL => self.on_tail(peer, &line),
-            wire::KIND_RTS => self.on_rts(peer, &line),
-            wire::KIND_CTS => self.on_cts(peer, &line),
             wire::KIND_DATA => self.on_data(peer, &line),
-            wire::KIND_DONE => {
+            _ => {
                 self.post.consume(peer, 1, 0);
-                self.on_done(peer, &line)
+                self.on_line(peer, &line)
             }
+        }
+    }
+
+    /// A line that is all of what it is about: an offer or an answer. False: it cannot be right.
+    pub(crate) fn on_line(&mut self, peer: Peer, line: &Line) -> bool {
+        match wire::kind(line) {
+            wire::KIND_RTS => self.on_rts(peer, line),
+            wire::KIND_CTS => self.on_cts(peer, line),
+            wire::KIND_DONE => self.on_done(peer, line),
             wire::KIND_CANCEL => {
-                self.post.consume(peer, 1, 0);
-                self.on_cancel(peer, &line);
+                self.on_cancel(peer, line);
                 true
             }
-            wire::KIND_CANCELLED => {
-                self.post.consume(peer, 1, 0);
-                self.on_cancelled(peer, &line)
-            }
+            wire::KIND_CANCELLED => self.on_cancelled(peer, line),
             kind => {
                 self.fail_sender(peer, "the kind of a postbox", u64::from(kind));
                 false
@@ -178,7 +228,7 @@ impl<F: Fabric> Engine<F> {
 
     /// The context of an envelope, if the envelope can be right.
     #[inline(always)]
-    pub(super) fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
+    pub(crate) fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
         let context = self.context(envelope.context);
         let source = envelope.source;
         let right = match &self.contexts[context].members {

@@ -104,16 +104,9 @@ impl<F: Fabric> Engine<F> {
             self.fail_sender(peer, "the length of a long message", total);
             return false;
         }
-        let context = self.context(envelope.context);
-        let right = match &self.contexts[context].members {
-            Some(members) => members.pid(envelope.source as i32) == Some(peer.0),
-            None => envelope.source < self.fabric.size(),
-        };
-        if !right {
-            self.fail_sender(peer, "the sender's rank", u64::from(envelope.source));
+        let Some(context) = self.admit(peer, &envelope) else {
             return false;
-        }
-        self.post.consume(peer, 1, 0);
+        };
         match self.contexts[context]
             .queues
             .take_posted(envelope.source, envelope.tag)

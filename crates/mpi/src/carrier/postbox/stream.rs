@@ -3,6 +3,7 @@
 //! go in postboxes.
 
 use super::wire;
+use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Payload, RecvState, Request, SendState};
 use farpost_fabric::{Fabric, Line, Peer};
@@ -22,13 +23,12 @@ impl<F: Fabric> Engine<F> {
         line[3] = sender;
         line[4] = handle as u64;
         line[5] = wanted;
-        self.answer(peer, line);
+        Chosen::answer(self, peer, line);
     }
 
     /// Sender: the receiver asks for the bytes of a send of ours.
     #[inline(never)]
     pub(crate) fn on_cts(&mut self, peer: Peer, line: &Line) -> bool {
-        self.post.consume(peer, 1, 0);
         let handle = line[3] as usize;
         let (remote, wanted) = (line[4], line[5]);
         let offered = match self.requests.get_mut(handle) {
@@ -58,7 +58,7 @@ impl<F: Fabric> Engine<F> {
         self.offered.retain(|h| *h != handle);
         self.engage(peer);
         self.outgoing[peer.index()].streams.push_back(handle);
-        self.push_streams(peer);
+        Chosen::push(self, peer);
         self.retire_if_empty(peer);
         true
     }
@@ -77,13 +77,13 @@ impl<F: Fabric> Engine<F> {
                 continue;
             };
             let room = self.post.room(peer);
+            let len = (self.post.block_bytes() as u64).min(wanted - sent);
             let block = if room > 0 {
-                self.post.take_block(peer)
+                self.post.take_block_for(peer, len as usize)
             } else {
                 None
             };
             let len = if let Some(block) = block {
-                let len = (self.post.block_bytes() as u64).min(wanted - sent);
                 self.fill_block(peer, block, 0, &send.payload, sent, len as usize);
                 let mut line = [0; 8];
                 line[0] = u64::from(wire::KIND_DATA) << 32;

@@ -56,19 +56,63 @@ pub const KIND_CANCELLED: u8 = 12;
 /// In word 6 of [`KIND_RTS`]: the buffer is one run that the receiver may transfer from; words 4 and 7 say where.
 pub const ONE_RUN: u64 = 1 << 63;
 
+/// The upper half of the first word of a message of so many bytes in one postbox.
+#[inline(always)]
+pub fn short_of(bytes: usize) -> u32 {
+    u32::from(KIND_SHORT) | 1 << 8 | (bytes as u32) << 16
+}
+
+/// Whether messages of so many bytes are a word: what most programs send alone.
+#[inline(always)]
+pub fn is_word(bytes: usize) -> bool {
+    bytes == 8 || bytes == 4
+}
+
+/// The word of a message, if it [is one](is_word).
+#[inline(always)]
+pub fn word(message: &[u8]) -> Option<u64> {
+    if let Ok(eight) = message.try_into() {
+        return Some(u64::from_le_bytes(eight));
+    }
+    match message.try_into() {
+        Ok(four) => Some(u64::from(u32::from_le_bytes(four))),
+        Err(_) => None,
+    }
+}
+
+/// Write it to where a message is wanted that [is one](is_word).
+#[inline(always)]
+pub fn put_word(word: u64, to: &mut [u8]) {
+    if let Ok(eight) = <&mut [u8; 8]>::try_from(&mut *to) {
+        *eight = word.to_le_bytes();
+    } else if let Ok(four) = <&mut [u8; 4]>::try_from(to) {
+        *four = (word as u32).to_le_bytes();
+    }
+}
+
 impl Envelope {
     /// The first three words, for a postbox of `kind` with `count` postboxes or pieces and `inline` bytes.
-    #[inline]
+    #[inline(always)]
     pub fn line(&self, kind: u8, count: usize, inline: usize) -> Line {
+        let [second, third] = self.words();
         [
             u64::from(kind) << 32 | (count as u64) << 40 | (inline as u64) << 48,
+            second,
+            third,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]
+    }
+
+    /// The second and the third word.
+    #[inline(always)]
+    pub fn words(&self) -> [u64; 2] {
+        [
             u64::from(self.tag as u32) | u64::from(self.source) << 32,
             self.context | u64::from(self.class) << 48 | u64::from(self.flags) << 56,
-            0,
-            0,
-            0,
-            0,
-            0,
         ]
     }
 

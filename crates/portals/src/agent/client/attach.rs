@@ -4,13 +4,14 @@ use super::super::mailbox::State;
 use super::super::words::{VERSION, command};
 use super::post::{Door, Mailbox};
 use super::{Client, Here, Inner, Mode, Routes, Side, There};
+use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Processes};
 use crate::means::Waiting;
 use crate::network_interface::NetworkInterface;
 use crate::types::Limits;
 use farpost_fabric::wait::{Backoff, Idle, Pause, WaitPolicy, WaitTunables};
-use farpost_fabric::{Fabric, FabricError, Moment, Peer};
+use farpost_fabric::{Fabric, FabricError, Moment, Peer, SegmentId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub enum AttachError {
     /// The agent refused.
     #[error("{0}, this host's Portals agent, refused: is it of another version of Farpost?")]
     Refused(Peer),
+    /// There is no interface at all.
+    #[error(transparent)]
+    Interface(#[from] Error),
     /// The fabric failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
@@ -69,10 +73,16 @@ impl<F: Fabric> Patience<'_, F> {
     }
 
     /// A mailbox that the agent serves, and the limits as it was told of them.
-    fn enter(&mut self, fabric: &Rc<F>, mode: Mode, limits: &Limits) -> Result<Mailbox<F>, AttachError> {
+    fn enter(
+        &mut self,
+        fabric: &Rc<F>,
+        mode: Mode,
+        limits: &Limits,
+        (inlet, own): (SegmentId, SegmentId),
+    ) -> Result<Mailbox<F>, AttachError> {
         let agent = self.agent;
         let import = loop {
-            match Mailbox::import(&**fabric, agent) {
+            match Mailbox::import(&**fabric, agent, inlet) {
                 Ok(import) => break import,
                 Err(FabricError::NotPublished { .. }) => self.pass(AttachError::Silent(agent))?,
                 Err(FabricError::PeerDead { .. }) => return Err(AttachError::AgentEnded(agent)),
@@ -89,7 +99,7 @@ impl<F: Fabric> Patience<'_, F> {
         };
         // Both sides probe each other, so that neither finds out in the middle of something.
         let _ = fabric.can_transfer(agent);
-        let mut mailbox = Mailbox::new(Rc::clone(fabric), agent, import, door)?;
+        let mut mailbox = Mailbox::new(Rc::clone(fabric), (agent, own), import, door)?;
         mailbox
             .pen
             .begin()
@@ -159,12 +169,15 @@ impl<F: Fabric> Client<F> {
             turn: turn.as_deref(),
             backoff: Backoff::default(),
         };
-        let mailbox = entrance.enter(&fabric, mode, &limits)?;
+        let segments = (routes.agent_segment(number), routes.client_segment());
+        let asked = Cell::new(fabric.now());
+        let mailbox = entrance.enter(&fabric, mode, &limits, segments)?;
         let library = library(mailbox.opening).map_err(|_| nobody)?;
         Ok(Self {
             mode,
             me: library.identity(),
             agent,
+            segments,
             inner: RefCell::new(Inner {
                 limits,
                 handle: library.handle(),
@@ -179,10 +192,11 @@ impl<F: Fabric> Client<F> {
             asking: Cell::new(false),
             policy,
             idle: Idle::default(),
-            stirred: Cell::new(false),
+            needs_progress: Cell::new(false),
             relax: Cell::new(None),
             turn,
             empty: Cell::new(0),
+            asked,
         })
     }
 
@@ -223,7 +237,7 @@ impl<F: Fabric> Client<F> {
             turn: self.turn.as_deref(),
             backoff: Backoff::default(),
         };
-        let mailbox = entrance.enter(&fabric, self.mode, &limits)?;
+        let mailbox = entrance.enter(&fabric, self.mode, &limits, self.segments)?;
         let inner = &mut *self.inner.borrow_mut();
         let opening = mailbox.opening;
         let fresh = Library::new(0, opening, fabric.me().0, Rc::clone(&self.processes), desired);

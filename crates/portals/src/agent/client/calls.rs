@@ -15,6 +15,9 @@ use farpost_fabric::{Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Time between two questions of [`NetworkInterface::attend`] whether the agent has ended.
+const ATTEND: Duration = Duration::from_millis(20);
+
 impl<F: Fabric> Means for Client<F> {
     fn call<T>(
         &self,
@@ -183,8 +186,31 @@ impl<F: Fabric> NetworkInterface for Client<F> {
 
     /// Take what the agent has posted, give it what waits, and run handlers.
     fn progress(&self) -> bool {
-        self.advance();
-        self.stirred.replace(false)
+        self.advance_or_ask();
+        self.needs_progress.replace(false)
+    }
+
+    fn attend(&self) -> bool {
+        let now = self.policy.now();
+        if now - self.asked.get() < ATTEND {
+            return false;
+        }
+        self.asked.set(now);
+        self.ask_whether_it_has_ended()
+    }
+
+    /// The agent rings whenever it has written something.
+    fn is_ready(&self) -> bool {
+        let mailbox = &self.inner.borrow().mailbox;
+        self.needs_progress.get() || (!mailbox.ended && mailbox.is_ready())
+    }
+
+    /// Short bodies are copied into the command.
+    fn is_clear(&self) -> bool {
+        match &self.inner.borrow().side {
+            Side::Here(here) => here.is_clear(),
+            Side::There(_) => true,
+        }
     }
 
     fn close(&self, patience: Duration) -> bool {

@@ -48,6 +48,11 @@ impl Here {
         self.requests - self.receiving - self.outbox[Channel::Answer as usize].len() as u64
     }
 
+    /// Whether all messages have been given to the agent.
+    pub fn is_clear(&self) -> bool {
+        self.outbox.iter().all(VecDeque::is_empty)
+    }
+
     pub fn is_idle(&self) -> bool {
         self.outbox.iter().all(VecDeque::is_empty) && self.swaps.is_empty() && self.lent.is_empty()
     }

@@ -21,11 +21,12 @@ pub(super) use post::Door;
 pub use start::Request;
 
 use super::Routes;
+use super::words::command;
 use crate::handlers::Handlers;
 use crate::library::Processes;
 use crate::types::{Handle, Identity, Limits};
 use farpost_fabric::wait::{Idle, Relax, WaitPolicy};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Moment, Peer, SegmentId};
 use here::Here;
 use post::Mailbox;
 use std::cell::{Cell, RefCell};
@@ -62,6 +63,8 @@ pub struct Client<F: Fabric> {
     me: Identity,
     processes: Rc<Processes>,
     agent: Peer,
+    /// The agent's for this client, and its own.
+    segments: (SegmentId, SegmentId),
     inner: RefCell<Inner<F>>,
     handlers: Handlers,
     /// Somebody waits for an answer of the agent's.
@@ -69,10 +72,12 @@ pub struct Client<F: Fabric> {
     policy: WaitPolicy,
     idle: Idle,
     /// Something has happened since the program last called `progress`.
-    stirred: Cell<bool>,
+    needs_progress: Cell<bool>,
     relax: Cell<Option<Relax>>,
     turn: Option<Rc<dyn Fn()>>,
     empty: Cell<u32>,
+    /// When it was asked last whether the agent has ended.
+    asked: Cell<Moment>,
 }
 
 impl<F: Fabric> Client<F> {
@@ -84,6 +89,15 @@ impl<F: Fabric> Client<F> {
     /// Whether the interface is closed, the agent has ended, or it has refused to serve this process any longer.
     pub fn has_ended(&self) -> bool {
         self.inner.borrow().mailbox.ended
+    }
+
+    /// Let the agent look at messages for this process: the entries are there. The program's interface does so from the beginning.
+    pub fn accept(&self) {
+        let mailbox = &mut self.inner.borrow_mut().mailbox;
+        if !mailbox.ended {
+            mailbox.pen.begin();
+            mailbox.command(command::ACCEPT, 0);
+        }
     }
 
     /// Whether bodies go through memory of the agent's because it cannot reach this process's.

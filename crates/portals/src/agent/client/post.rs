@@ -6,11 +6,11 @@ use super::super::mailbox::{
 };
 use super::super::moves;
 use super::super::words::{Bad, Pen, Piece, Words, command, event};
-use super::super::{CLIENT_SEGMENT, agent_segment};
 use crate::memory::{Segment, Segments};
 use crate::net::Channel;
 use farpost_fabric::{
     Access, Fabric, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+    SegmentId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -56,14 +56,14 @@ impl<F: Fabric> Mailbox<F> {
     /// A mailbox for this process's opening `opening`; `taken` command lines have been taken before.
     pub fn new(
         fabric: Rc<F>,
-        agent: Peer,
+        (agent, own): (Peer, SegmentId),
         import: F::Import,
         (opening, taken): (u32, u32),
     ) -> Result<Self, FabricError> {
         // That of a former opening.
-        let _ = fabric.unpublish(CLIENT_SEGMENT);
+        let _ = fabric.unpublish(own);
         let only = Access::Only(vec![(agent, Permission::ReadWrite)]);
-        let memory = fabric.export(CLIENT_SEGMENT, CLIENT_BYTES, only)?;
+        let memory = fabric.export(own, CLIENT_BYTES, only)?;
         Ok(Self {
             commands: Writer::new(&import, QUEUE_AT, LINES, taken),
             events: Reader::new(&memory, QUEUE_AT, EVENTS),
@@ -87,8 +87,7 @@ impl<F: Fabric> Mailbox<F> {
     }
 
     /// The agent's segment for this process.
-    pub fn import(fabric: &F, agent: Peer) -> Result<F::Import, FabricError> {
-        let id = agent_segment(fabric.me().0);
+    pub fn import(fabric: &F, agent: Peer, id: SegmentId) -> Result<F::Import, FabricError> {
         fabric.import(agent, id, AGENT_BYTES, Permission::ReadWrite)
     }
 

@@ -58,10 +58,20 @@ impl<F: Fabric> Client<F> {
     pub(super) fn advance(&self) -> bool {
         let moved = self.take_what_is_there();
         if moved {
-            self.stirred.set(true);
+            self.needs_progress.set(true);
             self.run_handlers();
         }
         moved
+    }
+
+    /// As [`advance`](Self::advance), with a look now and then whether the agent has ended.
+    pub(super) fn advance_or_ask(&self) -> bool {
+        if self.advance() {
+            self.empty.set(0);
+            return true;
+        }
+        self.empty.set(self.empty.get().wrapping_add(1));
+        self.empty.get().is_multiple_of(CLOCK) && self.ask_whether_it_has_ended()
     }
 
     fn take_what_is_there(&self) -> bool {
@@ -88,7 +98,7 @@ impl<F: Fabric> Client<F> {
         moved
     }
 
-    fn ask_whether_it_has_ended(&self) -> bool {
+    pub(super) fn ask_whether_it_has_ended(&self) -> bool {
         let changed = {
             let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
             if mailbox.ended || !mailbox.fabric.has_ended(mailbox.agent) {
@@ -98,7 +108,7 @@ impl<F: Fabric> Client<F> {
                 // What it posted before is still taken.
                 while side.take_events(mailbox) {}
                 side.agent_ended(mailbox);
-                self.stirred.set(true);
+                self.needs_progress.set(true);
                 true
             }
         };
@@ -110,12 +120,7 @@ impl<F: Fabric> Client<F> {
 impl<F: Fabric> Waiting for Client<F> {
     fn poll(&self) -> bool {
         self.idle.begin(&self.policy);
-        if self.advance() {
-            self.empty.set(0);
-            return true;
-        }
-        self.empty.set(self.empty.get().wrapping_add(1));
-        self.empty.get().is_multiple_of(CLOCK) && self.ask_whether_it_has_ended()
+        self.advance_or_ask()
     }
 
     fn rest(&self) {

@@ -111,7 +111,14 @@ impl<F: Fabric> Receive<F> {
                 State::Open => None,
             };
             if let Some((op, argument)) = argument
-                && !control(fabric, to, op, 0, (origin.tag, 0), &[argument])
+                && !control(
+                    (fabric, self.owner.port()),
+                    to,
+                    op,
+                    0,
+                    (origin.tag, 0),
+                    &[argument],
+                )
             {
                 return false;
             }
@@ -123,7 +130,16 @@ impl<F: Fabric> Receive<F> {
         for index in 0..2 {
             let lane = &mut origin.lanes[index];
             if let Some(op) = lane.refusal {
-                if lane.open && !control(fabric, to, op, index, (origin.tag, lane.wanted), &[]) {
+                if lane.open
+                    && !control(
+                        (fabric, self.owner.port()),
+                        to,
+                        op,
+                        index,
+                        (origin.tag, lane.wanted),
+                        &[],
+                    )
+                {
                     return false;
                 }
                 figures.refusals += 1;
@@ -135,7 +151,14 @@ impl<F: Fabric> Receive<F> {
         }
         let wanted = origin.lanes.map(|lane| Self::point(&self.pendings, &lane));
         let argument = wire::numbers(origin.known(), wanted, 0);
-        if !control(fabric, to, Op::Ack, 0, (origin.tag, 0), &[argument]) {
+        if !control(
+            (fabric, self.owner.port()),
+            to,
+            Op::Ack,
+            0,
+            (origin.tag, 0),
+            &[argument],
+        ) {
             return false;
         }
         figures.acks += 1;
@@ -148,7 +171,7 @@ impl<F: Fabric> Receive<F> {
 
 /// Send a control packet. False: no room.
 pub fn control<F: Fabric>(
-    fabric: &F,
+    (fabric, port): (&F, Port),
     (to, checked): (Peer, bool),
     op: Op,
     index: usize,
@@ -174,7 +197,7 @@ pub fn control<F: Fabric>(
     if checked {
         wire::set_check(bytes);
     }
-    let sent = fabric.try_send(to, Port::Portals, Priority::High, bytes) == TrySend::Sent;
+    let sent = fabric.try_send(to, port, Priority::High, bytes) == TrySend::Sent;
     if sent {
         fabric.wake(to);
     }

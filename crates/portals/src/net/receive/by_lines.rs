@@ -18,7 +18,9 @@ impl<F: Fabric> Receive<F> {
     pub(super) fn enter_by_lines(&mut self, fabric: &F, peer: Peer, turn: u64) {
         let mut origin = self.new_origin(peer, false, turn);
         origin.by_lines = true;
-        origin.staging = fabric.import(peer, STAGING, 1, Permission::Read).ok();
+        origin.staging = fabric
+            .import(peer, self.owner.segment(STAGING), 1, Permission::Read)
+            .ok();
         if origin.staging.is_none() {
             origin.not |= wire::NO_STAGING;
         }

@@ -51,7 +51,12 @@ impl<F: Fabric> Receive<F> {
             return;
         }
         if origin.desk.is_none() {
-            let import = fabric.import(origin.peer, DESK, LINE_BYTES, Permission::ReadWrite);
+            let import = fabric.import(
+                origin.peer,
+                self.owner.segment(DESK),
+                LINE_BYTES,
+                Permission::ReadWrite,
+            );
             origin.desk = import.ok();
         }
         if origin
@@ -68,7 +73,7 @@ impl<F: Fabric> Receive<F> {
             let arguments = [pending.keep, part, one.address as u64];
             let about = (origin.tag, pending.seq);
             if control(
-                fabric,
+                (fabric, self.owner.port()),
                 to,
                 Op::Grant,
                 usize::from(pending.lane),

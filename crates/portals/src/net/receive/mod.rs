@@ -24,7 +24,7 @@ use super::transmit::{STAGING, stream_bytes};
 use super::wire::{
     self, ACK_OTHER, CHECKED, FIRST, HAS_ACK, Kind, Malformed, Op, Place, WANTS_ACK, Word, Writer,
 };
-use super::{Figures, NetTunables, Outcome, Placement, RxId, moves};
+use super::{Figures, NetTunables, Outcome, Owner, Placement, RxId, moves};
 use crate::memory::{Segment, Segments};
 use farpost_fabric::{
     Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, Moment, PACKET_BYTES, Peer, Permission,
@@ -240,6 +240,7 @@ pub enum Accepted {
 
 /// The receiving half of a process.
 pub struct Receive<F: Fabric> {
+    owner: Owner,
     pendings: Box<[Pending]>,
     free: Vec<u16>,
     origins: Table<Origin<F>>,
@@ -265,7 +266,7 @@ pub struct Receive<F: Fabric> {
 }
 
 impl<F: Fabric> Receive<F> {
-    pub fn new(fabric: &F, config: &NetTunables) -> Self {
+    pub fn new(fabric: &F, owner: Owner, config: &NetTunables) -> Self {
         let pending = |_| Pending {
             generation: 0,
             stage: Stage::Free,
@@ -297,6 +298,7 @@ impl<F: Fabric> Receive<F> {
         let count = config.rx_pendings as usize;
         let sources = config.sources as usize;
         Self {
+            owner,
             pendings: (0..count).map(pending).collect(),
             free: (0..count as u16).rev().collect(),
             origins: Table::new(sources, lines::reached(fabric)),
@@ -438,7 +440,7 @@ impl<F: Fabric> Receive<F> {
                 // It is known to us, but does not know that (any more).
                 let argument = origin.sync();
                 control(
-                    fabric,
+                    (fabric, self.owner.port()),
                     (origin.peer, origin.checked),
                     Op::Sync,
                     0,
@@ -519,7 +521,14 @@ impl<F: Fabric> Receive<F> {
             // accepted under that tag, or it would have been kept until its sender had forgotten it; a sender with another tag by now
             // does not heed this.
             let nothing = wire::numbers(0, [0; 2], 0);
-            control(fabric, (peer, checked), Op::Detach, 0, (tag, 0), &[nothing]);
+            control(
+                (fabric, self.owner.port()),
+                (peer, checked),
+                Op::Detach,
+                0,
+                (tag, 0),
+                &[nothing],
+            );
             return None;
         }
         let closing = |origin: &mut Origin<F>| origin.state == State::Closing;
@@ -538,7 +547,14 @@ impl<F: Fabric> Receive<F> {
             }
         }
         self.heir.get_or_insert((peer, checked));
-        control(fabric, (peer, checked), Op::Busy, 0, (0, 0), &[]);
+        control(
+            (fabric, self.owner.port()),
+            (peer, checked),
+            Op::Busy,
+            0,
+            (0, 0),
+            &[],
+        );
         self.starved = true;
         None
     }
@@ -637,7 +653,7 @@ impl<F: Fabric> Receive<F> {
                     _ => length,
                 };
                 if origin.staging.is_none() {
-                    let import = fabric.import(origin.peer, STAGING, 1, Permission::Read);
+                    let import = fabric.import(origin.peer, self.owner.segment(STAGING), 1, Permission::Read);
                     origin.staging = import.ok();
                 }
                 match &origin.staging {

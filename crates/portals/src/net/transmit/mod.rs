@@ -16,17 +16,16 @@ use super::lines::{self, Lines};
 use super::receive::Receive;
 use super::table::{NONE, Table};
 use super::wire::{self, FIRST, HAS_ACK, Kind, Malformed, WANTS_ACK, Word, Writer};
-use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, moves};
+use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, Owner, moves};
 use crate::memory::Segments;
 use farpost_fabric::{
-    Access, Counter, Fabric, LocalMemory, Moment, PACKET_BYTES, Peer, Permission, Port, Priority, SegmentId,
-    TrySend,
+    Access, Counter, Fabric, LocalMemory, Moment, PACKET_BYTES, Peer, Permission, Port, Priority, TrySend,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The staging memory of a process.
-pub const STAGING: SegmentId = SegmentId(0x7b00_0000);
+pub const STAGING: u32 = 0x7b00_0000;
 /// Times that the period before sending again doubles.
 const DOUBLINGS: u8 = 6;
 /// Progress calls after the first refusal before a channel tries again, and times that this doubles.
@@ -194,6 +193,7 @@ impl Pending {
 
 /// The sending half of a process.
 pub struct Transmit<F: Fabric> {
+    port: Port,
     pendings: Box<[Pending]>,
     /// Of each channel: answers never wait for requests.
     free: [Vec<u16>; 2],
@@ -222,7 +222,7 @@ pub struct Transmit<F: Fabric> {
 }
 
 impl<F: Fabric> Transmit<F> {
-    pub fn new(fabric: &F, config: &NetTunables) -> Self {
+    pub fn new(fabric: &F, owner: Owner, config: &NetTunables) -> Self {
         let each = config.tx_pendings as usize;
         let pending = |_| Pending {
             next: NONE,
@@ -243,7 +243,7 @@ impl<F: Fabric> Transmit<F> {
             .then(|| {
                 let bytes = slot_bytes * config.staging as usize;
                 fabric
-                    .export(STAGING, bytes, Access::Everyone(Permission::Read))
+                    .export(owner.segment(STAGING), bytes, Access::Everyone(Permission::Read))
                     .ok()
             })
             .flatten();
@@ -259,6 +259,7 @@ impl<F: Fabric> Transmit<F> {
                 (0..each as u16).rev().collect(),
                 (each as u16..2 * each as u16).rev().collect(),
             ],
+            port: owner.port(),
             scarce: each / 4,
             targets: Table::new(config.sources as usize + 1, near),
             asked: 0,
@@ -267,7 +268,7 @@ impl<F: Fabric> Transmit<F> {
             staging,
             slots: (0..slots).collect(),
             slot_bytes,
-            desk: Desk::new(fabric, mapped, config),
+            desk: Desk::new(fabric, owner, mapped, config),
             copies: Copies::new(),
             window: config.window as u16,
             resend: Duration::from_millis(config.resend),
@@ -599,7 +600,7 @@ impl<F: Fabric> Transmit<F> {
                 if target.checked {
                     wire::set_check(bytes);
                 }
-                fabric.try_send(target.peer, Port::Portals, PRIORITY[index], bytes)
+                fabric.try_send(target.peer, self.port, PRIORITY[index], bytes)
             } else {
                 (word.kind, word.second) = (Kind::Data, 0);
                 let mut buffer = [0; PACKET_BYTES];
@@ -610,7 +611,7 @@ impl<F: Fabric> Transmit<F> {
                 if target.checked {
                     wire::set_check(bytes);
                 }
-                fabric.try_send(target.peer, Port::Portals, PRIORITY[index], bytes)
+                fabric.try_send(target.peer, self.port, PRIORITY[index], bytes)
             };
             if sent == TrySend::Full {
                 if target.tag == 0 {

@@ -71,7 +71,7 @@ impl<F: Fabric> Transmit<F> {
         };
         first.copy_from_slice(&word.bits().to_le_bytes());
         let len = wire::WORD + header + body;
-        let sent = fabric.try_send(to, Port::Portals, PRIORITY[index], &pending.packet[..len]);
+        let sent = fabric.try_send(to, self.port, PRIORITY[index], &pending.packet[..len]);
         if sent == TrySend::Full {
             if flags & HAS_ACK != 0 {
                 rx.untold(to, index, flags);
