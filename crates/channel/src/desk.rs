@@ -3,6 +3,7 @@
 
 use crate::area::DESK_LINES;
 use crate::postbox::Postboxes;
+use crate::shared_copy::SharedCopy;
 use farpost_fabric::sync::{AtomicU64, Ordering, fence};
 use farpost_fabric::{Fabric, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
 
@@ -70,17 +71,13 @@ impl<F: RemoteMemory> Desk<F> {
     }
 }
 
-/// Words of a line by which both sides copy.
-const CLAIMED: usize = 0;
-const COPIED: usize = 1;
-const RECORD: usize = 2;
-const OPEN: usize = 5;
-const CLOSED: usize = 6;
-const FAILED: usize = 7;
+/// Words of a line behind those of the [`SharedCopy`].
+const RECORD: usize = 3;
+const OPEN: usize = 4;
+const CLOSED: usize = 5;
 
-/// A line by which the owner of a desk and one receiver copy together what the owner has offered: in parts, claimed by a count
-/// and counted again when they are copied. The receiver opens it, once it knows where the bytes go, and closes it when all are
-/// there. The owner uses it again when it is closed.
+/// A line by which the owner of a desk and one receiver copy together what the owner has offered. The receiver opens it, once it knows
+/// where the bytes go, and closes it when all are there. The owner uses it again when it is closed.
 ///
 /// Third processes map the line too, so that nothing in it says where bytes go: it says where in the receiver's own memory a
 /// [`Record`] of that lies.
@@ -96,6 +93,12 @@ impl<'a, M: LocalMemory> DeskLine<'a, M> {
         Self { memory, offset }
     }
 
+    /// The parts that both copy.
+    #[must_use]
+    pub fn copy(&self) -> SharedCopy<'a, M> {
+        SharedCopy::new(self.memory, self.offset)
+    }
+
     fn load(&self, word: usize) -> u64 {
         self.memory.load(self.offset + word * 8)
     }
@@ -104,13 +107,10 @@ impl<'a, M: LocalMemory> DeskLine<'a, M> {
         self.memory.store(self.offset + word * 8, value);
     }
 
-    fn count(&self, word: usize) -> u64 {
-        self.memory.fetch_add(self.offset + word * 8, 1)
-    }
-
     /// Owner: before the line is offered.
     pub fn clear(&self) {
-        for word in [CLAIMED, COPIED, RECORD, OPEN, CLOSED, FAILED] {
+        self.copy().clear();
+        for word in [RECORD, OPEN, CLOSED] {
             self.store(word, 0);
         }
     }
@@ -136,35 +136,6 @@ impl<'a, M: LocalMemory> DeskLine<'a, M> {
         let found = read(self.load(RECORD))?;
         fence(Ordering::Acquire);
         (!self.is_closed()).then_some(found)
-    }
-
-    /// Copy the next of `parts` that nobody has claimed, by `copy`, which says whether it is there. False: none is left.
-    pub fn copy_part(&self, parts: u64, copy: impl FnOnce(u64) -> bool) -> bool {
-        // Who only asks takes the line from nobody.
-        if self.load(CLAIMED) >= parts {
-            return false;
-        }
-        let part = self.count(CLAIMED);
-        if part >= parts {
-            return false;
-        }
-        if !copy(part) {
-            self.store(FAILED, 1);
-        }
-        self.count(COPIED);
-        true
-    }
-
-    /// Receiver: whether all of `parts` are copied, or have failed.
-    #[must_use]
-    pub fn is_complete(&self, parts: u64) -> bool {
-        self.load(COPIED) >= parts
-    }
-
-    /// Whether some part could not be copied.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.load(FAILED) != 0
     }
 
     /// Receiver: it has finished looking at the line. The record may be [cleared](Record::clear) after this and not before.

@@ -13,6 +13,7 @@ pub mod postbox;
 mod reap;
 pub mod rest;
 pub mod rows;
+mod shared_copy;
 mod waiting;
 
 pub use area::Layout;
@@ -21,6 +22,7 @@ pub use desk::{Desk, DeskLine, Record};
 pub use farpost_fabric as fabric;
 pub use lane::{Lane, Next};
 pub use postbox::Postboxes;
+pub use shared_copy::{CopyOutcome, SharedCopy, Side, part_bytes};
 pub use waiting::Waiting;
 
 farpost_tunables::tunables! {

@@ -22,6 +22,7 @@ pub mod errors;
 pub mod group;
 pub mod handle;
 pub mod info;
+mod long;
 pub mod op;
 pub mod p2p;
 pub mod topo;

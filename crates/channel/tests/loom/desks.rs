@@ -1,6 +1,6 @@
 //! A desk's line: owner and receiver copy together, and the owner finds the receiver's record or none, never half of one.
 
-use farpost_channel::{DeskLine, Record};
+use farpost_channel::{CopyOutcome, DeskLine, Record, Side};
 use farpost_fabric::{Line, LocalMemory, PlainLines};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -99,12 +99,15 @@ impl Pair {
         };
         if let Some(found) = line.record(read) {
             assert_eq!(found, words(number, parts), "a record of two messages");
-            while line.copy_part(found[7] & 0xffff_ffff, |part| {
-                if broken != Some(part) {
-                    self.write(part, number);
-                }
-                broken != Some(part)
-            }) {}
+            while line
+                .copy()
+                .copy_part(Side::Back, (found[7] & 0xffff_ffff, 1), |part, _| {
+                    if broken != Some(part) {
+                        self.write(part, number);
+                    }
+                    broken != Some(part)
+                })
+            {}
         }
         line.is_closed()
     }
@@ -119,17 +122,16 @@ impl Pair {
             self.record.write(&words(number, parts));
         }
         line.open(if granted { HERE } else { 0 });
-        loop {
-            while line.copy_part(parts, |part| {
+        let well = loop {
+            while line.copy().copy_part(Side::Front, (parts, 1), |part, _| {
                 self.write(part, number);
                 true
             }) {}
-            if line.is_complete(parts) {
-                break;
+            match line.copy().outcome((parts, 1)) {
+                CopyOutcome::UnderWay => thread::yield_now(),
+                outcome => break outcome == CopyOutcome::Whole,
             }
-            thread::yield_now();
-        }
-        let well = !line.has_failed();
+        };
         for part in 0..parts as usize {
             // SAFETY: nobody writes what is complete: what is tested here, by loom's cells.
             let found = self.parts[part].with(|part| unsafe { *part });

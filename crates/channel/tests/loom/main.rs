@@ -5,3 +5,4 @@
 mod desks;
 mod postboxes;
 mod rows;
+mod shared_copies;

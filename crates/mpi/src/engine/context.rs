@@ -8,6 +8,7 @@
 use crate::Rank;
 use crate::engine::envelope::Envelope;
 use crate::engine::queue::Queue;
+use crate::long::Offer;
 use farpost_fabric::Peer;
 use std::collections::VecDeque;
 
@@ -29,13 +30,7 @@ pub enum Held {
     /// All of it.
     Data(Box<[u8]>),
     /// Its sender waits for us to fetch it.
-    Rts {
-        total: u64,
-        /// Position and key, where the receiver may transfer from the buffer.
-        exposed: Option<(u64, u64)>,
-        request: u64,
-        desk: u64,
-    },
+    Offered(Offer),
     /// Its bytes follow by themselves, and the fabric has them or waits for them.
     Tail { total: u64, number: u32 },
     /// With the carrier, which calls it that.
@@ -72,7 +67,7 @@ impl Unexpected {
     pub fn total(&self) -> u64 {
         match &self.held {
             Held::Data(data) => data.len() as u64,
-            Held::Rts { total, .. }
+            Held::Offered(Offer { total, .. })
             | Held::Tail { total, .. }
             | Held::Carried { total, .. }
             | Held::Own { total, .. } => *total,
@@ -85,7 +80,7 @@ impl Unexpected {
             (Held::Data(data), None) => data.len() as u64 + HEADER_COST,
             (Held::Data(data), Some(_)) => data.len() as u64,
             (Held::Tail { .. }, _) => HEADER_COST,
-            (Held::Rts { .. } | Held::Own { .. } | Held::Carried { .. }, _) => 0,
+            (Held::Offered(_) | Held::Own { .. } | Held::Carried { .. }, _) => 0,
         }
     }
 }

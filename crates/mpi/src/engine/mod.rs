@@ -10,10 +10,11 @@ pub(crate) mod lost;
 mod queue;
 pub mod request;
 
-use crate::carrier::postbox::{self, grant};
+use crate::carrier::postbox;
 use crate::carrier::{Carrier, Chosen, DeviceConfig, Limits};
 use crate::group::Group;
 use crate::handle::{Kind, Table};
+use crate::long::Grants;
 use crate::{Error, ErrorClass, Result};
 use context::{Context, Unexpected};
 use envelope::{CONTEXT_MASK, Envelope};
@@ -112,7 +113,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) offered: Vec<usize>,
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
-    pub(crate) grants: grant::Grants,
+    pub(crate) grants: Grants,
     pub(crate) free_desk: Option<Vec<u32>>,
     /// Receives that the fabric fills.
     pub(crate) fetching: Vec<usize>,

@@ -179,7 +179,6 @@ pub enum RecvState {
     Copying {
         peer: Peer,
         desk: u32,
-        chunks: u64,
         address: u64,
         grant: Option<u16>,
     },

@@ -170,19 +170,14 @@ impl<F: Fabric> Engine<F> {
                     self.release_sender(peer, request);
                 }
             }
-            Held::Rts {
-                total,
-                exposed,
-                request,
-                desk,
-            } => {
+            Held::Offered(offer) => {
                 if !self.lost.is_empty()
                     && let Some(error) = self.lost_error(peer)
                 {
                     // Who offered it is gone, and the bytes with it.
                     return self.complete(handle, |status| status.error = Some(Box::new(error)));
                 }
-                self.fetch(handle, peer, &envelope, total, exposed, request, desk);
+                self.fetch(handle, peer, &envelope, &offer);
             }
             Held::Tail { total, number } => self.land(handle, peer, &envelope, total, number),
             Held::Carried { number, .. } => Chosen::take_held(self, peer, &envelope, number, Some(handle)),

@@ -7,6 +7,7 @@ use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use crate::long;
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Line, Peer};
@@ -185,7 +186,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let holds_back = far.holds_back && total > TINY;
         if total > far.eager.max(TINY) || holds_back {
             send.for_space = holds_back && total <= far.eager;
-            let line = offer::<F, L>(&engine.fabric, send, handle);
+            let line = long::offer(&*engine.fabric, send, handle, L::TRANSFERS, None);
             engine.promised += usize::from(send.is_promise());
             let outgoing = &mut engine.outgoing[peer.index()];
             outgoing.sends.pop_front();
@@ -352,26 +353,4 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         line[4] = far.told.bytes;
         Self::answer(engine, peer, line);
     }
-}
-
-/// The offer of a long message, and the state of its send.
-fn offer<F: Fabric, L: Layer<F>>(fabric: &F, send: &mut Send, handle: usize) -> Line {
-    let exposed = if L::TRANSFERS && fabric.can_transfer(send.peer) {
-        send.payload.expose(fabric, send.peer)
-    } else {
-        None
-    };
-    let mut line = send.envelope.line(wire::KIND_RTS, 1, 0);
-    line[3] = send.payload.bytes();
-    line[5] = handle as u64;
-    if let Some((position, key)) = exposed {
-        line[4] = position;
-        line[6] = wire::ONE_RUN;
-        line[7] = key;
-    }
-    send.state = SendState::Offered {
-        desk: None,
-        key: exposed.map(|(_, key)| key),
-    };
-    line
 }

@@ -31,7 +31,7 @@ impl<F: Fabric> Engine<F> {
         let taken = self.take_back(|message| {
             message.peer == peer
                 && match message.held {
-                    Held::Rts { request: of, .. } => of == request,
+                    Held::Offered(offer) => offer.request == request,
                     Held::Data(_) => message.sync == Some(request),
                     _ => false,
                 }

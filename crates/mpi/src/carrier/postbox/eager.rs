@@ -7,6 +7,7 @@ use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use crate::long::Departure;
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Line, Peer};
@@ -126,7 +127,7 @@ impl<F: Fabric> Engine<F> {
         }
         if mode == Mode::Standard
             && self.post.is_open(peer)
-            && !self.prefers_tail(peer, payload.bytes())
+            && self.departure(peer, payload.bytes()) != Departure::ZeroCopy
             && self.post_eager(peer, &envelope, &payload, 0) == Eager::Posted
         {
             return Ok(None);
@@ -215,8 +216,7 @@ impl<F: Fabric> Engine<F> {
         if data.len() <= RUN_MAX {
             return self.post_short(peer, envelope, data);
         }
-        data.len() as u64 <= self.eager_max(peer)
-            && !self.prefers_tail(peer, data.len() as u64)
+        self.departure(peer, data.len() as u64) == Departure::Whole
             && self.post_blocks(peer, envelope, Source::Run(data), 0) == Eager::Posted
     }
 
@@ -319,8 +319,10 @@ impl<F: Fabric> Engine<F> {
             };
             let sync = send.envelope.flags & FLAG_SYNC != 0;
             let total = send.payload.bytes();
-            let tailed = !sync && self.prefers_tail(peer, total) && self.post_tail(peer, &mut send, handle);
-            let posted = tailed || self.post_whole_or_offer(peer, &mut send, handle);
+            let behind_line = !sync
+                && self.departure(peer, total) == Departure::ZeroCopy
+                && self.post_tail(peer, &mut send, handle);
+            let posted = behind_line || self.post_whole_or_offer(peer, &mut send, handle);
             if !posted {
                 let request = self.requests.get_mut(handle).expect("still there");
                 request.operation = Operation::Send(send);
@@ -345,14 +347,14 @@ impl<F: Fabric> Engine<F> {
         let total = send.payload.bytes();
         let tiny = total <= SYNC_BYTES as u64;
         if !tiny && total > self.eager_max(peer) {
-            return self.post_rts(peer, send, handle);
+            return self.post_offer(peer, send, handle);
         }
         // Of what the receiver holds back it gets the header only, and that belongs to a send that is not over: so its
         // memory for headers is bounded by that of its senders. What is as short as a header goes along.
         let held_back = self.post.eager_room(peer) == 0 && self.post.is_held_back(peer);
         if held_back && !tiny {
             send.for_space = true;
-            return self.post_rts(peer, send, handle);
+            return self.post_offer(peer, send, handle);
         }
         let mut envelope = send.envelope;
         if held_back {
@@ -369,7 +371,7 @@ impl<F: Fabric> Engine<F> {
             Eager::Wait => false,
             Eager::NoBlock => {
                 send.for_space = true;
-                self.post_rts(peer, send, handle)
+                self.post_offer(peer, send, handle)
             }
         }
     }

@@ -11,20 +11,14 @@
 //! | `RTS`, `CTS`, `DATA`, `DONE` | rendezvous: the offer, the request for blocks, a piece, the end |
 //! | `CANCEL`, `CANCELLED` | the sender asks for an unmatched message back; it was dropped |
 //!
-//! A long message within a host is copied by both sides (`rendezvous`). A buffer that is not one run is fetched by the receiver alone. Where the
-//! kernel forbids cross-memory attach the message is streamed through blocks (`stream`). Between hosts the receiver has the fabric get the
-//! bytes (`remote`); a buffer that is not one run is streamed. What each step waits for, and who frees it, is in `docs/flow-control.md`.
+//! How the bytes of an offered message come is chosen in [`long`](crate::long). What each step waits for, and who frees it, is in
+//! `docs/flow-control.md`.
 
 mod burst;
 mod cancel;
 mod direct;
 mod eager;
-pub(crate) mod grant;
 mod receive;
-mod remote;
-mod rendezvous;
-mod stream;
-mod tail;
 pub(crate) mod wire;
 
 pub(crate) use eager::{RUN_MAX, bytes_in_pieces};

@@ -4,7 +4,11 @@
 //! Cost class: queued path.
 
 use super::*;
+use farpost_channel::{CopyOutcome, SharedCopy, Side, part_bytes};
 use farpost_fabric::PIECES;
+
+/// The fewest bytes of a part that are worth a system call.
+const LEAST_PART: u64 = 32 << 10;
 
 impl<F: Fabric> Receive<F> {
     /// Whether bodies are to be fetched.
@@ -68,7 +72,7 @@ impl<F: Fabric> Receive<F> {
             return;
         }
         if let Some(one) = pending.into.region(0, pending.keep as usize).as_one() {
-            let part = desk::part(pending.keep, self.chunk);
+            let part = part_bytes(pending.keep, (LEAST_PART, self.chunk));
             let to = (origin.peer, origin.checked);
             let arguments = [pending.keep, part, one.address as u64];
             let about = (origin.tag, pending.seq);
@@ -152,18 +156,18 @@ impl<F: Fabric> Receive<F> {
                 let line = origin.desk.as_ref().and_then(|desk| line_of::<F>(desk, key));
                 let line = line.expect("looked at before");
                 let into = &pending.into;
-                let copied = line.copy_part(desk::Side::Front, (pending.keep, part), |at, len| {
+                let copied = line.copy_part(Side::Front, (pending.keep, part), |at, len| {
                     let one = into.region(at as usize, len as usize);
                     let one = one.as_one().expect("one run of memory");
                     let from = (position.wrapping_add(at), 0);
                     moves::transfer(fabric, (peer, Direction::Get), one, from).is_ok()
                 });
                 if !copied {
-                    match line.outcome(pending.keep, part) {
-                        desk::Outcome::UnderWay => return Ok(false),
+                    match line.outcome((pending.keep, part)) {
+                        CopyOutcome::UnderWay => return Ok(false),
                         // Once more and alone, when nobody writes here any more.
-                        desk::Outcome::Failed => pending.part = None,
-                        desk::Outcome::Whole => {
+                        CopyOutcome::Failed => pending.part = None,
+                        CopyOutcome::Whole => {
                             let whole = pending.into.region(0, pending.keep as usize);
                             if let Some(one) = whole.as_one() {
                                 farpost_fabric::memcheck::written_by_peer(one.address, one.len);
@@ -547,6 +551,6 @@ fn get<F: Fabric>(
 }
 
 /// The line of a peer's desk that a header packet names.
-fn line_of<F: Fabric>(desk: &F::Import, key: u64) -> Option<DeskLine<'_, F::Export>> {
-    DeskLine::of(F::mapped(desk)?, key.checked_sub(1)?)
+fn line_of<F: Fabric>(desk: &F::Import, key: u64) -> Option<SharedCopy<'_, F::Export>> {
+    desk::line_of(F::mapped(desk)?, key.checked_sub(1)?)
 }

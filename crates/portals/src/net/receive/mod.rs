@@ -17,7 +17,7 @@ mod fetch;
 
 pub use acknowledge::control;
 
-use super::desk::{self, DESK, Line as DeskLine};
+use super::desk::{self, DESK};
 use super::lines;
 use super::table::{NONE, Table};
 use super::transmit::{STAGING, stream_bytes};

@@ -2,7 +2,7 @@
 //! while the receiver empties earlier ones. Where all blocks are under way to others, who may take nothing for long, pieces
 //! go in postboxes.
 
-use super::wire;
+use crate::carrier::postbox::wire;
 use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Payload, RecvState, Request, SendState};

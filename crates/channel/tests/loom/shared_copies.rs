@@ -1,7 +1,7 @@
 //! The rendezvous slot under a model checker: a sender and a receiver copy the parts of bodies together.
 
-use super::*;
-use farpost_fabric::{Line as Words, PlainLines};
+use farpost_channel::{CopyOutcome, SharedCopy, Side};
+use farpost_fabric::{Line, LocalMemory, PlainLines};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,10 +18,10 @@ struct Shared(Arc<[AtomicU64; 3]>);
 impl LocalMemory for Shared {
     type Lines = PlainLines<Shared>;
     fn lines(&self, _: usize, _: u32) -> PlainLines<Shared> {
-        unreachable!("not the desk's")
+        unreachable!("not this line's")
     }
     fn len(&self) -> usize {
-        usize::from(LINES) * LINE_BYTES
+        3 * 8
     }
     fn load(&self, offset: usize) -> u64 {
         self.0[offset / 8].load(Ordering::Acquire)
@@ -32,17 +32,17 @@ impl LocalMemory for Shared {
     fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
         self.0[offset / 8].fetch_add(amount, Ordering::AcqRel)
     }
-    fn load_line(&self, _: usize) -> Words {
-        unreachable!("not the desk's")
+    fn load_line(&self, _: usize) -> Line {
+        unreachable!("not this line's")
     }
-    fn store_line(&self, _: usize, _: &Words) {
-        unreachable!("not the desk's")
+    fn store_line(&self, _: usize, _: &Line) {
+        unreachable!("not this line's")
     }
     fn read(&self, _: usize, _: &mut [u8]) {
-        unreachable!("not the desk's")
+        unreachable!("not this line's")
     }
     fn write(&self, _: usize, _: &[u8]) {
-        unreachable!("not the desk's")
+        unreachable!("not this line's")
     }
 }
 
@@ -57,8 +57,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn line(&self) -> Line<'_, Shared> {
-        Line::of(&self.memory, 0).expect("the only line")
+    fn line(&self) -> SharedCopy<'_, Shared> {
+        SharedCopy::new(&self.memory, 0)
     }
 
     fn write(&self, at: u64, body: u64) {
@@ -82,13 +82,13 @@ impl Pair {
             if self.line().copy_part(Side::Front, (bytes, CHUNK), copy) {
                 continue;
             }
-            match self.line().outcome(bytes, CHUNK) {
-                Outcome::UnderWay => thread::yield_now(),
-                Outcome::Failed => {
+            match self.line().outcome((bytes, CHUNK)) {
+                CopyOutcome::UnderWay => thread::yield_now(),
+                CopyOutcome::Failed => {
                     (0..bytes.div_ceil(CHUNK)).for_each(|part| self.write(part * CHUNK, body));
                     break;
                 }
-                Outcome::Whole => break,
+                CopyOutcome::Whole => break,
             }
         }
         for part in 0..bytes.div_ceil(CHUNK) as usize {

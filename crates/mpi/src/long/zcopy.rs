@@ -6,28 +6,18 @@
 //! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_TAILS` bytes for messages that no receive
 //! waits for; a sender that has used its grant takes blocks or rendezvous.
 
-use super::wire;
+use crate::carrier::postbox::wire;
 use crate::engine::Engine;
 use crate::engine::context::Held;
 use crate::engine::envelope::Envelope;
-use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
 use crate::p2p::note_match;
-use farpost_fabric::{Fabric, FabricError, Line, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.
 const COPIED_MAX: u64 = 256 << 10;
 
 impl<F: Fabric> Engine<F> {
-    /// Whether a message of so many bytes, if they are one run, goes to `peer` behind its line.
-    #[inline]
-    pub(crate) fn prefers_tail(&self, peer: Peer, total: u64) -> bool {
-        total > self.tunables.tail_min
-            && total <= self.tunables.tail_max
-            && !self.fabric.maps(peer)
-            && total <= self.fabric.tail_room(peer) as u64
-    }
-
     /// Sender: post a message with its bytes behind it. False: not this way, or not now.
     pub(crate) fn post_tail(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
         let total = send.payload.bytes();
@@ -200,13 +190,5 @@ impl<F: Fabric> Engine<F> {
             moved = true;
         }
         moved
-    }
-
-    fn finish_transfer(&mut self, handle: usize, result: Result<(), FabricError>) {
-        self.complete(handle, |status| {
-            if let Err(error) = result {
-                status.error.get_or_insert(Box::new(of_transfer(&error)));
-            }
-        });
     }
 }

@@ -1,0 +1,281 @@
+//! Long messages: one protocol, whose steps a pair of processes has or has not.
+//!
+//! The sender chooses how a message leaves ([`Departure`]): whole, without being asked ([`zcopy`]), or as an [`Offer`]. The receiver of an
+//! offer, once a receive has matched, chooses how the bytes come ([`Fetch`]):
+//!
+//! | Step | File | The pair has | Copies | Chosen |
+//! |---|---|---|---|---|
+//! | eager zero-copy | [`zcopy`] | a network that sends bytes unasked, and room of the receiver's grant | 0 | above `FARPOST_TAIL_MIN`, up to `FARPOST_TAIL_MAX` |
+//! | both copy | [`copy`] | cross-memory attach, a rendezvous slot; both buffers are one run | 1, shared out | above `FARPOST_CHUNK_MIN`, with `FARPOST_BOTH_COPY` |
+//! | the receiver copies | [`copy`] | cross-memory attach; the sender's buffer is one run | 1, or 2 where the receiver's has gaps | otherwise |
+//! | remote get | [`get`] | a network or a layer that transfers between memories; both buffers are one run | 0 | always, where it is had |
+//! | stream | [`stream`] | nothing | 2 | otherwise |
+//!
+//! All choices are made in this file, from limits that `farpost tune` measures. What each step waits for, and who frees it, is in
+//! `docs/flow-control.md`.
+//!
+//! Requirements of MPI-5.0 section 3.4.
+
+mod copy;
+mod get;
+mod grant;
+mod stream;
+mod zcopy;
+
+pub(crate) use grant::Grants;
+
+use crate::carrier::postbox::wire;
+use crate::engine::Engine;
+use crate::engine::context::Held;
+use crate::engine::envelope::Envelope;
+use crate::engine::request::{Operation, Request, Send, SendState};
+use crate::p2p::note_match;
+use farpost_channel::Desk;
+use farpost_fabric::{Fabric, Line, Peer};
+
+/// How a message leaves its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// At once, through postboxes and blocks, or as the carrier sends short messages.
+    Whole,
+    /// With its bytes behind its line, from the user's memory.
+    ZeroCopy,
+    /// An offer goes, and the bytes when it has been matched.
+    Offer,
+}
+
+/// How the bytes of an offered message come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    /// Both sides copy parts, which they claim in this rendezvous slot of the sender.
+    Both { address: u64, slot: u32 },
+    /// The receiver copies all.
+    Alone { address: u64 },
+    /// The fabric gets them.
+    Get { position: u64, key: u64 },
+    /// The sender is asked for them.
+    Stream,
+}
+
+/// A long message that its sender has announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub total: u64,
+    /// The sender's request.
+    pub request: u64,
+    /// Position and key, where the receiver may transfer from the sender's buffer.
+    pub exposed: Option<(u64, u64)>,
+    /// Of the sender's rendezvous slots, where it copies along.
+    pub slot: Option<u32>,
+}
+
+impl Offer {
+    /// The words of the line that says so, behind its envelope.
+    pub(crate) fn fill(&self, line: &mut Line) {
+        line[3] = self.total;
+        line[5] = self.request;
+        line[6] = self.slot.map_or(0, |slot| u64::from(slot) + 1);
+        if let Some((position, key)) = self.exposed {
+            line[4] = position;
+            line[6] |= wire::ONE_RUN;
+            line[7] = key;
+        }
+    }
+
+    /// What a line says; `slots` is how many a process has. None: it cannot be.
+    fn of(line: &Line, slots: u32) -> Option<Self> {
+        let slot = line[6] & !wire::ONE_RUN;
+        (line[3] <= 1 << 60 && slot <= u64::from(slots)).then(|| Self {
+            total: line[3],
+            request: line[5],
+            exposed: (line[6] & wire::ONE_RUN != 0).then_some((line[4], line[7])),
+            slot: slot.checked_sub(1).map(|slot| slot as u32),
+        })
+    }
+}
+
+/// Offer the message of the request `handle`: the line, after which the send is offered. Its buffer is exposed where the carrier's
+/// layer `transfers`, the fabric does, and the buffer is one run; what is not exposed will be asked for.
+pub(crate) fn offer<F: Fabric>(
+    fabric: &F,
+    send: &mut Send,
+    handle: usize,
+    transfers: bool,
+    slot: Option<u32>,
+) -> Line {
+    let exposed = if transfers && fabric.can_transfer(send.peer) {
+        send.payload.expose(fabric, send.peer)
+    } else {
+        None
+    };
+    let offer = Offer {
+        total: send.payload.bytes(),
+        request: handle as u64,
+        exposed,
+        slot: slot.filter(|_| exposed.is_some()),
+    };
+    let mut line = send.envelope.line(wire::KIND_RTS, 1, 0);
+    offer.fill(&mut line);
+    send.state = SendState::Offered {
+        desk: offer.slot,
+        // What is mapped needs no key.
+        key: exposed.filter(|_| !fabric.maps(send.peer)).map(|(_, key)| key),
+    };
+    line
+}
+
+impl<F: Fabric> Engine<F> {
+    /// How a message of so many bytes leaves for `peer`. Eager zero-copy is a wish: a buffer with gaps cannot, and goes as one
+    /// that is too long or whole.
+    #[inline]
+    pub(crate) fn departure(&self, peer: Peer, total: u64) -> Departure {
+        if total > self.tunables.tail_min
+            && total <= self.tunables.tail_max
+            && !self.fabric.maps(peer)
+            && total <= self.fabric.tail_room(peer) as u64
+        {
+            Departure::ZeroCopy
+        } else if total <= self.eager_max(peer) {
+            Departure::Whole
+        } else {
+            Departure::Offer
+        }
+    }
+
+    /// How the bytes of an offer come to a receive, whose buffer is `one_run` or not.
+    fn fetch_step(&self, peer: Peer, offer: &Offer, one_run: bool) -> Fetch {
+        let Some((position, key)) = offer.exposed.filter(|_| self.fabric.can_transfer(peer)) else {
+            return Fetch::Stream;
+        };
+        if !self.fabric.maps(peer) {
+            return match one_run {
+                true => Fetch::Get { position, key },
+                false => Fetch::Stream,
+            };
+        }
+        let address = position;
+        match offer.slot {
+            Some(slot) if one_run && self.post.desk_of(peer).is_some() => Fetch::Both { address, slot },
+            _ => Fetch::Alone { address },
+        }
+    }
+
+    /// Sender: offer a long message. False: no room for the offer yet.
+    pub(crate) fn post_offer(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
+        if self.post.room(peer) == 0 {
+            return false;
+        }
+        // What is one chunk is the receiver's to copy.
+        let shares = self.fabric.maps(peer)
+            && self.fabric.can_transfer(peer)
+            && send.payload.contiguous().is_some()
+            && send.payload.bytes() > self.tunables.chunk_min;
+        let slot = if shares { self.take_desk() } else { None };
+        let line = offer(&*self.fabric, send, handle, true, slot);
+        let SendState::Offered { desk: used, .. } = send.state else {
+            unreachable!("it was offered")
+        };
+        self.post.post(peer, &line, 0);
+        match (slot, used) {
+            (Some(_), Some(_)) => self.offered.push(handle),
+            (Some(slot), None) => self.give_desk(slot),
+            (None, _) => {}
+        }
+        true
+    }
+
+    /// Sender: the receiver has what it wanted, or wants it in another way.
+    pub(crate) fn end_offer(&mut self, state: SendState) {
+        if let SendState::Offered { desk, key } = state {
+            if let Some(desk) = desk {
+                self.give_desk(desk);
+            }
+            if let Some(key) = key {
+                self.fabric.withdraw(key);
+            }
+        }
+    }
+
+    /// Receiver: an offer.
+    #[inline(never)]
+    pub(crate) fn on_rts(&mut self, peer: Peer, line: &Line) -> bool {
+        let Some(offer) = Offer::of(line, Desk::<F>::LINES) else {
+            self.fail_sender(peer, "the length of a long message", line[3]);
+            return false;
+        };
+        let envelope = Envelope::of(line);
+        let Some(context) = self.admit(peer, &envelope) else {
+            return false;
+        };
+        match self.contexts[context]
+            .queues
+            .take_posted(envelope.source, envelope.tag)
+        {
+            Some(handle) => self.fetch(handle, peer, &envelope, &offer),
+            None => self.hold(peer, context, envelope, Held::Offered(offer), None),
+        }
+        true
+    }
+
+    /// Receiver: the receive `handle` takes a message that was offered.
+    pub(crate) fn fetch(&mut self, handle: usize, peer: Peer, envelope: &Envelope, offer: &Offer) {
+        let Some(Request {
+            operation: Operation::Recv(recv),
+            status,
+            ..
+        }) = self.requests.get_mut(handle)
+        else {
+            return;
+        };
+        let wanted = note_match(status, &recv.buf, envelope, offer.total);
+        if wanted == 0 {
+            self.answer_done(peer, offer.request);
+            self.complete(handle, |_| {});
+            return;
+        }
+        let one_run = recv.buf.contiguous_address().is_some();
+        match self.fetch_step(peer, offer, one_run) {
+            Fetch::Both { address, slot } => {
+                self.copy_with_sender(handle, (peer, offer.request), address, slot, wanted)
+            }
+            Fetch::Alone { address } => self.copy_alone(handle, (peer, offer.request), address, wanted),
+            Fetch::Get { position, key } => {
+                self.get_remote(handle, (peer, offer.request), (position, key), wanted)
+            }
+            Fetch::Stream => self.ask(handle, peer, offer.request, wanted),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_the_offer_and_what_cannot_be_is_none() {
+        let slots = 256;
+        let offer = Offer {
+            total: 1 << 20,
+            request: 7,
+            exposed: Some((0x7fff_0000_1000, 3)),
+            slot: Some(slots - 1),
+        };
+        let plain = Offer {
+            exposed: None,
+            slot: None,
+            ..offer
+        };
+        let no_slot = Offer { slot: None, ..offer };
+        for offer in [offer, plain, no_slot] {
+            let mut line = [0; 8];
+            offer.fill(&mut line);
+            assert_eq!(Offer::of(&line, slots), Some(offer));
+            let mut longer = line;
+            longer[3] = (1 << 60) + 1;
+            assert_eq!(Offer::of(&longer, slots), None);
+            let mut elsewhere = line;
+            elsewhere[6] = (elsewhere[6] & wire::ONE_RUN) | u64::from(slots + 1);
+            assert_eq!(Offer::of(&elsewhere, slots), None);
+        }
+    }
+}
