@@ -19,7 +19,7 @@ use super::{Engine, Outgoing};
 use crate::carrier::{Carrier, Chosen};
 use crate::engine::request::{Operation, RecvState, Request, SendState};
 use crate::group::Group;
-use crate::{Error, ErrorClass, Rank};
+use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{End, Fabric, FabricError, Fault, Peer};
 use std::time::Duration;
 
@@ -274,6 +274,24 @@ impl<F: Fabric> Engine<F> {
     #[cold]
     pub(crate) fn lost_error(&self, peer: Peer) -> Option<Error> {
         self.lost.get(&peer.0).map(|end| ended(&end.why))
+    }
+
+    /// Whether a send to `peer` may begin, whose way there is `closed` or not.
+    ///
+    /// # Errors
+    /// The peer is lost, or cannot be reached any more.
+    #[inline]
+    pub(crate) fn check_way(&self, peer: Peer, closed: bool) -> Result<()> {
+        if !self.lost.is_empty()
+            && let Some(error) = self.lost_error(peer)
+        {
+            return Err(error);
+        }
+        if closed {
+            let why = format!("{peer} cannot be reached any more");
+            return Err(Error::new(ErrorClass::ERR_PROC_ABORTED, why));
+        }
+        Ok(())
     }
 
     /// A receive was posted while peers are lost: it fails if it waits for one of them.

@@ -21,7 +21,7 @@ use envelope::{CONTEXT_MASK, Envelope};
 use farpost_channel::Postboxes;
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Moment, Peer};
-use request::{Operation, RecvState, Request, Status};
+use request::{Operation, RecvState, Request, Send, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -397,6 +397,16 @@ impl<F: Fabric> Engine<F> {
         self.post
             .fail_sender(peer, FabricError::Corrupt { peer, what, value });
         self.fail_peer(peer);
+    }
+
+    /// A send waits its turn behind those to the same peer: its request.
+    pub(crate) fn enqueue(&mut self, send: Send) -> Result<usize> {
+        let peer = send.peer;
+        let request = Request::new(Operation::Send(Box::new(send)));
+        let handle = self.requests.insert(request)?;
+        self.engage(peer);
+        self.outgoing[peer.index()].sends.push_back(handle);
+        Ok(handle)
     }
 
     /// Something is about to wait for room at `peer`.

@@ -1,7 +1,9 @@
 //! Requests: operations under way.
 
+use super::envelope::{Envelope, FLAG_SYNC};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::handle::Table;
+use crate::p2p::Mode;
 use crate::{Error, Rank};
 use farpost_fabric::{Peer, Ticket};
 
@@ -109,7 +111,7 @@ impl Payload {
 pub struct Send {
     pub peer: Peer,
     pub payload: Payload,
-    pub envelope: crate::engine::envelope::Envelope,
+    pub envelope: Envelope,
     pub state: SendState,
     /// It was offered, or waits for its match, because the receiver would have had to keep it or blocks were scarce.
     pub for_space: bool,
@@ -118,10 +120,25 @@ pub struct Send {
 }
 
 impl Send {
+    /// One that nothing was done about yet.
+    pub fn new(peer: Peer, mut envelope: Envelope, payload: Payload, mode: Mode) -> Self {
+        if mode == Mode::Synchronous {
+            envelope.flags |= FLAG_SYNC;
+        }
+        Self {
+            peer,
+            payload,
+            envelope,
+            state: SendState::Queued,
+            for_space: false,
+            cancelling: false,
+        }
+    }
+
     /// Whether its bytes are still to be fetched, though the program need not wait for that: it may have freed the
     /// request, or sent from a buffer of ours.
     pub fn is_promise(&self) -> bool {
-        self.envelope.flags & crate::engine::envelope::FLAG_SYNC == 0
+        self.envelope.flags & FLAG_SYNC == 0
             && matches!(
                 self.state,
                 SendState::Matched | SendState::Offered { .. } | SendState::Streaming { .. }

@@ -3,13 +3,13 @@
 use super::{
     ByMessages, HOLD_BACK, Head, KIND_BROKEN, KIND_CREDIT, Layer, TINY, takes_credit, wire, words_of,
 };
+use crate::Result;
 use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use crate::engine::request::{Payload, Send, SendState};
 use crate::long;
 use crate::p2p::Mode;
-use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 
 /// Bytes of a long message that go before other messages have their turn.
@@ -94,37 +94,12 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
     pub(super) fn start_send(
         engine: &mut Engine<F>,
         peer: Peer,
-        mut envelope: Envelope,
+        envelope: Envelope,
         payload: Payload,
         mode: Mode,
     ) -> Result<Option<usize>> {
-        if !engine.lost.is_empty()
-            && let Some(error) = engine.lost_error(peer)
-        {
-            return Err(error);
-        }
-        if L::of(&engine.carrier).peers[peer.index()].is_closed {
-            return Err(Error::new(
-                ErrorClass::ERR_PROC_ABORTED,
-                format!("{peer} cannot be reached any more"),
-            ));
-        }
-        if mode == Mode::Synchronous {
-            envelope.flags |= FLAG_SYNC;
-        }
-        let send = Send {
-            peer,
-            payload,
-            envelope,
-            state: SendState::Queued,
-            for_space: false,
-            cancelling: false,
-        };
-        let handle = engine
-            .requests
-            .insert(Request::new(Operation::Send(Box::new(send))))?;
-        engine.engage(peer);
-        engine.outgoing[peer.index()].sends.push_back(handle);
+        engine.check_way(peer, L::of(&engine.carrier).peers[peer.index()].is_closed)?;
+        let handle = engine.enqueue(Send::new(peer, envelope, payload, mode))?;
         Self::push_all(engine, peer);
         engine.retire_if_empty(peer);
         if mode == Mode::Standard
@@ -241,11 +216,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let Some(&handle) = engine.outgoing[peer.index()].streams.front() else {
             return false;
         };
-        let Some(Request {
-            operation: Operation::Send(send),
-            ..
-        }) = engine.requests.get(handle)
-        else {
+        let Some(send) = engine.requests.send(handle) else {
             engine.outgoing[peer.index()].streams.pop_front();
             return true;
         };

@@ -3,13 +3,13 @@
 //! Requirements of MPI-5.0 section 3.2.2.
 
 use super::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
+use crate::Result;
 use crate::carrier::{Carrier, Chosen};
 use crate::engine::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
 use crate::long::Departure;
 use crate::p2p::Mode;
-use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 
 /// Bytes of a synchronous message that fit beside its request in one postbox.
@@ -132,34 +132,8 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(None);
         }
-        if !self.lost.is_empty()
-            && let Some(error) = self.lost_error(peer)
-        {
-            return Err(error);
-        }
-        if self.post.is_dead(peer) {
-            return Err(Error::new(
-                ErrorClass::ERR_PROC_ABORTED,
-                format!("{peer} cannot be reached any more"),
-            ));
-        }
-        let mut envelope = envelope;
-        if mode == Mode::Synchronous {
-            envelope.flags |= FLAG_SYNC;
-        }
-        let send = Send {
-            peer,
-            payload,
-            envelope,
-            state: SendState::Queued,
-            for_space: false,
-            cancelling: false,
-        };
-        let handle = self
-            .requests
-            .insert(Request::new(Operation::Send(Box::new(send))))?;
-        self.engage(peer);
-        self.outgoing[peer.index()].sends.push_back(handle);
+        self.check_way(peer, self.post.is_dead(peer))?;
+        let handle = self.enqueue(Send::new(peer, envelope, payload, mode))?;
         self.push_sends(peer);
         self.retire_if_empty(peer);
         Ok(Some(handle))

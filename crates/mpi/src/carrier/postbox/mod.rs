@@ -27,7 +27,7 @@ pub(crate) use receive::Short;
 use super::{Carrier, Direct, Limits};
 use crate::engine::Engine;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Payload, Request};
+use crate::engine::request::Payload;
 use crate::p2p::Mode;
 use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Line, Peer};
@@ -69,11 +69,7 @@ impl<F: Fabric> Carrier<F> for Postbox {
 
     #[inline]
     fn receive(engine: &mut Engine<F>, handle: usize) -> Result<()> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = engine.requests.get(handle)
-        else {
+        let Some(recv) = engine.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
