@@ -1,0 +1,117 @@
+//! For the idle moment: queues that cannot be right are found and closed, owed acks are paid, and counts go to the fabric.
+//!
+//! Cost class: *queued path*.
+
+use super::{Outlet, Postboxes};
+use farpost_fabric::{Counter, Fabric, FabricError, Fault, Lines, Peer, Remote};
+
+impl<F: Fabric> Postboxes<F> {
+    /// The sender's queue is beyond trust: record why and stop reading it.
+    #[cold]
+    pub fn fail_sender(&mut self, peer: Peer, error: FabricError) {
+        if let Some(rx) = self.rx[peer.index()].as_deref_mut() {
+            rx.dead = true;
+        }
+        self.senders.retain(|sender| *sender != peer);
+        self.resting.retain(|sender| *sender != peer);
+        self.rx[peer.index()] = None;
+        self.fabric.record_fault(Fault { peer, error });
+    }
+
+    /// Where puts may be lost, find out about those whose acks are missing.
+    fn audit_outlets(&mut self) {
+        if F::MAPPED {
+            return;
+        }
+        for index in 0..self.tx.len() {
+            if let Some(tx) = self.tx[index].as_deref_mut()
+                && !tx.dead
+                && tx.head != tx.acked
+                && let Outlet::Far(memory) = &tx.outlet
+                && let Err(error) = memory.order()
+            {
+                tx.die();
+                let peer = Peer(index as u32);
+                self.fabric.record_fault(Fault { peer, error });
+            }
+        }
+    }
+
+    /// Check that the next slot of every queue holds what it may hold: the next postbox, the one from a
+    /// lap ago, or nothing since its memory was [given back](crate::rest). For the slow path: an idle receiver finds garbage that the fast path only fails to match. And look,
+    /// now and then, whether those who take nothing are still there. True: a queue was closed, and a fault says why.
+    pub fn audit(&mut self) -> bool {
+        self.audit_outlets();
+        let mut closed = self.reap_ended();
+        for index in (0..self.senders.len()).rev() {
+            let peer = self.senders[index];
+            let Some(rx) = self.rx[peer.index()].as_deref() else {
+                continue;
+            };
+            let found = rx.lines.first(rx.tail) as u32;
+            let wanted = rx.tail.wrapping_add(1);
+            let before = if rx.tail < rx.layout.slots {
+                0
+            } else {
+                wanted.wrapping_sub(rx.layout.slots)
+            };
+            // Numbers wrap after 2^32 postboxes; then the first lap's zero is a number like any other.
+            if found != wanted
+                && found != before
+                && found != 0
+                && found != wanted.wrapping_sub(rx.layout.slots)
+            {
+                let value = u64::from(found);
+                self.fail_sender(
+                    peer,
+                    FabricError::Corrupt {
+                        peer,
+                        what: "a postbox number",
+                        value,
+                    },
+                );
+                closed = true;
+            }
+        }
+        closed
+    }
+
+    /// Pay acks that are owed and add to the counters what was counted here: for the idle moment.
+    pub fn settle(&mut self) {
+        for index in 0..self.senders.len() {
+            let peer = self.senders[index];
+            let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+                continue;
+            };
+            if rx.owed > 0 {
+                let result = rx.acknowledge();
+                self.check_ack(peer, result);
+            }
+        }
+        for (index, tx) in self.tx.iter_mut().enumerate() {
+            if let Some(tx) = tx
+                && tx.counted.postboxes > 0
+            {
+                let peer = Peer(index as u32);
+                self.fabric
+                    .count(peer, Counter::Sent, std::mem::take(&mut tx.counted.postboxes));
+                self.fabric
+                    .count(peer, Counter::SentBytes, std::mem::take(&mut tx.counted.bytes));
+            }
+        }
+        for (index, rx) in self.rx.iter_mut().enumerate() {
+            if let Some(rx) = rx
+                && rx.counted.postboxes > 0
+            {
+                let peer = Peer(index as u32);
+                self.fabric
+                    .count(peer, Counter::Received, std::mem::take(&mut rx.counted.postboxes));
+                self.fabric.count(
+                    peer,
+                    Counter::ReceivedBytes,
+                    std::mem::take(&mut rx.counted.bytes),
+                );
+            }
+        }
+    }
+}
