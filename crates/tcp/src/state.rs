@@ -13,7 +13,7 @@ use super::peer::{Deferred, NONE, PeerState, PeerStatus, Rail};
 use super::routes;
 use super::segments::SegmentTable;
 use super::socket::{self, Alarm, Poll};
-use crate::link::{Event, Link, LinkConfig, TransportReport};
+use crate::link::{Event, Link, LinkConfig, SpareLogs, TransportReport};
 use crate::trust::Secret;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{Counter, FabricError, Fault, Peer};
@@ -78,6 +78,8 @@ pub struct TcpState {
     pub spare: super::zcopy::SpareBuffers,
     /// What connections read into.
     pub read_buffers: super::input::ReadBuffers,
+    /// What links have left of their logs, and when it goes back.
+    pub spare_logs: (SpareLogs, super::zcopy::Rest),
     /// Bytes of buffers that were freed after a rest, since the allocator last gave free pages back.
     freed: usize,
     /// Peers to which acknowledgements are due.
@@ -127,6 +129,7 @@ impl TcpState {
             transfers: Transfers::default(),
             spare: Default::default(),
             read_buffers: Default::default(),
+            spare_logs: Default::default(),
             freed: 0,
             ack_pending: Vec::new(),
             paused: Vec::new(),
@@ -240,6 +243,7 @@ impl TcpState {
             connect: self.settings.connect.total * 1_000_000,
             reports: true,
             tunables: self.settings.link.clone(),
+            spare: self.spare_logs.0.clone(),
         };
         let link = Link::new(config, self.now());
         let mut remote = Box::new(PeerState::new(link, rails));
@@ -403,7 +407,14 @@ impl TcpState {
         if now >= self.acceptor.deadline {
             self.check_acceptor();
         }
-        let spare = [self.spare.rest(now), self.read_buffers.rest(now)];
+        let (logs, rest) = &mut self.spare_logs;
+        rest.used |= logs.take_used();
+        let logs = match logs.bytes() {
+            0 => (0, u64::MAX),
+            _ if rest.is_over(now) => (logs.free(), u64::MAX),
+            _ => (0, rest.look_at()),
+        };
+        let spare = [self.spare.rest(now), self.read_buffers.rest(now), logs];
         for (freed, next) in spare {
             self.freed += freed;
             self.deadline = self.deadline.min(next);

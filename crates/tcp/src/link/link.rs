@@ -181,7 +181,7 @@ impl Link {
     pub fn new(config: LinkConfig, now: u64) -> Self {
         assert!((1..=32).contains(&config.rails));
         Self {
-            log: Log::new(config.tunables.log as usize, 0),
+            log: Log::new(config.tunables.log as usize, 0, config.spare.clone()),
             cursor: 0,
             high: 0,
             received: 0,

@@ -172,6 +172,7 @@ pub use frame::{
     ORDERED_MAX, PACKET_BYTES, Refusal, ZCOPY,
 };
 pub use link::{Arrival, Event, HostRoute, Link, LinkCounters, LinkError, PushError};
+pub use log::SpareLogs;
 pub use rail::{Checks, RailState, TransportReport};
 pub use send::{Gather, Piece};
 pub use zcopy::ZCOPY_MAX;
@@ -224,4 +225,6 @@ pub struct LinkConfig {
     pub reports: bool,
     /// Times and sizes.
     pub tunables: LinkTunables,
+    /// Memory of logs that all links of a process share.
+    pub spare: SpareLogs,
 }

@@ -190,6 +190,7 @@ impl Link {
             }
             self.progressed(rail, now);
         }
+        self.log.leave();
         if (self.cursor.wrapping_sub(ack) as i32) < 0 {
             self.cursor = ack;
         }

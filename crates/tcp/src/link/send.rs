@@ -142,6 +142,10 @@ impl Link {
     #[inline]
     pub fn next_send(&mut self, rail: RailNumber, now: u64) -> Gather<'_> {
         self.offer(rail, now);
+        if self.rails[rail].offer.is_empty() {
+            let offer = std::mem::take(&mut self.rails[rail].offer);
+            self.config.spare.give_offer(offer);
+        }
         Gather {
             link: self,
             rail: &self.rails[rail],
@@ -164,6 +168,9 @@ impl Link {
         r.offered = 0;
         if r.state == RailState::Down {
             return;
+        }
+        if r.offer.capacity() == 0 {
+            r.offer = self.config.spare.take_offer();
         }
         let signals = r.position_due || r.ping_due || r.pong_due.is_some() || self.ack_due;
         if signals || !self.bulk_acks.is_empty() {
@@ -371,7 +378,8 @@ impl Link {
         }
         let mut left = self.advance_rest(rail, bytes);
         if left == 0 {
-            self.rails[rail].offer.clear();
+            let offer = std::mem::take(&mut self.rails[rail].offer);
+            self.config.spare.give_offer(offer);
             return;
         }
         if !self.rails[rail].waiting() {
@@ -422,8 +430,7 @@ impl Link {
             }
         }
         assert_eq!(left, 0, "more sent than offered");
-        self.rails[rail].offer = offer;
-        self.rails[rail].offer.clear();
+        self.config.spare.give_offer(offer);
         let r = &self.rails[rail];
         if r.waiting() {
             let at = r.quiet_since + self.limit(rail);

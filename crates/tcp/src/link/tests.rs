@@ -24,6 +24,7 @@ fn pair(rails: usize, reports: bool) -> Pair {
         connect: 30_000 * MS,
         reports,
         tunables: LinkTunables::default(),
+        spare: Default::default(),
     };
     let mut pair = Pair {
         ends: [Link::new(config(), 0), Link::new(config(), 0)],
@@ -405,6 +406,7 @@ fn connections_are_asked_for_and_given_up() {
         connect: 30_000 * MS,
         reports: true,
         tunables: LinkTunables::default(),
+        spare: Default::default(),
     };
     let mut link = Link::new(config, 0);
     let mut asked = [0; 2];

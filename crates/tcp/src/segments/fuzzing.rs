@@ -105,6 +105,7 @@ impl World {
                 connect: 10_000_000_000,
                 reports: true,
                 tunables: state.settings.link.clone(),
+                spare: Default::default(),
             };
             let mut remote = Box::new(PeerState::new(Link::new(config, state.now()), vec![rail]));
             state.segments.announce_all(peer, &mut remote);

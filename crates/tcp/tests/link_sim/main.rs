@@ -46,6 +46,7 @@ fn config(rails: usize, reports: bool) -> LinkConfig {
         connect: 30_000 * MS,
         reports,
         tunables: LinkTunables::default(),
+        spare: Default::default(),
     }
 }
 
