@@ -21,6 +21,7 @@ mod card;
 pub mod conformance;
 mod connection;
 mod diagnostics;
+mod heap;
 mod input;
 pub mod link;
 mod packets;

@@ -291,15 +291,6 @@ pub fn finish(fd: RawFd) {
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
-/// Ask the C library's allocator to give free pages back to the system.
-pub fn trim_heap() {
-    // SAFETY: a plain call.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::malloc_trim(0)
-    };
-}
-
 /// Descriptors that are waited for together.
 pub struct Poll(OwnedFd);
 

@@ -8,6 +8,7 @@ use super::bulk::Transfers;
 use super::card;
 use super::connection::{Connection, ConnectionStage};
 use super::diagnostics::Diagnostics;
+use super::heap::{self, FreedBytes};
 use super::packets::Packets;
 use super::peer::{Deferred, NONE, PeerState, PeerStatus, Rail};
 use super::routes;
@@ -31,10 +32,6 @@ const POLL_ALL: u32 = 4;
 
 /// A gap of so many nanoseconds between two turns means that the program computes in between: then each turn polls all descriptors.
 const COMPUTE_GAP: u64 = 20_000;
-
-/// When so many bytes were freed after a rest, the allocator is asked to give free pages back: by itself it keeps what lies
-/// below anything in use.
-const TRIM_BYTES: usize = 64 << 10;
 
 /// Key of the alarm in the poll set.
 const ALARM: u64 = u64::MAX - 1;
@@ -80,8 +77,8 @@ pub struct TcpState {
     pub read_buffers: super::input::ReadBuffers,
     /// What links have left of their logs, and when it goes back.
     pub spare_logs: (SpareLogs, super::zcopy::Rest),
-    /// Bytes of buffers that were freed after a rest, since the allocator last gave free pages back.
-    freed: usize,
+    /// What was freed after a rest.
+    freed: FreedBytes,
     /// Peers to which acknowledgements are due.
     pub ack_pending: Vec<u32>,
     /// Connections that are not read before the protocol above has polled what they brought.
@@ -130,7 +127,7 @@ impl TcpState {
             spare: Default::default(),
             read_buffers: Default::default(),
             spare_logs: Default::default(),
-            freed: 0,
+            freed: FreedBytes::default(),
             ack_pending: Vec::new(),
             paused: Vec::new(),
             diagnostics: Diagnostics::new(net.size),
@@ -416,7 +413,7 @@ impl TcpState {
         };
         let spare = [self.spare.rest(now), self.read_buffers.rest(now), logs];
         for (freed, next) in spare {
-            self.freed += freed;
+            self.freed.add(freed);
             self.deadline = self.deadline.min(next);
         }
         self.deadline = self.deadline.min(self.acceptor.deadline);
@@ -431,12 +428,11 @@ impl TcpState {
                 self.add_host_routes(peer, &mut routes);
             }
             if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
-                self.freed += remote.link.take_freed();
+                self.freed.add(remote.link.take_freed());
             }
         }
-        if self.freed >= TRIM_BYTES {
-            self.freed = 0;
-            socket::trim_heap();
+        if self.freed.is_worthwhile() {
+            heap::trim();
         }
     }
 
