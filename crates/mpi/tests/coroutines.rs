@@ -91,3 +91,73 @@ fn over_jam() {
 fn over_portals() {
     runs(Device::Portals);
 }
+
+/// Nanoseconds that a list's entry costs, so many that nothing else that happens takes as long.
+const ENTRY: u64 = 1_000_000_000;
+
+/// Entries that rank 1 was charged for, when messages meet `ENTRIES` posted receives, the last of them first, and when receives meet
+/// as many messages.
+fn entries_searched(end: InProc) -> (u64, u64) {
+    const ENTRIES: usize = 40;
+    let me = end.me().0;
+    let world = World::new(end, WorldConfig::default());
+    let comm = world.comm_world();
+    let tags = || (0..ENTRIES as i32).rev();
+    let send = |to, tag| {
+        let sent = [tag as u8; 8];
+        world
+            .send(comm, &send_buf(&sent), to, tag, Mode::Standard)
+            .unwrap();
+    };
+    let receive = |from, tag| {
+        let mut got = [0; 8];
+        let receiving = world.irecv(comm, recv_buf(&mut got), from, tag).unwrap();
+        world.wait(receiving).unwrap();
+        assert_eq!(got, [tag as u8; 8]);
+    };
+    const GO: i32 = 1000;
+    let now = || world.fabric().now().nanos();
+    let mut charged = (0, 0);
+    if me == 0 {
+        receive(1, GO);
+        tags().for_each(|tag| send(1, tag));
+        receive(1, GO);
+        (0..ENTRIES as i32).for_each(|tag| send(1, tag));
+        send(1, GO);
+    } else {
+        let mut got = [[0; 8]; ENTRIES];
+        let receiving: Vec<_> = (0..)
+            .zip(&mut got)
+            .map(|(tag, got)| world.irecv(comm, recv_buf(got), 0, tag).unwrap())
+            .collect();
+        let start = now();
+        send(0, GO);
+        for receiving in receiving {
+            world.wait(receiving).unwrap();
+        }
+        charged.0 = (now() - start) / ENTRY;
+        assert!((0..).zip(&got).all(|(tag, got)| *got == [tag; 8]));
+        send(0, GO);
+        receive(0, GO);
+        let start = now();
+        tags().for_each(|tag| receive(0, tag));
+        charged.1 = (now() - start) / ENTRY;
+    }
+    world.quiesce().unwrap();
+    let plan = coll::barrier(&world.site(comm)).unwrap();
+    world.run_collective(comm, plan).unwrap();
+    world.drain_to_peers(|_| false).unwrap();
+    charged
+}
+
+#[test]
+fn who_searches_a_list_is_charged_for_its_entries() {
+    let mut config = Config::default();
+    config.costs.entry = ENTRY;
+    for seed in 0..3 {
+        let charged = inproc::run(2, seed, config.clone(), entries_searched);
+        let all = 40 * 41 / 2;
+        // Before it sends, rank 0 finds the receive of the message that it waits for: rank 1 waits as long.
+        assert_eq!(charged[1], (all + 1, all), "seed {seed}");
+    }
+}

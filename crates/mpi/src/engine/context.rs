@@ -3,6 +3,9 @@
 //! Cost class: *queued path*. Messages of one source are matched in the order they arrive, which is the
 //! order they were sent; a stamp decides between a receive that names its source and one that does not.
 //!
+//! A search is told how many entries it looked at, for [`Cost::Match`](farpost_fabric::Cost::Match). Where that costs nothing
+//! nobody counts them.
+//!
 //! Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.7.4.
 
 use crate::Rank;
@@ -176,6 +179,12 @@ impl Context {
     /// The oldest posted receive that takes a message with this envelope.
     #[inline]
     pub fn take_posted(&mut self, source: u32, tag: i32) -> Option<usize> {
+        self.search_posted(source, tag, |_| ())
+    }
+
+    /// As [`take_posted`](Self::take_posted); `searched` is told how many receives were looked at.
+    #[inline]
+    pub fn search_posted(&mut self, source: u32, tag: i32, searched: impl FnOnce(usize)) -> Option<usize> {
         if self.posted_count == 0 {
             return None;
         }
@@ -185,6 +194,7 @@ impl Context {
             && queue.front().is_some_and(|p| p.takes(tag))
         {
             self.posted_count -= 1;
+            searched(1);
             return queue.pop().map(|p| p.request);
         }
         let named = self.posted.get(source as usize).and_then(|queue| {
@@ -200,6 +210,9 @@ impl Context {
             .enumerate()
             .find(|(_, p)| p.takes(tag))
             .map(|(at, p)| (at, p.stamp));
+        let all = self.posted.get(source as usize).map_or(0, Queue::len);
+        let upto = |found: Option<(usize, u64)>, all| found.map_or(all, |(at, _)| at + 1);
+        searched(upto(named, all) + upto(any, self.posted_any.len()));
         let (queue, at) = match (named, any) {
             (None, None) => return None,
             (Some((at, stamp)), any) if any.is_none_or(|(_, other)| stamp < other) => {
@@ -265,32 +278,65 @@ impl Context {
         Some(found)
     }
 
-    fn find_unexpected(&self, source: Rank, tag: i32) -> Option<(usize, usize)> {
+    fn find_unexpected(
+        &self,
+        source: Rank,
+        tag: i32,
+        searched: impl FnOnce(usize),
+    ) -> Option<(usize, usize)> {
         if self.unexpected_count == 0 {
             return None;
         }
-        let first = |queue: &VecDeque<Unexpected>| queue.iter().position(|u| tag_fits(tag, u.envelope.tag));
-        if source != ANY_SOURCE {
+        let mut entries = 0;
+        let mut first = |queue: &VecDeque<Unexpected>| {
+            let at = queue.iter().position(|u| tag_fits(tag, u.envelope.tag));
+            entries += at.map_or(queue.len(), |at| at + 1);
+            at
+        };
+        let found = if source != ANY_SOURCE {
             let queue = self.unexpected.get(source as usize)?;
-            return first(queue).map(|at| (source as usize, at));
-        }
-        self.unexpected
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, queue)| first(queue).map(|at| (rank, at, queue[at].stamp)))
-            .min_by_key(|(_, _, stamp)| *stamp)
-            .map(|(rank, at, _)| (rank, at))
+            first(queue).map(|at| (source as usize, at))
+        } else {
+            self.unexpected
+                .iter()
+                .enumerate()
+                .filter_map(|(rank, queue)| first(queue).map(|at| (rank, at, queue[at].stamp)))
+                .min_by_key(|(_, _, stamp)| *stamp)
+                .map(|(rank, at, _)| (rank, at))
+        };
+        searched(entries);
+        found
     }
 
     /// The first held message that a receive with these arguments would take.
     pub fn peek_unexpected(&self, source: Rank, tag: i32) -> Option<&Unexpected> {
-        self.find_unexpected(source, tag)
+        self.search_unexpected(source, tag, |_| ())
+    }
+
+    /// As [`peek_unexpected`](Self::peek_unexpected); `searched` is told how many messages were looked at.
+    pub fn search_unexpected(
+        &self,
+        source: Rank,
+        tag: i32,
+        searched: impl FnOnce(usize),
+    ) -> Option<&Unexpected> {
+        self.find_unexpected(source, tag, searched)
             .map(|(rank, at)| &self.unexpected[rank][at])
     }
 
     /// Take it.
     pub fn take_unexpected(&mut self, source: Rank, tag: i32) -> Option<Unexpected> {
-        let (rank, at) = self.find_unexpected(source, tag)?;
+        self.take_searched(source, tag, |_| ())
+    }
+
+    /// Take it; `searched` is told how many messages were looked at.
+    pub fn take_searched(
+        &mut self,
+        source: Rank,
+        tag: i32,
+        searched: impl FnOnce(usize),
+    ) -> Option<Unexpected> {
+        let (rank, at) = self.find_unexpected(source, tag, searched)?;
         self.unexpected_count -= 1;
         let queue = &mut self.unexpected[rank];
         if at == 0 {
@@ -347,6 +393,36 @@ mod tests {
         assert!(c.cancel(ANY_SOURCE, 5));
         assert!(!c.cancel(ANY_SOURCE, 5));
         assert!(c.quiet());
+    }
+
+    /// Entries that a search looks at.
+    #[test]
+    fn a_search_tells_how_many_entries_it_looked_at() {
+        let mut c = Context::default();
+        let searched = std::cell::Cell::new(0);
+        let tell = |n| searched.set(searched.get() + n);
+        assert_eq!(c.search_posted(2, 5, tell), None);
+        assert_eq!(searched.take(), 0, "nothing is posted");
+        for tag in 0..10 {
+            c.post(2, tag, tag as usize);
+        }
+        assert_eq!(c.search_posted(2, 0, tell), Some(0));
+        assert_eq!(searched.take(), 1, "the first of them");
+        assert_eq!(c.search_posted(2, 8, tell), Some(8));
+        assert_eq!(searched.take(), 8, "tags 1 to 8");
+        c.post(ANY_SOURCE, 100, 100);
+        assert_eq!(c.search_posted(2, 100, tell), Some(100));
+        assert_eq!(searched.take(), 9, "eight of the source and the one of any");
+        for tag in 0..10 {
+            c.hold(message(3, tag));
+            c.hold(message(4, tag));
+        }
+        assert!(c.search_unexpected(3, 4, tell).is_some());
+        assert_eq!(searched.take(), 5);
+        assert!(c.take_searched(ANY_SOURCE, 4, tell).is_some());
+        assert_eq!(searched.take(), 10, "five of each source");
+        assert!(c.take_searched(3, 99, tell).is_none());
+        assert_eq!(searched.take(), 9, "all of the source");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Request, Send, SendState};
 use crate::p2p::note_match;
 use farpost_channel::Desk;
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// How a message leaves its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,8 +209,9 @@ impl<F: Fabric> Engine<F> {
         };
         match self.contexts[context]
             .queues
-            .take_posted(envelope.source, envelope.tag)
-        {
+            .search_posted(envelope.source, envelope.tag, |n| {
+                self.fabric.charge(Cost::Match(n))
+            }) {
             Some(handle) => self.fetch(handle, peer, &envelope, &offer),
             None => self.hold(peer, context, envelope, Held::Offered(offer), None),
         }

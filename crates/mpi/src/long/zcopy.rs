@@ -12,7 +12,7 @@ use crate::engine::context::Held;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
 use crate::p2p::note_match;
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.
 const COPIED_MAX: u64 = 256 << 10;
@@ -99,8 +99,9 @@ impl<F: Fabric> Engine<F> {
         self.post.consume(peer, 1, total);
         match self.contexts[context]
             .queues
-            .take_posted(envelope.source, envelope.tag)
-        {
+            .search_posted(envelope.source, envelope.tag, |n| {
+                self.fabric.charge(Cost::Match(n))
+            }) {
             Some(handle) => self.land(handle, peer, &envelope, total, number as u32),
             None => {
                 let number = number as u32;

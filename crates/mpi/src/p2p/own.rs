@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::engine::context::Held;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
-use farpost_fabric::Fabric;
+use farpost_fabric::{Cost, Fabric};
 
 /// Messages up to this size are copied when nobody receives them yet.
 const COPIED_MAX: u64 = 16 << 10;
@@ -21,9 +21,12 @@ impl<F: Fabric> Engine<F> {
         mode: Mode,
     ) -> Result<Option<usize>> {
         let context = self.context(envelope.context);
-        if let Some(handle) = self.contexts[context]
-            .queues
-            .take_posted(envelope.source, envelope.tag)
+        if let Some(handle) =
+            self.contexts[context]
+                .queues
+                .search_posted(envelope.source, envelope.tag, |n| {
+                    self.fabric.charge(Cost::Match(n))
+                })
         {
             self.copy_own(handle, &payload, &envelope);
             return Ok(None);
@@ -73,6 +76,7 @@ impl<F: Fabric> Engine<F> {
         let (wanted, error) = fit(&recv.buf, payload.class(), payload.bytes());
         match payload.contiguous() {
             Some(data) => {
+                self.fabric.charge(Cost::Copy(wanted as usize));
                 recv.buf.unpack(0, &data[..wanted as usize]);
             }
             None => {
@@ -81,6 +85,7 @@ impl<F: Fabric> Engine<F> {
                 while at < wanted {
                     let want = (packed.len() as u64).min(wanted - at) as usize;
                     let n = payload.pack(at, &mut packed[..want]);
+                    self.fabric.charge(Cost::Copy(n));
                     recv.buf.unpack(at, &packed[..n]);
                     at += n as u64;
                 }

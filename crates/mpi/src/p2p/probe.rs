@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::engine::context::Unexpected;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Status};
 use crate::{Rank, Result};
-use farpost_fabric::Fabric;
+use farpost_fabric::{Cost, Fabric};
 
 /// A message that a matched probe took.
 pub struct Matched {
@@ -30,19 +30,23 @@ impl<F: Fabric> Engine<F> {
     pub fn probe(&mut self, context: usize, source: Rank, tag: i32) -> Option<Status> {
         self.contexts[context]
             .queues
-            .peek_unexpected(source, tag)
+            .search_unexpected(source, tag, |n| self.fabric.charge(Cost::Match(n)))
             .map(status_of)
     }
 
     /// Whether there is such a message.
     pub fn has_unexpected_for(&self, context: usize, source: Rank, tag: i32) -> bool {
         let queues = &self.contexts[context].queues;
-        queues.peek_unexpected(source, tag).is_some()
+        let searched = |n| self.fabric.charge(Cost::Match(n));
+        queues.search_unexpected(source, tag, searched).is_some()
     }
 
     /// Take that message.
     pub fn take_matched(&mut self, context: usize, source: Rank, tag: i32) -> Option<(Matched, Status)> {
-        let message = self.contexts[context].queues.take_unexpected(source, tag)?;
+        let searched = |n| self.fabric.charge(Cost::Match(n));
+        let message = self.contexts[context]
+            .queues
+            .take_searched(source, tag, searched)?;
         let status = status_of(&message);
         Some((Matched { message, context }, status))
     }

@@ -9,7 +9,7 @@ use crate::engine::context::{Held, Unexpected};
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Request, Status};
 use crate::{Error, ErrorClass, Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 
 /// Check types and sizes of a message against its receive. The bytes to deliver, and the error if any.
 pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) {
@@ -79,15 +79,19 @@ impl<F: Fabric> Engine<F> {
     ) {
         match self.contexts[context]
             .queues
-            .take_posted(envelope.source, envelope.tag)
-        {
+            .search_posted(envelope.source, envelope.tag, |n| {
+                self.fabric.charge(Cost::Match(n))
+            }) {
             Some(handle) => {
                 self.deliver_bytes(handle, &envelope, data);
                 if let Some(request) = sync {
                     self.answer_done(peer, request);
                 }
             }
-            None => self.hold(peer, context, envelope, Held::Data(data.into()), sync),
+            None => {
+                self.fabric.charge(Cost::Copy(data.len()));
+                self.hold(peer, context, envelope, Held::Data(data.into()), sync);
+            }
         }
     }
 
@@ -134,6 +138,7 @@ impl<F: Fabric> Engine<F> {
             && data.len() as u64 <= recv.buf.bytes()
             && (envelope.class == recv.buf.sig() || envelope.class == 0)
         {
+            self.fabric.charge(Cost::Copy(data.len()));
             recv.buf.unpack(0, data);
             request.status.source = envelope.source as Rank;
             request.status.tag = envelope.tag;
@@ -149,6 +154,7 @@ impl<F: Fabric> Engine<F> {
             return;
         };
         let (bytes, error) = fit(&recv.buf, envelope.class, data.len() as u64);
+        self.fabric.charge(Cost::Copy(bytes as usize));
         recv.buf.unpack(0, &data[..bytes as usize]);
         self.finish_recv(handle, envelope, bytes, error);
     }

@@ -13,7 +13,7 @@ use crate::buffer::RecvRun;
 use crate::carrier::Direct;
 use crate::engine::Engine;
 use crate::engine::request::{Operation, Request};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 
 /// How many postboxes ahead lines are fetched: enough to hide the way between two cores.
 const AHEAD: u32 = 8;
@@ -137,6 +137,7 @@ impl<F: Fabric> Engine<F> {
             let Some(next) = posted.front().filter(|next| next.takes(tag)) else {
                 break;
             };
+            self.fabric.charge(Cost::Match(1));
             let Some(Request {
                 operation: Operation::Recv(recv),
                 complete,

@@ -30,7 +30,7 @@ use crate::engine::envelope::Envelope;
 use crate::engine::request::Payload;
 use crate::p2p::Mode;
 use crate::{Rank, Result};
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Cost, Fabric, Line, Peer};
 use std::cell::Cell;
 
 /// A line has room for every tag and every context.
@@ -73,7 +73,11 @@ impl<F: Fabric> Carrier<F> for Postbox {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
-        match engine.contexts[context].queues.take_unexpected(source, tag) {
+        let searched = |n| engine.fabric.charge(Cost::Match(n));
+        match engine.contexts[context]
+            .queues
+            .take_searched(source, tag, searched)
+        {
             Some(message) => engine.deliver_held(handle, message),
             None => {
                 engine.contexts[context].queues.post(source, tag, handle);

@@ -12,7 +12,7 @@ use crate::engine::request::{Operation, Request};
 use crate::p2p::fit;
 use crate::{Error, ErrorClass, Rank};
 use farpost_channel::Next;
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// What the fast path of a receive found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,8 +339,9 @@ impl<F: Fabric> Engine<F> {
         let list = &list[..pieces];
         match self.contexts[context]
             .queues
-            .take_posted(envelope.source, envelope.tag)
-        {
+            .search_posted(envelope.source, envelope.tag, |n| {
+                self.fabric.charge(Cost::Match(n))
+            }) {
             Some(handle) => {
                 if !self.deliver_pieces(peer, handle, &envelope, total, list) {
                     return false;
