@@ -461,6 +461,18 @@ impl RemoteMemory for Ofi {
         Ok(memory)
     }
 
+    fn gives_back(&self, _peer: Peer) -> bool {
+        true
+    }
+
+    /// Puts are messages, which only polls of this process write to a segment. But what peers read by `fi_read` is registered: the
+    /// provider holds those pages.
+    fn give_back(&self, _peer: Peer, memory: &Mapping, range: std::ops::Range<usize>) {
+        if !self.0.is_registered(memory) {
+            memory.give_back(range);
+        }
+    }
+
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let inner = &self.0;
         let gone = inner.segments.published.borrow_mut().remove(&id.0);

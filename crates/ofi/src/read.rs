@@ -108,6 +108,12 @@ impl Inner {
         });
     }
 
+    /// Whether the provider holds a segment's memory, because a peer has read it.
+    pub fn is_registered(&self, memory: &Mapping) -> bool {
+        let registered = self.segments.readers.registered.borrow();
+        registered.contains_key(&memory.address())
+    }
+
     /// A segment is no more; those who read it now read on.
     pub fn forget_segment(&self, memory: &Mapping) {
         let mut registered = self.segments.readers.registered.borrow_mut();

@@ -310,3 +310,35 @@ fn another_secret_is_a_stranger() {
         assert_eq!(a.take_faults(), (vec![], 0));
     });
 }
+
+/// Memory that peers have written to goes back to the system when its owner says so, and takes what is put there later.
+#[test]
+fn memory_of_a_segment_is_given_back() {
+    with_each("tcp", |harness| {
+        const LEN: usize = 64 << 10;
+        let [a, b] = &pair(harness, [[7; 32]; 2]);
+        let id = SegmentId(5);
+        let segment = a
+            .export(id, LEN, Access::Everyone(Permission::ReadWrite))
+            .unwrap();
+        assert_eq!(a.try_send(Peer(1), Port::Fm, Priority::Low, b"x"), TrySend::Sent);
+        until([a, b], "a packet", || {
+            b.poll_priority(Port::Fm, Priority::Low, |_, _| ())
+        });
+        let far = b.import(Peer(0), id, LEN, Permission::ReadWrite).unwrap();
+        assert!(a.gives_back(Peer(1)));
+        for round in 1..4u8 {
+            (0..LEN)
+                .step_by(4096)
+                .for_each(|at| far.put(at, &[round; 4096]).unwrap());
+            let mut bytes = vec![0; LEN];
+            until([a, b], "puts", || {
+                segment.read(0, &mut bytes);
+                bytes.iter().all(|byte| *byte == round)
+            });
+            a.give_back(Peer(1), &segment, 0..LEN);
+            segment.read(0, &mut bytes);
+            assert!(bytes.iter().all(|byte| *byte == 0), "its pages are as new");
+        }
+    });
+}
