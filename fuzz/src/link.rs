@@ -39,6 +39,7 @@ impl World {
                 log: 256 << 10,
                 ..LinkTunables::default()
             },
+            spare: Default::default(),
         };
         let mut world = Self {
             link: Link::new(config, 0),
