@@ -9,7 +9,7 @@ use farpost_fabric::wait::{Backoff, Pause, WaitPolicy};
 use farpost_fabric::{Distance, Moment, Peer};
 use std::time::Duration;
 
-/// Glances for each poll of a call that waits.
+/// Glances before each poll of a call that waits.
 const GLANCES: u32 = 4;
 
 /// How an interface does what is asked of it. Nobody outside this crate can name it, so there are no other interfaces.
@@ -115,7 +115,7 @@ pub trait Waiting {
             if let Some(found) = look() {
                 return Some(found);
             }
-            if self.poll() {
+            if (0..GLANCES).any(|_| self.glance()) || self.poll() {
                 backoff.reset();
                 continue;
             }
@@ -131,12 +131,7 @@ pub trait Waiting {
                 continue;
             }
             match pause {
-                Pause::Spin => {
-                    self.policy().spin_once();
-                    if (0..GLANCES).any(|_| self.glance()) {
-                        backoff.reset();
-                    }
-                }
+                Pause::Spin => self.policy().spin_once(),
                 Pause::Yield => self.policy().give_way(),
                 Pause::Sleep => self.sleep(left),
             }

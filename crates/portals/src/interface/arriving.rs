@@ -172,6 +172,12 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         }
     }
 
+    #[inline(always)]
+    fn arrived_at_once(&mut self, from: Peer, header: &[u8], body: &[u8]) -> bool {
+        let state = &mut *self.0.state.borrow_mut();
+        state.open && state.library.put_again(from.0, header, body, user::store_short)
+    }
+
     #[inline]
     fn arrived_near(
         &mut self,

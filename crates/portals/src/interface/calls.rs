@@ -211,14 +211,13 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
     /// The same, and it is copied by `read` alone.
     #[inline]
     fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error> {
-        let look = || match self.state.borrow().library.eq_has_events(eq) {
-            Ok(false) => None,
-            answer => Some(answer),
+        let mut read = Some(read);
+        let look = || match self.state.borrow_mut().library.eq_take(eq) {
+            Err(Error::EqEmpty) => None,
+            Err(error) => Some(Err(error)),
+            Ok((event, dropped)) => read.take().map(|read| Ok(read(event, dropped))),
         };
-        self.wait_until(None, look).unwrap_or(Err(Error::Fail))?;
-        let state = &mut *self.state.borrow_mut();
-        let (event, dropped) = state.library.eq_take(eq)?;
-        Ok(read(event, dropped))
+        self.wait_until(None, look).unwrap_or(Err(Error::Fail))
     }
 
     #[inline]

@@ -315,13 +315,7 @@ impl Library {
         if off {
             return None;
         }
-        let event = queue.log_of(descriptor, kind, who, facts, ni_fail_type);
-        let sequence = event.sequence;
-        if queue.handled {
-            let event = *queue.newest();
-            self.handled.push_back((queue.handle, event));
-        }
-        Some(sequence)
+        Some(queue.log_of(descriptor, kind, who, facts, ni_fail_type, &mut self.handled))
     }
 
     /// Log START and END of an operation that begins and ends here and now, and UNLINK if that was the last of its
@@ -333,16 +327,12 @@ impl Library {
         };
         let mut cause = 0;
         if let Some(queue) = self.eqs.named(descriptor.md.eq_handle) {
-            let off = [option::EVENT_START_DISABLE, option::EVENT_END_DISABLE];
-            for (kind, off) in kinds.into_iter().zip(off) {
-                if descriptor.has(off) {
-                    continue;
-                }
-                cause = queue.log_of(descriptor, kind, who, facts, NiFail::OK).sequence;
-                if queue.handled {
-                    let event = *queue.newest();
-                    self.handled.push_back((queue.handle, event));
-                }
+            let [start, end] = kinds;
+            if !descriptor.has(option::EVENT_START_DISABLE) {
+                cause = queue.log_of(descriptor, start, who, facts, NiFail::OK, &mut self.handled);
+            }
+            if !descriptor.has(option::EVENT_END_DISABLE) {
+                cause = queue.log_of(descriptor, end, who, facts, NiFail::OK, &mut self.handled);
             }
         }
         if descriptor.unlink == Unlink::Unlink && !descriptor.active {

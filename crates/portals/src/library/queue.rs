@@ -6,6 +6,7 @@ use super::operation::Facts;
 use super::table::Named;
 use crate::types::{Event, Handle, Kind};
 use crate::types::{EventKind, Identity, Md, NiFail, ProcessId};
+use std::collections::VecDeque;
 
 pub(super) struct EventQueue {
     pub handle: Handle,
@@ -82,7 +83,7 @@ impl EventQueue {
         place
     }
 
-    /// [`log`](Self::log) an event of a descriptor.
+    /// [`log`](Self::log) an event of a descriptor, for `handled` as well where a handler is to see it. Its sequence.
     #[inline(always)]
     pub fn log_of(
         &mut self,
@@ -91,7 +92,9 @@ impl EventQueue {
         who: &Identity,
         facts: &Facts,
         ni_fail_type: NiFail,
-    ) -> &Event {
+        handled: &mut VecDeque<(Handle, Event)>,
+    ) -> u32 {
+        let handled = self.handled.then_some((handled, self.handle));
         let event = self.log();
         event.kind = kind;
         event.initiator = who.id;
@@ -107,12 +110,10 @@ impl EventQueue {
         event.hdr_data = facts.hdr_data;
         event.link = facts.link;
         event.ni_fail_type = ni_fail_type;
-        event
-    }
-
-    /// The event that was logged last.
-    pub fn newest(&self) -> &Event {
-        &self.events[self.logged.wrapping_sub(1) as usize & (self.events.len() - 1)]
+        if let Some((handled, queue)) = handled {
+            handled.push_back((queue, *event));
+        }
+        event.sequence
     }
 
     #[inline]

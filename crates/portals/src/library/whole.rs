@@ -42,6 +42,34 @@ impl Library {
         (header.kind == MessageKind::Put).then(|| self.put_whole(from, &header, length, store))
     }
 
+    /// As [`incoming_whole`](Self::incoming_whole), of a put that nobody is to be told of and that finds what the request before it found.
+    /// False: it is another one, and nothing has happened. Fast path.
+    #[inline(always)]
+    pub fn put_again(
+        &mut self,
+        from: u32,
+        bytes: &[u8],
+        body: &[u8],
+        store: impl FnOnce(&Segments, u64, &[u8]),
+    ) -> bool {
+        let length = body.len() as u64;
+        let Ok(header) = Header::decode(bytes, length) else {
+            return false;
+        };
+        if header.kind != MessageKind::Put || header.operation != NO_ANSWER {
+            return false;
+        }
+        let Some(found) = self.find_again(from, &header, length) else {
+            return false;
+        };
+        let Some(who) = self.processes.identity(from).copied() else {
+            return false;
+        };
+        let store = |memory: &Segments, at, kept| store(memory, at, &body[..kept as usize]);
+        self.take_whole(from, &who, (&header, length), found, store);
+        true
+    }
+
     #[inline(always)]
     fn put_whole(
         &mut self,

@@ -123,26 +123,32 @@ impl<F: Fabric> Net<F> {
     fn on_lines(&self, upper: &mut impl Upper, way: (Peer, usize)) -> bool {
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
-        let Some(line) = state.lines.next(way) else {
+        let Some(next) = state.lines.next(way) else {
             return false;
         };
-        let title = match Title::read(line[0]) {
+        let title = match Title::read(next.first()) {
             Ok(title) if title.form == Form::Short && title.bytes <= LINE_HOLDS => title,
             title => {
                 drop(borrowed);
-                return self.on_more_lines(upper, way, &line, title);
+                return self.on_more_lines(upper, way, title);
             }
         };
-        let mut words: Words<7> = [[0; 8]; 7];
-        for (to, word) in words.iter_mut().zip(&line[1..]) {
-            *to = word.to_le_bytes();
+        let words = [1, 2, 3, 4, 5, 6, 7].map(|index| next.word(index).to_le_bytes());
+        let words: Words<7> = words;
+        let (header, body) = words.as_flattened()[..title.bytes].split_at(title.header);
+        if upper.arrived_at_once(way.0, header, body) {
+            next.consume(body.len() as u64);
+            state.figures.received += 1;
+            state.figures.received_bytes += body.len() as u64;
+            state.lines.note_stalled(way, false);
+            return true;
         }
         drop(borrowed);
         self.on_short(upper, way, title, words.as_flattened())
     }
 
     /// A message that is whole in its lines.
-    #[inline(always)]
+    #[inline(never)]
     fn on_short(&self, upper: &mut impl Upper, way: (Peer, usize), title: Title, bytes: &[u8]) -> bool {
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
@@ -176,11 +182,10 @@ impl<F: Fabric> Net<F> {
         &self,
         upper: &mut impl Upper,
         way: (Peer, usize),
-        first: &Line,
         title: Result<Title, Malformed>,
     ) -> bool {
         let taken = title.and_then(|title| {
-            let Some(words) = self.state.borrow().lines.rest(way, first, title) else {
+            let Some(words) = self.state.borrow().lines.rest(way, title) else {
                 return Ok(false);
             };
             let bytes = &words.as_flattened()[..title.bytes];

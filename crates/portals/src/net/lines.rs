@@ -14,7 +14,7 @@
 
 use super::wire::Malformed;
 use super::{NetTunables, Owner};
-use farpost_channel::{ChannelTunables, Postboxes, Service};
+use farpost_channel::{ChannelTunables, Next, Postboxes, Service};
 use farpost_fabric::{Fabric, LINE_BYTES, Line, Moment, PACKET_BYTES, Peer, Port, Priority};
 use std::rc::Rc;
 
@@ -128,7 +128,8 @@ impl<F: Fabric> Lines<F> {
 
     // Sending.
 
-    /// Put a message of one line: `write` writes header and body, which have `header` and `body` bytes. False: no room.
+    /// Put a message of one line: `write` writes header and body, which have `header` and `body` bytes. False: something is unusual;
+    /// [`put`](Self::put) sees what.
     #[inline(always)]
     pub fn put_line(
         &mut self,
@@ -136,10 +137,9 @@ impl<F: Fabric> Lines<F> {
         (header, body): (usize, usize),
         write: impl FnOnce(&mut [[u8; 8]]),
     ) -> bool {
-        let post = &mut self.post[index];
-        if post.room(to) == 0 {
+        let Some(lane) = self.post[index].lane(to) else {
             return false;
-        }
+        };
         let mut words: Words<7> = [[0; 8]; 7];
         write(&mut words);
         let title = Title {
@@ -147,12 +147,9 @@ impl<F: Fabric> Lines<F> {
             header,
             bytes: header + body,
         };
-        let mut line: Line = [0; 8];
-        line[0] = title.word();
-        for (to, word) in line[1..].iter_mut().zip(words) {
-            *to = u64::from_le_bytes(word);
-        }
-        post.post_words(to, &mut line, 1 + (header + body).div_ceil(8), body as u64);
+        let [a, b, c, d, e, f, g] = words.map(u64::from_le_bytes);
+        let line = [title.word(), a, b, c, d, e, f, g];
+        lane.post(line, 1 + (header + body).div_ceil(8), body as u64);
         true
     }
 
@@ -239,24 +236,17 @@ impl<F: Fabric> Lines<F> {
 
     /// The first line of the next message, if there is one.
     #[inline(always)]
-    pub fn next(&self, (from, index): (Peer, usize)) -> Option<Line> {
-        self.post[index].peek(from)
+    pub fn next(&mut self, (from, index): (Peer, usize)) -> Option<Next<'_, F>> {
+        self.post[index].next(from)
     }
 
     /// All words of a message of which the first line was seen. None: they are not there yet.
     #[inline(never)]
-    pub fn rest(
-        &self,
-        (from, index): (Peer, usize),
-        first: &Line,
-        title: Title,
-    ) -> Option<Words<{ MOST * 7 }>> {
+    pub fn rest(&self, (from, index): (Peer, usize), title: Title) -> Option<Words<{ MOST * 7 }>> {
         let mut words = [[0; 8]; MOST * 7];
-        let (mut line, mut parts) = (*first, words.chunks_exact_mut(7));
+        let mut parts = words.chunks_exact_mut(7);
         for number in 0..title.lines() {
-            if number > 0 {
-                line = self.post[index].peek_ahead(from, number)?;
-            }
+            let line = self.post[index].peek_ahead(from, number)?;
             for (to, word) in parts.next()?.iter_mut().zip(&line[1..]) {
                 *to = word.to_le_bytes();
             }

@@ -54,7 +54,7 @@ pub use figures::{Figures, Occupancy};
 use crate::memory::Segments;
 use crate::owner::Owner;
 use farpost_fabric::{
-    Counter, Distance, Fabric, FabricError, Fault, Line, Moment, PACKET_BYTES, Peer, Port, Priority,
+    Counter, Distance, Fabric, FabricError, Fault, Moment, PACKET_BYTES, Peer, Port, Priority,
 };
 use lines::{Form, LINE_HOLDS, Lines, Title, Words};
 use receive::{Accepted, Receive};
@@ -198,6 +198,13 @@ pub trait Upper {
         length: u64,
         inline: Option<&[u8]>,
     ) -> Placement;
+    /// As [`arrived`](Self::arrived), of a message that has come whole and is over when this returns true: nothing is answered to it, and
+    /// nothing may be sent from within. False, and nothing has been noted about it: `arrived` is called for it. Fast path.
+    #[inline(always)]
+    fn arrived_at_once(&mut self, from: Peer, header: &[u8], body: &[u8]) -> bool {
+        let _ = (from, header, body);
+        false
+    }
     /// As [`arrived`](Self::arrived), of a body that can be had at once: `fetch` moves its first bytes to memory, from there on. False, and
     /// nothing has been noted about the message: `arrived` is called for it.
     fn arrived_near(
@@ -474,7 +481,7 @@ impl<F: Fabric> Net<F> {
     }
 
     /// Take one packet, if one is there; what else there is to do is done only where it cannot wait for the next call of
-    /// [`progress`](Self::progress), which has to come now and then. True: one was there. For loops that wait. Fast path.
+    /// [`progress`](Self::progress), or is done once in so many messages. True: one was there. For loops that wait. Fast path.
     #[inline(always)]
     pub fn look(&self, upper: &mut impl Upper) -> bool {
         if self.inside.replace(true) {
@@ -489,7 +496,8 @@ impl<F: Fabric> Net<F> {
         self.inside.set(false);
         if polled {
             let state = self.state.borrow();
-            let due = state.tx.has_active()
+            let due = state.figures.received.is_multiple_of(BURST as u64)
+                || state.tx.has_active()
                 || state.rx.urgent
                 || state.rx.has_fetching()
                 || state.tx.has_offers()
