@@ -69,6 +69,8 @@ pub const HEADER_BYTES: usize = 48;
 
 /// Packets taken in one call of [`Net::progress`], and messages from lines.
 const BURST: usize = 32;
+/// Looks between two at packets, where short messages come by lines: a power of two.
+const PACKETS: u32 = 4;
 /// Progress calls between two looks for connections: a power of two.
 const HEAR: u64 = 8;
 /// Progress calls without anything to do between two looks at the clock: a power of two.
@@ -258,6 +260,9 @@ pub struct Net<F: Fabric> {
     /// Time counts for nothing: for tests on fabrics whose time is not ours.
     impatient: bool,
     inside: Cell<bool>,
+    /// Calls of [`look`](Self::look), and whether any process can be reached by lines.
+    looks: Cell<u32>,
+    has_lines: bool,
     state: RefCell<State<F>>,
 }
 
@@ -293,6 +298,8 @@ impl<F: Fabric> Net<F> {
             port: owner.port(),
             impatient: config.resend == 0,
             inside: Cell::new(false),
+            looks: Cell::new(0),
+            has_lines: lines::reached(&*fabric) > 0,
             state: RefCell::new(state),
             fabric,
         }
@@ -480,7 +487,7 @@ impl<F: Fabric> Net<F> {
         moved
     }
 
-    /// Take one packet, if one is there; what else there is to do is done only where it cannot wait for the next call of
+    /// Take one message from lines or, where there are lines not each time, one packet, if one is there; what else there is to do is done only where it cannot wait for the next call of
     /// [`progress`](Self::progress), or is done once in so many messages. True: one was there. For loops that wait. Fast path.
     #[inline(always)]
     pub fn look(&self, upper: &mut impl Upper) -> bool {
@@ -488,11 +495,15 @@ impl<F: Fabric> Net<F> {
             return false;
         }
         let fabric = &*self.fabric;
-        fabric.progress();
-        let polled = self.take_lines(upper, 1)
-            || fabric.poll_packet(self.port, |from, priority, bytes| {
+        let mut polled = self.take_lines(upper, 1);
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        if !polled && (looks.is_multiple_of(PACKETS) || !self.has_lines) {
+            fabric.progress();
+            polled = fabric.poll_packet(self.port, |from, priority, bytes| {
                 self.on_packet(upper, from, priority, bytes);
             });
+        }
         self.inside.set(false);
         if polled {
             let state = self.state.borrow();
