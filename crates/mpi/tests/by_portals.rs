@@ -58,6 +58,7 @@ everywhere! {
     thousands_of_receives_wait_at_once
     announced_messages_are_fetched_when_they_are_wanted
     a_cancelled_send_to_oneself_is_cancelled_at_once
+    receives_without_a_match_entry_match_as_those_with_one
 }
 
 fn worlds(size: u32, unexpected: u64) -> Worlds {
@@ -446,7 +447,6 @@ struct Waiting {
 
 /// Whatever share of the posted receives has match entries, each message goes to the oldest that takes it, and each receive
 /// takes the oldest message; those that are cancelled take none.
-#[test]
 fn receives_without_a_match_entry_match_as_those_with_one() {
     for seed in 0..40u64 {
         let mut rng = fastrand::Rng::with_seed(seed);

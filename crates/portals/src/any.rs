@@ -82,6 +82,27 @@ impl<F: Fabric> AnyInterface<F> {
         matches!(self, Self::Agent(_))
     }
 
+    /// `PtlMDUpdate` for who has taken in what `eq` says so far: events that it holds refuse the update, those that operations in
+    /// progress will log there do not. Who holds on to messages from their beginning to their end would otherwise wait here for
+    /// whoever sends one.
+    ///
+    /// # Errors
+    /// [`Error::MdNoUpdate`]: `eq` holds events, or the descriptor has operations in progress. Else as for
+    /// [`md_update`](NetworkInterface::md_update).
+    ///
+    /// # Safety
+    /// As for [`md_attach`](NetworkInterface::md_attach).
+    #[allow(unsafe_code)]
+    pub unsafe fn md_update_unless_logged(
+        &self,
+        md: Handle,
+        new: (Md, Iovec),
+        eq: Handle,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise is what both ask for.
+        both!(self, it => unsafe { it.md_update_unless_logged(md, new, eq) })
+    }
+
     /// `PtlNIInit` again, after [`close`](NetworkInterface::close): the `opening`th time. With an agent that takes `patience` at most.
     ///
     /// # Errors

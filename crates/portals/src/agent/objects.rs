@@ -2,7 +2,7 @@
 
 use super::mailbox::Title;
 use super::pieces::{Pieces, Store};
-use super::words::{Bad, Pen, Piece, Words, command};
+use super::words::{Bad, Pen, Piece, Words, command, update};
 use crate::error::Error;
 use crate::library::{DropReason, Library};
 use crate::memory::{Segment, Segments};
@@ -239,7 +239,8 @@ impl Objects {
                 let md = words.handle()?;
                 let testq = words.handle()?;
                 let seen = words.next()?;
-                let replaces = words.next()? != 0;
+                let how = words.at_most("how to update a descriptor", update::REPLACE_UNLESS_LOGGED)?;
+                let replaces = how != update::READ;
                 let new = words.md()?;
                 let pieces = words.pieces()?;
                 // What has been forwarded and not been seen is in the queue as far as the program is concerned.
@@ -261,6 +262,8 @@ impl Objects {
                 } else if let Err(no) = room {
                     let _ = library.md_update(md, Some(&mut old), None, testq);
                     Err(no)
+                } else if how == update::REPLACE_UNLESS_LOGGED {
+                    library.md_update_unless_logged(md, (new, iovec), testq)
                 } else {
                     library.md_update(md, Some(&mut old), replaces.then_some((new, iovec)), testq)
                 };

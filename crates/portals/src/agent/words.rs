@@ -66,8 +66,18 @@ pub mod event {
     pub const NO_PENDING: u16 = u16::MAX;
 }
 
+/// What [`MD_UPDATE`](command::MD_UPDATE) is to do.
+pub mod update {
+    /// Say what the descriptor has.
+    pub const READ: u64 = 0;
+    /// Replace it, unless the queue holds an event or will.
+    pub const REPLACE: u64 = 1;
+    /// Replace it, unless the queue holds an event now.
+    pub const REPLACE_UNLESS_LOGGED: u64 = 2;
+}
+
 /// Says that this side knows the same records.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// Longest body that travels in a record.
 pub const SMALL: usize = 128;
 

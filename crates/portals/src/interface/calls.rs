@@ -227,3 +227,22 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         Some(read(event, dropped))
     }
 }
+
+impl<F: Fabric> Interface<F> {
+    /// [`AnyInterface::md_update_unless_logged`](crate::AnyInterface::md_update_unless_logged).
+    ///
+    /// # Safety
+    /// As for [`md_update`](NetworkInterface::md_update).
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn md_update_unless_logged(
+        &self,
+        md: Handle,
+        new: (Md, Iovec),
+        eq: Handle,
+    ) -> Result<(), Error> {
+        self.state
+            .borrow_mut()
+            .library
+            .md_update_unless_logged(md, new, eq)
+    }
+}

@@ -239,6 +239,17 @@ impl Library {
         Ok(())
     }
 
+    /// The same, but only events that `eq` holds are in the way, and not those that operations in progress will log there.
+    ///
+    /// # Errors
+    /// As for [`md_update`](Self::md_update).
+    pub fn md_update_unless_logged(&mut self, md: Handle, new: (Md, Iovec), eq: Handle) -> Result<(), Error> {
+        if self.eq_has_events(eq)? {
+            return Err(Error::MdNoUpdate);
+        }
+        self.md_update(md, None, Some(new), Handle::EQ_NONE)
+    }
+
     /// `PtlEQAlloc`: a queue of at least `count` events. None: `count` is 0, C's `PTL_EQ_NONE`. With `handled` each
     /// event is also given out by [`next_handled`](Library::next_handled).
     ///

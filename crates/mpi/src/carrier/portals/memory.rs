@@ -67,7 +67,24 @@ pub fn update<F: Fabric>(
     testq: Handle,
 ) -> Result<bool, PortalsError> {
     // SAFETY: as for `attach`.
-    match unsafe { ni.md_update(handle, old, Some((new, iovec)), testq) } {
+    done(unsafe { ni.md_update(handle, old, Some((new, iovec)), testq) })
+}
+
+/// The same, unless `eq` holds an event now: messages on their way to it do not count. False: it does.
+#[inline(always)]
+pub fn update_unless_logged<F: Fabric>(
+    ni: &AnyInterface<F>,
+    handle: Handle,
+    new: (Md, Iovec),
+    eq: Handle,
+) -> Result<bool, PortalsError> {
+    // SAFETY: as for `attach`.
+    done(unsafe { ni.md_update_unless_logged(handle, new, eq) })
+}
+
+#[inline(always)]
+fn done(updated: Result<(), PortalsError>) -> Result<bool, PortalsError> {
+    match updated {
         Ok(()) => Ok(true),
         Err(PortalsError::MdNoUpdate) => Ok(false),
         Err(error) => Err(error),

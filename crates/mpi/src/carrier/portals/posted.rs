@@ -7,7 +7,8 @@ use super::descriptor;
 use super::memory;
 use farpost_fabric::Fabric;
 use farpost_portals::{
-    AnyInterface, Error as PortalsError, Handle, Iovec, NetworkInterface, Position, ProcessId, Unlink, option,
+    AnyInterface, Error as PortalsError, Handle, Iovec, Md, NetworkInterface, Position, ProcessId, Unlink,
+    option,
 };
 use std::collections::VecDeque;
 
@@ -177,14 +178,41 @@ impl Posted {
         self.retreat();
     }
 
-    /// Let an entry take one message into `room`, unless `testq` holds an event. False: it does.
+    /// Let an entry take one message into `room`, unless `testq` holds an event or will. False: it does.
     #[inline]
     pub fn arm<F: Fabric>(
         &mut self,
         ni: &AnyInterface<F>,
         number: u32,
+        room: (usize, u64, Iovec),
+        names: (usize, Handle, Handle),
+    ) -> Result<bool, PortalsError> {
+        self.arm_with(number, room, names, |md, new, testq| {
+            memory::update(ni, md, None, new, testq)
+        })
+    }
+
+    /// The same, unless the last of the queues holds an event now: what is on its way to it is listed already.
+    #[inline]
+    pub fn arm_behind_listed<F: Fabric>(
+        &mut self,
+        ni: &AnyInterface<F>,
+        number: u32,
+        room: (usize, u64, Iovec),
+        names: (usize, Handle, Handle),
+    ) -> Result<bool, PortalsError> {
+        self.arm_with(number, room, names, |md, new, eq| {
+            memory::update_unless_logged(ni, md, new, eq)
+        })
+    }
+
+    #[inline(always)]
+    fn arm_with(
+        &mut self,
+        number: u32,
         (start, length, iovec): (usize, u64, Iovec),
         (user_ptr, eq, testq): (usize, Handle, Handle),
+        update: impl FnOnce(Handle, (Md, Iovec), Handle) -> Result<bool, PortalsError>,
     ) -> Result<bool, PortalsError> {
         let Some(entry) = &mut self.entries[number as usize] else {
             return Err(PortalsError::MeInvalid);
@@ -198,7 +226,7 @@ impl Posted {
             eq,
         );
         md.threshold = 1;
-        if !memory::update(ni, entry.md, None, (md, iovec), testq)? {
+        if !update(entry.md, (md, iovec), testq)? {
             return Ok(false);
         }
         entry.active = true;

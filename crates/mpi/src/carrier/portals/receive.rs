@@ -16,9 +16,7 @@ use crate::engine::request::{Operation, RecvState, Request};
 use crate::p2p::{fit, note_match};
 use crate::{Error, Rank};
 use farpost_fabric::{Fabric, Peer};
-use farpost_portals::{
-    AnyInterface, Error as PortalsError, Handle, Iovec, NetworkInterface, NiFail, ProcessId, option,
-};
+use farpost_portals::{Error as PortalsError, Handle, Iovec, NetworkInterface, NiFail, ProcessId, option};
 
 /// A message that is being got from its sender.
 pub(super) struct Fetch {
@@ -307,17 +305,14 @@ impl<F: Fabric> Engine<F> {
             // The update looked for more.
             portals.needs_progress |= armed == Ok(false);
             if armed == Ok(false) && !self.note_unexpected() {
-                // Nothing has come but what is listed already and not whole yet: this receive takes none of it. Where the library
-                // is in this process nothing comes between that look and this update.
+                // Nothing has come but what is listed already and not whole yet: this receive takes none of it, and is not to wait for
+                // its sender. An agent may have taken in more meanwhile, which is looked at first.
                 let Chosen::Portals(portals) = &mut self.carrier else {
                     return Ok(());
                 };
-                let testq = match portals.ni {
-                    AnyInterface::Inline(_) => Handle::EQ_NONE,
-                    AnyInterface::Agent(_) => unexpected,
-                };
                 let memory = (room.start, room.length, room.iovec.clone());
-                armed = portals.posted.arm(&portals.ni, number, memory, (name, eq, testq));
+                let names = (name, eq, unexpected);
+                armed = (portals.posted).arm_behind_listed(&portals.ni, number, memory, names);
             }
             let Chosen::Portals(portals) = &mut self.carrier else {
                 return Ok(());

@@ -1,6 +1,6 @@
 //! The calls of an interface, done by way of an agent.
 
-use super::super::words::{Pen, Piece, Words, command, error_of};
+use super::super::words::{Pen, Piece, Words, command, error_of, update};
 use super::there::{Queue, Shown, memory_of};
 use super::{Client, Inner, Request, Side};
 use crate::error::Error;
@@ -234,6 +234,42 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         if let Side::Here(here) = &mut self.inner.borrow_mut().side {
             return here.library.md_update(md, old, new, testq);
         }
+        let how = if new.is_some() {
+            update::REPLACE
+        } else {
+            update::READ
+        };
+        self.ask_for_update(md, old, new, (testq, how))
+    }
+}
+
+impl<F: Fabric> Client<F> {
+    /// [`AnyInterface::md_update_unless_logged`](crate::AnyInterface::md_update_unless_logged).
+    ///
+    /// # Safety
+    /// As for [`md_update`](NetworkInterface::md_update).
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn md_update_unless_logged(
+        &self,
+        md: Handle,
+        new: (Md, Iovec),
+        eq: Handle,
+    ) -> Result<(), Error> {
+        if let Side::Here(here) = &mut self.inner.borrow_mut().side {
+            return here.library.md_update_unless_logged(md, new, eq);
+        }
+        self.advance();
+        self.ask_for_update(md, None, Some(new), (eq, update::REPLACE_UNLESS_LOGGED))
+    }
+
+    /// Have the agent update a descriptor, and show it the new memory.
+    fn ask_for_update(
+        &self,
+        md: Handle,
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        (testq, how): (Handle, u64),
+    ) -> Result<(), Error> {
         let mut seen = 0;
         if let Side::There(there) = &self.inner.borrow().side
             && let Some(queue) = there.queues.iter().find(|q| q.handle == testq)
@@ -253,7 +289,7 @@ impl<F: Fabric> NetworkInterface for Client<F> {
             pen.word(u64::from(md.0))
                 .word(u64::from(testq.0))
                 .word(seen)
-                .word(u64::from(replaces))
+                .word(how)
                 .md(&values)
                 .pieces(&pieces);
         })?;
@@ -278,9 +314,7 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         }
         if code == 0 { Ok(()) } else { Err(error_of(code)) }
     }
-}
 
-impl<F: Fabric> Client<F> {
     /// Let the agent reach a descriptor's memory, segment by segment.
     fn show(&self, memory: &Segments, iovec: &Iovec) -> Result<Vec<Piece>, Error> {
         let mailbox = &mut self.inner.borrow_mut().mailbox;
