@@ -246,7 +246,10 @@ fn an_update_is_refused_while_the_queue_holds_events_or_will() {
     assert!(!w.ends[1].eq_has_events(other).unwrap());
     assert_eq!(update(&mut w, &mut old, other), Err(Error::MdNoUpdate));
     assert_eq!(old.length, 64, "old is told in any case");
+    let at_once = |w: &mut World, eq| w.ends[1].md_update_unless_logged(here, (new, None), eq);
+    assert_eq!(at_once(&mut w, other), Ok(()), "what will be logged is not there");
     w.ended(1, token, NiFail::OK);
+    assert_eq!(at_once(&mut w, other), Err(Error::MdNoUpdate), "now it is");
     assert_eq!(
         update(&mut w, &mut old, other),
         Err(Error::MdNoUpdate),
