@@ -19,8 +19,7 @@
 //!
 //! Areas of peers go back to the system when they [rest](farpost_fabric::RemoteMemory::give_back), page by page: only polls write what was put. Not
 //! given back are pages of a segment that a peer has read by `fi_read`, which the provider holds, and the buffers of messages:
-//! `FARPOST_OFI_RECEIVES` of `FARPOST_OFI_MESSAGE` bytes for all peers together, and as many as sends had under way at once. A peer
-//! beside that is a `Link`, whose bytes do not depend on what was sent.
+//! `FARPOST_OFI_RECEIVES` of `FARPOST_OFI_MESSAGE` bytes for all peers together, and as many as sends had under way at once.
 //!
 //! libfabric makes the connections, so nothing can be proved when they are made; each message proves its sender instead (`token.rs`). Nothing is
 //! encrypted: with `FARPOST_ENCRYPT` the `tcp` fabric is used.
