@@ -23,7 +23,7 @@ runs_of() {
         portals_interface | rsm_postboxes | handshake) echo 8000 ;;
         fm | jam | jam_rings | link | pmi) echo 20000 ;;
         mpi_lines | mpi_device) echo 3000 ;;
-        mpi_desk) echo 500 ;;
+        mpi_rendezvous) echo 500 ;;
         tcp) echo 3000 ;;
         check | rollcall | ofi_wire) echo 10000 ;;
         pmix) echo 5000 ;;

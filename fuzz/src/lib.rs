@@ -15,9 +15,9 @@ pub mod jam_rings;
 pub mod job_values;
 pub mod launch;
 pub mod link;
-pub mod mpi_desk;
 pub mod mpi_device;
 pub mod mpi_lines;
+pub mod mpi_rendezvous;
 pub mod mpi_world;
 pub mod ofi_wire;
 pub mod pmi;
@@ -61,7 +61,7 @@ pub const TARGETS: &[(&str, Seeds)] = &[
     ("pmix", pmix::seeds),
     ("settings", settings::seeds),
     ("check", check::seeds),
-    ("mpi_desk", mpi_desk::seeds),
+    ("mpi_rendezvous", mpi_rendezvous::seeds),
     ("ofi_wire", ofi_wire::seeds),
     ("rollcall", rollcall::seeds),
     ("tcp", tcp::seeds),

@@ -5,7 +5,7 @@
 
 use crate::common::{Memory, PT, bind, interface, pattern, target};
 use crate::input::{Input, Script};
-use crate::processes::{Process, Way};
+use crate::processes::{Process, Taking};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{ErrorStatus, Peer};
 use farpost_portals::net::{Channel, NetTunables};
@@ -54,7 +54,7 @@ impl World {
         let mut next = || ends.next().expect("an end");
         let victim = interface(next(), &SETTINGS, &processes);
         let honest = interface(next(), &SETTINGS, &processes);
-        let peer = Process::new(next(), &SETTINGS, Way::AtOnce);
+        let peer = Process::new(next(), &SETTINGS, Taking::AtOnce);
         let eq = victim.eq_alloc(8, None).expect("a queue");
         let mut world = Self {
             victim,

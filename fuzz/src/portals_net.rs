@@ -5,7 +5,7 @@
 
 use crate::common::pattern;
 use crate::input::{Input, Script};
-use crate::processes::{Process, Way, header};
+use crate::processes::{Process, Taking, header};
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{ErrorStatus, PACKET_BYTES, PacketQueue, Peer, Port, Priority};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
@@ -71,12 +71,12 @@ pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let how = input.u8();
     let way = [
-        Way::AtOnce,
-        Way::Later(2),
-        Way::Reluctant,
-        Way::Half,
-        Way::Discard,
-        Way::Later(40),
+        Taking::AtOnce,
+        Taking::Later(2),
+        Taking::Reluctant,
+        Taking::Half,
+        Taking::Discard,
+        Taking::Later(40),
     ][usize::from(how & 15) % 6];
     let config = Config {
         queue_packets: 64,
@@ -90,7 +90,7 @@ pub fn run(data: &[u8]) {
         .collect();
     let network = fabrics[0].network().clone();
     let mut victim = Process::new(Rc::clone(&fabrics[0]), &settings, way);
-    let mut honest = Process::new(Rc::clone(&fabrics[1]), &settings, Way::AtOnce);
+    let mut honest = Process::new(Rc::clone(&fabrics[1]), &settings, Taking::AtOnce);
     let mut peer = Peculiar {
         fabric: Rc::clone(&fabrics[2]),
         tag: 0,

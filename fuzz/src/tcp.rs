@@ -7,7 +7,7 @@
 use crate::input::{Input, Script};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, LINE_BYTES, LocalMemory,
-    PACKET_BYTES, PacketQueue, Peer, Permission, Port, Priority, RemoteMemory, SegmentId, Tails, Ticket,
+    PACKET_BYTES, PacketQueue, Peer, Permission, Port, Priority, RemoteMemory, SegmentId, Ticket, ZeroCopy,
 };
 use farpost_tcp::fuzzing::{ControlCode, World};
 use farpost_tcp::link::{FrameKind, Header, OFFSET_LIMIT, ZCOPY};
@@ -143,11 +143,11 @@ impl Play {
                 true
             }
             Use::Sent(number) if cancel => {
-                tcp.release_tail(PEER, number);
+                tcp.release_zcopy(PEER, number);
                 true
             }
-            Use::Sent(number) => !matches!(tcp.tail_sent(PEER, number), Ok(false)),
-            Use::Lands(number) => !matches!(tcp.tail_landed(PEER, number), Ok(false)),
+            Use::Sent(number) => !matches!(tcp.zcopy_sent(PEER, number), Ok(false)),
+            Use::Lands(number) => !matches!(tcp.zcopy_landed(PEER, number), Ok(false)),
             Use::Nothing => false,
         };
         if over {
@@ -203,11 +203,11 @@ impl Play {
                 .world
                 .put(PEER, input.number() as u32, input.u16().into(), &vec![3; len]),
             10 => {
-                if tcp.tail_room(PEER) >= len {
+                if tcp.zcopy_room(PEER) >= len {
                     let (at, address) = self.lend(len, 4);
                     self.lent[at].0.fix();
                     // SAFETY: the buffer lives as long as the world.
-                    let sent = unsafe { self.world.tcp.send_tail(PEER, address, len) };
+                    let sent = unsafe { self.world.tcp.send_zcopy(PEER, address, len) };
                     self.lent[at].1 = sent.map_or(Use::Nothing, Use::Sent);
                 }
             }
@@ -215,7 +215,7 @@ impl Play {
                 let number = input.number() as u32;
                 let (at, address) = self.lend(len, 0);
                 // SAFETY: the buffer lives as long as the world.
-                let lands = unsafe { self.world.tcp.land_tail(PEER, number, address, len) };
+                let lands = unsafe { self.world.tcp.land_zcopy(PEER, number, address, len) };
                 match lands {
                     Ok(()) => self.lent[at].1 = Use::Lands(number),
                     Err(_) => self.lent[at].0.fix(),
@@ -224,13 +224,13 @@ impl Play {
             _ => {
                 let number = input.number() as u32;
                 if what >> 7 == 0 {
-                    let _ = tcp.take_tail(PEER, number, len, &mut |bytes| assert_eq!(bytes.len(), len));
+                    let _ = tcp.take_zcopy(PEER, number, len, &mut |bytes| assert_eq!(bytes.len(), len));
                 } else if !self
                     .lent
                     .iter()
                     .any(|(_, of)| matches!(of, Use::Lands(n) if *n == number))
                 {
-                    tcp.drop_tail(PEER, number, len);
+                    tcp.drop_zcopy(PEER, number, len);
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Which benchmark the points are of: decides the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BenchmarkKind {
     /// One way time and bandwidth by size.
     PingPong,
     /// Messages per second by size.
@@ -20,10 +20,10 @@ pub enum Kind {
     Startup,
 }
 
-impl Kind {
+impl BenchmarkKind {
     fn columns(self) -> &'static [(&'static str, usize)] {
         match self {
-            Kind::PingPong => &[
+            BenchmarkKind::PingPong => &[
                 ("bytes", 10),
                 ("repeats", 9),
                 ("time (us)", 12),
@@ -31,7 +31,7 @@ impl Kind {
                 ("max", 12),
                 ("MB/s", 11),
             ],
-            Kind::Rate => &[
+            BenchmarkKind::Rate => &[
                 ("bytes", 10),
                 ("repeats", 9),
                 ("messages/s", 14),
@@ -39,7 +39,7 @@ impl Kind {
                 ("max", 14),
                 ("MB/s", 11),
             ],
-            Kind::Collectives => &[
+            BenchmarkKind::Collectives => &[
                 ("operation", 15),
                 ("bytes", 10),
                 ("repeats", 9),
@@ -47,7 +47,7 @@ impl Kind {
                 ("min", 13),
                 ("max", 13),
             ],
-            Kind::Startup => &[
+            BenchmarkKind::Startup => &[
                 ("ranks", 6),
                 ("jobs", 6),
                 ("wall (ms)", 11),
@@ -72,7 +72,7 @@ impl Kind {
         let us = |t: f64| format!("{:.3}", t * 1e6);
         let per_second = |t: f64| format!("{:.0}", 1.0 / t);
         let cells = match self {
-            Kind::PingPong => vec![
+            BenchmarkKind::PingPong => vec![
                 p.bytes.to_string(),
                 p.repetitions.to_string(),
                 us(p.time.median),
@@ -80,7 +80,7 @@ impl Kind {
                 us(p.time.max),
                 format!("{:.1}", p.megabytes(p.time.median)),
             ],
-            Kind::Rate => vec![
+            BenchmarkKind::Rate => vec![
                 p.bytes.to_string(),
                 p.repetitions.to_string(),
                 per_second(p.time.median),
@@ -88,7 +88,7 @@ impl Kind {
                 per_second(p.time.min),
                 format!("{:.1}", p.megabytes(p.time.median)),
             ],
-            Kind::Collectives => vec![
+            BenchmarkKind::Collectives => vec![
                 p.op.to_owned(),
                 if p.op == "barrier" {
                     "-".to_owned()
@@ -100,7 +100,7 @@ impl Kind {
                 us(p.time.min),
                 us(p.time.max),
             ],
-            Kind::Startup => vec![
+            BenchmarkKind::Startup => vec![
                 p.bytes.to_string(),
                 p.trials.to_string(),
                 format!("{:.2}", p.time.median * 1e3),
@@ -119,16 +119,16 @@ impl Kind {
     /// What a progress bar says about a finished point.
     pub fn label(self, p: &Point) -> String {
         match self {
-            Kind::PingPong | Kind::Rate => format!("{} bytes", human(p.bytes)),
-            Kind::Collectives if p.op == "barrier" => p.op.to_owned(),
-            Kind::Collectives => format!("{} {}", p.op, human(p.bytes)),
-            Kind::Startup => format!("{} ranks", p.bytes),
+            BenchmarkKind::PingPong | BenchmarkKind::Rate => format!("{} bytes", human(p.bytes)),
+            BenchmarkKind::Collectives if p.op == "barrier" => p.op.to_owned(),
+            BenchmarkKind::Collectives => format!("{} {}", p.op, human(p.bytes)),
+            BenchmarkKind::Startup => format!("{} ranks", p.bytes),
         }
     }
 
     fn value(self, p: &Point) -> Value {
         let mut v = json!({ "repetitions": p.repetitions, "trials": p.trials });
-        let scale = if self == Kind::Startup {
+        let scale = if self == BenchmarkKind::Startup {
             ("ms", 1e3)
         } else {
             ("us", 1e6)
@@ -141,12 +141,12 @@ impl Kind {
             v[format!("{name}_{}", scale.0)] = json!(t * scale.1);
         }
         match self {
-            Kind::PingPong => v["megabytes_per_s"] = json!(p.megabytes(p.time.median)),
-            Kind::Rate => v["messages_per_s"] = json!(1.0 / p.time.median),
-            Kind::Collectives => v["op"] = json!(p.op),
-            Kind::Startup => v["ranks"] = json!(p.bytes),
+            BenchmarkKind::PingPong => v["megabytes_per_s"] = json!(p.megabytes(p.time.median)),
+            BenchmarkKind::Rate => v["messages_per_s"] = json!(1.0 / p.time.median),
+            BenchmarkKind::Collectives => v["op"] = json!(p.op),
+            BenchmarkKind::Startup => v["ranks"] = json!(p.bytes),
         }
-        if self != Kind::Startup {
+        if self != BenchmarkKind::Startup {
             v["bytes"] = json!(p.bytes);
         }
         v
@@ -205,7 +205,7 @@ pub fn host() -> String {
 /// The whole result as JSON; `extra` adds benchmark-specific members.
 pub fn to_json(
     benchmark: &str,
-    kind: Kind,
+    kind: BenchmarkKind,
     from: &Provenance,
     points: &[Point],
     extra: &[(&str, Value)],
@@ -270,15 +270,20 @@ mod tests {
 
     #[test]
     fn rows_align_with_their_headers() {
-        for kind in [Kind::PingPong, Kind::Rate, Kind::Collectives, Kind::Startup] {
+        for kind in [
+            BenchmarkKind::PingPong,
+            BenchmarkKind::Rate,
+            BenchmarkKind::Collectives,
+            BenchmarkKind::Startup,
+        ] {
             assert_eq!(kind.header().len(), kind.row(&point()).len(), "{kind:?}");
         }
         assert!(
-            Kind::PingPong.row(&point()).ends_with("4096.0"),
+            BenchmarkKind::PingPong.row(&point()).ends_with("4096.0"),
             "{}",
-            Kind::PingPong.row(&point())
+            BenchmarkKind::PingPong.row(&point())
         );
-        assert!(Kind::Rate.row(&point()).contains(" 1000000 "));
+        assert!(BenchmarkKind::Rate.row(&point()).contains(" 1000000 "));
     }
 
     #[test]
@@ -292,7 +297,7 @@ mod tests {
         };
         let v = to_json(
             "netpipe",
-            Kind::PingPong,
+            BenchmarkKind::PingPong,
             &from,
             &[point()],
             &[("note", json!(1))],

@@ -11,7 +11,7 @@ use farpost_mpi::datatype::Types;
 use farpost_mpi::errhandler::{ErrorHandler, UserHandler};
 use farpost_mpi::errors::ErrorCodes;
 use farpost_mpi::group::Group;
-use farpost_mpi::handle::{Kind, Table};
+use farpost_mpi::handle::{HandleKind, HandleTable};
 use farpost_mpi::info::Info;
 use farpost_mpi::op::Ops;
 use farpost_mpi::{Error, ErrorClass, Result};
@@ -23,14 +23,14 @@ use crate::cx::InfoRef;
 pub(crate) struct Objects {
     /// Sentences behind error codes, and the program's own classes and codes.
     pub(crate) codes: ErrorCodes,
-    infos: RefCell<Table<InfoRef>>,
+    infos: RefCell<HandleTable<InfoRef>>,
     /// MPI_INFO_ENV; empty until the world says how the program was started.
     pub(crate) environment: InfoRef,
-    groups: RefCell<Table<Group>>,
+    groups: RefCell<HandleTable<Group>>,
     pub(crate) types: RefCell<Types>,
     pub(crate) ops: RefCell<Ops>,
     pub(crate) keyvals: Keyvals,
-    errhandlers: RefCell<Table<Rc<UserHandler>>>,
+    errhandlers: RefCell<HandleTable<Rc<UserHandler>>>,
     /// What MPI_Abi_set_fortran_info was told.
     pub(crate) fortran_info: RefCell<Option<Info>>,
     /// The bytes of .TRUE. and .FALSE., once MPI_Abi_set_fortran_booleans was told.
@@ -41,13 +41,13 @@ impl Objects {
     pub(crate) fn new() -> Self {
         Self {
             codes: ErrorCodes::new(),
-            infos: RefCell::new(Table::new(Kind::Info)),
+            infos: RefCell::new(HandleTable::new(HandleKind::Info)),
             environment: Rc::new(RefCell::new(Info::new().into_read_only())),
-            groups: RefCell::new(Table::new(Kind::Group)),
+            groups: RefCell::new(HandleTable::new(HandleKind::Group)),
             types: RefCell::new(Types::new()),
             ops: RefCell::new(Ops::new()),
             keyvals: Keyvals::new(),
-            errhandlers: RefCell::new(Table::new(Kind::Errhandler)),
+            errhandlers: RefCell::new(HandleTable::new(HandleKind::Errhandler)),
             fortran_info: RefCell::new(None),
             fortran_booleans: RefCell::new(None),
         }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use farpost_fabric::Vigil;
+use farpost_fabric::ArmedWait;
 
 use crate::cx::{self, Cx, ProcessCell};
 use crate::interfaces::Guard;
@@ -360,7 +360,7 @@ fn serve(shared: &Shared, tick: Duration) {
         let guard = Guard("the thread that makes progress while the program computes");
         let near = WANTED.get(cx).is_some_and(|wanted| wanted.near.get());
         if woken && let Some(node) = cx.node.get() {
-            node.fabric.end_vigil(near);
+            node.fabric.disarm_wait(near);
         }
         let armed = look(cx, shared, &visit, near);
         core::mem::forget(guard);
@@ -368,7 +368,7 @@ fn serve(shared: &Shared, tick: Duration) {
         lock::watch();
         let calls = lock::calls();
         drop(visit);
-        let Some((vigil, moved)) = armed else { return };
+        let Some((armed, moved)) = armed else { return };
         // Woken for nothing: not more often than once a tick.
         if woken && !moved && wait([shared.bell, -1, -1], tick) {
             return;
@@ -377,8 +377,8 @@ fn serve(shared: &Shared, tick: Duration) {
         if back() {
             return;
         }
-        let [pipe, network] = vigil.descriptors;
-        woken = wait([shared.bell, pipe, network], vigil.longest);
+        let [pipe, network] = armed.descriptors;
+        woken = wait([shared.bell, pipe, network], armed.longest);
         if back() {
             return;
         }
@@ -387,7 +387,7 @@ fn serve(shared: &Shared, tick: Duration) {
 
 /// Look until nothing moves, then arm the bell. None: somebody wants in, or the thread is to end. Else what to wait for,
 /// and whether anything had moved.
-fn look(cx: &'static Cx, shared: &Shared, visit: &Visit, near: bool) -> Option<(Vigil, bool)> {
+fn look(cx: &'static Cx, shared: &Shared, visit: &Visit, near: bool) -> Option<(ArmedWait, bool)> {
     let wanted = WANTED.get(cx)?;
     let fabric = &cx.node.get()?.fabric;
     let (mut any, mut empty) = (false, 0);
@@ -404,8 +404,8 @@ fn look(cx: &'static Cx, shared: &Shared, visit: &Visit, near: bool) -> Option<(
         if empty < LOOKS {
             continue;
         }
-        match fabric.vigil(near, longest, &mut || steps(cx, wanted).0) {
-            Some(vigil) => return Some((vigil, any)),
+        match fabric.arm_wait(near, longest, &mut || steps(cx, wanted).0) {
+            Some(armed) => return Some((armed, any)),
             None => (any, empty) = (true, 0),
         }
     }

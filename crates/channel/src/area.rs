@@ -4,7 +4,7 @@
 //! queues   per receiver: `slots` postboxes of 64 bytes
 //! acks     per receiver: one line. Its first word counts the postboxes consumed (mapped fabrics), its second and third
 //!          say that the queue [rests](crate::rest). That of a single queue lies in front of it
-//! desk     `DESK_LINES` lines that owner and receivers may use for whatever they agree on (mapped fabrics)
+//! slots    `RENDEZVOUS_SLOTS` lines that owner and receivers may use for whatever they agree on (mapped fabrics)
 //! pool     `blocks` blocks of `block` bytes, each used whole or in parts
 //! ```
 //! Blocks are numbered from 0, behind them their parts: part `p` of block `b` is `blocks + PARTS * b + p`.
@@ -15,8 +15,8 @@
 use crate::ChannelTunables;
 use farpost_fabric::LINE_BYTES;
 
-/// Lines on the desk.
-pub const DESK_LINES: usize = 256;
+/// Rendezvous slots of an area.
+pub const RENDEZVOUS_SLOTS: usize = 256;
 
 /// Parts of a block, for messages that would leave most of one empty.
 pub const PARTS: u32 = 8;
@@ -73,8 +73,8 @@ impl Layout {
         if self.queues == 1 { LINE_BYTES } else { 0 }
     }
 
-    /// Offset of the desk.
-    pub fn desk(&self) -> usize {
+    /// Offset of the rendezvous slots.
+    pub fn slots(&self) -> usize {
         self.queue(0) + self.queues as usize * (self.slots as usize + 1) * LINE_BYTES - self.ack_of_one()
     }
 
@@ -89,7 +89,7 @@ impl Layout {
     }
 
     fn pool(&self) -> usize {
-        (self.desk() + DESK_LINES * LINE_BYTES).next_multiple_of(4096)
+        (self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES).next_multiple_of(4096)
     }
 
     /// Bytes of a part of a block: whole lines.

@@ -60,7 +60,7 @@ const VERSION: u8 = 1;
 type Control = (Peer, Option<(u8, Layout)>, u64);
 
 /// A packet that found the queue full and waits to be sent.
-pub(crate) struct Pending {
+pub(crate) struct PendingConnection {
     peer: Peer,
     kind: u8,
     layout: Layout,
@@ -148,7 +148,7 @@ impl<F: Fabric> Postboxes<F> {
                 }
             }
         }
-        self.connecting.push(Pending {
+        self.connecting.push(PendingConnection {
             peer,
             kind: HELLO,
             layout,
@@ -206,7 +206,7 @@ impl<F: Fabric> Postboxes<F> {
     fn send_pending(&mut self) {
         let mut index = 0;
         while index < self.connecting.len() {
-            let Pending { peer, kind, layout } = &self.connecting[index];
+            let PendingConnection { peer, kind, layout } = &self.connecting[index];
             if *kind == 0 {
                 index += 1; // said hello, awaiting welcome
                 continue;
@@ -361,7 +361,7 @@ impl<F: Fabric> Postboxes<F> {
             let acks = self
                 .fabric
                 .import(from, self.service.acks(), bytes, Permission::ReadWrite)?;
-            self.connecting.push(Pending {
+            self.connecting.push(PendingConnection {
                 peer: from,
                 kind: WELCOME,
                 layout: one,

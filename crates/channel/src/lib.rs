@@ -1,16 +1,16 @@
 //! Ordered, exactly-once channels between two processes over remote memory: the postbox areas of Sun MPI (section 3 of the
-//! paper), with their blocks and credits, desks where both sides copy, and rows of lines that processes show each other.
+//! paper), with their blocks and credits, rendezvous slots where both sides copy, and rows of lines that processes show each other.
 //!
 //! Knows nothing of messages: what a postbox or a block holds is the caller's affair.
 #![forbid(unsafe_code)]
 
 mod area;
 mod connect;
-mod desk;
 mod lane;
 mod pool;
 pub mod postbox;
 mod reap;
+mod rendezvous_slots;
 pub mod rest;
 pub mod rows;
 mod shared_copy;
@@ -18,10 +18,10 @@ mod waiting;
 
 pub use area::Layout;
 pub use connect::Service;
-pub use desk::{Desk, DeskLine, Record};
 pub use farpost_fabric as fabric;
 pub use lane::{Lane, Next};
 pub use postbox::Postboxes;
+pub use rendezvous_slots::{Record, RendezvousSlot, RendezvousSlots};
 pub use shared_copy::{CopyOutcome, SharedCopy, Side, part_bytes};
 pub use waiting::Waiting;
 

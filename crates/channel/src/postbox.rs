@@ -43,7 +43,7 @@ pub struct Postboxes<F: Fabric> {
     /// For each peer, whether messages may go to it [at once](crate::lane), as far as its user knows.
     pub(crate) open: Vec<bool>,
     pub(crate) pools: Vec<Option<Box<Pool>>>,
-    pub(crate) connecting: Vec<crate::connect::Pending>,
+    pub(crate) connecting: Vec<crate::connect::PendingConnection>,
     /// Connections that wait for descriptors or memory.
     pub(crate) lacks: Vec<crate::connect::Lack>,
     pub(crate) own_area: Option<F::Export>,

@@ -243,8 +243,8 @@ fn held_back<H: Harness>(harness: &H) {
     });
 }
 
-/// A desk is memory that both ends share, where the fabric maps; elsewhere there is none.
-fn desk<H: Harness>(harness: &H) {
+/// Rendezvous slots are memory that both ends share, where the fabric maps; elsewhere there is none.
+fn slot<H: Harness>(harness: &H) {
     use farpost_fabric::RemoteMemory;
     harness.run(2, async |end: &End<H::Fabric>| {
         let mut talk = Talk::new(&end.fabric, &SMALL);
@@ -256,7 +256,7 @@ fn desk<H: Harness>(harness: &H) {
                 && !talk.boxes.control_pending()
         })
         .await;
-        let (mine, theirs) = (talk.boxes.my_desk(), talk.boxes.desk_of(peer));
+        let (mine, theirs) = (talk.boxes.my_slots(), talk.boxes.slots_of(peer));
         assert_eq!(mine.is_some(), <H::Fabric as RemoteMemory>::MAPPED);
         assert_eq!(theirs.is_some(), mine.is_some());
         if let (Some(mine), Some(theirs)) = (mine, theirs) {
@@ -282,7 +282,7 @@ fn all<H: Harness>(harness: &H, each: u32) {
     back_pressure(harness);
     blocks_are_recycled(harness);
     held_back(harness);
-    desk(harness);
+    slot(harness);
 }
 
 #[test]

@@ -450,7 +450,7 @@ fn hello_that_promises_too_much<F: Open>() {
     job.talk(RECEIVER).boxes.poll_control();
     job.one_fault(RECEIVER, SENDER);
     // The area exists from here on.
-    job.talk(SENDER).boxes.my_desk();
+    job.talk(SENDER).boxes.my_slots();
     inject(&job, &hello(65536));
     job.talk(RECEIVER).boxes.poll_control();
     job.one_fault(RECEIVER, SENDER);

@@ -5,7 +5,7 @@ use crate::{bench_everyday, bench_layers, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
-use farpost_bench::report::{self, Kind, Provenance, to_json, write_json};
+use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json, write_json};
 use farpost_bench::stats::summarise;
 use farpost_bench::{BenchError, Mpi, Result, abi, launch, sizes};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ fn list(
 struct Job<'a> {
     name: &'static str,
     title: String,
-    kind: Kind,
+    kind: BenchmarkKind,
     common: &'a Common,
     ranks: &'a Ranks,
     plan: Plan,
@@ -205,24 +205,24 @@ fn curve<'p>(
     }
 }
 
-fn panels(kind: Kind, points: &[Point]) -> Vec<Panel> {
+fn panels(kind: BenchmarkKind, points: &[Point]) -> Vec<Panel> {
     let panel = |y_label: &str, series| Panel {
         y_label: y_label.into(),
         series,
     };
     match kind {
-        Kind::PingPong => vec![
+        BenchmarkKind::PingPong => vec![
             panel(
                 "bandwidth (MB/s)",
                 vec![curve("", points.iter(), |p, t| p.megabytes(t))],
             ),
             panel("time (µs)", vec![curve("", points.iter(), |_, t| t * 1e6)]),
         ],
-        Kind::Rate => vec![panel(
+        BenchmarkKind::Rate => vec![panel(
             "messages per second",
             vec![curve("", points.iter(), |_, t| 1.0 / t)],
         )],
-        Kind::Collectives => {
+        BenchmarkKind::Collectives => {
             let all = collectives::Op::ALL.map(collectives::Op::name).into_iter();
             let series = all.map(|op| curve(op, points.iter().filter(|p| p.op == op), |_, t| t * 1e6));
             vec![panel(
@@ -230,7 +230,7 @@ fn panels(kind: Kind, points: &[Point]) -> Vec<Panel> {
                 series.filter(|s| !s.points.is_empty()).collect(),
             )]
         }
-        Kind::Startup => vec![panel(
+        BenchmarkKind::Startup => vec![panel(
             "wall time of a job (ms)",
             vec![curve("", points.iter(), |_, t| t * 1e3)],
         )],
@@ -260,7 +260,7 @@ fn ping_pong(o: &PingPong, netpipe: bool) -> Result<()> {
     let job = Job {
         name: if netpipe { "netpipe" } else { "pingpong" },
         title: format!("{name} between the first and the last rank, {way}"),
-        kind: Kind::PingPong,
+        kind: BenchmarkKind::PingPong,
         common: &o.common,
         ranks: &o.ranks,
         plan,
@@ -282,7 +282,7 @@ fn message_rate(o: &Rate) -> Result<()> {
     let job = Job {
         name: "rate",
         title: format!("Message rate with {} in flight, {way}", o.window),
-        kind: Kind::Rate,
+        kind: BenchmarkKind::Rate,
         common: &o.common,
         ranks: &o.ranks,
         plan,
@@ -312,7 +312,7 @@ fn collective(o: &Collectives) -> Result<()> {
     let job = Job {
         name: "collectives",
         title: "Collectives: time of one call, of the slowest rank".into(),
-        kind: Kind::Collectives,
+        kind: BenchmarkKind::Collectives,
         common: &o.common,
         ranks: &o.ranks,
         plan,
@@ -336,10 +336,10 @@ fn start(o: &Startup) -> Result<()> {
         abi::find_library().display(),
         report::host()
     ));
-    output.line(&Kind::Startup.header());
+    output.line(&BenchmarkKind::Startup.header());
     let points = startup::run(&launcher, &ranks, trials, |p| {
-        output.line(&Kind::Startup.row(p));
-        progress.step(&Kind::Startup.label(p));
+        output.line(&BenchmarkKind::Startup.row(p));
+        progress.step(&BenchmarkKind::Startup.label(p));
     })?;
     progress.clear();
     let most = ranks.iter().copied().max().unwrap_or(1);
@@ -366,11 +366,11 @@ fn start(o: &Startup) -> Result<()> {
         subtitle: format!("{} · {}", launcher.display(), from.host),
         x_label: "ranks".into(),
         x_is_bytes: false,
-        panels: panels(Kind::Startup, &points),
+        panels: panels(BenchmarkKind::Startup, &points),
     };
     finish(
         &o.common,
-        || to_json("startup", Kind::Startup, &from, &points, &extra),
+        || to_json("startup", BenchmarkKind::Startup, &from, &points, &extra),
         chart,
     )
 }

@@ -83,7 +83,7 @@ fn state(state: RankState) -> &'static str {
 }
 
 /// The ranks on this host that have been started. A memory has room for all ranks of its job, on whatever host; looking
-/// at the rooms of others would make them cost memory.
+/// at the buffers of others would make them cost memory.
 fn here(job: &JobMemory) -> impl Iterator<Item = u32> {
     (0..job.layout().ranks).filter(|rank| job.pid(*rank) != 0)
 }

@@ -335,7 +335,7 @@ fn spin(bench: &Bench) -> Result<Found, String> {
 /// Settings of messages between hosts. Where bytes may follow their line unasked, they do, and blocks are what networks
 /// without that use: so the limits of the former are measured first, and what concerns blocks without it.
 fn between_hosts(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
-    let (smallest, largest) = (tunable("FARPOST_TAIL_MIN"), tunable("FARPOST_TAIL_MAX"));
+    let (smallest, largest) = (tunable("FARPOST_ZCOPY_MIN"), tunable("FARPOST_ZCOPY_MAX"));
     let sizes = powers(512, 32 * KIB, short);
     let mut all = vec![Found {
         tunable: smallest,
@@ -500,8 +500,8 @@ mod tests {
     }
 
     /// A network on which what follows its line is quicker from 8 KiB on, up to 256 KiB, and blocks always are the slower.
-    const TAILS: &str = r#"
-least=${FARPOST_TAIL_MIN-4096} most=${FARPOST_TAIL_MAX-1048576} points=
+    const ZCOPY: &str = r#"
+least=${FARPOST_ZCOPY_MIN-4096} most=${FARPOST_ZCOPY_MAX-1048576} points=
 for word; do [ "$was" = --sizes ] && found=$word; was=$word; done
 for size in $(echo $found | tr , ' '); do
     time=100
@@ -515,10 +515,10 @@ echo "{\"points\": [${points#,}]}"
 
     #[test]
     fn between_hosts_the_limits_of_what_follows_its_line_are_found() {
-        let directory = std::env::temp_dir().join(format!("farpost-tune-tails-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("farpost-tune-zcopy-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let script = directory.join("run");
-        std::fs::write(&script, TAILS).unwrap();
+        std::fs::write(&script, ZCOPY).unwrap();
         let bench = Bench {
             launcher: vec!["/bin/sh".into(), script.display().to_string()],
             program: "program".into(),
@@ -531,8 +531,8 @@ echo "{\"points\": [${points#,}]}"
         let values: Vec<_> = (found.unwrap().iter().map(|f| (f.tunable.name, f.choice.value))).collect();
         let (eager, direct) = (tunable("FARPOST_EAGER_FAR"), tunable("FARPOST_TCP_DIRECT"));
         let expected = [
-            ("FARPOST_TAIL_MIN", 4096),
-            ("FARPOST_TAIL_MAX", 262_144),
+            ("FARPOST_ZCOPY_MIN", 4096),
+            ("FARPOST_ZCOPY_MAX", 262_144),
             (eager.name, eager.default),
             (direct.name, direct.default),
         ];
@@ -561,8 +561,8 @@ echo "{\"points\": [${points#,}]}"
             "FARPOST_EAGER_MAX",
             "FARPOST_EAGER_FAR",
             "FARPOST_TCP_DIRECT",
-            "FARPOST_TAIL_MIN",
-            "FARPOST_TAIL_MAX",
+            "FARPOST_ZCOPY_MIN",
+            "FARPOST_ZCOPY_MAX",
             "FARPOST_CHUNK_MIN",
             "FARPOST_CHUNK_MAX",
         ] {

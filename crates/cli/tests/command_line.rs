@@ -152,8 +152,8 @@ fn tune_finds_switch_points_and_keeps_other_settings() {
         settings,
         [
             "FARPOST_YIELDS=9",
-            "FARPOST_TAIL_MIN=4096",
-            "FARPOST_TAIL_MAX=1048576",
+            "FARPOST_ZCOPY_MIN=4096",
+            "FARPOST_ZCOPY_MAX=1048576",
             "FARPOST_EAGER_FAR=2048",
             "FARPOST_TCP_DIRECT=4097"
         ]
@@ -182,11 +182,11 @@ fn tune_says_what_went_wrong_in_one_line() {
         ),
         (
             &["--launcher", "false", "--out", nowhere],
-            ["false (FARPOST_TAIL_MIN=", "exit status"],
+            ["false (FARPOST_ZCOPY_MIN=", "exit status"],
         ),
         (
             &["--launcher", "echo", "--out", nowhere],
-            ["echo (FARPOST_TAIL_MIN=", "not a result"],
+            ["echo (FARPOST_ZCOPY_MIN=", "not a result"],
         ),
     ] {
         let output = tune(arguments);

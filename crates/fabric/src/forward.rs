@@ -8,6 +8,6 @@ pub use crate::counters::ambassador_impl_Counters;
 pub use crate::error::ambassador_impl_ErrorStatus;
 pub use crate::memory::ambassador_impl_Remote;
 pub use crate::packet::ambassador_impl_PacketQueue;
-pub use crate::tail::ambassador_impl_Tails;
 pub use crate::time::ambassador_impl_Time;
 pub use crate::topology::ambassador_impl_Topology;
+pub use crate::zcopy::ambassador_impl_ZeroCopy;

@@ -7,7 +7,7 @@
 //! | [`RemoteMemory`] | export, import, put, get, fence, mapped access | Sun Fire Link, RDMA |
 //! | [`PacketQueue`] | bounded packets, a port per messaging layer, two priorities | Myrinet/FM, Arctic/StarT-X |
 //! | [`BulkTransfer`] | a descriptor in, a completion out | StarT-X RDMA mode, SeaStar DMA |
-//! | [`Tails`] | eager zero-copy: bytes that follow a line unasked | sockets |
+//! | [`ZeroCopy`] | eager zero-copy: bytes that follow a line unasked | sockets |
 //! | [`Interrupt`] | ring a peer, sleep until rung | all of them |
 //! | [`Time`] | a clock, pauses, random numbers, what work costs | simulated machines |
 //! | [`ErrorStatus`] | sticky errors, each naming peer and cause | Sun's CESR |
@@ -35,10 +35,10 @@ mod packet;
 pub mod progress;
 pub mod publish;
 pub mod sync;
-mod tail;
 mod time;
 mod topology;
 pub mod wait;
+mod zcopy;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
@@ -50,10 +50,10 @@ pub use memory::{
     SegmentId, line_of,
 };
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
-pub use progress::Vigil;
-pub use tail::Tails;
+pub use progress::ArmedWait;
 pub use time::{Cost, Moment, Time};
 pub use topology::{Distance, Topology};
+pub use zcopy::ZeroCopy;
 
 /// A process of the job, numbered from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +85,7 @@ impl core::fmt::Display for Peer {
 /// Everything the messaging layers ask of an adapter.
 #[ambassador::delegatable_trait]
 pub trait Fabric:
-    'static + RemoteMemory + PacketQueue + BulkTransfer + Tails + Interrupt + ErrorStatus + Counters + Topology
+    'static + RemoteMemory + PacketQueue + BulkTransfer + ZeroCopy + Interrupt + ErrorStatus + Counters + Topology
 {
     /// Who I am.
     fn me(&self) -> Peer;

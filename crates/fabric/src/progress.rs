@@ -18,7 +18,7 @@ farpost_tunables::tunables! {
 /// What a thread waits for that looks after a process while its others are busy elsewhere: one of the descriptors becomes
 /// readable, or the time is up. Descriptors of -1 are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vigil {
+pub struct ArmedWait {
     /// To be waited for.
     pub descriptors: [RawFd; 2],
     /// And no longer than this.

@@ -21,7 +21,7 @@ const EMPTY: usize = 1 << 31;
 /// What a handle refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum HandleKind {
     Comm = 1,
     Group = 2,
     Datatype = 3,
@@ -35,23 +35,23 @@ pub enum Kind {
     Session = 11,
 }
 
-impl Kind {
-    const ALL: [Kind; 11] = [
-        Kind::Comm,
-        Kind::Group,
-        Kind::Datatype,
-        Kind::Op,
-        Kind::Request,
-        Kind::Info,
-        Kind::Errhandler,
-        Kind::Message,
-        Kind::Win,
-        Kind::File,
-        Kind::Session,
+impl HandleKind {
+    const ALL: [HandleKind; 11] = [
+        HandleKind::Comm,
+        HandleKind::Group,
+        HandleKind::Datatype,
+        HandleKind::Op,
+        HandleKind::Request,
+        HandleKind::Info,
+        HandleKind::Errhandler,
+        HandleKind::Message,
+        HandleKind::Win,
+        HandleKind::File,
+        HandleKind::Session,
     ];
 
     /// The kind a dynamic handle claims to be of; `None` for predefined values and garbage.
-    pub fn of(handle: usize) -> Option<Kind> {
+    pub fn of(handle: usize) -> Option<HandleKind> {
         if handle & EMPTY != 0 {
             return None;
         }
@@ -68,16 +68,16 @@ struct Slot<T> {
 }
 
 /// Objects of one kind by handle. A freed handle is not given out again before 2^37 reuses of its slot.
-pub struct Table<T> {
-    kind: Kind,
+pub struct HandleTable<T> {
+    kind: HandleKind,
     slots: Vec<Slot<T>>,
     /// Empty slots, last freed on top: a warm slot is used again first.
     free: Vec<u32>,
 }
 
-impl<T> Table<T> {
+impl<T> HandleTable<T> {
     /// An empty table; allocates at the first insert.
-    pub const fn new(kind: Kind) -> Self {
+    pub const fn new(kind: HandleKind) -> Self {
         Self {
             kind,
             slots: Vec::new(),
@@ -94,7 +94,7 @@ impl<T> Table<T> {
         self.insert_with(|_| value)
     }
 
-    /// As [`Table::insert`] for values that know their own handle.
+    /// As [`HandleTable::insert`] for values that know their own handle.
     #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(usize) -> T) -> Result<usize> {
         let index = match self.free.pop() {
@@ -139,14 +139,14 @@ impl<T> Table<T> {
         Ok((slot.handle, &mut slot.value))
     }
 
-    /// As [`Table::remove`], leaving the value's remains for [`Table::claim`]. False: the handle is not
+    /// As [`HandleTable::remove`], leaving the value's remains for [`HandleTable::claim`]. False: the handle is not
     /// live.
     #[inline]
     pub fn discard(&mut self, handle: usize) -> bool {
         self.discard_if(handle, |_| true)
     }
 
-    /// As [`Table::discard`], if the value is as wanted. False: it is not, or the handle is not live.
+    /// As [`HandleTable::discard`], if the value is as wanted. False: it is not, or the handle is not live.
     #[inline(always)]
     pub fn discard_if(&mut self, handle: usize, wanted: impl FnOnce(&T) -> bool) -> bool {
         let index = handle & INDEX_MASK;
@@ -240,19 +240,19 @@ mod tests {
 
     #[test]
     fn a_handle_is_a_positive_int_of_its_kind() {
-        let mut table = Table::new(Kind::Session);
+        let mut table = HandleTable::new(HandleKind::Session);
         let handle = table.insert("a").unwrap();
         assert!(handle as i32 > 0xfff);
-        assert_eq!(Kind::of(handle), Some(Kind::Session));
+        assert_eq!(HandleKind::of(handle), Some(HandleKind::Session));
         assert_eq!(table.from_int(handle as i32), Some(handle));
         assert_eq!(table.from_int(-1), None);
-        assert_eq!(Kind::of(0x209), None);
-        assert_eq!(Kind::of(usize::MAX), None);
+        assert_eq!(HandleKind::of(0x209), None);
+        assert_eq!(HandleKind::of(usize::MAX), None);
     }
 
     #[test]
     fn a_freed_handle_stays_dead_while_its_slot_lives_on() {
-        let mut table = Table::new(Kind::Request);
+        let mut table = HandleTable::new(HandleKind::Request);
         let mut seen = HashSet::new();
         for round in 0..200 {
             let handle = table.insert(round).unwrap();
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_table_says_when_it_is_full() {
-        let mut table = Table::new(Kind::Info);
+        let mut table = HandleTable::new(HandleKind::Info);
         for _ in 0..=INDEX_MASK {
             table.insert(()).unwrap();
         }
@@ -279,7 +279,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_map(steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..300)) {
-            let mut table = Table::new(Kind::Comm);
+            let mut table = HandleTable::new(HandleKind::Comm);
             let mut model: HashMap<usize, usize> = HashMap::new();
             let mut ints = HashSet::new();
             for (number, (add, which)) in steps.into_iter().enumerate() {
@@ -304,7 +304,7 @@ mod tests {
 
         #[test]
         fn garbage_is_never_live(garbage in any::<usize>()) {
-            let mut table = Table::new(Kind::Win);
+            let mut table = HandleTable::new(HandleKind::Win);
             let handle = table.insert(()).unwrap();
             prop_assert_eq!(table.get(garbage).is_some(), garbage == handle);
         }

@@ -286,8 +286,8 @@ fn what_is_too_long_is_cut_whether_it_was_waited_for_or_not() {
 
 fn thousands_of_receives_wait_at_once() {
     let worlds = worlds(2, 1 << 20);
-    let mut rooms = vec![[0u8; 8]; 9000];
-    let posted: Vec<usize> = rooms
+    let mut buffers = vec![[0u8; 8]; 9000];
+    let posted: Vec<usize> = buffers
         .iter_mut()
         .enumerate()
         .map(|(n, room)| receive(&worlds, 1, room, 0, n as i32))
@@ -307,7 +307,7 @@ fn thousands_of_receives_wait_at_once() {
     for handle in sends {
         finish(&worlds, 0, handle);
     }
-    assert!(rooms == data);
+    assert!(buffers == data);
 }
 
 /// The bytes come while the sender makes calls, and it makes none: nobody may wait for them in the quick way of a blocking receive.
@@ -467,7 +467,7 @@ fn receives_without_a_match_entry_match_as_those_with_one() {
                 data
             })
             .collect();
-        let mut rooms = vec![vec![0; 60_000]; 400];
+        let mut buffers = vec![vec![0; 60_000]; 400];
         let mut posted: Vec<Waiting> = Vec::new();
         let mut held: Vec<(i32, i32, usize)> = Vec::new();
         let mut due: Vec<(Waiting, Option<usize>)> = Vec::new();
@@ -486,7 +486,7 @@ fn receives_without_a_match_entry_match_as_those_with_one() {
                 }
                 n if n <= receives => {
                     let (source, tag) = (rng.i32(-1..3), [rng.i32(0..4), ANY_TAG][rng.usize(0..2)]);
-                    let handle = receive(&worlds, 1, &mut rooms[number], source, tag);
+                    let handle = receive(&worlds, 1, &mut buffers[number], source, tag);
                     let waiting = Waiting {
                         number,
                         source,
@@ -523,7 +523,7 @@ fn receives_without_a_match_entry_match_as_those_with_one() {
             due.push((waiting, None));
         }
         for (from, tag, number) in held {
-            let handle = receive(&worlds, 1, &mut rooms[number], from, tag);
+            let handle = receive(&worlds, 1, &mut buffers[number], from, tag);
             let waiting = Waiting {
                 number,
                 source: from,
@@ -539,7 +539,7 @@ fn receives_without_a_match_entry_match_as_those_with_one() {
             if let Some(message) = message {
                 assert_eq!(status.bytes, length(message) as u64, "seed {seed}");
                 assert!(
-                    rooms[waiting.number][..length(message)] == data[message],
+                    buffers[waiting.number][..length(message)] == data[message],
                     "seed {seed}"
                 );
             }

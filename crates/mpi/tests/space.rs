@@ -37,7 +37,7 @@ struct Job<F: Fabric> {
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Route {
     /// Shared memory, with copies between memories or without.
     Memory { cma: u64 },
     /// No memory is mapped; transfers between memories, or none.
@@ -46,14 +46,14 @@ enum Way {
     By(Device),
 }
 
-const WAYS: [Way; 7] = [
-    Way::Memory { cma: 1 },
-    Way::Memory { cma: 0 },
-    Way::Messages { bulk: true },
-    Way::Messages { bulk: false },
-    Way::By(Device::Fm),
-    Way::By(Device::Jam),
-    Way::By(Device::Portals),
+const ROUTES: [Route; 7] = [
+    Route::Memory { cma: 1 },
+    Route::Memory { cma: 0 },
+    Route::Messages { bulk: true },
+    Route::Messages { bulk: false },
+    Route::By(Device::Fm),
+    Route::By(Device::Jam),
+    Route::By(Device::Portals),
 ];
 
 /// What is done with a job of worlds on whatever fabric.
@@ -61,7 +61,7 @@ trait Script {
     fn run<F: Fabric>(&self, job: Job<F>);
 }
 
-fn on(way: Way, size: u32, seed: u64, bound: u64, script: &impl Script) {
+fn on(route: Route, size: u32, seed: u64, bound: u64, script: &impl Script) {
     let config = WorldConfig {
         rsm: SMALL.clone(),
         engine: EngineTunables {
@@ -70,10 +70,10 @@ fn on(way: Way, size: u32, seed: u64, bound: u64, script: &impl Script) {
         },
         ..WorldConfig::default()
     };
-    println!("{way:?}, {size} ranks, seed {seed}, bound {bound}");
+    println!("{route:?}, {size} ranks, seed {seed}, bound {bound}");
     let rng = fastrand::Rng::with_seed(seed);
-    match way {
-        Way::Memory { cma } => {
+    match route {
+        Route::Memory { cma } => {
             let tunables = ShmTunables {
                 cma,
                 ..ShmTunables::default()
@@ -89,7 +89,7 @@ fn on(way: Way, size: u32, seed: u64, bound: u64, script: &impl Script) {
                 bound,
             });
         }
-        Way::Messages { bulk } => {
+        Route::Messages { bulk } => {
             let network = Config {
                 bulk,
                 largest_piece: 2000,
@@ -107,7 +107,7 @@ fn on(way: Way, size: u32, seed: u64, bound: u64, script: &impl Script) {
                 bound,
             });
         }
-        Way::By(device) => {
+        Route::By(device) => {
             let device = DeviceConfig {
                 device,
                 fm: FmTunables {
@@ -256,7 +256,7 @@ impl Script for Behind {
 
 #[test]
 fn what_lies_behind_others_is_found() {
-    for way in WAYS {
+    for route in ROUTES {
         for seed in 0..6 {
             for bound in [1, 4096, 1 << 20] {
                 for probe in [true, false] {
@@ -265,7 +265,7 @@ fn what_lies_behind_others_is_found() {
                         size: None,
                         probe,
                     };
-                    on(way, 2, seed, bound, &script);
+                    on(route, 2, seed, bound, &script);
                 }
             }
         }
@@ -274,13 +274,13 @@ fn what_lies_behind_others_is_found() {
 
 #[test]
 fn a_flood_of_tiny_messages_is_held_back_and_looked_behind() {
-    for way in WAYS {
+    for route in ROUTES {
         let script = Behind {
             messages: 3000,
             size: Some(8),
             probe: false,
         };
-        on(way, 2, 7, 4096, &script);
+        on(route, 2, 7, 4096, &script);
     }
 }
 
@@ -338,11 +338,11 @@ impl Script for Starved {
 
 #[test]
 fn receivers_that_compute_starve_nobody() {
-    for way in WAYS {
+    for route in ROUTES {
         for seed in 0..6 {
             for size in [3, 4, 6] {
                 for each in [None, Some(8), Some(1024)] {
-                    on(way, size, seed, 4096, &Starved { size: each });
+                    on(route, size, seed, 4096, &Starved { size: each });
                 }
             }
         }
@@ -409,10 +409,10 @@ impl Script for Shuffled {
 
 #[test]
 fn messages_asked_for_in_any_order() {
-    for way in WAYS {
+    for route in ROUTES {
         for seed in 0..8 {
             for (size, bound) in [(1, 1), (2, 4096), (3, 1), (4, 2000)] {
-                on(way, size, seed, bound, &Shuffled);
+                on(route, size, seed, bound, &Shuffled);
             }
         }
     }
@@ -463,7 +463,7 @@ impl Script for Told {
 
 #[test]
 fn who_waits_for_space_says_so() {
-    for way in &WAYS[..6] {
-        on(*way, 2, 1, 4096, &Told);
+    for route in &ROUTES[..6] {
+        on(*route, 2, 1, 4096, &Told);
     }
 }

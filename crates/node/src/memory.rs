@@ -84,7 +84,11 @@ mod tests {
         assert_eq!(usable(&root), None);
         write("proc/meminfo", "MemTotal:       24576000 kB\nMemFree: 1 kB\n");
         assert_eq!(usable(&root), Some(24_576_000 << 10));
-        write("proc/self/cgroup", "4:cpu,memory:/a/b\n0::/user/job\nnonsense\n");
+        write(
+            "proc/self/cgroup",
+            "4:cpu,memory:/a/b\n0::/user/job
+malformed\n",
+        );
         assert_eq!(usable(&root), Some(24_576_000 << 10));
         write("sys/fs/cgroup/user/job/memory.max", "max\n");
         write("sys/fs/cgroup/user/memory.max", "9000000000\n");

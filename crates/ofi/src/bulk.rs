@@ -350,7 +350,7 @@ impl Inner {
 }
 
 /// None: a provider's message has its own bounds and its own buffers.
-impl farpost_fabric::Tails for Ofi {}
+impl farpost_fabric::ZeroCopy for Ofi {}
 
 impl BulkTransfer for Ofi {
     fn can_transfer(&self, peer: Peer) -> bool {

@@ -1,11 +1,11 @@
 //! An interface, wherever its library runs: chosen once, when it is opened (paper, section 3.2).
 
 use crate::agent::{Access, AttachError, Client, Mode, Pen, Request};
+use crate::backend::{Backend, Waiting};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::interface::Interface;
 use crate::library::{Library, Outgoing, Processes, Target};
-use crate::means::{Means, Waiting};
 use crate::net::NetTunables;
 use crate::network_interface::NetworkInterface;
 use crate::owner::Owner;
@@ -161,7 +161,7 @@ impl<F: Fabric> AnyInterface<F> {
     }
 }
 
-impl<F: Fabric> Means for AnyInterface<F> {
+impl<F: Fabric> Backend for AnyInterface<F> {
     #[inline(always)]
     fn call<T>(
         &self,

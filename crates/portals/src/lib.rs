@@ -20,11 +20,11 @@
 
 pub mod agent;
 mod any;
+mod backend;
 pub mod error;
 mod handlers;
 pub mod interface;
 pub mod library;
-mod means;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod net;

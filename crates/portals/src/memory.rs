@@ -16,11 +16,11 @@ pub struct Segment {
 /// A range of bytes in one segment, or in several taken together. Cloning costs a count at most.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
-    kind: Kind,
+    kind: SegmentsKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum SegmentsKind {
     One(Segment),
     /// `len` bytes from byte `offset` of all segments in a row.
     Many {
@@ -30,9 +30,9 @@ enum Kind {
     },
 }
 
-impl Default for Kind {
+impl Default for SegmentsKind {
     fn default() -> Self {
-        Kind::One(Segment::default())
+        SegmentsKind::One(Segment::default())
     }
 }
 
@@ -40,7 +40,7 @@ impl From<Segment> for Segments {
     #[inline]
     fn from(segment: Segment) -> Self {
         Self {
-            kind: Kind::One(segment),
+            kind: SegmentsKind::One(segment),
         }
     }
 }
@@ -56,7 +56,7 @@ impl Segments {
     pub fn many(list: Rc<[Segment]>) -> Self {
         let len = list.iter().map(|s| s.len).sum();
         Self {
-            kind: Kind::Many { list, offset: 0, len },
+            kind: SegmentsKind::Many { list, offset: 0, len },
         }
     }
 
@@ -64,8 +64,8 @@ impl Segments {
     #[inline]
     pub fn len(&self) -> usize {
         match &self.kind {
-            Kind::One(segment) => segment.len,
-            Kind::Many { len, .. } => *len,
+            SegmentsKind::One(segment) => segment.len,
+            SegmentsKind::Many { len, .. } => *len,
         }
     }
 
@@ -86,11 +86,11 @@ impl Segments {
             "a region leaves its segments"
         );
         match &self.kind {
-            Kind::One(segment) => Self::one(segment.address.wrapping_add(offset), len),
-            Kind::Many {
+            SegmentsKind::One(segment) => Self::one(segment.address.wrapping_add(offset), len),
+            SegmentsKind::Many {
                 list, offset: before, ..
             } => Self {
-                kind: Kind::Many {
+                kind: SegmentsKind::Many {
                     list: Rc::clone(list),
                     offset: before + offset,
                     len,
@@ -103,8 +103,8 @@ impl Segments {
     #[inline(always)]
     pub fn single(&self) -> Option<Segment> {
         match &self.kind {
-            Kind::One(segment) => Some(*segment),
-            Kind::Many { .. } => None,
+            SegmentsKind::One(segment) => Some(*segment),
+            SegmentsKind::Many { .. } => None,
         }
     }
 
@@ -112,8 +112,8 @@ impl Segments {
     #[inline]
     pub fn as_one(&self) -> Option<Segment> {
         match &self.kind {
-            Kind::One(segment) => Some(*segment),
-            Kind::Many { .. } => {
+            SegmentsKind::One(segment) => Some(*segment),
+            SegmentsKind::Many { .. } => {
                 let mut pieces = self.pieces();
                 match (pieces.next(), pieces.next()) {
                     (None, _) => Some(Segment::default()),
@@ -127,8 +127,8 @@ impl Segments {
     /// The pieces in order, none of them empty.
     pub fn pieces(&self) -> impl Iterator<Item = Segment> + '_ {
         let (list, mut skip, mut left) = match &self.kind {
-            Kind::One(segment) => (std::slice::from_ref(segment), 0, segment.len),
-            Kind::Many { list, offset, len } => (&list[..], *offset, *len),
+            SegmentsKind::One(segment) => (std::slice::from_ref(segment), 0, segment.len),
+            SegmentsKind::Many { list, offset, len } => (&list[..], *offset, *len),
         };
         list.iter().filter_map(move |segment| {
             let dropped = skip.min(segment.len);
@@ -152,7 +152,7 @@ impl Segments {
     #[inline]
     pub unsafe fn store(&self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len(), "more bytes than there is memory for");
-        if let Kind::One(segment) = &self.kind {
+        if let SegmentsKind::One(segment) = &self.kind {
             // SAFETY: the segment is valid for writing by the caller's promise and is as long as `bytes`, which cannot
             // overlap it: nobody else uses it.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), segment.address as *mut u8, bytes.len()) };
@@ -180,7 +180,7 @@ impl Segments {
     #[inline]
     pub unsafe fn load(&self, into: &mut [u8]) {
         assert!(into.len() <= self.len(), "more bytes are wanted than there are");
-        if let Kind::One(segment) = &self.kind {
+        if let SegmentsKind::One(segment) = &self.kind {
             // SAFETY: the segment is valid for reading by the caller's promise and at least as long as `into`.
             unsafe {
                 std::ptr::copy_nonoverlapping(segment.address as *const u8, into.as_mut_ptr(), into.len())

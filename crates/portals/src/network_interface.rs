@@ -2,10 +2,10 @@
 //! does for it, and in what words an agent is asked for it.
 
 use crate::agent::{Pen, Request, command};
+use crate::backend::Backend;
 use crate::error::Error;
 use crate::handlers::Handler;
 use crate::library::{AccessEntry, DropReason, Processes, Target};
-use crate::means::Means;
 use crate::types::{
     AckReq, Event, Handle, Identity, Iovec, Limits, Md, Position, ProcessId, SR_DROP_COUNT, Taken, Unlink,
 };
@@ -27,7 +27,7 @@ fn handle_in(words: &[u64]) -> Handle {
 ///
 /// Memory that descriptors describe belongs to the interface from [`md_attach`](Self::md_attach), [`md_bind`](Self::md_bind) or
 /// [`md_update`](Self::md_update) on until the descriptor is gone, which is why these are `unsafe`.
-pub trait NetworkInterface: Means {
+pub trait NetworkInterface: Backend {
     /// The interface's handle.
     fn handle(&self) -> Handle;
 

@@ -52,7 +52,7 @@ pub struct Identity {
 /// What kind of object a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum HandleKind {
     /// A network interface.
     Ni = 0,
     /// A match entry.
@@ -81,19 +81,19 @@ impl Handle {
 
     /// The handle of place `index` in its `generation`th use, which is counted from 0 and may be of any size.
     #[inline]
-    pub const fn new(kind: Kind, interface: u8, index: u16, generation: u32) -> Self {
+    pub const fn new(kind: HandleKind, interface: u8, index: u16, generation: u32) -> Self {
         let generation = generation % Self::GENERATIONS + 1;
         Self((kind as u32) << 30 | (interface as u32 & 7) << 27 | generation << 16 | index as u32)
     }
 
     /// The kind of object.
     #[inline]
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> HandleKind {
         match self.0 >> 30 {
-            0 => Kind::Ni,
-            1 => Kind::Me,
-            2 => Kind::Md,
-            _ => Kind::Eq,
+            0 => HandleKind::Ni,
+            1 => HandleKind::Me,
+            2 => HandleKind::Md,
+            _ => HandleKind::Eq,
         }
     }
 

@@ -9,7 +9,7 @@ use farpost_portals::net::{Channel, NetTunables};
 use farpost_shm::{Shm, ShmTunables};
 use std::rc::Rc;
 use support::unruly::{Chances, Unruly};
-use support::{Process, Way, everybody_to_everybody, header, in_haste, in_pieces, stuck, with_pauses};
+use support::{Process, Taking, everybody_to_everybody, header, in_haste, in_pieces, stuck, with_pauses};
 
 /// Short, staged or streamed, and long.
 fn mixed(number: u32) -> usize {
@@ -46,14 +46,14 @@ fn unruly(size: u32, seed: u64, chances: Chances) -> Vec<Rc<Unruly<InProc>>> {
 #[test]
 fn messages_of_all_lengths_arrive_in_order() {
     for seed in 0..4 {
-        everybody_to_everybody(inproc(3, seed, true), &SMALL, Way::AtOnce, 16, mixed);
-        everybody_to_everybody(inproc(3, seed, false), &SMALL, Way::AtOnce, 16, mixed);
+        everybody_to_everybody(inproc(3, seed, true), &SMALL, Taking::AtOnce, 16, mixed);
+        everybody_to_everybody(inproc(3, seed, false), &SMALL, Taking::AtOnce, 16, mixed);
     }
 }
 
 #[test]
 fn on_shared_memory_too() {
-    let processes = everybody_to_everybody(shm(3), &SMALL, Way::AtOnce, 30, long);
+    let processes = everybody_to_everybody(shm(3), &SMALL, Taking::AtOnce, 30, long);
     for process in &processes {
         let figures = process.net.figures();
         assert_eq!((figures.faults, figures.mismatches, figures.failed), (0, 0, 0));
@@ -65,11 +65,11 @@ fn on_shared_memory_too() {
 fn messages_that_leave_at_once() {
     let unchecked = NetTunables { check: 0, ..SMALL };
     for way in [
-        Way::AtOnce,
-        Way::Later(3),
-        Way::Reluctant,
-        Way::Half,
-        Way::Discard,
+        Taking::AtOnce,
+        Taking::Later(3),
+        Taking::Reluctant,
+        Taking::Half,
+        Taking::Discard,
     ] {
         let short = |number: u32| [0, 8, 100, 128, 1, 12][number as usize % 6];
         for processes in [
@@ -83,7 +83,7 @@ fn messages_that_leave_at_once() {
     }
     // What is checked takes the ordinary way.
     let checked = NetTunables { check: 2, ..SMALL };
-    let processes = in_haste(shm(2), &checked, Way::AtOnce, 8, mixed);
+    let processes = in_haste(shm(2), &checked, Taking::AtOnce, 8, mixed);
     assert!(processes.iter().all(|p| p.hurried == 0));
 }
 
@@ -106,17 +106,23 @@ fn messages_that_leave_at_once_are_kept_until_they_have_arrived() {
             check: 0,
             ..SMALL
         };
-        in_haste(shm(3), &config, Way::AtOnce, 16, mixed);
+        in_haste(shm(3), &config, Taking::AtOnce, 16, mixed);
         for seed in 0..2 {
             let processes = in_haste(
                 unruly(2, 300 + seed, chances),
                 &config,
-                Way::AtOnce,
+                Taking::AtOnce,
                 16,
                 |number| [8, 0, 100, 3][number as usize % 4],
             );
             hurried += processes.iter().map(|p| p.hurried).sum::<u64>();
-            in_haste(unruly(3, 400 + seed, chances), &config, Way::Later(3), 8, mixed);
+            in_haste(
+                unruly(3, 400 + seed, chances),
+                &config,
+                Taking::Later(3),
+                8,
+                mixed,
+            );
         }
     }
     assert!(hurried > 0);
@@ -125,11 +131,11 @@ fn messages_that_leave_at_once_are_kept_until_they_have_arrived() {
 #[test]
 fn whatever_is_done_with_them() {
     for way in [
-        Way::Later(1),
-        Way::Later(40),
-        Way::Reluctant,
-        Way::Half,
-        Way::Discard,
+        Taking::Later(1),
+        Taking::Later(40),
+        Taking::Reluctant,
+        Taking::Half,
+        Taking::Discard,
     ] {
         everybody_to_everybody(inproc(3, 7, true), &SMALL, way, 16, mixed);
         everybody_to_everybody(inproc(2, 8, false), &SMALL, way, 16, mixed);
@@ -153,7 +159,7 @@ fn pools_of_one_and_two_entries() {
                 rx_pendings,
                 ..SMALL
             };
-            for way in [Way::AtOnce, Way::Later(3)] {
+            for way in [Taking::AtOnce, Taking::Later(3)] {
                 everybody_to_everybody(shm(3), &config, way, 16, mixed);
                 everybody_to_everybody(inproc(3, 3, true), &config, way, 8, mixed);
                 everybody_to_everybody(inproc(3, 4, false), &config, way, 8, mixed);
@@ -167,7 +173,7 @@ fn pools_of_one_and_two_entries() {
 fn from_and_to_memory_in_pieces() {
     // Many enough for several system calls; and longer than a list of pieces may be, so that packets take over.
     for (cut, length) in [(1000, 9_000), (700, 150_000), (64, 40_000), (50_000, 120_000)] {
-        for way in [Way::AtOnce, Way::Half, Way::Later(3)] {
+        for way in [Taking::AtOnce, Taking::Half, Taking::Later(3)] {
             let lengths = |number: u32| [length, 3000, length / 3, 8][number as usize % 4];
             let processes = in_pieces(shm(3), &SMALL, (way, cut), 8, lengths);
             for process in &processes {
@@ -193,7 +199,7 @@ fn bodies_fetched_wrong_are_fetched_again() {
         staged: 256,
         ..SMALL
     };
-    for (seed, way) in [(0, Way::AtOnce), (1, Way::Half), (2, Way::Later(2))] {
+    for (seed, way) in [(0, Taking::AtOnce), (1, Taking::Half), (2, Taking::Later(2))] {
         for (cut, chances) in [(0, chances(7)), (900, chances(50))] {
             let fabrics = shm(2).into_iter();
             let fabrics: Vec<_> = fabrics
@@ -224,7 +230,7 @@ fn a_structure_that_changed_hands_is_not_taken_for_what_it_was() {
     for gap in 0..40 {
         let fabrics = inproc(4, gap, true).into_iter().enumerate();
         let mut ends: Vec<_> = fabrics
-            .map(|(me, fabric)| Process::new(fabric, if me < 2 { &few } else { &SMALL }, Way::AtOnce))
+            .map(|(me, fabric)| Process::new(fabric, if me < 2 { &few } else { &SMALL }, Taking::AtOnce))
             .collect();
         let mut wanted = [0; 4];
         let mut exchange = |pairs: [(u32, u32); 2]| {
@@ -301,7 +307,7 @@ fn losses_repetitions_delays_and_damage_are_made_good() {
     for (i, chances) in each.into_iter().enumerate() {
         for seed in 0..4 {
             let fabrics = unruly(2, 10 * i as u64 + seed, chances);
-            let processes = everybody_to_everybody(fabrics, &SMALL, Way::AtOnce, 16, mixed);
+            let processes = everybody_to_everybody(fabrics, &SMALL, Taking::AtOnce, 16, mixed);
             let damaged: u64 = processes.iter().map(|p| p.net.figures().mismatches).sum();
             assert_eq!(damaged > 0, chances.damaged > 0, "{chances:?}");
         }
@@ -327,8 +333,14 @@ fn an_unruly_network_with_pools_of_one_and_two_entries() {
             ..SMALL
         };
         for seed in 0..1 {
-            everybody_to_everybody(unruly(3, 100 + seed, chances), &config, Way::AtOnce, 8, mixed);
-            everybody_to_everybody(unruly(3, 200 + seed, chances), &config, Way::Later(3), 8, mixed);
+            everybody_to_everybody(unruly(3, 100 + seed, chances), &config, Taking::AtOnce, 8, mixed);
+            everybody_to_everybody(
+                unruly(3, 200 + seed, chances),
+                &config,
+                Taking::Later(3),
+                8,
+                mixed,
+            );
         }
     }
 }
@@ -349,7 +361,7 @@ fn packets_of_former_connections_harm_none_of_those_after() {
         };
         // Three take turns for one place.
         let processes =
-            everybody_to_everybody(unruly(4, 300 + seed, chances), &config, Way::AtOnce, 12, mixed);
+            everybody_to_everybody(unruly(4, 300 + seed, chances), &config, Taking::AtOnce, 12, mixed);
         for process in &processes {
             let figures = process.net.figures();
             assert_eq!((figures.failed, figures.mismatches), (0, 0), "{figures:?}");
@@ -382,7 +394,7 @@ fn acknowledgements_travel_with_messages() {
     let fabrics = shm(2);
     let mut ends: Vec<_> = fabrics
         .into_iter()
-        .map(|fabric| support::Process::new(fabric, &NetTunables::default(), Way::AtOnce))
+        .map(|fabric| support::Process::new(fabric, &NetTunables::default(), Taking::AtOnce))
         .collect();
     for round in 0..1000u32 {
         for me in 0..2 {

@@ -9,7 +9,7 @@ use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{ErrorStatus, PacketQueue, Peer, Port, Priority};
 use farpost_portals::net::{Channel, NetTunables, Outcome};
 use std::rc::Rc;
-use support::{Process, Way, header};
+use support::{Process, Taking, header};
 
 const FEW: NetTunables = NetTunables {
     sources: 2,
@@ -39,7 +39,7 @@ fn garbage_harms_nobody_else() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut ends: Vec<_> = fabrics[..2]
             .iter()
-            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Way::Later(2)))
+            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Taking::Later(2)))
             .collect();
         let lengths = [8, 500, 9000];
         let (mut sent, wanted) = (0, 40);
@@ -123,7 +123,7 @@ fn a_dead_peer_ends_what_was_started_with_it() {
         let fabrics = network(seed, 3);
         let mut ends: Vec<_> = fabrics
             .iter()
-            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Way::Later(u32::MAX)))
+            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Taking::Later(u32::MAX)))
             .collect();
         let body = pattern(seed, 30_000);
         // Of three, as many as find a pending.
@@ -191,7 +191,7 @@ fn garbage_in_lines_harms_nobody_else() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut ends: Vec<_> = fabrics[..2]
             .iter()
-            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Way::Later(1)))
+            .map(|fabric| Process::new(Rc::clone(fabric), &FEW, Taking::Later(1)))
             .collect();
         let mut post = [0, 1].map(|index| {
             let service = Service {

@@ -21,7 +21,7 @@ use farpost_shm::{Shm, ShmTunables, region_bytes};
 use farpost_tcp::conformance::TcpThreads;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use support::{Process, Way, header, number_of};
+use support::{Process, Taking, header, number_of};
 
 const FEW: NetTunables = NetTunables {
     sources: 2,
@@ -78,7 +78,11 @@ fn one_slow_receiver(staged: u64, cma: bool) {
     let config = NetTunables { staged, ..FEW };
     processes.run(SENDERS + 1, async |end| {
         let me = end.me();
-        let way = if me == SENDERS { Way::Later(2) } else { Way::AtOnce };
+        let way = if me == SENDERS {
+            Taking::Later(2)
+        } else {
+            Taking::AtOnce
+        };
         let mut process = Process::new(Rc::clone(&end.fabric), &config, way);
         end.barrier().await;
         if me < SENDERS {
@@ -145,7 +149,7 @@ fn a_process_is_killed() {
     };
     let other = child(|| {
         // Decides about nothing, so that what is sent to it waits.
-        let mut process = Process::new(attach(1), &FEW, Way::Later(u32::MAX));
+        let mut process = Process::new(attach(1), &FEW, Taking::Later(u32::MAX));
         let body = pattern(1, 20_000);
         for number in 0..2 {
             while !process.send(
@@ -162,7 +166,7 @@ fn a_process_is_killed() {
             std::thread::sleep(Duration::from_micros(100));
         }
     });
-    let mut process = Process::new(attach(0), &FEW, Way::Later(u32::MAX));
+    let mut process = Process::new(attach(0), &FEW, Taking::Later(u32::MAX));
     let body = pattern(2, 200_000);
     let start = Instant::now();
     let patient = |what: &str| {
@@ -212,7 +216,7 @@ fn a_process_is_killed_beyond_a_wire<F: Fabric>(make: impl Fn(u32, &SharedBook) 
     let cards = tempfile::tempdir().expect("a directory");
     let book = SharedBook::default();
     let other = child(|| {
-        let mut process = Process::new(Rc::new(make(1, &book)), &FEW, Way::Later(u32::MAX));
+        let mut process = Process::new(Rc::new(make(1, &book)), &FEW, Taking::Later(u32::MAX));
         book.meet(cards.path(), Peer(1), 2);
         let body = pattern(1, LENGTH);
         assert!(process.send(0, Channel::Request, &header(1, 0, Channel::Request, 0), &body));
@@ -220,7 +224,7 @@ fn a_process_is_killed_beyond_a_wire<F: Fabric>(make: impl Fn(u32, &SharedBook) 
             process.turn();
         }
     });
-    let mut process = Process::new(Rc::new(make(0, &book)), &FEW, Way::Later(u32::MAX));
+    let mut process = Process::new(Rc::new(make(0, &book)), &FEW, Taking::Later(u32::MAX));
     book.meet(cards.path(), Peer(0), 2);
     let start = Instant::now();
     let patient = |what: &str| {

@@ -24,7 +24,7 @@ use farpost_tcp::conformance::TcpThreads;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use support::unruly::{Chances, Unruly};
-use support::{Process, Way, everybody_to_everybody, header, in_pieces};
+use support::{Process, Taking, everybody_to_everybody, header, in_pieces};
 
 const WIRE: NetTunables = NetTunables {
     window: 16,
@@ -54,7 +54,7 @@ fn mixed(number: u32) -> usize {
 }
 
 fn messages<F: Fabric>(make: impl Fn() -> Vec<F>) {
-    for way in [Way::AtOnce, Way::Half, Way::Later(5)] {
+    for way in [Taking::AtOnce, Taking::Half, Taking::Later(5)] {
         let fabrics = make().into_iter().map(Rc::new).collect();
         for process in everybody_to_everybody(fabrics, &WIRE, way, 16, mixed) {
             let figures = process.net.figures();
@@ -63,7 +63,7 @@ fn messages<F: Fabric>(make: impl Fn() -> Vec<F>) {
         }
     }
     let fabrics = make().into_iter().map(Rc::new).collect();
-    in_pieces(fabrics, &WIRE, (Way::AtOnce, 700), 8, mixed);
+    in_pieces(fabrics, &WIRE, (Taking::AtOnce, 700), 8, mixed);
 }
 
 fn damaged<F: Fabric>(make: impl Fn() -> Vec<F>) {
@@ -78,10 +78,10 @@ fn damaged<F: Fabric>(make: impl Fn() -> Vec<F>) {
         ..Chances::default()
     };
     for (chances, way) in [
-        (packets, Way::AtOnce),
-        (bodies, Way::AtOnce),
-        (bodies, Way::Half),
-        (bodies, Way::Later(5)),
+        (packets, Taking::AtOnce),
+        (bodies, Taking::AtOnce),
+        (bodies, Taking::Half),
+        (bodies, Taking::Later(5)),
     ] {
         let fabrics: Vec<_> = make()
             .into_iter()
@@ -93,7 +93,7 @@ fn damaged<F: Fabric>(make: impl Fn() -> Vec<F>) {
         let wrong: u64 = fabrics.iter().map(|fabric| fabric.wrong.get()).sum();
         assert!(found > 0, "{wrong} fetched wrong");
         // What is not kept comes in several transfers, and one check is about them all.
-        if wrong > 0 && way != Way::Half {
+        if wrong > 0 && way != Taking::Half {
             assert_eq!(found, wrong);
         }
         assert!(resent > 0 || chances.damaged == 0, "nothing was sent again");
@@ -110,7 +110,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 /// A peer ends while it fetches a body, and one that was fetched from; and one that has not decided yet.
 fn peers_end<F: Fabric>(make: impl Fn() -> Vec<F>) {
-    for way in [Way::AtOnce, Way::Later(u32::MAX)] {
+    for way in [Taking::AtOnce, Taking::Later(u32::MAX)] {
         let mut ends: Vec<_> = make()
             .into_iter()
             .map(|fabric| Process::new(Rc::new(fabric), &WIRE, way))

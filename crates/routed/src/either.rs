@@ -8,7 +8,7 @@ use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance, End,
     ErrorStatus, Fabric, FabricError, Fault, Interrupt, Line, Moment, PacketQueue, Peer, Permission, Piece,
-    Port, Priority, Remote, RemoteMemory, SegmentId, Tails, Ticket, Time, Topology, TrySend, Wake,
+    Port, Priority, Remote, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{NetFabric, ambassador_impl_NetFabric};
@@ -21,7 +21,7 @@ use std::time::Duration;
 #[delegate(Remote)]
 #[delegate(PacketQueue)]
 #[delegate(BulkTransfer)]
-#[delegate(Tails)]
+#[delegate(ZeroCopy)]
 #[delegate(Time)]
 #[delegate(ErrorStatus)]
 #[delegate(Counters)]

@@ -18,9 +18,9 @@ use delegate::delegate;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
-    Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End, ErrorStatus,
-    Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port, Priority,
-    RemoteMemory, SegmentId, Tails, Ticket, Time, Topology, TrySend, Vigil, Wake,
+    Access, ArmedWait, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End,
+    ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port, Priority,
+    RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -89,8 +89,13 @@ impl<N: NetFabric> Routed<N> {
 
     /// Before a thread waits beside the others of this process, without being in any call: what it has to wait for, so that
     /// it learns of what comes by the network and, if `near`, of being rung by processes of this host. `ready` is asked
-    /// once more after everybody can see that. None: there is something now. To be ended by [`end_vigil`](Self::end_vigil).
-    pub fn vigil(&self, near: bool, longest: Duration, ready: &mut dyn FnMut() -> bool) -> Option<Vigil> {
+    /// once more after everybody can see that. None: there is something now. To be ended by [`disarm_wait`](Self::disarm_wait).
+    pub fn arm_wait(
+        &self,
+        near: bool,
+        longest: Duration,
+        ready: &mut dyn FnMut() -> bool,
+    ) -> Option<ArmedWait> {
         let mut longest = longest;
         let mut network = -1;
         if let Some(far) = &self.far {
@@ -104,21 +109,21 @@ impl<N: NetFabric> Routed<N> {
         let mut ready = || ready() || (self.far.as_ref()).is_some_and(|far| far.progress() || !far.arm());
         let mut pipe = -1;
         if near {
-            (pipe, longest) = self.near.vigil(longest, &mut ready)?;
+            (pipe, longest) = self.near.arm_wait(longest, &mut ready)?;
         } else if ready() {
             return None;
         }
-        Some(Vigil {
+        Some(ArmedWait {
             descriptors: [pipe, network],
             longest,
         })
     }
 
     /// The thread that waited is awake, and in a call.
-    pub fn end_vigil(&self, near: bool) {
+    pub fn disarm_wait(&self, near: bool) {
         self.pace.hurry();
         if near {
-            self.near.end_vigil();
+            self.near.disarm_wait();
         }
     }
 
@@ -356,22 +361,22 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
     }
 }
 
-impl<N: NetFabric> Tails for Routed<N> {
+impl<N: NetFabric> ZeroCopy for Routed<N> {
     delegate! {
         to match self.way(peer) { None => self.near, Some(far) => far } {
             #[inline]
-            fn tail_room(&self, peer: Peer) -> usize;
+            fn zcopy_room(&self, peer: Peer) -> usize;
             // SAFETY: the caller's promise is the same.
             #[expr(unsafe { $ })]
-            unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError>;
-            fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
-            fn release_tail(&self, peer: Peer, number: u32);
+            unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError>;
+            fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
+            fn release_zcopy(&self, peer: Peer, number: u32);
             // SAFETY: the caller's promise is the same.
             #[expr(unsafe { $ })]
-            unsafe fn land_tail(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<(), FabricError>;
-            fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
-            fn take_tail(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool, FabricError>;
-            fn drop_tail(&self, peer: Peer, number: u32, len: usize);
+            unsafe fn land_zcopy(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<(), FabricError>;
+            fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
+            fn take_zcopy(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool, FabricError>;
+            fn drop_zcopy(&self, peer: Peer, number: u32, len: usize);
         }
     }
 }

@@ -74,7 +74,7 @@ farpost_tunables::tunables! {
         /// Packets of one priority on their way to one process.
         packets: "FARPOST_TCP_PACKETS" = 32, 2..=1 << 16, "packets";
         /// Bytes of eager zero-copy payloads (sent right behind the line that announces them) that one process buffers for each other one before a receive matches them. A sender that has used its grant takes the rendezvous protocol. 0 turns them off.
-        zcopy: "FARPOST_TCP_TAILS" = 4 << 20, 0..=1 << 30, "bytes";
+        zcopy: "FARPOST_TCP_ZCOPY" = 4 << 20, 0..=1 << 30, "bytes";
         /// Segments from this size on ask for huge pages; smaller ones would waste memory.
         huge_from: "FARPOST_TCP_HUGE_FROM" = 4 << 20, 0..=1 << 40, "bytes";
     }

@@ -12,7 +12,7 @@ use super::peer::{NONE, PeerStatus};
 use super::receive::CloseReason;
 use super::state::TcpState;
 use crate::link::{Header, LinkError, ZCOPY_MAX};
-use farpost_fabric::{Counter, FabricError, Peer, Tails};
+use farpost_fabric::{Counter, FabricError, Peer, ZeroCopy};
 use std::collections::{HashMap, VecDeque};
 
 /// Polls by the protocol above before a payload is buffered: one finds the line, one matches a receive posted meanwhile.
@@ -411,13 +411,13 @@ fn copy_out(from: &[u8], address: usize) {
     }
 }
 
-impl Tails for Tcp {
+impl ZeroCopy for Tcp {
     #[inline]
-    fn tail_room(&self, peer: Peer) -> usize {
+    fn zcopy_room(&self, peer: Peer) -> usize {
         self.core.state.borrow().zcopy_room(peer)
     }
 
-    unsafe fn send_tail(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+    unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         assert!(
             (1..=state.zcopy_room(peer)).contains(&len),
@@ -436,7 +436,7 @@ impl Tails for Tcp {
         Ok(number)
     }
 
-    fn tail_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         let Some(remote) = state.peers[peer.index()].as_deref_mut() else {
             return Ok(true);
@@ -455,7 +455,7 @@ impl Tails for Tcp {
         }
     }
 
-    fn release_tail(&self, peer: Peer, number: u32) {
+    fn release_zcopy(&self, peer: Peer, number: u32) {
         let state = &mut *self.core.state.borrow_mut();
         let Some(remote) = state.peers[peer.index()].as_deref_mut() else {
             return;
@@ -481,7 +481,7 @@ impl Tails for Tcp {
         sent.copy = Some(buffer);
     }
 
-    unsafe fn land_tail(
+    unsafe fn land_zcopy(
         &self,
         peer: Peer,
         number: u32,
@@ -493,13 +493,13 @@ impl Tails for Tcp {
         state.land_zcopy(peer, number, address, len)
     }
 
-    fn tail_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         state.zcopy_landed(peer, number)
     }
 
-    fn take_tail(
+    fn take_zcopy(
         &self,
         peer: Peer,
         number: u32,
@@ -517,7 +517,7 @@ impl Tails for Tcp {
         Ok(true)
     }
 
-    fn drop_tail(&self, peer: Peer, number: u32, len: usize) {
+    fn drop_zcopy(&self, peer: Peer, number: u32, len: usize) {
         let state = &mut *self.core.state.borrow_mut();
         if state.check_peer(peer).is_ok() {
             state.drop_zcopy(peer, number, len);

@@ -1,6 +1,6 @@
 //! C types as the tables write them, and what they are in Rust.
 
-use super::{Interface, Kind, Param};
+use super::{Interface, Param, TypeKind};
 
 /// Of the C types that Rust has under another name.
 fn scalar(c: &str) -> Option<&'static str> {
@@ -89,19 +89,19 @@ pub fn rust(of: &Interface, c: &str) -> Result<String, String> {
                     "C type {c:?}: {base} is no type of the table, and none that is known"
                 ));
             }
-            Some(Kind::Opaque) if stars.is_empty() => {
+            Some(TypeKind::Opaque) if stars.is_empty() => {
                 return Err(format!(
                     "C type {c:?}: an opaque type is used through pointers only"
                 ));
             }
-            Some(Kind::Function) => {
+            Some(TypeKind::Function) => {
                 let [first, rest @ ..] = stars else {
                     return Err(format!("C type {c:?}: a function is passed as `{base} *`"));
                 };
                 (stars, pointee_const) = (rest, *first);
                 format!("Option<{base}>")
             }
-            Some(Kind::Callback) => format!("Option<{base}>"),
+            Some(TypeKind::Callback) => format!("Option<{base}>"),
             Some(_) => base,
         },
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Interface, Kind, Type, Value, ctype};
+use super::{Interface, Type, TypeKind, Value, ctype};
 
 /// Width of comments.
 const LINE: usize = 110;
@@ -132,34 +132,42 @@ fn remark(doc: &str) -> String {
 
 fn types(of: &Interface, out: &mut String) {
     // Types may point to each other in any order.
-    let tagged = |t: &&Type| matches!(t.kind, Kind::Opaque | Kind::Struct | Kind::Union);
+    let tagged = |t: &&Type| matches!(t.kind, TypeKind::Opaque | TypeKind::Struct | TypeKind::Union);
     let mut first = true;
     for t in of.types.iter().filter(tagged) {
         if std::mem::take(&mut first) {
             out.push('\n');
         }
-        let word = if t.kind == Kind::Union { "union" } else { "struct" };
+        let word = if t.kind == TypeKind::Union {
+            "union"
+        } else {
+            "struct"
+        };
         writeln!(out, "typedef {word} {0} {0};", t.name).expect("writing to a String");
     }
     for t in &of.types {
         comment(&t.doc, out);
         let name = &t.name;
         match t.kind {
-            Kind::Opaque => out.push_str(&format!("struct {name};\n")),
-            Kind::Handle => {
+            TypeKind::Opaque => out.push_str(&format!("struct {name};\n")),
+            TypeKind::Handle => {
                 out.push_str(&format!(
                     "typedef struct {} *{name};\n",
                     t.tag.as_deref().unwrap_or_default()
                 ));
             }
-            Kind::Alias => {
+            TypeKind::Alias => {
                 out.push_str(&format!(
                     "typedef {};\n",
                     ctype::declare(t.of.as_deref().unwrap_or_default(), name)
                 ));
             }
-            Kind::Struct | Kind::Union => {
-                let word = if t.kind == Kind::Union { "union" } else { "struct" };
+            TypeKind::Struct | TypeKind::Union => {
+                let word = if t.kind == TypeKind::Union {
+                    "union"
+                } else {
+                    "struct"
+                };
                 writeln!(out, "{word} {name} {{").expect("writing to a String");
                 for f in &t.fields {
                     if !f.doc.is_empty() {
@@ -173,8 +181,8 @@ fn types(of: &Interface, out: &mut String) {
                 }
                 out.push_str("};\n");
             }
-            Kind::Function | Kind::Callback => {
-                let star = if t.kind == Kind::Callback { "*" } else { "" };
+            TypeKind::Function | TypeKind::Callback => {
+                let star = if t.kind == TypeKind::Callback { "*" } else { "" };
                 let result = t.result.as_deref().unwrap_or_default();
                 let line = format!(
                     "typedef {}{};",

@@ -136,7 +136,7 @@ pub struct Value {
 #[serde(deny_unknown_fields)]
 pub struct Type {
     pub name: String,
-    pub kind: Kind,
+    pub kind: TypeKind,
     pub doc: String,
     /// `alias`: of which C type.
     pub of: Option<String>,
@@ -153,7 +153,7 @@ pub struct Type {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum TypeKind {
     /// `typedef struct NAME NAME;`, used through pointers only.
     Opaque,
     /// `typedef struct TAG *NAME;`
@@ -365,20 +365,20 @@ impl Interface {
             }
         };
         match ty.kind {
-            Kind::Opaque => Ok(()),
-            Kind::Handle => needs(ty.tag.is_some(), "tag"),
-            Kind::Alias => {
+            TypeKind::Opaque => Ok(()),
+            TypeKind::Handle => needs(ty.tag.is_some(), "tag"),
+            TypeKind::Alias => {
                 needs(ty.of.is_some(), "of")?;
                 ctype::rust(self, ty.of.as_deref().unwrap_or_default()).map(drop)
             }
-            Kind::Struct | Kind::Union => {
+            TypeKind::Struct | TypeKind::Union => {
                 needs(!ty.fields.is_empty(), "fields")?;
                 for field in &ty.fields {
                     ctype::rust(self, &field.ctype).map_err(|why| format!("{}: {why}", field.name))?;
                 }
                 Ok(())
             }
-            Kind::Function | Kind::Callback => {
+            TypeKind::Function | TypeKind::Callback => {
                 needs(ty.result.is_some(), "result")?;
                 self.check_signature(ty.result.as_deref().unwrap_or_default(), &ty.params)
             }

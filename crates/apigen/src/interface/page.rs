@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Function, Interface, Kind, Param, Type, Value, ctype};
+use super::{Function, Interface, Param, Type, TypeKind, Value, ctype};
 
 /// The whole page.
 pub fn page(of: &Interface) -> String {
@@ -97,13 +97,13 @@ fn one_type(t: &Type, out: &mut String) {
     let name = &t.name;
     let of = t.of.as_deref().unwrap_or_default();
     let declaration = match t.kind {
-        Kind::Opaque => format!("`{name}`, seen through pointers only"),
-        Kind::Handle => format!("`{name}`, a handle"),
-        Kind::Alias => format!("`{name}`, `{of}`"),
-        Kind::Struct => format!("`struct {name}`"),
-        Kind::Union => format!("`union {name}`"),
-        Kind::Function | Kind::Callback => {
-            let star = if t.kind == Kind::Callback { "*" } else { "" };
+        TypeKind::Opaque => format!("`{name}`, seen through pointers only"),
+        TypeKind::Handle => format!("`{name}`, a handle"),
+        TypeKind::Alias => format!("`{name}`, `{of}`"),
+        TypeKind::Struct => format!("`struct {name}`"),
+        TypeKind::Union => format!("`union {name}`"),
+        TypeKind::Function | TypeKind::Callback => {
+            let star = if t.kind == TypeKind::Callback { "*" } else { "" };
             let result = t.result.as_deref().unwrap_or_default();
             format!(
                 "`{}{}`",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Interface, Kind, Param, Value, ctype};
+use super::{Interface, Param, TypeKind, Value, ctype};
 
 /// Modules `NAME` (types and constants) and `NAME_entry` (exported functions) of all interfaces, and `LAYOUT`: what
 /// the C compiler must agree with.
@@ -117,12 +117,12 @@ fn types(of: &Interface, out: &mut String) {
         let (name, doc) = (&t.name, &t.doc);
         writeln!(out, "    #[doc = {doc:?}]").expect("String");
         match t.kind {
-            Kind::Opaque => writeln!(
+            TypeKind::Opaque => writeln!(
                 out,
                 "    #[repr(C)]\n    pub struct {name} {{\n        hidden: [u8; 0],\n    }}"
             ),
-            Kind::Handle => writeln!(out, "    pub type {name} = *mut core::ffi::c_void;"),
-            Kind::Alias => {
+            TypeKind::Handle => writeln!(out, "    pub type {name} = *mut core::ffi::c_void;"),
+            TypeKind::Alias => {
                 let c = t.of.as_deref().expect("checked");
                 writeln!(
                     out,
@@ -130,8 +130,12 @@ fn types(of: &Interface, out: &mut String) {
                     ctype::rust(of, c).expect("checked")
                 )
             }
-            Kind::Struct | Kind::Union => {
-                let word = if t.kind == Kind::Union { "union" } else { "struct" };
+            TypeKind::Struct | TypeKind::Union => {
+                let word = if t.kind == TypeKind::Union {
+                    "union"
+                } else {
+                    "struct"
+                };
                 let fields: String = t
                     .fields
                     .iter()
@@ -150,7 +154,7 @@ fn types(of: &Interface, out: &mut String) {
                     "    #[repr(C)]\n    #[derive(Clone, Copy)]\n    pub {word} {name} {{\n{fields}    }}"
                 )
             }
-            Kind::Function | Kind::Callback => {
+            TypeKind::Function | TypeKind::Callback => {
                 let result = ctype::result(of, t.result.as_deref().expect("checked")).expect("checked");
                 let params: Vec<String> = t
                     .params
@@ -206,11 +210,11 @@ fn layout(of: &Interface, out: &mut String) {
     for t in &of.types {
         let name = &t.name;
         match t.kind {
-            Kind::Opaque | Kind::Function => {}
-            Kind::Handle | Kind::Alias | Kind::Callback => {
+            TypeKind::Opaque | TypeKind::Function => {}
+            TypeKind::Handle | TypeKind::Alias | TypeKind::Callback => {
                 line(format!("sizeof({name})"), format!("size_of::<{name}>()"))
             }
-            Kind::Struct | Kind::Union => {
+            TypeKind::Struct | TypeKind::Union => {
                 line(format!("sizeof({name})"), format!("size_of::<{name}>()"));
                 for f in &t.fields {
                     let rust = format!("core::mem::offset_of!({name}, {})", ident(&f.name));

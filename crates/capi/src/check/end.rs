@@ -10,7 +10,7 @@ use farpost_mpi::Result;
 use farpost_mpi::coll::{self, Block};
 use farpost_mpi::datatype::{Basic, Datatype};
 use farpost_mpi::engine::context::{ANY_SOURCE, ANY_TAG};
-use farpost_mpi::handle::Kind as Handles;
+use farpost_mpi::handle::HandleKind as Handles;
 use farpost_mpi::op::Op;
 
 use super::header::{Sent, header_only, strip};

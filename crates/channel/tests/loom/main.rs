@@ -2,7 +2,7 @@
 //! fabric's has and no more; everything but the memory is the real code.
 #![cfg(loom)]
 
-mod desks;
 mod postboxes;
+mod rendezvous_slots;
 mod rows;
 mod shared_copies;

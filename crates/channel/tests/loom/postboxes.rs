@@ -272,7 +272,7 @@ impl Topology for Modelled {
     }
 }
 
-impl farpost_fabric::Tails for Modelled {}
+impl farpost_fabric::ZeroCopy for Modelled {}
 
 impl Fabric for Modelled {
     fn me(&self) -> Peer {

@@ -144,7 +144,7 @@ impl<F: Fabric> Talk<F> {
         true
     }
 
-    /// Take in what has arrived. What cannot be right condemns its sender, as a device would.
+    /// Take in what has arrived. What cannot be right fails its sender, as a device would.
     pub fn pull(&mut self) {
         self.boxes.poll_control();
         for from in self.boxes.senders().to_vec() {

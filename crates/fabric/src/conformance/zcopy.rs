@@ -1,20 +1,20 @@
 //! Bytes that follow a line.
 
 use super::{End, Harness, Outcome, pattern};
-use crate::{Access, Fabric, LocalMemory, Permission, Remote, RemoteMemory, SegmentId, Tails, Topology};
+use crate::{Access, Fabric, LocalMemory, Permission, Remote, RemoteMemory, SegmentId, Topology, ZeroCopy};
 
 const CANNOT: &str = "nothing follows a line on this fabric";
 
 /// Whether bytes may follow lines between all ends; they agree on the answer.
 async fn all_can<F: Fabric>(end: &End<F>) -> bool {
     for _ in 0..1000 {
-        if end.fabric.tail_room(end.next()) > 0 {
+        if end.fabric.zcopy_room(end.next()) > 0 {
             break;
         }
         end.fabric.progress();
         end.pause().await;
     }
-    let can = end.fabric.tail_room(end.next()) > 0;
+    let can = end.fabric.zcopy_room(end.next()) > 0;
     end.post(16 + end.me() as usize, u64::from(can));
     end.barrier().await;
     (0..end.fabric.size() as usize).all(|i| end.posted(16 + i) == 1)
@@ -43,19 +43,19 @@ pub fn follow_their_lines<H: Harness>(harness: &H) -> Outcome {
         };
         for len in LENS.into_iter().filter(|len| *len <= most) {
             for way in 0..5 {
-                while fabric.tail_room(other) < len {
+                while fabric.zcopy_room(other) < len {
                     fabric.progress();
                     end.pause().await;
                 }
                 let mut data = pattern(u64::from(end.me()) * 1000 + at as u64, len);
                 // SAFETY: alive until it is sent or released.
                 let number =
-                    unsafe { fabric.send_tail(other, data.as_mut_ptr().expose_provenance(), len) }.unwrap();
+                    unsafe { fabric.send_zcopy(other, data.as_mut_ptr().expose_provenance(), len) }.unwrap();
                 theirs
                     .put_line(at, &[1, u64::from(number), len as u64, 0, 0, 0, 0, 0])
                     .unwrap();
                 if way % 2 == 0 {
-                    fabric.release_tail(other, number);
+                    fabric.release_zcopy(other, number);
                     std::hint::black_box(&mut data).fill(0xdd);
                 }
                 while mine.load(at) == 0 {
@@ -78,11 +78,11 @@ pub fn follow_their_lines<H: Harness>(harness: &H) -> Outcome {
                 match way {
                     0 | 3 => {
                         // SAFETY: alive until it has landed.
-                        unsafe { fabric.land_tail(other, theirs, place, len) }.unwrap();
+                        unsafe { fabric.land_zcopy(other, theirs, place, len) }.unwrap();
                         // SAFETY: never lent, since it is refused.
-                        let again = unsafe { fabric.land_tail(other, theirs, place, len) };
+                        let again = unsafe { fabric.land_zcopy(other, theirs, place, len) };
                         assert!(again.is_err(), "claimed twice");
-                        while !fabric.tail_landed(other, theirs).unwrap() {
+                        while !fabric.zcopy_landed(other, theirs).unwrap() {
                             fabric.progress();
                             end.pause().await;
                         }
@@ -92,7 +92,7 @@ pub fn follow_their_lines<H: Harness>(harness: &H) -> Outcome {
                     }
                     1 | 4 => loop {
                         let mut seen = false;
-                        let taken = fabric.take_tail(other, theirs, len, &mut |bytes| {
+                        let taken = fabric.take_zcopy(other, theirs, len, &mut |bytes| {
                             assert!(bytes == &expected[..], "{len} bytes, way {way}");
                             seen = true;
                         });
@@ -103,10 +103,10 @@ pub fn follow_their_lines<H: Harness>(harness: &H) -> Outcome {
                         fabric.progress();
                         end.pause().await;
                     },
-                    _ => fabric.drop_tail(other, theirs, len),
+                    _ => fabric.drop_zcopy(other, theirs, len),
                 }
                 if way % 2 != 0 {
-                    while !fabric.tail_sent(other, number).unwrap() {
+                    while !fabric.zcopy_sent(other, number).unwrap() {
                         fabric.progress();
                         end.pause().await;
                     }
@@ -117,8 +117,8 @@ pub fn follow_their_lines<H: Harness>(harness: &H) -> Outcome {
                 at += 64;
             }
         }
-        // SAFETY: never lent, since there is no such tail.
-        let old = unsafe { fabric.land_tail(other, 3, 4096, 1) };
+        // SAFETY: never lent, since there is no such payload.
+        let old = unsafe { fabric.land_zcopy(other, 3, 4096, 1) };
         assert!(old.is_err(), "long over");
         end.barrier().await;
     });

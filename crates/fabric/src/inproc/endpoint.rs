@@ -1,12 +1,12 @@
 //! One end of the network.
 
-use super::state::State;
+use super::state::NetworkState;
 use super::{Costs, Network};
 use crate::clock::{Clock, Simulated};
 use crate::packet::lane;
 use crate::{
     Cost, Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer,
-    Port, Priority, Tails, Time, Topology, TrySend, Wake,
+    Port, Priority, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ impl PacketQueue for InProc {
     }
 }
 
-impl Simulated for RefCell<State> {
+impl Simulated for RefCell<NetworkState> {
     fn now(&self) -> u64 {
         self.borrow().now
     }
@@ -221,4 +221,4 @@ impl Fabric for InProc {
 }
 
 /// None: what follows a line would have to arrive in order, and here nothing does.
-impl Tails for InProc {}
+impl ZeroCopy for InProc {}

@@ -38,7 +38,7 @@ pub use ranks::run;
 pub use record::Arrival;
 
 use crate::{Cost, Moment, Peer, SegmentId};
-use state::State;
+use state::NetworkState;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -123,7 +123,7 @@ impl Default for Config {
 
 /// The network between the endpoints of one test. Clones are the same network.
 #[derive(Clone)]
-pub struct Network(Rc<RefCell<State>>);
+pub struct Network(Rc<RefCell<NetworkState>>);
 
 impl Network {
     /// A network and its `size` endpoints, in order.
@@ -137,7 +137,7 @@ impl Network {
             config.queue_packets > 0 && config.largest_piece > 0,
             "queue_packets and largest_piece start at 1"
         );
-        let network = Network(Rc::new(RefCell::new(State::new(size, seed, config))));
+        let network = Network(Rc::new(RefCell::new(NetworkState::new(size, seed, config))));
         (0..size)
             .map(|index| InProc::new(network.clone(), Peer(index), size))
             .collect()

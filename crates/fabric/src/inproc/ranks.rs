@@ -4,7 +4,7 @@
 //! what is due until then has arrived before. So a rank never misses what came in time, and sees early at most what arrives between two of its pauses.
 //! Ranks of equal time run in the order of their numbers, and the seed decides the rest, so a run replays exactly.
 
-use super::state::State;
+use super::state::NetworkState;
 use super::{Config, InProc, Network};
 use crate::Peer;
 use corosensei::stack::DefaultStack;
@@ -124,7 +124,7 @@ pub fn run<T: 'static>(size: u32, seed: u64, config: Config, body: impl Fn(InPro
         .collect()
 }
 
-impl State {
+impl NetworkState {
     fn rank(&mut self, index: usize) -> &mut Rank {
         &mut self.ranks.as_mut().expect("ranks are coroutines").all[index]
     }
@@ -158,7 +158,7 @@ impl State {
 }
 
 /// A rank pauses. Nothing where processes are no coroutines.
-pub(super) fn let_others_run(state: &RefCell<State>) {
+pub(super) fn let_others_run(state: &RefCell<NetworkState>) {
     let yielder = {
         let state = state.borrow();
         let ranks = state.ranks.as_ref();
@@ -172,7 +172,7 @@ pub(super) fn let_others_run(state: &RefCell<State>) {
 }
 
 /// A rank sleeps until it is rung, or until `deadline`. False: processes are no coroutines.
-pub(super) fn sleep(state: &RefCell<State>, deadline: u64) -> bool {
+pub(super) fn sleep(state: &RefCell<NetworkState>, deadline: u64) -> bool {
     {
         let mut state = state.borrow_mut();
         let Some(index) = state.ranks.as_ref().and_then(|ranks| ranks.running) else {

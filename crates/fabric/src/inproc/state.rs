@@ -70,7 +70,7 @@ pub const FAULTS_KEPT: usize = 64;
 /// A step of the network's, in nanoseconds.
 const STEP: u64 = 1_000;
 
-pub struct State {
+pub struct NetworkState {
     /// Nanoseconds since the start.
     pub now: u64,
     pub config: Config,
@@ -93,7 +93,7 @@ pub struct State {
     pub ranks: Option<Ranks>,
 }
 
-impl State {
+impl NetworkState {
     pub fn new(size: u32, seed: u64, config: Config) -> Self {
         let port = |_| Endpoint {
             counters: vec![[0; Counter::COUNT]; size as usize],

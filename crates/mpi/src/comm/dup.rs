@@ -9,14 +9,14 @@ use farpost_fabric::Fabric;
 use std::rc::Rc;
 
 /// A duplicate that is being agreed on.
-pub(crate) struct Pending {
+pub(crate) struct PendingDup {
     /// It has a number of this process's own until then: the program may name it, but not use it. `None` when
     /// this rank gave up.
     new: Option<Rc<Comm>>,
     words: Rc<Words>,
 }
 
-impl Pending {
+impl PendingDup {
     /// The number is agreed on (or that failed).
     pub(crate) fn finish<F: Fabric>(self, world: &World<F>, agreed: Result<()>) -> Result<()> {
         agreed?;
@@ -51,7 +51,7 @@ impl<F: Fabric> World<F> {
         let made = self.twin(comm, number, info);
         let new = made.as_ref().ok().cloned();
         // Also without one: the others wait for this rank's part.
-        let request = self.start_making(comm, plan, Some(Pending { new, words }))?;
+        let request = self.start_making(comm, plan, Some(PendingDup { new, words }))?;
         match made {
             Ok(new) => Ok((new.handle.get(), request)),
             Err(error) => {

@@ -14,7 +14,7 @@ mod split;
 mod talk;
 mod topology;
 
-pub(crate) use dup::Pending;
+pub(crate) use dup::PendingDup;
 pub use split::{RESOURCE_KEY, SHARED_MEMORY, SplitType};
 
 use crate::coll::Hosts;

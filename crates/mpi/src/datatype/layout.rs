@@ -15,11 +15,11 @@ pub(crate) struct Node {
     pub off: i64,
     /// Bytes of data.
     pub size: u64,
-    pub kind: Kind,
+    pub kind: LayoutKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LayoutKind {
     /// `size` adjacent bytes.
     Run,
     /// Runs of `block` bytes, `stride` apart.
@@ -64,7 +64,7 @@ impl Node {
         Node {
             off,
             size,
-            kind: Kind::Run,
+            kind: LayoutKind::Run,
         }
     }
 
@@ -83,23 +83,23 @@ impl Node {
         }
         let size = self.size * count;
         let kind = match &self.kind {
-            Kind::Run if stride == self.size as i64 => Kind::Run,
-            Kind::Run => Kind::Strided {
+            LayoutKind::Run if stride == self.size as i64 => LayoutKind::Run,
+            LayoutKind::Run => LayoutKind::Strided {
                 block: self.size,
                 stride,
             },
-            Kind::Strided { block, stride: inner }
+            LayoutKind::Strided { block, stride: inner }
                 if (*inner as i128) * (self.size / block) as i128 == stride as i128 =>
             {
-                Kind::Strided {
+                LayoutKind::Strided {
                     block: *block,
                     stride: *inner,
                 }
             }
-            Kind::Loop { stride: inner, body }
+            LayoutKind::Loop { stride: inner, body }
                 if (*inner as i128) * (self.size / body.size) as i128 == stride as i128 =>
             {
-                Kind::Loop {
+                LayoutKind::Loop {
                     stride: *inner,
                     body: body.clone(),
                 }
@@ -108,7 +108,7 @@ impl Node {
                 return Node {
                     off: 0,
                     size,
-                    kind: Kind::Loop {
+                    kind: LayoutKind::Loop {
                         stride,
                         body: Rc::new(self.clone()),
                     },
@@ -130,13 +130,13 @@ impl Node {
         if let Some(stride) = progression(disps) {
             return self.repeat(disps.len() as u64, stride).shifted(disps[0]);
         }
-        if let Kind::Run = self.kind {
+        if let LayoutKind::Run = self.kind {
             return Node::runs(disps.iter().map(|disp| (disp.wrapping_add(self.off), self.size)));
         }
         Node {
             off: 0,
             size: self.size * disps.len() as u64,
-            kind: Kind::Scatter {
+            kind: LayoutKind::Scatter {
                 disps: disps.clone(),
                 body: Rc::new(self.clone()),
             },
@@ -170,7 +170,7 @@ impl Node {
             return Node {
                 off: 0,
                 size: at,
-                kind: Kind::Ragged {
+                kind: LayoutKind::Ragged {
                     disps: disps.into(),
                     starts: starts.into(),
                 },
@@ -182,7 +182,7 @@ impl Node {
         Node {
             off: 0,
             size: at,
-            kind: Kind::Scatter {
+            kind: LayoutKind::Scatter {
                 disps: disps.into(),
                 body: Rc::new(Node::run(0, block)),
             },
@@ -194,8 +194,8 @@ impl Node {
         let mut list: Vec<Node> = Vec::new();
         for (disp, node) in parts.filter(|(_, node)| node.size > 0) {
             let node = node.shifted(disp);
-            if let (Kind::Run, Some(last)) = (&node.kind, list.last_mut())
-                && matches!(last.kind, Kind::Run)
+            if let (LayoutKind::Run, Some(last)) = (&node.kind, list.last_mut())
+                && matches!(last.kind, LayoutKind::Run)
                 && last.off.wrapping_add(last.size as i64) == node.off
             {
                 last.size += node.size;
@@ -203,7 +203,7 @@ impl Node {
             }
             list.push(node);
         }
-        if list.iter().all(|node| matches!(node.kind, Kind::Run)) {
+        if list.iter().all(|node| matches!(node.kind, LayoutKind::Run)) {
             return Node::runs(list.iter().map(|node| (node.off, node.size)));
         }
         if list.len() == 1 {
@@ -219,7 +219,7 @@ impl Node {
         Node {
             off: 0,
             size: at,
-            kind: Kind::Seq {
+            kind: LayoutKind::Seq {
                 parts: list.into(),
                 starts: starts.into(),
             },
@@ -228,7 +228,7 @@ impl Node {
 
     /// Whether the data are one run.
     pub fn is_run(&self) -> bool {
-        matches!(self.kind, Kind::Run)
+        matches!(self.kind, LayoutKind::Run)
     }
 }
 
@@ -329,10 +329,10 @@ enum Lengths<'a> {
 #[inline]
 fn body_list(node: &Node) -> Option<(&[i64], Lengths<'_>)> {
     match &node.kind {
-        Kind::Scatter { disps, body } if body.is_run() && body.off == 0 => {
+        LayoutKind::Scatter { disps, body } if body.is_run() && body.off == 0 => {
             Some((disps, Lengths::Same(body.size)))
         }
-        Kind::Ragged { disps, starts } => Some((disps, Lengths::Starts(starts))),
+        LayoutKind::Ragged { disps, starts } => Some((disps, Lengths::Starts(starts))),
         _ => None,
     }
 }
@@ -345,10 +345,10 @@ pub(crate) fn walk<S: Sink>(node: &Node, base: i64, from: u64, len: u64, sink: &
     }
     let base = base.wrapping_add(node.off);
     match &node.kind {
-        Kind::Run => sink.blocks(base.wrapping_add(from as i64), 0, len, 1),
-        Kind::Strided { block, stride } => strided(base, *block, *stride, from, len, sink),
-        Kind::Loop { stride, body } => looped(base, *stride, body, from, len, sink),
-        Kind::Scatter { disps, body } => {
+        LayoutKind::Run => sink.blocks(base.wrapping_add(from as i64), 0, len, 1),
+        LayoutKind::Strided { block, stride } => strided(base, *block, *stride, from, len, sink),
+        LayoutKind::Loop { stride, body } => looped(base, *stride, body, from, len, sink),
+        LayoutKind::Scatter { disps, body } => {
             let place = |index: u64| base.wrapping_add(disps[index as usize]);
             cut(
                 body.size,
@@ -365,12 +365,12 @@ pub(crate) fn walk<S: Sink>(node: &Node, base: i64, from: u64, len: u64, sink: &
                 },
             )
         }
-        Kind::Ragged { disps, starts } if len == node.size => sink.ragged(base, disps, starts),
-        Kind::Ragged { disps, starts } => listed(starts, from, len, |index, skip, piece| {
+        LayoutKind::Ragged { disps, starts } if len == node.size => sink.ragged(base, disps, starts),
+        LayoutKind::Ragged { disps, starts } => listed(starts, from, len, |index, skip, piece| {
             let off = base.wrapping_add(disps[index]).wrapping_add(skip as i64);
             sink.blocks(off, 0, piece, 1)
         }),
-        Kind::Seq { parts, starts } => listed(starts, from, len, |index, skip, piece| {
+        LayoutKind::Seq { parts, starts } => listed(starts, from, len, |index, skip, piece| {
             walk(&parts[index], base, skip, piece, sink)
         }),
     }
@@ -402,9 +402,11 @@ pub(crate) fn walk_many<S: Sink>(node: &Node, extent: i64, from: u64, len: u64, 
         return true;
     }
     match &node.kind {
-        Kind::Run if extent == node.size as i64 => sink.blocks(node.off.wrapping_add(from as i64), 0, len, 1),
-        Kind::Run => strided(node.off, node.size, extent, from, len, sink),
-        Kind::Strided { block, stride }
+        LayoutKind::Run if extent == node.size as i64 => {
+            sink.blocks(node.off.wrapping_add(from as i64), 0, len, 1)
+        }
+        LayoutKind::Run => strided(node.off, node.size, extent, from, len, sink),
+        LayoutKind::Strided { block, stride }
             if (*stride as i128) * (node.size / block) as i128 == extent as i128 =>
         {
             strided(node.off, *block, *stride, from, len, sink)

@@ -6,13 +6,13 @@ use super::basic::{Basic, FIRST, LAST};
 use super::shape::Mark;
 use super::{DATATYPE_NULL, Datatype, error};
 use crate::errors::{ErrorClass, Result};
-use crate::handle::{Kind, Table};
+use crate::handle::{HandleKind, HandleTable};
 use std::collections::BTreeMap;
 
 /// Predefined datatypes and those the program made.
 pub struct Types {
     named: Vec<Option<Datatype>>,
-    table: Table<Datatype>,
+    table: HandleTable<Datatype>,
     /// Handles of the Fortran types: asked with the same arguments, the answer is the same handle.
     pub(super) f90: BTreeMap<(i32, i32, i32), usize>,
 }
@@ -36,7 +36,7 @@ impl Types {
         }
         Self {
             named,
-            table: Table::new(Kind::Datatype),
+            table: HandleTable::new(HandleKind::Datatype),
             f90: BTreeMap::new(),
         }
     }

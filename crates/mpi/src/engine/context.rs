@@ -35,7 +35,7 @@ pub enum Held {
     /// Its sender waits for us to fetch it.
     Offered(Offer),
     /// Its bytes follow by themselves, and the fabric has them or waits for them.
-    Tail { total: u64, number: u32 },
+    ZeroCopy { total: u64, number: u32 },
     /// With the carrier, which calls it that.
     Carried { number: u32, total: u64 },
     /// Sent by this process to itself and still in the sender's buffer.
@@ -71,7 +71,7 @@ impl Unexpected {
         match &self.held {
             Held::Data(data) => data.len() as u64,
             Held::Offered(Offer { total, .. })
-            | Held::Tail { total, .. }
+            | Held::ZeroCopy { total, .. }
             | Held::Carried { total, .. }
             | Held::Own { total, .. } => *total,
         }
@@ -82,7 +82,7 @@ impl Unexpected {
         match (&self.held, self.sync) {
             (Held::Data(data), None) => data.len() as u64 + HEADER_COST,
             (Held::Data(data), Some(_)) => data.len() as u64,
-            (Held::Tail { .. }, _) => HEADER_COST,
+            (Held::ZeroCopy { .. }, _) => HEADER_COST,
             (Held::Offered(_) | Held::Own { .. } | Held::Carried { .. }, _) => 0,
         }
     }

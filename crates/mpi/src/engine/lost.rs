@@ -224,14 +224,14 @@ impl<F: Fabric> Engine<F> {
         match self.requests.get(handle).map(|request| &request.operation) {
             Some(Operation::Send(send)) => match send.state {
                 SendState::Offered { key: Some(key), .. } => self.fabric.withdraw(key),
-                SendState::Tailed { number } => self.fabric.release_tail(send.peer, number),
+                SendState::ZeroCopy { number } => self.fabric.release_zcopy(send.peer, number),
                 _ => {}
             },
             Some(Operation::Recv(recv)) => match recv.state {
                 RecvState::Fetching { ticket, .. } => self.fabric.cancel_transfer(ticket),
                 RecvState::Landing {
                     peer, number, total, ..
-                } => self.fabric.drop_tail(peer, number, total as usize),
+                } => self.fabric.drop_zcopy(peer, number, total as usize),
                 _ => {}
             },
             _ => {}

@@ -5,15 +5,15 @@
 
 pub mod context;
 pub mod envelope;
-mod kept;
 pub(crate) mod lost;
 mod queue;
 pub mod request;
+mod unexpected;
 
 use crate::carrier::postbox;
 use crate::carrier::{Carrier, Chosen, DeviceConfig, Limits};
 use crate::group::Group;
-use crate::handle::{Kind, Table};
+use crate::handle::{HandleKind, HandleTable};
 use crate::long::Grants;
 use crate::{Error, ErrorClass, Result};
 use context::{Context, Unexpected};
@@ -33,9 +33,9 @@ farpost_tunables::tunables! {
         /// The same for messages to other hosts; longer ones go straight from memory to memory. `farpost tune` measures where that pays.
         eager_far: "FARPOST_EAGER_FAR" = 32 << 10, 0..=1 << 20, "bytes";
         /// Messages to other hosts longer than this go from the user's memory to the network behind their line, without blocks and without asking first, where the network can do that (tcp).
-        tail_min: "FARPOST_TAIL_MIN" = 4096, 264..=1 << 30, "bytes";
+        zcopy_min: "FARPOST_ZCOPY_MIN" = 4096, 264..=1 << 30, "bytes";
         /// The longest message that goes so: what the receiver does not wait for takes memory there.
-        tail_max: "FARPOST_TAIL_MAX" = 1 << 20, 0..=1 << 30, "bytes";
+        zcopy_max: "FARPOST_ZCOPY_MAX" = 1 << 20, 0..=1 << 30, "bytes";
         /// Memory of a process for messages that came before their receives. Beyond it senders of which more than 1 MiB of them (or this, if it is less) is held keep their messages until they are received. 0: an eighth of the memory of the host, or of that which its control group may use, divided by the ranks there.
         unexpected_bytes: "FARPOST_UNEXPECTED_BYTES" = 0, 0..=1 << 40, "bytes";
         /// The smallest piece that sender and receiver claim when both copy a long message.
@@ -49,7 +49,7 @@ farpost_tunables::tunables! {
 
 /// Handle of every send that was complete when it was started. Never in the table, so that starting and
 /// completing such a send costs nothing.
-pub const SENT: usize = ((Kind::Request as usize) << 27) | 0x3f_ffff;
+pub const SENT: usize = ((HandleKind::Request as usize) << 27) | 0x3f_ffff;
 
 /// Of so many rounds of progress (less one) in which nothing moved one reads the clock, to ask now and then who has ended.
 const LOOKS_PER_CLOCK: u32 = 63;
@@ -87,7 +87,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) fabric: Rc<F>,
     pub(crate) me: Peer,
     pub(crate) tunables: EngineTunables,
-    pub(crate) requests: Table<Request>,
+    pub(crate) requests: HandleTable<Request>,
     pub(crate) contexts: Vec<ContextEntry>,
     context_index: BTreeMap<u64, usize>,
     pub(crate) last_context: (u64, usize),
@@ -114,11 +114,11 @@ pub struct Engine<F: Fabric> {
     /// Receives that copy from a peer.
     pub(crate) copying: Vec<usize>,
     pub(crate) grants: Grants,
-    pub(crate) free_desk: Option<Vec<u32>>,
+    pub(crate) free_slots: Option<Vec<u32>>,
     /// Receives that the fabric fills.
     pub(crate) fetching: Vec<usize>,
     /// Sends whose bytes the fabric may still need, and receives whose bytes follow by themselves.
-    pub(crate) tailed: Vec<usize>,
+    pub(crate) zcopy: Vec<usize>,
     pub(crate) landing: Vec<usize>,
     /// Peers that the fabric has given up or that have ended, and how.
     pub(crate) lost: BTreeMap<u32, End>,
@@ -165,7 +165,7 @@ impl<F: Fabric> Engine<F> {
             me,
             fabric,
             tunables,
-            requests: Table::new(Kind::Request),
+            requests: HandleTable::new(HandleKind::Request),
             contexts: Vec::new(),
             context_index: BTreeMap::new(),
             last_context: (u64::MAX, 0),
@@ -183,9 +183,9 @@ impl<F: Fabric> Engine<F> {
             offered: Vec::new(),
             copying: Vec::new(),
             grants: Default::default(),
-            free_desk: None,
+            free_slots: None,
             fetching: Vec::new(),
-            tailed: Vec::new(),
+            zcopy: Vec::new(),
             landing: Vec::new(),
             lost: BTreeMap::new(),
             rounds: 0,
@@ -264,8 +264,8 @@ impl<F: Fabric> Engine<F> {
     /// Nobody will receive a message that is held.
     fn drop_held(&mut self, message: Unexpected) {
         match message.held {
-            context::Held::Tail { total, number } => {
-                self.fabric.drop_tail(message.peer, number, total as usize);
+            context::Held::ZeroCopy { total, number } => {
+                self.fabric.drop_zcopy(message.peer, number, total as usize);
             }
             context::Held::Carried { number, .. } => {
                 Chosen::take_held(self, message.peer, &message.envelope, number, None);
@@ -356,8 +356,8 @@ impl<F: Fabric> Engine<F> {
         if !self.landing.is_empty() {
             moved |= self.serve_landing();
         }
-        if !self.tailed.is_empty() {
-            moved |= self.serve_tailed();
+        if !self.zcopy.is_empty() {
+            moved |= self.serve_zcopy();
         }
         moved
     }
@@ -442,7 +442,7 @@ impl<F: Fabric> Engine<F> {
         self.offered.retain(|h| *h != handle);
         self.copying.retain(|h| *h != handle);
         self.fetching.retain(|h| *h != handle);
-        self.tailed.retain(|h| *h != handle);
+        self.zcopy.retain(|h| *h != handle);
         self.landing.retain(|h| *h != handle);
         if let Some(Request {
             operation: Operation::Recv(recv),

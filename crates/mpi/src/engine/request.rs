@@ -2,7 +2,7 @@
 
 use super::envelope::{Envelope, FLAG_SYNC};
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::handle::Table;
+use crate::handle::HandleTable;
 use crate::p2p::Mode;
 use crate::{Error, Rank};
 use farpost_fabric::{Peer, Ticket};
@@ -164,11 +164,11 @@ pub enum SendState {
     Leaving,
     /// All bytes are on their way; waits for the match.
     Matched,
-    /// The request to send is out; the receiver may open the desk line.
+    /// The request to send is out; the receiver may open the rendezvous slot.
     /// With the key by which the fabric lets the receiver get the bytes, where it needs one.
-    Offered { desk: Option<u32>, key: Option<u64> },
+    Offered { slot: Option<u32>, key: Option<u64> },
     /// All bytes are with the fabric, under this number, and the buffer is needed until it says otherwise.
-    Tailed { number: u32 },
+    ZeroCopy { number: u32 },
     /// The carrier has it, under this number.
     Carried { number: u32 },
     /// The receiver asked for the bytes through blocks; `sent` of `wanted` are out.
@@ -195,7 +195,7 @@ pub enum RecvState {
     /// From `address` in the sender's memory; by `grant` the sender may write to ours.
     Copying {
         peer: Peer,
-        desk: u32,
+        slot: u32,
         address: u64,
         grant: Option<u16>,
     },
@@ -291,7 +291,7 @@ impl Request {
     }
 }
 
-impl Table<Request> {
+impl HandleTable<Request> {
     /// The send behind a handle, if it is under way.
     #[inline(always)]
     pub(crate) fn send(&self, handle: usize) -> Option<&Send> {

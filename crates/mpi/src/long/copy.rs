@@ -1,7 +1,7 @@
 //! One copy, where the kernel copies between memories: the receiver copies, or opens the offer in the sender's rendezvous slot, and then
 //! both sides claim chunks and copy until none is left.
 //!
-//! `farpost_channel::DeskLine` is what the slot says, and in which order. Third processes map it too, so that nothing in it says where
+//! `farpost_channel::RendezvousSlot` is what the slot says, and in which order. Third processes map it too, so that nothing in it says where
 //! bytes go or come from: that is in the receiver's grant (`grant`).
 
 use super::grant::{self, Grant, Message};
@@ -9,29 +9,29 @@ use crate::engine::Engine;
 use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, RecvState, Request, SendState};
 use crate::{Error, ErrorClass};
-use farpost_channel::{CopyOutcome, Desk, Side, part_bytes};
+use farpost_channel::{CopyOutcome, RendezvousSlots, Side, part_bytes};
 use farpost_fabric::{Direction, Fabric, Peer, memcheck};
 
 /// Chunks that one call copies before it looks after the rest of the world.
 const CHUNKS_A_CALL: u32 = 8;
 
 impl<F: Fabric> Engine<F> {
-    pub(super) fn take_desk(&mut self) -> Option<u32> {
+    pub(super) fn take_slot(&mut self) -> Option<u32> {
         if self.tunables.both_copy == 0 {
             return None;
         }
-        if self.free_desk.is_none() {
-            self.post.my_desk()?;
-            self.free_desk = Some((0..Desk::<F>::LINES).rev().collect());
+        if self.free_slots.is_none() {
+            self.post.my_slots()?;
+            self.free_slots = Some((0..RendezvousSlots::<F>::LINES).rev().collect());
         }
-        let line = self.free_desk.as_mut()?.pop()?;
-        let desk = self.post.my_desk()?;
-        desk.line(line).clear();
+        let line = self.free_slots.as_mut()?.pop()?;
+        let slots = self.post.my_slots()?;
+        slots.slot(line).clear();
         Some(line)
     }
 
-    pub(super) fn give_desk(&mut self, line: u32) {
-        if let Some(free) = &mut self.free_desk {
+    pub(super) fn free_slot(&mut self, line: u32) {
+        if let Some(free) = &mut self.free_slots {
             free.push(line);
         }
     }
@@ -47,12 +47,12 @@ impl<F: Fabric> Engine<F> {
     ) {
         let chunk = self.chunk_bytes(wanted);
         let (
-            Some(desk),
+            Some(slots),
             Some(Request {
                 operation: Operation::Recv(recv),
                 ..
             }),
-        ) = (self.post.desk_of(peer), self.requests.get_mut(handle))
+        ) = (self.post.slots_of(peer), self.requests.get_mut(handle))
         else {
             return;
         };
@@ -67,10 +67,10 @@ impl<F: Fabric> Engine<F> {
             chunk,
         };
         let granted = self.grants.give(&message, &grant);
-        desk.line(slot).open(granted.map_or(0, |(_, at)| at));
+        slots.slot(slot).open(granted.map_or(0, |(_, at)| at));
         recv.state = RecvState::Copying {
             peer,
-            desk: slot,
+            slot: slot,
             address,
             grant: granted.map(|(place, _)| place),
         };
@@ -119,14 +119,14 @@ impl<F: Fabric> Engine<F> {
             };
             let RecvState::Copying {
                 peer,
-                desk: line,
+                slot: line,
                 address,
                 grant,
             } = recv.state
             else {
                 continue;
             };
-            let Some(desk) = self.post.desk_of(peer) else {
+            let Some(slots) = self.post.slots_of(peer) else {
                 continue;
             };
             let wanted = self
@@ -137,7 +137,7 @@ impl<F: Fabric> Engine<F> {
             // What is copied by both is one run of memory (`fetch`).
             let local = recv.buf.contiguous_address().unwrap_or(0);
             let mut failed = None;
-            let line = desk.line(line);
+            let line = slots.slot(line);
             for _ in 0..CHUNKS_A_CALL {
                 let copied = line.copy().copy_part(Side::Front, (wanted, chunk), |at, len| {
                     let from = address.wrapping_add(at);
@@ -181,7 +181,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Sender: help the receivers that have opened an offer.
     pub(crate) fn serve_offered(&mut self) -> bool {
-        let Some(desk) = self.post.my_desk() else {
+        let Some(slots) = self.post.my_slots() else {
             return false;
         };
         let mut moved = false;
@@ -197,10 +197,10 @@ impl<F: Fabric> Engine<F> {
                 self.offered.swap_remove(index);
                 continue;
             };
-            let SendState::Offered { desk: Some(line), .. } = send.state else {
+            let SendState::Offered { slot: Some(line), .. } = send.state else {
                 continue;
             };
-            let shared = desk.line(line);
+            let shared = slots.slot(line);
             if !shared.is_open() {
                 continue;
             }
@@ -244,7 +244,7 @@ impl<F: Fabric> Engine<F> {
             }
             if shared.is_closed() {
                 self.offered.swap_remove(index);
-                self.give_desk(line);
+                self.free_slot(line);
                 self.complete(handle, |_| {});
                 moved = true;
             }

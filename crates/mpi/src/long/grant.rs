@@ -1,8 +1,8 @@
 //! What a receiver lets a sender write to, where both copy a long message (`rendezvous`).
 //!
-//! The desk line that both use lies in memory which third processes map too: an address found there may be anything. So the
+//! The rendezvous slot that both use lies in memory which third processes map too: an address found there may be anything. So the
 //! line tells only where, in the receiver's own memory, the grant lies, and the sender fetches it from there as it fetches bytes
-//! (the kernel vouches for whose memory that is). It holds only if the line is still open after that (`DeskLine::record`): else it
+//! (the kernel vouches for whose memory that is). It holds only if the line is still open after that (`RendezvousSlot::record`): else it
 //! may have been half this grant and half the next one in its place. A grant names whom it is for and which message; what is not such a grant
 //! is none, and then the receiver copies alone.
 
@@ -11,12 +11,12 @@ use farpost_channel::Record;
 use farpost_fabric::{Fabric, Peer};
 
 const WORDS: usize = 8;
-/// Grants at a time: as many as a desk has lines.
+/// Grants at a time: as many as there are rendezvous slots.
 const SLOTS: usize = 256;
 /// "grant" and the version of this layout.
 const MAGIC: u64 = 0x0001_746e_6172_6700;
 
-/// A message: who sends it, by which line of its desk, and its request.
+/// A message: who sends it, by which of its rendezvous slots, and its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub sender: Peer,

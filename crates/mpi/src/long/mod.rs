@@ -5,7 +5,7 @@
 //!
 //! | Step | File | The pair has | Copies | Chosen |
 //! |---|---|---|---|---|
-//! | eager zero-copy | [`zcopy`] | a network that sends bytes unasked, and room of the receiver's grant | 0 | above `FARPOST_TAIL_MIN`, up to `FARPOST_TAIL_MAX` |
+//! | eager zero-copy | [`zcopy`] | a network that sends bytes unasked, and room of the receiver's grant | 0 | above `FARPOST_ZCOPY_MIN`, up to `FARPOST_ZCOPY_MAX` |
 //! | both copy | [`copy`] | cross-memory attach, a rendezvous slot; both buffers are one run | 1, shared out | above `FARPOST_CHUNK_MIN`, with `FARPOST_BOTH_COPY` |
 //! | the receiver copies | [`copy`] | cross-memory attach; the sender's buffer is one run | 1, or 2 where the receiver's has gaps | otherwise |
 //! | remote get | [`get`] | a network or a layer that transfers between memories; both buffers are one run | 0 | always, where it is had |
@@ -30,7 +30,7 @@ use crate::engine::context::Held;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Request, Send, SendState};
 use crate::p2p::note_match;
-use farpost_channel::Desk;
+use farpost_channel::RendezvousSlots;
 use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// How a message leaves its sender.
@@ -117,7 +117,7 @@ pub(crate) fn offer<F: Fabric>(
     let mut line = send.envelope.line(wire::KIND_RTS, 1, 0);
     offer.fill(&mut line);
     send.state = SendState::Offered {
-        desk: offer.slot,
+        slot: offer.slot,
         // What is mapped needs no key.
         key: exposed.filter(|_| !fabric.maps(send.peer)).map(|(_, key)| key),
     };
@@ -129,10 +129,10 @@ impl<F: Fabric> Engine<F> {
     /// that is too long or whole.
     #[inline]
     pub(crate) fn departure(&self, peer: Peer, total: u64) -> Departure {
-        if total > self.tunables.tail_min
-            && total <= self.tunables.tail_max
+        if total > self.tunables.zcopy_min
+            && total <= self.tunables.zcopy_max
             && !self.fabric.maps(peer)
-            && total <= self.fabric.tail_room(peer) as u64
+            && total <= self.fabric.zcopy_room(peer) as u64
         {
             Departure::ZeroCopy
         } else if total <= self.eager_max(peer) {
@@ -155,7 +155,7 @@ impl<F: Fabric> Engine<F> {
         }
         let address = position;
         match offer.slot {
-            Some(slot) if one_run && self.post.desk_of(peer).is_some() => Fetch::Both { address, slot },
+            Some(slot) if one_run && self.post.slots_of(peer).is_some() => Fetch::Both { address, slot },
             _ => Fetch::Alone { address },
         }
     }
@@ -170,15 +170,15 @@ impl<F: Fabric> Engine<F> {
             && self.fabric.can_transfer(peer)
             && send.payload.contiguous().is_some()
             && send.payload.bytes() > self.tunables.chunk_min;
-        let slot = if shares { self.take_desk() } else { None };
+        let slot = if shares { self.take_slot() } else { None };
         let line = offer(&*self.fabric, send, handle, true, slot);
-        let SendState::Offered { desk: used, .. } = send.state else {
+        let SendState::Offered { slot: used, .. } = send.state else {
             unreachable!("it was offered")
         };
         self.post.post(peer, &line, 0);
         match (slot, used) {
             (Some(_), Some(_)) => self.offered.push(handle),
-            (Some(slot), None) => self.give_desk(slot),
+            (Some(slot), None) => self.free_slot(slot),
             (None, _) => {}
         }
         true
@@ -186,9 +186,9 @@ impl<F: Fabric> Engine<F> {
 
     /// Sender: the receiver has what it wanted, or wants it in another way.
     pub(crate) fn end_offer(&mut self, state: SendState) {
-        if let SendState::Offered { desk, key } = state {
-            if let Some(desk) = desk {
-                self.give_desk(desk);
+        if let SendState::Offered { slot, key } = state {
+            if let Some(slot) = slot {
+                self.free_slot(slot);
             }
             if let Some(key) = key {
                 self.fabric.withdraw(key);
@@ -199,7 +199,7 @@ impl<F: Fabric> Engine<F> {
     /// Receiver: an offer.
     #[inline(never)]
     pub(crate) fn on_rts(&mut self, peer: Peer, line: &Line) -> bool {
-        let Some(offer) = Offer::of(line, Desk::<F>::LINES) else {
+        let Some(offer) = Offer::of(line, RendezvousSlots::<F>::LINES) else {
             self.fail_sender(peer, "the length of a long message", line[3]);
             return false;
         };

@@ -3,7 +3,7 @@
 //!
 //! Line, header and user buffer go out with one system call, and nothing is copied for retransmission: bytes that were not acknowledged are sent
 //! again from the user's buffer. So the send is complete when the receiver has all bytes. A blocking send of up to 256 KiB is copied instead if
-//! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_TAILS` bytes for messages that no receive
+//! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_ZCOPY` bytes for messages that no receive
 //! waits for; a sender that has used its grant takes blocks or rendezvous.
 
 use crate::carrier::postbox::wire;
@@ -19,50 +19,50 @@ const COPIED_MAX: u64 = 256 << 10;
 
 impl<F: Fabric> Engine<F> {
     /// Sender: post a message with its bytes behind it. False: not this way, or not now.
-    pub(crate) fn post_tail(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
+    pub(crate) fn post_zcopy(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
         let total = send.payload.bytes();
         if self.post.room(peer) == 0 {
             return false;
         }
-        let Some(number) = send.payload.start_tail(&*self.fabric, peer) else {
+        let Some(number) = send.payload.start_zcopy(&*self.fabric, peer) else {
             return false;
         };
-        let mut line = send.envelope.line(wire::KIND_TAIL, 1, 0);
+        let mut line = send.envelope.line(wire::KIND_ZCOPY, 1, 0);
         line[3] = total;
         line[4] = u64::from(number);
-        send.state = SendState::Tailed { number };
+        send.state = SendState::ZeroCopy { number };
         self.post.post(peer, &line, total);
-        self.tailed.push(handle);
+        self.zcopy.push(handle);
         true
     }
 
     /// Sender: sends whose bytes have all arrived.
-    pub(crate) fn serve_tailed(&mut self) -> bool {
+    pub(crate) fn serve_zcopy(&mut self) -> bool {
         let mut moved = false;
-        for index in (0..self.tailed.len()).rev() {
-            let Some(&handle) = self.tailed.get(index) else {
+        for index in (0..self.zcopy.len()).rev() {
+            let Some(&handle) = self.zcopy.get(index) else {
                 continue;
             };
-            let Some((peer, number, _)) = self.tail_of(handle) else {
-                self.tailed.swap_remove(index);
+            let Some((peer, number, _)) = self.zcopy_of(handle) else {
+                self.zcopy.swap_remove(index);
                 continue;
             };
-            let result = match self.fabric.tail_sent(peer, number) {
+            let result = match self.fabric.zcopy_sent(peer, number) {
                 Ok(false) => continue,
                 Ok(true) => Ok(()),
                 Err(error) => Err(error),
             };
-            self.tailed.swap_remove(index);
+            self.zcopy.swap_remove(index);
             self.finish_transfer(handle, result);
             moved = true;
         }
         moved
     }
 
-    fn tail_of(&self, handle: usize) -> Option<(Peer, u32, u64)> {
+    fn zcopy_of(&self, handle: usize) -> Option<(Peer, u32, u64)> {
         match &self.requests.get(handle)?.operation {
             Operation::Send(send) => match send.state {
-                SendState::Tailed { number } => Some((send.peer, number, send.payload.bytes())),
+                SendState::ZeroCopy { number } => Some((send.peer, number, send.payload.bytes())),
                 _ => None,
             },
             _ => None,
@@ -70,23 +70,23 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Whether a send would be complete if its bytes were copied.
-    pub(crate) fn is_tailed(&self, handle: usize) -> bool {
-        self.tail_of(handle)
+    pub(crate) fn is_zcopy(&self, handle: usize) -> bool {
+        self.zcopy_of(handle)
             .is_some_and(|(_, _, total)| total <= COPIED_MAX)
     }
 
     /// Sender: complete such a send, whether its bytes have arrived or not.
-    pub(crate) fn release_tailed(&mut self, handle: usize) {
-        if let Some((peer, number, _)) = self.tail_of(handle) {
-            self.fabric.release_tail(peer, number);
-            self.tailed.retain(|other| *other != handle);
+    pub(crate) fn release_zcopy_send(&mut self, handle: usize) {
+        if let Some((peer, number, _)) = self.zcopy_of(handle) {
+            self.fabric.release_zcopy(peer, number);
+            self.zcopy.retain(|other| *other != handle);
             self.complete(handle, |_| {});
         }
     }
 
     /// Receiver: a message whose bytes follow.
     #[inline(never)]
-    pub(crate) fn on_tail(&mut self, peer: Peer, line: &Line) -> bool {
+    pub(crate) fn on_zcopy(&mut self, peer: Peer, line: &Line) -> bool {
         let (total, number) = (line[3], line[4]);
         if total == 0 || total > u64::from(u32::MAX) || number > u64::from(u32::MAX) {
             self.fail_sender(peer, "the length of a message that follows", total);
@@ -105,7 +105,7 @@ impl<F: Fabric> Engine<F> {
             Some(handle) => self.land(handle, peer, &envelope, total, number as u32),
             None => {
                 let number = number as u32;
-                self.hold(peer, context, envelope, Held::Tail { total, number }, None);
+                self.hold(peer, context, envelope, Held::ZeroCopy { total, number }, None);
             }
         }
         true
@@ -123,7 +123,7 @@ impl<F: Fabric> Engine<F> {
         };
         let wanted = note_match(status, &recv.buf, envelope, total);
         if wanted == 0 {
-            self.fabric.drop_tail(peer, number, total as usize);
+            self.fabric.drop_zcopy(peer, number, total as usize);
             self.complete(handle, |_| {});
             return;
         }
@@ -173,11 +173,11 @@ impl<F: Fabric> Engine<F> {
                 continue;
             };
             let landed = if *direct {
-                self.fabric.tail_landed(*peer, *number)
+                self.fabric.zcopy_landed(*peer, *number)
             } else {
                 let wanted = status.bytes as usize;
                 self.fabric
-                    .take_tail(*peer, *number, *total as usize, &mut |data| {
+                    .take_zcopy(*peer, *number, *total as usize, &mut |data| {
                         buf.unpack(0, &data[..wanted]);
                     })
             };

@@ -4,7 +4,7 @@
 
 use super::{OP_NULL, Op, Predefined, Which};
 use crate::errors::{Error, ErrorClass, Result};
-use crate::handle::{Kind, Table};
+use crate::handle::{HandleKind, HandleTable};
 
 /// One past the last ABI value of a predefined operation.
 const LAST: usize = 0x40;
@@ -12,7 +12,7 @@ const LAST: usize = 0x40;
 /// Predefined operations and those the program made.
 pub struct Ops {
     predefined: [Option<Op>; LAST - OP_NULL],
-    table: Table<Op>,
+    table: HandleTable<Op>,
 }
 
 impl Default for Ops {
@@ -30,7 +30,7 @@ impl Ops {
         }
         Self {
             predefined,
-            table: Table::new(Kind::Op),
+            table: HandleTable::new(HandleKind::Op),
         }
     }
 

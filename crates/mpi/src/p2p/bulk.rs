@@ -86,7 +86,7 @@ impl RecvBuf {
         let local = self.contiguous_address()?;
         // SAFETY: the buffer has `len` bytes, and the program leaves it alone until its request has completed
         // (`RecvBuf::new`), which is after the end of the transfer.
-        Some(unsafe { fabric.land_tail(peer, number, local, len as usize) })
+        Some(unsafe { fabric.land_zcopy(peer, number, local, len as usize) })
     }
 
     /// Fill `len` bytes at `at` of a buffer that is one run from `remote` in `peer`.
@@ -165,11 +165,11 @@ impl Payload {
     }
 
     /// Have the bytes follow the next line to `peer`, if they lie in one run: their number.
-    pub(crate) fn start_tail<F: Fabric>(&self, fabric: &F, peer: Peer) -> Option<u32> {
+    pub(crate) fn start_zcopy<F: Fabric>(&self, fabric: &F, peer: Peer) -> Option<u32> {
         let data = self.contiguous()?;
         // SAFETY: the payload belongs to a request that completes only when the fabric has sent the bytes or has
         // released them, and stays as it is until then (`SendBuf::new`).
-        unsafe { fabric.send_tail(peer, data.as_ptr().expose_provenance(), data.len()) }.ok()
+        unsafe { fabric.send_zcopy(peer, data.as_ptr().expose_provenance(), data.len()) }.ok()
     }
 
     /// Copy `len` bytes at `at` of a payload that is one run to `remote` in `peer`.

@@ -2,9 +2,9 @@
 
 pub(crate) mod bulk;
 mod cancel;
-mod own;
 mod probe;
 mod receive;
+mod self_send;
 mod send;
 
 pub use probe::Matched;

@@ -185,7 +185,7 @@ impl<F: Fabric> Engine<F> {
                 }
                 self.fetch(handle, peer, &envelope, &offer);
             }
-            Held::Tail { total, number } => self.land(handle, peer, &envelope, total, number),
+            Held::ZeroCopy { total, number } => self.land(handle, peer, &envelope, total, number),
             Held::Carried { number, .. } => Chosen::take_held(self, peer, &envelope, number, Some(handle)),
             Held::Own { request, .. } => self.deliver_own(handle, request, &envelope),
         }

@@ -5,7 +5,7 @@
 use super::{Awaited, PersistentSpec, World};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::coll::{Lane, Plan, Schedule, Site, Transport};
-use crate::comm::{Comm, ContextLane, Pending, Started};
+use crate::comm::{Comm, ContextLane, PendingDup, Started};
 use crate::engine::request::{Operation, Request};
 use crate::engine::{Engine, SENT};
 use crate::group::Group;
@@ -24,7 +24,7 @@ pub struct CollectiveRequest<F: Fabric> {
     pub(super) site: u32,
     schedule: RefCell<Schedule<usize>>,
     /// The communicator to make when it is over.
-    making: RefCell<Option<Pending>>,
+    making: RefCell<Option<PendingDup>>,
     fabric: std::marker::PhantomData<F>,
 }
 
@@ -155,7 +155,12 @@ impl<F: Fabric> World<F> {
     }
 
     /// As [`start_collective`](Self::start_collective), and then make a communicator.
-    pub(crate) fn start_making(&self, comm: &Rc<Comm>, plan: Plan, making: Option<Pending>) -> Result<usize> {
+    pub(crate) fn start_making(
+        &self,
+        comm: &Rc<Comm>,
+        plan: Plan,
+        making: Option<PendingDup>,
+    ) -> Result<usize> {
         self.start_tagged(comm, plan, making, comm.next_collective(Started::Nonblocking))
     }
 
@@ -176,7 +181,7 @@ impl<F: Fabric> World<F> {
         &self,
         comm: &Rc<Comm>,
         plan: Plan,
-        making: Option<Pending>,
+        making: Option<PendingDup>,
         tag: i32,
     ) -> Result<usize> {
         let handle = self

@@ -25,7 +25,7 @@ use crate::carrier::{Carrier, Chosen, DeviceConfig};
 use crate::coll::{Pool, Tuning};
 use crate::comm::Comm;
 use crate::engine::{Engine, EngineTunables};
-use crate::handle::{Kind, Table};
+use crate::handle::{HandleKind, HandleTable};
 use crate::{Result, p2p::Matched};
 use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
@@ -66,10 +66,10 @@ pub struct World<F: Fabric> {
     pub(crate) policy: WaitPolicy,
     pub tuning: Tuning,
     pub(crate) pool: Pool,
-    comms: RefCell<Table<Rc<Comm>>>,
+    comms: RefCell<HandleTable<Rc<Comm>>>,
     comm_world: Rc<Comm>,
     comm_self: Rc<Comm>,
-    pub(crate) messages: RefCell<Table<Matched>>,
+    pub(crate) messages: RefCell<HandleTable<Matched>>,
     /// What requests are that the engine does not run by itself.
     pub(crate) extras: RefCell<BTreeMap<usize, Extra<F>>>,
     watch: OnceCell<Box<dyn Watch>>,
@@ -129,10 +129,10 @@ impl<F: Fabric> World<F> {
             policy,
             pool: Pool::new(config.tuning.pool as usize),
             tuning: config.tuning,
-            comms: RefCell::new(Table::new(Kind::Comm)),
+            comms: RefCell::new(HandleTable::new(HandleKind::Comm)),
             comm_world: Rc::new(comm_world),
             comm_self: Rc::new(comm_self),
-            messages: RefCell::new(Table::new(Kind::Message)),
+            messages: RefCell::new(HandleTable::new(HandleKind::Message)),
             extras: RefCell::default(),
             watch: OnceCell::new(),
             active: RefCell::default(),

@@ -61,7 +61,7 @@ impl<F: Fabric> World<F> {
     /// A blocking send need not wait until a peer that computes has taken the message; but one that is receiving it
     /// spares us the copy.
     fn let_go(&self, handle: usize) -> Result<()> {
-        if !self.engine.borrow().is_tailed(handle) {
+        if !self.engine.borrow().is_zcopy(handle) {
             return Ok(());
         }
         for _ in 0..FAR_LOOKS {
@@ -70,7 +70,7 @@ impl<F: Fabric> World<F> {
             }
             self.progress();
         }
-        self.engine.borrow_mut().release_tailed(handle);
+        self.engine.borrow_mut().release_zcopy_send(handle);
         Ok(())
     }
 

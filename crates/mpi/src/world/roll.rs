@@ -212,7 +212,7 @@ impl<F: Fabric> World<F> {
                     // It would be over if the receiver had room to keep it, or the pool a block for it.
                     _ if send.for_space => WaitKind::Space,
                     SendState::Offered { .. } | SendState::Carried { .. } => WaitKind::Send,
-                    SendState::Matched | SendState::Tailed { .. } => WaitKind::Taken,
+                    SendState::Matched | SendState::ZeroCopy { .. } => WaitKind::Taken,
                 };
                 let comm = self.comm_of(send.envelope.context);
                 let there = comm

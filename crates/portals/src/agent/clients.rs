@@ -3,10 +3,11 @@
 use super::Mode;
 use super::client::Door;
 use super::mailbox::{
-    CLIENT_BYTES, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, State, TOLD_AT, Title, Writer,
+    CLIENT_BYTES, ClientState, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
+    Writer,
 };
+use super::record::{Bad, VERSION, Words};
 use super::state::{BodyAt, Core, Link, Lower, Silent};
-use super::words::{Bad, VERSION, Words};
 use crate::net::Placement;
 use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
 use std::rc::Rc;
@@ -80,9 +81,9 @@ impl<F: Fabric> Core<F> {
         entry.figures.carried = entry.carried;
         entry.figures.openings += 1;
         let state = if entry.carried {
-            State::Carried
+            ClientState::Carried
         } else {
-            State::Open
+            ClientState::Open
         };
         self.set_state(at, state);
         self.set_door(at, Door::InUse);
@@ -91,7 +92,7 @@ impl<F: Fabric> Core<F> {
 
     /// A client takes leave: it may attach again.
     pub fn bye(&mut self, at: usize) {
-        self.set_state(at, State::Closed);
+        self.set_state(at, ClientState::Closed);
         self.tell(at);
         self.clear(at);
         let entry = &self.clients[at];
@@ -111,7 +112,7 @@ impl<F: Fabric> Core<F> {
             },
         });
         self.clients[at].figures.faulty = true;
-        self.set_state(at, State::Faulty);
+        self.set_state(at, ClientState::Faulty);
         self.tell(at);
         self.clear(at);
         self.set_door(at, Door::Shut);
@@ -121,10 +122,10 @@ impl<F: Fabric> Core<F> {
         self.clients[at].memory.store(DOOR_AT, door.word());
     }
 
-    fn set_state(&mut self, at: usize, state: State) {
+    fn set_state(&mut self, at: usize, state: ClientState) {
         let entry = &mut self.clients[at];
         entry.control.state = state as u64 | u64::from(entry.era) << 8;
-        entry.figures.open = matches!(state, State::Open | State::Carried);
+        entry.figures.open = matches!(state, ClientState::Open | ClientState::Carried);
     }
 
     /// Forget all that a client has here.

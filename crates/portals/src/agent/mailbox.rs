@@ -16,7 +16,7 @@
 //! (this is [`Lines`]' promise, which is model-checked where it is implemented). The reader copies a record before it looks at it, and
 //! tells how far it is on a line of the writer's; a number that cannot be is not believed.
 
-use super::words::Bad;
+use super::record::Bad;
 use farpost_fabric::{FabricError, LINE_BYTES, Line, Lines, LocalMemory, Remote};
 
 /// Lines of a command queue.
@@ -237,7 +237,7 @@ impl<R: Remote + Clone> Writer<R> {
 /// What an agent tells a client on its first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// See [`State`].
+    /// See [`ClientState`].
     pub state: u64,
     /// Command lines taken.
     pub taken: u64,
@@ -281,7 +281,7 @@ impl Control {
 /// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub enum ClientState {
     /// Nothing has been said.
     Unknown = 0,
     /// Served.
@@ -294,15 +294,15 @@ pub enum State {
     Carried = 4,
 }
 
-impl State {
+impl ClientState {
     /// From [`Control::state`].
     pub fn of(word: u64) -> Self {
         match word as u8 {
-            1 => State::Open,
-            2 => State::Closed,
-            3 => State::Faulty,
-            4 => State::Carried,
-            _ => State::Unknown,
+            1 => ClientState::Open,
+            2 => ClientState::Closed,
+            3 => ClientState::Faulty,
+            4 => ClientState::Carried,
+            _ => ClientState::Unknown,
         }
     }
 }
@@ -346,7 +346,7 @@ mod tests {
                     taken += 1;
                 }
                 writer.told(reader.taken());
-                // Nonsense is not believed.
+                // A malformed message is not believed.
                 writer.told(reader.taken().wrapping_sub(1));
                 writer.told(reader.taken().wrapping_add(1000));
                 import.fence().expect("arrived");

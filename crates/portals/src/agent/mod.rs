@@ -65,19 +65,19 @@ mod moves;
 mod objects;
 mod occupancy;
 mod pieces;
+mod record;
 mod run;
 mod serve;
 mod state;
 mod structures;
 mod transmit;
-mod words;
 
 pub(crate) use client::Request;
 pub use client::{AttachError, Client, Mode};
 pub use clients::ClientFigures;
 pub use occupancy::AgentOccupancy;
+pub(crate) use record::{Pen, command};
 pub use run::Agent;
-pub(crate) use words::{Pen, command};
 
 use crate::library::HEADER_BYTES;
 use crate::owner::Owner;

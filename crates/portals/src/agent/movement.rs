@@ -4,9 +4,9 @@
 use super::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
 use super::moves;
 use super::pieces::Pieces;
+use super::record::{Bad, Words, event};
 use super::state::{BodyAt, Core, Job};
 use super::structures::{Arena, Room};
-use super::words::{Bad, Words, event};
 use crate::library::NO_TOKEN;
 use crate::types::NiFail;
 use farpost_fabric::{Completion, Direction, Fabric, FabricError, Moment, Ticket};

@@ -2,7 +2,7 @@
 
 use super::mailbox::Title;
 use super::pieces::{Pieces, Store};
-use super::words::{Bad, Pen, Piece, Words, command, update};
+use super::record::{Bad, Pen, Piece, Words, command, update};
 use crate::error::Error;
 use crate::library::{DropReason, Library};
 use crate::memory::{Segment, Segments};

@@ -6,9 +6,9 @@ use super::mailbox::{AGENT_BYTES, Control, LINES, QUEUE_AT, RECORD, Reader, SLOT
 use super::objects::{NOTHING, Objects};
 use super::occupancy::Sizes;
 use super::pieces::Store;
+use super::record::Pen;
 use super::state::{Core, Entry, Lower, NOBODY};
 use super::structures::{Arena, Slab};
-use super::words::Pen;
 use super::{AgentTunables, Routes};
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};

@@ -3,8 +3,8 @@
 use super::Mode;
 use super::mailbox::{EVENTS, Title};
 use super::movement::Move;
+use super::record::{Bad, SMALL, Words, command, event};
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Order};
-use super::words::{Bad, SMALL, Words, command, event};
 use crate::error::Error;
 use crate::library::{NO_TOKEN, Outgoing};
 use crate::net::{Channel, Placement};

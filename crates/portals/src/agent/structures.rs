@@ -157,22 +157,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rooms_do_not_overlap_and_come_back() {
+    fn ranges_do_not_overlap_and_come_back() {
         let mut arena = Arena::new(10 * PAGE);
         let mut rng = fastrand::Rng::with_seed(3);
-        let mut rooms: Vec<Room> = vec![];
+        let mut ranges: Vec<Room> = vec![];
         for _ in 0..2000 {
             if rng.bool() {
                 if let Some(room) = arena.take(rng.u64(0..5 * PAGE as u64)) {
                     let overlaps = |r: &Room| r.page < room.page + room.pages && room.page < r.page + r.pages;
-                    assert!(!rooms.iter().any(overlaps));
-                    rooms.push(room);
+                    assert!(!ranges.iter().any(overlaps));
+                    ranges.push(room);
                 }
-            } else if !rooms.is_empty() {
-                arena.give_back(rooms.swap_remove(rng.usize(..rooms.len())));
+            } else if !ranges.is_empty() {
+                arena.give_back(ranges.swap_remove(rng.usize(..ranges.len())));
             }
         }
-        rooms.drain(..).for_each(|room| arena.give_back(room));
+        ranges.drain(..).for_each(|room| arena.give_back(room));
         assert_eq!(arena.pages_used(), 0);
         assert!(arena.has_room(10 * PAGE as u64) && !arena.has_room(10 * PAGE as u64 + 1));
     }

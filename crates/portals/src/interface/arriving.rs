@@ -1,6 +1,6 @@
 //! What arrives: the interface as the network layer sees it. Matching is done here, where the message is found. Fast path.
 
-use super::{Interface, State};
+use super::{Interface, InterfaceState};
 use crate::agent::{ENVELOPE_BYTES, open_envelope};
 use crate::library::{DropReason, MessageKind, Outgoing, Verdict};
 use crate::memory::{Segments, user};
@@ -25,7 +25,7 @@ pub(super) struct Upcalls<'a, F: Fabric>(pub(super) &'a Interface<F>);
 
 impl<F: Fabric> Upcalls<'_, F> {
     /// A get-put whose bytes are here: exchange, and send what was there.
-    fn exchange(&self, state: &mut State, at: usize) {
+    fn exchange(&self, state: &mut InterfaceState, at: usize) {
         let swap = &mut state.swaps[at];
         let token = swap.token;
         let Some(old) = swap.exchange() else { return };
@@ -68,7 +68,7 @@ impl<F: Fabric> Upcalls<'_, F> {
     #[cold]
     fn drop(
         &self,
-        state: &mut State,
+        state: &mut InterfaceState,
         (from, header): (Peer, &[u8]),
         reason: DropReason,
         answer: Option<Outgoing>,

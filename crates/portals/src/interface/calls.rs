@@ -2,10 +2,10 @@
 
 use super::Interface;
 use crate::agent::{Pen, Request};
+use crate::backend::{Backend, Waiting};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
-use crate::means::{Means, Waiting};
 use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
 use farpost_fabric::wait::Relax;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-impl<F: Fabric> Means for Interface<F> {
+impl<F: Fabric> Backend for Interface<F> {
     #[inline]
     fn call<T>(
         &self,

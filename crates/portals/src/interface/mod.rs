@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// What calls and the network layer's news change.
-struct State {
+struct InterfaceState {
     library: Library,
     /// False between closing and opening again: nothing is accepted (section 4.2, rule 1).
     open: bool,
@@ -38,7 +38,7 @@ struct State {
 /// A network interface on a fabric. Its calls are [`NetworkInterface`](crate::NetworkInterface)'s.
 pub struct Interface<F: Fabric> {
     net: Net<F>,
-    state: RefCell<State>,
+    state: RefCell<InterfaceState>,
     handlers: Handlers,
     /// The outbox holds something.
     waiting: Cell<bool>,
@@ -90,7 +90,7 @@ impl<F: Fabric> Interface<F> {
             policy: WaitPolicy::of(wait, &*fabric),
             asked: Cell::new(fabric.now()),
             net: Net::of(owner, fabric, config),
-            state: RefCell::new(State {
+            state: RefCell::new(InterfaceState {
                 library,
                 open: true,
                 outbox: Default::default(),

@@ -1,6 +1,6 @@
 //! Data movement (section 3.13) and what leaves: operations, answers, and what waits for a pending. Fast path.
 
-use super::{Interface, State};
+use super::{Interface, InterfaceState};
 use crate::agent::{Routes, envelope};
 use crate::error::Error;
 use crate::library::{HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Target};
@@ -99,7 +99,7 @@ impl<F: Fabric> Interface<F> {
 
     /// A call of the program's is about to return.
     #[inline]
-    pub(super) fn after(&self, state: RefMut<'_, State>) {
+    pub(super) fn after(&self, state: RefMut<'_, InterfaceState>) {
         let handled = state.library.has_handled();
         drop(state);
         if self.waiting.get() {
@@ -142,14 +142,14 @@ impl<F: Fabric> Interface<F> {
     }
 
     #[cold]
-    fn queue(&self, state: &mut State, channel: Channel, message: Outgoing) {
+    fn queue(&self, state: &mut InterfaceState, channel: Channel, message: Outgoing) {
         state.outbox[channel as usize].push_back(message);
         self.waiting.set(true);
     }
 
     /// Send a message, or let it wait for a pending. Those of one channel keep their order.
     #[inline]
-    pub(super) fn post(&self, state: &mut State, message: Outgoing) {
+    pub(super) fn post(&self, state: &mut InterfaceState, message: Outgoing) {
         let channel = channel_of(&message.header);
         if !state.outbox[channel as usize].is_empty() || !self.send(state, channel, &message) {
             self.queue(state, channel, message);
@@ -157,7 +157,7 @@ impl<F: Fabric> Interface<F> {
     }
 
     #[inline]
-    fn send(&self, state: &mut State, channel: Channel, message: &Outgoing) -> bool {
+    fn send(&self, state: &mut InterfaceState, channel: Channel, message: &Outgoing) -> bool {
         let departure = self.try_send(channel, message);
         if departure == Some(Departure::Gone) {
             self.gone(state, message.token, NiFail::OK);
@@ -167,7 +167,7 @@ impl<F: Fabric> Interface<F> {
 
     /// The memory of a message's body is free again.
     #[inline]
-    pub(super) fn gone(&self, state: &mut State, token: u64, outcome: NiFail) {
+    pub(super) fn gone(&self, state: &mut InterfaceState, token: u64, outcome: NiFail) {
         if token == NO_TOKEN {
             return;
         }
@@ -180,7 +180,7 @@ impl<F: Fabric> Interface<F> {
     }
 
     #[cold]
-    pub(super) fn forget_swap(&self, state: &mut State, token: u64) {
+    pub(super) fn forget_swap(&self, state: &mut InterfaceState, token: u64) {
         if let Some(at) = state.swaps.iter().position(|s| s.token == token) {
             let over = state.swaps.swap_remove(at);
             state.spare.push(over);

@@ -2,7 +2,7 @@
 
 use super::Interface;
 use super::arriving::Upcalls;
-use crate::means::Waiting;
+use crate::backend::Waiting;
 use crate::network_interface::NetworkInterface;
 use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_fabric::{Fabric, Peer};

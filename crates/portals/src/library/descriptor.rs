@@ -3,7 +3,7 @@
 use super::table::Named;
 use crate::error::Error;
 use crate::memory::{Segment, Segments};
-use crate::types::{Handle, Iovec, Kind, Limits, Md, THRESHOLD_INFINITE, Unlink, option};
+use crate::types::{Handle, HandleKind, Iovec, Limits, Md, THRESHOLD_INFINITE, Unlink, option};
 
 /// A descriptor as the library keeps it.
 pub(super) struct Descriptor {
@@ -31,7 +31,7 @@ pub(super) struct Region {
 }
 
 impl Named for Descriptor {
-    const KIND: Kind = Kind::Md;
+    const KIND: HandleKind = HandleKind::Md;
     #[inline]
     fn handle(&self) -> Handle {
         self.handle

@@ -30,7 +30,7 @@ pub use wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER};
 
 use crate::error::Error;
 use crate::memory::Segments;
-use crate::types::{Event, Handle, Identity, Kind, Limits, NiFail, SR_DROP_COUNT, Unlink, option};
+use crate::types::{Event, Handle, HandleKind, Identity, Limits, NiFail, SR_DROP_COUNT, Unlink, option};
 use crate::types::{EventKind, ProcessId};
 use descriptor::Descriptor;
 use list::MatchList;
@@ -38,7 +38,7 @@ use operation::{Facts, Operation};
 use queue::EventQueue;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use table::{Named, Table};
+use table::{Named, ObjectTable};
 
 /// A token that names no operation: nobody wants to hear of the end of what it goes with.
 pub const NO_TOKEN: u64 = u64::MAX;
@@ -69,7 +69,7 @@ struct MatchEntry {
 }
 
 impl Named for MatchEntry {
-    const KIND: Kind = Kind::Me;
+    const KIND: HandleKind = HandleKind::Me;
     #[inline]
     fn handle(&self) -> Handle {
         self.handle
@@ -86,10 +86,10 @@ pub struct Library {
     limits: Limits,
     portals: Vec<MatchList>,
     access: Vec<AccessEntry>,
-    mes: Table<MatchEntry>,
-    mds: Table<Descriptor>,
-    eqs: Table<EventQueue>,
-    operations: Table<Operation>,
+    mes: ObjectTable<MatchEntry>,
+    mds: ObjectTable<Descriptor>,
+    eqs: ObjectTable<EventQueue>,
+    operations: ObjectTable<Operation>,
     drops: Drops,
     /// Events for handlers.
     handled: VecDeque<(Handle, Event)>,
@@ -150,19 +150,19 @@ impl Library {
         desired: Option<&Limits>,
     ) -> Self {
         let limits = actual_limits(desired);
-        let mut operations = Table::new(MAX_OPERATIONS);
+        let mut operations = ObjectTable::new(MAX_OPERATIONS);
         operations.reserve(256);
         Self {
             interface: interface & 7,
             opening: generation,
-            handle: Handle::new(Kind::Ni, interface, 0, generation),
+            handle: Handle::new(HandleKind::Ni, interface, 0, generation),
             me: identity,
             limits,
             portals: (0..=limits.max_pt_index).map(|_| MatchList::default()).collect(),
             access: vec![AccessEntry::of_user(identity.uid); limits.max_ac_index as usize + 1],
-            mes: Table::new(limits.max_mes as u32),
-            mds: Table::new(limits.max_mds as u32),
-            eqs: Table::new(limits.max_eqs as u32),
+            mes: ObjectTable::new(limits.max_mes as u32),
+            mds: ObjectTable::new(limits.max_mds as u32),
+            eqs: ObjectTable::new(limits.max_eqs as u32),
             operations,
             drops: Drops::default(),
             handled: VecDeque::new(),
@@ -220,10 +220,10 @@ impl Library {
     /// [`Error::HandleInvalid`]: it names nothing here.
     pub fn interface_of(&self, handle: Handle) -> Result<Handle, Error> {
         let known = match handle.kind() {
-            Kind::Ni => handle == self.handle,
-            Kind::Me => self.mes.find(handle).is_some(),
-            Kind::Md => self.mds.find(handle).is_some(),
-            Kind::Eq => self.eqs.find(handle).is_some(),
+            HandleKind::Ni => handle == self.handle,
+            HandleKind::Me => self.mes.find(handle).is_some(),
+            HandleKind::Md => self.mds.find(handle).is_some(),
+            HandleKind::Eq => self.eqs.find(handle).is_some(),
         };
         if known {
             Ok(self.handle)
@@ -267,9 +267,9 @@ impl Library {
     /// their events.
     pub fn object_bytes(&self) -> usize {
         let queues: usize = self.eqs.iter().map(|(_, queue)| queue.bytes()).sum();
-        self.mes.len() * (Table::<MatchEntry>::PLACE + list::ENTRY)
-            + self.mds.len() * Table::<Descriptor>::PLACE
-            + self.eqs.len() * Table::<EventQueue>::PLACE
+        self.mes.len() * (ObjectTable::<MatchEntry>::PLACE + list::ENTRY)
+            + self.mds.len() * ObjectTable::<Descriptor>::PLACE
+            + self.eqs.len() * ObjectTable::<EventQueue>::PLACE
             + queues
     }
 

@@ -3,10 +3,10 @@
 use super::descriptor::{Descriptor, Region};
 use super::list::Criteria;
 use super::queue::{EventQueue, MAX_EVENTS};
-use super::table::Table;
+use super::table::ObjectTable;
 use super::{Library, MatchEntry};
 use crate::error::Error;
-use crate::types::{Event, Handle, Iovec, Kind, Md, Position, ProcessId, Taken, Unlink};
+use crate::types::{Event, Handle, HandleKind, Iovec, Md, Position, ProcessId, Taken, Unlink};
 
 impl Library {
     /// `PtlMEAttach`: a match entry at the head or the tail of portal `pt_index`'s list.
@@ -87,7 +87,7 @@ impl Library {
         let key = self
             .mes
             .insert(|key| MatchEntry {
-                handle: Table::<MatchEntry>::handle(interface, key),
+                handle: ObjectTable::<MatchEntry>::handle(interface, key),
                 pt_index,
                 label: 0,
                 unlink,
@@ -163,18 +163,18 @@ impl Library {
         let region = self.check_descriptor(&md, iovec)?;
         let interface = self.interface;
         let key = self.mds.insert(|key| {
-            let handle = Table::<Descriptor>::handle(interface, key);
+            let handle = ObjectTable::<Descriptor>::handle(interface, key);
             Descriptor::new(handle, md, region, unlink, me)
         });
         let key = key.ok_or(Error::NoSpace)?;
-        Ok((key.index, Table::<Descriptor>::handle(interface, key)))
+        Ok((key.index, ObjectTable::<Descriptor>::handle(interface, key)))
     }
 
     fn check_descriptor(&self, md: &Md, iovec: Iovec) -> Result<Region, Error> {
         let eq = md.eq_handle;
         if eq != Handle::EQ_NONE && self.eqs.find(eq).is_none() {
             // A queue of another interface is a descriptor that contradicts itself; anything else is no queue at all.
-            let other = eq.is_plausible() && eq.kind() == Kind::Eq && eq.interface() != self.interface;
+            let other = eq.is_plausible() && eq.kind() == HandleKind::Eq && eq.interface() != self.interface;
             return Err(if other { Error::MdIllegal } else { Error::EqInvalid });
         }
         Region::check(md, iovec, &self.limits)
@@ -267,11 +267,11 @@ impl Library {
         }
         let interface = self.interface;
         let memory = EventQueue::memory(count).ok_or(Error::NoSpace)?;
-        let key = self
-            .eqs
-            .insert(|key| EventQueue::new(Table::<EventQueue>::handle(interface, key), memory, handled));
+        let key = self.eqs.insert(|key| {
+            EventQueue::new(ObjectTable::<EventQueue>::handle(interface, key), memory, handled)
+        });
         let key = key.ok_or(Error::NoSpace)?;
-        Ok(Some(Table::<EventQueue>::handle(interface, key)))
+        Ok(Some(ObjectTable::<EventQueue>::handle(interface, key)))
     }
 
     /// `PtlEQFree`: release a queue with the events in it. The program sees to it that no descriptor refers to it; one

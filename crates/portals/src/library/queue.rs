@@ -4,7 +4,7 @@
 use super::descriptor::Descriptor;
 use super::operation::Facts;
 use super::table::Named;
-use crate::types::{Event, Handle, Kind};
+use crate::types::{Event, Handle, HandleKind};
 use crate::types::{EventKind, Identity, Md, NiFail, ProcessId};
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(super) struct EventQueue {
 }
 
 impl Named for EventQueue {
-    const KIND: Kind = Kind::Eq;
+    const KIND: HandleKind = HandleKind::Eq;
     #[inline]
     fn handle(&self) -> Handle {
         self.handle

@@ -1,11 +1,11 @@
 //! Tables of objects: places that are used again, each with a generation, so that a stale name finds nothing. Fast path:
 //! a look-up is a bound, a load and a compare.
 
-use crate::types::{Handle, Kind};
+use crate::types::{Handle, HandleKind};
 
 /// What a program has a handle of.
 pub(super) trait Named {
-    const KIND: Kind;
+    const KIND: HandleKind;
     fn handle(&self) -> Handle;
 }
 
@@ -21,7 +21,7 @@ const GENERATION: u32 = u32::MAX >> 1;
 const GENERATIONS_OF_AN_OPENING: u32 = (1 << 20) + 1;
 
 /// A table of at most `limit` values.
-pub(super) struct Table<T> {
+pub(super) struct ObjectTable<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     limit: u32,
@@ -52,7 +52,7 @@ impl Key {
     }
 }
 
-impl<T> Table<T> {
+impl<T> ObjectTable<T> {
     /// Bytes of a place, and of its number among those that are free.
     pub const PLACE: usize = size_of::<Slot<T>>() + size_of::<u32>();
 
@@ -198,7 +198,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T: Named> Table<T> {
+impl<T: Named> ObjectTable<T> {
     /// The handle that goes with a name.
     #[inline]
     pub fn handle(interface: u8, key: Key) -> Handle {

@@ -53,12 +53,12 @@ impl<F: Fabric> Net<F> {
             };
             state.tx.acked(fabric, from, about, word.ack)?;
         }
-        if word.kind == Kind::Control {
+        if word.kind == PacketKind::Control {
             return self.on_control(state, from, &word, rest);
         }
         // Looked at before it is accepted: what cannot be right is not acknowledged with what is.
         let message = match word.kind {
-            Kind::Data => None,
+            PacketKind::Data => None,
             _ => Some(wire::message(&word, rest)?),
         };
         let how = (state.turn, |peer| self.checks(peer));
@@ -315,7 +315,7 @@ impl<F: Fabric> Net<F> {
     #[inline(never)]
     fn on_control(
         &self,
-        state: &mut State<F>,
+        state: &mut NetState<F>,
         from: Peer,
         word: &Word,
         rest: &[u8],

@@ -8,7 +8,7 @@
 //! | `arrive` | what becomes of a packet |
 //! | `lines` | channels to those whose memory we map; `by_lines` of both halves: what is left to do there |
 //! | `wire` | packets |
-//! | `desk` | long bodies that both sides copy |
+//! | `rendezvous_slots` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
 //! | `moves` | the memory of messages, where it is handed to the fabric or copied |
 //!
@@ -39,12 +39,12 @@
 //! A transfer that breaks off waits for the verdict about its peer, which ends the message as *undeliverable*.
 
 mod arrive;
-mod desk;
 mod figures;
 mod lines;
 #[allow(unsafe_code)]
 mod moves;
 mod receive;
+mod rendezvous_slots;
 mod table;
 mod transmit;
 mod wire;
@@ -62,7 +62,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use transmit::Transmit;
-use wire::{Kind, Long, Malformed, Message, Op, Place, Word};
+use wire::{Long, Malformed, Message, Op, PacketKind, Place, Word};
 
 /// Longest header, bytes. With 40 or fewer, a body of 8 bytes travels in the same line of shared memory.
 pub const HEADER_BYTES: usize = 48;
@@ -225,7 +225,7 @@ pub trait Upper {
     fn sent(&mut self, token: u64, outcome: Outcome);
 }
 
-struct State<F: Fabric> {
+struct NetState<F: Fabric> {
     tx: Transmit<F>,
     rx: Receive<F>,
     lines: Lines<F>,
@@ -239,7 +239,7 @@ struct State<F: Fabric> {
     asked: Moment,
 }
 
-impl<F: Fabric> State<F> {
+impl<F: Fabric> NetState<F> {
     /// Pauses are counted in calls, and who sleeps between calls makes few: time counts as the calls that were not made, with a
     /// bound, since this is not asked always.
     /// True: it was long.
@@ -263,7 +263,7 @@ pub struct Net<F: Fabric> {
     /// Calls of [`look`](Self::look), and whether any process can be reached by lines.
     looks: Cell<u32>,
     has_lines: bool,
-    state: RefCell<State<F>>,
+    state: RefCell<NetState<F>>,
 }
 
 impl<F: Fabric> Net<F> {
@@ -277,7 +277,7 @@ impl<F: Fabric> Net<F> {
         farpost_fabric::fits::<F>();
         let wires = fabric.hosts() > 1;
         let now = fabric.now();
-        let state = State {
+        let state = NetState {
             tx: Transmit::new(&*fabric, owner, config),
             rx: Receive::new(&*fabric, owner, config),
             lines: Lines::new(&fabric, owner, config),
@@ -357,7 +357,7 @@ impl<F: Fabric> Net<F> {
             "a Portals header has at most {HEADER_BYTES} bytes"
         );
         assert!(to.0 < self.fabric.processes(), "{to} does not exist");
-        let State {
+        let NetState {
             tx,
             rx,
             lines,
@@ -390,7 +390,7 @@ impl<F: Fabric> Net<F> {
         if header > HEADER_BYTES || body > PACKET_BYTES - wire::WORD - header {
             return false;
         }
-        let State {
+        let NetState {
             tx,
             rx,
             lines,
@@ -403,7 +403,7 @@ impl<F: Fabric> Net<F> {
 
     /// Decide about a message for which [`Upper::arrived`] said [`Placement::Later`]. False: there is none of that name.
     pub fn place(&self, pending: RxId, placement: Placement) -> bool {
-        let State { rx, figures, .. } = &mut *self.state.borrow_mut();
+        let NetState { rx, figures, .. } = &mut *self.state.borrow_mut();
         rx.place(&*self.fabric, figures, pending, placement)
     }
 
@@ -423,7 +423,7 @@ impl<F: Fabric> Net<F> {
 
     /// Send acknowledgements that are owed: before a sleep.
     pub fn flush(&self) {
-        let State { rx, figures, .. } = &mut *self.state.borrow_mut();
+        let NetState { rx, figures, .. } = &mut *self.state.borrow_mut();
         if rx.owes() {
             rx.flush(&*self.fabric, figures);
         }
@@ -544,7 +544,7 @@ impl<F: Fabric> Net<F> {
 
     #[cold]
     #[inline(never)]
-    fn tend(&self, state: &mut State<F>) {
+    fn tend(&self, state: &mut NetState<F>) {
         let fabric = &*self.fabric;
         if state.idle.is_multiple_of(CLOCK * AT_REST) && state.rx.owes() {
             state.rx.flush(fabric, &mut state.figures);

@@ -14,7 +14,7 @@ struct Place<T> {
 }
 
 /// A table of at most so many, and of peers that do not count. Peers numbered below its size are found at once, others by a short chain.
-pub struct Table<T> {
+pub struct PeerTable<T> {
     buckets: Box<[u16]>,
     places: Box<[Place<T>]>,
     free: Vec<u16>,
@@ -27,7 +27,7 @@ pub struct Table<T> {
     latest: Cell<u16>,
 }
 
-impl<T> Table<T> {
+impl<T> PeerTable<T> {
     /// Places for `limit` peers, and for `others` that do not count.
     pub fn new(limit: usize, others: usize) -> Self {
         let size = limit + others;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn peers_are_found_until_removed() {
-        let mut table = Table::new(3, 0);
+        let mut table = PeerTable::new(3, 0);
         let places: Vec<u16> = [5, 1, 9]
             .map(|p| table.insert(Peer(p), p).expect("room"))
             .to_vec();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn those_that_do_not_count_take_no_place() {
-        let mut table = Table::new(1, 1);
+        let mut table = PeerTable::new(1, 1);
         assert!(table.insert_other(Peer(4), 4).is_some() && !table.is_full());
         let five = table.insert(Peer(5), 5).expect("room");
         assert!(table.is_full() && table.insert(Peer(6), 6).is_none());

@@ -35,7 +35,7 @@ pub const CHECK: usize = 4;
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PacketKind {
     Short = 1,
     Staged = 2,
     Pull = 3,
@@ -85,7 +85,7 @@ pub const BY_LINES: u8 = 4;
 /// The word at the front of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    pub kind: Kind,
+    pub kind: PacketKind,
     pub flags: u8,
     /// Bytes of header, or operation and channel.
     pub second: u8,
@@ -122,13 +122,13 @@ impl Word {
         };
         let word = u64::from_le_bytes(*first);
         let kind = match word as u8 & 7 {
-            1 => Kind::Short,
-            2 => Kind::Staged,
-            3 => Kind::Pull,
-            4 => Kind::Stream,
-            5 => Kind::Data,
-            6 => Kind::Control,
-            7 => Kind::Gather,
+            1 => PacketKind::Short,
+            2 => PacketKind::Staged,
+            3 => PacketKind::Pull,
+            4 => PacketKind::Stream,
+            5 => PacketKind::Data,
+            6 => PacketKind::Control,
+            7 => PacketKind::Gather,
             _ => {
                 return Err(Malformed {
                     what: "the kind of a Portals packet",
@@ -204,7 +204,7 @@ pub enum Place {
     Stream,
 }
 
-/// Bytes of a piece in the list that [`Kind::Gather`] names: address (8) and length (8).
+/// Bytes of a piece in the list that [`PacketKind::Gather`] names: address (8) and length (8).
 pub const PIECE: usize = 16;
 
 /// A piece as it stands in that list.
@@ -257,7 +257,7 @@ pub fn message<'a>(word: &Word, rest: &'a [u8]) -> Result<Message<'a>, Malformed
         });
     }
     let (header, body) = rest.split_at(length);
-    if word.kind == Kind::Short {
+    if word.kind == PacketKind::Short {
         return Ok(Message::Short { header, body });
     }
     long(word, header, body)
@@ -266,12 +266,12 @@ pub fn message<'a>(word: &Word, rest: &'a [u8]) -> Result<Message<'a>, Malformed
 #[inline(never)]
 fn long<'a>(word: &Word, header: &'a [u8], extra: &[u8]) -> Result<Message<'a>, Malformed> {
     let fixed = match word.kind {
-        Kind::Staged => 8,
-        Kind::Pull => 24,
-        Kind::Gather => 16,
+        PacketKind::Staged => 8,
+        PacketKind::Pull => 24,
+        PacketKind::Gather => 16,
         _ => 8,
     };
-    let checked = word.has(CHECKED) && word.kind != Kind::Stream;
+    let checked = word.has(CHECKED) && word.kind != PacketKind::Stream;
     let wanted = fixed + if checked { CHECK } else { 0 };
     if extra.len() != wanted {
         return Err(Malformed {
@@ -281,15 +281,15 @@ fn long<'a>(word: &Word, header: &'a [u8], extra: &[u8]) -> Result<Message<'a>, 
     }
     let check = checked.then(|| half_at(extra, fixed));
     let (length, place) = match word.kind {
-        Kind::Staged => {
+        PacketKind::Staged => {
             let offset = half_at(extra, 4);
             (u64::from(half_at(extra, 0)), Place::Staged { offset })
         }
-        Kind::Pull => {
+        PacketKind::Pull => {
             let (position, key) = (word_at(extra, 8), word_at(extra, 16));
             (word_at(extra, 0), Place::Pull { position, key })
         }
-        Kind::Gather => {
+        PacketKind::Gather => {
             let (offset, pieces) = (half_at(extra, 8), half_at(extra, 12));
             (word_at(extra, 0), Place::Gather { offset, pieces })
         }
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn words_survive_the_way() {
         let word = Word {
-            kind: Kind::Pull,
+            kind: PacketKind::Pull,
             flags: HAS_ACK | CHECKED,
             second: 40,
             seq: 0x8001,
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn any_bit_that_flips_is_noticed() {
         let mut packet = [3u8; 100];
-        packet[0] = Kind::Short as u8 | CHECKED;
+        packet[0] = PacketKind::Short as u8 | CHECKED;
         set_check(&mut packet);
         assert!(is_whole(&packet));
         for bit in 0..packet.len() * 8 {
@@ -413,11 +413,17 @@ mod tests {
             ack: 0,
         };
         let bytes = [1u8; PACKET_BYTES];
-        assert!(message(&word(Kind::Short, 40), &bytes[..39]).is_err());
-        assert!(message(&word(Kind::Short, HEADER_BYTES as u8 + 1), &bytes).is_err());
-        assert!(message(&word(Kind::Pull, 40), &bytes[..40 + 23]).is_err());
-        assert!(message(&word(Kind::Staged, 40), &bytes[..40 + 8]).is_ok());
-        assert!(message(&word(Kind::Staged, 40), &[0; 48]).is_err(), "no bytes");
-        assert!(message(&word(Kind::Stream, 40), &[255; 48]).is_err(), "too long");
+        assert!(message(&word(PacketKind::Short, 40), &bytes[..39]).is_err());
+        assert!(message(&word(PacketKind::Short, HEADER_BYTES as u8 + 1), &bytes).is_err());
+        assert!(message(&word(PacketKind::Pull, 40), &bytes[..40 + 23]).is_err());
+        assert!(message(&word(PacketKind::Staged, 40), &bytes[..40 + 8]).is_ok());
+        assert!(
+            message(&word(PacketKind::Staged, 40), &[0; 48]).is_err(),
+            "no bytes"
+        );
+        assert!(
+            message(&word(PacketKind::Stream, 40), &[255; 48]).is_err(),
+            "too long"
+        );
     }
 }

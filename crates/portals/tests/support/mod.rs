@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// What a process does with messages that are longer than a packet, or with every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Taking {
     /// Takes them at once.
     AtOnce,
     /// Decides after so many turns.
@@ -44,7 +44,7 @@ pub struct Came {
 pub struct Memory {
     pub came: Vec<Came>,
     pub sent: BTreeMap<u64, Outcome>,
-    pub way: Way,
+    pub way: Taking,
     waiting: Vec<(u32, RxId, usize)>,
     refusals: u32,
     /// Memory is handed over in pieces of about so many bytes; 0: in one.
@@ -93,8 +93,8 @@ impl Memory {
     fn keep(&mut self, index: usize) -> Placement {
         let came = &mut self.came[index];
         let bytes = match self.way {
-            Way::Half => came.length / 2,
-            Way::Discard => {
+            Taking::Half => came.length / 2,
+            Taking::Discard => {
                 came.outcome = Some(Outcome::Done);
                 return Placement::Discard;
             }
@@ -125,7 +125,7 @@ impl Upper for Memory {
         length: u64,
         inline: Option<&[u8]>,
     ) -> Placement {
-        if self.way == Way::Reluctant {
+        if self.way == Taking::Reluctant {
             self.refusals += 1;
             if self.refusals % 2 == 1 {
                 return Placement::Refuse;
@@ -140,12 +140,12 @@ impl Upper for Memory {
             kept: 0,
             outcome: None,
         });
-        if let Way::Later(turns) = self.way {
+        if let Taking::Later(turns) = self.way {
             self.waiting.push((turns, id, index));
             return Placement::Later;
         }
         match inline {
-            Some(bytes) if self.way == Way::AtOnce || self.way == Way::Reluctant => {
+            Some(bytes) if self.way == Taking::AtOnce || self.way == Taking::Reluctant => {
                 assert_eq!(bytes.len() as u64, length);
                 let came = &mut self.came[index];
                 came.body = bytes.to_vec();
@@ -182,7 +182,7 @@ pub struct Process<F: Fabric> {
 }
 
 impl<F: Fabric> Process<F> {
-    pub fn new(fabric: Rc<F>, config: &NetTunables, way: Way) -> Self {
+    pub fn new(fabric: Rc<F>, config: &NetTunables, way: Taking) -> Self {
         Self {
             net: Net::new(fabric, config),
             upper: Memory {
@@ -293,7 +293,7 @@ pub fn number_of(header: &[u8]) -> u32 {
 pub fn everybody_to_everybody<F: Fabric>(
     fabrics: Vec<Rc<F>>,
     config: &NetTunables,
-    way: Way,
+    way: Taking,
     each: u32,
     length: impl Fn(u32) -> usize,
 ) -> Vec<Process<F>> {
@@ -304,7 +304,7 @@ pub fn everybody_to_everybody<F: Fabric>(
 pub fn in_pieces<F: Fabric>(
     fabrics: Vec<Rc<F>>,
     config: &NetTunables,
-    (way, cut): (Way, usize),
+    (way, cut): (Taking, usize),
     each: u32,
     length: impl Fn(u32) -> usize,
 ) -> Vec<Process<F>> {
@@ -315,7 +315,7 @@ pub fn in_pieces<F: Fabric>(
 pub fn in_haste<F: Fabric>(
     fabrics: Vec<Rc<F>>,
     config: &NetTunables,
-    way: Way,
+    way: Taking,
     each: u32,
     length: impl Fn(u32) -> usize,
 ) -> Vec<Process<F>> {
@@ -342,7 +342,7 @@ pub fn with_pauses<F: Fabric>(
     exchange(
         fabrics,
         config,
-        (Way::AtOnce, 0, false),
+        (Taking::AtOnce, 0, false),
         each,
         length,
         move |round, me| {
@@ -362,7 +362,7 @@ pub fn with_pauses<F: Fabric>(
 fn exchange<F: Fabric>(
     fabrics: Vec<Rc<F>>,
     config: &NetTunables,
-    (way, cut, hasty): (Way, usize, bool),
+    (way, cut, hasty): (Taking, usize, bool),
     each: u32,
     length: impl Fn(u32) -> usize,
     mut has_turn: impl FnMut(u64, u32) -> bool,
@@ -421,8 +421,8 @@ fn exchange<F: Fabric>(
                     assert_eq!(came.length, body.len() as u64);
                     assert_eq!(came.outcome, Some(Outcome::Done));
                     let kept = match way {
-                        Way::Discard => &[][..],
-                        Way::Half => &body[..body.len() / 2],
+                        Taking::Discard => &[][..],
+                        Taking::Half => &body[..body.len() / 2],
                         _ => &body[..],
                     };
                     assert_eq!(came.body, kept, "message {expected} of {from} to {me}");

@@ -292,7 +292,7 @@ impl<F: Fabric> BulkTransfer for Unruly<F> {
     }
 }
 
-impl<F: Fabric> Tails for Unruly<F> {}
+impl<F: Fabric> ZeroCopy for Unruly<F> {}
 
 impl<F: Fabric> Time for Unruly<F> {
     #[inline]

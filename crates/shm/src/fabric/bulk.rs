@@ -150,7 +150,7 @@ unsafe fn copy_pieces(
 }
 
 /// None: both sides copy a long message at once.
-impl farpost_fabric::Tails for Shm {}
+impl farpost_fabric::ZeroCopy for Shm {}
 
 impl BulkTransfer for Shm {
     #[inline]

@@ -359,7 +359,7 @@ impl Shm {
     /// this process writes to the pipe that is returned. `ready` is asked once more after that. None: there is something.
     ///
     /// A call that sleeps takes the flag down again, so that the thread has to be told when calls were made.
-    pub fn vigil(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Option<(RawFd, Duration)> {
+    pub fn arm_wait(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Option<(RawFd, Duration)> {
         let timeout = self.before_sleep(timeout)?;
         let Ok(pipe) = self.own_pipe() else {
             // Without a pipe nobody of this host can ring: not for long.
@@ -369,14 +369,14 @@ impl Shm {
         let flag = &self.process(Peer(self.index)).sleep.asleep;
         let timeout = self.sleeper.raise(flag, flag::POLLING, timeout);
         if ready() {
-            self.end_vigil();
+            self.disarm_wait();
             return None;
         }
         Some((pipe, timeout))
     }
 
     /// Nobody is to write to the pipe any more.
-    pub fn end_vigil(&self) {
+    pub fn disarm_wait(&self) {
         flag::lower(&self.process(Peer(self.index)).sleep.asleep);
         if let Ok(pipe) = self.own_pipe() {
             doorbell::drain(pipe);

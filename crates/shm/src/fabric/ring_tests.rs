@@ -165,7 +165,7 @@ mod plain {
     }
 
     #[test]
-    fn damaged_heads_tails_and_slots_are_mended() {
+    fn damaged_positions_and_slots_are_mended() {
         let values = [2, SLOTS as u64, SLOTS as u64 + 1, 1 << 32, 1 << 63, u64::MAX];
         for (which, value) in (0..3).flat_map(|w| values.map(|v| (w, v))) {
             let (ring, claim) = (Ring::new(), AtomicU64::new(0));

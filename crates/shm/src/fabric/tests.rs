@@ -255,7 +255,7 @@ fn nobody_finds_a_segment_before_it_is_written() {
 fn who_could_not_be_rung_for_want_of_descriptors_is_rung_later() {
     let (ends, region, _segment) = lively();
     let flag = region.word32(field(offset_of!(Process, sleep) + offset_of!(Sleep, asleep)));
-    let Some((pipe, _)) = ends[0].vigil(Duration::from_secs(1), &mut || false) else {
+    let Some((pipe, _)) = ends[0].arm_wait(Duration::from_secs(1), &mut || false) else {
         panic!("nothing is there");
     };
     let rung = || {
@@ -290,11 +290,11 @@ fn who_could_not_be_rung_for_want_of_descriptors_is_rung_later() {
     );
     assert!(rung());
     assert_eq!(flag.load(Ordering::SeqCst), 0);
-    ends[0].end_vigil();
+    ends[0].disarm_wait();
     assert!(!rung());
     // The same by sending, from now on without opening anything.
     ends[1].fail_to_open(libc::EMFILE);
-    let Some(_) = ends[0].vigil(Duration::from_secs(1), &mut || false) else {
+    let Some(_) = ends[0].arm_wait(Duration::from_secs(1), &mut || false) else {
         panic!("nothing is there");
     };
     ends[1].wake(MAD);

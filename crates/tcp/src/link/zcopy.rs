@@ -118,7 +118,7 @@ impl Link {
         self.zcopy.granted += bytes;
     }
 
-    /// Tail `number` of `len` bytes is known to come, by its first frame or otherwise. True: some of it is missing.
+    /// Payload `number` of `len` bytes is known to come, by its first frame or otherwise. True: some of it is missing.
     ///
     /// # Errors
     /// It cannot be.

@@ -401,7 +401,7 @@ impl<F: Fabric> Engine<F> {
         if seen.fail != NiFail::OK {
             error = failure(seen.from, seen.fail);
         } else if !came_from(entry.members.as_ref(), name.source, seen.from) {
-            self.condemn_source(seen.from, name.source);
+            self.fail_source(seen.from, name.source);
             error = failure(seen.from, NiFail::FAIL);
         }
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
@@ -578,7 +578,7 @@ impl<F: Fabric> Engine<F> {
         });
         if !right {
             portals.drop_message(number);
-            return self.condemn_source(seen.from, name.source);
+            return self.fail_source(seen.from, name.source);
         }
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
         // Its receive may be one that has no entry.
@@ -598,7 +598,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     #[cold]
-    fn condemn_source(&mut self, peer: Peer, source: u32) {
+    fn fail_source(&mut self, peer: Peer, source: u32) {
         let error = farpost_fabric::FabricError::Corrupt {
             peer,
             what: "the sender's rank",

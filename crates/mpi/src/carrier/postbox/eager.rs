@@ -295,7 +295,7 @@ impl<F: Fabric> Engine<F> {
             let total = send.payload.bytes();
             let behind_line = !sync
                 && self.departure(peer, total) == Departure::ZeroCopy
-                && self.post_tail(peer, &mut send, handle);
+                && self.post_zcopy(peer, &mut send, handle);
             let posted = behind_line || self.post_whole_or_offer(peer, &mut send, handle);
             if !posted {
                 let request = self.requests.get_mut(handle).expect("still there");
@@ -395,7 +395,7 @@ impl<F: Fabric> Engine<F> {
                 complete: false,
                 ..
             }) if send.peer == peer
-                && !matches!(send.state, SendState::Queued | SendState::Tailed { .. }) =>
+                && !matches!(send.state, SendState::Queued | SendState::ZeroCopy { .. }) =>
             {
                 let state = send.state;
                 self.end_offer(state);

@@ -7,7 +7,7 @@
 //! | `SHORT` | up to 40 bytes, in one line |
 //! | `RUN`, `MORE` | up to 264 bytes in at most 5 postboxes, 56 bytes in each after the first (a receiver accepts 8 postboxes, 432 bytes) |
 //! | `BLOCK`, `PIECE` | up to `FARPOST_EAGER_MAX`, in blocks of the sender's pool; a long one in pieces, so that the receiver empties one while the sender fills the next |
-//! | `TAIL` | between hosts, where the fabric has [`Tails`](farpost_fabric::Tails): longer than `FARPOST_TAIL_MIN`, up to `FARPOST_TAIL_MAX` |
+//! | `ZCOPY` | between hosts, where the fabric has [`ZeroCopy`](farpost_fabric::ZeroCopy): longer than `FARPOST_ZCOPY_MIN`, up to `FARPOST_ZCOPY_MAX` |
 //! | `RTS`, `CTS`, `DATA`, `DONE` | rendezvous: the offer, the request for blocks, a piece, the end |
 //! | `CANCEL`, `CANCELLED` | the sender asks for an unmatched message back; it was dropped |
 //!
@@ -134,7 +134,7 @@ impl<F: Fabric> Carrier<F> for Postbox {
         !engine.offered.is_empty()
             || !engine.copying.is_empty()
             || !engine.fetching.is_empty()
-            || !engine.tailed.is_empty()
+            || !engine.zcopy.is_empty()
             || !engine.landing.is_empty()
             || engine.post.control_pending()
     }

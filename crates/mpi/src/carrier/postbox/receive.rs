@@ -199,7 +199,7 @@ impl<F: Fabric> Engine<F> {
             wire::KIND_SHORT => self.on_short(peer, &line),
             wire::KIND_RUN => self.on_run(peer, &line),
             wire::KIND_BLOCK => self.on_blocks(peer, &line),
-            wire::KIND_TAIL => self.on_tail(peer, &line),
+            wire::KIND_ZCOPY => self.on_zcopy(peer, &line),
             wire::KIND_DATA => self.on_data(peer, &line),
             _ => {
                 self.post.consume(peer, 1, 0);

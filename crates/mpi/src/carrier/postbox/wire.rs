@@ -29,7 +29,7 @@ pub const KIND_MORE: u8 = 3;
 pub const KIND_BLOCK: u8 = 4;
 /// A piece after the first. Word 4: block and bytes.
 pub const KIND_PIECE: u8 = 5;
-/// Request to send. Word 3: total bytes; 4: position of the buffer; 5: request; 6: desk line + 1, or 0, and
+/// Request to send. Word 3: total bytes; 4: position of the buffer; 5: request; 6: rendezvous slot + 1, or 0, and
 /// [`ONE_RUN`]; 7: key of the buffer.
 pub const KIND_RTS: u8 = 6;
 /// Clear to send. Word 3: the sender's request; word 4: the receiver's; word 5: bytes wanted.
@@ -46,7 +46,7 @@ pub const PART_MAX: usize = PART_FIRST + (MAX_RUN - 1) * MORE_BYTES;
 pub const KIND_DONE: u8 = 9;
 
 /// A message whose bytes follow by themselves. Word 3: total bytes; word 4: the number that the fabric gave them.
-pub const KIND_TAIL: u8 = 10;
+pub const KIND_ZCOPY: u8 = 10;
 
 /// The sender would have a message back that was not matched. Word 3: its request.
 pub const KIND_CANCEL: u8 = 11;

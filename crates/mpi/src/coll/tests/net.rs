@@ -55,7 +55,7 @@ struct Posted {
     req: usize,
 }
 
-struct State {
+struct NetState {
     rng: Rng,
     flying: BTreeMap<(Place, Place), VecDeque<Message>>,
     posted: BTreeMap<Place, Vec<Posted>>,
@@ -69,7 +69,7 @@ struct State {
 
 pub(super) struct Net {
     sizes: [usize; 2],
-    state: RefCell<State>,
+    state: RefCell<NetState>,
 }
 
 /// One rank's view of the network.
@@ -203,7 +203,7 @@ impl Net {
     pub(super) fn new(sizes: [usize; 2], seed: u64) -> Self {
         Self {
             sizes,
-            state: RefCell::new(State {
+            state: RefCell::new(NetState {
                 rng: Rng::new(seed),
                 flying: BTreeMap::new(),
                 posted: BTreeMap::new(),

@@ -38,11 +38,11 @@ fn predefined_types_have_the_sizes_of_c() {
 
 #[test]
 fn regular_types_compile_to_one_loop() {
-    use layout::Kind;
+    use layout::LayoutKind;
     let column = Datatype::vector(100, 1, 50, &int()).unwrap();
     assert!(matches!(
         column.layout().kind,
-        Kind::Strided {
+        LayoutKind::Strided {
             block: 4,
             stride: 200
         }
@@ -52,13 +52,13 @@ fn regular_types_compile_to_one_loop() {
     let even = Datatype::indexed_block(2, &[0, 4, 8, 12], &int()).unwrap();
     assert!(matches!(
         even.layout().kind,
-        Kind::Strided { block: 8, stride: 16 }
+        LayoutKind::Strided { block: 8, stride: 16 }
     ));
     let every_other = Datatype::resized(&int(), 0, 8).unwrap();
     let long = Datatype::contiguous(5, &Datatype::contiguous(7, &every_other).unwrap()).unwrap();
     assert!(matches!(
         long.layout().kind,
-        Kind::Strided { block: 4, stride: 8 }
+        LayoutKind::Strided { block: 4, stride: 8 }
     ));
     assert_eq!(long.layout().size, 35 * 4);
 }

@@ -1,13 +1,13 @@
 //! Beginning and end of a client.
 
-use super::super::mailbox::State;
-use super::super::words::{VERSION, command};
+use super::super::mailbox::ClientState;
+use super::super::record::{VERSION, command};
 use super::post::{Door, Mailbox};
-use super::{Client, Here, Inner, Mode, Routes, Side, There};
+use super::{AcceleratedObjects, Client, GenericObjects, Inner, Mode, Routes, Side};
+use crate::backend::Waiting;
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Processes};
-use crate::means::Waiting;
 use crate::network_interface::NetworkInterface;
 use crate::types::Limits;
 use farpost_fabric::wait::{Backoff, Idle, Pause, WaitPolicy, WaitTunables};
@@ -110,13 +110,13 @@ impl<F: Fabric> Patience<'_, F> {
         loop {
             mailbox.look();
             match mailbox.state() {
-                State::Open => break,
-                State::Carried => {
+                ClientState::Open => break,
+                ClientState::Carried => {
                     mailbox.carry();
                     break;
                 }
-                State::Faulty | State::Closed => return Err(AttachError::Refused(agent)),
-                State::Unknown => self.pass(AttachError::Silent(agent))?,
+                ClientState::Faulty | ClientState::Closed => return Err(AttachError::Refused(agent)),
+                ClientState::Unknown => self.pass(AttachError::Silent(agent))?,
             }
         }
         Ok(mailbox)
@@ -183,8 +183,8 @@ impl<F: Fabric> Client<F> {
                 handle: library.handle(),
                 mailbox,
                 side: match mode {
-                    Mode::Generic => Side::Here(Box::new(Here::new(library))),
-                    Mode::Accelerated => Side::There(There::default()),
+                    Mode::Generic => Side::Generic(Box::new(GenericObjects::new(library))),
+                    Mode::Accelerated => Side::Accelerated(AcceleratedObjects::default()),
                 },
             }),
             processes,
@@ -213,7 +213,7 @@ impl<F: Fabric> Client<F> {
             }
         }
         // When it says so it does not reach for this process's memory any more.
-        let closed = || (self.inner.borrow().mailbox.state() == State::Closed).then_some(());
+        let closed = || (self.inner.borrow().mailbox.state() == ClientState::Closed).then_some(());
         let gone = self.wait_until(deadline, closed);
         self.inner.borrow_mut().mailbox.ended = true;
         self.handlers.clear();
@@ -244,8 +244,10 @@ impl<F: Fabric> Client<F> {
         inner.handle = fresh.map_err(|_| refused)?.handle();
         inner.limits = limits;
         inner.side = match &inner.side {
-            Side::Here(here) => Side::Here(Box::new(Here::new(here.library.anew(desired, opening)))),
-            Side::There(_) => Side::There(There::default()),
+            Side::Generic(generic) => Side::Generic(Box::new(GenericObjects::new(
+                generic.library.anew(desired, opening),
+            ))),
+            Side::Accelerated(_) => Side::Accelerated(AcceleratedObjects::default()),
         };
         inner.mailbox = mailbox;
         self.empty.set(0);

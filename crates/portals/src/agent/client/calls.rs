@@ -1,12 +1,12 @@
 //! The calls of an interface, done by way of an agent.
 
-use super::super::words::{Pen, Piece, Words, command, error_of, update};
-use super::there::{Queue, Shown, memory_of};
+use super::super::record::{Pen, Piece, Words, command, error_of, update};
+use super::accelerated::{Queue, Shown, memory_of};
 use super::{Client, Inner, Request, Side};
+use crate::backend::Backend;
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes};
-use crate::means::Means;
 use crate::memory::Segments;
 use crate::network_interface::NetworkInterface;
 use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Time between two questions of [`NetworkInterface::attend`] whether the agent has ended.
 const ATTEND: Duration = Duration::from_millis(20);
 
-impl<F: Fabric> Means for Client<F> {
+impl<F: Fabric> Backend for Client<F> {
     fn call<T>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
@@ -26,8 +26,8 @@ impl<F: Fabric> Means for Client<F> {
         write: impl FnOnce(&mut Pen),
         read: impl FnOnce(&[u64]) -> T,
     ) -> Result<T, Error> {
-        if let Side::Here(side) = &mut self.inner.borrow_mut().side {
-            return here(&mut side.library);
+        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+            return here(&mut generic.library);
         }
         self.ask(command, write).map(|words| read(&words))
     }
@@ -52,10 +52,10 @@ impl<F: Fabric> Means for Client<F> {
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        if let Side::Here(here) = &mut self.inner.borrow_mut().side {
+        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
             return match me {
-                Some(me) => here.library.md_attach(me, md, iovec, unlink),
-                None => here.library.md_bind(md, iovec, unlink),
+                Some(me) => generic.library.md_attach(me, md, iovec, unlink),
+                None => generic.library.md_bind(md, iovec, unlink),
             };
         }
         let memory = memory_of(&md, &iovec)?;
@@ -74,9 +74,9 @@ impl<F: Fabric> Means for Client<F> {
         });
         let inner = &mut *self.inner.borrow_mut();
         match (made, &mut inner.side) {
-            (Ok(words), Side::There(there)) => {
+            (Ok(words), Side::Accelerated(accelerated)) => {
                 let handle = Handle(words[0] as u32);
-                there.mds.push(Shown {
+                accelerated.mds.push(Shown {
                     handle,
                     me,
                     memory,
@@ -104,14 +104,14 @@ impl<F: Fabric> Means for Client<F> {
     }
 
     fn queue_made(&self, eq: Handle, count: u32, handled: bool) {
-        if let Side::There(there) = &mut self.inner.borrow_mut().side {
-            there.queues.push(Queue::new(eq, count, handled));
+        if let Side::Accelerated(accelerated) = &mut self.inner.borrow_mut().side {
+            accelerated.queues.push(Queue::new(eq, count, handled));
         }
     }
 
     fn queue_gone(&self, eq: Handle) {
-        if let Side::There(there) = &mut self.inner.borrow_mut().side {
-            there.queues.retain(|queue| queue.handle != eq);
+        if let Side::Accelerated(accelerated) = &mut self.inner.borrow_mut().side {
+            accelerated.queues.retain(|queue| queue.handle != eq);
         }
     }
 
@@ -122,8 +122,8 @@ impl<F: Fabric> Means for Client<F> {
             return Err(Error::EqInvalid);
         }
         let taken = match &mut inner.side {
-            Side::Here(here) => here.library.eq_get(eq),
-            Side::There(there) => there
+            Side::Generic(generic) => generic.library.eq_get(eq),
+            Side::Accelerated(accelerated) => accelerated
                 .queues
                 .iter_mut()
                 .find(|queue| queue.handle == eq)
@@ -174,8 +174,8 @@ impl<F: Fabric> NetworkInterface for Client<F> {
     fn is_idle(&self) -> bool {
         let inner = self.inner.borrow();
         let here = match &inner.side {
-            Side::Here(here) => here.is_idle(),
-            Side::There(_) => true,
+            Side::Generic(generic) => generic.is_idle(),
+            Side::Accelerated(_) => true,
         };
         here && inner.mailbox.is_idle()
     }
@@ -208,8 +208,8 @@ impl<F: Fabric> NetworkInterface for Client<F> {
     /// Short bodies are copied into the command.
     fn is_clear(&self) -> bool {
         match &self.inner.borrow().side {
-            Side::Here(here) => here.is_clear(),
-            Side::There(_) => true,
+            Side::Generic(generic) => generic.is_clear(),
+            Side::Accelerated(_) => true,
         }
     }
 
@@ -231,8 +231,8 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         testq: Handle,
     ) -> Result<(), Error> {
         self.advance();
-        if let Side::Here(here) = &mut self.inner.borrow_mut().side {
-            return here.library.md_update(md, old, new, testq);
+        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+            return generic.library.md_update(md, old, new, testq);
         }
         let how = if new.is_some() {
             update::REPLACE
@@ -255,8 +255,8 @@ impl<F: Fabric> Client<F> {
         new: (Md, Iovec),
         eq: Handle,
     ) -> Result<(), Error> {
-        if let Side::Here(here) = &mut self.inner.borrow_mut().side {
-            return here.library.md_update_unless_logged(md, new, eq);
+        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+            return generic.library.md_update_unless_logged(md, new, eq);
         }
         self.advance();
         self.ask_for_update(md, None, Some(new), (eq, update::REPLACE_UNLESS_LOGGED))
@@ -271,8 +271,8 @@ impl<F: Fabric> Client<F> {
         (testq, how): (Handle, u64),
     ) -> Result<(), Error> {
         let mut seen = 0;
-        if let Side::There(there) = &self.inner.borrow().side
-            && let Some(queue) = there.queues.iter().find(|q| q.handle == testq)
+        if let Side::Accelerated(accelerated) = &self.inner.borrow().side
+            && let Some(queue) = accelerated.queues.iter().find(|q| q.handle == testq)
         {
             // A number that cannot be says that the queue is not empty.
             seen = if queue.events.is_empty() {
@@ -301,8 +301,8 @@ impl<F: Fabric> Client<F> {
             *old = values;
         }
         let inner = &mut *self.inner.borrow_mut();
-        if let Side::There(there) = &mut inner.side {
-            let shown = there.mds.iter_mut().find(|shown| shown.handle == md);
+        if let Side::Accelerated(accelerated) = &mut inner.side {
+            let shown = accelerated.mds.iter_mut().find(|shown| shown.handle == md);
             match shown {
                 Some(shown) if code == 0 && replaces => {
                     let before = std::mem::replace(&mut shown.pieces, pieces);
@@ -331,15 +331,15 @@ impl<F: Fabric> Client<F> {
 
     fn forget(&self, which: impl Fn(&Shown) -> bool) {
         let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
-        if let Side::There(there) = side {
-            there.forget(mailbox, which);
+        if let Side::Accelerated(accelerated) = side {
+            accelerated.forget(mailbox, which);
         }
     }
 
     fn has_queue(&self, eq: Handle) -> bool {
         match &self.inner.borrow().side {
-            Side::Here(here) => here.library.eq_has_events(eq).is_ok(),
-            Side::There(there) => there.queues.iter().any(|queue| queue.handle == eq),
+            Side::Generic(generic) => generic.library.eq_has_events(eq).is_ok(),
+            Side::Accelerated(accelerated) => accelerated.queues.iter().any(|queue| queue.handle == eq),
         }
     }
 }

@@ -8,12 +8,12 @@
 //! | `here`, `there` | objects that the client keeps ([`Mode::Generic`]), and those that the agent does |
 //! | `wait` | asking the agent, progress, waiting |
 
+mod accelerated;
 mod attach;
 mod calls;
-mod here;
+mod generic;
 mod post;
 mod start;
-mod there;
 mod wait;
 
 pub use attach::AttachError;
@@ -21,17 +21,17 @@ pub(super) use post::Door;
 pub use start::Request;
 
 use super::Routes;
-use super::words::command;
+use super::record::command;
 use crate::handlers::Handlers;
 use crate::library::Processes;
 use crate::types::{Handle, Identity, Limits};
+use accelerated::AcceleratedObjects;
 use farpost_fabric::wait::{Idle, Relax, WaitPolicy};
 use farpost_fabric::{Fabric, Moment, Peer, SegmentId};
-use here::Here;
+use generic::GenericObjects;
 use post::Mailbox;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use there::There;
 
 /// Where matching is done for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub enum Mode {
 }
 
 enum Side {
-    Here(Box<Here>),
-    There(There),
+    Generic(Box<GenericObjects>),
+    Accelerated(AcceleratedObjects),
 }
 
 struct Inner<F: Fabric> {
@@ -109,14 +109,14 @@ impl<F: Fabric> Client<F> {
     #[inline]
     fn run_handlers(&self) {
         let handled = match &self.inner.borrow().side {
-            Side::Here(here) => here.library.has_handled(),
-            Side::There(there) => !there.handled.is_empty(),
+            Side::Generic(generic) => generic.library.has_handled(),
+            Side::Accelerated(accelerated) => !accelerated.handled.is_empty(),
         };
         // A handler may ask the agent, which has to wait for the answer that is waited for.
         if handled && !self.asking.get() {
             self.handlers.run(|| match &mut self.inner.borrow_mut().side {
-                Side::Here(here) => here.library.next_handled(),
-                Side::There(there) => there.handled.pop_front(),
+                Side::Generic(generic) => generic.library.next_handled(),
+                Side::Accelerated(accelerated) => accelerated.handled.pop_front(),
             });
         }
     }

@@ -1,11 +1,11 @@
 //! The client's end of its mailbox, and the memory that it lends the agent.
 
 use super::super::mailbox::{
-    AGENT_BYTES, CLIENT_BYTES, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader, SLOT_BYTES,
-    SLOTS, State, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
+    AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
+    SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
 };
 use super::super::moves;
-use super::super::words::{Bad, Pen, Piece, Words, command, event};
+use super::super::record::{Bad, Pen, Piece, Words, command, event};
 use crate::memory::{Segment, Segments};
 use crate::net::Channel;
 use farpost_fabric::{
@@ -92,8 +92,8 @@ impl<F: Fabric> Mailbox<F> {
     }
 
     /// What the agent says about this opening.
-    pub fn state(&self) -> State {
-        State::of(self.control.state)
+    pub fn state(&self) -> ClientState {
+        ClientState::of(self.control.state)
     }
 
     pub fn is_idle(&self) -> bool {

@@ -1,11 +1,11 @@
 //! Calls that begin an operation.
 
 use super::super::moves;
-use super::super::words::{SMALL, command};
+use super::super::record::{SMALL, command};
 use super::{Client, Inner, Mode, Side};
+use crate::backend::Waiting;
 use crate::error::Error;
 use crate::library::{Library, Outgoing, Target};
-use crate::means::Waiting;
 use crate::net::Channel;
 use crate::types::{AckReq, Handle};
 use farpost_fabric::{Cost, Fabric};
@@ -86,19 +86,19 @@ impl<F: Fabric> Client<F> {
             if mailbox.ended {
                 return Err(Error::Fail);
             }
-            if let Side::Here(here) = side {
+            if let Side::Generic(generic) = side {
                 mailbox.fabric.charge(Cost::Trap);
-                let message = prepare(&mut here.library)?;
-                here.library.started(message.token);
-                here.post(mailbox, message);
-            } else if let Side::There(there) = side {
+                let message = prepare(&mut generic.library)?;
+                generic.library.started(message.token);
+                generic.post(mailbox, message);
+            } else if let Side::Accelerated(accelerated) = side {
                 if self.processes.number(target.id).is_none() {
                     return Err(Error::ProcessInvalid);
                 }
                 if kind == command::GET_PUT {
-                    there.memory(get_md)?;
+                    accelerated.memory(get_md)?;
                 }
-                let whole = there.memory(md)?.len() as u64;
+                let whole = accelerated.memory(md)?.len() as u64;
                 let (offset, length) = region.unwrap_or((0, whole));
                 if offset > whole
                     || length > whole - offset
@@ -119,11 +119,13 @@ impl<F: Fabric> Client<F> {
         };
         self.wait_until(None, ready);
         let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
-        let Side::There(there) = side else { return Ok(()) };
+        let Side::Accelerated(accelerated) = side else {
+            return Ok(());
+        };
         if mailbox.ended {
             return Err(Error::Fail);
         }
-        let memory = there.memory(md)?;
+        let memory = accelerated.memory(md)?;
         let (offset, length) = region.unwrap_or((0, memory.len() as u64));
         // The library takes what goes first: of a get-put the descriptor that receives.
         let (first, second) = if kind == command::GET_PUT {

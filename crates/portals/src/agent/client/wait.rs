@@ -1,10 +1,10 @@
 //! Asking the agent, progress, waiting.
 
-use super::super::mailbox::State;
-use super::super::words::{Pen, error_of};
+use super::super::mailbox::ClientState;
+use super::super::record::{Pen, error_of};
 use super::{Client, Inner, Side};
+use crate::backend::Waiting;
 use crate::error::Error;
-use crate::means::Waiting;
 use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_fabric::{Fabric, Wake};
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl<F: Fabric> Client<F> {
         }
         let mut moved = mailbox.fabric.progress();
         moved |= mailbox.look();
-        if mailbox.state() == State::Faulty {
+        if mailbox.state() == ClientState::Faulty {
             side.agent_ended(mailbox);
             return true;
         }
@@ -91,8 +91,8 @@ impl<F: Fabric> Client<F> {
             return moved;
         }
         moved |= side.take_events(mailbox);
-        if let Side::Here(here) = side {
-            mailbox.settled = here.settled();
+        if let Side::Generic(generic) = side {
+            mailbox.settled = generic.settled();
         }
         mailbox.tell(!moved);
         moved

@@ -124,7 +124,7 @@ fn handles_stale_and_forged() {
                 end.md_update(here, None, Some((good, None)), bad),
                 Err(Error::EqInvalid)
             );
-            let other = bad.is_plausible() && bad.kind() == Kind::Eq && bad.interface() != 0;
+            let other = bad.is_plausible() && bad.kind() == HandleKind::Eq && bad.interface() != 0;
             let expected = if other { Error::MdIllegal } else { Error::EqInvalid };
             assert_eq!(
                 end.md_bind(md(8, 0, bad), None, Unlink::Retain),
@@ -487,8 +487,8 @@ fn operations_without_room() {
         Unlink::Retain,
     );
     let source = w.ends[0].md_bind(md(8, 0, eq), None, Unlink::Retain).unwrap();
-    w.ends[0].operations = Table::new(2);
-    w.ends[1].operations = Table::new(1);
+    w.ends[0].operations = ObjectTable::new(2);
+    w.ends[1].operations = ObjectTable::new(1);
     let to = target(1, 7);
     let first = w.ends[0].put(source, None, AckReq::Ack, &to, 0).unwrap();
     let second = w.ends[0].get(source, None, &to).unwrap();

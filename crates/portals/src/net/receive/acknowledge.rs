@@ -7,7 +7,7 @@ use super::*;
 impl<F: Fabric> Receive<F> {
     /// The packet that may be named as wanted next: nothing before it needs the sender any more.
     #[inline(always)]
-    pub(super) fn point(pendings: &[Pending], lane: &Lane) -> u16 {
+    pub(super) fn point(pendings: &[ReceivePending], lane: &Lane) -> u16 {
         let mut at = lane.head;
         while at != NONE {
             let pending = &pendings[usize::from(at)];
@@ -103,12 +103,12 @@ impl<F: Fabric> Receive<F> {
         let to = (origin.peer, origin.checked);
         if origin.tell {
             let argument = match origin.state {
-                State::Syncing => Some((Op::Sync, origin.sync())),
-                State::Closing => {
+                LaneState::Syncing => Some((Op::Sync, origin.sync())),
+                LaneState::Closing => {
                     let wanted = origin.lanes.map(|lane| lane.wanted);
                     Some((Op::Detach, wire::numbers(origin.known(), wanted, 0)))
                 }
-                State::Open => None,
+                LaneState::Open => None,
             };
             if let Some((op, argument)) = argument
                 && !control(
@@ -124,7 +124,7 @@ impl<F: Fabric> Receive<F> {
             }
             origin.tell = false;
             if origin.by_lines {
-                origin.state = State::Open;
+                origin.state = LaneState::Open;
             }
         }
         for index in 0..2 {
@@ -185,7 +185,7 @@ pub fn control<F: Fabric>(
     }
     let len = writer.len();
     let word = Word {
-        kind: Kind::Control,
+        kind: PacketKind::Control,
         flags: if checked { CHECKED } else { 0 },
         second: op as u8 | (index as u8) << 7,
         seq,

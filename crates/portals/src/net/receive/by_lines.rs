@@ -48,11 +48,11 @@ impl<F: Fabric> Receive<F> {
         let at = at.ok_or(malformed("a Portals process that sends by lines"))?;
         let origin = self.origins.at(at);
         let lane = &mut origin.lanes[index];
-        if origin.ended && word.kind == Kind::Data && lane.streaming == NONE {
+        if origin.ended && word.kind == PacketKind::Data && lane.streaming == NONE {
             // Of a message that has been given up.
             return Ok(Some(Accepted::No));
         }
-        if (word.kind == Kind::Data) != (lane.streaming != NONE) {
+        if (word.kind == PacketKind::Data) != (lane.streaming != NONE) {
             let streaming = lane.streaming;
             if streaming != NONE {
                 // What was begun never ends: its sender does not keep to the protocol.
@@ -63,23 +63,23 @@ impl<F: Fabric> Receive<F> {
         self.urgent |= word.has(WANTS_ACK);
         let lane = &mut self.origins.at(at).lanes[index];
         match word.kind {
-            Kind::Data => {
+            PacketKind::Data => {
                 let number = lane.streaming;
                 let waits = self.pendings[usize::from(number)].stage == Stage::Later;
                 Ok((!waits).then_some(Accepted::Data(number)))
             }
-            Kind::Staged | Kind::Pull | Kind::Gather | Kind::Stream => {
+            PacketKind::Staged | PacketKind::Pull | PacketKind::Gather | PacketKind::Stream => {
                 let Some(&number) = self.free.last() else {
                     figures.exhausted += 1;
                     return Ok(None);
                 };
-                if word.kind != Kind::Stream {
+                if word.kind != PacketKind::Stream {
                     (lane.open, lane.known) = (true, true);
                     lane.wanted = word.seq.wrapping_add(1);
                 }
                 Ok(Some(Accepted::Header(number, at)))
             }
-            Kind::Short | Kind::Control => Err(malformed("a Portals packet in lines")),
+            PacketKind::Short | PacketKind::Control => Err(malformed("a Portals packet in lines")),
         }
     }
 

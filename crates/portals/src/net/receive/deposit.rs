@@ -45,7 +45,7 @@ impl<F: Fabric> Receive<F> {
             }
             Placement::Later => {
                 pending.stage = Stage::Later;
-                pending.from = From::Inline;
+                pending.from = BodySource::Inline;
                 pending.inline_len = body.len() as u8;
                 pending.length = body.len() as u64;
                 pending.inline[..body.len()].copy_from_slice(body);
@@ -80,10 +80,10 @@ impl<F: Fabric> Receive<F> {
         pending.peer = origin.peer;
         pending.stage = Stage::Later;
         pending.from = match place {
-            Place::Staged { offset } => From::Staged { offset },
-            Place::Pull { position, key } => From::Pull { position, key },
-            Place::Gather { offset, pieces } => From::Gather { offset, pieces },
-            Place::Stream => From::Stream,
+            Place::Staged { offset } => BodySource::Staged { offset },
+            Place::Pull { position, key } => BodySource::Pull { position, key },
+            Place::Gather { offset, pieces } => BodySource::Gather { offset, pieces },
+            Place::Stream => BodySource::Stream,
         };
         pending.origin = at;
         pending.lane = index as u8;
@@ -155,7 +155,7 @@ impl<F: Fabric> Receive<F> {
             Placement::Done | Placement::Discard => {
                 pending.stage = Stage::Placed;
                 pending.keep = 0;
-                if pending.from != From::Stream {
+                if pending.from != BodySource::Stream {
                     self.end(number, Outcome::Done);
                 }
             }
@@ -164,7 +164,7 @@ impl<F: Fabric> Receive<F> {
                 pending.token = Some(token);
                 pending.keep = bytes.min(pending.length).min(into.len() as u64);
                 pending.into = into;
-                if pending.from == From::Stream {
+                if pending.from == BodySource::Stream {
                     return;
                 }
                 if pending.keep == 0 {
@@ -197,7 +197,7 @@ impl<F: Fabric> Receive<F> {
                 }
                 self.release(number);
             }
-            (Stage::Later, placement) if pending.from == From::Inline => {
+            (Stage::Later, placement) if pending.from == BodySource::Inline => {
                 if let Placement::Keep { token, bytes, into } = placement {
                     let len = usize::from(pending.inline_len);
                     let kept = (bytes as usize).min(len).min(into.len());
@@ -282,7 +282,7 @@ impl<F: Fabric> Receive<F> {
         let pending = &self.pendings[usize::from(number)];
         let (at, index) = (pending.origin, usize::from(pending.lane));
         // The sender waits to use its memory again.
-        let waits = matches!(pending.from, From::Pull { .. } | From::Gather { .. });
+        let waits = matches!(pending.from, BodySource::Pull { .. } | BodySource::Gather { .. });
         if let Some(token) = pending.token {
             self.finished.push_back((token, outcome));
         }

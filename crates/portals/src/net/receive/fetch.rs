@@ -38,35 +38,35 @@ impl<F: Fabric> Receive<F> {
     /// Whether a body is fetched together with others, when all packets have been looked at.
     pub(super) fn is_batched(&self, fabric: &F, number: u16) -> bool {
         let pending = &self.pendings[usize::from(number)];
-        matches!(pending.from, From::Pull { .. } | From::Gather { .. })
+        matches!(pending.from, BodySource::Pull { .. } | BodySource::Gather { .. })
             && pending.part.is_none()
             && pending.done < pending.keep
             && fabric.can_transfer_pieces(pending.peer)
     }
 
-    /// Let the sender copy parts of a long body too, where it has a desk for it.
+    /// Let the sender copy parts of a long body too, where it has a rendezvous slot for it.
     pub(super) fn share(&mut self, fabric: &F, number: u16) {
         let pending = &mut self.pendings[usize::from(number)];
         let origin = self.origins.at(pending.origin);
-        let From::Pull { key, .. } = pending.from else {
+        let BodySource::Pull { key, .. } = pending.from else {
             return;
         };
         if key == 0 || pending.keep < self.shared || !fabric.maps(origin.peer) {
             return;
         }
-        if origin.desk.is_none() {
+        if origin.rendezvous_slots.is_none() {
             let import = fabric.import(
                 origin.peer,
-                self.owner.segment(DESK),
+                self.owner.segment(SLOTS_SEGMENT),
                 LINE_BYTES,
                 Permission::ReadWrite,
             );
-            origin.desk = import.ok();
+            origin.rendezvous_slots = import.ok();
         }
         if origin
-            .desk
+            .rendezvous_slots
             .as_ref()
-            .and_then(|desk| line_of::<F>(desk, key))
+            .and_then(|rendezvous_slots| line_of::<F>(rendezvous_slots, key))
             .is_none()
         {
             return;
@@ -146,14 +146,17 @@ impl<F: Fabric> Receive<F> {
         let origin = self.origins.at(pending.origin);
         let peer = pending.peer;
         match pending.from {
-            From::Staged { offset } => {
+            BodySource::Staged { offset } => {
                 let memory = origin.staging.as_ref().expect("imported before");
                 let into = pending.into.region(0, pending.keep as usize);
                 pending.done = pending.keep;
                 moves::fetch_staged(memory, offset as usize, &into)?;
             }
-            From::Pull { position, key } if let Some(part) = pending.part => {
-                let line = origin.desk.as_ref().and_then(|desk| line_of::<F>(desk, key));
+            BodySource::Pull { position, key } if let Some(part) = pending.part => {
+                let line = origin
+                    .rendezvous_slots
+                    .as_ref()
+                    .and_then(|rendezvous_slots| line_of::<F>(rendezvous_slots, key));
                 let line = line.expect("looked at before");
                 let into = &pending.into;
                 let copied = line.copy_part(Side::Front, (pending.keep, part), |at, len| {
@@ -177,7 +180,7 @@ impl<F: Fabric> Receive<F> {
                     }
                 }
             }
-            From::Pull { position, key } => {
+            BodySource::Pull { position, key } => {
                 let rest = (pending.keep - pending.done) as usize;
                 let rest = pending.into.region(pending.done as usize, rest);
                 let mut piece = rest.pieces().next().unwrap_or_default();
@@ -190,7 +193,7 @@ impl<F: Fabric> Receive<F> {
                     None => return Ok(pending.ticket.is_some_and(|ticket| ticket.fresh())),
                 }
             }
-            From::Gather { .. } | From::Inline | From::Stream => {}
+            BodySource::Gather { .. } | BodySource::Inline | BodySource::Stream => {}
         }
         Ok(true)
     }
@@ -213,12 +216,12 @@ impl<F: Fabric> Receive<F> {
         };
         let room = moves::of_scratch(&mut scratch[..], left as usize);
         let bytes = match pending.from {
-            From::Staged { offset } => {
+            BodySource::Staged { offset } => {
                 let memory = origin.staging.as_ref().expect("imported before");
                 memory.get(offset as usize + at as usize, &mut scratch[..left as usize])?;
                 left
             }
-            From::Gather { .. } => {
+            BodySource::Gather { .. } => {
                 let batch = &mut self.batch;
                 batch.clear();
                 batch.local.push(room);
@@ -230,7 +233,7 @@ impl<F: Fabric> Receive<F> {
                 pending.cursor = cursor;
                 bytes
             }
-            From::Pull { position, key } => {
+            BodySource::Pull { position, key } => {
                 let piece = Segment {
                     address: room.address,
                     len: room.len,
@@ -241,7 +244,7 @@ impl<F: Fabric> Receive<F> {
                     None => return Ok(pending.ticket.is_some_and(|ticket| ticket.fresh())),
                 }
             }
-            From::Inline | From::Stream => left,
+            BodySource::Inline | BodySource::Stream => left,
         };
         if let Some(scratch) = &pending.scratch {
             let kept = pending.keep.saturating_sub(at).min(bytes) as usize;
@@ -446,13 +449,13 @@ impl Batch {
     /// bytes that are, and where its list goes on.
     fn add_remote<F: Fabric>(
         &mut self,
-        pending: &Pending,
+        pending: &ReceivePending,
         list: Option<&F::Import>,
         wanted: u64,
     ) -> Result<(u64, (u32, u64)), FabricError> {
         let room = PIECES - self.remote.len();
         let (offset, pieces) = match (pending.from, list) {
-            (From::Pull { position, .. }, _) => {
+            (BodySource::Pull { position, .. }, _) => {
                 if room == 0 {
                     return Ok((0, (0, 0)));
                 }
@@ -462,7 +465,7 @@ impl Batch {
                 });
                 return Ok((wanted, (0, 0)));
             }
-            (From::Gather { offset, pieces }, Some(_)) => (offset as usize, pieces),
+            (BodySource::Gather { offset, pieces }, Some(_)) => (offset as usize, pieces),
             _ => return Ok((0, (0, 0))),
         };
         let list = list.expect("just seen");
@@ -516,7 +519,7 @@ impl UnderWay {
 /// Begin to get a piece, or ask what has become of it: the bytes that have come. None: it is under way.
 fn get<F: Fabric>(
     fabric: &F,
-    pending: &mut Pending,
+    pending: &mut ReceivePending,
     piece: Segment,
     from: (u64, u64),
 ) -> Result<Option<u64>, FabricError> {
@@ -550,7 +553,7 @@ fn get<F: Fabric>(
     }
 }
 
-/// The line of a peer's desk that a header packet names.
-fn line_of<F: Fabric>(desk: &F::Import, key: u64) -> Option<SharedCopy<'_, F::Export>> {
-    desk::line_of(F::mapped(desk)?, key.checked_sub(1)?)
+/// The rendezvous slot of a peer that a header packet names.
+fn line_of<F: Fabric>(rendezvous_slots: &F::Import, key: u64) -> Option<SharedCopy<'_, F::Export>> {
+    rendezvous_slots::line_of(F::mapped(rendezvous_slots)?, key.checked_sub(1)?)
 }

@@ -17,12 +17,12 @@ mod fetch;
 
 pub use acknowledge::control;
 
-use super::desk::{self, DESK};
 use super::lines;
-use super::table::{NONE, Table};
+use super::rendezvous_slots::{self, SLOTS_SEGMENT};
+use super::table::{NONE, PeerTable};
 use super::transmit::{STAGING, stream_bytes};
 use super::wire::{
-    self, ACK_OTHER, CHECKED, FIRST, HAS_ACK, Kind, Malformed, Op, Place, WANTS_ACK, Word, Writer,
+    self, ACK_OTHER, CHECKED, FIRST, HAS_ACK, Malformed, Op, PacketKind, Place, WANTS_ACK, Word, Writer,
 };
 use super::{Figures, NetTunables, Outcome, Owner, Placement, RxId, moves};
 use crate::memory::{Segment, Segments};
@@ -52,7 +52,7 @@ type Scratch = Box<[u8; SCRATCH]>;
 
 /// Where a body is, or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum BodySource {
     /// In the pending: it came with its header.
     Inline,
     Staged {
@@ -81,10 +81,10 @@ enum Stage {
 }
 
 /// A message being received.
-pub struct Pending {
+pub struct ReceivePending {
     generation: u16,
     stage: Stage,
-    from: From,
+    from: BodySource,
     peer: Peer,
     origin: u16,
     lane: u8,
@@ -116,10 +116,10 @@ pub struct Pending {
     inline: [u8; PACKET_BYTES],
 }
 
-impl Pending {
+impl ReceivePending {
     /// Whether its header packet is not acknowledged before it is finished.
     fn holds_back(&self) -> bool {
-        !matches!(self.from, From::Inline | From::Stream)
+        !matches!(self.from, BodySource::Inline | BodySource::Stream)
     }
 
     /// Bytes that go straight to their place: all that are kept, but none of a body that is fetched again.
@@ -134,7 +134,7 @@ impl Pending {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LaneState {
     /// Waits for the first packet with the new tag.
     Syncing,
     Open,
@@ -187,7 +187,7 @@ pub struct Origin<F: Fabric> {
     before_wanted: [u16; 2],
     before_known: u8,
     not: u8,
-    state: State,
+    state: LaneState,
     /// It sends by lines: nothing is refused, and nothing comes in numbered packets.
     by_lines: bool,
     /// It has ended.
@@ -203,7 +203,7 @@ pub struct Origin<F: Fabric> {
     staging: Option<F::Import>,
     /// Where its latest staged body lies.
     staged: u32,
-    desk: Option<F::Import>,
+    rendezvous_slots: Option<F::Import>,
     lanes: [Lane; 2],
 }
 
@@ -241,9 +241,9 @@ pub enum Accepted {
 /// The receiving half of a process.
 pub struct Receive<F: Fabric> {
     owner: Owner,
-    pendings: Box<[Pending]>,
+    pendings: Box<[ReceivePending]>,
     free: Vec<u16>,
-    origins: Table<Origin<F>>,
+    origins: PeerTable<Origin<F>>,
     /// Sources that something is owed to.
     owing: Vec<u16>,
     /// Somebody waits for what is owed.
@@ -260,17 +260,17 @@ pub struct Receive<F: Fabric> {
     next_tag: u16,
     /// Who has the next place that becomes free, if there is somebody, and whether packets from it carry a check. Whoever came first
     /// has it: those who come back most often would have it again and again otherwise.
-    heir: Option<(Peer, bool)>,
+    next_admitted: Option<(Peer, bool)>,
     /// Messages that are in place.
     pub finished: VecDeque<(u64, Outcome)>,
 }
 
 impl<F: Fabric> Receive<F> {
     pub fn new(fabric: &F, owner: Owner, config: &NetTunables) -> Self {
-        let pending = |_| Pending {
+        let pending = |_| ReceivePending {
             generation: 0,
             stage: Stage::Free,
-            from: From::Inline,
+            from: BodySource::Inline,
             peer: fabric.me(),
             origin: NONE,
             lane: 0,
@@ -301,7 +301,7 @@ impl<F: Fabric> Receive<F> {
             owner,
             pendings: (0..count).map(pending).collect(),
             free: (0..count as u16).rev().collect(),
-            origins: Table::new(sources, lines::reached(fabric)),
+            origins: PeerTable::new(sources, lines::reached(fabric)),
             owing: Vec::with_capacity(sources + lines::reached(fabric)),
             urgent: false,
             starved: false,
@@ -312,14 +312,14 @@ impl<F: Fabric> Receive<F> {
             chunk: config.chunk,
             shared: config.shared,
             next_tag: fabric.me().0 as u16 | 1,
-            heir: None,
+            next_admitted: None,
             finished: VecDeque::with_capacity(2 * count),
         }
     }
 
     /// Bytes of a source, and of a pending.
     pub fn sizes() -> (usize, usize) {
-        (Table::<Origin<F>>::entry_bytes(), size_of::<Pending>())
+        (PeerTable::<Origin<F>>::entry_bytes(), size_of::<ReceivePending>())
     }
 
     fn new_tag(&mut self) -> u16 {
@@ -350,7 +350,7 @@ impl<F: Fabric> Receive<F> {
         let lane = &mut origin.lanes[index];
         let expected = origin.tag == word.tag && lane.open && lane.wanted == word.seq && !origin.by_lines;
         if expected
-            && word.kind == Kind::Short
+            && word.kind == PacketKind::Short
             && lane.streaming == NONE
             && let Some(&number) = self.free.last()
         {
@@ -372,7 +372,7 @@ impl<F: Fabric> Receive<F> {
         let origin = self.origins.at(at);
         let lane = &mut origin.lanes[index];
         let streaming = lane.streaming;
-        let accepted = if streaming == NONE && word.kind != Kind::Data {
+        let accepted = if streaming == NONE && word.kind != PacketKind::Data {
             let Some(&number) = self.free.last() else {
                 figures.exhausted += 1;
                 self.refuse(at, index, Op::Busy);
@@ -390,11 +390,14 @@ impl<F: Fabric> Receive<F> {
         lane.told = false;
         origin.served = true;
         self.urgent |= word.has(WANTS_ACK);
-        if !matches!(word.kind, Kind::Staged | Kind::Pull | Kind::Gather) {
+        if !matches!(
+            word.kind,
+            PacketKind::Staged | PacketKind::Pull | PacketKind::Gather
+        ) {
             self.owe(at, index);
         }
         match accepted {
-            Accepted::Data(number) if word.kind != Kind::Data || number == NONE => {
+            Accepted::Data(number) if word.kind != PacketKind::Data || number == NONE => {
                 // What was begun never ends: its sender does not keep to the protocol.
                 if number != NONE {
                     self.abandon(number);
@@ -425,13 +428,13 @@ impl<F: Fabric> Receive<F> {
             return false;
         }
         let lane = &mut origin.lanes[index];
-        if origin.state == State::Closing {
+        if origin.state == LaneState::Closing {
             origin.tell = true;
             self.tell(at);
             return false;
         }
         if origin.tag != word.tag {
-            if origin.state == State::Syncing {
+            if origin.state == LaneState::Syncing {
                 origin.tell = true;
                 self.tell(at);
             } else if word.tag != 0 {
@@ -458,7 +461,7 @@ impl<F: Fabric> Receive<F> {
             }
             (lane.open, lane.known) = (true, true);
             lane.wanted = word.seq;
-            origin.state = State::Open;
+            origin.state = LaneState::Open;
             origin.tell = false;
             return true;
         }
@@ -483,7 +486,7 @@ impl<F: Fabric> Receive<F> {
         origin.before_known = origin.known() as u8;
         origin.tag = tag;
         origin.not |= not;
-        origin.state = State::Syncing;
+        origin.state = LaneState::Syncing;
         origin.served = false;
         origin.since = turn;
         origin.tell = true;
@@ -500,7 +503,7 @@ impl<F: Fabric> Receive<F> {
         }
         if self.origins.is_full() {
             let silent = |origin: &mut Origin<F>| {
-                origin.state == State::Syncing
+                origin.state == LaneState::Syncing
                     && origin.before == 0
                     && !origin.served
                     && turn.wrapping_sub(origin.since) > SILENT
@@ -509,7 +512,7 @@ impl<F: Fabric> Receive<F> {
                 self.forget(at);
             }
         }
-        self.bequeath(turn);
+        self.admit_next(turn);
         if let Some(at) = self.origins.find(peer) {
             return Some(at);
         }
@@ -531,13 +534,14 @@ impl<F: Fabric> Receive<F> {
             );
             return None;
         }
-        let closing = |origin: &mut Origin<F>| origin.state == State::Closing;
+        let closing = |origin: &mut Origin<F>| origin.state == LaneState::Closing;
         if self.origins.candidate(closing).is_none() {
-            let idle =
-                |origin: &mut Origin<F>| origin.state == State::Open && origin.served && origin.is_empty();
+            let idle = |origin: &mut Origin<F>| {
+                origin.state == LaneState::Open && origin.served && origin.is_empty()
+            };
             if let Some(at) = self.origins.candidate(idle) {
                 let origin = self.origins.at(at);
-                origin.state = State::Closing;
+                origin.state = LaneState::Closing;
                 origin.tell = true;
                 for lane in &mut origin.lanes {
                     (lane.owed, lane.refusal) = (0, None);
@@ -546,7 +550,7 @@ impl<F: Fabric> Receive<F> {
                 self.tell(at);
             }
         }
-        self.heir.get_or_insert((peer, checked));
+        self.next_admitted.get_or_insert((peer, checked));
         control(
             (fabric, self.owner.port()),
             (peer, checked),
@@ -560,9 +564,9 @@ impl<F: Fabric> Receive<F> {
     }
 
     /// A free place goes to who waits for it, and [`Op::Sync`] tells, whatever pause the sender makes.
-    fn bequeath(&mut self, turn: u64) {
+    fn admit_next(&mut self, turn: u64) {
         if !self.origins.is_full()
-            && let Some((peer, checked)) = self.heir.take()
+            && let Some((peer, checked)) = self.next_admitted.take()
             && self.origins.find(peer).is_none()
         {
             self.place_for(peer, checked, turn);
@@ -584,7 +588,7 @@ impl<F: Fabric> Receive<F> {
             before_wanted: [0; 2],
             before_known: 0,
             not: 0,
-            state: State::Syncing,
+            state: LaneState::Syncing,
             by_lines: false,
             ended: false,
             served: false,
@@ -594,7 +598,7 @@ impl<F: Fabric> Receive<F> {
             since: turn,
             staging: None,
             staged: 0,
-            desk: None,
+            rendezvous_slots: None,
             lanes: [Lane::NEW; 2],
         }
     }
@@ -609,13 +613,13 @@ impl<F: Fabric> Receive<F> {
         if let Some(at) = self.origins.find(from) {
             let origin = self.origins.at(at);
             let agreed = match origin.state {
-                State::Closing => word.seq != UNUSED,
-                State::Syncing => word.seq == UNUSED && !origin.served && origin.is_empty(),
-                State::Open => false,
+                LaneState::Closing => word.seq != UNUSED,
+                LaneState::Syncing => word.seq == UNUSED && !origin.served && origin.is_empty(),
+                LaneState::Open => false,
             };
             if agreed && origin.tag == word.tag && !origin.by_lines {
                 self.forget(at);
-                self.bequeath(turn);
+                self.admit_next(turn);
             }
         }
     }
@@ -717,12 +721,12 @@ impl<F: Fabric> Receive<F> {
             let Some(origin) = self.origins.get(at) else {
                 continue;
             };
-            if origin.state == State::Open && origin.is_empty() {
+            if origin.state == LaneState::Open && origin.is_empty() {
                 continue;
             }
             if fabric.is_gone(origin.peer) {
                 self.end_origin(fabric, at);
-            } else if origin.state != State::Open {
+            } else if origin.state != LaneState::Open {
                 origin.tell = true;
                 self.tell(at);
             }

@@ -68,7 +68,7 @@ impl<F: Fabric> Transmit<F> {
                 0 => (usize::from(message.packet_len), 0),
                 _ => (0, stream_bytes(false)),
             };
-            if message.kind == Kind::Short {
+            if message.kind == PacketKind::Short {
                 let bytes = &message.packet[wire::WORD..bytes];
                 if !lines.put(to, (Form::Short, header), bytes, message.length) {
                     return moved;
@@ -80,7 +80,10 @@ impl<F: Fabric> Transmit<F> {
                     (message.kind, bytes)
                 } else {
                     let staging = (self.staging.as_ref(), self.slot_bytes);
-                    (Kind::Data, message.part(staging, packet, &mut buffer, false))
+                    (
+                        PacketKind::Data,
+                        message.part(staging, packet, &mut buffer, false),
+                    )
                 };
                 let (mut flags, ack) = rx.acknowledgement(target.peer, index);
                 if self.free[index].len() <= self.scarce {
@@ -110,7 +113,10 @@ impl<F: Fabric> Transmit<F> {
             let next = message.next;
             lane.cursor.pending = next;
             lane.cursor.packet = 0;
-            if matches!(message.kind, Kind::Staged | Kind::Pull | Kind::Gather) {
+            if matches!(
+                message.kind,
+                PacketKind::Staged | PacketKind::Pull | PacketKind::Gather
+            ) {
                 lane.cursor.seq = seq.wrapping_add(1);
                 lane.sent = lane.cursor.seq;
                 lane.gone = pending;
@@ -129,9 +135,9 @@ impl<F: Fabric> Transmit<F> {
             self.asked -= if empty { target.counts(index) } else { 0 };
             let message = &mut self.pendings[usize::from(pending)];
             message.body = Segments::default();
-            match std::mem::replace(&mut message.how, How::Inline) {
-                How::Staged(slot) => self.slots.push_back(slot),
-                How::Stream => self.finished.push_back((message.token, Outcome::Done)),
+            match std::mem::replace(&mut message.how, BodyRoute::Inline) {
+                BodyRoute::Staged(slot) => self.slots.push_back(slot),
+                BodyRoute::Stream => self.finished.push_back((message.token, Outcome::Done)),
                 _ => {}
             }
             self.free[index].push(pending);

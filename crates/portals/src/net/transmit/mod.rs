@@ -7,15 +7,15 @@
 //!
 //! Cost class: fast path ([`Transmit::send`] of a short body, [`Transmit::acked`]); else queued path.
 
-mod back;
 mod by_lines;
-mod now;
+mod fast_path;
+mod retransmit;
 
-use super::desk::{Desk, Offer};
 use super::lines::{self, Lines};
 use super::receive::Receive;
-use super::table::{NONE, Table};
-use super::wire::{self, FIRST, HAS_ACK, Kind, Malformed, WANTS_ACK, Word, Writer};
+use super::rendezvous_slots::{Offer, RendezvousSlots};
+use super::table::{NONE, PeerTable};
+use super::wire::{self, FIRST, HAS_ACK, Malformed, PacketKind, WANTS_ACK, Word, Writer};
 use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, Owner, moves};
 use crate::memory::Segments;
 use farpost_fabric::{
@@ -40,14 +40,14 @@ pub const COPIED: usize = COPIES * COPY;
 
 /// How a body travels.
 #[derive(Clone, Debug)]
-enum How {
+enum BodyRoute {
     Inline,
     /// In this slot of the staging memory.
     Staged(u16),
-    /// The receiver fetches it; withdrawn with this key where that is needed. With a line of the desk, both sides copy.
+    /// The receiver fetches it; withdrawn with this key where that is needed. With a rendezvous slot, both sides copy.
     Pull {
         key: Option<u64>,
-        desk: Option<u16>,
+        rendezvous_slots: Option<u16>,
     },
     /// The receiver fetches its pieces, of which there is a list in this slot.
     Gather(u16),
@@ -55,15 +55,15 @@ enum How {
 }
 
 /// A message being sent.
-pub struct Pending {
+pub struct TransmitPending {
     /// The next of its channel.
     next: u16,
     /// Packets, header packet included.
     packets: u32,
-    kind: Kind,
+    kind: PacketKind,
     header_len: u8,
     packet_len: u8,
-    how: How,
+    how: BodyRoute,
     token: u64,
     length: usize,
     body: Segments,
@@ -168,7 +168,7 @@ impl<F: Fabric> Target<F> {
     }
 }
 
-impl Pending {
+impl TransmitPending {
     /// Write packet `packet` of a body that goes in packets: the bytes of it.
     fn part(
         &self,
@@ -182,7 +182,7 @@ impl Pending {
         let len = part.min(self.length - from);
         let mut writer = Writer::new(buffer, checked);
         match (&self.how, staging) {
-            (How::Staged(slot), Some(memory)) => {
+            (BodyRoute::Staged(slot), Some(memory)) => {
                 memory.read(usize::from(*slot) * slot_bytes + from, writer.room(len));
             }
             _ => moves::load(&self.body, from, writer.room(len)),
@@ -194,13 +194,13 @@ impl Pending {
 /// The sending half of a process.
 pub struct Transmit<F: Fabric> {
     port: Port,
-    pendings: Box<[Pending]>,
+    pendings: Box<[TransmitPending]>,
     /// Of each channel: answers never wait for requests.
     free: [Vec<u16>; 2],
     scarce: usize,
     /// One more than may have requests under way, so that there is always one which only waits for answers to be taken: who
     /// gets none may take no more requests, and two would wait for each other.
-    targets: Table<Target<F>>,
+    targets: PeerTable<Target<F>>,
     /// Targets with requests under way, of those that share structures.
     asked: usize,
     /// By peer, a bit for each channel: nothing waits to go there, and what fits goes by lines.
@@ -210,7 +210,7 @@ pub struct Transmit<F: Fabric> {
     /// Free slots, the one that was free longest first: its last reader is most likely done with its lines.
     slots: VecDeque<u16>,
     slot_bytes: usize,
-    desk: Desk<F>,
+    rendezvous_slots: RendezvousSlots<F>,
     copies: Copies,
     window: u16,
     resend: Duration,
@@ -224,13 +224,13 @@ pub struct Transmit<F: Fabric> {
 impl<F: Fabric> Transmit<F> {
     pub fn new(fabric: &F, owner: Owner, config: &NetTunables) -> Self {
         let each = config.tx_pendings as usize;
-        let pending = |_| Pending {
+        let pending = |_| TransmitPending {
             next: NONE,
             packets: 1,
-            kind: Kind::Short,
+            kind: PacketKind::Short,
             header_len: 0,
             packet_len: 0,
-            how: How::Inline,
+            how: BodyRoute::Inline,
             token: 0,
             length: 0,
             body: Segments::default(),
@@ -261,14 +261,14 @@ impl<F: Fabric> Transmit<F> {
             ],
             port: owner.port(),
             scarce: each / 4,
-            targets: Table::new(config.sources as usize + 1, near),
+            targets: PeerTable::new(config.sources as usize + 1, near),
             asked: 0,
             open: vec![0; fabric.processes() as usize].into(),
             active: Vec::with_capacity(config.sources as usize + 1 + near),
             staging,
             slots: (0..slots).collect(),
             slot_bytes,
-            desk: Desk::new(fabric, owner, mapped, config),
+            rendezvous_slots: RendezvousSlots::new(fabric, owner, mapped, config),
             copies: Copies::new(),
             window: config.window as u16,
             resend: Duration::from_millis(config.resend),
@@ -279,7 +279,10 @@ impl<F: Fabric> Transmit<F> {
 
     /// Bytes of a target, and of a pending.
     pub fn sizes() -> (usize, usize) {
-        (Table::<Target<F>>::entry_bytes(), size_of::<Pending>())
+        (
+            PeerTable::<Target<F>>::entry_bytes(),
+            size_of::<TransmitPending>(),
+        )
     }
 
     /// Pendings that one who has some leaves: one for each process that has no request under way to it, if there are enough.
@@ -397,8 +400,8 @@ impl<F: Fabric> Transmit<F> {
         let departure = if length <= PACKET_BYTES - writer.len() {
             moves::load_all(body, writer.room(length));
             pending.packet_len = writer.len() as u8;
-            pending.kind = Kind::Short;
-            pending.how = How::Inline;
+            pending.kind = PacketKind::Short;
+            pending.how = BodyRoute::Inline;
             Departure::Gone
         } else {
             self.long(fabric, (at, index), number, body)
@@ -426,7 +429,7 @@ impl<F: Fabric> Transmit<F> {
             self.go(fabric, (rx, lines), figures, at, index);
         }
         self.note_unsent(at);
-        if self.pendings[usize::from(number)].kind == Kind::Staged {
+        if self.pendings[usize::from(number)].kind == PacketKind::Staged {
             self.call_back(length);
         }
         Ok(departure)
@@ -482,7 +485,7 @@ impl<F: Fabric> Transmit<F> {
             put(&(length as u32).to_le_bytes());
             put(&(offset as u32).to_le_bytes());
             check(&mut put);
-            (pending.kind, pending.how) = (Kind::Staged, How::Staged(slot));
+            (pending.kind, pending.how) = (PacketKind::Staged, BodyRoute::Staged(slot));
             pending.packet_len = len as u8;
             return Departure::Gone;
         }
@@ -504,15 +507,25 @@ impl<F: Fabric> Transmit<F> {
         {
             put(&(length as u64).to_le_bytes());
             put(&position.to_le_bytes());
-            let (key, desk, told) = if fabric.maps(peer) {
-                let desk = self.desk.take_line(length);
-                (None, desk, desk.map_or(0, |line| u64::from(line) + 1))
+            let (key, rendezvous_slots, told) = if fabric.maps(peer) {
+                let rendezvous_slots = self.rendezvous_slots.take_line(length);
+                (
+                    None,
+                    rendezvous_slots,
+                    rendezvous_slots.map_or(0, |line| u64::from(line) + 1),
+                )
             } else {
                 (Some(key), None, key)
             };
             put(&told.to_le_bytes());
             check(&mut put);
-            (pending.kind, pending.how) = (Kind::Pull, How::Pull { key, desk });
+            (pending.kind, pending.how) = (
+                PacketKind::Pull,
+                BodyRoute::Pull {
+                    key,
+                    rendezvous_slots,
+                },
+            );
             pending.packet_len = len as u8;
             return Departure::Waits;
         }
@@ -532,7 +545,7 @@ impl<F: Fabric> Transmit<F> {
             put(&(offset as u32).to_le_bytes());
             put(&(count as u32).to_le_bytes());
             check(&mut put);
-            (pending.kind, pending.how) = (Kind::Gather, How::Gather(slot));
+            (pending.kind, pending.how) = (PacketKind::Gather, BodyRoute::Gather(slot));
             pending.packet_len = len as u8;
             return Departure::Waits;
         }
@@ -540,9 +553,9 @@ impl<F: Fabric> Transmit<F> {
         Departure::Waits
     }
 
-    fn as_stream(pending: &mut Pending, start: usize, length: usize, checked: bool) {
+    fn as_stream(pending: &mut TransmitPending, start: usize, length: usize, checked: bool) {
         pending.packet[start..start + 8].copy_from_slice(&(length as u64).to_le_bytes());
-        (pending.kind, pending.how) = (Kind::Stream, How::Stream);
+        (pending.kind, pending.how) = (PacketKind::Stream, BodyRoute::Stream);
         pending.packet_len = (start + 8) as u8;
         pending.packets = 1 + length.div_ceil(stream_bytes(checked)) as u32;
     }
@@ -602,7 +615,7 @@ impl<F: Fabric> Transmit<F> {
                 }
                 fabric.try_send(target.peer, self.port, PRIORITY[index], bytes)
             } else {
-                (word.kind, word.second) = (Kind::Data, 0);
+                (word.kind, word.second) = (PacketKind::Data, 0);
                 let mut buffer = [0; PACKET_BYTES];
                 let staging = (self.staging.as_ref(), self.slot_bytes);
                 let len = message.part(staging, packet, &mut buffer, target.checked);
@@ -730,30 +743,33 @@ impl Copies {
 #[inline(never)]
 fn release<F: Fabric>(
     fabric: &F,
-    pending: &mut Pending,
-    (slots, desk, copies): (&mut VecDeque<u16>, &mut Desk<F>, &mut Copies),
+    pending: &mut TransmitPending,
+    (slots, rendezvous_slots, copies): (&mut VecDeque<u16>, &mut RendezvousSlots<F>, &mut Copies),
     finished: &mut VecDeque<(u64, Outcome)>,
     outcome: Outcome,
 ) {
     pending.body = Segments::default();
     copies.free.extend(pending.copy.take());
-    match std::mem::replace(&mut pending.how, How::Inline) {
-        How::Inline => {}
-        How::Staged(slot) => slots.push_back(slot),
-        How::Pull { key, desk: line } => {
+    match std::mem::replace(&mut pending.how, BodyRoute::Inline) {
+        BodyRoute::Inline => {}
+        BodyRoute::Staged(slot) => slots.push_back(slot),
+        BodyRoute::Pull {
+            key,
+            rendezvous_slots: line,
+        } => {
             if let Some(line) = line {
-                desk.give_line(line);
+                rendezvous_slots.give_line(line);
             }
             if let Some(key) = key {
                 fabric.withdraw(key);
             }
             finished.push_back((pending.token, outcome));
         }
-        How::Gather(slot) => {
+        BodyRoute::Gather(slot) => {
             slots.push_back(slot);
             finished.push_back((pending.token, outcome));
         }
-        How::Stream => finished.push_back((pending.token, outcome)),
+        BodyRoute::Stream => finished.push_back((pending.token, outcome)),
     }
 }
 

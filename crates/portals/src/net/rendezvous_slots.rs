@@ -1,6 +1,6 @@
 //! Long bodies that both sides copy ([`SharedCopy`]).
 //!
-//! The sender keeps a line of shared memory for such a message, its *desk*. Where the body goes in the receiver's memory, its length and
+//! The sender keeps a line of shared memory for such a message, a *rendezvous slot*. Where the body goes in the receiver's memory, its length and
 //! that of a part come in a packet from the receiver alone ([`Op::Grant`](super::wire::Op::Grant)), which the fabric vouches for, and
 //! not from the line, which others may write.
 
@@ -10,8 +10,8 @@ use crate::memory::Segment;
 use farpost_channel::{SharedCopy, Side};
 use farpost_fabric::{Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission};
 
-/// The desk of a process.
-pub const DESK: u32 = 0x7b00_0001;
+/// The rendezvous slots of a process.
+pub const SLOTS_SEGMENT: u32 = 0x7b00_0001;
 /// Lines of it.
 const LINES: u16 = 64;
 /// Parts that one call copies before it looks after the rest of the world.
@@ -33,20 +33,24 @@ pub struct Offer {
 }
 
 /// The sender's side.
-pub struct Desk<F: Fabric> {
+pub struct RendezvousSlots<F: Fabric> {
     memory: Option<F::Export>,
     free: Vec<u16>,
     open: Vec<Offer>,
     least: usize,
 }
 
-impl<F: Fabric> Desk<F> {
+impl<F: Fabric> RendezvousSlots<F> {
     pub fn new(fabric: &F, owner: Owner, mapped: bool, config: &NetTunables) -> Self {
         let memory = mapped
             .then(|| {
                 let everyone = Access::Everyone(Permission::ReadWrite);
                 fabric
-                    .export(owner.segment(DESK), usize::from(LINES) * LINE_BYTES, everyone)
+                    .export(
+                        owner.segment(SLOTS_SEGMENT),
+                        usize::from(LINES) * LINE_BYTES,
+                        everyone,
+                    )
                     .ok()
             })
             .flatten();
@@ -119,7 +123,7 @@ impl<F: Fabric> Desk<F> {
     }
 }
 
-/// The line of a peer's desk that it named, if it has it.
+/// The rendezvous slot of a peer that it named, if it has it.
 pub fn line_of<M: LocalMemory>(memory: &M, line: u64) -> Option<SharedCopy<'_, M>> {
     let line = usize::try_from(line)
         .ok()

@@ -2,7 +2,7 @@
 
 use super::super::mailbox::Title;
 use super::super::moves;
-use super::super::words::{Bad, Piece, SMALL, Words, command, event};
+use super::super::record::{Bad, Piece, SMALL, Words, command, event};
 use super::post::Mailbox;
 use crate::interface::channel_of;
 use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict};
@@ -21,7 +21,7 @@ struct Lent {
     request: bool,
 }
 
-pub(super) struct Here {
+pub(super) struct GenericObjects {
     pub library: Library,
     outbox: [VecDeque<Outgoing>; 2],
     swaps: Vec<Swap>,
@@ -31,7 +31,7 @@ pub(super) struct Here {
     receiving: u64,
 }
 
-impl Here {
+impl GenericObjects {
     pub fn new(library: Library) -> Self {
         Self {
             library,

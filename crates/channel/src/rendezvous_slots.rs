@@ -1,49 +1,49 @@
-//! The desk: lines of an area that owner and receivers may use for whatever they agree on, where the fabric
+//! Rendezvous slots: lines of an area that owner and receivers may use for whatever they agree on, where the fabric
 //! maps memory.
 
-use crate::area::DESK_LINES;
+use crate::area::RENDEZVOUS_SLOTS;
 use crate::postbox::Postboxes;
 use crate::shared_copy::SharedCopy;
 use farpost_fabric::sync::{AtomicU64, Ordering, fence};
 use farpost_fabric::{Fabric, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
 
 impl<F: Fabric> Postboxes<F> {
-    /// My desk: lines in my area that receivers may read and write too. None where the fabric does not map
+    /// My rendezvous slots: lines in my area that receivers may read and write too. None where the fabric does not map
     /// even the processes of one host.
-    pub fn my_desk(&mut self) -> Option<Desk<F>> {
+    pub fn my_slots(&mut self) -> Option<RendezvousSlots<F>> {
         if !self.fabric.maps(self.fabric.me()) {
             return None;
         }
         self.ensure_own_area();
         let memory = self.own_area.clone()?;
-        Some(Desk {
+        Some(RendezvousSlots {
             memory,
-            offset: self.layout.desk(),
+            offset: self.layout.slots(),
         })
     }
 
-    /// The desk of a process that has opened a queue to us.
-    pub fn desk_of(&self, peer: Peer) -> Option<Desk<F>> {
+    /// The rendezvous slots of a process that has opened a queue to us.
+    pub fn slots_of(&self, peer: Peer) -> Option<RendezvousSlots<F>> {
         if !self.fabric.maps(peer) {
             return None;
         }
         let rx = self.rx[peer.index()].as_deref()?;
-        Some(Desk {
+        Some(RendezvousSlots {
             memory: rx.memory.clone(),
-            offset: rx.layout.desk(),
+            offset: rx.layout.slots(),
         })
     }
 }
 
 /// Lines of an area that owner and receivers both may touch.
-pub struct Desk<F: RemoteMemory> {
+pub struct RendezvousSlots<F: RemoteMemory> {
     memory: F::Export,
     offset: usize,
 }
 
-impl<F: RemoteMemory> Desk<F> {
+impl<F: RemoteMemory> RendezvousSlots<F> {
     /// Lines on it.
-    pub const LINES: u32 = DESK_LINES as u32;
+    pub const LINES: u32 = RENDEZVOUS_SLOTS as u32;
 
     fn at(&self, line: u32, word: usize) -> usize {
         assert!(line < Self::LINES && word < 8);
@@ -66,8 +66,8 @@ impl<F: RemoteMemory> Desk<F> {
     }
 
     /// A line by which both sides copy.
-    pub fn line(&self, line: u32) -> DeskLine<'_, F::Export> {
-        DeskLine::new(&self.memory, self.at(line, 0))
+    pub fn slot(&self, line: u32) -> RendezvousSlot<'_, F::Export> {
+        RendezvousSlot::new(&self.memory, self.at(line, 0))
     }
 }
 
@@ -76,17 +76,17 @@ const RECORD: usize = 3;
 const OPEN: usize = 4;
 const CLOSED: usize = 5;
 
-/// A line by which the owner of a desk and one receiver copy together what the owner has offered. The receiver opens it, once it knows
+/// A line by which the owner of rendezvous slots and one receiver copy together what the owner has offered. The receiver opens it, once it knows
 /// where the bytes go, and closes it when all are there. The owner uses it again when it is closed.
 ///
 /// Third processes map the line too, so that nothing in it says where bytes go: it says where in the receiver's own memory a
 /// [`Record`] of that lies.
-pub struct DeskLine<'a, M> {
+pub struct RendezvousSlot<'a, M> {
     memory: &'a M,
     offset: usize,
 }
 
-impl<'a, M: LocalMemory> DeskLine<'a, M> {
+impl<'a, M: LocalMemory> RendezvousSlot<'a, M> {
     /// The line at `offset` of a memory.
     #[must_use]
     pub fn new(memory: &'a M, offset: usize) -> Self {
@@ -153,7 +153,7 @@ impl<'a, M: LocalMemory> DeskLine<'a, M> {
 /// Words of a record that are kept. Model checking: the first and the last, between which it would be torn.
 const KEPT: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Eight words of a receiver's own memory that the owner of a desk reads while a line is open.
+/// Eight words of a receiver's own memory that the owner of rendezvous slots reads while a line is open.
 #[repr(align(64))]
 pub struct Record([AtomicU64; KEPT]);
 
@@ -168,7 +168,7 @@ impl Record {
         (0..KEPT).map(|at| at * 7 / (KEPT - 1))
     }
 
-    /// Write it, before a line is [opened](DeskLine::open) with it.
+    /// Write it, before a line is [opened](RendezvousSlot::open) with it.
     pub fn write(&self, words: &[u64; 8]) {
         for (to, at) in self.0.iter().zip(Self::places()) {
             to.store(words[at], Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Record {
         words
     }
 
-    /// Make it nothing, after the line was [closed](DeskLine::close): who sees anything of this, or of what is written later,
+    /// Make it nothing, after the line was [closed](RendezvousSlot::close): who sees anything of this, or of what is written later,
     /// sees also that the line was closed.
     pub fn clear(&self) {
         fence(Ordering::Release);

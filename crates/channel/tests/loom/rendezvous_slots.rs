@@ -1,6 +1,6 @@
-//! A desk's line: owner and receiver copy together, and the owner finds the receiver's record or none, never half of one.
+//! A rendezvous slot: owner and receiver copy together, and the owner finds the receiver's record or none, never half of one.
 
-use farpost_channel::{CopyOutcome, DeskLine, Record, Side};
+use farpost_channel::{CopyOutcome, Record, RendezvousSlot, Side};
 use farpost_fabric::{Line, LocalMemory, PlainLines};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -20,7 +20,7 @@ struct Shared(Arc<Vec<AtomicU64>>);
 impl LocalMemory for Shared {
     type Lines = PlainLines<Shared>;
     fn lines(&self, _: usize, _: u32) -> PlainLines<Shared> {
-        unreachable!("not the desk's")
+        unreachable!("not the slots'")
     }
     fn len(&self) -> usize {
         2 * LINE
@@ -35,20 +35,20 @@ impl LocalMemory for Shared {
         self.0[offset / 8].fetch_add(amount, Ordering::AcqRel)
     }
     fn load_line(&self, _: usize) -> Line {
-        unreachable!("not the desk's")
+        unreachable!("not the slots'")
     }
     fn store_line(&self, _: usize, _: &Line) {
-        unreachable!("not the desk's")
+        unreachable!("not the slots'")
     }
     fn read(&self, _: usize, _: &mut [u8]) {
-        unreachable!("not the desk's")
+        unreachable!("not the slots'")
     }
     fn write(&self, _: usize, _: &[u8]) {
-        unreachable!("not the desk's")
+        unreachable!("not the slots'")
     }
 }
 
-/// What the owner of the desk and the receiver share, and the receiver's memory.
+/// What the owner of the rendezvous slots and the receiver share, and the receiver's memory.
 struct Pair {
     memory: Shared,
     record: Record,
@@ -74,8 +74,8 @@ impl Pair {
         })
     }
 
-    fn line(&self, line: usize) -> DeskLine<'_, Shared> {
-        DeskLine::new(&self.memory, line * LINE)
+    fn line(&self, line: usize) -> RendezvousSlot<'_, Shared> {
+        RendezvousSlot::new(&self.memory, line * LINE)
     }
 
     fn write(&self, part: u64, number: u64) {

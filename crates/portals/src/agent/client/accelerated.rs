@@ -1,18 +1,18 @@
 //! Objects that the agent keeps, as far as the client has to know of them.
 
 use super::super::mailbox::Title;
-use super::super::words::{Bad, Piece, Words, event};
+use super::super::record::{Bad, Piece, Words, event};
 use super::Side;
 use super::post::Mailbox;
 use crate::error::Error;
 use crate::memory::{Segment, Segments};
-use crate::types::{Event, EventKind, Handle, Iovec, Kind, Md, Taken, option};
+use crate::types::{Event, EventKind, Handle, HandleKind, Iovec, Md, Taken, option};
 use farpost_fabric::Fabric;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 #[derive(Default)]
-pub(super) struct There {
+pub(super) struct AcceleratedObjects {
     pub mds: Vec<Shown>,
     pub queues: Vec<Queue>,
     /// Events for handlers.
@@ -78,7 +78,7 @@ pub(super) fn memory_of(md: &Md, iovec: &Iovec) -> Result<Segments, Error> {
     }
 }
 
-impl There {
+impl AcceleratedObjects {
     pub fn memory(&self, md: Handle) -> Result<&Segments, Error> {
         let shown = self.mds.iter().find(|shown| shown.handle == md);
         shown.map(|shown| &shown.memory).ok_or(Error::MdInvalid)
@@ -100,14 +100,14 @@ impl Side {
     pub fn take_events<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>) -> bool {
         let mut moved = false;
         loop {
-            if let Side::Here(here) = self {
-                moved |= here.empty_outbox(mailbox);
+            if let Side::Generic(generic) = self {
+                moved |= generic.empty_outbox(mailbox);
             }
             let (title, words) = match mailbox.next_event() {
                 Ok(None) => return moved,
                 Ok(Some(record)) => record,
                 Err(_) => {
-                    // An agent that writes nonsense is none.
+                    // An agent that writes malformed messages is none.
                     self.agent_ended(mailbox);
                     return true;
                 }
@@ -115,8 +115,8 @@ impl Side {
             moved = true;
             let done = match self {
                 _ if title.kind == event::CARRY => mailbox.carried(title, Words(&words)),
-                Side::Here(here) => here.event(mailbox, title, Words(&words)),
-                Side::There(there) => there.event(mailbox, title, Words(&words)),
+                Side::Generic(generic) => generic.event(mailbox, title, Words(&words)),
+                Side::Accelerated(accelerated) => accelerated.event(mailbox, title, Words(&words)),
             };
             mailbox.record_back(words);
             if done.is_err() {
@@ -128,21 +128,21 @@ impl Side {
 
     pub fn agent_ended<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>) {
         mailbox.ended = true;
-        if let Side::Here(here) = self {
-            here.agent_ended(mailbox);
+        if let Side::Generic(generic) = self {
+            generic.agent_ended(mailbox);
         }
     }
 
     pub fn tell_of_the_ended<F: Fabric>(&mut self, mailbox: &Mailbox<F>) {
-        if let Side::Here(here) = self
+        if let Side::Generic(generic) = self
             && !mailbox.ended
         {
-            here.tell_of_the_ended(&*mailbox.fabric);
+            generic.tell_of_the_ended(&*mailbox.fabric);
         }
     }
 }
 
-impl There {
+impl AcceleratedObjects {
     fn event<F: Fabric>(
         &mut self,
         mailbox: &mut Mailbox<F>,
@@ -157,7 +157,7 @@ impl There {
         }
         let eq = words.handle()?;
         let event = words.event()?;
-        if event.kind == EventKind::Unlink && event.md_handle.kind() == Kind::Md {
+        if event.kind == EventKind::Unlink && event.md_handle.kind() == HandleKind::Md {
             self.forget(mailbox, |shown| shown.handle == event.md_handle);
         }
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.handle == eq) {

@@ -1,4 +1,4 @@
-//! Tails whose other end dies while they are under way: another process, a second host to this one, is killed when part of a
+//! Eager zero-copy payloads whose other end dies while they are under way: another process, a second host to this one, is killed when part of a
 //! message has gone from it, or to it.
 #![allow(
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ const HOSTS: [u32; 2] = [0, 1];
 /// The longest that goes behind its line, and far more than the buffers of a connection take.
 const LEN: usize = 1 << 20;
 /// What the other process does.
-const PART: &str = "TEST_TAILS_PART";
+const PART: &str = "TEST_ZCOPY_PART";
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -184,7 +184,7 @@ fn the_sender_dies() {
     drop(other);
     assert_eq!(end(&world, Ok(request)), Some(ErrorClass::ERR_PROC_ABORTED));
     // What came is right, and it was not all.
-    let came = got.iter().position(|byte| *byte == 0).expect("a tail cut off");
+    let came = got.iter().position(|byte| *byte == 0).expect("a payload cut off");
     assert!(got[..came].iter().enumerate().all(|(i, got)| *got == byte(i)));
     let mut more = [0];
     let late = world.irecv(world.comm_world(), receive(&mut more), 1, 2);

@@ -45,12 +45,12 @@ impl<F: Fabric> Transmit<F> {
             if lane.gone == number {
                 lane.gone = NONE;
             }
-            if !matches!(pending.how, How::Inline) {
+            if !matches!(pending.how, BodyRoute::Inline) {
                 let outcome = Outcome::Done;
                 release(
                     fabric,
                     pending,
-                    (&mut self.slots, &mut self.desk, &mut self.copies),
+                    (&mut self.slots, &mut self.rendezvous_slots, &mut self.copies),
                     &mut self.finished,
                     outcome,
                 );
@@ -214,20 +214,20 @@ impl<F: Fabric> Transmit<F> {
             number = pending.next;
             let start = wire::WORD + if checked { wire::CHECK } else { 0 } + usize::from(pending.header_len);
             match pending.how {
-                How::Pull { key, .. } if not & wire::NO_PULL != 0 => {
+                BodyRoute::Pull { key, .. } if not & wire::NO_PULL != 0 => {
                     if let Some(key) = key {
                         fabric.withdraw(key);
                     }
                     Self::as_stream(pending, start, pending.length, checked);
                 }
-                How::Gather(slot) if not != 0 => {
+                BodyRoute::Gather(slot) if not != 0 => {
                     self.slots.push_back(slot);
                     Self::as_stream(pending, start, pending.length, checked);
                 }
                 // The bytes stay where they are until they have gone.
-                How::Staged(slot) if not & wire::NO_STAGING != 0 => {
+                BodyRoute::Staged(slot) if not & wire::NO_STAGING != 0 => {
                     Self::as_stream(pending, start, pending.length, checked);
-                    pending.how = How::Staged(slot);
+                    pending.how = BodyRoute::Staged(slot);
                 }
                 _ => {}
             }
@@ -335,7 +335,7 @@ impl<F: Fabric> Transmit<F> {
             while number != NONE {
                 let pending = &mut self.pendings[usize::from(number)];
                 let next = pending.next;
-                let memory = (&mut self.slots, &mut self.desk, &mut self.copies);
+                let memory = (&mut self.slots, &mut self.rendezvous_slots, &mut self.copies);
                 release(fabric, pending, memory, &mut self.finished, Outcome::PeerEnded);
                 self.free[index].push(number);
                 number = next;
@@ -370,7 +370,11 @@ impl<F: Fabric> Transmit<F> {
             (skip, number) = (left, pending.next);
         }
         let pending = &self.pendings[usize::from(number)];
-        let How::Pull { desk: Some(line), .. } = pending.how else {
+        let BodyRoute::Pull {
+            rendezvous_slots: Some(line),
+            ..
+        } = pending.how
+        else {
             return Ok(());
         };
         let [bytes, chunk, address] = grant;
@@ -381,7 +385,7 @@ impl<F: Fabric> Transmit<F> {
             });
         }
         let body = pending.body.as_one().unwrap_or_default();
-        self.desk.open(Offer {
+        self.rendezvous_slots.open(Offer {
             peer: from,
             line,
             body: body.address,
@@ -395,11 +399,11 @@ impl<F: Fabric> Transmit<F> {
     /// Whether there are bodies of ours of which we may copy parts.
     #[inline(always)]
     pub fn has_offers(&self) -> bool {
-        self.desk.is_open()
+        self.rendezvous_slots.is_open()
     }
 
     /// Copy parts of them.
     pub fn serve_offers(&mut self, fabric: &F) -> bool {
-        self.desk.serve(fabric)
+        self.rendezvous_slots.serve(fabric)
     }
 }

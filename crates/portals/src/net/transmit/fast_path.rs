@@ -62,7 +62,7 @@ impl<F: Fabric> Transmit<F> {
             flags |= WANTS_ACK;
         }
         let word = Word {
-            kind: Kind::Short,
+            kind: PacketKind::Short,
             flags,
             second: header as u8,
             seq,
@@ -84,8 +84,8 @@ impl<F: Fabric> Transmit<F> {
         pending.header_len = header as u8;
         pending.packets = 1;
         pending.next = NONE;
-        pending.kind = Kind::Short;
-        pending.how = How::Inline;
+        pending.kind = PacketKind::Short;
+        pending.how = BodyRoute::Inline;
         lane.sent = seq.wrapping_add(1);
         lane.cursor.seq = lane.sent;
         if lane.tail == NONE {

@@ -1,4 +1,4 @@
-//! MPI's desk: process 0 sends process 1 long messages, of which both copy, and anybody writes anything to the desk that they use; process 0
+//! MPI's rendezvous slots: process 0 sends process 1 long messages, of which both copy, and anybody writes anything to the slots that they use; process 0
 //! may offer what it likes besides. Nothing is written but what receives are for, and process 2's messages arrive.
 
 use crate::input::{Input, Script};
@@ -19,7 +19,7 @@ const SMALL: ChannelTunables = ChannelTunables {
 };
 const SENDER: Peer = Peer(0);
 const AREA: SegmentId = SegmentId(0x40_0000);
-/// Lines of the desk that are used first: it is taken from the front.
+/// Rendezvous slots that are used first: they are taken from the front.
 const LINES: usize = 4;
 const MODES: [Mode; 2] = [Mode::Standard, Mode::Synchronous];
 
@@ -83,7 +83,7 @@ pub fn run(data: &[u8]) {
             4 | 5 => {
                 let (line, word) = (usize::from(step >> 6), usize::from(step >> 3) & 7);
                 assert!(line < LINES);
-                let at = layout.desk() + line * LINE_BYTES + word * 8;
+                let at = layout.slots() + line * LINE_BYTES + word * 8;
                 area.put_word(at, input.number()).expect("it is mapped");
             }
             6 => {
@@ -135,7 +135,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push(receive(send(new(), len), len).u8(3).u8(2).u8(7).0);
         seeds.push(send(receive(new(), len / 2), len).u8(2).u8(3).u8(2).0);
     }
-    // Offered, opened, and the desk altered: chunks claimed and copied, the grant's address, open, closed, failed.
+    // Offered, opened, and the slot altered: chunks claimed and copied, the grant's address, open, closed, failed.
     for (at, value) in [
         (0, 3),
         (0, u64::MAX),

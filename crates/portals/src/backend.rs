@@ -13,7 +13,7 @@ use std::time::Duration;
 const GLANCES: u32 = 8;
 
 /// How an interface does what is asked of it. Nobody outside this crate can name it, so there are no other interfaces.
-pub trait Means: Waiting {
+pub trait Backend: Waiting {
     /// A call about objects, done `here` by the library of this process; or asked of an agent: `write` says what of, and `read` takes
     /// the words of its answer.
     fn call<T>(
