@@ -70,7 +70,7 @@ impl<F: Fabric> Engine<F> {
         slots.slot(slot).open(granted.map_or(0, |(_, at)| at));
         recv.state = RecvState::Copying {
             peer,
-            slot: slot,
+            slot,
             address,
             grant: granted.map(|(place, _)| place),
         };
