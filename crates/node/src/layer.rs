@@ -78,9 +78,9 @@ pub const MPI_VARIABLES: &[&str] = &[
     "FARPOST_RSM_BLOCK",
     "FARPOST_RSM_BLOCKS",
     "FARPOST_RSM_SLOTS",
+    "FARPOST_UNEXPECTED_BYTES",
     "FARPOST_ZCOPY_MAX",
     "FARPOST_ZCOPY_MIN",
-    "FARPOST_UNEXPECTED_BYTES",
 ];
 
 /// Something that all ranks of a job must have the same. Who has the default says nothing and asks nobody; each other rank looks at
