@@ -45,6 +45,42 @@ fn carried<F: Fabric + 'static>(world: &World<F>) -> bool {
     }
 }
 
+/// A body leaves by the descriptor that it was sent from, whatever becomes of others that describe the same memory meanwhile.
+#[test]
+fn descriptors_of_the_same_memory_come_and_go() {
+    for (mode, len) in [
+        (Mode::Generic, 10_000),
+        (Mode::Accelerated, 10_000),
+        (Mode::Accelerated, 70_000),
+    ] {
+        let world = World::new(
+            inproc_apart(4, 1),
+            &Config::default(),
+            &[(0, &[(1, mode), (2, mode)])],
+            &[],
+        );
+        assert!(carried(&world));
+        let (client, target) = (world.client(1), world.target(2));
+        let eq = world.queue(1);
+        let (mut memory, md) = world.descriptor(1, len, Some(eq));
+        memory.copy_from_slice(&pattern(9, len));
+        let (read, read_md) = world.descriptor(1, len, Some(eq));
+        for _ in 0..3 {
+            let another = Md::of(&mut memory, 0, Handle::EQ_NONE);
+            // SAFETY: the memory outlives the world's use of it.
+            let another = unsafe { client.md_bind(another, None, Unlink::Retain) }.expect("a descriptor");
+            client.put(md, AckReq::Ack, &target, 42).expect("a put");
+            assert_eq!(client.md_unlink(another), Ok(()));
+            world.event(1, eq, EventKind::SendEnd);
+            assert_eq!(world.event_of(2, EventKind::PutEnd).mlength, len as u64);
+            world.event(1, eq, EventKind::Ack);
+            client.get(read_md, &target).expect("a get");
+            world.event(1, eq, EventKind::ReplyEnd);
+            assert!(read == memory, "{mode:?}");
+        }
+    }
+}
+
 #[test]
 fn bodies_go_through_windows_where_memory_cannot_be_reached() {
     let world = World::new(inproc_apart(6, 1), &Config::default(), TWO_AGENTS, &[]);

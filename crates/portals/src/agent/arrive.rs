@@ -182,7 +182,7 @@ impl<F: Fabric> Core<F> {
             Verdict::Reply(reply) => self.push(at, Channel::Answer, reply, false),
             Verdict::Store { token, keep: 0, .. } => self.finished(at, token, NiFail::OK),
             Verdict::Store { token, keep, into } => {
-                let pieces = self.clients[at].objects.pieces_of(&self.lists, &into);
+                let pieces = self.clients[at].objects.pieces_of(&self.lists, token, &into);
                 let (Some(pieces), Some(room)) = (pieces, self.arenas[ARRIVALS].take(keep)) else {
                     self.finished(at, token, NiFail::FAIL);
                     return message.unwanted();
@@ -197,7 +197,7 @@ impl<F: Fabric> Core<F> {
                 return self.body_for(message, job, room, keep);
             }
             Verdict::Swap { token, keep, with } => {
-                let pieces = self.clients[at].objects.pieces_of(&self.lists, &with);
+                let pieces = self.clients[at].objects.pieces_of(&self.lists, token, &with);
                 let pieces = pieces.unwrap_or_default();
                 let Some(room) = self.arenas[ARRIVALS].take(2 * SWAP_BYTES as u64) else {
                     return message.unwanted();

@@ -141,11 +141,16 @@ impl Objects {
         kept + OF_OPERATION * (self.library.operations() + 1) <= most
     }
 
-    /// Where the agent reaches memory of the client's. None: the client did not show it.
-    pub fn pieces_of(&self, lists: &Rc<Store>, memory: &Segments) -> Option<Pieces> {
+    /// Where the agent reaches memory of the client's, for the operation with this token. None: the client did not show it.
+    ///
+    /// The memory is reached as its own descriptor shows it. Others may have some of the same memory, with other rights, and may be
+    /// unlinked while the operation is in progress.
+    pub fn pieces_of(&mut self, lists: &Rc<Store>, token: u64, memory: &Segments) -> Option<Pieces> {
+        let md = self.library.descriptor_of(token)?;
         lists.list(memory.pieces().map(|wanted| {
             let (address, len) = (wanted.address as u64, wanted.len as u64);
-            let shown = self.exposed.iter().rev().flat_map(|(_, pieces)| pieces);
+            let own = self.exposed.iter().filter(|(handle, _)| *handle == md);
+            let shown = own.flat_map(|(_, pieces)| pieces);
             let holds = |p: &&Piece| p.address <= address && address - p.address + len <= p.len;
             shown.into_iter().find(holds).map(|p| Piece {
                 address,

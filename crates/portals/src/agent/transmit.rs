@@ -70,7 +70,7 @@ impl<F: Fabric> Core<F> {
             match entry.mode {
                 Some(Mode::Accelerated) => entry
                     .objects
-                    .pieces_of(&self.lists, &message.body)
+                    .pieces_of(&self.lists, message.token, &message.body)
                     .map_or(BodyAt::Lost, BodyAt::Away),
                 _ => BodyAt::Lost,
             }

@@ -2,11 +2,11 @@
 
 use super::drops::DropReason;
 use super::operation::{Answer, Facts, Operation, Role};
-use super::table::Key;
+use super::table::{Key, Named};
 use super::wire::{Header, MessageKind, NO_ANSWER};
 use super::{Library, NO_TOKEN, NOBODY, Outgoing};
 use crate::memory::Segments;
-use crate::types::{ANY, EventKind, Identity, Limits, NiFail, option};
+use crate::types::{ANY, EventKind, Handle, Identity, Limits, NiFail, option};
 
 /// What is to become of a message.
 #[derive(Debug)]
@@ -426,6 +426,18 @@ impl Library {
         if let Some(who) = self.processes.identity(peer).copied() {
             self.end(md.index, EventKind::ReplyEnd, &who, &facts, outcome);
         }
+    }
+
+    /// The descriptor whose memory the bytes of `token` lie in or go to, while its operation is in progress.
+    pub fn descriptor_of(&mut self, token: u64) -> Option<Handle> {
+        let key = Key::of_token(token);
+        let reply = key.generation & REPLY != 0;
+        let operation = self.operations.exact(Key {
+            generation: key.generation & !REPLY,
+            ..key
+        })?;
+        let md = if reply { operation.get_md } else { operation.md };
+        Some(self.mds.exact(md)?.handle())
     }
 
     /// What `token` stands for has ended: the bytes of a [`Verdict::Store`] are in place, or the memory of an

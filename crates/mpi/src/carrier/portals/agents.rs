@@ -38,6 +38,14 @@ impl Agents {
         }
     }
 
+    /// Why `peer` cannot be reached any more, if an agent on the way from `me` has ended.
+    pub fn end_of<F: Fabric>(&self, fabric: &F, me: Peer, peer: Peer) -> Option<End> {
+        [me, peer].into_iter().find_map(|whose| {
+            let end = fabric.end_of(self.of[whose.index()]?)?;
+            Some(unreachable(peer, whose == me, &end))
+        })
+    }
+
     /// Before a sleep, after which rounds are few.
     pub fn look_soon(&mut self) {
         self.rounds = ROUNDS - 1;
@@ -64,6 +72,18 @@ impl Agents {
     }
 }
 
+/// Why `peer` cannot be reached when an agent, this process's `own` or the peer's, has ended so.
+fn unreachable(peer: Peer, own: bool, end: &End) -> End {
+    let whose = if own { "this host's" } else { "its" };
+    End {
+        why: format!(
+            "{peer} cannot be reached: {whose} Portals agent has ended ({})",
+            end.why
+        ),
+        in_order: end.in_order,
+    }
+}
+
 impl<F: Fabric> Engine<F> {
     /// Fail what waits for peers that were reached by way of an agent that has ended; all peers, if it is this process's. True: one has.
     #[inline]
@@ -83,18 +103,12 @@ impl<F: Fabric> Engine<F> {
         while self.progress_portals() {}
         for (agent, end) in ended {
             let own = of[self.me.index()] == Some(agent);
-            let whose = if own { "this host's" } else { "its" };
             for (peer, _) in (0..)
                 .map(Peer)
                 .zip(&of)
                 .filter(|(_, via)| own || **via == Some(agent))
             {
-                let why = format!(
-                    "{peer} cannot be reached: {whose} Portals agent has ended ({})",
-                    end.why
-                );
-                let in_order = end.in_order;
-                self.lose(peer, End { why, in_order });
+                self.lose(peer, unreachable(peer, own, &end));
             }
         }
         true

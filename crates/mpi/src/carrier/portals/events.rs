@@ -71,7 +71,12 @@ impl<F: Fabric> Engine<F> {
             _ => None,
         };
         let lost = lost.filter(|peer| *peer != self.me);
-        let told = lost.and_then(|peer| self.fabric.end_of(peer));
+        let told = lost.and_then(|peer| {
+            let by_agent =
+                |portals: &Portals<F>| portals.agents.as_ref()?.end_of(&*self.fabric, self.me, peer);
+            let fabric = self.fabric.end_of(peer);
+            fabric.or_else(|| by_agent(self.carrier.portals()?))
+        });
         match (seen.user & ((1 << user::BITS) - 1), seen.kind) {
             (user::POSTED, EventKind::PutEnd) => self.on_received(seen),
             (user::POSTED, _) => {}
@@ -92,7 +97,7 @@ impl<F: Fabric> Engine<F> {
         }
         if let Some(peer) = lost {
             let end = told.unwrap_or_else(|| End {
-                why: format!("{peer} cannot be reached: its process has ended"),
+                why: format!("{peer} cannot be reached: its process, or an agent on the way, has ended"),
                 in_order: false,
             });
             self.lose(peer, end);

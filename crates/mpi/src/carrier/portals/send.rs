@@ -543,7 +543,7 @@ pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
         NiFail::OK => None,
         NiFail::UNDELIVERABLE => Some(Error::new(
             ErrorClass::ERR_PROC_ABORTED,
-            format!("{peer} cannot be reached: its process has ended"),
+            format!("{peer} cannot be reached: its process, or an agent on the way, has ended"),
         )),
         _ => Some(Error::new(
             ErrorClass::ERR_OTHER,

@@ -173,6 +173,10 @@ impl<F: Fabric> NetworkInterface for Client<F> {
 
     fn is_idle(&self) -> bool {
         let inner = self.inner.borrow();
+        if inner.mailbox.ended {
+            // Nothing that waits will move any more.
+            return true;
+        }
         let here = match &inner.side {
             Side::Generic(generic) => generic.is_idle(),
             Side::Accelerated(_) => true,
