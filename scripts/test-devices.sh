@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# MPI's tests over each device beside the default one: Fast Messages, JAM (by JAM also within the host) and Portals.
+# MPI's tests over each device beside the default one: Fast Messages, JAM (by JAM also within the host) and Portals, in each process itself
+# and by way of agents (portals:generic, portals:accelerated).
 #
 #   PREFIX=dir scripts/test-devices.sh [--turn N] [all | NAME...]     NAME: as for test-programs.sh, or mpi4py
 #
 # all: every program with every number of ranks, bad input, and all of mpi4py's tests on 2 and 3 ranks, over every device: a
 # half an hour and more. By default, over every device, bad input and the core of the protocol; and of everything
 # else a part: a program runs over one device with one number of ranks, the next one over another, and in the next turn
-# over that and with another number; of mpi4py's modules one in nine, on 2 ranks. The turn is made from the content of the commit
+# over that and with another number; of mpi4py's modules one in nine, on 2 ranks. Agents carry the core too, and of what runs over Portals
+# one half, of each kind in its turn. The turn is made from the content of the commit
 # (scripts/tree.sh); the first line tells it, --turn N or TREE=... repeats it.
 #   DEVICES    which of them, default "fm jam portals"
 #   RANKS      numbers of ranks in place of the script's choice (of a named program: of all that it lists)
@@ -23,7 +25,9 @@ failed=0
 
 # with DEVICE COMMAND...
 with() {
-    FARPOST_DEVICE=$1 "${@:2}" || failed=1
+    local portals=
+    case $1 in *:*) portals=${1#*:} ;; esac
+    FARPOST_DEVICE=${1%:*} FARPOST_PORTALS=$portals "${@:2}" || failed=1
 }
 # of DEVICE RANKS NAME...: programs
 of() {
@@ -58,6 +62,7 @@ for source in "$here"/{examples,tests/programs,tests/mpi}/*.{c,cc}; do
     case " ${core[*]} " in *" $name "*) ;; *) rest+=("$name") ;; esac
 done
 numbers=(2 3 4 5)
+kinds=(generic accelerated)
 for place in "${!devices[@]}"; do
     device=${devices[$place]}
     echo "== FARPOST_DEVICE=$device"
@@ -65,6 +70,12 @@ for place in "${!devices[@]}"; do
     # The finding is told before what the device makes of it, and messages carry their headers.
     CASES="function nonblocking message-types truncated unreceived" of "$device" "" check/wrong
     of "$device" "${RANKS:-4 5}" "${core[@]}"
+    if [ "$device" = portals ]; then
+        for kind in "${kinds[@]}"; do
+            echo "== FARPOST_DEVICE=portals FARPOST_PORTALS=$kind"
+            of "portals:$kind" "${RANKS:-3}" "${core[@]}"
+        done
+    fi
     # Programs that take few numbers of ranks meet theirs: each group of programs is asked for two.
     for group in 0 1; do
         chosen=()
@@ -73,7 +84,9 @@ for place in "${!devices[@]}"; do
         done
         [ ${#chosen[@]} -gt 0 ] || continue
         first=$(((turn / ${#devices[@]} + group) % 2))
-        of "$device" "${RANKS:-${numbers[first]} ${numbers[first + 2]}}" "${chosen[@]}"
+        over=$device
+        [ "$device" != portals ] || [ "$group" = 0 ] || over=portals:${kinds[turn % 2]}
+        of "$over" "${RANKS:-${numbers[first]} ${numbers[first + 2]}}" "${chosen[@]}"
     done
     PART=$(((turn + 4 * place) % 9))/9 python "$device" "${RANKS:-2}"
 done

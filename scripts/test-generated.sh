@@ -5,7 +5,7 @@
 #   PREFIX=dir MINUTES=60 scripts/test-generated.sh soak   as long as that; goes on where the last soak ended (make soak)
 #   PREFIX=dir scripts/test-generated.sh check          on MPICH too: what fails there is probably not legal
 #
-#   BACKENDS   where, default all: shm fm jam portals, and between two emulated hosts tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted
+#   BACKENDS   where, default all: shm fm jam portals generic accelerated, and between two emulated hosts tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted
 #   RANKS      numbers of ranks to draw from
 #   PROGRAMS   how many of a test
 #   MINUTES    of a soak
@@ -36,7 +36,7 @@ if [ -z "$program" ]; then
     program=${CARGO_TARGET_DIR:-$here/target}/release/farpost-generate
 fi
 
-backends=${BACKENDS:-shm fm jam portals tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted}
+backends=${BACKENDS:-shm fm jam portals generic accelerated tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted}
 [ "$mode" != check ] || backends=${BACKENDS:-mpich shm}
 options=() set=
 end() {

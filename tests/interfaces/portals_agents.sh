@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
 C
 export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig
 flags=$(pkg-config --cflags --libs farpost-portals3)
-for program in "$work/asks" "$ROOT/tests/interfaces/agents/ends" "$ROOT/tests/interfaces/portals_data"; do
+for program in "$work/asks" "$ROOT"/tests/interfaces/agents/{ends,carried} "$ROOT/tests/interfaces/portals_data"; do
     # shellcheck disable=SC2086
     cc -std=c99 -D_GNU_SOURCE -O1 -o "$work/$(basename "$program")" "$program.c" $flags -lpthread ||
         { echo "FAIL agents: $program.c does not compile"; exit 1; }
@@ -73,8 +73,14 @@ expect() {
 asks=$work/asks
 expect "the setting" 0 "process 1 of 2" FARPOST_PORTALS=generic "$MPIEXEC" -n 2 "$asks" 0
 expect "beside MPI" 0 "process 2 of 3" FARPOST_PORTALS=accelerated "$MPIEXEC" -n 3 "$asks" 0 mpi
-expect "MPI over Portals" any "MPI over Portals matches in each process itself and not by way of an agent" \
-    FARPOST_DEVICE=portals FARPOST_PORTALS=accelerated "$MPIEXEC" -n 2 "$asks" 0 mpi
+for kind in generic accelerated; do
+    expect "MPI over Portals, and a program's own beside it, $kind" 0 "process 2 of 3" \
+        FARPOST_DEVICE=portals FARPOST_PORTALS=$kind "$MPIEXEC" -n 3 "$asks" 0 mpi
+done
+expect "MPI over Portals of both kinds and inline in one job" 0 "process 2 of 3" FARPOST_DEVICE=portals "$MPIEXEC" -n 1 -env FARPOST_PORTALS accelerated \
+    "$asks" 0 mpi : -n 1 -env FARPOST_PORTALS generic "$asks" 0 mpi : -n 1 "$asks" 0 mpi
+expect "MPI over Portals, a job without agents" any "FARPOST_PORTALS=generic: this job has no Portals agents" \
+    FARPOST_DEVICE=portals FARPOST_PORTALS=generic "$asks" 0 mpi
 expect "the program's word" 0 "process 1 of 2" FARPOST_PORTALS=generic "$MPIEXEC" -n 2 "$asks" 3
 expect "a job without agents" 4 "PTL_IFACE_GENERIC: this job has no Portals agents" "$MPIEXEC" -n 1 "$asks" 2
 expect "alone" 4 "FARPOST_PORTALS=generic: this job has no Portals agents" FARPOST_PORTALS=generic "$asks" 0
@@ -96,14 +102,16 @@ called() {
         [ "$(cat "$p/comm" 2>/dev/null)" != "$1" ] || { echo "${p#/proc/}"; return; }
     done
 }
-# kills NAME VICTIM CODE WORDS... : of a job of three, once all are at work. VICTIM: as mpiexec -v calls it, or a name. $kind, $how
+# kills NAME VICTIM CODE WORDS... : of a job of three, once all are at work. VICTIM: as mpiexec -v calls it, or a name. $kind, $how,
+# $device, $program
+device=postbox program=ends
 kills() {
     local name="$1, $kind" victim=$2 wanted=$3 pid job
     shift 3
     # What the job before has said is gone before anybody looks.
     : >"$work/out"
     # shellcheck disable=SC2086
-    timeout -k 5 60 env "$mark" FARPOST_PORTALS=$kind "$MPIEXEC" -v $how -n 3 "$work/ends" </dev/null >>"$work/out" 2>&1 &
+    timeout -k 5 60 env "$mark" FARPOST_PORTALS=$kind FARPOST_DEVICE=$device "$MPIEXEC" -v $how -n 3 "$work/$program" </dev/null >>"$work/out" 2>&1 &
     job=$!
     while [ "$(grep -ac 'at work' "$work/out")" -lt 3 ] && kill -0 $job 2>/dev/null; do sleep 0.02; done
     case $victim in
@@ -123,6 +131,12 @@ for kind in generic accelerated; do
     kills "the agent is killed, its clients are told" "the Portals agent on host" 0 "process 0: my agent has ended" "process 1: my agent has ended" \
         "process 2: my agent has ended" "the Portals agent on host" "was killed by signal 9 (SIGKILL); its clients are told" \
         "this host's Portals agent has ended" "process 2 went on"
+    device=portals program=carried how="--on-failure continue"
+    kills "MPI over Portals, a rank is killed, the others go on" "rank 2 on host" 137 "process 0 went on" "process 1 went on" "was killed by signal 9"
+    how=
+    kills "MPI over Portals, the agent is killed" "the Portals agent on host" 0 "cannot be reached" "process 0 went on" \
+        "process 1 went on" "process 2 went on"
+    device=postbox program=ends
 done
 kills "a client is killed, the job ends" "rank 1 on host" 137 "ending the others"
 kills "mpiexec is killed" mpiexec any "at work"

@@ -4,7 +4,7 @@
 
 use farpost_mpi::carrier::{Device, VARIABLE as DEVICE};
 use farpost_mpi::world::WorldConfig;
-use farpost_node::{Layer, Node, PortalsPlace, Same};
+use farpost_node::{Layer, Node, Same};
 
 use crate::check::mode::{CheckMode, VARIABLE as CHECK};
 
@@ -25,16 +25,11 @@ impl MpiSettings {
     /// What a world is made with in the job that `node` has joined.
     ///
     /// # Errors
-    /// A sentence: MPI over Portals by way of an agent was asked for.
+    /// A sentence: MPI over Portals by way of an agent was asked for, and the job has none.
     pub fn world(&self, node: &Node) -> Result<WorldConfig, String> {
         let mut config = self.world.clone();
-        let place = node.settings.portals_place;
-        if self.device() == Device::Portals && place != PortalsPlace::Inline {
-            return Err(format!(
-                "FARPOST_DEVICE=portals and FARPOST_PORTALS={}: MPI over Portals matches in each process itself and not by way of an \
-                 agent; leave one of the two out",
-                place.name()
-            ));
+        if self.device() == Device::Portals {
+            config.device.agents = node.portals_by()?;
         }
         config.wait = node.settings.wait.clone();
         config.device.fm = node.settings.fm.clone();

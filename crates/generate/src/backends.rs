@@ -15,7 +15,8 @@ pub struct Backend {
 }
 
 /// Names that `Backend::of` knows.
-pub const NAMES: &str = "shm fm jam portals tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted mpich";
+pub const NAMES: &str =
+    "shm fm jam portals generic accelerated tcp ofi tcp-fm tcp-jam tcp-portals tcp-encrypted mpich";
 
 impl Backend {
     /// `hosts`: the directory of tests/net/hosts.py's, `rsh`: its remote shell; needed for those between hosts.
@@ -47,6 +48,7 @@ impl Backend {
             "fm" => set(&[("FARPOST_DEVICE", "fm")]),
             "jam" => set(&[("FARPOST_DEVICE", "jam"), ("FARPOST_JAM_LOCAL", "0")]),
             "portals" => set(&[("FARPOST_DEVICE", "portals")]),
+            "generic" | "accelerated" => set(&[("FARPOST_DEVICE", "portals"), ("FARPOST_PORTALS", device)]),
             "encrypted" => set(&[("FARPOST_ENCRYPT", "1")]),
             "mpich" => {
                 let mpich = mpich.ok_or("mpich: --mpich DIRECTORY is needed")?;
@@ -177,6 +179,8 @@ const LIMITS: &[(&str, &[u64])] = &[
     ("FARPOST_PORTALS_EXPOSED", &[0, 1, 3]),
     ("FARPOST_PORTALS_POSTED", &[0, 1, 2, 5]),
     ("FARPOST_PORTALS_FETCHES", &[1, 2]),
+    ("FARPOST_PORTALS_AGENT_SENDS", &[1, 2, 128]),
+    ("FARPOST_PORTALS_AGENT_PENDINGS", &[1, 2, 128]),
     ("FARPOST_COLL_BCAST", &[1, 2, 3]),
     ("FARPOST_COLL_ALLREDUCE", &[1, 2, 3, 4]),
     ("FARPOST_COLL_ALLREDUCE_PEER_MIN", &[4096, 1 << 40]),
