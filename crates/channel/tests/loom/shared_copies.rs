@@ -1,4 +1,4 @@
-//! The rendezvous slot under a model checker: a sender and a receiver copy the parts of bodies together.
+//! A body that both sides copy, under a model checker: a sender and a receiver claim its parts from both ends.
 
 use farpost_channel::{CopyOutcome, SharedCopy, Side};
 use farpost_fabric::{Line, LocalMemory, PlainLines};

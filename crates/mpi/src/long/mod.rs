@@ -11,8 +11,8 @@
 //! | remote get | [`get`] | a network or a layer that transfers between memories; both buffers are one run | 0 | always, where it is had |
 //! | stream | [`stream`] | nothing | 2 | otherwise |
 //!
-//! All choices are made in this file, from limits that `farpost tune` measures. What each step waits for, and who frees it, is in
-//! `docs/flow-control.md`.
+//! These choices are made in this file, from limits that `farpost tune` measures; that a shorter message is offered as well, because its receiver
+//! holds it back or blocks are short, is its carrier's. What each step waits for, and who frees it, is in `docs/flow-control.md`.
 //!
 //! Requirements of MPI-5.0 section 3.4.
 
