@@ -20,4 +20,3 @@ $within cargo test -p farpost-rollcall --lib loom_
 $within cargo test -p farpost-job --lib loom_
 $within cargo test -p farpost-channel --test loom
 $within cargo test -p farpost-fm --lib loom_
-$within cargo test -p farpost-portals --lib loom_

@@ -1,5 +1,5 @@
 //! Ordered, exactly-once channels between two processes over remote memory: the postbox areas of Sun MPI (section 3 of the
-//! paper), with their blocks and credits, rendezvous slots where both sides copy, and rows of lines that processes show each other.
+//! paper), with their blocks and credits, rendezvous slots where both sides copy, queues of records, and rows of lines that processes show each other.
 //!
 //! Knows nothing of messages: what a postbox or a block holds is the caller's affair.
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ mod lane;
 mod pool;
 pub mod postbox;
 mod reap;
+pub mod records;
 mod rendezvous_slots;
 pub mod rest;
 pub mod rows;

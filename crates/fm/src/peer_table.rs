@@ -11,6 +11,8 @@ pub struct PeerTable<V> {
     /// For [`sweep`](PeerTable::sweep).
     spare: Box<[(u32, V)]>,
     used: usize,
+    /// The entry found last: most messages go to and come from the peer of the one before, and ask several times.
+    recent: usize,
 }
 
 impl<V: Copy + Default> PeerTable<V> {
@@ -22,6 +24,7 @@ impl<V: Copy + Default> PeerTable<V> {
             entries: entries(),
             spare: entries(),
             used: 0,
+            recent: 0,
         }
     }
 
@@ -39,19 +42,24 @@ impl<V: Copy + Default> PeerTable<V> {
     /// What is kept about `peer`.
     #[inline(always)]
     pub fn get(&mut self, peer: u32) -> Option<&mut V> {
-        let (found, value) = &mut self.entries[Self::at(&self.entries, peer)];
-        (*found == peer).then_some(value)
+        if self.entries[self.recent].0 != peer {
+            let at = Self::at(&self.entries, peer);
+            if self.entries[at].0 != peer {
+                return None;
+            }
+            self.recent = at;
+        }
+        Some(&mut self.entries[self.recent].1)
     }
 
     /// As [`get`](PeerTable::get), and if there is nothing yet, a fresh entry. None: the table is full of entries that are
     /// not `idle`.
     #[inline(always)]
     pub fn enter(&mut self, peer: u32, idle: impl Fn(&V) -> bool) -> Option<&mut V> {
-        let at = Self::at(&self.entries, peer);
-        if self.entries[at].0 == peer {
-            return Some(&mut self.entries[at].1);
+        if self.get(peer).is_none() {
+            return self.insert(peer, idle);
         }
-        self.insert(peer, idle)
+        Some(&mut self.entries[self.recent].1)
     }
 
     #[cold]
@@ -127,5 +135,39 @@ mod tests {
         }
         let used = (0..table.len()).filter(|at| table.entry(*at).is_some()).count();
         assert_eq!((used, table.len()), (8, 16));
+    }
+
+    #[test]
+    fn is_a_map_whatever_is_asked_in_whatever_order() {
+        for seed in 0..200 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut table = PeerTable::<u32>::new(rng.usize(1..9));
+            let mut map = std::collections::BTreeMap::new();
+            for _ in 0..400 {
+                let peer = rng.u32(..40);
+                match rng.u8(..8) {
+                    0 => {
+                        table.sweep(|value| *value == 0);
+                        map.retain(|_, value| *value != 0);
+                    }
+                    1..4 => {
+                        let value = rng.u32(..2);
+                        if let Some(place) = table.enter(peer, |value| *value == 0) {
+                            *place = value;
+                            map.insert(peer, value);
+                        }
+                    }
+                    _ => {
+                        // What is idle may be forgotten.
+                        let found = table.get(peer).copied();
+                        let kept = map.get(&peer).copied();
+                        assert!(
+                            found == kept || found.is_none() && kept == Some(0),
+                            "{found:?} {kept:?}"
+                        );
+                    }
+                }
+            }
+        }
     }
 }

@@ -432,25 +432,25 @@ impl FmState {
         header: &Header,
         room: bool,
     ) -> FrameDecision {
-        if header.has(OLDEST) {
-            // All entries may go: forgetting costs a return.
-            if self.order.get(peer).is_none() && self.order.is_full() {
-                self.order.sweep(|_| true);
-            }
-            if let Some(next) = self.order.enter(peer, |_| true) {
-                *next = header.seq;
-            }
-        } else if self.order.get(peer).is_none_or(|next| *next != header.seq) {
-            return FrameDecision::Return;
-        }
         let places = self.incoming.len() < self.max_incoming;
         let (begins, ends) = (header.has(crate::wire::BEGIN), header.has(END));
+        let next = if header.has(OLDEST) {
+            // All entries may go: forgetting costs a return.
+            if self.order.is_full() && self.order.get(peer).is_none() {
+                self.order.sweep(|_| true);
+            }
+            self.order.enter(peer, |_| true)
+        } else {
+            self.order.get(peer).filter(|next| **next == header.seq)
+        };
+        let Some(next) = next else {
+            return FrameDecision::Return;
+        };
+        *next = header.seq;
         if !room || begins && !ends && !places {
             return FrameDecision::Return;
         }
-        if let Some(next) = self.order.get(peer) {
-            *next = header.seq.wrapping_add(1);
-        }
+        *next = header.seq.wrapping_add(1);
         let open = self
             .incoming
             .iter_mut()

@@ -124,12 +124,12 @@ impl Packet {
         for (to, [low, high]) in self.words[1..].iter_mut().zip(pairs) {
             *to = (u64::from(*low) | u64::from(*high) << 32).to_le_bytes();
         }
-        self.end(1 + pairs.len(), odd.first().copied());
+        self.end(1 + pairs.len(), odd.first().copied(), true);
         Ok(())
     }
 
     /// Become a message of the words `lead` and `bytes`, together at most 4 * ([`MAX_WORDS`] - 1) bytes, filled up to whole words, at
-    /// least one, and the word `last`.
+    /// least one, and the word `last`; `checked` or with 0 in the place of the check.
     ///
     /// # Panics
     /// With more bytes.
@@ -140,6 +140,7 @@ impl Packet {
         service: Service,
         (lead, bytes): (&[u64], &[u8]),
         last: u32,
+        checked: bool,
     ) {
         let len = 8 * lead.len() + bytes.len();
         assert!(len <= 4 * (MAX_WORDS - 1));
@@ -152,7 +153,7 @@ impl Packet {
         copy_words(rest, bytes);
         let at = 1 + count / 2;
         if count.is_multiple_of(2) {
-            return self.end(at, Some(last));
+            return self.end(at, Some(last), checked);
         }
         let half = if len == 0 {
             0
@@ -160,7 +161,7 @@ impl Packet {
             u64::from_le_bytes(self.words[at])
         };
         self.words[at] = (half | u64::from(last) << 32).to_le_bytes();
-        self.end(at + 1, None);
+        self.end(at + 1, None, checked);
     }
 
     #[inline(always)]
@@ -174,9 +175,12 @@ impl Packet {
 
     /// The check, behind `at` words and the `odd` half of one.
     #[inline(always)]
-    fn end(&mut self, at: usize, odd: Option<u32>) {
+    fn end(&mut self, at: usize, odd: Option<u32>, checked: bool) {
         let half = u64::from(odd.unwrap_or(0));
         self.words[at] = half.to_le_bytes();
+        if !checked {
+            return;
+        }
         let bits = if odd.is_some() { 32 } else { 0 };
         let check = crc16::of(&self.words.as_flattened()[..usize::from(self.len) - 2]);
         self.words[at] = (half | u64::from(check) << bits).to_le_bytes();
@@ -195,9 +199,15 @@ pub(crate) struct InvalidHeader {
     pub value: u64,
 }
 
-/// Check a message that came for `me`, where it lies: its service, its second header word, its payload.
+/// Check a message that came for `me`, where it lies: its service, its second header word, its payload. What is not `checked` carries no
+/// check; everything else about it is looked at all the same.
 #[inline(always)]
-pub(crate) fn look(bytes: &[u8], priority: Priority, me: Peer) -> Result<(u8, u32, &[u8]), InvalidHeader> {
+pub(crate) fn look(
+    bytes: &[u8],
+    priority: Priority,
+    me: Peer,
+    checked: bool,
+) -> Result<(u8, u32, &[u8]), InvalidHeader> {
     let bad = |what, value| Err(InvalidHeader { what, value });
     let len = bytes.len();
     if !(10 + 4 * MIN_WORDS..=MAX_BYTES).contains(&len) {
@@ -205,7 +215,7 @@ pub(crate) fn look(bytes: &[u8], priority: Priority, me: Peer) -> Result<(u8, u3
     }
     let (body, check) = bytes.split_at(len - 2);
     let check = u16::from_le_bytes([check[0], check[1]]);
-    if crc16::of(body) != check {
+    if checked && crc16::of(body) != check {
         return bad("the check of a message", u64::from(check));
     }
     let word = |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
@@ -264,7 +274,7 @@ mod tests {
             let header = Header { to: Peer(to), priority, up_route: up, random, tag };
             let mut packet = Packet::EMPTY;
             packet.set(&header, Service::Vi, &words).unwrap();
-            let (service, tagged, payload) = look(packet.bytes(), priority, Peer(to)).unwrap();
+            let (service, tagged, payload) = look(packet.bytes(), priority, Peer(to), true).unwrap();
             let message = Message::of(Peer(3), priority, tagged, payload);
             prop_assert_eq!((service, message.from, message.tag), (3, Peer(3), tag));
             prop_assert_eq!(message.words(), &words[..]);
@@ -273,16 +283,17 @@ mod tests {
         }
 
         #[test]
-        fn bytes_survive(bytes in proptest::collection::vec(any::<u8>(), 0..=4 * (MAX_WORDS - 1)), last: u32) {
+        fn bytes_survive(bytes in proptest::collection::vec(any::<u8>(), 0..=4 * (MAX_WORDS - 1)), last: u32, checked: bool) {
             let header = Header::new(Peer(4), Priority::Low, 9);
             let mut packet = Packet::EMPTY;
-            packet.set_bytes(&header, Service::Rpc, (&[], &bytes), last);
-            let (service, tag, payload) = look(packet.bytes(), Priority::Low, Peer(4)).unwrap();
+            packet.set_bytes(&header, Service::Rpc, (&[], &bytes), last, checked);
+            let (service, tag, payload) = look(packet.bytes(), Priority::Low, Peer(4), checked).unwrap();
             prop_assert_eq!((service, tag), (1, 9));
             let mut whole = bytes.clone();
             whole.resize(bytes.len().next_multiple_of(4).max(4), 0);
             whole.extend_from_slice(&last.to_le_bytes());
             prop_assert_eq!(payload, &whole[..]);
+            prop_assert_eq!(look(packet.bytes(), Priority::Low, Peer(4), true).is_ok(), checked || crc16::of(&packet.bytes()[..packet.bytes().len() - 2]) == 0);
         }
 
         #[test]
@@ -292,12 +303,12 @@ mod tests {
             packet.set(&header, Service::User, &[1, 2, 3, 4, 5]).unwrap();
             let mut bytes = packet.bytes().to_vec();
             bytes[at / 8] ^= 1 << (at % 8);
-            prop_assert!(look(&bytes, Priority::High, Peer(2)).is_err());
+            prop_assert!(look(&bytes, Priority::High, Peer(2), true).is_err());
         }
 
         #[test]
-        fn garbage_is_refused_or_is_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-            let _ = look(&bytes, Priority::Low, Peer(0));
+        fn garbage_is_refused_or_is_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..120), checked: bool) {
+            let _ = look(&bytes, Priority::Low, Peer(0), checked);
         }
     }
 }

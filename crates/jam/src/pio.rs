@@ -99,6 +99,8 @@ pub struct Pio<F: Fabric> {
     me: Peer,
     size: u32,
     port: Port,
+    /// Whether messages carry a check.
+    checked: bool,
     /// Whether either queue below holds anything: one look on the fast path.
     waiting: Cell<bool>,
     queues: RefCell<[Transmit; 2]>,
@@ -109,11 +111,15 @@ pub struct Pio<F: Fabric> {
 }
 
 impl<F: Fabric> Pio<F> {
-    /// The FIFOs on `port`: for layers that carry their own messages by PIO, on a port of their own.
+    /// The FIFOs on `port`: for layers that carry their own messages by PIO, on a port of their own. Such messages carry the check
+    /// (a CRC of 16 bits) in jobs of several hosts: the paper's is about links, and within a host there are none.
     pub fn new(fabric: Rc<F>, port: Port) -> Self {
         farpost_fabric::fits::<F>();
         let faults = Faults::new(Rc::clone(&fabric));
-        Self::telling(faults, fabric, port)
+        Self {
+            checked: fabric.hosts() > 1,
+            ..Self::telling(faults, fabric, port)
+        }
     }
 
     /// As [`new`](Self::new); what is refused is told to `faults`.
@@ -124,6 +130,7 @@ impl<F: Fabric> Pio<F> {
             fabric,
             faults,
             port,
+            checked: true,
             waiting: Cell::new(false),
             queues: RefCell::new([Transmit::new(), Transmit::new()]),
             refused: Cell::new(0),
@@ -152,7 +159,7 @@ impl<F: Fabric> Pio<F> {
     #[inline(always)]
     pub fn try_bytes(&self, header: &Header, bytes: (&[u64], &[u8]), last: u32) -> Result<bool, JamError> {
         let mut packet = Packet::EMPTY;
-        packet.set_bytes(header, Service::User, bytes, last);
+        packet.set_bytes(header, Service::User, bytes, last, self.checked);
         if packet.to.0 >= self.size {
             return Err(JamError::NoSuchPeer {
                 peer: packet.to,
@@ -270,7 +277,7 @@ impl<F: Fabric> Pio<F> {
             self.port,
             priority,
             #[inline(always)]
-            |from, bytes| match message::look(bytes, priority, self.me) {
+            |from, bytes| match message::look(bytes, priority, self.me, self.checked) {
                 Ok((service, tag, payload)) => take(from, service, tag, payload),
                 Err(bad) => self.refuse(from, bad.what, bad.value),
             },

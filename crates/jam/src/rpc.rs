@@ -113,7 +113,7 @@ impl<F: Fabric> Rpc<F> {
         let len = argument.len() as u32;
         if argument.len() <= ONE_BYTES {
             let mut packet = Packet::EMPTY;
-            packet.set_bytes(&header(ONE), Service::Rpc, (&[], argument), len);
+            packet.set_bytes(&header(ONE), Service::Rpc, (&[], argument), len, true);
             return self.launch(pio, &packet);
         }
         if argument.len() > self.switch {
@@ -123,7 +123,7 @@ impl<F: Fabric> Rpc<F> {
         }
         let (first, more) = argument.split_at(ONE_BYTES);
         let mut packet = Packet::EMPTY;
-        packet.set_bytes(&header(FIRST), Service::Rpc, (&[], first), len);
+        packet.set_bytes(&header(FIRST), Service::Rpc, (&[], first), len, true);
         self.launch(pio, &packet)?;
         for part in more.chunks(4 * MAX_WORDS) {
             let mut words = [0; MAX_WORDS];

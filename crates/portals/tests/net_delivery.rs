@@ -420,3 +420,42 @@ fn acknowledgements_travel_with_messages() {
         );
     }
 }
+
+/// The sender of short messages may compute for as long as it likes, from the first one on, and a long one behind them keeps its place.
+#[test]
+fn the_first_messages_arrive_without_their_senders_further_work() {
+    for fabrics in [shm(2), shm(3)] {
+        let mut ends: Vec<Process<Shm>> = fabrics
+            .into_iter()
+            .map(|fabric| Process::new(fabric, &SMALL, Taking::AtOnce))
+            .collect();
+        let [sender, receiver] = &mut ends[..2] else {
+            unreachable!("two processes at least");
+        };
+        for number in 0..3 {
+            let head = header(0, 1, Channel::Request, number);
+            assert!(sender.send(1, Channel::Request, &head, &[number as u8; 8]));
+        }
+        for _ in 0..1000 {
+            receiver.turn();
+        }
+        assert_eq!(receiver.upper.came.len(), 3, "nobody else did anything");
+        for (number, bytes) in [(3, 3000), (4, 8)] {
+            let head = header(0, 1, Channel::Request, number);
+            assert!(sender.send(1, Channel::Request, &head, &vec![number as u8; bytes]));
+        }
+        let mut turns = 0;
+        while receiver.upper.came.len() < 5 || !sender.net.is_idle() {
+            receiver.turn();
+            sender.turn();
+            turns += 1;
+            assert!(turns < 100_000, "what was sent never ends");
+        }
+        let came = receiver.upper.came.iter().enumerate();
+        for (number, came) in came {
+            assert_eq!(came.header, header(0, 1, Channel::Request, number as u32));
+            assert!(came.body.iter().all(|byte| usize::from(*byte) == number));
+        }
+        assert_eq!(receiver.upper.came.len(), 5);
+    }
+}

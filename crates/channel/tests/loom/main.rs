@@ -3,6 +3,7 @@
 #![cfg(loom)]
 
 mod postboxes;
+mod records;
 mod rendezvous_slots;
 mod rows;
 mod shared_copies;

@@ -6,7 +6,7 @@ use super::mailbox::{
     CLIENT_BYTES, ClientState, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
     Writer,
 };
-use super::record::{Bad, VERSION, Words};
+use super::record::{Malformed, VERSION, Words};
 use super::state::{BodyAt, Core, Link, Lower, Silent};
 use crate::net::Placement;
 use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
@@ -41,8 +41,8 @@ impl<F: Fabric> Core<F> {
     ///
     /// # Errors
     /// It is of another version, or says what cannot be.
-    pub fn hello(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
-        let bad = |what, value| Bad { what, value };
+    pub fn hello(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
+        let bad = |what, value| Malformed { what, value };
         words.next().and_then(|version| match version {
             VERSION => Ok(()),
             other => Err(bad("the version of a mailbox", other)),
@@ -101,7 +101,7 @@ impl<F: Fabric> Core<F> {
 
     /// A client wrote what cannot be: it is not served any more.
     #[cold]
-    pub fn fault(&mut self, at: usize, bad: Bad) {
+    pub fn fault(&mut self, at: usize, bad: Malformed) {
         let peer = self.clients[at].peer();
         self.fabric.record_fault(Fault {
             peer,

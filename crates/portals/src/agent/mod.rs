@@ -57,8 +57,6 @@ mod arrive;
 mod client;
 mod clients;
 mod mailbox;
-#[cfg(all(test, loom))]
-mod model;
 mod movement;
 #[allow(unsafe_code)]
 mod moves;

@@ -4,7 +4,7 @@
 use super::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
 use super::moves;
 use super::pieces::Pieces;
-use super::record::{Bad, Words, event};
+use super::record::{Malformed, Words, event};
 use super::state::{BodyAt, Core, Job};
 use super::structures::{Arena, Room};
 use crate::library::NO_TOKEN;
@@ -200,7 +200,7 @@ impl<F: Fabric> Core<F> {
     ///
     /// # Errors
     /// It was not asked to.
-    pub fn client_moved(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
+    pub fn client_moved(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
         let slot = usize::from(title.aux & 0xff);
         let name = words.next()?;
         let done = words.at_most("whether bytes have moved", 1)? == 1;
@@ -208,7 +208,7 @@ impl<F: Fabric> Core<F> {
         match window {
             Some(window) if *window == Some(name) => *window = None,
             _ => {
-                return Err(Bad {
+                return Err(Malformed {
                     what: "the number of a window",
                     value: slot as u64,
                 });

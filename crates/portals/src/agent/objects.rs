@@ -2,7 +2,7 @@
 
 use super::mailbox::Title;
 use super::pieces::{Pieces, Store};
-use super::record::{Bad, Pen, Piece, Words, command, update};
+use super::record::{Malformed, Pen, Piece, Words, command, update};
 use crate::error::Error;
 use crate::library::{DropReason, Library};
 use crate::memory::{Segment, Segments};
@@ -165,7 +165,7 @@ impl Objects {
     ///
     /// # Errors
     /// It is none.
-    pub fn call(&mut self, title: Title, mut words: Words, pen: &mut Pen) -> Result<u16, Bad> {
+    pub fn call(&mut self, title: Title, mut words: Words, pen: &mut Pen) -> Result<u16, Malformed> {
         let room = match title.kind {
             command::ME_ATTACH | command::ME_ATTACH_ANY | command::ME_INSERT => self.may_make(0, 0),
             _ => Ok(()),
@@ -330,7 +330,7 @@ impl Objects {
             }
             command::INTERFACE_OF => code_of(&library.interface_of(words.handle()?)),
             other => {
-                return Err(Bad {
+                return Err(Malformed {
                     what: "the kind of a command",
                     value: u64::from(other),
                 });

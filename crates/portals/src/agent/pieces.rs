@@ -1,6 +1,6 @@
 //! Lists of pieces of clients' memory: one piece lies where it is named, longer lists in places made at the start.
 
-use super::record::{Bad, MAX_PIECES, Piece, Words};
+use super::record::{MAX_PIECES, Malformed, Piece, Words};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -40,12 +40,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Words::piece_count`], [`Words::piece`]; no place is left.
-    pub fn read(self: &Rc<Self>, words: &mut Words) -> Result<Pieces, Bad> {
+    pub fn read(self: &Rc<Self>, words: &mut Words) -> Result<Pieces, Malformed> {
         let count = words.piece_count()?;
         let (mut pieces, mut total) = (Pieces::default(), 0);
         for _ in 0..count {
             let piece = words.piece(&mut total)?;
-            pieces.push(self, piece).ok_or(Bad {
+            pieces.push(self, piece).ok_or(Malformed {
                 what: "a number of lists of segments",
                 value: count,
             })?;

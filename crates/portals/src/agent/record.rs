@@ -4,14 +4,7 @@ use crate::error::Error;
 use crate::library::{AccessEntry, HEADER_BYTES, Target};
 use crate::types::{Event, EventKind, Handle, Limits, Md, NiFail, ProcessId};
 
-/// A value that cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad {
-    /// What it was to be.
-    pub what: &'static str,
-    /// It.
-    pub value: u64,
-}
+pub use farpost_channel::records::Malformed;
 
 /// What a client asks. From [`ME_ATTACH`](command::ME_ATTACH) on for accelerated clients only.
 pub mod command {
@@ -97,8 +90,8 @@ pub struct Piece {
 pub struct Words<'a>(pub &'a [u64]);
 
 impl Words<'_> {
-    pub fn next(&mut self) -> Result<u64, Bad> {
-        let (first, rest) = self.0.split_first().ok_or(Bad {
+    pub fn next(&mut self) -> Result<u64, Malformed> {
+        let (first, rest) = self.0.split_first().ok_or(Malformed {
             what: "the length of a record",
             value: 0,
         })?;
@@ -107,31 +100,31 @@ impl Words<'_> {
     }
 
     /// A number at most `most`.
-    pub fn at_most(&mut self, what: &'static str, most: u64) -> Result<u64, Bad> {
+    pub fn at_most(&mut self, what: &'static str, most: u64) -> Result<u64, Malformed> {
         let value = self.next()?;
         if value <= most {
             Ok(value)
         } else {
-            Err(Bad { what, value })
+            Err(Malformed { what, value })
         }
     }
 
-    pub fn pair(&mut self) -> Result<(u32, u32), Bad> {
+    pub fn pair(&mut self) -> Result<(u32, u32), Malformed> {
         let word = self.next()?;
         Ok((word as u32, (word >> 32) as u32))
     }
 
-    pub fn handle(&mut self) -> Result<Handle, Bad> {
+    pub fn handle(&mut self) -> Result<Handle, Malformed> {
         Ok(Handle(self.at_most("a handle", u64::from(u32::MAX))? as u32))
     }
 
-    pub fn id(&mut self) -> Result<ProcessId, Bad> {
+    pub fn id(&mut self) -> Result<ProcessId, Malformed> {
         let (nid, pid) = self.pair()?;
         Ok(ProcessId::new(nid, pid))
     }
 
     /// So many bytes.
-    pub fn bytes(&mut self, into: &mut [u8]) -> Result<(), Bad> {
+    pub fn bytes(&mut self, into: &mut [u8]) -> Result<(), Malformed> {
         for part in into.chunks_mut(8) {
             let word = self.next()?.to_le_bytes();
             part.copy_from_slice(&word[..part.len()]);
@@ -139,13 +132,13 @@ impl Words<'_> {
         Ok(())
     }
 
-    pub fn header(&mut self) -> Result<[u8; HEADER_BYTES], Bad> {
+    pub fn header(&mut self) -> Result<[u8; HEADER_BYTES], Malformed> {
         let mut header = [0; HEADER_BYTES];
         self.bytes(&mut header)?;
         Ok(header)
     }
 
-    pub fn limits(&mut self) -> Result<Limits, Bad> {
+    pub fn limits(&mut self) -> Result<Limits, Malformed> {
         let mut four = [(0, 0); 4];
         for pair in &mut four {
             *pair = self.pair()?;
@@ -163,7 +156,7 @@ impl Words<'_> {
         })
     }
 
-    pub fn md(&mut self) -> Result<Md, Bad> {
+    pub fn md(&mut self) -> Result<Md, Malformed> {
         let (start, length) = (self.next()? as usize, self.next()?);
         let (threshold, options) = self.pair()?;
         Ok(Md {
@@ -177,7 +170,7 @@ impl Words<'_> {
         })
     }
 
-    pub fn target(&mut self) -> Result<Target, Bad> {
+    pub fn target(&mut self) -> Result<Target, Malformed> {
         let id = self.id()?;
         let (pt_index, ac_index) = self.pair()?;
         Ok(Target {
@@ -190,12 +183,12 @@ impl Words<'_> {
     }
 
     /// How many pieces follow.
-    pub fn piece_count(&mut self) -> Result<u64, Bad> {
+    pub fn piece_count(&mut self) -> Result<u64, Malformed> {
         self.at_most("a number of segments", MAX_PIECES as u64)
     }
 
     /// A piece of a list with `total` bytes before it, whose lengths add up.
-    pub fn piece(&mut self, total: &mut u64) -> Result<Piece, Bad> {
+    pub fn piece(&mut self, total: &mut u64) -> Result<Piece, Malformed> {
         let piece = Piece {
             address: self.next()?,
             len: self.next()?,
@@ -206,7 +199,7 @@ impl Words<'_> {
             piece.address.checked_add(piece.len).is_some() && piece.position.checked_add(piece.len).is_some();
         *total = total.saturating_add(piece.len);
         if !fits || *total > isize::MAX as u64 {
-            return Err(Bad {
+            return Err(Malformed {
                 what: "the length of a segment",
                 value: piece.len,
             });
@@ -215,12 +208,12 @@ impl Words<'_> {
     }
 
     /// At most [`MAX_PIECES`] pieces, whose lengths add up.
-    pub fn pieces(&mut self) -> Result<Vec<Piece>, Bad> {
+    pub fn pieces(&mut self) -> Result<Vec<Piece>, Malformed> {
         let mut total = 0;
         (0..self.piece_count()?).map(|_| self.piece(&mut total)).collect()
     }
 
-    pub fn event(&mut self) -> Result<Event, Bad> {
+    pub fn event(&mut self) -> Result<Event, Malformed> {
         use EventKind::*;
         const KINDS: [EventKind; 12] = [
             GetStart,
@@ -237,7 +230,7 @@ impl Words<'_> {
             Unlink,
         ];
         let (kind, fail) = self.pair()?;
-        let kind = *KINDS.get(kind as usize).ok_or(Bad {
+        let kind = *KINDS.get(kind as usize).ok_or(Malformed {
             what: "the kind of an event",
             value: u64::from(kind),
         })?;
@@ -355,7 +348,7 @@ impl Pen {
 }
 
 impl Words<'_> {
-    pub fn access(&mut self) -> Result<AccessEntry, Bad> {
+    pub fn access(&mut self) -> Result<AccessEntry, Malformed> {
         let id = self.id()?;
         let (uid, jid) = self.pair()?;
         Ok(AccessEntry {

@@ -2,7 +2,7 @@
 
 use super::client::Door;
 use super::clients::ClientFigures;
-use super::mailbox::{AGENT_BYTES, Control, LINES, QUEUE_AT, RECORD, Reader, SLOTS};
+use super::mailbox::{AGENT_BYTES, Control, LINES, QUEUE_AT, Reader, SLOTS};
 use super::objects::{NOTHING, Objects};
 use super::occupancy::Sizes;
 use super::pieces::Store;
@@ -13,6 +13,7 @@ use super::{AgentTunables, Routes};
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};
 use crate::owner::Owner;
+use farpost_channel::records::RECORD;
 use farpost_fabric::wait::{Backoff, Pause, WaitPolicy, WaitTunables};
 use farpost_fabric::{Access, Fabric, FabricError, Moment, Peer, Permission};
 use std::collections::VecDeque;

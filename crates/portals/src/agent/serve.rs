@@ -3,7 +3,7 @@
 use super::Mode;
 use super::mailbox::{EVENTS, Title};
 use super::movement::Move;
-use super::record::{Bad, SMALL, Words, command, event};
+use super::record::{Malformed, SMALL, Words, command, event};
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Order};
 use crate::error::Error;
 use crate::library::{NO_TOKEN, Outgoing};
@@ -25,8 +25,8 @@ fn begins(kind: u8) -> bool {
     matches!(kind, command::PUT | command::GET | command::GET_PUT)
 }
 
-fn bad(what: &'static str, value: u64) -> Bad {
-    Bad { what, value }
+fn bad(what: &'static str, value: u64) -> Malformed {
+    Malformed { what, value }
 }
 
 impl<F: Fabric> Core<F> {
@@ -63,7 +63,7 @@ impl<F: Fabric> Core<F> {
         moved
     }
 
-    fn obey(&mut self, at: usize, title: Title, words: Words) -> Result<(), Bad> {
+    fn obey(&mut self, at: usize, title: Title, words: Words) -> Result<(), Malformed> {
         let Some(mode) = self.clients[at].mode else {
             return match title.kind {
                 command::HELLO => self.hello(at, title, words),
@@ -90,7 +90,7 @@ impl<F: Fabric> Core<F> {
     }
 
     /// One more message of a client's, of those that may wait here.
-    fn count(&mut self, at: usize, channel: usize) -> Result<(), Bad> {
+    fn count(&mut self, at: usize, channel: usize) -> Result<(), Malformed> {
         let most = self.config.sends;
         let entry = &mut self.clients[at];
         entry.given[channel] += 1;
@@ -101,7 +101,7 @@ impl<F: Fabric> Core<F> {
         Ok(())
     }
 
-    fn send(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
+    fn send(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
         let channel = usize::from(title.aux);
         if channel > 1 {
             return Err(bad("the channel of a message", u64::from(title.aux)));
@@ -142,7 +142,7 @@ impl<F: Fabric> Core<F> {
         Ok(())
     }
 
-    fn receive(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
+    fn receive(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
         let place = usize::from(title.aux);
         let id = match self.clients[at].lower.get(place).copied() {
             Some(Lower::Shown(id)) => id,
@@ -238,7 +238,7 @@ impl<F: Fabric> Core<F> {
 
     /// Put, get, get-put of an accelerated client. What is wrong with them does nothing, as section 3.10.1 has it of an
     /// inactive descriptor: there is no result to tell it in.
-    fn initiate(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Bad> {
+    fn initiate(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
         self.count(at, Channel::Request as usize)?;
         let md = words.handle()?;
         let other = words.handle()?;
@@ -284,7 +284,7 @@ impl<F: Fabric> Core<F> {
     }
 
     /// Calls of an accelerated client that have a result.
-    fn call(&mut self, at: usize, title: Title, words: Words) -> Result<(), Bad> {
+    fn call(&mut self, at: usize, title: Title, words: Words) -> Result<(), Malformed> {
         let entry = &mut self.clients[at];
         let Some(link) = &mut entry.link else {
             return Ok(());

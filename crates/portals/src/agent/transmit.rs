@@ -4,7 +4,7 @@ use super::envelope;
 use super::mailbox::Title;
 use super::movement::Move;
 use super::moves;
-use super::record::{Bad, SMALL, event};
+use super::record::{Malformed, SMALL, event};
 use super::state::{BodyAt, Core, Item, Job, Lower};
 use super::{Mode, Routes};
 use crate::library::{NO_TOKEN, Outgoing};
@@ -33,7 +33,7 @@ impl<F: Fabric> Core<F> {
         if self.clients[at].mode.is_some() && !self.post(at, Title { kind, aux: 0 }, &words) {
             self.fault(
                 at,
-                Bad {
+                Malformed {
                     what: "the number of events taken",
                     value: token,
                 },

@@ -16,7 +16,8 @@
 //! by *lines*: channels that deliver once and in order, so that a short message is over when it is put there, and only messages
 //! whose bodies the receiver fetches have a pending, a number and an acknowledgement. The receiver refuses nothing there, but leaves what it cannot
 //! take in its lines: it waits for nothing but itself, since answers have lines of their own, and acknowledgements go by packets. Between
-//! others go packets, as follows; two processes always begin with one, which the receiver answers by [`Op::Sync`].
+//! others go packets, as follows. Whoever may use lines puts short messages there from the first one on, so that they arrive though their sender
+//! computes; the first message that is not short, and between others any first one, begins with a packet, which the receiver answers by [`Op::Sync`].
 //!
 //! A message takes a transmit pending at its sender and, unless its body comes with its header and is stored at once, a receive
 //! pending at its receiver. What is known about a peer is in structures for targets and for sources, of which there is a fixed

@@ -409,7 +409,7 @@ impl<F: Fabric> Portals<F> {
 
     /// Whether only calls of ours let something move along that was begun.
     pub fn has_duties(&self) -> bool {
-        let begun = self.sends.under_way() > 0 || !self.fetches.is_empty() || self.managed.awaited() > 0;
+        let begun = self.sends.under_way() > 0 || self.awaits_fetches() || self.managed.awaited() > 0;
         // What an agent has not done when it ends will not be done.
         begun && !self.ni.agent_has_ended()
     }

@@ -26,6 +26,8 @@ pub(super) struct Fetch {
     queue: u8,
     wanted: u64,
     landing: Option<Box<[u8]>>,
+    /// Its descriptor is gone: nothing comes any more, unless it is logged already.
+    given_up: bool,
 }
 
 /// Memory of a receive, as a descriptor has it.
@@ -126,6 +128,7 @@ impl<F: Fabric> Portals<F> {
                     queue,
                     wanted,
                     landing: room.landing,
+                    given_up: false,
                 });
                 self.fetching += 1;
                 self.needs_progress = true;
@@ -145,17 +148,30 @@ impl<F: Fabric> Portals<F> {
             self.fetches.pop();
         }
         self.release(fetch.queue, 1);
+        if fetch.given_up {
+            return Some(fetch);
+        }
         self.fetching -= 1;
         let unlinked = self.ni.md_unlink(fetch.md);
         debug_assert!(Self::begun(unlinked), "{unlinked:?}");
         Some(fetch)
     }
 
-    /// Nobody waits for it any more.
+    /// Nobody waits for it any more. Whoever was asked may have ended, and then no event tells: what has not begun to come will find no
+    /// descriptor. The place stays taken, since its event may be logged already.
     pub(super) fn abandon_fetch(&mut self, number: u32) {
         if let Some(Some(fetch)) = self.fetches.get_mut(number as usize) {
             fetch.request = None;
+            if !fetch.given_up && self.ni.md_unlink(fetch.md) != Err(PortalsError::MdInUse) {
+                fetch.given_up = true;
+                self.fetching -= 1;
+            }
         }
+    }
+
+    /// Whether something that is to be fetched may still come.
+    pub(super) fn awaits_fetches(&self) -> bool {
+        self.fetches.iter().flatten().any(|fetch| !fetch.given_up)
     }
 
     /// What a receive takes.

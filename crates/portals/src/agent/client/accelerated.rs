@@ -1,7 +1,7 @@
 //! Objects that the agent keeps, as far as the client has to know of them.
 
 use super::super::mailbox::Title;
-use super::super::record::{Bad, Piece, Words, event};
+use super::super::record::{Malformed, Piece, Words, event};
 use super::Side;
 use super::post::Mailbox;
 use crate::error::Error;
@@ -148,9 +148,9 @@ impl AcceleratedObjects {
         mailbox: &mut Mailbox<F>,
         title: Title,
         mut words: Words,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), Malformed> {
         if title.kind != event::EVENT {
-            return Err(Bad {
+            return Err(Malformed {
                 what: "the kind of an event",
                 value: u64::from(title.kind),
             });

@@ -2,7 +2,7 @@
 
 use super::super::mailbox::Title;
 use super::super::moves;
-use super::super::record::{Bad, Piece, SMALL, Words, command, event};
+use super::super::record::{Malformed, Piece, SMALL, Words, command, event};
 use super::post::Mailbox;
 use crate::interface::channel_of;
 use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict};
@@ -133,7 +133,7 @@ impl GenericObjects {
         mailbox: &mut Mailbox<F>,
         title: Title,
         mut words: Words,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), Malformed> {
         match title.kind {
             event::ARRIVED => {
                 let from = words.next()? as u32;
@@ -142,7 +142,7 @@ impl GenericObjects {
                 let mut bytes = [0; SMALL];
                 let inline = if title.aux == event::NO_PENDING {
                     if length > SMALL as u64 {
-                        return Err(Bad {
+                        return Err(Malformed {
                             what: "the length of a short message",
                             value: length,
                         });
@@ -173,7 +173,7 @@ impl GenericObjects {
                 }
             }
             other => {
-                return Err(Bad {
+                return Err(Malformed {
                     what: "the kind of an event",
                     value: u64::from(other),
                 });

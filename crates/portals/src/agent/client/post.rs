@@ -5,7 +5,7 @@ use super::super::mailbox::{
     SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
 };
 use super::super::moves;
-use super::super::record::{Bad, Pen, Piece, Words, command, event};
+use super::super::record::{Malformed, Pen, Piece, Words, command, event};
 use crate::memory::{Segment, Segments};
 use crate::net::Channel;
 use farpost_fabric::{
@@ -171,7 +171,7 @@ impl<F: Fabric> Mailbox<F> {
     /// # Errors
     /// The agent writes what cannot be.
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<(Title, Vec<u64>)>, Bad> {
+    pub fn next_event(&mut self) -> Result<Option<(Title, Vec<u64>)>, Malformed> {
         let mut record = std::mem::take(&mut self.record);
         match self.events.take_into(&mut record) {
             Ok(Some(title)) => Ok(Some((title, record))),
@@ -191,7 +191,7 @@ impl<F: Fabric> Mailbox<F> {
     ///
     /// # Errors
     /// The agent writes what cannot be.
-    pub fn next_result(&mut self) -> Result<Option<(u16, Vec<u64>)>, Bad> {
+    pub fn next_result(&mut self) -> Result<Option<(u16, Vec<u64>)>, Malformed> {
         let taken = self.results.take()?;
         Ok(taken.map(|(title, words)| (title.aux, words.to_vec())))
     }
@@ -242,14 +242,14 @@ impl<F: Fabric> Mailbox<F> {
     ///
     /// # Errors
     /// The agent asks for what cannot be.
-    pub fn carried(&mut self, title: Title, mut words: Words) -> Result<(), Bad> {
+    pub fn carried(&mut self, title: Title, mut words: Words) -> Result<(), Malformed> {
         let slot = usize::from(title.aux & 0xff);
         let into = title.aux >> 8 == event::INTO_CLIENT;
         let name = words.next()?;
         let (key, position) = (words.next()?, words.next()?);
         let len = words.at_most("the length of a window", SLOT_BYTES as u64)?;
         if slot >= SLOTS {
-            return Err(Bad {
+            return Err(Malformed {
                 what: "the number of a window",
                 value: slot as u64,
             });

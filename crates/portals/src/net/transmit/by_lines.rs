@@ -17,9 +17,14 @@ pub fn put_short<F: Fabric>(lines: &mut Lines<F>, to: (Peer, usize), header: &[u
 }
 
 impl<F: Fabric> Target<F> {
-    /// The channels of which nothing waits, a bit each.
+    /// The channels of which nothing waits, a bit each. What has gone as a packet before the receiver said that it has lines comes
+    /// again, and so waits.
     pub(super) fn open_lanes(&self) -> u8 {
-        let [answers, requests] = self.lanes.each_ref().map(|lane| lane.cursor.pending == NONE);
+        let by_lines = self.by_lines;
+        let [answers, requests] = self
+            .lanes
+            .each_ref()
+            .map(|lane| lane.cursor.pending == NONE && (by_lines || lane.head == NONE));
         if self.dead {
             0
         } else {
@@ -33,6 +38,27 @@ impl<F: Fabric> Transmit<F> {
     #[inline(always)]
     pub(super) fn is_open(&self, to: Peer, index: usize) -> bool {
         self.open[to.index()] & 1 << index != 0
+    }
+
+    /// Put a short message to the lines of a channel. False: it is longer, something waits before it, or there is no room.
+    #[inline(always)]
+    pub(super) fn put_by_lines(
+        &self,
+        lines: &mut Lines<F>,
+        figures: &mut Figures,
+        to: (Peer, usize),
+        header: &[u8],
+        body: &Segments,
+    ) -> bool {
+        let length = body.len();
+        let gone = self.is_open(to.0, to.1)
+            && header.len() + length <= PACKET_BYTES - wire::WORD
+            && put_short(lines, to, header, body);
+        if gone {
+            figures.sent += 1;
+            figures.sent_bytes += length as u64;
+        }
+        gone
     }
 
     /// The receiver has lines for us. It has accepted nothing before.

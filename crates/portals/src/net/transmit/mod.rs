@@ -351,12 +351,7 @@ impl<F: Fabric> Transmit<F> {
     ) -> Result<Departure, NoPending> {
         let index = channel as usize;
         let length = body.len();
-        if self.is_open(to, index)
-            && header.len() + length <= PACKET_BYTES - wire::WORD
-            && by_lines::put_short(lines, (to, index), header, body)
-        {
-            figures.sent += 1;
-            figures.sent_bytes += length as u64;
+        if self.put_by_lines(lines, figures, (to, index), header, body) {
             return Ok(Departure::Gone);
         }
         if self.free[index].is_empty() {
@@ -379,7 +374,15 @@ impl<F: Fabric> Transmit<F> {
         }
         let at = match found {
             Some(at) => at,
-            None => self.enter(fabric, checked(to), to).ok_or(NoPending)?,
+            None => {
+                let at = self.enter(fabric, checked(to), to).ok_or(NoPending)?;
+                self.note_unsent(at);
+                // The receiver need not say anything before the first short message, and this process may compute for long.
+                if self.put_by_lines(lines, figures, (to, index), header, body) {
+                    return Ok(Departure::Gone);
+                }
+                at
+            }
         };
         let number = self.free[index].pop().expect("looked before");
         let target = self.targets.at(at);
@@ -446,7 +449,7 @@ impl<F: Fabric> Transmit<F> {
     #[inline(always)]
     fn note_unsent(&mut self, at: u16) {
         let target = self.targets.at(at);
-        if target.by_lines {
+        if target.near {
             self.open[target.peer.index()] = target.open_lanes();
         }
         if target.unsent() && !target.active {
@@ -681,7 +684,7 @@ impl<F: Fabric> Transmit<F> {
                 moved |= self.go(fabric, (rx, lines), figures, place, index);
             }
             let target = self.targets.at(place);
-            if target.by_lines {
+            if target.near {
                 self.open[target.peer.index()] = target.open_lanes();
             }
             let by_lines = target.by_lines;

@@ -272,7 +272,7 @@ impl<F: Fabric> Transmit<F> {
             let Some(target) = self.targets.get(at) else {
                 continue;
             };
-            if target.dead || target.is_idle() && (!target.by_lines || !ask || lines.drained(target.peer)) {
+            if target.dead || target.is_idle() && (!target.near || !ask || lines.drained(target.peer)) {
                 continue;
             }
             if ask && fabric.is_gone(target.peer) {
@@ -316,7 +316,7 @@ impl<F: Fabric> Transmit<F> {
     pub fn is_idle(&mut self, lines: &mut Lines<F>) -> bool {
         (0..self.targets.len()).all(|at| {
             self.targets.get(at).is_none_or(|target| {
-                target.is_idle() && (!target.by_lines || target.dead || lines.drained(target.peer))
+                target.is_idle() && (!target.near || target.dead || lines.drained(target.peer))
             })
         })
     }

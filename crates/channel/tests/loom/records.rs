@@ -1,6 +1,6 @@
-//! The mailbox's queue under a model checker: a writer and a reader, every interleaving of a small queue.
+//! A queue of records: a writer and a reader, every interleaving of a small queue.
 
-use super::mailbox::{Reader, Title, Writer};
+use farpost_channel::records::{Reader, Title, Writer};
 use farpost_fabric::{FabricError, Line, Lines, LocalMemory, Remote};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
