@@ -210,7 +210,9 @@ fn refused(what: &str, error: PortalsError) -> Error {
     if error == PortalsError::Fail {
         return Error::new(
             ErrorClass::ERR_PROC_ABORTED,
-            format!("{what} by Portals failed: this host's Portals agent has ended"),
+            format!(
+                "{what} by Portals failed: other processes cannot be reached, this host's Portals agent has ended"
+            ),
         );
     }
     let hint = match error {
