@@ -7,3 +7,4 @@ mod records;
 mod rendezvous_slots;
 mod rows;
 mod shared_copies;
+mod words;

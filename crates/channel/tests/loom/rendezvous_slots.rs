@@ -1,10 +1,10 @@
 //! A rendezvous slot: owner and receiver copy together, and the owner finds the receiver's record or none, never half of one.
 
+use crate::words::Words;
 use farpost_channel::{CopyOutcome, Record, RendezvousSlot, Side};
-use farpost_fabric::{Line, LocalMemory, PlainLines};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 /// Parts of the longest message.
@@ -13,44 +13,9 @@ const MOST: usize = 4;
 const HERE: u64 = 4096;
 const LINE: usize = 64;
 
-/// Two lines that both map.
-#[derive(Clone)]
-struct Shared(Arc<Vec<AtomicU64>>);
-
-impl LocalMemory for Shared {
-    type Lines = PlainLines<Shared>;
-    fn lines(&self, _: usize, _: u32) -> PlainLines<Shared> {
-        unreachable!("not the slots'")
-    }
-    fn len(&self) -> usize {
-        2 * LINE
-    }
-    fn load(&self, offset: usize) -> u64 {
-        self.0[offset / 8].load(Ordering::Acquire)
-    }
-    fn store(&self, offset: usize, value: u64) {
-        self.0[offset / 8].store(value, Ordering::Release);
-    }
-    fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
-        self.0[offset / 8].fetch_add(amount, Ordering::AcqRel)
-    }
-    fn load_line(&self, _: usize) -> Line {
-        unreachable!("not the slots'")
-    }
-    fn store_line(&self, _: usize, _: &Line) {
-        unreachable!("not the slots'")
-    }
-    fn read(&self, _: usize, _: &mut [u8]) {
-        unreachable!("not the slots'")
-    }
-    fn write(&self, _: usize, _: &[u8]) {
-        unreachable!("not the slots'")
-    }
-}
-
 /// What the owner of the rendezvous slots and the receiver share, and the receiver's memory.
 struct Pair {
-    memory: Shared,
+    memory: Words,
     record: Record,
     /// Where messages go: whoever writes a part while another reads or writes it is an error that loom reports.
     parts: [UnsafeCell<u64>; MOST],
@@ -67,14 +32,14 @@ fn words(number: u64, parts: u64) -> [u64; 8] {
 impl Pair {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            memory: Shared(Arc::new((0..2 * LINE / 8).map(|_| AtomicU64::new(0)).collect())),
+            memory: Words::new(2 * LINE / 8),
             record: Record::default(),
             parts: std::array::from_fn(|_| UnsafeCell::new(0)),
             offered: AtomicU32::new(0),
         })
     }
 
-    fn line(&self, line: usize) -> RendezvousSlot<'_, Shared> {
+    fn line(&self, line: usize) -> RendezvousSlot<'_, Words> {
         RendezvousSlot::new(&self.memory, line * LINE)
     }
 

@@ -1,54 +1,19 @@
 //! A body that both sides copy, under a model checker: a sender and a receiver claim its parts from both ends.
 
+use crate::words::Words;
 use farpost_channel::{CopyOutcome, SharedCopy, Side};
-use farpost_fabric::{Line, LocalMemory, PlainLines};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 const CHUNK: u64 = 10;
 /// Parts of the longest body.
 const MOST: usize = 3;
 
-/// A line that both map.
-#[derive(Clone)]
-struct Shared(Arc<[AtomicU64; 3]>);
-
-impl LocalMemory for Shared {
-    type Lines = PlainLines<Shared>;
-    fn lines(&self, _: usize, _: u32) -> PlainLines<Shared> {
-        unreachable!("not this line's")
-    }
-    fn len(&self) -> usize {
-        3 * 8
-    }
-    fn load(&self, offset: usize) -> u64 {
-        self.0[offset / 8].load(Ordering::Acquire)
-    }
-    fn store(&self, offset: usize, value: u64) {
-        self.0[offset / 8].store(value, Ordering::Release);
-    }
-    fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
-        self.0[offset / 8].fetch_add(amount, Ordering::AcqRel)
-    }
-    fn load_line(&self, _: usize) -> Line {
-        unreachable!("not this line's")
-    }
-    fn store_line(&self, _: usize, _: &Line) {
-        unreachable!("not this line's")
-    }
-    fn read(&self, _: usize, _: &mut [u8]) {
-        unreachable!("not this line's")
-    }
-    fn write(&self, _: usize, _: &[u8]) {
-        unreachable!("not this line's")
-    }
-}
-
 /// What sender and receiver share.
 struct Pair {
-    memory: Shared,
+    memory: Words,
     /// Where the bodies go: whoever writes a part while another reads or writes it is an error that loom reports.
     parts: [UnsafeCell<u64>; MOST],
     /// Packets: how many bodies the receiver has let the sender copy, and how many it has ended.
@@ -57,7 +22,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn line(&self) -> SharedCopy<'_, Shared> {
+    fn line(&self) -> SharedCopy<'_, Words> {
         SharedCopy::new(&self.memory, 0)
     }
 
@@ -128,7 +93,7 @@ fn check(bodies: &'static [u64], broken: u64, preemptions: usize) {
     builder.max_branches = 20_000;
     builder.check(move || {
         let pair = Arc::new(Pair {
-            memory: Shared(Arc::new(std::array::from_fn(|_| AtomicU64::new(0)))),
+            memory: Words::new(3),
             parts: std::array::from_fn(|_| UnsafeCell::new(0)),
             granted: AtomicU32::new(0),
             ended: AtomicU32::new(0),
