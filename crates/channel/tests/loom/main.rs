@@ -2,9 +2,9 @@
 //! fabric's has and no more; everything but the memory is the real code.
 #![cfg(loom)]
 
+mod memory;
 mod postboxes;
 mod records;
 mod rendezvous_slots;
 mod rows;
 mod shared_copies;
-mod words;

@@ -1,6 +1,6 @@
 //! A rendezvous slot: owner and receiver copy together, and the owner finds the receiver's record or none, never half of one.
 
-use crate::words::Words;
+use crate::memory::Words;
 use farpost_channel::{CopyOutcome, Record, RendezvousSlot, Side};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -1,6 +1,6 @@
 //! A body that both sides copy, under a model checker: a sender and a receiver claim its parts from both ends.
 
-use crate::words::Words;
+use crate::memory::Words;
 use farpost_channel::{CopyOutcome, SharedCopy, Side};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
