@@ -10,7 +10,7 @@ use farpost_fabric::{Distance, Moment, Peer};
 use std::time::Duration;
 
 /// Glances before each poll of a call that waits.
-const GLANCES: u32 = 8;
+const GLANCES: u32 = 32;
 
 /// How an interface does what is asked of it. Nobody outside this crate can name it, so there are no other interfaces.
 pub trait Backend: Waiting {

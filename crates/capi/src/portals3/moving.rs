@@ -5,13 +5,13 @@
 
 use core::ffi::c_int;
 
-use farpost_portals::{Error, Handle, NetworkInterface};
+use farpost_portals::{Error, Handle, NetworkInterface, Target};
 
 use crate::cx::Cx;
 use crate::interfaces::portals3::*;
 
 use super::convert::{ack_req, show, target};
-use super::state::{code, state};
+use super::state::{Answer, code, state};
 
 #[inline(always)]
 fn put(
@@ -27,17 +27,28 @@ fn put(
     remote_offset: ptl_size_t,
     hdr_data: ptl_hdr_data_t,
 ) -> c_int {
-    let body = || {
-        let ni = state(cx).any(Error::MdInvalid)?;
-        let to = target(target_id, pt_index, ac_index, match_bits, remote_offset);
-        let (md, ack) = (Handle(md_handle), ack_req(ack)?);
-        match region {
-            None => ni.interface.put(md, ack, &to, hdr_data)?,
-            Some(region) => ni.interface.put_region(md, region, ack, &to, hdr_data)?,
-        }
-        Ok(())
-    };
-    code(cx, function, body(), || arguments(md_handle, region, target_id))
+    let to = target(target_id, pt_index, ac_index, match_bits, remote_offset);
+    let answer = begin_put(cx, md_handle, region, ack, &to, hdr_data);
+    code(cx, function, answer, || arguments(md_handle, region, target_id))
+}
+
+// Not a closure, which a call would have to be given every argument by its address for.
+#[inline(always)]
+fn begin_put(
+    cx: &'static Cx,
+    md_handle: ptl_handle_md_t,
+    region: Option<(u64, u64)>,
+    ack: ptl_ack_req_t,
+    to: &Target,
+    hdr_data: ptl_hdr_data_t,
+) -> Answer {
+    let ni = state(cx).any(Error::MdInvalid)?;
+    let (md, ack) = (Handle(md_handle), ack_req(ack)?);
+    match region {
+        None => ni.interface.put(md, ack, to, hdr_data)?,
+        Some(region) => ni.interface.put_region(md, region, ack, to, hdr_data)?,
+    }
+    Ok(())
 }
 
 #[cold]
