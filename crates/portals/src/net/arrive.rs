@@ -338,12 +338,12 @@ impl<F: Fabric> Net<F> {
                 if state.tx.has_nothing_for(from) {
                     // It would wait for a packet with this tag, and keep a place that others want.
                     let to = (from, self.checks(from));
-                    receive::control(
+                    control::control(
                         (fabric, self.port),
                         to,
                         Op::Detached,
                         0,
-                        (word.tag, receive::UNUSED),
+                        (word.tag, wire::UNUSED),
                         &[],
                     );
                 }
@@ -353,7 +353,7 @@ impl<F: Fabric> Net<F> {
                 state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
                 let to = (from, self.checks(from));
                 // Lost or without room: the receiver asks again.
-                receive::control((fabric, self.port), to, Op::Detached, 0, (word.tag, 0), &[]);
+                control::control((fabric, self.port), to, Op::Detached, 0, (word.tag, 0), &[]);
                 Ok(())
             }
             Op::Detached => {

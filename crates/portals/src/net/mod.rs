@@ -3,14 +3,19 @@
 //!
 //! | File | What |
 //! |---|---|
-//! | `transmit` | the sending half: pendings, targets, numbering; `back`: answers of receivers, going back, time |
-//! | `receive` | the receiving half: sources, acceptance in order; `acknowledge`, `deposit` (pendings), `fetch` (bodies) |
-//! | `arrive` | what becomes of a packet |
+//! | `transmit` | the sending half: messages, their bodies' routes, targets |
+//! | `receive` | the receiving half: sources, messages, where their bodies go |
+//! | `go_back_n` | what both halves know of a connection whose packets may be lost or refused: numbers, windows, tags, time |
 //! | `lines` | channels to those whose memory we map; `by_lines` of both halves: what is left to do there |
-//! | `wire` | packets |
+//! | `arrive` | what becomes of a packet |
+//! | `queue`, `numbers` | messages of a channel in order; sequence numbers |
+//! | `wire`, `control` | packets; those without a number |
 //! | `rendezvous_slots` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
 //! | `moves` | the memory of messages, where it is handed to the fabric or copied |
+//! | `figures`, `occupancy` | what has happened; what structures take |
+//!
+//! `transmit` and `receive` know nothing of each other; what the one says by the way in packets of the other is [`Piggyback`](control::Piggyback).
 //!
 //! There are two ways between processes. Where their memory is mapped on both sides and messages carry no check, everything but control goes
 //! by *lines*: channels that deliver once and in order, so that a short message is over when it is put there, and only messages
@@ -23,7 +28,7 @@
 //! pending at its receiver. What is known about a peer is in structures for targets and for sources, of which there is a fixed
 //! number. All of them are made by [`Net::new`]; nothing is allocated afterwards (but the fabric's own mapping of a peer's
 //! staging memory, once for each peer). The paper's firmware panics where a pool runs out; here the receiver refuses, and the
-//! sender goes back to what was refused and sends from there again (go-back-n). The same protocol makes good what is lost,
+//! sender goes back to what was refused and sends from there again ([go-back-n](go_back_n)). The same protocol makes good what is lost,
 //! repeated, reordered or damaged on the way.
 //!
 //! A body travels in the header packet if it fits. On memory that both sides map it is *staged* up to
@@ -40,17 +45,23 @@
 //! A transfer that breaks off waits for the verdict about its peer, which ends the message as *undeliverable*.
 
 mod arrive;
+mod control;
 mod figures;
+mod go_back_n;
 mod lines;
 #[allow(unsafe_code)]
 mod moves;
+mod numbers;
+mod occupancy;
+mod queue;
 mod receive;
 mod rendezvous_slots;
 mod table;
 mod transmit;
 mod wire;
 
-pub use figures::{Figures, Occupancy};
+pub use figures::Figures;
+pub use occupancy::Occupancy;
 
 use crate::memory::Segments;
 use crate::owner::Owner;

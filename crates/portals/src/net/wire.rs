@@ -31,6 +31,13 @@ use farpost_fabric::PACKET_BYTES;
 pub const WORD: usize = 8;
 /// The check behind it, where there is one.
 pub const CHECK: usize = 4;
+/// The segment with the staging memory of a process.
+pub const STAGING: u32 = 0x7b00_0000;
+
+/// Bytes of a body in a packet of its own.
+pub fn stream_bytes(checked: bool) -> usize {
+    PACKET_BYTES - WORD - if checked { CHECK } else { 0 }
+}
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +82,9 @@ pub enum Op {
     Grant = 7,
 }
 
+/// Number of an [`Op::Detached`] by which a sender says that it has no use for the tag that it was told of, and knows what was
+/// accepted before.
+pub const UNUSED: u16 = 1;
 /// In [`Op::Sync`]: the receiver cannot fetch bodies from the sender's memory.
 pub const NO_PULL: u8 = 1;
 /// In [`Op::Sync`]: the receiver cannot read the sender's staging memory.
@@ -183,9 +193,20 @@ fn check_of(packet: &[u8]) -> u32 {
 }
 
 /// Fill the check field in.
-pub fn set_check(packet: &mut [u8]) {
+fn set_check(packet: &mut [u8]) {
     let check = check_of(packet);
     packet[WORD..WORD + CHECK].copy_from_slice(&check.to_le_bytes());
+}
+
+/// Write the word at the front of a packet of `len` bytes, and its check if it is to have one: its bytes.
+#[inline(always)]
+pub fn finish(packet: &mut [u8; PACKET_BYTES], len: usize, word: Word) -> &[u8] {
+    let bytes = &mut packet[..len];
+    bytes[..WORD].copy_from_slice(&word.bits().to_le_bytes());
+    if word.has(CHECKED) {
+        set_check(bytes);
+    }
+    bytes
 }
 
 /// Whether a packet is as it was sent. One without a check is not.

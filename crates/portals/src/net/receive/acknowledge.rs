@@ -1,54 +1,58 @@
 //! What is owed to senders: acknowledgements, refusals, and the control of connections.
 //!
-//! Cost class: fast path ([`Receive::acknowledgement`]); else queued path.
+//! Cost class: fast path (acknowledgements by the way); else queued path.
 
 use super::*;
+use crate::net::control::Piggyback;
 
-impl<F: Fabric> Receive<F> {
-    /// The packet that may be named as wanted next: nothing before it needs the sender any more.
-    #[inline(always)]
-    pub(super) fn point(pendings: &[ReceivePending], lane: &Lane) -> u16 {
-        let mut at = lane.head;
-        while at != NONE {
-            let pending = &pendings[usize::from(at)];
-            if pending.holds_back() {
-                return pending.seq;
-            }
-            at = pending.next;
+/// The oldest message of a channel that still needs the sender, or `wanted`: what may be named as wanted next.
+#[inline(always)]
+fn acknowledged(pendings: &[ReceivePending], lane: &Lane, wanted: u16) -> u16 {
+    let mut at = lane.head;
+    while at != NONE {
+        let pending = &pendings[usize::from(at)];
+        if pending.holds_back() {
+            return pending.seq;
         }
-        lane.wanted
+        at = pending.next;
     }
+    wanted
+}
 
-    /// What to acknowledge by the way in a packet of channel `index` to `peer`: flags and number.
+impl<F: Fabric> Piggyback for Receive<F> {
     #[inline(always)]
-    pub fn acknowledgement(&mut self, peer: Peer, index: usize) -> (u8, u16) {
+    fn acknowledgement(&mut self, peer: Peer, index: usize) -> (u8, u16) {
         let Some(at) = self.origins.find(peer) else {
             return (0, 0);
         };
-        let lanes = &mut self.origins.at(at).lanes;
-        let other = lanes[1 - index].owed > 0 && lanes[index].owed == 0 || !lanes[index].open;
+        let origin = self.origins.at(at);
+        let lanes = &mut origin.lanes;
+        let mut wanted = origin.path.wanted(index);
+        let other = lanes[1 - index].owed > 0 && lanes[index].owed == 0 || wanted.is_none();
         let (flags, index) = if other {
+            wanted = origin.path.wanted(1 - index);
             (HAS_ACK | ACK_OTHER, 1 - index)
         } else {
             (HAS_ACK, index)
         };
-        let lane = &mut lanes[index];
-        if !lane.open {
+        let Some(wanted) = wanted else {
             return (0, 0);
-        }
+        };
+        let lane = &mut lanes[index];
         lane.owed = 0;
-        (flags, Self::point(&self.pendings, lane))
+        (flags, acknowledged(&self.pendings, lane, wanted))
     }
 
-    /// That packet did not go.
     #[cold]
-    pub fn untold(&mut self, peer: Peer, index: usize, flags: u8) {
+    fn untold(&mut self, peer: Peer, index: usize, flags: u8) {
         if let Some(at) = self.origins.find(peer) {
             let index = if flags & ACK_OTHER != 0 { 1 - index } else { index };
             self.owe(at, index);
         }
     }
+}
 
+impl<F: Fabric> Receive<F> {
     #[inline(always)]
     pub(super) fn owe(&mut self, at: u16, index: usize) {
         let origin = self.origins.at(at);
@@ -64,8 +68,9 @@ impl<F: Fabric> Receive<F> {
     #[cold]
     pub(super) fn refuse(&mut self, at: u16, index: usize, op: Op) {
         let origin = self.origins.at(at);
-        origin.lanes[index].refusal = Some(op);
-        origin.lanes[index].told = true;
+        if let ReceivePath::Packets(connection) = &mut origin.path {
+            connection.window(index).refuse(op);
+        }
         self.tell(at);
     }
 
@@ -100,65 +105,49 @@ impl<F: Fabric> Receive<F> {
 
     fn tell_one(&mut self, fabric: &F, figures: &mut Figures, at: u16) -> bool {
         let origin = self.origins.at(at);
-        let to = (origin.peer, origin.checked);
-        if origin.tell {
-            let argument = match origin.state {
-                LaneState::Syncing => Some((Op::Sync, origin.sync())),
-                LaneState::Closing => {
-                    let wanted = origin.lanes.map(|lane| lane.wanted);
-                    Some((Op::Detach, wire::numbers(origin.known(), wanted, 0)))
-                }
-                LaneState::Open => None,
-            };
-            if let Some((op, argument)) = argument
-                && !control(
-                    (fabric, self.owner.port()),
-                    to,
-                    op,
-                    0,
-                    (origin.tag, 0),
-                    &[argument],
-                )
-            {
-                return false;
-            }
-            origin.tell = false;
-            if origin.by_lines {
-                origin.state = LaneState::Open;
-            }
-        }
-        for index in 0..2 {
-            let lane = &mut origin.lanes[index];
-            if let Some(op) = lane.refusal {
-                if lane.open
-                    && !control(
-                        (fabric, self.owner.port()),
-                        to,
-                        op,
-                        index,
-                        (origin.tag, lane.wanted),
-                        &[],
-                    )
+        let tell = |op, index, about: (u16, u16), arguments: &[u64]| {
+            let to = (origin.peer, origin.checked);
+            control((fabric, self.owner.port()), to, op, index, about, arguments)
+        };
+        match &mut origin.path {
+            ReceivePath::Packets(connection) => {
+                let tag = connection.tag();
+                if let Some((op, argument)) = connection.news(origin.not)
+                    && !tell(op, 0, (tag, 0), &[argument])
                 {
                     return false;
                 }
-                figures.refusals += 1;
-                lane.refusal = None;
+                connection.news_are_told();
+                for index in 0..2 {
+                    let window = connection.window(index);
+                    if let Some(op) = window.refusal() {
+                        if window.is_open() && !tell(op, index, (tag, window.wanted()), &[]) {
+                            return false;
+                        }
+                        figures.refusals += 1;
+                        window.refusal_is_told();
+                    }
+                }
+            }
+            ReceivePath::Lines(lines) => {
+                let argument = wire::numbers(0, [0; 2], origin.not | wire::BY_LINES);
+                if let Some(tag) = lines.news()
+                    && !tell(Op::Sync, 0, (tag, 0), &[argument])
+                {
+                    return false;
+                }
+                lines.news_are_told();
             }
         }
         if origin.lanes.iter().all(|lane| lane.owed == 0) {
             return true;
         }
-        let wanted = origin.lanes.map(|lane| Self::point(&self.pendings, &lane));
-        let argument = wire::numbers(origin.known(), wanted, 0);
-        if !control(
-            (fabric, self.owner.port()),
-            to,
-            Op::Ack,
-            0,
-            (origin.tag, 0),
-            &[argument],
-        ) {
+        let (known, mut wanted) = origin.path.all_wanted();
+        for (wanted, lane) in wanted.iter_mut().zip(&origin.lanes) {
+            *wanted = acknowledged(&self.pendings, lane, *wanted);
+        }
+        let argument = wire::numbers(known, wanted, 0);
+        if !tell(Op::Ack, 0, (origin.path.tag(), 0), &[argument]) {
             return false;
         }
         figures.acks += 1;
@@ -167,39 +156,4 @@ impl<F: Fabric> Receive<F> {
         }
         true
     }
-}
-
-/// Send a control packet. False: no room.
-pub fn control<F: Fabric>(
-    (fabric, port): (&F, Port),
-    (to, checked): (Peer, bool),
-    op: Op,
-    index: usize,
-    (tag, seq): (u16, u16),
-    arguments: &[u64],
-) -> bool {
-    let mut packet = [0; PACKET_BYTES];
-    let mut writer = Writer::new(&mut packet, checked);
-    for argument in arguments {
-        writer.put(&argument.to_le_bytes());
-    }
-    let len = writer.len();
-    let word = Word {
-        kind: PacketKind::Control,
-        flags: if checked { CHECKED } else { 0 },
-        second: op as u8 | (index as u8) << 7,
-        seq,
-        tag,
-        ack: 0,
-    };
-    packet[..wire::WORD].copy_from_slice(&word.bits().to_le_bytes());
-    let bytes = &mut packet[..len];
-    if checked {
-        wire::set_check(bytes);
-    }
-    let sent = fabric.try_send(to, port, Priority::High, bytes) == TrySend::Sent;
-    if sent {
-        fabric.wake(to);
-    }
-    sent
 }

@@ -137,12 +137,9 @@ impl<F: Fabric> Receive<F> {
             Placement::Later => {}
             Placement::Refuse => {
                 let (at, index) = (pending.origin, usize::from(pending.lane));
-                let origin = self.origins.at(at);
-                let lane = &mut origin.lanes[index];
-                if lane.wanted == pending.seq.wrapping_add(1) && !origin.by_lines {
-                    if lane.streaming == number {
-                        lane.streaming = NONE;
-                    }
+                let behind = pending.seq.wrapping_add(1);
+                let is_latest = |connection: &ReceiveConnection| connection.wanted(index) == Some(behind);
+                if self.origins.at(at).has_connection(is_latest) {
                     self.take_back(at, index);
                     self.unlink(number);
                     self.release(number);

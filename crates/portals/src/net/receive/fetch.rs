@@ -75,7 +75,7 @@ impl<F: Fabric> Receive<F> {
             let part = part_bytes(pending.keep, (LEAST_PART, self.chunk));
             let to = (origin.peer, origin.checked);
             let arguments = [pending.keep, part, one.address as u64];
-            let about = (origin.tag, pending.seq);
+            let about = (origin.path.tag(), pending.seq);
             if control(
                 (fabric, self.owner.port()),
                 to,
@@ -503,7 +503,7 @@ impl Batch {
 
 /// A transfer that takes time.
 #[derive(Clone, Copy)]
-pub(super) struct UnderWay {
+pub struct UnderWay {
     pub ticket: Ticket,
     bytes: u64,
     /// It has just been started.

@@ -5,6 +5,9 @@
 
 use super::*;
 use crate::net::lines::Form;
+use crate::net::numbers::Outstanding;
+use crate::net::table::NONE;
+use crate::net::wire::stream_bytes;
 
 /// Put a message whose body comes with its header. False: no room.
 #[inline(never)]
@@ -16,20 +19,46 @@ pub fn put_short<F: Fabric>(lines: &mut Lines<F>, to: (Peer, usize), header: &[u
     lines.put(to, (Form::Short, header.len()), &bytes[..len], length)
 }
 
-impl<F: Fabric> Target<F> {
-    /// The channels of which nothing waits, a bit each. What has gone as a packet before the receiver said that it has lines comes
-    /// again, and so waits.
-    pub(super) fn open_lanes(&self) -> u8 {
-        let by_lines = self.by_lines;
-        let [answers, requests] = self
-            .lanes
-            .each_ref()
-            .map(|lane| lane.cursor.pending == NONE && (by_lines || lane.head == NONE));
-        if self.dead {
-            0
-        } else {
-            u8::from(answers) | u8::from(requests) << 1
+/// The messages of a channel that have gone by lines and are kept, because their bodies are fetched.
+pub struct KeptInLines {
+    numbers: Outstanding,
+    /// The newest, or `NONE`.
+    newest: u16,
+}
+
+impl KeptInLines {
+    /// None yet; the first will have number `seq`.
+    fn none(seq: u16) -> Self {
+        Self {
+            numbers: Outstanding::none(seq),
+            newest: NONE,
         }
+    }
+
+    /// The receiver wants message `wanted` next: how many it is done with. Each of them is to be [popped](Self::pop).
+    #[inline(always)]
+    pub fn acknowledge(&mut self, wanted: u16) -> Result<u16, Malformed> {
+        self.numbers.acknowledge(wanted)
+    }
+
+    /// The oldest leaves the queue.
+    #[inline(always)]
+    pub fn pop(&mut self, queue: &mut MessageQueue, chain: &impl Chain) -> u16 {
+        let number = queue.pop(chain);
+        if self.newest == number {
+            self.newest = NONE;
+        }
+        number
+    }
+
+    /// How many are older than the one numbered `seq`.
+    pub fn before(&self, seq: u16) -> Option<u16> {
+        self.numbers.before(seq)
+    }
+
+    /// The peer has ended: none is kept any more.
+    pub fn end(&mut self) {
+        *self = Self::none(self.numbers.end());
     }
 }
 
@@ -61,112 +90,95 @@ impl<F: Fabric> Transmit<F> {
         gone
     }
 
-    /// The receiver has lines for us. It has accepted nothing before.
+    /// The receiver, which is near, has lines for us. It has accepted nothing before.
     #[cold]
     pub(super) fn change_to_lines(&mut self, at: u16) {
         let target = self.targets.at(at);
-        target.by_lines = true;
-        for lane in &mut target.lanes {
-            lane.sent = lane.base;
+        if let SendPath::Packets(connection) = &target.path
+            && target.near
+        {
+            target.path = SendPath::Lines(connection.taken_back().map(KeptInLines::none));
+            self.note_unsent(at);
         }
-        self.note_unsent(at);
     }
 
     /// Put to the lines of a channel what there is room for. True: something went.
+    #[inline(never)]
     pub(super) fn go_by_lines(
         &mut self,
-        (rx, lines): (&mut Receive<F>, &mut Lines<F>),
+        fabric: &F,
+        (rx, lines): (&mut impl Piggyback, &mut Lines<F>),
         at: u16,
         index: usize,
     ) -> bool {
+        let target = self.targets.at(at);
+        let counts = target.counts(index);
+        let to = (target.peer, index);
+        let queue = &mut target.queues[index];
+        let SendPath::Lines(kept) = &mut target.path else {
+            return false;
+        };
+        let kept = &mut kept[index];
         let mut moved = false;
-        loop {
-            let target = self.targets.at(at);
-            let lane = &mut target.lanes[index];
-            let Cursor { seq, pending, packet } = lane.cursor;
-            if pending == NONE {
-                return moved;
-            }
-            let to = (target.peer, index);
-            let message = &mut self.pendings[usize::from(pending)];
+        while let Some((number, packet)) = queue.waiting() {
+            let wants_ack = self.pendings.are_scarce(index);
+            let message = self.pendings.at(number);
             let header = usize::from(message.header_len);
-            let (bytes, payload) = match packet {
-                0 => (usize::from(message.packet_len), 0),
-                _ => (0, stream_bytes(false)),
-            };
+            let bytes = usize::from(message.packet_len);
             if message.kind == PacketKind::Short {
                 let bytes = &message.packet[wire::WORD..bytes];
                 if !lines.put(to, (Form::Short, header), bytes, message.length) {
                     return moved;
                 }
             } else {
-                let mut buffer = [0; PACKET_BYTES];
-                let (kind, len) = if packet == 0 {
-                    buffer[..bytes].copy_from_slice(&message.packet[..bytes]);
-                    (message.kind, bytes)
-                } else {
-                    let staging = (self.staging.as_ref(), self.slot_bytes);
-                    (
-                        PacketKind::Data,
-                        message.part(staging, packet, &mut buffer, false),
-                    )
-                };
-                let (mut flags, ack) = rx.acknowledgement(target.peer, index);
-                if self.free[index].len() <= self.scarce {
+                let (mut flags, ack) = rx.acknowledgement(to.0, index);
+                if wants_ack {
                     flags |= WANTS_ACK;
                 }
-                let word = Word {
-                    kind,
+                let mut word = Word {
+                    kind: message.kind,
                     flags,
-                    second: if packet == 0 { message.header_len } else { 0 },
-                    seq,
-                    tag: target.tag,
+                    second: message.header_len,
+                    seq: kept.numbers.end(),
+                    tag: 0,
                     ack,
                 };
-                buffer[..wire::WORD].copy_from_slice(&word.bits().to_le_bytes());
-                if !lines.put(to, (Form::Packet, 0), &buffer[..len], payload) {
+                let mut buffer;
+                let (packet, payload) = if packet == 0 {
+                    (wire::finish(&mut message.packet, bytes, word), 0)
+                } else {
+                    (word.kind, word.second) = (PacketKind::Data, 0);
+                    buffer = [0; PACKET_BYTES];
+                    let len = self.bodies.part(message, packet, &mut buffer, false);
+                    (wire::finish(&mut buffer, len, word), stream_bytes(false))
+                };
+                if !lines.put(to, (Form::Packet, 0), packet, payload) {
                     if flags & HAS_ACK != 0 {
-                        rx.untold(target.peer, index, flags);
+                        rx.untold(to.0, index, flags);
                     }
                     return moved;
                 }
             }
             moved = true;
-            if packet + 1 < message.packets {
-                lane.cursor.packet = packet + 1;
-                continue;
-            }
-            let next = message.next;
-            lane.cursor.pending = next;
-            lane.cursor.packet = 0;
-            if matches!(
+            let is_fetched = matches!(
                 message.kind,
                 PacketKind::Staged | PacketKind::Pull | PacketKind::Gather
-            ) {
-                lane.cursor.seq = seq.wrapping_add(1);
-                lane.sent = lane.cursor.seq;
-                lane.gone = pending;
+            );
+            if !queue.advance(&self.pendings) {
                 continue;
             }
-            // It is over, and leaves the lane.
-            match lane.gone {
-                NONE => lane.head = next,
-                gone => self.pendings[usize::from(gone)].next = next,
+            if is_fetched {
+                kept.numbers.add();
+                kept.newest = number;
+                continue;
             }
-            if lane.tail == pending {
-                lane.tail = lane.gone;
+            queue.remove_gone(&mut self.pendings, kept.newest, number);
+            if queue.is_empty() {
+                self.asked -= counts;
             }
-            lane.lent -= 1;
-            let empty = lane.head == NONE;
-            self.asked -= if empty { target.counts(index) } else { 0 };
-            let message = &mut self.pendings[usize::from(pending)];
-            message.body = Segments::default();
-            match std::mem::replace(&mut message.how, BodyRoute::Inline) {
-                BodyRoute::Staged(slot) => self.slots.push_back(slot),
-                BodyRoute::Stream => self.finished.push_back((message.token, Outcome::Done)),
-                _ => {}
-            }
-            self.free[index].push(pending);
+            let memory = (&mut self.pendings, &mut self.bodies);
+            Self::end_message(fabric, memory, &mut self.finished, (index, number), Outcome::Done);
         }
+        moved
     }
 }

@@ -12,7 +12,7 @@ impl<F: Fabric> Transmit<F> {
     pub fn send_now(
         &mut self,
         fabric: &F,
-        (rx, lines): (&mut Receive<F>, &mut Lines<F>),
+        (rx, lines): (&mut impl Piggyback, &mut Lines<F>),
         figures: &mut Figures,
         (to, channel): (Peer, Channel),
         (header, body): (usize, usize),
@@ -27,8 +27,8 @@ impl<F: Fabric> Transmit<F> {
             }
             return gone;
         }
-        let scarce = self.free[index].len() <= self.scarce;
-        let (Some(&number), Some(at)) = (self.free[index].last(), self.targets.find(to)) else {
+        let free = self.pendings.available(index);
+        let (Some(number), Some(at)) = (self.pendings.next_free(index), self.targets.find(to)) else {
             return false;
         };
         if channel == Channel::Request && self.asked + 1 >= usize::from(self.targets.limit()) {
@@ -36,26 +36,26 @@ impl<F: Fabric> Transmit<F> {
         }
         let reserve = self.reserve(index);
         let target = self.targets.at(at);
-        let (counts, by_lines) = (target.counts(index), target.by_lines);
-        let lane = &mut target.lanes[index];
-        let seq = lane.sent;
-        if has_share(lane, self.free[index].len(), reserve)
-            || target.tag == 0
-            || target.checked
-            || target.dead
-            || by_lines
-            || target.wait_until != 0
-            || lane.cursor.pending != NONE
-            || lane.cursor.seq != seq
-            || seq.wrapping_sub(lane.base) >= self.window
-        {
+        let counts = target.counts(index);
+        if target.has_share(index, free, reserve) || target.checked || target.dead {
             return false;
         }
-        let pending = &mut self.pendings[usize::from(number)];
+        let queue = &mut target.queues[index];
+        let SendPath::Packets(connection) = &mut target.path else {
+            return false;
+        };
+        if queue.has_waiting() {
+            return false;
+        }
+        let Some(title) = connection.next_new(index, self.window) else {
+            return false;
+        };
+        let scarce = self.pendings.are_scarce(index);
+        let pending = self.pendings.at(number);
         let (first, rest) = pending.packet.split_at_mut(wire::WORD);
         write(rest.as_chunks_mut().0);
         let (mut flags, ack) = rx.acknowledgement(to, index);
-        if seq == lane.base {
+        if title.first {
             flags |= FIRST;
         }
         if scarce {
@@ -65,13 +65,13 @@ impl<F: Fabric> Transmit<F> {
             kind: PacketKind::Short,
             flags,
             second: header as u8,
-            seq,
-            tag: target.tag,
+            seq: title.seq,
+            tag: title.tag,
             ack,
         };
         first.copy_from_slice(&word.bits().to_le_bytes());
         let len = wire::WORD + header + body;
-        let sent = fabric.try_send(to, self.port, PRIORITY[index], &pending.packet[..len]);
+        let sent = fabric.try_send(to, self.port, Priority::ALL[index], &pending.packet[..len]);
         if sent == TrySend::Full {
             if flags & HAS_ACK != 0 {
                 rx.untold(to, index, flags);
@@ -79,23 +79,13 @@ impl<F: Fabric> Transmit<F> {
             return false;
         }
         fabric.wake_by(&target.bell);
-        self.free[index].pop();
-        pending.packet_len = len as u8;
-        pending.header_len = header as u8;
-        pending.packets = 1;
-        pending.next = NONE;
-        pending.kind = PacketKind::Short;
-        pending.how = BodyRoute::Inline;
-        lane.sent = seq.wrapping_add(1);
-        lane.cursor.seq = lane.sent;
-        if lane.tail == NONE {
-            lane.head = number;
+        pending.is_short(header, len);
+        self.pendings.take(index);
+        connection.went(index);
+        if queue.is_empty() {
             self.asked += counts;
-        } else {
-            self.pendings[usize::from(lane.tail)].next = number;
         }
-        lane.tail = number;
-        lane.lent += 1;
+        queue.push_gone(&mut self.pendings, number);
         figures.sent += 1;
         figures.sent_bytes += body as u64;
         true
