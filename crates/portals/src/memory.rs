@@ -260,6 +260,41 @@ pub(crate) mod user {
         store(&into.region(offset, bytes.len()), bytes);
     }
 
+    /// Store `kept` bytes, at most [`BEHIND`], `offset` bytes behind the beginning: the upper half of `first`, and the words that
+    /// `more` gives.
+    #[inline(always)]
+    pub fn store_behind(into: &Segments, offset: u64, kept: usize, first: u64, more: impl Fn(usize) -> u64) {
+        let offset = offset as usize;
+        if let Some(memory) = into.single()
+            && kept == 8
+            && offset <= memory.len
+            && memory.len - offset >= 8
+        {
+            let word = (first >> 32 | more(0) << 32).to_le_bytes();
+            // SAFETY: as for `store`; eight bytes from `offset` on lie within the segment.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    word.as_ptr(),
+                    memory.address.wrapping_add(offset) as *mut u8,
+                    word.len(),
+                );
+            }
+            return;
+        }
+        let mut words = [[0; 8]; BEHIND.div_ceil(8)];
+        let mut low = first >> 32;
+        for (index, to) in words.iter_mut().enumerate().take(kept.div_ceil(8)) {
+            // The upper half of the last is not part of any message.
+            let next = if index < 2 { more(index) } else { 0 };
+            *to = (low | next << 32).to_le_bytes();
+            low = next >> 32;
+        }
+        store(&into.region(offset, kept), &words.as_flattened()[..kept]);
+    }
+
+    /// Bytes of a line behind a header of 36 bytes.
+    pub const BEHIND: usize = 20;
+
     /// Write a header of 36 bytes, given in words and a half, and the body behind it, word by word: who sends the packet on reads it by
     /// these words, and a word that was written in two parts holds that up.
     #[inline(always)]

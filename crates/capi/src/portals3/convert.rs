@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use farpost_portals::{
     AccessEntry, AckReq, Error, Event, Handle, Iovec, Limits, Md, Position, ProcessId, Segment, Target,
-    Unlink, option,
+    Unlink, field, option,
 };
 
 use crate::interfaces::portals3::*;
@@ -164,20 +164,20 @@ pub(super) fn c_descriptor(md: &Md) -> ptl_md_t {
 pub(super) fn c_event(event: &Event) -> ptl_event_t {
     ptl_event_t {
         r#type: event.kind as ptl_event_kind_t,
-        initiator: c_id(event.initiator),
-        uid: event.uid,
-        jid: event.jid,
-        pt_index: event.pt_index,
-        match_bits: event.match_bits,
-        rlength: event.rlength,
-        mlength: event.mlength,
-        offset: event.offset,
-        md_handle: event.md_handle.0,
+        initiator: c_id(field(event.initiator)),
+        uid: field(event.uid),
+        jid: field(event.jid),
+        pt_index: field(event.pt_index),
+        match_bits: field(event.match_bits),
+        rlength: field(event.rlength),
+        mlength: field(event.mlength),
+        offset: field(event.offset),
+        md_handle: field(event.md_handle.0),
         md: c_descriptor(&event.md),
-        hdr_data: event.hdr_data,
-        link: event.link,
-        ni_fail_type: event.ni_fail_type.0,
-        sequence: event.sequence,
+        hdr_data: field(event.hdr_data),
+        link: field(event.link),
+        ni_fail_type: field(event.ni_fail_type.0),
+        sequence: field(event.sequence),
     }
 }
 

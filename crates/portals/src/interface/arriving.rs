@@ -2,7 +2,7 @@
 
 use super::{Interface, InterfaceState};
 use crate::agent::{ENVELOPE_BYTES, open_envelope};
-use crate::library::{DropReason, MessageKind, Outgoing, Verdict};
+use crate::library::{DropReason, HEADER_BYTES, MessageKind, Outgoing, Verdict};
 use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
@@ -94,6 +94,8 @@ impl<F: Fabric> Upcalls<'_, F> {
 }
 
 impl<F: Fabric> Upper for Upcalls<'_, F> {
+    const AT_ONCE: usize = HEADER_BYTES;
+
     #[inline(always)]
     fn arrived(
         &mut self,
@@ -173,9 +175,20 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
     }
 
     #[inline(always)]
-    fn arrived_at_once(&mut self, from: Peer, header: &[u8], body: &[u8]) -> bool {
+    fn arrived_at_once(&mut self, from: Peer, body: usize, word: impl Fn(usize) -> u64) -> bool {
         let state = &mut *self.0.state.borrow_mut();
-        state.open && state.library.put_again(from.0, header, body, user::store_short)
+        if !state.open {
+            return false;
+        }
+        let words = [word(0), word(1), word(2), word(3)];
+        let last = word(words.len());
+        state.library.put_again(
+            from.0,
+            (words, last as u32),
+            body as u64,
+            #[inline(always)]
+            |memory, at, kept| user::store_behind(memory, at, kept as usize, last, |index| word(5 + index)),
+        )
     }
 
     #[inline]

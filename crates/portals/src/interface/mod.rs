@@ -135,11 +135,16 @@ impl<F: Fabric> Interface<F> {
         self.state.borrow().library.drops().clone()
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_handlers(&self) {
         if self.state.borrow().library.has_handled() {
-            self.handlers
-                .run(|| self.state.borrow_mut().library.next_handled());
+            self.show_handlers();
         }
+    }
+
+    #[inline(never)]
+    fn show_handlers(&self) {
+        self.handlers
+            .run(|| self.state.borrow_mut().library.next_handled());
     }
 }

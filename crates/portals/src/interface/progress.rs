@@ -43,7 +43,7 @@ impl<F: Fabric> Waiting for Interface<F> {
         self.idle.found();
     }
 
-    #[inline]
+    #[inline(always)]
     fn glance(&self) -> bool {
         if !self.net.look(&mut Upcalls(self)) {
             return false;

@@ -39,6 +39,7 @@ use queue::EventQueue;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use table::{Named, ObjectTable};
+use whole::LastRequest;
 
 /// A token that names no operation: nobody wants to hear of the end of what it goes with.
 pub const NO_TOKEN: u64 = u64::MAX;
@@ -95,12 +96,8 @@ pub struct Library {
     handled: VecDeque<(Handle, Event)>,
     /// Links START to END.
     next_link: u32,
-    /// The request that was looked for last: who sent it, the beginning of its header, and its match bits.
-    again: (u32, u32, u64),
+    again: LastRequest,
 }
-
-/// No request at all.
-const NOBODY: (u32, u32, u64) = (u32::MAX, 0, 0);
 
 impl Library {
     /// The objects of interface `interface` (0 to 7) of process `me`, a number of the fabric's that `processes` has.
@@ -167,7 +164,7 @@ impl Library {
             drops: Drops::default(),
             handled: VecDeque::new(),
             next_link: 1,
-            again: NOBODY,
+            again: LastRequest::NONE,
             processes,
         }
     }
@@ -246,7 +243,7 @@ impl Library {
             return Err(Error::ProcessInvalid);
         }
         *slot = entry;
-        self.again = NOBODY;
+        self.again = LastRequest::NONE;
         Ok(())
     }
 

@@ -106,7 +106,11 @@ impl EventQueue {
         event.mlength = facts.mlength;
         event.offset = facts.offset;
         event.md_handle = descriptor.handle;
-        event.md = descriptor.md;
+        // The threshold was most likely written just now, and is not to be read along with what stands beside it.
+        event.md = Md {
+            threshold: std::hint::black_box(descriptor.md.threshold),
+            ..descriptor.md
+        };
         event.hdr_data = facts.hdr_data;
         event.link = facts.link;
         event.ni_fail_type = ni_fail_type;

@@ -3,8 +3,9 @@
 use super::drops::DropReason;
 use super::operation::{Answer, Facts, Operation, Role};
 use super::table::{Key, Named};
+use super::whole::LastRequest;
 use super::wire::{Header, MessageKind, NO_ANSWER};
-use super::{Library, NO_TOKEN, NOBODY, Outgoing};
+use super::{Library, NO_TOKEN, Outgoing};
 use crate::memory::Segments;
 use crate::types::{ANY, EventKind, Handle, Identity, Limits, NiFail, option};
 
@@ -163,7 +164,7 @@ impl Library {
         at_once: bool,
     ) -> Result<(u32, u64, u64), DropReason> {
         let pt_index = u32::from(header.pt_index);
-        self.again = NOBODY;
+        self.again = LastRequest::NONE;
         if header.interface != self.interface {
             return Err(DropReason::UnknownProcess);
         }
@@ -191,7 +192,7 @@ impl Library {
             Some((u32::from(place.md), offset, accepted))
         });
         if found.is_some() {
-            self.again = (from, header.route(), header.match_bits);
+            self.again = LastRequest::new(from, header);
         }
         found.ok_or(DropReason::NoMatch)
     }

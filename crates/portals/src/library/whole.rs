@@ -43,29 +43,25 @@ impl Library {
     }
 
     /// As [`incoming_whole`](Self::incoming_whole), of a put that nobody is to be told of and that finds what the request before it found.
-    /// False: it is another one, and nothing has happened. Fast path.
+    /// Its header is given in [words](Header::words), `store` as for [`incoming_near`](Self::incoming_near). False: it is another one, and
+    /// nothing has happened. Fast path.
     #[inline(always)]
     pub fn put_again(
         &mut self,
         from: u32,
-        bytes: &[u8],
-        body: &[u8],
-        store: impl FnOnce(&Segments, u64, &[u8]),
+        header: ([u64; 4], u32),
+        length: u64,
+        store: impl FnOnce(&Segments, u64, u64),
     ) -> bool {
-        let length = body.len() as u64;
-        let Ok(header) = Header::decode(bytes, length) else {
+        let Some(header) = self.again.repeated(from, header) else {
             return false;
         };
-        if header.kind != MessageKind::Put || header.operation != NO_ANSWER {
-            return false;
-        }
-        let Some(found) = self.find_again(from, &header, length) else {
+        let Some(found) = self.find_again(&header, length) else {
             return false;
         };
         let Some(who) = self.processes.identity(from).copied() else {
             return false;
         };
-        let store = |memory: &Segments, at, kept| store(memory, at, &body[..kept as usize]);
         self.take_whole(from, &who, (&header, length), found, store);
         true
     }
@@ -81,9 +77,13 @@ impl Library {
         let Some(who) = self.processes.identity(from).copied() else {
             return self.refuse(DropReason::UnknownProcess, from, None);
         };
-        let found = match self.find_again(from, header, length) {
-            Some(found) => Ok(found),
-            None => self.find(from, &who, header, length, PUT, true),
+        let found = match self
+            .again
+            .is(from, header)
+            .then(|| self.find_again(header, length))
+        {
+            Some(Some(found)) => Ok(found),
+            _ => self.find(from, &who, header, length, PUT, true),
         };
         match found {
             Ok(found) => self.take_whole(from, &who, (header, length), found, store),
@@ -134,16 +134,67 @@ impl Library {
     }
 
     /// The descriptor that a put is for, as [`find`](Self::find) has it, where it asks for what the request before it asked for
-    /// and would find the same entry again: peers send many messages of one kind. Nothing else that `find` asks can have
+    /// ([`LastRequest`]) and would find the same entry again: peers send many messages of one kind. Nothing else that `find` asks can have
     /// changed since.
     #[inline(always)]
-    fn find_again(&mut self, from: u32, header: &Header, length: u64) -> Option<(u32, u64, u64)> {
-        if self.again != (from, header.route(), header.match_bits) {
-            return None;
-        }
+    fn find_again(&self, header: &Header, length: u64) -> Option<(u32, u64, u64)> {
         let list = self.portals.get(usize::from(header.pt_index))?;
         let md = u32::from(list.found_again(PUT)?.md);
         let (offset, accepted) = self.mds.get(md)?.room(header.offset, length)?;
         Some((md, offset, accepted))
+    }
+}
+
+/// The request that was looked for last and found.
+pub(super) struct LastRequest {
+    /// Who sent it; `u32::MAX`: nobody.
+    from: u32,
+    /// The beginning of its header.
+    route: u32,
+    match_bits: u64,
+}
+
+impl LastRequest {
+    pub const NONE: Self = Self {
+        from: u32::MAX,
+        route: 0,
+        match_bits: 0,
+    };
+
+    pub fn new(from: u32, header: &Header) -> Self {
+        Self {
+            from,
+            route: header.route(),
+            match_bits: header.match_bits,
+        }
+    }
+
+    #[inline(always)]
+    fn is(&self, from: u32, header: &Header) -> bool {
+        self.from == from && self.route == header.route() && self.match_bits == header.match_bits
+    }
+
+    /// The header of a put to which nothing is answered and that asks for the same. What is compared need not be checked again, and what
+    /// is left can have any value.
+    #[inline(always)]
+    fn repeated(&self, from: u32, (words, half): ([u64; 4], u32)) -> Option<Header> {
+        let [first, second, third, fourth] = words;
+        let match_bits = second >> 32 | third << 32;
+        let is_same = self.from == from
+            && first == u64::from(self.route) | NO_ANSWER << 32
+            && second as u32 == NO_ANSWER as u32
+            && match_bits == self.match_bits
+            && self.route as u8 == MessageKind::Put as u8;
+        let [_, pt_index, ac_index, interface] = self.route.to_le_bytes();
+        is_same.then_some(Header {
+            kind: MessageKind::Put,
+            pt_index,
+            ac_index,
+            interface,
+            operation: NO_ANSWER,
+            match_bits,
+            offset: third >> 32 | fourth << 32,
+            data: fourth >> 32 | u64::from(half) << 32,
+        })
     }
 }

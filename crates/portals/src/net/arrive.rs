@@ -120,31 +120,35 @@ impl<F: Fabric> Net<F> {
 
     /// The next message of a channel's lines. False: there is none that can be taken now.
     #[inline(always)]
-    fn on_lines(&self, upper: &mut impl Upper, way: (Peer, usize)) -> bool {
+    fn on_lines<U: Upper>(&self, upper: &mut U, way: (Peer, usize)) -> bool {
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
         let Some(next) = state.lines.next(way) else {
             return false;
         };
-        let title = match Title::read(next.first()) {
-            Ok(title) if title.form == Form::Short && title.bytes <= LINE_HOLDS => title,
-            title => {
-                drop(borrowed);
-                return self.on_more_lines(upper, way, title);
-            }
-        };
-        let words = [1, 2, 3, 4, 5, 6, 7].map(|index| next.word(index).to_le_bytes());
-        let words: Words<7> = words;
-        let (header, body) = words.as_flattened()[..title.bytes].split_at(title.header);
-        if upper.arrived_at_once(way.0, header, body) {
-            next.consume(body.len() as u64);
+        let first = next.first();
+        if let Some(body) = Title::body_in_line(first, U::AT_ONCE)
+            && upper.arrived_at_once(
+                way.0,
+                body,
+                #[inline(always)]
+                |index| next.word(1 + index),
+            )
+        {
+            next.consume(body as u64);
             state.figures.received += 1;
-            state.figures.received_bytes += body.len() as u64;
+            state.figures.received_bytes += body as u64;
             state.lines.note_stalled(way, false);
             return true;
         }
+        let words: Words<7> = [1, 2, 3, 4, 5, 6, 7].map(|index| next.word(index).to_le_bytes());
         drop(borrowed);
-        self.on_short(upper, way, title, words.as_flattened())
+        match Title::read(first) {
+            Ok(title) if title.form == Form::Short && title.bytes <= LINE_HOLDS => {
+                self.on_short(upper, way, title, words.as_flattened())
+            }
+            title => self.on_more_lines(upper, way, title),
+        }
     }
 
     /// A message that is whole in its lines.

@@ -65,6 +65,14 @@ impl Title {
         Ok(Self { form, header, bytes })
     }
 
+    /// Bytes of the body, if a first word says that the message is short, of one line, and has a header of `header` bytes.
+    #[inline(always)]
+    pub fn body_in_line(word: u64, header: usize) -> Option<usize> {
+        let bytes = (word >> 48) as usize;
+        let is_one = (word >> 32) as u16 == Form::Short as u16 | (header as u16) << 8;
+        (is_one && bytes >= header && bytes <= LINE_HOLDS).then(|| bytes - header)
+    }
+
     /// Lines that it takes.
     #[inline(always)]
     pub fn lines(self) -> u32 {
@@ -213,6 +221,13 @@ impl<F: Fabric> Lines<F> {
         self.post[index].senders().len()
     }
 
+    /// Whether a message is in any of their lines.
+    #[inline(always)]
+    pub fn is_there(&self) -> bool {
+        let is_there = |post: &Postboxes<F>| post.senders().iter().any(|from| post.is_there(*from));
+        self.post.iter().any(is_there)
+    }
+
     /// One of them, in turn.
     #[inline(always)]
     pub fn sender(&self, index: usize, turn: usize) -> Option<Peer> {
@@ -231,7 +246,9 @@ impl<F: Fabric> Lines<F> {
     pub fn begin_behind(&mut self, index: usize, turn: usize) {
         let count = self.senders(index);
         let next = self.first[index] + turn + 1;
-        self.first[index] = if count > 0 { next % count } else { 0 };
+        // Neither is more than the count.
+        let next = if next >= count { next - count } else { next };
+        self.first[index] = if next >= count { 0 } else { next };
     }
 
     /// The first line of the next message, if there is one.

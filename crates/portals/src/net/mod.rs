@@ -82,7 +82,7 @@ pub const HEADER_BYTES: usize = 48;
 /// Packets taken in one call of [`Net::progress`], and messages from lines.
 const BURST: usize = 32;
 /// Looks between two at packets, where short messages come by lines: a power of two.
-const PACKETS: u32 = 4;
+const PACKETS: u32 = 8;
 /// Progress calls between two looks for connections: a power of two.
 const HEAR: u64 = 8;
 /// Progress calls without anything to do between two looks at the clock: a power of two.
@@ -202,6 +202,9 @@ pub enum Placement {
 
 /// The layer above, while [`Net::progress`] runs. It may send from inside, but not make progress.
 pub trait Upper {
+    /// Bytes of the header of a message for [`arrived_at_once`](Self::arrived_at_once); with 0 there is none.
+    const AT_ONCE: usize = 0;
+
     /// A header has come, once for each message and in the order that `from` sent those of its channel. `length` is the
     /// body's; `inline` is the body if it has come whole.
     fn arrived(
@@ -213,10 +216,12 @@ pub trait Upper {
         inline: Option<&[u8]>,
     ) -> Placement;
     /// As [`arrived`](Self::arrived), of a message that has come whole and is over when this returns true: nothing is answered to it, and
-    /// nothing may be sent from within. False, and nothing has been noted about it: `arrived` is called for it. Fast path.
+    /// nothing may be sent from within. False, and nothing has been noted about it: `arrived` is called for it. The header has
+    /// [`AT_ONCE`](Self::AT_ONCE) bytes, the body so many. Of both, which lie behind each other, `word` gives the words; each may be
+    /// another one when it is asked for again. Fast path.
     #[inline(always)]
-    fn arrived_at_once(&mut self, from: Peer, header: &[u8], body: &[u8]) -> bool {
-        let _ = (from, header, body);
+    fn arrived_at_once(&mut self, from: Peer, body: usize, word: impl Fn(usize) -> u64) -> bool {
+        let _ = (from, body, word);
         false
     }
     /// As [`arrived`](Self::arrived), of a body that can be had at once: `fetch` moves its first bytes to memory, from there on. False, and
@@ -503,14 +508,22 @@ impl<F: Fabric> Net<F> {
     /// [`progress`](Self::progress), or is done once in so many messages. True: one was there. For loops that wait. Fast path.
     #[inline(always)]
     pub fn look(&self, upper: &mut impl Upper) -> bool {
-        if self.inside.replace(true) {
-            return false;
-        }
-        let fabric = &*self.fabric;
-        let mut polled = self.take_lines(upper, 1);
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
-        if !polled && (looks.is_multiple_of(PACKETS) || !self.has_lines) {
+        let at_packets = looks.is_multiple_of(PACKETS) || !self.has_lines;
+        // Most looks find nothing, and those that do have the registers to themselves.
+        !self.inside.get()
+            && (at_packets || self.state.borrow().lines.is_there())
+            && self.take_one(upper, at_packets)
+    }
+
+    /// A [`look`](Self::look) that may find something.
+    #[inline(never)]
+    fn take_one(&self, upper: &mut impl Upper, at_packets: bool) -> bool {
+        self.inside.set(true);
+        let fabric = &*self.fabric;
+        let mut polled = self.take_lines(upper, 1);
+        if !polled && at_packets {
             fabric.progress();
             polled = fabric.poll_packet(self.port, |from, priority, bytes| {
                 self.on_packet(upper, from, priority, bytes);

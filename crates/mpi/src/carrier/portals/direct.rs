@@ -15,6 +15,8 @@ use farpost_portals::{EventKind, Handle, NetworkInterface, NiFail};
 pub(super) const DIRECT: usize = usize::MAX;
 /// With fewer looks than this nobody waits here.
 const LEAST: u32 = 64;
+/// Looks between two rounds of everything that makes progress: a power of two.
+const BETWEEN: u32 = 256;
 
 /// What its descriptor says of an entry.
 #[inline(always)]
@@ -124,7 +126,7 @@ impl<F: Fabric> Engine<F> {
                 }
                 return None;
             }
-            if looks & 63 == 0 {
+            if looks.is_multiple_of(BETWEEN) {
                 self.progress();
             } else if portals.ni.look() {
                 // Whatever else there is can wait until this call is over.

@@ -55,7 +55,7 @@ use farpost_fabric::{Fabric, Peer};
 use farpost_portals::net::NetTunables;
 use farpost_portals::{
     AnyInterface, Error as PortalsError, Event, EventKind, Handle, Md, NetworkInterface, NiFail, Owner,
-    Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, option,
+    Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, field, option,
 };
 use managed::Managed;
 use posted::Posted;
@@ -135,13 +135,13 @@ impl Seen {
             // The number of a process is its rank, on whatever node.
             from: Peer(event.initiator.pid),
             bits: event.match_bits,
-            rlength: event.rlength,
-            mlength: event.mlength,
+            rlength: field(event.rlength),
+            mlength: field(event.mlength),
             offset: event.offset,
             data: event.hdr_data,
-            link: event.link,
+            link: field(event.link),
             user: event.md.user_ptr,
-            fail: event.ni_fail_type,
+            fail: field(event.ni_fail_type),
         }
     }
 

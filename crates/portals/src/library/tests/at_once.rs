@@ -51,7 +51,9 @@ fn put_short(
     let bytes = vec![0; body.len];
     let end = &mut world.ends[to as usize];
     let store = |memory: &Segments, at, kept: &[u8]| assert!(at as usize + kept.len() <= memory.len());
-    let again = end.put_again(0, &header.encode(), &bytes, store);
+    let again = end.put_again(0, header.words(), bytes.len() as u64, |memory, at, kept| {
+        store(memory, at, &bytes[..kept as usize])
+    });
     if !again {
         let verdict = end.incoming_whole(0, &header.encode(), &bytes, store);
         assert!(!matches!(verdict, Verdict::Store { .. }));
