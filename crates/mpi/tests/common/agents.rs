@@ -107,6 +107,7 @@ pub fn begin(
             routes,
             mode: Some(*mode),
             patience: Duration::from_secs(60),
+            memory: tunables.memory,
             turn: Some(step),
         });
     }

@@ -190,6 +190,9 @@ pub struct Access {
     pub mode: Option<Mode>,
     /// How long it waits for its agent.
     pub patience: Duration,
+    /// Memory for bodies on their way through the agent that has the least (`FARPOST_PORTALS_AGENT_MEMORY`), bytes: nothing longer
+    /// reaches a client or leaves one.
+    pub memory: u64,
     /// For tests: called instead of letting time pass.
     pub turn: Option<fn()>,
 }
