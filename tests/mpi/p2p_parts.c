@@ -224,6 +224,7 @@ TEST(cancelled) {
     MPI(MPI_Barrier(MPI_COMM_WORLD));
     MPI(MPI_Iprobe(last(), 9, MPI_COMM_WORLD, &flag, &st));
     CHECK(!flag);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
     MPI(MPI_Sendrecv(&check_rank, 1, MPI_INT, next(), 9, &word, 1, MPI_INT, last(), 9, MPI_COMM_WORLD, &st));
     CHECK_EQ(word, last());
 }

@@ -136,10 +136,14 @@ pub(crate) fn publish(opening: &mut Opening, agent: &AgentTunables) -> Result<()
 
 /// Memory for bodies of the agent that has the least, bytes.
 fn memory_of_agents(job: &Job) -> Result<u64, String> {
-    let failed = |agent: u32, why: String| format!("asking for the memory of the Portals agent {agent}: {why}");
+    let failed =
+        |agent: u32, why: String| format!("asking for the memory of the Portals agent {agent}: {why}");
     let memory = |agent| {
         let value = job.get_from(agent, MEMORY);
-        match value.map_err(|error| failed(agent, error.to_string()))?.as_deref() {
+        match value
+            .map_err(|error| failed(agent, error.to_string()))?
+            .as_deref()
+        {
             None => Ok(AgentTunables::default().memory),
             Some(bytes) => (bytes.try_into().map(u64::from_le_bytes))
                 .map_err(|_| failed(agent, format!("it published {} bytes, not 8", bytes.len()))),

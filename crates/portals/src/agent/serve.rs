@@ -289,7 +289,11 @@ impl<F: Fabric> Core<F> {
         self.count(at, Channel::Request as usize)?;
         let target = words.target()?;
         let (length, hdr_data) = (words.next()?, words.next()?);
-        match self.clients[at].objects.library.put_header(length, &target, hdr_data) {
+        match self.clients[at]
+            .objects
+            .library
+            .put_header(length, &target, hdr_data)
+        {
             Ok(message) => self.push(at, Channel::Request, message, true),
             Err(_) => self.clients[at].control.sent[Channel::Request as usize] += 1,
         }

@@ -213,7 +213,10 @@ mod tests {
                 let name = name_of(place, nth, queue, flags);
                 assert_eq!(name & !NAME, 0);
                 assert_eq!(name & (IN_PARTS | ANNOUNCED), flags);
-                assert_eq!((place_of_name(name), queue_of_name(name)), (place, u64::from(queue)));
+                assert_eq!(
+                    (place_of_name(name), queue_of_name(name)),
+                    (place, u64::from(queue))
+                );
             }
         }
     }

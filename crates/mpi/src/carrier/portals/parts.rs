@@ -182,7 +182,10 @@ mod tests {
             assert!(parts.part.is_multiple_of(LEAST) && parts.part > 0, "{memory}");
             assert!(parts.needs(Peer(0), parts.whole + 1) && !parts.needs(Peer(0), parts.whole));
         }
-        assert!(!parts(4096).needs(Peer(2), u64::MAX), "neither is behind an agent");
+        assert!(
+            !parts(4096).needs(Peer(2), u64::MAX),
+            "neither is behind an agent"
+        );
         assert!(!Parts::new(None, Peer(0)).needs(Peer(1), u64::MAX - 1));
     }
 }

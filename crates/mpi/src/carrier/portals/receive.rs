@@ -1,12 +1,13 @@
 //! Receiving: a look at what came before, else a match entry; and getting what its sender keeps.
 
 use super::direct::DIRECT;
+use super::kept::{PIECES, pieces};
 use super::managed::{Message, Place};
 use super::posted::Wanted;
 use super::questions::Want;
-use super::kept::{PIECES, pieces};
 use super::send::failure;
 use super::{Portals, Seen, bits, user};
+use crate::Rank;
 use crate::buffer::RecvBuf;
 use crate::carrier::Chosen;
 use crate::engine::Engine;
@@ -14,7 +15,6 @@ use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, RecvState, Request};
 use crate::p2p::{fit, note_match};
-use crate::Rank;
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Iovec, NiFail, ProcessId};
 
