@@ -105,12 +105,12 @@ impl Way {
 
     /// What the name says of it.
     fn flags(self) -> u64 {
-        let (in_parts, announced) = match self {
-            Way::Short => (false, false),
-            Way::Kept { announced } => (false, announced),
-            Way::InParts { announced } => (true, announced),
-        };
-        u64::from(in_parts) * bits::IN_PARTS | u64::from(announced) * bits::ANNOUNCED
+        let announced = |announced| if announced { bits::ANNOUNCED } else { 0 };
+        match self {
+            Way::Short => 0,
+            Way::Kept { announced: only } => announced(only),
+            Way::InParts { announced: only } => bits::IN_PARTS | announced(only),
+        }
     }
 }
 
