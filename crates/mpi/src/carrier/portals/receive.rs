@@ -1,7 +1,7 @@
 //! Receiving: a look at what came before, else a match entry; and getting what its sender keeps.
 
 use super::direct::DIRECT;
-use super::kept::{PIECES, pieces};
+use super::exposed::{PIECES, pieces};
 use super::managed::{Message, Place};
 use super::posted::Wanted;
 use super::questions::Want;

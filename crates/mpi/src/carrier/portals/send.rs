@@ -79,9 +79,9 @@ pub(super) struct Sends {
     under_way: usize,
 }
 
-/// The way that a message takes.
+/// How a message goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum SendRoute {
     /// Put, and over when it has left.
     Short,
     /// Put, and kept for who has not waited for it: with a match entry by which it is fetched, or announced only.
@@ -90,16 +90,16 @@ enum Way {
     InParts { announced: bool },
 }
 
-impl Way {
+impl SendRoute {
     fn is_in_parts(self) -> bool {
-        matches!(self, Way::InParts { .. })
+        matches!(self, SendRoute::InParts { .. })
     }
 
     /// Events that it may log here.
     fn events(self) -> u32 {
         match self {
-            Way::Short | Way::InParts { .. } => 1,
-            Way::Kept { .. } => EVENTS,
+            SendRoute::Short | SendRoute::InParts { .. } => 1,
+            SendRoute::Kept { .. } => EVENTS,
         }
     }
 
@@ -107,9 +107,9 @@ impl Way {
     fn flags(self) -> u64 {
         let announced = |announced| if announced { bits::ANNOUNCED } else { 0 };
         match self {
-            Way::Short => 0,
-            Way::Kept { announced: only } => announced(only),
-            Way::InParts { announced: only } => bits::IN_PARTS | announced(only),
+            SendRoute::Short => 0,
+            SendRoute::Kept { announced: only } => announced(only),
+            SendRoute::InParts { announced: only } => bits::IN_PARTS | announced(only),
         }
     }
 }
@@ -168,7 +168,7 @@ impl Sends {
 
     /// A place for a message, with room for so many events in that queue. Short ones need not be taken, and of those in parts nothing is
     /// sent but a header, of which no event tells.
-    fn insert(&mut self, peer: Peer, (queue, events): (u8, u32), way: Way) -> Option<u32> {
+    fn insert(&mut self, peer: Peer, (queue, events): (u8, u32), route: SendRoute) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.table.len() < bits::PLACES => {
@@ -179,7 +179,7 @@ impl Sends {
         };
         self.generations = self.generations.wrapping_add(1);
         self.table[index as usize] = Some(Sending {
-            name: bits::name_of(index, self.generations, queue, way.flags()),
+            name: bits::name_of(index, self.generations, queue, route.flags()),
             peer,
             request: None,
             kept: None,
@@ -187,8 +187,8 @@ impl Sends {
             link: None,
             queue,
             events,
-            sent: way.is_in_parts(),
-            taken: way == Way::Short,
+            sent: route.is_in_parts(),
+            taken: route == SendRoute::Short,
             refused: false,
             fail: NiFail::OK,
             _packed: None,
@@ -301,10 +301,10 @@ impl<F: Fabric> Portals<F> {
         let sync = send.envelope.flags & FLAG_SYNC != 0;
         let short = !sync && total <= self.sends.short_max && self.credit[peer.index()].admits_short(total);
         let announced = self.sends.exposed >= self.sends.most_exposed;
-        let way = match short {
-            true => Way::Short,
-            false if self.parts.needs(peer, total) => Way::InParts { announced },
-            false => Way::Kept { announced },
+        let route = match short {
+            true => SendRoute::Short,
+            false if self.parts.needs(peer, total) => SendRoute::InParts { announced },
+            false => SendRoute::Kept { announced },
         };
         if short && total <= BOUNCE as u64 {
             let mut packed = [0; BOUNCE];
@@ -319,17 +319,17 @@ impl<F: Fabric> Portals<F> {
                 return Ok(Begun::Over);
             }
         }
-        let events = way.events();
+        let events = route.events();
         let queue = self.reserve(events)?;
-        let Some(index) = self.sends.insert(peer, (queue, events), way) else {
+        let Some(index) = self.sends.insert(peer, (queue, events), route) else {
             self.release(queue, events);
             return Ok(Begun::No);
         };
-        let begun = match way {
-            Way::Short => self.put_whole(send, index, (0, AckReq::NoAck)).map(|_| ()),
-            Way::Kept { announced: false } => self.begin_kept(send, index),
-            Way::Kept { announced: true } => self.announce(send, index),
-            Way::InParts { announced } => self.begin_in_parts(send, index, announced),
+        let begun = match route {
+            SendRoute::Short => self.put_whole(send, index, (0, AckReq::NoAck)).map(|_| ()),
+            SendRoute::Kept { announced: false } => self.begin_kept(send, index),
+            SendRoute::Kept { announced: true } => self.announce(send, index),
+            SendRoute::InParts { announced } => self.begin_in_parts(send, index, announced),
         };
         if let Err(error) = begun {
             self.end(index);
