@@ -54,7 +54,7 @@ if [ $# -gt 0 ]; then
 fi
 
 echo "turn $turn (scripts/test-devices.sh --turn $turn)"
-core=(mpi/p2p_order mpi/p2p_modes mpi/coll_blocking programs/samplesort)
+core=(mpi/p2p_order mpi/p2p_modes mpi/p2p_parts mpi/coll_blocking programs/samplesort)
 rest=()
 for source in "$here"/{examples,tests/programs,tests/mpi}/*.{c,cc}; do
     [ -f "$source" ] && ! grep -q '^// interface:' "$source" || continue

@@ -103,15 +103,15 @@ called() {
     done
 }
 # kills NAME VICTIM CODE WORDS... : of a job of three, once all are at work. VICTIM: as mpiexec -v calls it, or a name. $kind, $how,
-# $device, $program
-device=postbox program=ends
+# $device, $program, $memory
+device=postbox program=ends memory=64m
 kills() {
     local name="$1, $kind" victim=$2 wanted=$3 pid job
     shift 3
     # What the job before has said is gone before anybody looks.
     : >"$work/out"
     # shellcheck disable=SC2086
-    timeout -k 5 60 env "$mark" FARPOST_PORTALS=$kind FARPOST_DEVICE=$device "$MPIEXEC" -v $how -n 3 "$work/$program" </dev/null >>"$work/out" 2>&1 &
+    timeout -k 5 60 env "$mark" FARPOST_PORTALS=$kind FARPOST_DEVICE=$device FARPOST_PORTALS_AGENT_MEMORY=$memory "$MPIEXEC" -v $how -n 3 "$work/$program" </dev/null >>"$work/out" 2>&1 &
     job=$!
     while [ "$(grep -ac 'at work' "$work/out")" -lt 3 ] && kill -0 $job 2>/dev/null; do sleep 0.02; done
     case $victim in
@@ -134,6 +134,8 @@ for kind in generic accelerated; do
     # What a kill meets is a matter of chance: one try passes by luck.
     device=portals program=carried
     for time in {1..8}; do
+        # Every other time the longest messages go in parts.
+        memory=$((time % 2 ? 64 << 20 : 64 << 10))
         how="--on-failure continue"
         kills "MPI over Portals, a rank is killed, the others go on, time $time" "rank 2 on host" 137 "process 0 went on" "process 1 went on" \
             "was killed by signal 9"
@@ -141,7 +143,7 @@ for kind in generic accelerated; do
         kills "MPI over Portals, the agent is killed, time $time" "the Portals agent on host" 0 "cannot be reached" "process 0 went on" \
             "process 1 went on" "process 2 went on"
     done
-    device=postbox program=ends
+    device=postbox program=ends memory=64m
 done
 kills "a client is killed, the job ends" "rank 1 on host" 137 "ending the others"
 kills "mpiexec is killed" mpiexec any "at work"

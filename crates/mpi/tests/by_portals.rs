@@ -57,6 +57,7 @@ everywhere! {
     what_is_too_long_is_cut_whether_it_was_waited_for_or_not
     thousands_of_receives_wait_at_once
     announced_messages_are_fetched_when_they_are_wanted
+    what_agents_cannot_hold_fails_at_both_ends
     a_cancelled_send_to_oneself_is_cancelled_at_once
     receives_without_a_match_entry_match_as_those_with_one
 }
@@ -83,7 +84,16 @@ fn config(tunables: DeviceTunables) -> WorldConfig {
 }
 
 fn worlds_with(size: u32, tunables: DeviceTunables) -> Worlds {
-    let agents = PLACE.get().map(|place| Agents::new(place, 2));
+    worlds_by(size, tunables, |_| {})
+}
+
+/// With agents, if there are any, that are changed so.
+fn worlds_by(size: u32, tunables: DeviceTunables, change: impl Fn(&mut Agents)) -> Worlds {
+    let agents = PLACE.get().map(|place| {
+        let mut agents = Agents::new(place, 2);
+        change(&mut agents);
+        agents
+    });
     agents::worlds(size, &ShmTunables::default(), &config(tunables), agents.as_ref())
 }
 
@@ -341,16 +351,25 @@ fn a_blocking_receive_whose_bytes_come_late_goes_the_long_way() {
 }
 
 /// With few match entries for them, or none, messages that stay with their senders are announced only: whatever lies behind them is
-/// found, in whatever order they are received, cut or given up.
+/// found, in whatever order they are received, cut or given up. So are those of which agents cannot hold more than parts, with entries
+/// and without.
 fn announced_messages_are_fetched_when_they_are_wanted() {
-    for (exposed, fetches) in [(0, 4 << 10), (1, 1), (3, 2)] {
+    const ALL: u64 = 32 << 10;
+    for (exposed, fetches, memory) in [
+        (0, 4 << 10, 8 << 20),
+        (1, 1, 8 << 20),
+        (3, 2, 8 << 20),
+        (0, 1, 8 << 10),
+        (3, 2, 70_000),
+        (ALL, 4 << 10, 4 << 10),
+    ] {
         let tunables = DeviceTunables {
             portals_unexpected: 64 << 10,
             portals_exposed: exposed,
             portals_fetches: fetches,
             ..DeviceTunables::default()
         };
-        let worlds = worlds_with(2, tunables);
+        let worlds = worlds_by(2, tunables, |agents| agents.tunables.memory = memory);
         let lengths = |n: usize| [5000, 0, 1, 3000, 100_000, 64][n % 6] + n;
         let data: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; lengths(n)]).collect();
         // A short one that is posted before takes its message without a word.
@@ -393,6 +412,42 @@ fn announced_messages_are_fetched_when_they_are_wanted() {
         }
         for (n, handle) in sends.into_iter().enumerate().filter(|(n, _)| *n != 40) {
             assert_eq!(finish(&worlds, 0, handle).error, None, "message {n}");
+        }
+    }
+}
+
+/// A message that could not be moved is an error for its sender and for its receiver, whoever comes first, and for nobody else.
+fn what_agents_cannot_hold_fails_at_both_ends() {
+    let worlds = worlds_by(2, with(64 << 10), |agents| {
+        agents.tunables.memory = 16 << 10;
+        agents.told = Some(1 << 30);
+    });
+    let data: Vec<u8> = (0..100_000).map(|n| (n * 7 + n / 251) as u8).collect();
+    for mode in [Mode::Standard, Mode::Synchronous] {
+        for late in [false, true] {
+            let mut places = [vec![0; data.len()], vec![0; data.len()], vec![0; data.len()]];
+            let (mut sends, mut receives) = (vec![], vec![]);
+            for (tag, place) in places.iter_mut().enumerate() {
+                // A short one before, and one behind.
+                let len = if tag == 1 { data.len() } else { 300 };
+                let mut post = || receive(&worlds, 1, &mut place[..len], 0, tag as i32);
+                if !late {
+                    receives.push(post());
+                }
+                sends.push(send(&worlds, (0, 1), &data[..len], tag as i32, mode));
+                if late {
+                    turn(&worlds, 500);
+                    receives.push(post());
+                }
+            }
+            let lost = PLACE.get().map(|_| ErrorClass::ERR_OTHER);
+            for (at, handles) in [(0, sends), (1, receives)] {
+                for (tag, handle) in handles.into_iter().enumerate() {
+                    let error = finish(&worlds, at, handle).error.map(|error| error.class);
+                    assert_eq!(error, lost.filter(|_| tag == 1), "{mode:?} {late} {at} {tag}");
+                }
+            }
+            assert!(places[0][..300] == data[..300] && places[2][..300] == data[..300]);
         }
     }
 }

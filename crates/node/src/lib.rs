@@ -121,7 +121,7 @@ impl Node {
         let eager_limit = opened.as_ref().and_then(network::Opened::eager_limit);
         let same = layer.same();
         layer::publish(&mut opening, layer, &same).map_err(|e| joining(&e))?;
-        portals::publish(&mut opening).map_err(|e| joining(&e))?;
+        portals::publish(&mut opening, &settings.portals_agent).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
             Some(opened) => opened

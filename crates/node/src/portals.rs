@@ -22,6 +22,9 @@ use crate::{FAREWELL, Node, NodeFabric};
 /// Key under which a rank publishes its user and its process number, where others could be on another host.
 const KEY: &str = "farpost-owner";
 
+/// Key under which an agent publishes its memory for bodies, bytes, unless that is the default.
+const MEMORY: &str = "farpost-agent-memory";
+
 /// Variable: where the library of Portals runs for this process. mpiexec reads it too.
 pub const PORTALS: &str = "FARPOST_PORTALS";
 
@@ -118,14 +121,37 @@ fn user() -> u32 {
     unsafe { libc::getuid() }
 }
 
-/// Say who this process is to other hosts.
-pub(crate) fn publish(opening: &mut Opening) -> Result<(), JobError> {
+/// Say what this process has as an agent, and who it is to other hosts.
+pub(crate) fn publish(opening: &mut Opening, agent: &AgentTunables) -> Result<(), JobError> {
+    if agent.memory != AgentTunables::default().memory {
+        opening.put(MEMORY, &agent.memory.to_le_bytes())?;
+    }
     if !opening.may_span_hosts() {
         return Ok(());
     }
     let [a, b, c, d] = user().to_le_bytes();
     let [e, f, g, h] = std::process::id().to_le_bytes();
     opening.put(KEY, &[a, b, c, d, e, f, g, h])
+}
+
+/// Memory for bodies of the agent that has the least, bytes.
+fn memory_of_agents(job: &Job) -> Result<u64, String> {
+    let failed =
+        |agent: u32, why: String| format!("asking for the memory of the Portals agent {agent}: {why}");
+    let memory = |agent| {
+        let value = job.get_from(agent, MEMORY);
+        match value
+            .map_err(|error| failed(agent, error.to_string()))?
+            .as_deref()
+        {
+            None => Ok(AgentTunables::default().memory),
+            Some(bytes) => (bytes.try_into().map(u64::from_le_bytes))
+                .map_err(|_| failed(agent, format!("it published {} bytes, not 8", bytes.len()))),
+        }
+    };
+    (job.size()..job.processes())
+        .map(memory)
+        .try_fold(u64::MAX, |least, memory| Ok(least.min(memory?)))
 }
 
 /// User and process number that rank `of` has published.
@@ -238,12 +264,16 @@ impl Node {
                  mpiexec {PORTALS}=inline for this program (-env)",
                 self.job.roles().of(self.job.rank()).unwrap_or_default()
             )),
-            _ => Ok(routes.map(|routes| Access {
-                routes,
-                mode,
-                patience: self.settings.start_timeout(),
-                turn: None,
-            })),
+            _ => {
+                let Some(routes) = routes else { return Ok(None) };
+                Ok(Some(Access {
+                    routes,
+                    mode,
+                    patience: self.settings.start_timeout(),
+                    memory: memory_of_agents(&self.job)?,
+                    turn: None,
+                }))
+            }
         }
     }
 }

@@ -178,6 +178,7 @@ impl<F: Fabric> Backend for AnyInterface<F> {
         fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
         fn begin(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>, request: Request) -> Result<(), Error>;
         fn begin_put(&self, md: Handle, region: Option<(u64, u64)>, ack: AckReq, target: &Target, hdr_data: u64) -> Result<(), Error>;
+        fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error>;
         fn handlers(&self) -> &Handlers;
         fn queue_made(&self, eq: Handle, count: u32, handled: bool) -> ();
         fn queue_gone(&self, eq: Handle) -> ();

@@ -59,6 +59,9 @@ pub trait Backend: Waiting {
         )
     }
 
+    /// Begin a put of which only the header goes.
+    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error>;
+
     /// Handlers of event queues.
     fn handlers(&self) -> &Handlers;
 

@@ -421,6 +421,15 @@ pub trait NetworkInterface: Backend {
         self.begin_put(md, Some(region), ack, target, hdr_data)
     }
 
+    /// The header of a put of `length` bytes, which stay where they are: it is matched as that put would be, and its events at the target
+    /// say so many bytes requested, and none stored. Nothing is logged here, and nothing is acknowledged. Not a call of the document.
+    ///
+    /// # Errors
+    /// [`Error::ProcessInvalid`]; [`Error::MdIllegal`]: no memory is so long; [`Error::NiInvalid`].
+    fn put_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
+        self.begin_header(length, target, hdr_data)
+    }
+
     /// `PtlGet`: what `target` describes comes to `md`.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub struct Agents {
     /// As many, among which the ranks are shared out by halves.
     pub count: u32,
     pub tunables: AgentTunables,
+    /// The memory that worlds are told they have, if that is not what they have.
+    pub told: Option<u64>,
 }
 
 impl Agents {
@@ -52,6 +54,7 @@ impl Agents {
             mode,
             count,
             tunables,
+            told: None,
         }
     }
 }
@@ -91,6 +94,7 @@ pub fn begin(
         mode,
         count,
         tunables,
+        told,
     }) = agents
     {
         let clients: Vec<_> = (0..size)
@@ -107,6 +111,7 @@ pub fn begin(
             routes,
             mode: Some(*mode),
             patience: Duration::from_secs(60),
+            memory: told.unwrap_or(tunables.memory),
             turn: Some(step),
         });
     }

@@ -8,7 +8,7 @@ use super::record::{SMALL, event};
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Refusing};
 use super::structures::Room;
 use super::{ENVELOPE_BYTES, Mode, open_envelope};
-use crate::library::{HEADER_BYTES, MessageKind, Verdict};
+use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
 use crate::memory::{SWAP_BYTES, Segments};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::types::NiFail;
@@ -19,6 +19,7 @@ use std::time::Duration;
 const FOR_ANSWERS: u32 = 128;
 
 /// A message on its way to a client.
+#[derive(Clone, Copy)]
 struct Message<'a> {
     id: RxId,
     /// The process that sent it.
@@ -30,12 +31,7 @@ struct Message<'a> {
 
 impl Message<'_> {
     fn is_request(&self) -> bool {
-        const REQUESTS: [u8; 3] = [
-            MessageKind::Put as u8,
-            MessageKind::Get as u8,
-            MessageKind::GetPut as u8,
-        ];
-        REQUESTS.contains(&self.header[0])
+        MessageKind::is_request(&self.header)
     }
 
     fn unwanted(&self) -> Placement {
@@ -145,12 +141,31 @@ impl<F: Fabric> Core<F> {
         }
     }
 
+    /// A message for which there is never memory: it is dropped, and whoever it was for learns of it as of one whose body could not be
+    /// read.
+    #[cold]
+    fn lose_too_long(&mut self, at: usize, message: &Message) -> Placement {
+        let mut header = message.header;
+        if lose_body(&mut header, message.length) {
+            let lost = Message {
+                header,
+                length: 0,
+                inline: Some(&[]),
+                ..*message
+            };
+            if matches!(self.match_message(at, &lost), Placement::Refuse) {
+                return Placement::Refuse;
+            }
+        }
+        self.drop_message(at, message)
+    }
+
     /// Match a message in place of its client.
     fn match_message(&mut self, at: usize, message: &Message) -> Placement {
         // Whatever is decided must be possible: a message can be refused only before it has matched.
         let too_long = !self.arenas[ARRIVALS].could_hold(message.length);
         if too_long {
-            return self.drop_message(at, message);
+            return self.lose_too_long(at, message);
         }
         let answers = self.clients[at].items[Channel::Answer as usize].len();
         let has_body = message.length > 0;

@@ -89,7 +89,7 @@ farpost_tunables::tunables! {
         sends: "FARPOST_PORTALS_AGENT_SENDS" = 32, 1..=128, "messages";
         /// Messages without their bodies that a generic client may have been shown and not have received.
         pendings: "FARPOST_PORTALS_AGENT_PENDINGS" = 64, 1..=128, "messages";
-        /// Memory for bodies on their way through the agent, of answers, of requests, and of what arrives; also the longest body. Only what is used is ever touched.
+        /// Memory for bodies on their way through the agent, of answers, of requests, and of what arrives; also the longest body of a program's Portals message. MPI gets what is longer than a quarter of it in parts. Only what is used is ever touched.
         memory: "FARPOST_PORTALS_AGENT_MEMORY" = 64 << 20, 4096..=1 << 36, "bytes";
         /// Memory that the match entries, descriptors and queues of an accelerated client may take in its agent. Who wants more is told that there is no space.
         objects: "FARPOST_PORTALS_AGENT_OBJECTS" = 64 << 20, 4096..=1 << 36, "bytes";
@@ -190,6 +190,9 @@ pub struct Access {
     pub mode: Option<Mode>,
     /// How long it waits for its agent.
     pub patience: Duration,
+    /// Memory for bodies on their way through the agent that has the least (`FARPOST_PORTALS_AGENT_MEMORY`), bytes: nothing longer
+    /// reaches a client or leaves one.
+    pub memory: u64,
     /// For tests: called instead of letting time pass.
     pub turn: Option<fn()>,
 }

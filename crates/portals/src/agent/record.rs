@@ -39,6 +39,8 @@ pub mod command {
     pub const PUT: u8 = 23;
     pub const GET: u8 = 24;
     pub const GET_PUT: u8 = 25;
+    /// A put of which only the header goes, without a result either.
+    pub const PUT_HEADER: u8 = 26;
 }
 
 /// What an agent posts.
@@ -70,7 +72,7 @@ pub mod update {
 }
 
 /// Says that this side knows the same records.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 /// Longest body that travels in a record.
 pub const SMALL: usize = 128;
 

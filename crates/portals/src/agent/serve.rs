@@ -73,6 +73,7 @@ impl<F: Fabric> Core<F> {
         let generic = mode == Mode::Generic;
         match title.kind {
             kind if begins(kind) && !generic => self.initiate(at, title, words),
+            command::PUT_HEADER if !generic => self.initiate_header(at, words),
             command::SEND | command::SEND_SMALL if generic => self.send(at, title, words),
             command::RECEIVE | command::DISCARD if generic => self.receive(at, title, words),
             command::CARRIED => self.client_moved(at, title, words),
@@ -279,6 +280,22 @@ impl<F: Fabric> Core<F> {
             });
         } else {
             self.push(at, Channel::Request, message, true);
+        }
+        Ok(())
+    }
+
+    /// A put of an accelerated client of which only the header goes.
+    fn initiate_header(&mut self, at: usize, mut words: Words) -> Result<(), Malformed> {
+        self.count(at, Channel::Request as usize)?;
+        let target = words.target()?;
+        let (length, hdr_data) = (words.next()?, words.next()?);
+        match self.clients[at]
+            .objects
+            .library
+            .put_header(length, &target, hdr_data)
+        {
+            Ok(message) => self.push(at, Channel::Request, message, true),
+            Err(_) => self.clients[at].control.sent[Channel::Request as usize] += 1,
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::moves;
 use super::record::{Malformed, SMALL, event};
 use super::state::{BodyAt, Core, Item, Job, Lower};
 use super::{Mode, Routes};
-use crate::library::{NO_TOKEN, Outgoing};
+use crate::library::{NO_TOKEN, Outgoing, lose_body};
 use crate::memory::Segments;
 use crate::net::{Channel, Departure, Net};
 use crate::types::NiFail;
@@ -147,7 +147,14 @@ impl<F: Fabric> Core<F> {
                 }
                 NiFail::OK
             }
-            BodyAt::Lost => NiFail::FAIL,
+            BodyAt::Lost => {
+                // Its header goes all the same: who waits for the message is not to wait for ever.
+                let tells = lose_body(&mut item.header, item.len);
+                if tells && send(net, &self.routes, (number, channel), item, &nothing, NO_TOKEN).is_none() {
+                    return false;
+                }
+                NiFail::FAIL
+            }
             BodyAt::Here(room) => {
                 let room = *room;
                 let body = self.arenas[arena].memory(room, 0, len);

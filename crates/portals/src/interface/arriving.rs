@@ -111,7 +111,8 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         let state = &mut *self.0.state.borrow_mut();
         if state.outbox[Channel::Answer as usize].len() >= ANSWERS
             && matches!(header.first(), Some(kind) if *kind != MessageKind::Ack as u8
-                && *kind != MessageKind::Reply as u8 && *kind != MessageKind::Nothing as u8)
+                && *kind != MessageKind::Reply as u8 && *kind != MessageKind::Nothing as u8
+                && *kind != MessageKind::LostReply as u8)
         {
             // Whoever asks more than can be answered comes again.
             return Placement::Refuse;

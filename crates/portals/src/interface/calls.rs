@@ -74,6 +74,10 @@ impl<F: Fabric> Backend for Interface<F> {
         self.start(|library| library.prepare_put(md, region, ack, target, hdr_data))
     }
 
+    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
+        self.start(|library| library.put_header(length, target, hdr_data))
+    }
+
     fn handlers(&self) -> &Handlers {
         &self.handlers
     }

@@ -14,12 +14,7 @@ use std::collections::VecDeque;
 /// What a message travels on.
 #[inline(always)]
 pub(crate) fn channel_of(header: &[u8; HEADER_BYTES]) -> Channel {
-    const REQUESTS: [u8; 3] = [
-        MessageKind::Put as u8,
-        MessageKind::Get as u8,
-        MessageKind::GetPut as u8,
-    ];
-    if REQUESTS.contains(&header[0]) {
+    if MessageKind::is_request(header) {
         Channel::Request
     } else {
         Channel::Answer

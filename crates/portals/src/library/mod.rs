@@ -8,6 +8,7 @@
 mod access;
 mod descriptor;
 mod drops;
+mod ended;
 mod initiate;
 mod list;
 mod objects;
@@ -20,6 +21,7 @@ mod table;
 mod tests;
 mod whole;
 mod wire;
+mod without_body;
 
 pub use access::AccessEntry;
 pub use drops::{DropReason, Drops};
@@ -27,6 +29,7 @@ pub use initiate::Target;
 pub use processes::Processes;
 pub use receive::Verdict;
 pub use wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER};
+pub use without_body::lose_body;
 
 use crate::error::Error;
 use crate::memory::Segments;

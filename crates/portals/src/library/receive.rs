@@ -68,6 +68,8 @@ impl Library {
             MessageKind::Reply => self.reply(from, &who, &header, length),
             MessageKind::Ack => self.acknowledged(from, &header),
             MessageKind::Nothing => self.unanswered(from, &header),
+            MessageKind::PutHeader | MessageKind::LostPut => self.put_without_body(from, &who, &header),
+            MessageKind::LostReply => self.reply_without_body(from, &who, &header),
         }
     }
 
@@ -198,7 +200,7 @@ impl Library {
     }
 
     #[inline]
-    fn accept(
+    pub(super) fn accept(
         &mut self,
         from: u32,
         who: &Identity,
@@ -366,7 +368,7 @@ impl Library {
     /// Rule 3 of section 4.2: a reply that does not fit is shortened, as 3.2 says; the reference drops it unless the
     /// descriptor truncates.
     #[inline]
-    fn reply(&mut self, from: u32, who: &Identity, header: &Header, length: u64) -> Verdict {
+    pub(super) fn reply(&mut self, from: u32, who: &Identity, header: &Header, length: u64) -> Verdict {
         let Some(key) = self.asked(from, header) else {
             return self.refuse(DropReason::Answer, from, None);
         };
@@ -552,7 +554,7 @@ impl Library {
     }
 
     /// An answer will not come, since its sender cannot send it any more: events tell so.
-    fn fail_answer(&mut self, key: Key, why: NiFail) {
+    pub(super) fn fail_answer(&mut self, key: Key, why: NiFail) {
         let Some(operation) = self.operations.exact(key) else {
             return;
         };
@@ -569,44 +571,6 @@ impl Library {
                 self.end_reply(key, why);
             }
             _ => self.give_up_answer(key),
-        }
-    }
-
-    /// Whose answers are awaited.
-    pub fn awaited(&self) -> Vec<u32> {
-        let mut peers: Vec<u32> = self
-            .operations
-            .iter()
-            .filter(|(_, o)| o.waits_for_answer())
-            .map(|(_, o)| o.peer)
-            .collect();
-        peers.sort_unstable();
-        peers.dedup();
-        peers
-    }
-
-    /// The first process whose answer is awaited of which `which` is true. Nothing is allocated.
-    pub fn awaited_of(&self, mut which: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut asked = None;
-        self.operations
-            .iter()
-            .filter(|(_, o)| o.waits_for_answer())
-            .map(|(_, o)| o.peer)
-            .find(|peer| asked.replace(*peer) != Some(*peer) && which(*peer))
-    }
-
-    /// Process `peer` has ended: what waits for an answer from it ends with an ACK or a REPLY_START and REPLY_END that
-    /// say so. What the network layer still has of it is ended by [`finished`](Library::finished), as always. The
-    /// document leaves open what an initiator is told of a node that dies.
-    pub fn peer_ended(&mut self, peer: u32) {
-        let waiting: Vec<Key> = self
-            .operations
-            .iter()
-            .filter(|(_, o)| o.peer == peer && o.waits_for_answer())
-            .map(|(key, _)| key)
-            .collect();
-        for key in waiting {
-            self.fail_answer(key, NiFail::UNDELIVERABLE);
         }
     }
 }

@@ -10,6 +10,9 @@
 //! | 20-27 | offset | same | same | offset used | offset used | 0 |
 //! | 28-35 | hdr_data | length | hdr_data | bytes stored | 0 | 0 |
 //!
+//! A put of which only the *header* goes, and what is left of a *lost* put, whose body could not be read, are as a put, with the length of
+//! that body in the place of the operation: nothing answers them. A lost reply is as a reply.
+//!
 //! The length of a put, get-put or reply is that of its body, which the network layer tells. Who the initiator is, is not
 //! in it: that is the trusted layer's word. A *nothing* answers a request that was dropped, or that will not be
 //! acknowledged: it releases what the initiator keeps of it. Programs do not see it: there is no negative
@@ -38,6 +41,27 @@ pub enum MessageKind {
     GetPut = 4,
     /// There will be no ack or reply.
     Nothing = 5,
+    /// A put of which only the header goes.
+    PutHeader = 6,
+    /// A put whose body could not be read.
+    LostPut = 7,
+    /// A reply whose body could not be read.
+    LostReply = 8,
+}
+
+impl MessageKind {
+    /// Whether the message with this header asks for something, and answers nothing.
+    #[inline(always)]
+    pub fn is_request(header: &[u8; HEADER_BYTES]) -> bool {
+        const REQUESTS: [u8; 5] = [
+            MessageKind::Put as u8,
+            MessageKind::Get as u8,
+            MessageKind::GetPut as u8,
+            MessageKind::PutHeader as u8,
+            MessageKind::LostPut as u8,
+        ];
+        REQUESTS.contains(&header[0])
+    }
 }
 
 /// A header.
@@ -122,6 +146,9 @@ impl Header {
             3 => MessageKind::Reply,
             4 => MessageKind::GetPut,
             5 => MessageKind::Nothing,
+            6 => MessageKind::PutHeader,
+            7 => MessageKind::LostPut,
+            8 => MessageKind::LostReply,
             _ => return Err(DropReason::Malformed),
         };
         let header = Self {
@@ -141,6 +168,10 @@ impl Header {
             MessageKind::Get => header.operation != NO_ANSWER && length == 0,
             MessageKind::Ack => answer && length == 0,
             MessageKind::Reply => answer && header.data == 0,
+            MessageKind::LostReply => answer && length == 0 && header.data == 0,
+            MessageKind::PutHeader | MessageKind::LostPut => {
+                length == 0 && header.operation <= isize::MAX as u64
+            }
             MessageKind::Nothing => answer && length == 0 && header.data == 0 && header.offset == 0,
         };
         if possible {

@@ -407,6 +407,11 @@ impl<F: Fabric + 'static> World<F> {
         found.expect("just found")
     }
 
+    /// The queue of a client's window.
+    pub fn events_of(&self, number: u32) -> Handle {
+        self.member(number).events
+    }
+
     /// Wait for an event of a client's window.
     pub fn event_of(&self, number: u32, kind: EventKind) -> Event {
         self.event(number, self.member(number).events, kind)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! match bits, from bit 0:  tag (T) | source, rank in its group (R) | lane (2) | count (C) | leader (R) | kind (1)
-//! header data:             bits 0..8 class of the datatype, 8..64 the sender's name for the message: place (24) | use (31) | announced (1)
+//! header data:             bits 0..8 class of the datatype, 8..64 the sender's name for the message: place (24) | use (27) | queue (3) | in parts (1) | announced (1)
 //! ```
 //!
 //! A communicator's context is its leader, how many the leader has led, and the lane (`world/lifetime.rs`): R is as wide as the
@@ -20,8 +20,33 @@ pub const KEPT: u64 = 1 << 63;
 
 /// In the sender's name for a message that it keeps: there is no match entry for it yet; whoever wants it has to say so first.
 pub const ANNOUNCED: u64 = 1 << 55;
+/// In the sender's name for a message: it is longer than agents can hold, only its header came, and it is fetched in parts
+/// ([`parts`](super::parts)).
+pub const IN_PARTS: u64 = 1 << 54;
 /// The sender's name for a message.
 pub const NAME: u64 = (1 << 56) - 1;
+
+/// Places of messages under way at their sender, as many as the name of one has room for.
+pub const PLACES: usize = 1 << PLACE;
+const PLACE: u32 = 24;
+const USE: u32 = 27;
+const QUEUE: u32 = 3;
+
+/// The sender's name for the message at this place, for the `nth` time that a place is used, with room for its events in this queue.
+pub fn name_of(place: u32, nth: u32, queue: u8, flags: u64) -> u64 {
+    let nth = u64::from(nth) & ones(USE);
+    u64::from(place) | nth << PLACE | u64::from(queue) << (PLACE + USE) | flags
+}
+
+/// The place in a name.
+pub fn place_of_name(name: u64) -> u32 {
+    (name & ones(PLACE)) as u32
+}
+
+/// The queue in a name.
+pub fn queue_of_name(name: u64) -> u64 {
+    name >> (PLACE + USE) & ones(QUEUE)
+}
 
 /// Counts that are kept apart if the tag can do with fewer bits.
 const COUNTS: u32 = 22;
@@ -179,6 +204,21 @@ mod tests {
             }
         }
         assert_eq!(Layout::new(8).tag_ub(), i32::MAX);
+    }
+
+    #[test]
+    fn names_of_messages_hold_what_was_put_in() {
+        for flags in [0, IN_PARTS, ANNOUNCED, IN_PARTS | ANNOUNCED] {
+            for (place, nth, queue) in [(0, 0, 0), (PLACES as u32 - 1, u32::MAX, 7), (77, 1, 5)] {
+                let name = name_of(place, nth, queue, flags);
+                assert_eq!(name & !NAME, 0);
+                assert_eq!(name & (IN_PARTS | ANNOUNCED), flags);
+                assert_eq!(
+                    (place_of_name(name), queue_of_name(name)),
+                    (place, u64::from(queue))
+                );
+            }
+        }
     }
 
     #[test]

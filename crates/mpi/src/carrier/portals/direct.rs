@@ -189,16 +189,17 @@ impl<F: Fabric> Engine<F> {
         Some((wanted.source, tag, seen.mlength as usize))
     }
 
-    /// Something is wrong with a message: it is listed as if it had come before its receive, ahead of all others, and the long
-    /// way says what.
+    /// Something is wrong with a message, or only its header came: it is listed as if it had come before its receive, ahead of all
+    /// others, and the long way says what, or fetches it.
     #[cold]
     fn list_again(&mut self, context: usize, seen: &Seen, to: &[u8]) {
         let Chosen::Portals(portals) = &mut self.carrier else {
             return;
         };
         let name = portals.layout.name(seen.bits);
-        let (class, _) = bits::of_header(seen.data);
+        let (class, id) = bits::of_header(seen.data);
         let place = match seen.fail {
+            NiFail::OK if seen.bits & bits::KEPT != 0 && id & bits::IN_PARTS != 0 => Place::Kept { id },
             NiFail::OK => Place::Copied(to[..seen.mlength as usize].into()),
             fail => Place::Failed(fail),
         };

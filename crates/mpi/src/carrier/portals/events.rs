@@ -113,7 +113,11 @@ impl<F: Fabric> Engine<F> {
             any = true;
             if seen.user == user::REST {
                 let (_, id) = bits::of_header(seen.data);
-                self.on_unexpected(&seen, Place::Kept { id });
+                let place = match seen.fail {
+                    NiFail::OK => Place::Kept { id },
+                    fail => Place::Failed(fail),
+                };
+                self.on_unexpected(&seen, place);
                 continue;
             }
             let buffer = seen.number();
@@ -185,9 +189,10 @@ impl<F: Fabric> Engine<F> {
                 }
                 RecvState::Posted => portals.posted.remove_behind(handle),
                 RecvState::Coming { number, .. } => portals.drop_message(number),
-                RecvState::Got { fetch, .. } => {
-                    portals.want_no_more(handle);
-                    portals.abandon_fetch(fetch);
+                RecvState::Got { fetch, peer } => {
+                    let lost = self.lost.contains_key(&peer.0);
+                    portals.want_no_more(handle, lost);
+                    portals.abandon_fetch(fetch, lost);
                 }
                 _ => {}
             },

@@ -8,12 +8,16 @@
 //!     the rest                                kept messages that nobody waits for: header only
 //! portal KEPT:     long and synchronous messages at their senders, to be fetched, by the sender's name for them
 //! portal CREDITS:  how much of what was sent has been looked at; what a sender would have back
+//! portal NOTICES:  messages that receivers have done with, for each queue of events that senders have room in
 //! ```
 //!
 //! A *short* message is a put from the user's memory (up to 128 bytes: from a copy) and over when it has left. A *kept* one is a put
 //! of all bytes as well, with an acknowledgement asked for; its sender also makes it available. If a receive waits for it, the bytes
 //! go straight to the user's memory and the acknowledgement ends the send. If none does, only the header is noted, and the
 //! receive that takes it gets the bytes from the sender, which ends the send. Synchronous messages are kept ones of any length.
+//!
+//! By way of an agent all bytes pass through its memory. Of what is too long for that only the header is put, and the rest is fetched in
+//! parts ([`parts`]).
 //!
 //! What came before its receive is listed in the order of its START events, which is that in which it was sent, and a receive looks
 //! there first. Then it is inserted with threshold 0 and set to 1 by an update that fails when a message has come meanwhile.
@@ -35,8 +39,11 @@ mod carry;
 mod credit;
 mod direct;
 mod events;
+mod exposed;
+mod fetch;
 mod managed;
 mod memory;
+mod parts;
 mod posted;
 mod questions;
 mod receive;
@@ -58,6 +65,7 @@ use farpost_portals::{
     Position, ProcessId, Processes, THRESHOLD_INFINITE, Target, Unlink, field, option,
 };
 use managed::Managed;
+use parts::Parts;
 use posted::Posted;
 use questions::Want;
 use send::Sends;
@@ -68,6 +76,7 @@ use std::rc::Rc;
 const MESSAGES: u32 = 0;
 const KEPT_HERE: u32 = 1;
 const CREDITS: u32 = 2;
+const NOTICES: u32 = 3;
 
 /// Most pendings that there may be.
 const MOST_PENDINGS: u64 = 16384;
@@ -81,6 +90,7 @@ mod user {
     pub const FETCH: usize = 4;
     pub const BUFFER: usize = 5;
     pub const REST: usize = 6;
+    pub const NOTICE: usize = 7;
     pub const BITS: u32 = 3;
 
     pub const fn of(kind: usize, number: usize) -> usize {
@@ -163,6 +173,8 @@ pub(crate) struct Portals<F: Fabric> {
     silent: Handle,
     posted: Posted,
     sends: Sends,
+    /// Which messages go in parts.
+    parts: Parts,
     managed: Managed,
     credit: Box<[Credit]>,
     /// What each peer was asked.
@@ -170,7 +182,7 @@ pub(crate) struct Portals<F: Fabric> {
     /// What a peer begins with.
     credit_bytes: u32,
     credit_messages: u32,
-    fetches: Vec<Option<receive::Fetch>>,
+    fetches: Vec<Option<fetch::Fetch>>,
     fetching: usize,
     most_fetching: usize,
     /// Receives whose message can be fetched when another fetch has ended.
@@ -255,8 +267,9 @@ impl<F: Fabric> Portals<F> {
             None,
         )
         .unwrap_or_else(|error| panic!("setting up MPI over Portals: {error}"));
+        let parts = Parts::new(agents, fabric.me());
         let agents = agents.map(|access| Agents::new(&access.routes, &**fabric));
-        Self::on(ni, ids, config, (short_max, agents)).unwrap_or_else(|error| {
+        Self::on(ni, ids, config, (short_max, parts, agents)).unwrap_or_else(|error| {
             panic!("setting up MPI over Portals: {error}");
         })
     }
@@ -265,7 +278,7 @@ impl<F: Fabric> Portals<F> {
         ni: AnyInterface<F>,
         ids: Box<[ProcessId]>,
         config: &DeviceConfig,
-        (short_max, agents): (u64, Option<Agents>),
+        (short_max, parts, agents): (u64, Parts, Option<Agents>),
     ) -> Result<Self, PortalsError> {
         let size = ids.len() as u32;
         let (bytes, messages) = credit::shares(config.tunables.portals_unexpected, size);
@@ -298,7 +311,7 @@ impl<F: Fabric> Portals<F> {
         )?;
         let unkept = descriptor(0, 0, nothing, user::REST, unexpected);
         memory::attach(&ni, rest, unkept, None, Unlink::Retain)?;
-        let short_max = short_max.min(u64::from(bytes));
+        let short_max = short_max.min(u64::from(bytes)).min(parts.whole);
         let managed = Managed::new(
             &ni,
             rest,
@@ -320,6 +333,7 @@ impl<F: Fabric> Portals<F> {
             silent,
             posted: Posted::new(mark, config.tunables.portals_posted),
             sends,
+            parts,
             managed,
             credit: (0..size).map(|_| Credit::new(bytes, messages)).collect(),
             asked: (0..size).map(|_| questions::Asked::default()).collect(),
@@ -345,6 +359,11 @@ impl<F: Fabric> Portals<F> {
         let most = if ni.rings() { MOST_OF_AGENT } else { u32::MAX };
         let room = (*QUEUES.get(nth).ok_or(PortalsError::NoSpace)?).min(most);
         let eq = ni.eq_alloc(room, None)?;
+        let (any, which) = (ProcessId::ANY, (nth as u64, 0));
+        let me = ni.me_attach(NOTICES, any, which, Unlink::Retain, Position::After)?;
+        let nothing = option::OP_PUT | option::TRUNCATE | option::ACK_DISABLE;
+        let md = descriptor(0, 0, nothing, user::of(user::NOTICE, 0), eq);
+        memory::attach(ni, me, md, None, Unlink::Retain)?;
         Ok(Queue {
             eq,
             memory: memory::bind_all(ni, user::MEMORY, eq)?,

@@ -10,7 +10,7 @@ use crate::carrier::Chosen;
 use crate::engine::Engine;
 use crate::engine::context::Held;
 use farpost_fabric::{Fabric, Peer};
-use farpost_portals::{AckReq, NetworkInterface};
+use farpost_portals::{AckReq, NetworkInterface, NiFail};
 use std::collections::VecDeque;
 
 /// Header data of what is no credit: bit 63. Below: bit 62 an answer, bit 61 what was asked for was dropped, bit 60 the message is
@@ -68,10 +68,14 @@ impl<F: Fabric> Portals<F> {
         self.wants.push(want);
     }
 
-    /// Nobody waits for what a receive wants.
-    pub(super) fn want_no_more(&mut self, request: usize) {
-        self.wants.retain(|want| want.request != request);
-        self.later.retain(|want| want.request != request);
+    /// Nobody waits for what a receive wants: its sender, if it is not `lost`, need not keep it.
+    pub(super) fn want_no_more(&mut self, request: usize, lost: bool) {
+        let wants = self.wants.extract_if(.., |want| want.request == request);
+        let at = self.later.iter().position(|want| want.request == request);
+        let over: Vec<Want> = wants.chain(at.and_then(|at| self.later.remove(at))).collect();
+        for want in over.iter().filter(|_| !lost) {
+            self.notice(want.peer, want.id, NiFail::OK);
+        }
     }
 
     /// Answer who wants announced messages, as far as there are match entries for them.

@@ -1,12 +1,13 @@
 //! Receiving: a look at what came before, else a match entry; and getting what its sender keeps.
 
 use super::direct::DIRECT;
+use super::exposed::{PIECES, pieces};
 use super::managed::{Message, Place};
-use super::memory;
 use super::posted::Wanted;
 use super::questions::Want;
-use super::send::{PIECES, failure, pieces};
-use super::{KEPT_HERE, Portals, Seen, bits, descriptor, refused, user};
+use super::send::failure;
+use super::{Portals, Seen, bits, user};
+use crate::Rank;
 use crate::buffer::RecvBuf;
 use crate::carrier::Chosen;
 use crate::engine::Engine;
@@ -14,32 +15,19 @@ use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, RecvState, Request};
 use crate::p2p::{fit, note_match};
-use crate::{Error, Rank};
 use farpost_fabric::{Fabric, Peer};
-use farpost_portals::{Error as PortalsError, Handle, Iovec, NetworkInterface, NiFail, ProcessId, option};
-
-/// A message that is being got from its sender.
-pub(super) struct Fetch {
-    pub peer: Peer,
-    request: Option<usize>,
-    md: Handle,
-    queue: u8,
-    wanted: u64,
-    landing: Option<Box<[u8]>>,
-    /// Its descriptor is gone: nothing comes any more, unless it is logged already.
-    given_up: bool,
-}
+use farpost_portals::{Error as PortalsError, Iovec, NiFail, ProcessId};
 
 /// Memory of a receive, as a descriptor has it.
-struct Room {
-    start: usize,
-    length: u64,
-    iovec: Iovec,
-    landing: Option<Box<[u8]>>,
+pub(super) struct Room {
+    pub start: usize,
+    pub length: u64,
+    pub iovec: Iovec,
+    pub landing: Option<Box<[u8]>>,
 }
 
 /// `bytes` of room in a buffer: where it is, its pieces if they are few, else memory of our own.
-fn room(buf: &RecvBuf, bytes: u64) -> Room {
+pub(super) fn room(buf: &RecvBuf, bytes: u64) -> Room {
     if let Some(address) = buf.contiguous_address() {
         return Room {
             start: if bytes == 0 { 0 } else { address },
@@ -71,9 +59,6 @@ fn room(buf: &RecvBuf, bytes: u64) -> Room {
     }
 }
 
-/// The fetch of a receive whose message cannot be fetched yet.
-pub(super) const NO_FETCH: u32 = u32::MAX;
-
 impl<F: Fabric> Portals<F> {
     /// Forget a message that came before its receive; its memory is the sender's to use again.
     pub(super) fn forget(&mut self, number: u32) {
@@ -92,86 +77,6 @@ impl<F: Fabric> Portals<F> {
             }
             _ => self.forget(number),
         }
-    }
-
-    /// Get `wanted` bytes of what `peer` keeps as `id`.
-    pub(super) fn fetch(
-        &mut self,
-        (peer, id): (Peer, u64),
-        wanted: u64,
-        buf: &RecvBuf,
-        request: usize,
-    ) -> std::result::Result<u32, PortalsError> {
-        let queue = self.reserve(1)?;
-        let number = match self.fetches.iter().position(Option::is_none) {
-            Some(at) => at,
-            None => {
-                self.fetches.push(None);
-                self.fetches.len() - 1
-            }
-        };
-        let room = room(buf, wanted);
-        let pieces = if room.iovec.is_some() { option::IOVEC } else { 0 };
-        let eq = self.queues[usize::from(queue)].eq;
-        let md = descriptor(room.start, room.length, pieces, user::of(user::FETCH, number), eq);
-        let target = self.target(peer, KEPT_HERE, id);
-        let begun = memory::bind(&self.ni, md, room.iovec).and_then(|md| {
-            let got = self.ni.get_region(md, (0, wanted), &target);
-            got.inspect_err(|_| _ = self.ni.md_unlink(md)).map(|()| md)
-        });
-        match begun {
-            Ok(md) => {
-                self.fetches[number] = Some(Fetch {
-                    peer,
-                    request: Some(request),
-                    md,
-                    queue,
-                    wanted,
-                    landing: room.landing,
-                    given_up: false,
-                });
-                self.fetching += 1;
-                self.needs_progress = true;
-                Ok(number as u32)
-            }
-            Err(error) => {
-                self.release(queue, 1);
-                Err(error)
-            }
-        }
-    }
-
-    /// What was got is here, or never will be.
-    pub(super) fn fetched(&mut self, number: usize) -> Option<Fetch> {
-        let fetch = self.fetches.get_mut(number)?.take()?;
-        while matches!(self.fetches.last(), Some(None)) {
-            self.fetches.pop();
-        }
-        self.release(fetch.queue, 1);
-        if fetch.given_up {
-            return Some(fetch);
-        }
-        self.fetching -= 1;
-        let unlinked = self.ni.md_unlink(fetch.md);
-        debug_assert!(Self::begun(unlinked), "{unlinked:?}");
-        Some(fetch)
-    }
-
-    /// Nobody waits for it any more. Whoever was asked may have ended, and then no event tells: what has not begun to come will find no
-    /// descriptor. The place stays taken, since its event may be logged already.
-    pub(super) fn abandon_fetch(&mut self, number: u32) {
-        if let Some(Some(fetch)) = self.fetches.get_mut(number as usize) {
-            fetch.request = None;
-            if !fetch.given_up && self.ni.md_unlink(fetch.md) != Err(PortalsError::MdInUse) {
-                fetch.given_up = true;
-                self.fetching -= 1;
-            }
-        }
-    }
-
-    /// Whether something that is to be fetched may still come.
-    pub(super) fn awaits_fetches(&self) -> bool {
-        self.fetches.iter().flatten().any(|fetch| !fetch.given_up)
     }
 
     /// What a receive takes.
@@ -199,17 +104,6 @@ impl<F: Fabric> Portals<F> {
             self.release(queue, 1);
         }
         true
-    }
-}
-
-impl Fetch {
-    fn error(&self, seen: &Seen) -> Option<Error> {
-        if seen.fail != NiFail::OK {
-            return failure(self.peer, seen.fail);
-        }
-        (seen.mlength != self.wanted)
-            .then(|| failure(self.peer, NiFail::FAIL))
-            .flatten()
     }
 }
 
@@ -409,16 +303,22 @@ impl<F: Fabric> Engine<F> {
         };
         let entry = &mut self.contexts[recv.context];
         entry.queues.left();
-        let (class, _) = bits::of_header(seen.data);
+        let (class, id) = bits::of_header(seen.data);
         let (bytes, mut error) = fit(&recv.buf, class, seen.rlength);
         if let Some(landing) = landing {
             recv.buf.unpack(0, &landing[..seen.mlength as usize]);
         }
         if seen.fail != NiFail::OK {
             error = failure(seen.from, seen.fail);
+            if seen.fail == NiFail::FAIL && seen.mlength > 0 && seen.bits & bits::KEPT != 0 {
+                // It could not be stored here, and nothing acknowledges it.
+                portals.notice(seen.from, id, seen.fail);
+            }
         } else if !came_from(entry.members.as_ref(), name.source, seen.from) {
             self.fail_source(seen.from, name.source);
             error = failure(seen.from, NiFail::FAIL);
+        } else if seen.bits & bits::KEPT != 0 && id & bits::IN_PARTS != 0 {
+            return self.on_header(handle, seen.from, seen);
         }
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
         self.finish_recv(handle, &envelope, bytes, error);
@@ -457,66 +357,18 @@ impl<F: Fabric> Engine<F> {
             Place::Kept { id } => {
                 let id = *id;
                 portals.forget(number);
-                let want = Want {
+                self.take_kept(Want {
                     peer,
                     id,
                     bytes: wanted,
                     request: handle,
-                };
-                if id & bits::ANNOUNCED != 0 {
-                    recv.state = RecvState::Got {
-                        peer,
-                        fetch: NO_FETCH,
-                    };
-                    return portals.want(want);
-                }
-                self.fetch_kept(want);
+                });
             }
             Place::Failed(fail) => {
                 let error = failure(peer, *fail);
                 portals.forget(number);
                 self.complete(handle, |status| status.error = error.map(Box::new));
             }
-        }
-    }
-
-    /// Get what a receive wants, as soon as few enough others are being fetched.
-    pub(super) fn fetch_kept(&mut self, want: Want) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(want.request)
-        else {
-            return;
-        };
-        let peer = want.peer;
-        if portals.fetching >= portals.most_fetching {
-            recv.state = RecvState::Got {
-                peer,
-                fetch: NO_FETCH,
-            };
-            return portals.later.push_back(want);
-        }
-        match portals.fetch((peer, want.id), want.bytes, &recv.buf, want.request) {
-            Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
-            Err(error) => {
-                let error = refused("getting a message", error);
-                self.complete(want.request, |status| status.error = Some(Box::new(error)));
-            }
-        }
-    }
-
-    /// Begin the fetches that others have made room for.
-    #[inline]
-    pub(super) fn fetch_later(&mut self) {
-        while let Chosen::Portals(portals) = &mut self.carrier
-            && portals.fetching < portals.most_fetching
-            && let Some(want) = portals.later.pop_front()
-        {
-            self.fetch_kept(want);
         }
     }
 
@@ -551,26 +403,6 @@ impl<F: Fabric> Engine<F> {
         });
     }
 
-    /// The reply to a get is here.
-    pub(super) fn on_got(&mut self, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
-        let Some(fetch) = portals.fetched(seen.number()) else {
-            return;
-        };
-        let error = fetch.error(seen);
-        let Some(handle) = fetch.request else { return };
-        if let (Some(landing), Some(request)) = (&fetch.landing, self.requests.get(handle))
-            && let Operation::Recv(recv) = &request.operation
-        {
-            recv.buf.unpack(0, landing);
-        }
-        self.complete(handle, |status| {
-            status.error = error.map(Box::new).or(status.error.take());
-        });
-    }
-
     /// A message that no receive waited for has begun to come, or its header is here.
     pub(super) fn on_unexpected(&mut self, seen: &Seen, place: Place) {
         let Chosen::Portals(portals) = &mut self.carrier else {
@@ -587,7 +419,7 @@ impl<F: Fabric> Engine<F> {
         let number = portals.managed.note(Message {
             peer: seen.from,
             total: seen.rlength,
-            owed: !matches!(place, Place::Kept { .. }),
+            owed: seen.user != user::REST,
             place,
             taker: None,
             dropped: false,

@@ -1,8 +1,7 @@
 //! Sending: one put for each message, at once where the receiver's credits allow it.
 
 use super::memory::{self, place_of};
-use super::{KEPT_HERE, MESSAGES, Portals, Seen, bits, descriptor, refused, user};
-use crate::buffer::SendBuf;
+use super::{MESSAGES, Portals, Seen, bits, descriptor, refused, user};
 use crate::carrier::Chosen;
 use crate::engine::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
@@ -11,8 +10,7 @@ use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{
-    AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, Iovec, NetworkInterface, NiFail,
-    Position, Segment, Unlink, option,
+    AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, NetworkInterface, NiFail, option,
 };
 use std::collections::BTreeMap;
 
@@ -24,29 +22,30 @@ const BOUNCE: usize = 128;
 const BOUNCES: usize = 64;
 /// Events that a message may log here: SEND_END, ACK and GET_END.
 const EVENTS: u32 = 3;
-/// The most pieces that scattered memory is described with; what has more is packed.
-pub(super) const PIECES: usize = 256;
 
 /// A message under way.
 pub(super) struct Sending {
-    generation: u32,
+    /// What it is called among processes.
+    pub name: u64,
     pub peer: Peer,
     /// Whose it is, once there is a request.
     pub request: Option<usize>,
     /// Where the receiver may fetch it.
-    kept: Option<Handle>,
+    pub kept: Option<Handle>,
     /// The number of its put, once that has been sent.
     link: Option<u32>,
     /// Or where it lies until the receiver says that it wants it: address and bytes.
-    announced: Option<(usize, u64)>,
-    queue: u8,
+    pub announced: Option<(usize, u64)>,
+    pub queue: u8,
     events: u32,
     sent: bool,
     /// The receiver has it, or need not have.
-    taken: bool,
-    fail: NiFail,
+    pub taken: bool,
+    /// Or could not store it; what is to be said of it as soon as it has been sent.
+    pub refused: bool,
+    pub fail: NiFail,
     /// What was packed for it.
-    _packed: Option<Box<[u8]>>,
+    pub _packed: Option<Box<[u8]>>,
 }
 
 impl Sending {
@@ -62,10 +61,10 @@ pub(super) struct Sends {
     generations: u32,
     /// Match entries of messages that are kept, and beyond how many the next ones are announced only: entries are needed for
     /// posted receives as well, and for what is wanted.
-    exposed: usize,
+    pub exposed: usize,
     most_exposed: usize,
     /// Most with those that are wanted.
-    most_wanted: usize,
+    pub most_wanted: usize,
     /// Announced messages, by the number that all events of their puts have: an ACK has no header data.
     announced: BTreeMap<u32, u32>,
     /// What is put without being waited for: another one may follow when nothing waits to leave.
@@ -80,6 +79,41 @@ pub(super) struct Sends {
     under_way: usize,
 }
 
+/// How a message goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SendRoute {
+    /// Put, and over when it has left.
+    Short,
+    /// Put, and kept for who has not waited for it: with a match entry by which it is fetched, or announced only.
+    Kept { announced: bool },
+    /// The same, with nothing but the header put.
+    InParts { announced: bool },
+}
+
+impl SendRoute {
+    fn is_in_parts(self) -> bool {
+        matches!(self, SendRoute::InParts { .. })
+    }
+
+    /// Events that it may log here.
+    fn events(self) -> u32 {
+        match self {
+            SendRoute::Short | SendRoute::InParts { .. } => 1,
+            SendRoute::Kept { .. } => EVENTS,
+        }
+    }
+
+    /// What the name says of it.
+    fn flags(self) -> u64 {
+        let announced = |announced| if announced { bits::ANNOUNCED } else { 0 };
+        match self {
+            SendRoute::Short => 0,
+            SendRoute::Kept { announced: only } => announced(only),
+            SendRoute::InParts { announced: only } => bits::IN_PARTS | announced(only),
+        }
+    }
+}
+
 /// What became of the beginning of a send.
 enum Begun {
     /// It is over.
@@ -88,19 +122,6 @@ enum Begun {
     Under(u32),
     /// Not now: the receiver has to look at what it has first.
     No,
-}
-
-/// Places of messages under way, which the name of one has room for.
-const PLACES: usize = 1 << 24;
-
-fn name(index: u32, generation: u32, announced: bool) -> u64 {
-    let name = u64::from(index) | u64::from(generation & (u32::MAX >> 1)) << 24;
-    if announced { name | bits::ANNOUNCED } else { name }
-}
-
-/// The place in a name.
-fn index_of(name: u64) -> u32 {
-    (name & (PLACES as u64 - 1)) as u32
 }
 
 impl Sends {
@@ -145,19 +166,20 @@ impl Sends {
         self.under_way + BOUNCES - self.bounces.len()
     }
 
-    fn insert(&mut self, peer: Peer, queue: u8, events: u32) -> Option<(u32, u32)> {
+    /// A place for a message, with room for so many events in that queue. Short ones need not be taken, and of those in parts nothing is
+    /// sent but a header, of which no event tells.
+    fn insert(&mut self, peer: Peer, (queue, events): (u8, u32), route: SendRoute) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None if self.table.len() < PLACES => {
+            None if self.table.len() < bits::PLACES => {
                 self.table.push(None);
                 self.table.len() as u32 - 1
             }
             None => return None,
         };
         self.generations = self.generations.wrapping_add(1);
-        let generation = self.generations;
         self.table[index as usize] = Some(Sending {
-            generation,
+            name: bits::name_of(index, self.generations, queue, route.flags()),
             peer,
             request: None,
             kept: None,
@@ -165,13 +187,14 @@ impl Sends {
             link: None,
             queue,
             events,
-            sent: false,
-            taken: events == 1,
+            sent: route.is_in_parts(),
+            taken: route == SendRoute::Short,
+            refused: false,
             fail: NiFail::OK,
             _packed: None,
         });
         self.under_way += 1;
-        Some((index, generation))
+        Some(index)
     }
 
     pub fn get(&mut self, index: u32) -> Option<&mut Sending> {
@@ -181,14 +204,12 @@ impl Sends {
     /// To whom the send `index` goes and its name there, if the receiver is to fetch it or to say that it has it.
     pub fn kept(&self, index: u32) -> Option<(Peer, u64)> {
         let sending = self.table.get(index as usize)?.as_ref()?;
-        let announced = sending.announced.is_some();
-        (announced || sending.kept.is_some())
-            .then(|| (sending.peer, name(index, sending.generation, announced)))
+        (sending.announced.is_some() || sending.kept.is_some()).then_some((sending.peer, sending.name))
     }
 
     /// As [`kept`](Self::kept), of the send that has this name.
     pub fn of_name(&self, id: u64) -> Option<(Peer, u32)> {
-        let index = index_of(id);
+        let index = bits::place_of_name(id);
         let (peer, name) = self.kept(index)?;
         (name == id).then_some((peer, index))
     }
@@ -263,7 +284,7 @@ impl<F: Fabric> Portals<F> {
     }
 
     #[inline(always)]
-    fn bits(&self, envelope: &Envelope) -> u64 {
+    pub(super) fn bits(&self, envelope: &Envelope) -> u64 {
         self.layout.of(&bits::Name {
             context: envelope.context,
             source: envelope.source,
@@ -279,6 +300,12 @@ impl<F: Fabric> Portals<F> {
         }
         let sync = send.envelope.flags & FLAG_SYNC != 0;
         let short = !sync && total <= self.sends.short_max && self.credit[peer.index()].admits_short(total);
+        let announced = self.sends.exposed >= self.sends.most_exposed;
+        let route = match short {
+            true => SendRoute::Short,
+            false if self.parts.needs(peer, total) => SendRoute::InParts { announced },
+            false => SendRoute::Kept { announced },
+        };
         if short && total <= BOUNCE as u64 {
             let mut packed = [0; BOUNCE];
             let data = match send.payload.contiguous() {
@@ -292,18 +319,17 @@ impl<F: Fabric> Portals<F> {
                 return Ok(Begun::Over);
             }
         }
-        let events = if short { 1 } else { EVENTS };
+        let events = route.events();
         let queue = self.reserve(events)?;
-        let Some((index, generation)) = self.sends.insert(peer, queue, events) else {
+        let Some(index) = self.sends.insert(peer, (queue, events), route) else {
             self.release(queue, events);
             return Ok(Begun::No);
         };
-        let begun = if short {
-            self.begin_short(send, (index, generation), queue)
-        } else if self.sends.exposed < self.sends.most_exposed {
-            self.begin_kept(send, (index, generation), queue)
-        } else {
-            self.announce(send, (index, generation), queue)
+        let begun = match route {
+            SendRoute::Short => self.put_whole(send, index, (0, AckReq::NoAck)).map(|_| ()),
+            SendRoute::Kept { announced: false } => self.begin_kept(send, index),
+            SendRoute::Kept { announced: true } => self.announce(send, index),
+            SendRoute::InParts { announced } => self.begin_in_parts(send, index, announced),
         };
         if let Err(error) = begun {
             self.end(index);
@@ -314,34 +340,19 @@ impl<F: Fabric> Portals<F> {
         Ok(Begun::Under(index))
     }
 
-    /// A short message, from where it is, or from a copy if it has gaps.
-    fn begin_short(
+    /// Put all of a message, from where it is, or from a copy if it has gaps: where that is.
+    pub(super) fn put_whole(
         &mut self,
         send: &Send,
-        (index, generation): (u32, u32),
-        queue: u8,
-    ) -> std::result::Result<(), PortalsError> {
-        self.put_whole(
-            send,
-            (index, name(index, generation, false)),
-            queue,
-            (0, AckReq::NoAck),
-        )
-        .map(|_| ())
-    }
-
-    /// Put a message from where it is, or from a copy if it has gaps, as `name`: where that is.
-    fn put_whole(
-        &mut self,
-        send: &Send,
-        (index, name): (u32, u64),
-        queue: u8,
+        index: u32,
         (kind, ack): (u64, AckReq),
     ) -> std::result::Result<(usize, u64), PortalsError> {
         let (address, len, packed) = whole(&send.payload);
-        if let Some(sending) = self.sends.get(index) {
-            sending._packed = packed;
-        }
+        let Some(sending) = self.sends.get(index) else {
+            return Err(PortalsError::Fail);
+        };
+        sending._packed = packed;
+        let (name, queue) = (sending.name, sending.queue);
         let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | kind);
         let header = bits::header(send.envelope.class, name);
         let memory = self.queues[usize::from(queue)].memory;
@@ -350,98 +361,8 @@ impl<F: Fabric> Portals<F> {
         Ok((address, len as u64))
     }
 
-    /// A message that can be fetched: all of it goes, and what is not taken comes again.
-    fn begin_kept(
-        &mut self,
-        send: &Send,
-        (index, generation): (u32, u32),
-        queue: u8,
-    ) -> std::result::Result<(), PortalsError> {
-        let id = name(index, generation, false);
-        let (start, length, iovec, packed) = described(&send.payload);
-        if let Some(sending) = self.sends.get(index) {
-            sending._packed = packed;
-        }
-        let md = self.expose((index, id), queue, (start, length, iovec))?;
-        let target = self.target(send.peer, MESSAGES, self.bits(&send.envelope) | bits::KEPT);
-        let header = bits::header(send.envelope.class, id);
-        self.ni.put(md, AckReq::Ack, &target, header)
-    }
-
-    /// A match entry by which the receiver of send `index` fetches it.
-    fn expose(
-        &mut self,
-        (index, id): (u32, u64),
-        queue: u8,
-        (start, length, iovec): (usize, u64, Iovec),
-    ) -> std::result::Result<Handle, PortalsError> {
-        let Some(sending) = self.sends.get(index) else {
-            return Err(PortalsError::Fail);
-        };
-        let receiver = self.ids[sending.peer.index()];
-        let me = self
-            .ni
-            .me_attach(KEPT_HERE, receiver, (id, 0), Unlink::Retain, Position::After)?;
-        sending.kept = Some(me);
-        self.sends.exposed += 1;
-        let eq = self.queues[usize::from(queue)].eq;
-        let pieces = if iovec.is_some() { option::IOVEC } else { 0 };
-        let mut md = descriptor(
-            start,
-            length,
-            option::OP_GET | option::MANAGE_REMOTE | pieces,
-            user::of(user::KEPT, id as usize),
-            eq,
-        );
-        md.threshold = EVENTS as i32;
-        memory::attach(&self.ni, me, md, iovec, Unlink::Retain)
-    }
-
-    /// As [`begin_kept`](Self::begin_kept), when so many are that there is no match entry for each: who has not taken it says
-    /// that it wants it, and gets one then.
-    fn announce(
-        &mut self,
-        send: &Send,
-        (index, generation): (u32, u32),
-        queue: u8,
-    ) -> std::result::Result<(), PortalsError> {
-        let id = name(index, generation, true);
-        let place = self.put_whole(send, (index, id), queue, (bits::KEPT, AckReq::Ack))?;
-        // Nothing of it is looked at before this returns.
-        if let Some(sending) = self.sends.get(index) {
-            sending.announced = Some(place);
-        }
-        Ok(())
-    }
-
-    /// Let `peer` fetch the announced message `id`, which it wants. False: there is no match entry now.
-    pub(super) fn expose_announced(&mut self, peer: Peer, id: u64) -> bool {
-        let Some((_, index)) = self.sends.of_name(id).filter(|(to, _)| *to == peer) else {
-            // It is over, and nobody fetches it: whoever has taken a message keeps its send from ending.
-            return true;
-        };
-        let Some(sending) = self.sends.get(index) else {
-            return true;
-        };
-        let (Some((address, length)), None, queue) = (sending.announced, sending.kept, sending.queue) else {
-            return true;
-        };
-        if self.sends.exposed >= self.sends.most_wanted {
-            return false;
-        }
-        let start = if length == 0 { 0 } else { address };
-        if self.expose((index, id), queue, (start, length, None)).is_ok() {
-            return true;
-        }
-        if let Some(me) = self.sends.get(index).and_then(|sending| sending.kept.take()) {
-            self.sends.exposed -= 1;
-            self.unlink(me);
-        }
-        false
-    }
-
     /// Forget a send.
-    fn end(&mut self, index: u32) -> Option<Sending> {
+    pub(super) fn end(&mut self, index: u32) -> Option<Sending> {
         let mut sending = self.sends.take(index)?;
         self.release(sending.queue, sending.events);
         if let Some(me) = sending.kept.take() {
@@ -471,10 +392,10 @@ impl<F: Fabric> Portals<F> {
             user::BOUNCE => self.sends.bounced_to[id as usize % BOUNCES],
             user::MEMORY => self
                 .sends
-                .get(index_of(id))
+                .get(bits::place_of_name(id))
                 .map_or(seen.from, |sending| sending.peer),
             user::KEPT => {
-                let index = index_of(seen.number() as u64);
+                let index = bits::place_of_name(seen.number() as u64);
                 self.sends.get(index).map_or(seen.from, |sending| sending.peer)
             }
             _ => seen.from,
@@ -494,15 +415,16 @@ impl<F: Fabric> Portals<F> {
         }
         let id = match (kind, seen.kind) {
             (user::KEPT, _) => seen.number() as u64,
+            (user::NOTICE, _) => return self.on_notice(seen),
             (_, EventKind::Ack) => {
                 let index = self.sends.announced.remove(&seen.link)?;
                 self.sends.kept(index)?.1
             }
             _ => bits::of_header(seen.data).1,
         };
-        let index = index_of(id);
+        let index = bits::place_of_name(id);
         let sending = self.sends.get(index)?;
-        if name(index, sending.generation, false) != id & !bits::ANNOUNCED {
+        if sending.name != id {
             return None;
         }
         if seen.kind == EventKind::SendEnd && sending.announced.is_some() {
@@ -518,6 +440,13 @@ impl<F: Fabric> Portals<F> {
         if seen.fail != NiFail::OK {
             sending.fail = seen.fail;
         }
+        sending.note_refusal();
+        self.end_if_over(index)
+    }
+
+    /// Forget a send that is over, once somebody is told of it.
+    pub(super) fn end_if_over(&mut self, index: u32) -> Option<Sending> {
+        let sending = self.sends.get(index)?;
         if !sending.is_over() || !sending.is_claimed() {
             return None;
         }
@@ -529,6 +458,13 @@ impl Sending {
     /// Whether somebody is told of the end, or nobody any more: not while it begins.
     fn is_claimed(&self) -> bool {
         self.request.is_some() || self.taken && self.sent || self.fail != NiFail::OK
+    }
+
+    /// What was refused fails, but not while its memory may still be read.
+    pub fn note_refusal(&mut self) {
+        if self.refused && self.sent && self.fail == NiFail::OK {
+            self.fail = NiFail::FAIL;
+        }
     }
 
     /// What to say of its end.
@@ -553,7 +489,7 @@ pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
 }
 
 /// A message in one run: where, how long, and the copy if it has gaps.
-fn whole(payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
+pub(super) fn whole(payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
     if let Some(data) = payload.contiguous() {
         return (data.as_ptr().expose_provenance(), data.len(), None);
     }
@@ -561,40 +497,6 @@ fn whole(payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
     payload.pack(0, &mut packed);
     let address = packed.as_ptr().expose_provenance();
     (address, packed.len(), Some(packed))
-}
-
-/// A message as a descriptor has it: pieces if there are few, else a copy.
-fn described(payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
-    if let Payload::User(buf) = payload
-        && let Some(pieces) = pieces(buf.bytes(), payload.contiguous().is_some(), |list| {
-            segments(buf, list)
-        })
-    {
-        return (0, pieces.len() as u64, Some(pieces), None);
-    }
-    let (address, len, packed) = whole(payload);
-    (address, len as u64, None, packed)
-}
-
-fn segments(buf: &SendBuf, list: &mut Vec<(usize, usize)>) -> u64 {
-    buf.segments(0, PIECES, list)
-}
-
-/// Memory in at most [`PIECES`] pieces, unless it is one run or takes more.
-pub(super) fn pieces(
-    bytes: u64,
-    contiguous: bool,
-    list: impl FnOnce(&mut Vec<(usize, usize)>) -> u64,
-) -> Option<std::rc::Rc<[Segment]>> {
-    if contiguous || bytes == 0 {
-        return None;
-    }
-    let mut runs = Vec::new();
-    if list(&mut runs) != bytes {
-        return None;
-    }
-    let segment = |(address, len)| Segment { address, len };
-    Some(runs.into_iter().map(segment).collect())
 }
 
 impl<F: Fabric> Engine<F> {

@@ -6,7 +6,7 @@ use super::{Client, Inner, Request, Side};
 use crate::backend::Backend;
 use crate::error::Error;
 use crate::handlers::Handlers;
-use crate::library::{Library, Outgoing, Processes};
+use crate::library::{Library, Outgoing, Processes, Target};
 use crate::memory::Segments;
 use crate::network_interface::NetworkInterface;
 use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
@@ -97,6 +97,10 @@ impl<F: Fabric> Backend for Client<F> {
         request: Request,
     ) -> Result<(), Error> {
         self.start(prepare, &request)
+    }
+
+    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
+        self.start_header(length, target, hdr_data)
     }
 
     fn handlers(&self) -> &Handlers {

@@ -5,7 +5,7 @@ use super::super::moves;
 use super::super::record::{Malformed, Piece, SMALL, Words, command, event};
 use super::post::Mailbox;
 use crate::interface::channel_of;
-use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict};
+use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict, lose_body};
 use crate::memory::{Segments, user};
 use crate::net::Channel;
 use crate::swap::Swap;
@@ -103,14 +103,18 @@ impl GenericObjects {
                 });
             }
             Err(_) => {
-                // The agent has been told of one more: a message of nothing that nobody accepts.
+                // The agent has been told of one more.
+                let mut header = message.header;
+                if !lose_body(&mut header, len as u64) {
+                    header = [0xff; HEADER_BYTES];
+                }
                 mailbox
                     .pen
                     .begin()
                     .word(u64::from(message.to))
                     .word(0)
                     .word(NO_TOKEN)
-                    .bytes(&[0xff; HEADER_BYTES]);
+                    .bytes(&header);
                 mailbox.command(command::SEND_SMALL, channel as u16);
                 self.finished(mailbox, message.token, NiFail::FAIL);
             }

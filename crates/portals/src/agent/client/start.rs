@@ -61,6 +61,45 @@ impl<'a> Request<'a> {
 }
 
 impl<F: Fabric> Client<F> {
+    /// Who gives more than the agent takes waits here.
+    fn wait_for_room(&self) {
+        let ready = || {
+            let mailbox = &mut self.inner.borrow_mut().mailbox;
+            (mailbox.ended || mailbox.may_send(Channel::Request)).then_some(())
+        };
+        self.wait_until(None, ready);
+    }
+
+    /// Begin a put of which only the header goes.
+    pub(super) fn start_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
+        if self.processes.number(target.id).is_none() {
+            return Err(Error::ProcessInvalid);
+        }
+        if self.mode == Mode::Generic {
+            let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+            if mailbox.ended {
+                return Err(Error::Fail);
+            }
+            if let Side::Generic(generic) = side {
+                mailbox.fabric.charge(Cost::Trap);
+                let message = generic.library.put_header(length, target, hdr_data)?;
+                generic.post(mailbox, message);
+            }
+            return Ok(());
+        }
+        if length > isize::MAX as u64 {
+            return Err(Error::MdIllegal);
+        }
+        self.wait_for_room();
+        let mailbox = &mut self.inner.borrow_mut().mailbox;
+        if mailbox.ended {
+            return Err(Error::Fail);
+        }
+        mailbox.pen.begin().target(target).word(length).word(hdr_data);
+        mailbox.command(command::PUT_HEADER, 0);
+        Ok(())
+    }
+
     /// Begin an operation: as the library prepares it where that is here, otherwise as the agent is asked.
     pub(super) fn start(
         &self,
@@ -112,12 +151,7 @@ impl<F: Fabric> Client<F> {
             self.run_handlers();
             return Ok(());
         }
-        // Who gives more than the agent takes waits here.
-        let ready = || {
-            let mailbox = &mut self.inner.borrow_mut().mailbox;
-            (mailbox.ended || mailbox.may_send(Channel::Request)).then_some(())
-        };
-        self.wait_until(None, ready);
+        self.wait_for_room();
         let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
         let Side::Accelerated(accelerated) = side else {
             return Ok(());

@@ -11,6 +11,7 @@ mod pitfalls;
 mod random;
 mod rules;
 mod wire;
+mod without_body;
 
 use super::*;
 use crate::types::EventKind::{

@@ -11,6 +11,9 @@ fn random_header(random: &mut fastrand::Rng) -> Header {
         MessageKind::Reply,
         MessageKind::GetPut,
         MessageKind::Nothing,
+        MessageKind::PutHeader,
+        MessageKind::LostPut,
+        MessageKind::LostReply,
     ];
     let word = |random: &mut fastrand::Rng| match random.u32(0..6) {
         0 => 0,
@@ -139,7 +142,7 @@ fn what_no_library_writes_is_refused() {
     }
     assert!(Header::decode(&[&bytes[..], &[0]].concat(), 0).is_err());
     let mut unknown = bytes;
-    for kind in 6..=255 {
+    for kind in 9..=255 {
         unknown[0] = kind;
         assert!(Header::decode(&unknown, 0).is_err());
     }
@@ -199,8 +202,12 @@ fn hostile_headers() {
                     bytes[4..12].copy_from_slice(&of[4..12]);
                     // As what answers them, most often.
                     if random.bool() {
-                        let kind =
-                            [MessageKind::Ack, MessageKind::Reply, MessageKind::Nothing][random.usize(0..3)];
+                        let kind = [
+                            MessageKind::Ack,
+                            MessageKind::Reply,
+                            MessageKind::LostReply,
+                            MessageKind::Nothing,
+                        ][random.usize(0..4)];
                         let data = if kind == MessageKind::Ack {
                             random.u64(0..200)
                         } else {
