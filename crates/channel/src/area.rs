@@ -7,6 +7,9 @@
 //! slots    `RENDEZVOUS_SLOTS` lines that owner and receivers may use for whatever they agree on (mapped fabrics)
 //! pool     `blocks` blocks of `block` bytes, each used whole or in parts
 //! ```
+//! In an area of a single queue the pool comes before the slots, right behind the postboxes: the last of those and the first parts of
+//! blocks share a page.
+//!
 //! Blocks are numbered from 0, behind them their parts: part `p` of block `b` is `blocks + PARTS * b + p`.
 //!
 //! Where the fabric maps memory, a process exports one area that all its receivers import. Where it does
@@ -73,9 +76,17 @@ impl Layout {
         if self.queues == 1 { LINE_BYTES } else { 0 }
     }
 
+    /// Where queues and acks end.
+    fn behind_queues(&self) -> usize {
+        self.queue(0) + self.queues as usize * (self.slots as usize + 1) * LINE_BYTES - self.ack_of_one()
+    }
+
     /// Offset of the rendezvous slots.
     pub fn slots(&self) -> usize {
-        self.queue(0) + self.queues as usize * (self.slots as usize + 1) * LINE_BYTES - self.ack_of_one()
+        match self.queues {
+            1 => self.behind_pool().next_multiple_of(4096),
+            _ => self.behind_queues(),
+        }
     }
 
     /// Offset of a block, or of a part of one.
@@ -89,7 +100,14 @@ impl Layout {
     }
 
     fn pool(&self) -> usize {
-        (self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES).next_multiple_of(4096)
+        match self.queues {
+            1 => self.behind_queues(),
+            _ => (self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES).next_multiple_of(4096),
+        }
+    }
+
+    fn behind_pool(&self) -> usize {
+        self.pool() + self.blocks as usize * self.block as usize
     }
 
     /// Bytes of a part of a block: whole lines.
@@ -109,6 +127,9 @@ impl Layout {
 
     /// Bytes of the whole area.
     pub fn bytes(&self) -> usize {
-        self.pool() + self.blocks as usize * self.block as usize
+        match self.queues {
+            1 => self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES,
+            _ => self.behind_pool(),
+        }
     }
 }
