@@ -1,6 +1,7 @@
 //! The measurement: messages from all to all between coroutines over the in-process fabric, and a rest.
 
 use farpost_fabric::inproc::{self, Config, InProc};
+use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Interrupt, Time};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll;
@@ -116,8 +117,8 @@ impl Party {
         let (fabric, comm) = (self.world.fabric(), self.world.comm_world());
         let end = fabric.now() + time;
         while fabric.now() < end {
-            fabric.sleep(Duration::from_millis(5), &mut || false);
-            for _ in 0..200 {
+            fabric.sleep(Duration::from_millis(50), &mut || false);
+            for _ in 0..16 {
                 let found = self.world.iprobe(comm, 0, 2).expect("asked");
                 assert!(found.is_none());
             }
@@ -142,15 +143,24 @@ pub fn measure(exchange: Exchange) -> Vec<Step> {
         ..Config::default()
     };
     let (ranks, seed) = (exchange.ranks, exchange.seed);
+    let network = config;
+    // Who waits sleeps at once: polls of all ranks in turn are most of the run otherwise.
+    let config = WorldConfig {
+        wait: WaitTunables {
+            spin_us: 0,
+            yields: 0,
+        },
+        ..WorldConfig::default()
+    };
     // With room for all, so that they are no part of what they measure.
     let steps = Rc::new(RefCell::new(Vec::with_capacity(8)));
     let before = Rc::new(RefCell::new(0.0));
     let ready = Rc::new(RefCell::new(0));
     let found = Rc::clone(&steps);
-    inproc::run(ranks, seed, config, move |end| {
+    inproc::run(ranks, seed, network, move |end| {
         let (me, network) = (end.me().0, end.network().clone());
         let mut party = Party {
-            world: World::new(end, WorldConfig::default()),
+            world: World::new(end, config.clone()),
             out: vec![2; LONG],
             to: vec![1; LONG],
         };
