@@ -3,6 +3,7 @@
 
     scripts/measure-memory.py [--farpost TREE] [--most RANKS] [--hosts N] [--out DIR] [--update-docs]
     scripts/measure-memory.py --peers [--farpost TREE] [--most RANKS] [--out DIR] [--update-docs]
+    scripts/measure-memory.py --peers --in-process [--farpost TREE] [--most RANKS] [--out DIR] [--update-docs]
 
 Runs `bench/compare.c` (mode memory) with 2, 4, 8, ... ranks under MPICH's mpiexec.hydra, spread over hosts that are network
 namespaces of this machine (tests/net/hosts.py), and writes memory.json, memory.svg and memory.png. Needs root or user
@@ -10,6 +11,9 @@ namespaces.
 
 With --peers: the memory of a rank for its peers (`bench/peers.c`: messages from all to all, and a second of rest), with 8, 16, 32
 and 64 ranks on one host and on four: peers.json, peers.svg and peers.png.
+
+With --in-process: the same with up to 256 ranks in one process (crates/mpi/examples/peers_in_process, which Cargo builds): in-process.json,
+in-process.svg and in-process.png. Needs no hosts, and gives the same numbers each time.
 """
 
 import argparse
@@ -115,6 +119,29 @@ def peers_table(points):
     return ["| " + " | ".join(cells) + " |" for cells in lines]
 
 
+IN_PROCESS_STEPS = ["met", "8", "1024", "65536", "rest", "again"]
+
+
+def in_process(ranks):
+    """KiB of a rank for its peers, the mean of all ranks of one process, after each step; and the part of it that is areas."""
+    cargo = [os.environ.get("CARGO", "cargo"), "run", "--release", "--quiet", "-p", "farpost-mpi", "--example", "peers_in_process", "--"]
+    out = subprocess.run([*cargo, str(ranks)], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = {m[1]: (int(m[2]) / 1024, int(m[3]) / 1024) for m in re.finditer(r"^peers (\S+) (\d+) (\d+)$", out, re.M)}
+    if sorted(found) != sorted(IN_PROCESS_STEPS):
+        raise RuntimeError(f"{ranks} ranks in one process: told {sorted(found)}")
+    # All ranks of a process share a heap: there is one number.
+    return {"ranks": ranks, "peers_kib": {s: {"min": k, "median": k, "max": k, "areas": a} for s, (k, a) in found.items()}}
+
+
+def in_process_table(points):
+    titles = ["1 message each", "8 B", "1 KiB", "64 KiB", "a rest", "1 KiB again"]
+    lines = [["ranks", *titles], ["---:"] * (1 + len(titles))]
+    for p in points:
+        steps = [p["peers_kib"][s] for s in IN_PROCESS_STEPS]
+        lines.append([str(p["ranks"]), *(f"{s['median']:.0f} ({s['areas']:.0f})" for s in steps)])
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
 def build_peers(args):
     program = os.path.join(args.out, "peers")
     source = os.path.join(ROOT, "bench", "peers.c")
@@ -131,13 +158,22 @@ def main():
     parser.add_argument("--hosts", type=int, default=16, help="most hosts (default 16)")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "memory"), help="directory for results")
     parser.add_argument("--peers", action="store_true", help="memory of a rank for its peers, on one host and on four")
+    parser.add_argument("--in-process", action="store_true", help="with --peers: all ranks in one process")
     parser.add_argument("--update-docs", action="store_true", help="write the table into docs/performance.md")
     args = parser.parse_args()
-    why = emulated.skipped_because()
+    if args.in_process and not args.peers:
+        parser.error("--in-process is of --peers")
+    why = not args.in_process and emulated.skipped_because()
     if why:
         sys.exit(f"measure-memory: no hosts can be emulated here: {why}")
     args.farpost, args.out = os.path.abspath(args.farpost), os.path.abspath(args.out)
     os.makedirs(args.out, exist_ok=True)
+    if args.in_process:
+        points = []
+        for ranks in (n for n in (16, 32, 64, 128, 256) if n <= args.most):
+            points.append(in_process(ranks))
+            print(f"{ranks} ranks in one process: {points[-1]['peers_kib']}", file=sys.stderr)
+        return report(args, "in-process", "scripts/measure-memory.py --peers --in-process", points, in_process_table(points))
     launcher = os.path.join(compare.fetch_peers(["mpich"])["mpich"], "bin", "mpiexec.hydra")
     library = os.path.abspath(args.library or os.path.join(args.farpost, "lib"))
     if args.program:
@@ -163,17 +199,24 @@ def main():
             points.append(measure(hosts, launcher, program, ranks, args.hosts, env))
             print(f"{ranks} ranks on {points[-1]['hosts']} hosts: {points[-1]['resident_kib']['median']:.0f} KiB", file=sys.stderr)
     lines = (peers_table if args.peers else table)(points)
-    day = datetime.date.today().isoformat()
     how = "scripts/measure-memory.py --peers" if args.peers else "scripts/measure-memory.py"
-    note = f"Measured by `{how}` on {day}: {compare.host()}."
     per_rank = None if args.peers else growth(points)
+    more = ""
     if per_rank is not None:
         by = f"grows by {per_rank:.0f} bytes a rank of the job" if per_rank > 0 else "does not grow with the job"
-        note += f" With all hosts in use the median rank's resident memory {by}."
+        more = f" With all hosts in use the median rank's resident memory {by}."
+    report(args, name, how, points, lines, more)
+
+
+def report(args, name, how, points, lines, more=""):
+    """Print the table, write the results, draw them and, if asked, put the table into the docs."""
+    day = datetime.date.today().isoformat()
+    note = f"Measured by `{how}` on {day}: {compare.host()}.{more}"
     print("\n".join(lines), note, sep="\n\n")
     results = os.path.join(args.out, f"{name}.json")
+    benchmark = "memory" if name == "memory" else "peers"
     with open(results, "w", encoding="utf-8") as f:
-        json.dump({"benchmark": name, "library": "Farpost", "host": compare.host(), "points": points}, f, indent=1)
+        json.dump({"benchmark": benchmark, "library": "Farpost", "host": compare.host(), "points": points}, f, indent=1)
     print(f"wrote {results}")
     for ending in ("svg", "png"):
         plot = os.path.join(args.out, f"{name}.{ending}")

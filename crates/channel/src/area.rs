@@ -7,6 +7,9 @@
 //! slots    `RENDEZVOUS_SLOTS` lines that owner and receivers may use for whatever they agree on (mapped fabrics)
 //! pool     `blocks` blocks of `block` bytes, each used whole or in parts
 //! ```
+//! An area of a single queue begins with [`FEW`] postboxes and, right behind them, the pool, so that a connection of which little is
+//! used at a time takes a page. Its `slots` postboxes follow the pool; they are used from when the queue has [grown](crate::grow).
+//!
 //! Blocks are numbered from 0, behind them their parts: part `p` of block `b` is `blocks + PARTS * b + p`.
 //!
 //! Where the fabric maps memory, a process exports one area that all its receivers import. Where it does
@@ -17,6 +20,10 @@ use farpost_fabric::LINE_BYTES;
 
 /// Rendezvous slots of an area.
 pub const RENDEZVOUS_SLOTS: usize = 256;
+
+/// Postboxes that an area of a single queue is used with at first: they, the acknowledgement's line and two parts of blocks of the
+/// default size lie in one page.
+pub const FEW: u32 = 16;
 
 /// Parts of a block, for messages that would leave most of one empty.
 pub const PARTS: u32 = 8;
@@ -55,9 +62,19 @@ impl Layout {
             && (8..=65536).contains(&self.blocks)
     }
 
-    /// Offset of the queue for receiver `index`.
+    /// Offset of the queue for receiver `index`: all its postboxes.
     pub fn queue(&self, index: u32) -> usize {
-        self.ack_of_one() + index as usize * self.slots as usize * LINE_BYTES
+        match self.queues {
+            1 if self.slots > FEW => self.behind_pool().next_multiple_of(4096),
+            1 => LINE_BYTES,
+            _ => index as usize * self.slots as usize * LINE_BYTES,
+        }
+    }
+
+    /// Postboxes that a queue is used with before it [grows](crate::grow), and their offset.
+    pub fn first_queue(&self) -> (usize, u32) {
+        debug_assert!(self.queues == 1, "others do not grow");
+        (LINE_BYTES, self.slots.min(FEW))
     }
 
     /// Offset of the ack line of receiver `index`.
@@ -68,14 +85,15 @@ impl Layout {
         }
     }
 
-    /// The ack line of a single queue lies in front of it, in the page of the first postboxes.
-    fn ack_of_one(&self) -> usize {
-        if self.queues == 1 { LINE_BYTES } else { 0 }
-    }
-
     /// Offset of the rendezvous slots.
     pub fn slots(&self) -> usize {
-        self.queue(0) + self.queues as usize * (self.slots as usize + 1) * LINE_BYTES - self.ack_of_one()
+        match self.queues {
+            1 => {
+                self.queue(0).max(self.behind_pool()).next_multiple_of(4096)
+                    + self.slots as usize * LINE_BYTES
+            }
+            _ => self.queues as usize * (self.slots as usize + 1) * LINE_BYTES,
+        }
     }
 
     /// Offset of a block, or of a part of one.
@@ -89,7 +107,14 @@ impl Layout {
     }
 
     fn pool(&self) -> usize {
-        (self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES).next_multiple_of(4096)
+        match self.queues {
+            1 => LINE_BYTES + self.slots.min(FEW) as usize * LINE_BYTES,
+            _ => (self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES).next_multiple_of(4096),
+        }
+    }
+
+    fn behind_pool(&self) -> usize {
+        self.pool() + self.blocks as usize * self.block as usize
     }
 
     /// Bytes of a part of a block: whole lines.
@@ -109,6 +134,9 @@ impl Layout {
 
     /// Bytes of the whole area.
     pub fn bytes(&self) -> usize {
-        self.pool() + self.blocks as usize * self.block as usize
+        match self.queues {
+            1 => self.slots() + RENDEZVOUS_SLOTS * LINE_BYTES,
+            _ => self.behind_pool(),
+        }
     }
 }

@@ -54,22 +54,27 @@ const RECEIVER_AREA_MAX: usize = 64 << 20;
 
 const HELLO: u8 = 1;
 const WELCOME: u8 = 2;
+/// A sender's [queue](crate::grow) is to have all its postboxes.
+pub(crate) const GROW: u8 = 3;
 const VERSION: u8 = 1;
 
 /// A control packet: its sender, what it says if it says something, and its first bytes.
-type Control = (Peer, Option<(u8, Layout)>, u64);
+type Control = (Peer, Option<(u8, u16, Layout)>, u64);
 
 /// A packet that found the queue full and waits to be sent.
 pub(crate) struct PendingConnection {
-    peer: Peer,
-    kind: u8,
-    layout: Layout,
+    pub(crate) peer: Peer,
+    pub(crate) kind: u8,
+    /// The low half of a count of postboxes, of [`GROW`].
+    pub(crate) count: u16,
+    pub(crate) layout: Layout,
 }
 
-fn encode(kind: u8, layout: &Layout) -> [u8; 20] {
+fn encode(kind: u8, count: u16, layout: &Layout) -> [u8; 20] {
     let mut packet = [0; 20];
     packet[0] = kind;
     packet[1] = VERSION;
+    packet[2..4].copy_from_slice(&count.to_le_bytes());
     for (to, value) in
         packet[4..]
             .chunks_exact_mut(4)
@@ -80,7 +85,7 @@ fn encode(kind: u8, layout: &Layout) -> [u8; 20] {
     packet
 }
 
-fn decode(packet: &[u8]) -> Option<(u8, Layout)> {
+fn decode(packet: &[u8]) -> Option<(u8, u16, Layout)> {
     if packet.len() != 20 || packet[1] != VERSION {
         return None;
     }
@@ -91,7 +96,8 @@ fn decode(packet: &[u8]) -> Option<(u8, Layout)> {
         block: word(12),
         blocks: word(16),
     };
-    layout.plausible().then_some((packet[0], layout))
+    let count = u16::from_le_bytes([packet[2], packet[3]]);
+    layout.plausible().then_some((packet[0], count, layout))
 }
 
 /// Longest time that connecting is tried again when something lacks.
@@ -151,6 +157,7 @@ impl<F: Fabric> Postboxes<F> {
         self.connecting.push(PendingConnection {
             peer,
             kind: HELLO,
+            count: 0,
             layout,
         });
         self.send_pending();
@@ -203,15 +210,20 @@ impl<F: Fabric> Postboxes<F> {
         self.own_area.as_ref()
     }
 
-    fn send_pending(&mut self) {
+    pub(crate) fn send_pending(&mut self) {
         let mut index = 0;
         while index < self.connecting.len() {
-            let PendingConnection { peer, kind, layout } = &self.connecting[index];
+            let PendingConnection {
+                peer,
+                kind,
+                count,
+                layout,
+            } = &self.connecting[index];
             if *kind == 0 {
                 index += 1; // said hello, awaiting welcome
                 continue;
             }
-            let packet = encode(*kind, layout);
+            let packet = encode(*kind, *count, layout);
             let (port, priority) = self.service.control;
             match (self.fabric).try_send(*peer, port, priority, &packet) {
                 TrySend::Full => {
@@ -291,7 +303,7 @@ impl<F: Fabric> Postboxes<F> {
             }
             any = true;
             let result = match got {
-                Some((from, Some((HELLO, layout)), _)) => match self.on_hello(from, layout) {
+                Some((from, Some((HELLO, _, layout)), _)) => match self.on_hello(from, layout) {
                     Err(error) if passes(&error) => {
                         self.lacks.push(Lack {
                             hello: Some((from, layout)),
@@ -302,7 +314,8 @@ impl<F: Fabric> Postboxes<F> {
                     }
                     done => done.map_err(|e| (from, e)),
                 },
-                Some((from, Some((WELCOME, layout)), _)) => {
+                Some((from, Some((GROW, count, _)), _)) => self.on_grow(from, count).map_err(|e| (from, e)),
+                Some((from, Some((WELCOME, _, layout)), _)) => {
                     self.on_welcome(from, layout).map_err(|e| (from, e))
                 }
                 Some((peer, _, value)) => Err((
@@ -364,13 +377,14 @@ impl<F: Fabric> Postboxes<F> {
             self.connecting.push(PendingConnection {
                 peer: from,
                 kind: WELCOME,
+                count: 0,
                 layout: one,
             });
             self.send_pending();
             Rx::new(
                 memory,
                 one,
-                one.queue(0),
+                one.first_queue().0,
                 AckLine::Far(acks, me as usize * LINE_BYTES),
             )
         };
@@ -416,7 +430,7 @@ impl<F: Fabric> Postboxes<F> {
             self.fabric.bell(from),
             Outlet::Far(area),
             layout,
-            layout.queue(0),
+            layout.first_queue().0,
             ack,
             home,
         );

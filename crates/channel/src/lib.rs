@@ -6,6 +6,7 @@
 
 mod area;
 mod connect;
+mod grow;
 mod lane;
 mod pool;
 pub mod postbox;

@@ -30,6 +30,9 @@ pub(crate) const AHEAD: u32 = 6;
 /// In the upper half of an ack: the receiver wants no more messages that it has to keep until somebody asks for them.
 const HOLD_BACK: u32 = 1;
 
+/// There as well: the queue [has grown](crate::grow).
+pub(crate) const GROWN: u32 = 2;
+
 /// All postbox connections of one process.
 pub struct Postboxes<F: Fabric> {
     pub(crate) fabric: Rc<F>,

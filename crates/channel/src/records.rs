@@ -56,7 +56,10 @@ pub struct Reader<L> {
 }
 
 impl<L: Lines> Reader<L> {
-    /// The queue of `count` lines at `offset`.
+    /// The queue of `count` lines, a power of two, at `offset`. *Set-up path*.
+    ///
+    /// # Panics
+    /// When `count` is no power of two, or the lines leave the memory.
     pub fn new<M: LocalMemory<Lines = L>>(memory: &M, offset: usize, count: u32) -> Self {
         Self {
             lines: memory.lines(offset, count),
@@ -145,8 +148,18 @@ pub struct Writer<R> {
 }
 
 impl<R: Remote + Clone> Writer<R> {
-    /// The queue of `count` lines at `offset`, of which `written` have been written and taken before.
+    /// The queue of `count` lines, a power of two, at `offset`, of which `written` have been written and taken before. *Set-up path*.
+    ///
+    /// # Panics
+    /// When `count` is no power of two: a line's place would not follow from its number, which wraps. Or when the lines leave the
+    /// segment.
     pub fn new(import: &R, offset: usize, count: u32, written: u32) -> Self {
+        assert!(count.is_power_of_two(), "{count} lines are no power of two");
+        assert!(
+            offset + count as usize * LINE_BYTES <= import.len(),
+            "{count} lines at {offset} of a segment of {} bytes",
+            import.len()
+        );
         Self {
             import: import.clone(),
             offset,
@@ -185,7 +198,15 @@ impl<R: Remote + Clone> Writer<R> {
         }
     }
 
-    /// Write a record. False: there is no room.
+    /// Write a record. False: there is no room, and nothing was written.
+    ///
+    /// # Errors
+    /// As of [`put_line`](Remote::put_line): the reader is gone, or may not be written to. The record counts as not written,
+    /// though lines of it may have gone; the queue is of no use any more. Errors of lines under way may surface at the import's next
+    /// fence only.
+    ///
+    /// # Panics
+    /// With more than [`RECORD`] words.
     #[inline]
     pub fn put(&mut self, title: Title, words: &[u64]) -> Result<bool, FabricError> {
         let lines = lines_of(words.len());
@@ -263,6 +284,28 @@ mod tests {
                 import.fence().expect("arrived");
             }
         }
+    }
+
+    /// A writer of `count` lines at `offset`.
+    fn writer_of(offset: usize, count: u32) {
+        let ends = Network::new(2, 1, Config::default());
+        let access = Access::Everyone(Permission::ReadWrite);
+        ends[0].export(SegmentId(1), BYTES, access).expect("exported");
+        let import = ends[1].import(Peer(0), SegmentId(1), BYTES, Permission::ReadWrite);
+        Writer::new(&import.expect("imported"), offset, count, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "12 lines are no power of two")]
+    fn a_queue_has_a_power_of_two_of_lines() {
+        writer_of(SHORT_AT, SHORT);
+        writer_of(SHORT_AT, 12);
+    }
+
+    #[test]
+    #[should_panic(expected = "32 lines at 16512 of a segment of 17536 bytes")]
+    fn a_queue_lies_within_its_segment() {
+        writer_of(SHORT_AT, 2 * SHORT);
     }
 
     #[test]

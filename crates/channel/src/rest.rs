@@ -39,7 +39,7 @@ impl<F: Fabric> Tx<F> {
     fn may_rest(&mut self, now: Moment) -> bool {
         let unused = self.head == self.acked && self.lent == 0 && self.said == 0;
         let comes_to_zero = self.head.checked_add(self.layout.slots).is_none();
-        if self.dead || self.resting || !unused || comes_to_zero {
+        if self.dead || self.resting || self.growing || !unused || comes_to_zero {
             self.quiet = None;
             return false;
         }
@@ -191,7 +191,7 @@ impl<F: Fabric> Postboxes<F> {
             return;
         };
         (tx.resting, tx.given_back, tx.quiet) = (false, false, None);
-        tx.half = tx.layout.slots / 2;
+        tx.half = tx.slots / 2;
         tx.renew();
         let result = tx.tell(0);
         self.check_put(peer, result);

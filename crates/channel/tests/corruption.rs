@@ -107,7 +107,11 @@ impl<F: Open> Job<F> {
 
     /// A job in which SENDER and BYSTANDER have each sent RECEIVER a message.
     fn connected() -> Self {
-        let mut job = Self::new(1, &SMALL);
+        Self::connected_with(&SMALL)
+    }
+
+    fn connected_with(tunables: &ChannelTunables) -> Self {
+        let mut job = Self::new(1, tunables);
         // A queue that rests is not looked at, so whoever writes there is not found.
         job.talks.iter_mut().for_each(|talk| talk.rests = false);
         for from in [SENDER, BYSTANDER] {
@@ -170,7 +174,7 @@ macro_rules! on_both {
 }
 
 on_both! {
-    sequence_word, ack_word, word_of_rest, word_that_it_was_seen, length_and_block_words, pool_bytes, control_packets, second_hello,
+    sequence_word, ack_word, word_of_rest, word_that_it_was_seen, length_and_block_words, pool_bytes, control_packets, second_hello, growth,
     unasked_welcome, hello_that_promises_too_much,
 }
 
@@ -258,7 +262,10 @@ fn word_that_it_was_seen<F: Open>() {
 
 /// Acks of what was never sent, of what was acknowledged before, and numbers that are none.
 fn ack_word<F: Open>() {
-    for value in [3, 0, 1 << 31, u64::from(u32::MAX), 1 << 32, 1 << 63 | 2, u64::MAX] {
+    // 2 << 32: the queue has grown, which nobody asked for.
+    let grown = [2 << 32 | 2, 2 << 32 | 3];
+    let numbers = [3, 0, 1 << 31, u64::from(u32::MAX), 1 << 32, 1 << 63 | 2, u64::MAX];
+    for value in numbers.into_iter().chain(grown) {
         let mut job = Job::<F>::connected();
         assert!(job.talk(SENDER).boxes.drained(RECEIVER));
         // Two under way that the receiver does not take.
@@ -419,6 +426,48 @@ fn second_hello<F: Open>() {
     job.one_fault(RECEIVER, SENDER);
     assert!(job.delivers(SENDER, b"as before"));
     job.others_are_fine();
+}
+
+/// A queue that is to grow at a count that cannot be, twice, or that has all its postboxes.
+fn growth<F: Open>() {
+    let tunables = ChannelTunables { slots: 64, ..SMALL };
+    let queues = if F::MAPPED { SIZE } else { 1 };
+    let grow = |count: u16| {
+        let mut packet = control(3, 1, [queues, 64, 1024, 8]);
+        packet[2..4].copy_from_slice(&count.to_le_bytes());
+        packet
+    };
+    let mut job = Job::<F>::new(1, &tunables);
+    inject(&job, &grow(0));
+    job.progress();
+    job.one_fault(RECEIVER, SENDER);
+    // One was taken, and at most 16 more are posted.
+    for count in [0, 18, 100, u16::MAX] {
+        let mut job = Job::<F>::connected_with(&tunables);
+        inject(&job, &grow(count));
+        job.progress();
+        job.one_fault(RECEIVER, SENDER);
+        assert!(job.delivers(SENDER, b"as before"));
+        job.others_are_fine();
+    }
+    let mut job = Job::<F>::connected_with(&tunables);
+    if F::MAPPED {
+        inject(&job, &grow(1));
+        job.progress();
+        job.one_fault(RECEIVER, SENDER);
+        assert!(job.delivers(SENDER, b"as before"));
+        return job.others_are_fine();
+    }
+    // Its sender's own doing: for others nothing changes.
+    inject(&job, &grow(10));
+    job.progress();
+    assert_eq!(job.faults(RECEIVER), vec![]);
+    for count in [10, 1] {
+        inject(&job, &grow(count));
+        job.progress();
+        job.one_fault(RECEIVER, SENDER);
+        job.others_are_fine();
+    }
 }
 
 /// A welcome that nobody asked for.

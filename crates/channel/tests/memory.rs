@@ -119,8 +119,8 @@ fn touched(ends: &[Rc<InProc>], layout: &Layout) -> usize {
     pages
 }
 
-/// A sender takes what the receiver has taken before it touches more, and short messages take parts of a block: a page of
-/// postboxes and one of blocks, however many messages there were.
+/// A sender takes what the receiver has taken before it touches more, and short messages take parts of a block: a page, however many
+/// messages there were. A burst grows the queue; what that takes goes back after a rest as well.
 #[test]
 fn short_messages_one_after_the_other() {
     const SIZE: u32 = 4;
@@ -132,10 +132,55 @@ fn short_messages_one_after_the_other() {
         .collect();
     let network = ends[0].network().clone();
     let mut talks: Vec<_> = ends.iter().map(|end| Talk::new(end, &tunables)).collect();
-    for _ in 0..50 {
-        talk_over(&mut talks, SIZE as usize, 1000, || network.settle());
+    let settle = || network.settle();
+    let pairs = (SIZE * (SIZE - 1)) as usize;
+    for bytes in [8, 1000] {
+        for _ in 0..100 {
+            talk_over(&mut talks, SIZE as usize, bytes, settle);
+        }
+        assert_eq!(touched(&ends, &layout), pairs, "{bytes} bytes");
     }
-    assert_eq!(touched(&ends, &layout), 2 * (SIZE * (SIZE - 1)) as usize);
+    let before = network.memory();
+    assert!(before <= pairs * PAGE + acks(SIZE), "{before} bytes have memory");
+    // More at once than a queue begins with, and on into its next lap.
+    for round in 0..8 {
+        for from in 0..SIZE {
+            for to in (0..SIZE).filter(|to| *to != from) {
+                (0..40).for_each(|n| talks[from as usize].send(Peer(to), vec![n + 1; 8]));
+            }
+        }
+        for _ in 0..400 {
+            talks.iter_mut().for_each(|talk| {
+                talk.push();
+                talk.pull();
+                talk.boxes.settle();
+            });
+            settle();
+        }
+        for talk in &mut talks {
+            for from in talk.received.iter_mut().filter(|from| !from.is_empty()) {
+                let found: Vec<_> = from.drain(..).map(|message| message[0]).collect();
+                assert_eq!(found, Vec::from_iter(1..=40), "round {round}");
+            }
+        }
+    }
+    assert!(touched(&ends, &layout) >= 3 * pairs, "the other queue is used");
+    rest(&mut talks, settle);
+    assert_eq!(touched(&ends, &layout), 0);
+    assert_eq!(
+        network.memory(),
+        acks(SIZE),
+        "acknowledgements are not given back"
+    );
+    talk_over(&mut talks, SIZE as usize, 1000, settle);
+    let faults = |end: &Rc<InProc>| farpost_fabric::ErrorStatus::take_faults(&**end).0;
+    assert!(ends.iter().all(|end| faults(end).is_empty()));
+}
+
+/// Bytes that the segments of acknowledgements have in all, in the pieces of in-process memory.
+fn acks(size: u32) -> usize {
+    const PIECE: usize = 1024;
+    size as usize * (size as usize * LINE_BYTES).next_multiple_of(PIECE)
 }
 
 /// Elsewhere each receiver has an area for each sender. After a rest there is nothing in it: all its pages were given back.
@@ -156,11 +201,11 @@ fn areas_without_mapping() {
         let pairs = (SIZE * (SIZE - 1)) as usize;
         talk_over(&mut talks, SIZE as usize, 8, settle);
         assert_eq!(touched(), pairs);
-        talk_over(&mut talks, SIZE as usize, 3000, settle);
+        talk_over(&mut talks, SIZE as usize, 6000, settle);
         assert!(touched() >= 2 * pairs);
         rest(&mut talks, settle);
         assert_eq!(touched(), 0, "seed {seed}");
-        talk_over(&mut talks, SIZE as usize, 3000, settle);
+        talk_over(&mut talks, SIZE as usize, 6000, settle);
         assert!(
             ends.iter()
                 .all(|end| farpost_fabric::ErrorStatus::take_faults(&**end).0.is_empty())

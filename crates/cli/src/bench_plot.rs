@@ -119,14 +119,16 @@ const PEER_STEPS: [(&str, &str); 5] = [
     ("rest", "after a rest"),
 ];
 
-/// What a rank takes for its peers, after messages from all to all: a panel for one host, and one for several.
+/// What a rank takes for its peers, after messages from all to all: a panel each for one host, for several, and for ranks in one process,
+/// as far as there are results.
 fn peers(results: &[Value]) -> Chart {
     let points = || {
         results
             .iter()
             .flat_map(|v| v["points"].as_array().into_iter().flatten())
     };
-    let panel = |several: bool| {
+    let panel = |name: &str, is_here: fn(Option<u64>) -> bool| {
+        let here = || points().filter(move |p| is_here(p["hosts"].as_u64()));
         let series = PEER_STEPS.iter().map(|(step, name)| {
             let dot = |p: &Value| {
                 let of = |what: &str| p["peers_kib"][step][what].as_f64().filter(|x| *x > 0.0);
@@ -137,26 +139,27 @@ fn peers(results: &[Value]) -> Chart {
                     high: of("max")?,
                 })
             };
-            let here = points().filter(|p| (p["hosts"].as_u64() > Some(1)) == several);
             Series {
                 name: (*name).into(),
-                points: here.filter_map(dot).collect(),
+                points: here().filter_map(dot).collect(),
             }
         });
-        Panel {
-            y_label: format!(
-                "KiB of a rank, {}",
-                if several { "several hosts" } else { "one host" }
-            ),
+        here().next().is_some().then(|| Panel {
+            y_label: format!("KiB of a rank, {name}"),
             series: series.collect(),
-        }
+        })
     };
+    let panels = [
+        panel("one host", |hosts| hosts == Some(1)),
+        panel("several hosts", |hosts| hosts > Some(1)),
+        panel("in one process", |hosts| hosts.is_none()),
+    ];
     Chart {
         title: "A rank's memory for its peers, all to all".into(),
         subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
         x_label: "ranks of the job".into(),
         x_is_bytes: false,
-        panels: vec![panel(false), panel(true)],
+        panels: panels.into_iter().flatten().collect(),
     }
 }
 

@@ -17,20 +17,22 @@ struct Packet {
     bytes: [u8; PACKET_BYTES],
 }
 
+/// Counts of one lane, none of which is more than the window.
 #[derive(Default)]
 struct Window {
     /// Sent and not known to be taken.
-    out: [u64; LANES],
+    out: u32,
     /// Arrived and waiting.
-    waiting: [u64; LANES],
+    waiting: u32,
     /// Taken and not reported.
-    owed: [u64; LANES],
+    owed: u32,
 }
 
 pub struct Packets {
     queues: [VecDeque<Packet>; LANES],
-    windows: HashMap<u32, Window>,
-    most: u64,
+    /// By peer and lane: most use one or two of the lanes.
+    windows: HashMap<(u32, u8), Window>,
+    most: u32,
 }
 
 /// What was expected of a field, and its value.
@@ -41,15 +43,15 @@ impl Packets {
         Self {
             queues: Default::default(),
             windows: HashMap::new(),
-            most: tunables.packets,
+            most: u32::try_from(tunables.packets).unwrap_or(u32::MAX),
         }
     }
 
     /// Whether a packet may be sent; if so it counts as sent.
     pub fn may_send(&mut self, to: Peer, lane: usize) -> bool {
-        let out = &mut self.windows.entry(to.0).or_default().out[lane];
+        let out = &mut self.windows.entry((to.0, lane as u8)).or_default().out;
         let may = *out < self.most;
-        *out += u64::from(may);
+        *out += u32::from(may);
         may
     }
 
@@ -58,9 +60,9 @@ impl Packets {
         if at >= LANES {
             return Err(("a packet's port and priority", u64::from(lane)));
         }
-        let waiting = &mut self.windows.entry(from.0).or_default().waiting[at];
+        let waiting = &mut self.windows.entry((from.0, lane)).or_default().waiting;
         if *waiting >= self.most {
-            return Err(("a packet within its window", *waiting + 1));
+            return Err(("a packet within its window", u64::from(*waiting) + 1));
         }
         *waiting += 1;
         let mut bytes = [0; PACKET_BYTES];
@@ -71,13 +73,11 @@ impl Packets {
     }
 
     pub fn credit(&mut self, from: Peer, lane: u32, count: u64) -> Result<(), InvalidField> {
-        let out = self
-            .windows
-            .get_mut(&from.0)
-            .and_then(|w| w.out.get_mut(lane as usize));
-        match out {
-            Some(out) if count <= *out => {
-                *out -= count;
+        let lane = u8::try_from(lane).ok();
+        let window = lane.and_then(|lane| self.windows.get_mut(&(from.0, lane)));
+        match window {
+            Some(window) if count <= u64::from(window.out) => {
+                window.out -= count as u32;
                 Ok(())
             }
             _ => Err(("room for packets that were sent", count)),
@@ -92,17 +92,55 @@ impl Packets {
     /// The next packet of a lane, and the credits to return to its sender now.
     pub fn next(&mut self, me: Peer, lane: usize) -> Option<(Peer, [u8; PACKET_BYTES], usize, Option<u64>)> {
         let packet = self.queues[lane].pop_front()?;
-        let window = self.windows.entry(packet.from.0).or_default();
-        window.waiting[lane] -= 1;
+        let window = self.windows.entry((packet.from.0, lane as u8)).or_default();
+        window.waiting -= 1;
         let mut credits = None;
         if packet.from == me {
-            window.out[lane] -= 1;
+            window.out -= 1;
         } else {
-            window.owed[lane] += 1;
-            if window.owed[lane] * 2 >= self.most {
-                credits = Some(std::mem::take(&mut window.owed[lane]));
+            window.owed += 1;
+            if window.owed * 2 >= self.most {
+                credits = Some(u64::from(std::mem::take(&mut window.owed)));
             }
         }
         Some((packet.from, packet.bytes, usize::from(packet.len), credits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lane_has_a_window_of_its_own_once_it_is_used() {
+        let tunables = TcpTunables {
+            packets: 4,
+            ..TcpTunables::default()
+        };
+        let (me, peer) = (Peer(0), Peer(1));
+        let mut packets = Packets::new(&tunables);
+        for lane in 0..2 {
+            assert_eq!((0..10).filter(|_| packets.may_send(peer, lane)).count(), 4);
+        }
+        assert_eq!(packets.windows.len(), 2);
+        packets.credit(peer, 1, 3).unwrap();
+        assert_eq!((0..10).filter(|_| packets.may_send(peer, 1)).count(), 3);
+        assert!(!packets.may_send(peer, 0));
+        // More than was sent, or on lanes on which nothing was: nobody believes it.
+        for (lane, count) in [(0, 5), (2, 1), (LANES as u32, 1), (256, 1), (u32::MAX, 1)] {
+            assert!(
+                packets.credit(peer, lane, count).is_err(),
+                "{count} on lane {lane}"
+            );
+        }
+        for _ in 0..4 {
+            packets.arrived(peer, 3, &[7]).unwrap();
+        }
+        assert!(packets.arrived(peer, 3, &[7]).is_err(), "beyond the window");
+        assert!(packets.arrived(peer, LANES as u8, &[7]).is_err(), "no such lane");
+        let credits: Vec<_> = (0..4).map(|_| packets.next(me, 3).unwrap().3).collect();
+        assert_eq!(credits, [None, Some(2), None, Some(2)]);
+        assert!(packets.next(me, 3).is_none());
+        assert_eq!(packets.windows.len(), 3);
     }
 }

@@ -212,6 +212,17 @@ impl PeerState {
             .retain(|message| !matches!(message, Deferred::Get { token: of, .. } if *of == token));
     }
 
+    /// After a rest of the link: bytes that it has freed. What is kept beside it for messages under way goes as well.
+    pub fn take_freed(&mut self) -> usize {
+        let Some(freed) = self.link.take_freed() else {
+            return 0;
+        };
+        self.backlog.shrink_to_fit();
+        self.tickets.shrink_to_fit();
+        self.zcopy.shrink();
+        freed
+    }
+
     /// Drop all deferred messages.
     pub fn clear_deferred(&mut self) {
         self.backlog.clear();

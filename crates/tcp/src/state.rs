@@ -235,6 +235,8 @@ impl TcpState {
         if let Some(first) = rails.first_mut() {
             first.candidates.extend(plan.fallback);
         }
+        // One or two each, and they stay.
+        rails.iter_mut().for_each(|rail| rail.candidates.shrink_to_fit());
         let config = LinkConfig {
             rails: rails.len().clamp(1, 32),
             connect: self.settings.connect.total * 1_000_000,
@@ -428,7 +430,7 @@ impl TcpState {
                 self.add_host_routes(peer, &mut routes);
             }
             if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
-                self.freed.add(remote.link.take_freed());
+                self.freed.add(remote.take_freed());
             }
         }
         if self.freed.is_worthwhile() {

@@ -64,6 +64,14 @@ pub struct PeerZcopy {
     advertised: u64,
 }
 
+impl PeerZcopy {
+    /// Give back what a burst took.
+    pub fn shrink(&mut self) {
+        self.out.shrink_to_fit();
+        self.came.shrink_to_fit();
+    }
+}
+
 /// Buffers for payloads that no receive has matched.
 #[derive(Default)]
 pub struct SpareBuffers {

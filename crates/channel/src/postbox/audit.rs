@@ -50,17 +50,13 @@ impl<F: Fabric> Postboxes<F> {
             };
             let found = rx.lines.first(rx.tail) as u32;
             let wanted = rx.tail.wrapping_add(1);
-            let before = if rx.tail < rx.layout.slots {
+            let before = if rx.tail < rx.slots {
                 0
             } else {
-                wanted.wrapping_sub(rx.layout.slots)
+                wanted.wrapping_sub(rx.slots)
             };
             // Numbers wrap after 2^32 postboxes; then the first lap's zero is a number like any other.
-            if found != wanted
-                && found != before
-                && found != 0
-                && found != wanted.wrapping_sub(rx.layout.slots)
-            {
+            if found != wanted && found != before && found != 0 && found != wanted.wrapping_sub(rx.slots) {
                 let value = u64::from(found);
                 self.fail_sender(
                     peer,

@@ -43,7 +43,11 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) bell: F::Bell,
     pub(crate) outlet: Outlet<F>,
     pub(crate) layout: Layout,
+    /// Where the queue is, and its postboxes: those of the layout, or fewer until it has [grown](crate::grow).
     pub(crate) queue: usize,
+    pub(crate) slots: u32,
+    /// The receiver was asked for it to grow, and nothing is posted until it says that it has.
+    pub(crate) growing: bool,
     /// Postboxes known to be consumed.
     pub(crate) acked: u32,
     /// With fewer postboxes under way there is room without another look: half of them, or none while the queue
@@ -92,8 +96,13 @@ pub(crate) struct Rx<F: RemoteMemory> {
     pub(crate) memory: F::Export,
     pub(crate) layout: Layout,
     pub(crate) ack: AckLine<F>,
-    /// Postboxes and bytes consumed but not acknowledged (fabrics where an ack costs a message).
+    /// Postboxes of the queue: those of the layout, or fewer until it has [grown](crate::grow).
+    pub(crate) slots: u32,
+    /// The count at which it grows.
+    pub(crate) grows_at: Option<u32>,
+    /// Postboxes and bytes consumed but not acknowledged (fabrics where an ack costs a message), and how many postboxes may be.
     pub(crate) owed: u32,
+    pub(crate) owed_most: u32,
     pub(super) owed_bytes: u64,
     pub(crate) dead: bool,
 }
@@ -130,9 +139,9 @@ impl<F: Fabric> Tx<F> {
         home: usize,
     ) -> Self {
         let () = Self::LAYOUT;
-        let lines = match &outlet {
-            Outlet::Own(area) => Some(area.lines(queue, layout.slots)),
-            Outlet::Far(_) => None,
+        let (lines, slots) = match &outlet {
+            Outlet::Own(area) => (Some(area.lines(queue, layout.slots)), layout.slots),
+            Outlet::Far(_) => (None, layout.first_queue().1),
         };
         Tx {
             lines,
@@ -140,11 +149,13 @@ impl<F: Fabric> Tx<F> {
             bell,
             layout,
             queue,
+            slots,
+            growing: false,
             head: 0,
             limit: 0,
             counted: Traffic::default(),
             acked: 0,
-            half: layout.slots / 2,
+            half: slots / 2,
             open: false,
             said: 0,
             resting: false,
@@ -179,7 +190,7 @@ impl<F: Fabric> Tx<F> {
     #[cold]
     pub(crate) fn die(&mut self) {
         self.dead = true;
-        self.head = self.acked.wrapping_add(self.layout.slots);
+        self.head = self.acked.wrapping_add(self.slots);
         self.renew();
     }
 
@@ -199,7 +210,7 @@ impl<F: Fabric> Tx<F> {
             Outlet::Far(memory) if index > 0 => {
                 let mut line = *line;
                 line[0] = line[0] & !0xffff_ffff | u64::from(number.wrapping_add(1));
-                let slot = (number & (self.layout.slots - 1)) as usize;
+                let slot = (number & (self.slots - 1)) as usize;
                 memory.put_line_ahead(self.queue + slot * LINE_BYTES, &line)
             }
             _ => self.put_line(number, &mut { *line }, 8),
@@ -215,7 +226,7 @@ impl<F: Fabric> Tx<F> {
         if let Some(lines) = &self.lines {
             lines.put(number, line, words);
         } else if let Outlet::Far(memory) = &self.outlet {
-            let slot = (number & (self.layout.slots - 1)) as usize;
+            let slot = (number & (self.slots - 1)) as usize;
             return memory.put_line_words(self.queue + slot * LINE_BYTES, line, words);
         }
         Ok(())
@@ -234,8 +245,12 @@ impl<F: Fabric> Rx<F> {
 
     pub(crate) fn new(memory: F::Export, layout: Layout, queue: usize, ack: AckLine<F>) -> Self {
         let () = Self::LAYOUT;
+        let slots = match &ack {
+            AckLine::Mapped(_) => layout.slots,
+            AckLine::Far(..) => layout.first_queue().1,
+        };
         Rx {
-            lines: memory.lines(queue, layout.slots),
+            lines: memory.lines(queue, slots),
             ack_line: match &ack {
                 AckLine::Mapped(offset) => Some(memory.lines(*offset, 1)),
                 AckLine::Far(..) => None,
@@ -245,7 +260,15 @@ impl<F: Fabric> Rx<F> {
             layout,
             tail: 0,
             ack,
+            slots,
+            grows_at: None,
             owed: 0,
+            // Of few half: a sender that has used those grows the queue.
+            owed_most: if slots < layout.slots {
+                slots / 2
+            } else {
+                slots.min(layout.blocks) / 4
+            },
             owed_bytes: 0,
             say: 0,
             dead: false,
@@ -256,18 +279,22 @@ impl<F: Fabric> Rx<F> {
     /// of one.
     #[inline]
     pub(crate) fn owes_much(&self) -> bool {
-        self.owed >= self.layout.slots.min(self.layout.blocks) / 4 || self.owed_bytes >= OWED_BYTES
+        self.owed >= self.owed_most || self.owed_bytes >= OWED_BYTES
     }
 
     pub(crate) fn acknowledge(&mut self) -> Result<(), FabricError> {
         (self.owed, self.owed_bytes) = (0, 0);
-        let word = self.ack_word();
         if let Some(line) = &self.ack_line {
-            line.put_first(0, word);
-        } else if let AckLine::Far(memory, offset) = &self.ack {
+            line.put_first(0, self.ack_word());
+            return Ok(());
+        }
+        if self.grows_at == Some(self.tail) {
+            self.grow();
+        }
+        if let AckLine::Far(memory, offset) = &self.ack {
             // Puts may overtake each other: an older count must not arrive after this one.
             memory.order()?;
-            return memory.put_word(*offset, word);
+            return memory.put_word(*offset, self.ack_word());
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ impl<F: Fabric> Postboxes<F> {
         let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
             return;
         };
-        rx.say = if on { HOLD_BACK } else { 0 };
+        rx.say = rx.say & !HOLD_BACK | if on { HOLD_BACK } else { 0 };
         let result = rx.acknowledge();
         self.check_ack(peer, result);
     }
@@ -61,7 +61,7 @@ impl<F: Fabric> Postboxes<F> {
         let rx = self.rx[peer.index()].as_deref()?;
         let number = rx.tail.wrapping_add(ahead);
         let line = rx.lines.line(number);
-        (ahead < rx.layout.slots && line[0] as u32 == number.wrapping_add(1)).then_some(line)
+        (ahead < rx.slots && line[0] as u32 == number.wrapping_add(1)).then_some(line)
     }
 
     /// Done with the next `count` postboxes from `peer`, which were seen.

@@ -2,7 +2,8 @@
 //!
 //! Cost class: *fast path*, but for what is marked cold.
 
-use super::{AHEAD, HOLD_BACK, Outlet, Postboxes};
+use super::{AHEAD, GROWN, HOLD_BACK, Outlet, Postboxes};
+use crate::postbox::Tx;
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Line, LocalMemory, Peer};
 
 impl<F: Fabric> Postboxes<F> {
@@ -13,7 +14,7 @@ impl<F: Fabric> Postboxes<F> {
         if let Some(tx) = &self.tx[peer.index()] {
             let used = tx.head.wrapping_sub(tx.acked);
             if used < tx.half {
-                return tx.layout.slots - used;
+                return tx.slots - used;
             }
         }
         self.room_slow(peer)
@@ -26,7 +27,7 @@ impl<F: Fabric> Postboxes<F> {
         if let Some(tx) = &self.tx[peer.index()]
             && tx.is_clear()
         {
-            return tx.layout.slots - tx.head.wrapping_sub(tx.acked);
+            return tx.slots - tx.head.wrapping_sub(tx.acked);
         }
         self.eager_room_slow(peer)
     }
@@ -53,9 +54,14 @@ impl<F: Fabric> Postboxes<F> {
         }
         self.resume(peer);
         self.refresh(peer);
+        let is_used =
+            |tx: &Tx<F>| tx.slots < tx.layout.slots && tx.head.wrapping_sub(tx.acked) >= tx.slots / 2;
+        if self.tx[peer.index()].as_deref().is_some_and(is_used) {
+            self.grow(peer);
+        }
         match &self.tx[peer.index()] {
-            Some(tx) if !tx.dead => {
-                let room = tx.layout.slots - tx.head.wrapping_sub(tx.acked);
+            Some(tx) if !tx.dead && !tx.growing => {
+                let room = tx.slots - tx.head.wrapping_sub(tx.acked);
                 if room == 0 {
                     self.fabric.count(peer, Counter::Stalls, 1);
                 }
@@ -70,12 +76,14 @@ impl<F: Fabric> Postboxes<F> {
         let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
             return;
         };
-        if tx.dead || tx.head == tx.acked && tx.said == 0 {
+        if tx.dead || tx.head == tx.acked && tx.said == 0 && !tx.growing {
             return;
         }
         let word = tx.ack_memory.load(tx.ack_offset);
         let (consumed, said) = (word as u32, (word >> 32) as u32);
-        if said & !HOLD_BACK != 0 || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
+        let grown = said & GROWN != 0;
+        let wrong = said & !(HOLD_BACK | GROWN) != 0 || grown && !tx.may_have_grown(consumed);
+        if wrong || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
             tx.die();
             let error = FabricError::Corrupt {
                 peer,
@@ -86,7 +94,10 @@ impl<F: Fabric> Postboxes<F> {
             return;
         }
         tx.acked = consumed;
-        tx.said = said;
+        tx.said = said & HOLD_BACK;
+        if grown && tx.growing {
+            tx.grow();
+        }
         tx.renew();
         while let Some(&(number, block)) = tx.blocks.front() {
             // The postbox `number` (counted from 0) is consumed when the count exceeds it.

@@ -1,9 +1,11 @@
-//! Words that both processes map, of which a model uses loads, stores and additions only.
+//! Memory that both processes reach, of which models use words and lines only, with the orders that [`LocalMemory`], its lines and
+//! [`Remote`] promise and no more: a line's first word is written last and read first.
 
-use farpost_fabric::{Line, LocalMemory, PlainLines};
+use farpost_fabric::{FabricError, Line, LocalMemory, PlainLines, Remote};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
+/// Of a line the first two words are used: what the others hold is ordered as the second is.
 #[derive(Clone)]
 pub struct Words(Arc<Vec<AtomicU64>>);
 
@@ -11,15 +13,19 @@ impl Words {
     pub fn new(words: usize) -> Self {
         Self(Arc::new((0..words).map(|_| AtomicU64::new(0)).collect()))
     }
+
+    fn bytes(&self) -> usize {
+        self.0.len() * 8
+    }
 }
 
 impl LocalMemory for Words {
     type Lines = PlainLines<Words>;
-    fn lines(&self, _: usize, _: u32) -> PlainLines<Words> {
-        unreachable!("only words are used")
+    fn lines(&self, offset: usize, count: u32) -> PlainLines<Words> {
+        PlainLines::new(self.clone(), offset, count)
     }
     fn len(&self) -> usize {
-        self.0.len() * 8
+        self.bytes()
     }
     fn load(&self, offset: usize) -> u64 {
         self.0[offset / 8].load(Ordering::Acquire)
@@ -30,16 +36,42 @@ impl LocalMemory for Words {
     fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
         self.0[offset / 8].fetch_add(amount, Ordering::AcqRel)
     }
-    fn load_line(&self, _: usize) -> Line {
-        unreachable!("only words are used")
+    fn load_line(&self, offset: usize) -> Line {
+        let first = self.0[offset / 8].load(Ordering::Acquire);
+        let second = self.0[offset / 8 + 1].load(Ordering::Relaxed);
+        [first, second, 0, 0, 0, 0, 0, 0]
     }
-    fn store_line(&self, _: usize, _: &Line) {
-        unreachable!("only words are used")
+    fn store_line(&self, offset: usize, line: &Line) {
+        self.0[offset / 8 + 1].store(line[1], Ordering::Relaxed);
+        self.0[offset / 8].store(line[0], Ordering::Release);
     }
     fn read(&self, _: usize, _: &mut [u8]) {
-        unreachable!("only words are used")
+        unreachable!("words and lines are used")
     }
     fn write(&self, _: usize, _: &[u8]) {
-        unreachable!("only words are used")
+        unreachable!("words and lines are used")
+    }
+}
+
+impl Remote for Words {
+    fn len(&self) -> usize {
+        self.bytes()
+    }
+    fn put(&self, _: usize, _: &[u8]) -> Result<(), FabricError> {
+        unreachable!("words and lines are used")
+    }
+    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+        self.store(offset, value);
+        Ok(())
+    }
+    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+        self.store_line(offset, line);
+        Ok(())
+    }
+    fn get(&self, _: usize, _: &mut [u8]) -> Result<(), FabricError> {
+        unreachable!("words and lines are used")
+    }
+    fn fence(&self) -> Result<(), FabricError> {
+        Ok(())
     }
 }

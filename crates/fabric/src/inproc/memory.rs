@@ -1,5 +1,6 @@
 //! Segments and imports.
 
+use super::sparse::SparseBytes;
 use super::state::{ImportId, Published, line_bytes};
 use super::{InProc, Network};
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-type Bytes = Rc<RefCell<Box<[u8]>>>;
+type Bytes = Rc<RefCell<SparseBytes>>;
 
 /// Memory of one endpoint. Clones are the same memory, also after a [`detach`](RemoteMemory::detach).
 #[derive(Clone)]
@@ -17,7 +18,7 @@ pub struct Segment(Rc<RefCell<Bytes>>);
 
 impl Segment {
     fn new(len: usize) -> Self {
-        Self::of(Rc::new(RefCell::new(vec![0; len].into())))
+        Self::of(Rc::new(RefCell::new(SparseBytes::new(len))))
     }
 
     fn of(bytes: Bytes) -> Self {
@@ -40,9 +41,14 @@ impl Segment {
         *self.0.borrow_mut() = Rc::new(RefCell::new(copy));
     }
 
+    /// Bytes of it that have memory: what was written and not [given back](RemoteMemory::give_back).
+    pub fn memory(&self) -> usize {
+        self.0.borrow().borrow().memory()
+    }
+
     /// Bytes from the network.
     pub(super) fn arrive(&self, offset: usize, bytes: &[u8]) {
-        self.bytes().borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.0.borrow().borrow_mut().write(offset, bytes);
     }
 
     fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
@@ -51,16 +57,9 @@ impl Segment {
             "offset {offset} of {} bytes is not aligned",
             8 * N
         );
-        let bytes = self.bytes();
-        let bytes = bytes.borrow();
-        let mut words = [0; N];
-        for (word, at) in words
-            .iter_mut()
-            .zip(bytes[offset..offset + 8 * N].chunks_exact(8))
-        {
-            *word = u64::from_ne_bytes(at.try_into().expect("eight bytes"));
-        }
-        words
+        let mut words = [[0; 8]; N];
+        self.0.borrow().borrow().read(offset, words.as_flattened_mut());
+        words.map(u64::from_ne_bytes)
     }
 }
 
@@ -72,7 +71,7 @@ impl LocalMemory for Segment {
     }
 
     fn len(&self) -> usize {
-        self.bytes().borrow().len()
+        self.0.borrow().borrow().len()
     }
 
     fn load(&self, offset: usize) -> u64 {
@@ -106,7 +105,7 @@ impl LocalMemory for Segment {
     }
 
     fn read(&self, offset: usize, to: &mut [u8]) {
-        to.copy_from_slice(&self.bytes().borrow()[offset..offset + to.len()]);
+        self.0.borrow().borrow().read(offset, to);
     }
 
     fn write(&self, offset: usize, from: &[u8]) {
@@ -240,9 +239,9 @@ impl RemoteMemory for InProc {
         true
     }
 
-    /// No pages here, all bytes at once: who needs one of them notices.
+    /// All bytes at once, not whole pages: who needs one of them notices.
     fn give_back(&self, _peer: Peer, memory: &Segment, range: std::ops::Range<usize>) {
-        memory.bytes().borrow_mut()[range].fill(0);
+        memory.0.borrow().borrow_mut().clear(range);
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {

@@ -30,6 +30,7 @@ mod memory;
 #[allow(unsafe_code)]
 mod ranks;
 mod record;
+mod sparse;
 mod state;
 
 pub use endpoint::InProc;
@@ -180,6 +181,16 @@ impl Network {
         let state = self.0.borrow();
         let found = state.published.get(&(peer, id))?;
         Some(found.segment.clone())
+    }
+
+    /// Bytes of the segments of all endpoints that have memory. Segments have it where something was written, in small pieces.
+    pub fn memory(&self) -> usize {
+        let state = self.0.borrow();
+        state
+            .published
+            .values()
+            .map(|published| published.segment.memory())
+            .sum()
     }
 
     /// Segments that `peer` has published.

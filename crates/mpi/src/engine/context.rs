@@ -251,7 +251,12 @@ impl Context {
         self.stamp += 1;
         message.stamp = self.stamp;
         self.unexpected_count += 1;
-        grown(&mut self.unexpected, message.envelope.source as usize).push_back(message);
+        let queue = grown(&mut self.unexpected, message.envelope.source as usize);
+        if queue.capacity() == 0 {
+            // Of each peer one, in most programs; who has more grows.
+            queue.reserve_exact(1);
+        }
+        queue.push_back(message);
     }
 
     /// Hold a message that is older than all others.

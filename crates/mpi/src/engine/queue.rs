@@ -53,7 +53,8 @@ impl<T: Copy + Default> Queue<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let size = (2 * self.ring.len()).max(16);
+        // There is one for each peer, and most hold a value or two at a time.
+        let size = (2 * self.ring.len()).max(4);
         let mut ring: Vec<T> = self.iter().collect();
         let len = ring.len();
         ring.resize(size, T::default());

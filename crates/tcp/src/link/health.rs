@@ -4,11 +4,19 @@ use super::RailNumber;
 use super::link::{Event, HostRoute, Link};
 use super::log::NOWHERE;
 use super::rail::{Checks, PartialFrame, Rail, RailState, TransportReport};
+use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
 
 /// Nothing sent for so long, nanoseconds, and at most twice as long: memory is given back.
 const REST: u64 = 500 * MS;
+
+/// Free what a queue has beyond its elements: so many bytes.
+pub(super) fn shrink<T>(queue: &mut VecDeque<T>) -> usize {
+    let before = queue.capacity();
+    queue.shrink_to_fit();
+    (before - queue.capacity()) * size_of::<T>()
+}
 
 impl Link {
     /// A rail has a connection, authenticated and empty. An older connection of it counts as closed.
@@ -139,8 +147,11 @@ impl Link {
         self.rest_at = now + REST;
         let mark = std::mem::replace(&mut self.rest_mark, self.log.end());
         let idle = |r: &Rail| r.offer.is_empty() && r.rest.is_none();
-        if mark == self.rest_mark && self.log.len() == 0 && self.rails.iter().all(idle) {
-            self.freed += self.log.shrink();
+        self.rested = mark == self.rest_mark && self.log.len() == 0 && self.rails.iter().all(idle);
+        if self.rested {
+            let queues = shrink(&mut self.serves) + shrink(&mut self.bulk_acks) + shrink(&mut self.events);
+            let freed = self.log.shrink() + self.zcopy.shrink() + queues;
+            *self.freed.get_or_insert(0) += freed;
             for r in &mut self.rails {
                 r.saved = Vec::new();
             }
@@ -325,7 +336,9 @@ impl Link {
         if now >= self.rest_at {
             self.rest(now);
         }
-        let rest = if self.memory() > 0 { self.rest_at } else { u64::MAX };
+        let rested =
+            self.rested && self.rest_mark == self.log.end() && self.memory() + self.zcopy.kept() == 0;
+        let rest = if rested { u64::MAX } else { self.rest_at };
         let mut next = self.ack_at.min(self.bulk_ack_at).min(rest);
         let ending = self.bye_heard || self.lost;
         for rail in 0..self.rails.len() {

@@ -168,8 +168,10 @@ pub struct Link {
     /// When it is next seen whether the log is at rest, and the frame that would have been the next the last time.
     pub(super) rest_at: u64,
     pub(super) rest_mark: u32,
-    /// Bytes given back so.
-    pub(super) freed: usize,
+    /// It was, and nothing that was used for sending is kept.
+    pub(super) rested: bool,
+    /// Bytes given back so, if it was at rest.
+    pub(super) freed: Option<usize>,
     pub(super) counters: LinkCounters,
 }
 
@@ -214,7 +216,8 @@ impl Link {
             ping_token: 0,
             rest_at: now,
             rest_mark: 0,
-            freed: 0,
+            rested: true,
+            freed: None,
             counters: LinkCounters::default(),
             config,
         }
@@ -260,9 +263,9 @@ impl Link {
         self.log.memory() + self.early.bytes() + self.rails.iter().map(|r| r.saved.capacity()).sum::<usize>()
     }
 
-    /// Bytes that were given back since the last call, after a while in which nothing was sent.
-    pub fn take_freed(&mut self) -> usize {
-        std::mem::take(&mut self.freed)
+    /// Bytes that were given back since the last call, if nothing was sent for a while.
+    pub fn take_freed(&mut self) -> Option<usize> {
+        self.freed.take()
     }
 
     /// How a rail is.

@@ -4,8 +4,9 @@
 //! ring starts small, doubles when it must, and refuses beyond its bound. Positions run on for ever and are
 //! masked; a frame that would cross the end starts at the beginning again.
 //!
-//! Memory is taken by use. Of a ring only the part up to the last byte ever written has memory, in steps of [`STEP`]; an empty log
-//! starts at its beginning again. A log that becomes empty leaves what is more than a few short frames take to the links of the
+//! Memory is taken by use. Of a ring only the part up to the last byte ever written has memory, in steps of [`STEP`]. An empty log
+//! starts at its beginning again, and so does a short one that is not empty, if what it would touch next is free there: a link with a
+//! message or two under way never touches more than those take, whatever the size of its ring. A log that becomes empty leaves what is more than a few short frames take to the links of the
 //! process ([`SpareLogs`]), and the next frame of any of them takes it from there: so there is as much as was not acknowledged at
 //! once, by all peers.
 
@@ -21,6 +22,9 @@ const FIRST_BYTES: usize = 512;
 
 /// The memory of a ring grows by multiples of so many bytes.
 const STEP: usize = 256;
+
+/// Rings up to this size start again before their end rather than to touch more.
+const SHORT: usize = 8 << 10;
 
 /// A log that becomes empty keeps so many bytes and so many entries.
 const KEPT: usize = 256;
@@ -206,7 +210,7 @@ impl Log {
             self.head = 0;
             self.tail = 0;
         }
-        let at = match self.place(len) {
+        let mut at = match self.place(len) {
             Some(at) => at,
             None => {
                 if !self.grow(len, force) {
@@ -215,10 +219,10 @@ impl Log {
                 self.place(len).expect("grown for it")
             }
         };
-        let index = at as usize & (self.size - 1);
-        if self.ring.len() < index + len {
-            self.extend(index + len);
+        if self.ring.len() < (at as usize & (self.size - 1)) + len {
+            at = self.touch(at, len);
         }
+        let index = at as usize & (self.size - 1);
         fill(&mut self.ring[index..index + len]);
         self.tail = at + len as u64;
         self.entries.push_back(Entry {
@@ -246,13 +250,26 @@ impl Log {
         (at + len as u64 - self.head <= size).then_some(at)
     }
 
-    /// More of the ring is written.
+    /// More of the ring would be written by a frame of `len` bytes at `at`. Where it goes instead.
     #[cold]
+    fn touch(&mut self, at: u64, len: usize) -> u64 {
+        let size = self.size as u64;
+        let start = (self.tail | (size - 1)) + 1;
+        let starts_again = self.size <= SHORT && start + len as u64 - self.head <= size;
+        let at = if starts_again { start } else { at };
+        let to = (at & (size - 1)) as usize + len;
+        if self.ring.len() < to {
+            self.extend(to);
+        }
+        at
+    }
+
+    /// Have memory up to there.
     fn extend(&mut self, to: usize) {
         let to = to.next_multiple_of(STEP).min(self.size);
         // Most rings are short, and are as long as what they have to hold; the memory of long ones is doubled.
         let wanted = match to {
-            ..=2048 => to,
+            ..=SHORT => to,
             _ => to.max(2 * self.ring.len()).min(self.size),
         };
         self.ring.reserve_exact(wanted - self.ring.len());
@@ -442,6 +459,31 @@ mod tests {
                 }
                 prop_assert_eq!(seen, model.len());
             }
+        }
+    }
+
+    /// Messages and the lines behind them, of which two are under way at any time: no more is touched than three take, however many
+    /// there are.
+    #[test]
+    fn a_log_with_little_under_way_touches_little() {
+        const FRAMES: [usize; 2] = [1056, 96];
+        let mut log = Log::new(4 << 20, 0, SpareLogs::default());
+        for number in 0..1000u32 {
+            for len in FRAMES {
+                assert!(log.push(len, false, |to| to.fill(number as u8)));
+            }
+            if number >= 2 {
+                for len in FRAMES {
+                    let (at, ..) = log.run(log.first(), 1);
+                    assert!(log.bytes(at, len).iter().all(|byte| *byte == (number - 2) as u8));
+                    assert_eq!(log.pop().map(|entry| entry.len as usize), Some(len));
+                }
+            }
+            assert!(
+                log.memory() <= (3 * 1152usize).next_multiple_of(STEP),
+                "{} bytes",
+                log.memory()
+            );
         }
     }
 

@@ -54,6 +54,16 @@ impl IncomingZcopy {
             })
     }
 
+    /// Payloads that there is memory for.
+    pub fn kept(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Give back what a burst took: so many bytes.
+    pub fn shrink(&mut self) -> usize {
+        super::health::shrink(&mut self.entries)
+    }
+
     fn over(&mut self, number: u32) {
         if let Some(entry) = self.entry(number) {
             *entry = Entry::Over;

@@ -101,6 +101,7 @@ impl<F: Fabric> Engine<F> {
     fn try_run(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         let count = 1 + (data.len() - FIRST_BYTES).div_ceil(MORE_BYTES);
         if (self.post.eager_room(peer) as usize) < count {
+            self.post.grow_for(peer, count);
             return false;
         }
         let mut lines = [[0; 8]; wire::MAX_RUN];
@@ -201,7 +202,11 @@ impl<F: Fabric> Engine<F> {
         // The receiver empties one piece while the next is being filled.
         let piece = piece_bytes(block_bytes);
         let (count, pieces) = (total.div_ceil(block_bytes), total.div_ceil(piece));
-        if pieces > PIECES_MAX || (self.post.eager_room(peer) as usize) < pieces {
+        if pieces > PIECES_MAX {
+            return Eager::Wait;
+        }
+        if (self.post.eager_room(peer) as usize) < pieces {
+            self.post.grow_for(peer, pieces);
             return Eager::Wait;
         }
         let mut blocks = [0; PIECES_MAX];
