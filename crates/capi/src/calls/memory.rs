@@ -6,18 +6,14 @@ use core::ffi::c_void;
 
 use farpost_mpi::{Error, ErrorClass, Result};
 
-use crate::args::Out;
+use super::arg;
 use crate::cx::{Cx, InfoRef};
 
 /// Alignment of what is handed out: a cache line, which suits every type and keeps blocks apart.
 const ALIGNMENT: usize = 64;
 
-pub(crate) fn mpi_alloc_mem(
-    _: &Cx,
-    size: i64,
-    info: Option<InfoRef>,
-    baseptr: Out<*mut c_void>,
-) -> Result<()> {
+pub(crate) fn mpi_alloc_mem(_: &Cx, a: arg::AllocMem) -> Result<*mut c_void> {
+    let (size, info) = (a.size, a.info);
     let alignment = match &info {
         Some(info) => wanted_alignment(info)?,
         None => ALIGNMENT,
@@ -29,8 +25,7 @@ pub(crate) fn mpi_alloc_mem(
         let message = format!("size={size}: the system has not that many bytes for this process");
         return Err(Error::new(ErrorClass::ERR_NO_MEM, message));
     }
-    baseptr.set(address);
-    Ok(())
+    Ok(address)
 }
 
 /// The info key `mpi_minimum_memory_alignment`, where it asks for more than is usual.
@@ -49,8 +44,8 @@ fn wanted_alignment(info: &InfoRef) -> Result<usize> {
     }
 }
 
-pub(crate) unsafe fn mpi_free_mem(_: &Cx, base: *mut c_void) -> Result<()> {
+pub(crate) unsafe fn mpi_free_mem(_: &Cx, a: arg::FreeMem) -> Result<()> {
     // SAFETY: null or from MPI_Alloc_mem and freed once, by the contract of the C function.
-    unsafe { libc::free(base) };
+    unsafe { libc::free(a.base) };
     Ok(())
 }

@@ -11,6 +11,7 @@ use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, R
 
 use super::handles::{HandleKind, HandleTable};
 use crate::cx::{Cx, ProcessCell};
+use crate::interfaces::Answer;
 use crate::node::{self, Interface, NodeFabric};
 use crate::process;
 use crate::roll;
@@ -137,11 +138,13 @@ fn identity() -> Identity {
 }
 
 /// What C is told: the code, and by `rsm_error_message` the sentence.
-#[inline(always)]
-pub(super) fn code(cx: &'static Cx, result: Result<()>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => told(cx, &error),
+impl Answer<c_int> for Result<()> {
+    #[inline(always)]
+    fn told(self, cx: &'static Cx, _: &'static str, _: impl FnOnce() -> String) -> c_int {
+        match self {
+            Ok(()) => 0,
+            Err(error) => told(cx, &error),
+        }
     }
 }
 
