@@ -2,8 +2,8 @@
 //! library that they share.
 //!
 //! An entry point `FM_send` calls `crate::fm::functions::fm_send` with the [`Cx`] and a structure of the C arguments,
-//! `fm::arg::FM_send`, and turns what it returns into what C gets ([`Answer`]). What the C caller vouches for is the contract in the interface's reference page: pointers are null or point to what the
-//! prototype says.
+//! `fm::arg::FM_send`, and turns what it returns into what C gets ([`Answer`]). What the C caller vouches for is the contract
+//! in the interface's reference page: pointers are null or point to what the prototype says.
 #![allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,

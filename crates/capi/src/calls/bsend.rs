@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use std::cell::RefCell;
 
 use farpost_mpi::world::buffered::Attached;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::abi;
@@ -16,8 +16,7 @@ type Slot = RefCell<Option<Attached>>;
 fn attach(cx: &Cx, slot: &Slot, buffer: *mut c_void, size: i64) -> Result<()> {
     let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
     if buffer.is_null() && size > 0 {
-        let message = format!("buffer=NULL: size={size} bytes of memory are needed");
-        return Err(Error::new(ErrorClass::ERR_BUFFER, message));
+        return fail!(ERR_BUFFER: "buffer=NULL: size={size} bytes of memory are needed");
     }
     cx.world()
         .attach_buffer(slot, Attached::new(buffer as usize, size as u64, automatic))

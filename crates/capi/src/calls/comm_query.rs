@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, Result, error};
 
 use super::arg;
 use crate::abi;
@@ -25,10 +25,7 @@ pub(crate) fn mpi_comm_test_inter(_: &Cx, a: arg::CommTestInter) -> Result<bool>
 #[cold]
 fn intra(comm: &CommRef) -> Error {
     let name = crate::cx::comm_name(comm);
-    Error::new(
-        ErrorClass::ERR_COMM,
-        format!("comm={name}: an intracommunicator has no remote group"),
-    )
+    error!(ERR_COMM: "comm={name}: an intracommunicator has no remote group")
 }
 
 pub(crate) fn mpi_comm_remote_size(_: &Cx, a: arg::CommRemoteSize) -> Result<c_int> {

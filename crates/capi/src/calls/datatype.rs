@@ -1,7 +1,7 @@
 //! Datatypes: constructors, size and extent, contents (MPI-5.0 sections 5.1).
 
 use farpost_mpi::datatype::{Datatype, match_size};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::abi;
@@ -213,8 +213,7 @@ fn fits(name: &str, max: i64, needed: usize) -> Result<()> {
     if max >= needed as i64 {
         return Ok(());
     }
-    let message = format!("{name}={max}: the datatype has {needed} of them (MPI_Type_get_envelope tells)");
-    Err(Error::new(ErrorClass::ERR_ARG, message))
+    fail!(ERR_ARG: "{name}={max}: the datatype has {needed} of them (MPI_Type_get_envelope tells)")
 }
 
 pub(crate) fn mpi_type_set_name(_: &Cx, a: arg::TypeSetName) -> Result<()> {

@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 
 use farpost_mpi::info::Info;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, Result, error, fail};
 
 use super::arg;
 use crate::abi;
@@ -70,10 +70,7 @@ pub(crate) fn mpi_abi_get_fortran_info(cx: &Cx) -> Result<usize> {
 }
 
 fn set_twice(what: &str) -> Error {
-    Error::new(
-        ErrorClass::ERR_ABI,
-        format!("{what}: set before, and can be set once only"),
-    )
+    error!(ERR_ABI: "{what}: set before, and can be set once only")
 }
 
 pub(crate) fn mpi_abi_set_fortran_info(cx: &Cx, a: arg::AbiSetFortranInfo) -> Result<()> {
@@ -90,10 +87,7 @@ pub(crate) fn mpi_abi_set_fortran_info(cx: &Cx, a: arg::AbiSetFortranInfo) -> Re
 fn logical_bytes(size: c_int) -> Result<usize> {
     match size {
         1 | 2 | 4 | 8 | 16 => Ok(size as usize),
-        _ => Err(Error::new(
-            ErrorClass::ERR_ARG,
-            format!("logical_size={size}: a LOGICAL has 1, 2, 4, 8 or 16 bytes"),
-        )),
+        _ => fail!(ERR_ARG: "logical_size={size}: a LOGICAL has 1, 2, 4, 8 or 16 bytes"),
     }
 }
 

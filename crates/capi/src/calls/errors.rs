@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use farpost_mpi::errhandler::{HandlerKind, Outcome, UserHandler};
 use farpost_mpi::errors::MAX_ERROR_STRING;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::abi::{self, MPI_Comm_errhandler_function};
@@ -51,10 +51,7 @@ pub(crate) fn mpi_remove_error_string(cx: &Cx, a: arg::RemoveErrorString) -> Res
 /// pointers all; the variadic rest of the standard's prototype is never passed.
 fn create(cx: &Cx, kind: HandlerKind, function: usize) -> Result<usize> {
     if function == 0 {
-        return Err(Error::new(
-            ErrorClass::ERR_ARG,
-            "errhandler function=NULL: a function is needed",
-        ));
+        return fail!(ERR_ARG: "errhandler function=NULL: a function is needed");
     }
     // SAFETY: the program gave a function of this type, by the prototype.
     let call = unsafe { core::mem::transmute::<usize, MPI_Comm_errhandler_function>(function) };

@@ -4,7 +4,7 @@
 
 use core::ffi::c_int;
 
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::abi;
@@ -25,9 +25,9 @@ pub(crate) fn mpi_init_thread(cx: &'static Cx, a: arg::InitThread) -> Result<c_i
         abi::MPI_THREAD_MULTIPLE,
     ];
     if !levels.contains(&required) {
-        let text =
-            format!("required={required}: allowed are MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED, _MULTIPLE");
-        return Err(Error::new(ErrorClass::ERR_ARG, text));
+        return fail!(
+            ERR_ARG: "required={required}: allowed are MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED, _MULTIPLE"
+        );
     }
     process::initialise(cx, required)?;
     if required == abi::MPI_THREAD_MULTIPLE {

@@ -4,7 +4,7 @@
 
 use core::ffi::c_void;
 
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::cx::{Cx, InfoRef};
@@ -22,8 +22,7 @@ pub(crate) fn mpi_alloc_mem(_: &Cx, a: arg::AllocMem) -> Result<*mut c_void> {
     // SAFETY: `address` takes the result; the alignment is a power of two and a multiple of a pointer's size.
     let failed = unsafe { libc::posix_memalign(&mut address, alignment, (size as usize).max(1)) } != 0;
     if failed {
-        let message = format!("size={size}: the system has not that many bytes for this process");
-        return Err(Error::new(ErrorClass::ERR_NO_MEM, message));
+        return fail!(ERR_NO_MEM: "size={size}: the system has not that many bytes for this process");
     }
     Ok(address)
 }
@@ -37,10 +36,7 @@ fn wanted_alignment(info: &InfoRef) -> Result<usize> {
     };
     match text.trim().parse::<usize>() {
         Ok(bytes) if bytes.is_power_of_two() && bytes <= 1 << 30 => Ok(bytes.max(ALIGNMENT)),
-        _ => Err(Error::new(
-            ErrorClass::ERR_INFO_VALUE,
-            format!("info key {KEY}={text}: powers of two up to 2^30 are allowed"),
-        )),
+        _ => fail!(ERR_INFO_VALUE: "info key {KEY}={text}: powers of two up to 2^30 are allowed"),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) mod topo_create;
 
 use core::ffi::CStr;
 
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use crate::abi;
 
@@ -47,8 +47,7 @@ pub(crate) fn object_name(argument: &str, name: &CStr) -> Result<String> {
     let room = abi::MPI_MAX_OBJECT_NAME as usize - 1;
     let len = name.to_bytes().len();
     if len > room {
-        let message = format!("{argument} has {len} bytes: names have at most {room}");
-        return Err(Error::new(ErrorClass::ERR_ARG, message));
+        return fail!(ERR_ARG: "{argument} has {len} bytes: names have at most {room}");
     }
     Ok(name.to_string_lossy().into_owned())
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::abi::{self, MPI_User_function, MPI_User_function_c};
@@ -15,10 +15,7 @@ use crate::roll::outside;
 pub(crate) fn mpi_op_create(cx: &Cx, a: arg::OpCreate) -> Result<usize> {
     let user_fn = a.user_fn;
     if user_fn.address == 0 {
-        return Err(Error::new(
-            ErrorClass::ERR_ARG,
-            "user_fn=NULL: a function is needed",
-        ));
+        return fail!(ERR_ARG: "user_fn=NULL: a function is needed");
     }
     let made = if user_fn.large {
         // SAFETY: the program gave a function of this type, by the prototype of MPI_Op_create_c.

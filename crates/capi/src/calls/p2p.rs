@@ -12,7 +12,7 @@ use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::PersistentSpec;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use super::checking::{Checking, Sender};
@@ -321,10 +321,9 @@ unsafe fn matched<C: Checking>(
 ) -> Result<(usize, RecvBuf, C::Noted)> {
     let (handle, from) = match message.get() {
         abi::MPI_MESSAGE_NULL => {
-            return Err(Error::new(
-                ErrorClass::ERR_REQUEST,
-                "message=MPI_MESSAGE_NULL: a message from MPI_Mprobe or MPI_Improbe is needed",
-            ));
+            return fail!(
+                ERR_REQUEST: "message=MPI_MESSAGE_NULL: a message from MPI_Mprobe or MPI_Improbe is needed"
+            );
         }
         abi::MPI_MESSAGE_NO_PROC => (abi::MPI_MESSAGE_NO_PROC, Sender::Nobody),
         handle => (handle, Sender::Matched),

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use farpost_mpi::Result;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::{self, Datatype};
-use farpost_mpi::{Error, ErrorClass};
+use farpost_mpi::{ErrorClass, fail};
 
 use super::arg;
 use crate::abi::{self};
@@ -42,10 +42,7 @@ fn start(position: InOutCount, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
-    Err(Error::new(
-        ErrorClass::ERR_ARG,
-        format!("position={at}: the pack buffer has {size} bytes"),
-    ))
+    fail!(ERR_ARG: "position={at}: the pack buffer has {size} bytes")
 }
 
 pub(crate) unsafe fn mpi_pack(_: &Cx, a: arg::Pack) -> Result<()> {
@@ -114,10 +111,7 @@ fn external_start(position: InOut<i64>, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
-    Err(Error::new(
-        ErrorClass::ERR_ARG,
-        format!("position={at}: the pack buffer has {size} bytes"),
-    ))
+    fail!(ERR_ARG: "position={at}: the pack buffer has {size} bytes")
 }
 
 pub(crate) fn mpi_pack_external_size(_: &Cx, a: arg::PackExternalSize) -> Result<i64> {
@@ -150,13 +144,9 @@ pub(crate) fn mpi_get_elements_x(_: &Cx, a: arg::GetElementsX) -> Result<i64> {
 pub(crate) fn mpi_status_set_elements(_: &Cx, a: arg::StatusSetElements) -> Result<()> {
     let count = a.count;
     let Some(bytes) = a.datatype.bytes_of_elements(count as u64) else {
-        return Err(Error::new(
-            ErrorClass::ERR_COUNT,
-            format!(
-                "count={count}: so many elements of {} take more than 2^63 bytes",
-                a.datatype.describe()
-            ),
-        ));
+        return fail!(
+            ERR_COUNT: "count={count}: so many elements of {} take more than 2^63 bytes", a.datatype.describe()
+        );
     };
     let mut changed = a.status.get();
     changed.set_bytes(bytes);

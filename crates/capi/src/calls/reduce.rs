@@ -4,7 +4,7 @@
 
 use farpost_mpi::coll::Block;
 use farpost_mpi::op::{self, Predefined};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use super::blocks::{in_place, not_in_place, role, whole};
@@ -23,8 +23,7 @@ unsafe fn operand(address: Ptr, count: i64, datatype: &TypeRef) -> Option<Block>
 /// Whether `op` reduces elements of `datatype`. MPI_REPLACE and MPI_NO_OP are for one-sided communication.
 pub(super) fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
     if let Some(op @ (Predefined::Replace | Predefined::NoOp)) = op.as_predefined() {
-        let message = format!("op={}: for MPI_Accumulate and its kin only", op.name());
-        return Err(Error::new(ErrorClass::ERR_OP, message));
+        return fail!(ERR_OP: "op={}: for MPI_Accumulate and its kin only", op.name());
     }
     op.valid_for(datatype)
 }

@@ -6,7 +6,7 @@ use core::ffi::c_int;
 use std::cell::Ref;
 
 use farpost_mpi::topo::{self, Cart, DistGraph, Graph, Topology};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, error, fail};
 
 use super::arg;
 use crate::abi;
@@ -21,8 +21,7 @@ fn topology<'a, T>(comm: &'a CommRef, narrow: impl FnOnce(&Topology) -> Result<&
         Some(all) => narrow(all).map_err(|e| error = Some(e)).ok(),
         None => None,
     });
-    narrowed
-        .map_err(|_| error.unwrap_or_else(|| Error::new(ErrorClass::ERR_TOPOLOGY, "comm has no topology")))
+    narrowed.map_err(|_| error.unwrap_or_else(|| error!(ERR_TOPOLOGY: "comm has no topology")))
 }
 
 fn cart(comm: &CommRef) -> Result<Ref<'_, Cart>> {
@@ -46,10 +45,7 @@ fn room(name: &str, max: c_int, needed: usize) -> Result<()> {
     if max >= 0 && max as usize >= needed {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorClass::ERR_ARG,
-        format!("{name}={max}: there are {needed} to store"),
-    ))
+    fail!(ERR_ARG: "{name}={max}: there are {needed} to store")
 }
 
 fn bools(values: &[c_int]) -> Vec<bool> {

@@ -2,9 +2,9 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use farpost_rsm::{Code, Controller, RsmError, segmentid_range};
+use farpost_rsm::{Controller, error, fail, segmentid_range};
 
-use super::library::{OpenController, Result, controller, fail, message, open, opened};
+use super::library::{OpenController, Result, controller, message, open, opened};
 use crate::cx::Cx;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::{
@@ -33,7 +33,7 @@ fn copy_text(to: &mut [c_char], text: &str) {
 pub(crate) unsafe fn rsm_get_controller(cx: &'static Cx, a: arg::rsm_get_controller) -> Result<()> {
     let name = a.name;
     if a.controller.is_null() {
-        return fail(Code::BAD_CTLR_HNDL, "controller is null");
+        return fail!(BAD_CTLR_HNDL: "controller is null");
     }
     let library = open(cx)?;
     let controller = if name.is_null() {
@@ -45,7 +45,7 @@ pub(crate) unsafe fn rsm_get_controller(cx: &'static Cx, a: arg::rsm_get_control
     };
     let mut controllers = library.controllers.borrow_mut();
     let Some(handle) = controllers.open(controller) else {
-        return fail(Code::INSUFFICIENT_RESOURCES, "too many controllers are open");
+        return fail!(INSUFFICIENT_RESOURCES: "too many controllers are open");
     };
     a.controller.set(handle);
     Ok(())
@@ -70,7 +70,7 @@ impl super::handles::HandleTable<OpenController> {
 pub(crate) fn rsm_get_controller_attr(cx: &'static Cx, a: arg::rsm_get_controller_attr) -> Result<()> {
     let (library, controller) = controller(cx, a.controller)?;
     if a.attr.is_null() {
-        return fail(Code::BAD_ADDR, "attr is null");
+        return fail!(BAD_ADDR: "attr is null");
     }
     let it = library.rsm.attributes(controller);
     let filled = rsmapi_controller_attr_t {
@@ -106,10 +106,7 @@ fn room<T>(size: usize) -> Result<*mut T> {
     // SAFETY: a plain call.
     let at = unsafe { libc::calloc(1, size) };
     if at.is_null() {
-        return fail(
-            Code::INSUFFICIENT_MEM,
-            format!("no memory for {size} bytes of topology"),
-        );
+        return fail!(INSUFFICIENT_MEM: "no memory for {size} bytes of topology");
     }
     Ok(at.cast())
 }
@@ -119,7 +116,7 @@ pub(crate) unsafe fn rsm_get_interconnect_topology(
     a: arg::rsm_get_interconnect_topology,
 ) -> Result<()> {
     if a.topology.is_null() {
-        return fail(Code::BAD_TOPOLOGY_PTR, "topology is null");
+        return fail!(BAD_TOPOLOGY_PTR: "topology is null");
     }
     let library = open(cx)?;
     library.rsm.progress();
@@ -186,7 +183,7 @@ unsafe fn free_topology(topology: *mut rsm_topology_t) {
 
 pub(crate) fn rsm_get_striping(cx: &'static Cx, a: arg::rsm_get_striping) -> Result<()> {
     if a.degree.is_null() {
-        return fail(Code::BAD_ADDR, "degree is null");
+        return fail!(BAD_ADDR: "degree is null");
     }
     let library = open(cx)?;
     // Rails fail while nobody looks.
@@ -205,16 +202,15 @@ const SEGMENT_IDS_VARIABLE: &str = "FARPOST_RSM_SEGMENTID_FILE";
 pub(crate) unsafe fn rsm_get_segmentid_range(_: &'static Cx, a: arg::rsm_get_segmentid_range) -> Result<()> {
     let appid = a.appid;
     if appid.is_null() {
-        return fail(Code::BAD_APPID, "appid is null");
+        return fail!(BAD_APPID: "appid is null");
     }
     if a.baseid.is_null() || a.length.is_null() {
-        return fail(Code::BAD_ADDR, "baseid or length is null");
+        return fail!(BAD_ADDR: "baseid or length is null");
     }
     // SAFETY: not null, so the caller vouches for a string.
     let appid = unsafe { CStr::from_ptr(appid) }.to_string_lossy();
     let file = std::env::var(SEGMENT_IDS_VARIABLE).unwrap_or_else(|_| SEGMENT_IDS.into());
-    let text = std::fs::read_to_string(&file)
-        .map_err(|error| RsmError::new(Code::BAD_CONF, format!("reading {file}: {error}")))?;
+    let text = std::fs::read_to_string(&file).map_err(|error| error!(BAD_CONF: "reading {file}: {error}"))?;
     let (base, count) = segmentid_range(&text, &appid)?;
     a.baseid.set(base);
     a.length.set(count);
@@ -223,7 +219,7 @@ pub(crate) unsafe fn rsm_get_segmentid_range(_: &'static Cx, a: arg::rsm_get_seg
 
 pub(crate) fn rsm_get_error_status(cx: &'static Cx, a: arg::rsm_get_error_status) -> Result<()> {
     if a.status.is_null() {
-        return fail(Code::BAD_ADDR, "status is null");
+        return fail!(BAD_ADDR: "status is null");
     }
     let mut filled = rsm_error_status_t {
         cause: RSM_CESR_NONE as _,
@@ -259,7 +255,7 @@ pub(crate) unsafe fn rsm_next_fault(cx: &'static Cx, a: arg::rsm_next_fault) -> 
 
 pub(crate) fn rsm_get_refused(cx: &'static Cx, a: arg::rsm_get_refused) -> Result<()> {
     if a.refused.is_null() {
-        return fail(Code::BAD_ADDR, "refused is null");
+        return fail!(BAD_ADDR: "refused is null");
     }
     let it = opened(cx).map_or_else(Default::default, |library| library.rsm.refused());
     let filled = rsm_refused_t {

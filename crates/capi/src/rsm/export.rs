@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::{Fabric, FabricError, LocalMemory, Peer, RemoteMemory};
-use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError};
+use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError, fail};
 
 use super::library::{
-    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, controller, exported, fail, opened,
+    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, controller, exported, opened,
 };
 use crate::cx::Cx;
 use crate::interfaces::Place;
@@ -28,15 +28,14 @@ fn unusable(what: &str, error: &FabricError) -> RsmError {
 
 fn check_range(vaddr: *mut c_void, length: usize) -> Result<()> {
     if vaddr.is_null() {
-        return fail(Code::BAD_ADDR, "vaddr is null");
+        return fail!(BAD_ADDR: "vaddr is null");
     }
     if length == 0 {
-        return fail(Code::BAD_LENGTH, "length is 0");
+        return fail!(BAD_LENGTH: "length is 0");
     }
     if !vaddr.addr().is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) {
-        return fail(
-            Code::BAD_MEM_ALIGNMENT,
-            format!("vaddr {vaddr:p} and length {length}: both must be multiples of {PAGE}"),
+        return fail!(
+            BAD_MEM_ALIGNMENT: "vaddr {vaddr:p} and length {length}: both must be multiples of {PAGE}"
         );
     }
     Ok(())
@@ -132,21 +131,15 @@ pub(crate) unsafe fn rsm_memseg_export_create(
     let (handle, length, flags) = (a.controller, a.length, a.flags);
     let (library, controller) = controller(cx, handle)?;
     if a.memseg.is_null() {
-        return fail(Code::BAD_SEG_HNDL, "memseg is null");
+        return fail!(BAD_SEG_HNDL: "memseg is null");
     }
     check_range(a.vaddr, length)?;
     if flags & RSM_LOCK_OPS as c_uint != 0 {
-        return fail(
-            Code::LOCKS_NOT_SUPPORTED,
-            format!("flags {flags:#x} has RSM_LOCK_OPS: nothing here locks a segment"),
-        );
+        return fail!(LOCKS_NOT_SUPPORTED: "flags {flags:#x} has RSM_LOCK_OPS: nothing here locks a segment");
     }
     let most = library.rsm.attributes(controller).max_export_segment_size;
     if most != 0 && length > most {
-        return fail(
-            Code::BAD_LENGTH,
-            format!("length {length}: the controller allows {most}"),
-        );
+        return fail!(BAD_LENGTH: "length {length}: the controller allows {most}");
     }
     // SAFETY: the interface's contract: the range is the caller's, and stays so until the segment is destroyed.
     let memory = unsafe { library.adopt(a.vaddr.addr(), length)? };
@@ -167,7 +160,7 @@ pub(crate) unsafe fn rsm_memseg_export_create(
     let Some(handle) = library.exports.borrow_mut().add(exported) else {
         // SAFETY: as above.
         let _ = unsafe { library.give_back(&memory) };
-        return fail(Code::INSUFFICIENT_RESOURCES, "too many segments");
+        return fail!(INSUFFICIENT_RESOURCES: "too many segments");
     };
     a.memseg.set(handle);
     Ok(())
@@ -194,10 +187,7 @@ unsafe fn entries(list: Place<rsmapi_access_entry_t>, count: c_uint) -> Result<V
         return Ok(Vec::new());
     }
     if list.is_null() {
-        return fail(
-            Code::BAD_ACL,
-            format!("access_list is null, and access_list_length {count}"),
-        );
+        return fail!(BAD_ACL: "access_list is null, and access_list_length {count}");
     }
     // SAFETY: the caller's promise.
     let list = unsafe { core::slice::from_raw_parts(list.pointer(), count as usize) };
@@ -213,7 +203,7 @@ pub(crate) unsafe fn rsm_memseg_export_publish(
     a: arg::rsm_memseg_export_publish,
 ) -> Result<()> {
     let Some(wanted) = a.segment_id.get() else {
-        return fail(Code::BAD_SEGID, "segment_id is null");
+        return fail!(BAD_SEGID: "segment_id is null");
     };
     let (library, exported) = exported(cx, a.memseg)?;
     // SAFETY: the interface's contract.
@@ -253,16 +243,10 @@ pub(crate) unsafe fn rsm_memseg_export_rebind(
     check_range(vaddr, length)?;
     if length != exported.export.len() {
         let len = exported.export.len();
-        return fail(
-            Code::BAD_LENGTH,
-            format!("length {length}: the segment has {len}"),
-        );
+        return fail!(BAD_LENGTH: "length {length}: the segment has {len}");
     }
     if !exported.may_rebind {
-        return fail(
-            Code::REBIND_NOT_ALLOWED,
-            "the segment was created without RSM_ALLOW_REBIND",
-        );
+        return fail!(REBIND_NOT_ALLOWED: "the segment was created without RSM_ALLOW_REBIND");
     }
     let memory = exported.export.memory();
     let mut adopted = library.adopted.borrow_mut();
@@ -273,7 +257,7 @@ pub(crate) unsafe fn rsm_memseg_export_rebind(
         return Ok(());
     }
     if entry.segments > 1 {
-        return fail(Code::REBIND_NOT_ALLOWED, "another segment shows the same memory");
+        return fail!(REBIND_NOT_ALLOWED: "another segment shows the same memory");
     }
     // SAFETY: the interface's contract: both ranges are the caller's and mapped.
     unsafe { memory.local().overlay(vaddr.addr()) }

@@ -4,7 +4,7 @@ use core::ffi::{c_uint, c_void};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farpost_rsm::{Barrier, Code, Mode, Perm};
+use farpost_rsm::{Barrier, Code, Mode, Perm, fail};
 
 use super::library::{Imported, PAGE, Polled, Result, bad_segment, controller, fail, imported, opened};
 use crate::cx::Cx;
@@ -19,7 +19,7 @@ pub(crate) fn rsm_memseg_import_connect(cx: &'static Cx, a: arg::rsm_memseg_impo
     let handle = a.controller;
     let (library, controller) = controller(cx, handle)?;
     if a.memseg.is_null() {
-        return fail(Code::BAD_SEG_HNDL, "memseg is null");
+        return fail!(BAD_SEG_HNDL: "memseg is null");
     }
     let import = library
         .rsm
@@ -30,7 +30,7 @@ pub(crate) fn rsm_memseg_import_connect(cx: &'static Cx, a: arg::rsm_memseg_impo
         polled: Polled::default(),
     });
     let Some(handle) = library.imports.borrow_mut().add(imported) else {
-        return fail(Code::INSUFFICIENT_RESOURCES, "too many connections");
+        return fail!(INSUFFICIENT_RESOURCES: "too many connections");
     };
     a.memseg.set(handle);
     Ok(())
@@ -50,12 +50,12 @@ pub(crate) unsafe fn rsm_memseg_import_map(cx: &'static Cx, a: arg::rsm_memseg_i
     let (attr, perm, offset) = (a.attr, a.perm, a.offset);
     let (_, imported) = imported(cx, a.memseg)?;
     if a.address.is_null() {
-        return fail(Code::BAD_ADDR, "address is null");
+        return fail!(BAD_ADDR: "address is null");
     }
     let at = match attr {
         RSM_MAP_NONE => None,
         RSM_MAP_FIXED | RSM_MAP_RESERVED => a.address.get().map(|address| address.addr()),
-        _ => return fail(Code::BAD_ADDR, format!("attr {attr} is none of RSM_MAP_*")),
+        _ => return fail!(BAD_ADDR: "attr {attr} is none of RSM_MAP_*"),
     };
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let perm = Perm(perm);
@@ -99,17 +99,14 @@ pub(crate) fn rsm_memseg_import_init_barrier(
     let (memseg, kind) = (a.memseg, a.r#type);
     let (library, imported) = imported(cx, memseg)?;
     if a.barrier.is_null() {
-        return fail(Code::BAD_BARRIER_PTR, "barrier is null");
+        return fail!(BAD_BARRIER_PTR: "barrier is null");
     }
     if kind != 0 && kind != RSM_BARRIER_SEGMENT as rsm_barrier_type_t {
-        return fail(
-            Code::BAD_MODE,
-            format!("barrier type {kind:#x}: only RSM_BARRIER_SEGMENT is supported"),
-        );
+        return fail!(BAD_MODE: "barrier type {kind:#x}: only RSM_BARRIER_SEGMENT is supported");
     }
     let state = imported.import.init_barrier()?;
     let Some(private) = library.barriers.borrow_mut().add((memseg, state)) else {
-        return fail(Code::INSUFFICIENT_RESOURCES, "too many barriers");
+        return fail!(INSUFFICIENT_RESOURCES: "too many barriers");
     };
     let made = rsmapi_barrier_t {
         bar_segment: memseg,
@@ -131,7 +128,7 @@ unsafe fn with_barrier(
     what: impl FnOnce(&Imported, &mut Barrier) -> Result<()>,
 ) -> Result<()> {
     if barrier.is_null() {
-        return fail(Code::BAD_BARRIER_PTR, "barrier is null");
+        return fail!(BAD_BARRIER_PTR: "barrier is null");
     }
     let barrier = barrier.pointer();
     // SAFETY: not null, so the caller vouches for a barrier, initialised or not: a plain structure.
@@ -142,11 +139,11 @@ unsafe fn with_barrier(
         Some((library, *memseg, *state))
     });
     let Some((library, memseg, mut state)) = found else {
-        return fail(Code::BARRIER_UNINITIALIZED, "the barrier is not initialised");
+        return fail!(BARRIER_UNINITIALIZED: "the barrier is not initialised");
     };
     // SAFETY: as above.
     if unsafe { (&raw const (*barrier).bar_segment).read() } != memseg {
-        return fail(Code::BAD_BARRIER_PTR, "the barrier was written over");
+        return fail!(BAD_BARRIER_PTR: "the barrier was written over");
     }
     let Some(imported) = library.imports.borrow().get(memseg).map(Rc::clone) else {
         return bad_segment();
@@ -187,7 +184,7 @@ pub(crate) unsafe fn rsm_memseg_import_destroy_barrier(
     a: arg::rsm_memseg_import_destroy_barrier,
 ) -> Result<()> {
     if a.barrier.is_null() {
-        return fail(Code::BAD_BARRIER_PTR, "barrier is null");
+        return fail!(BAD_BARRIER_PTR: "barrier is null");
     }
     let barrier = a.barrier.pointer();
     // SAFETY: not null, so the caller vouches for a barrier.
@@ -197,7 +194,7 @@ pub(crate) unsafe fn rsm_memseg_import_destroy_barrier(
         Some((library, gone))
     });
     let Some((library, (memseg, mut state))) = gone else {
-        return fail(Code::BARRIER_UNINITIALIZED, "the barrier is not initialised");
+        return fail!(BARRIER_UNINITIALIZED: "the barrier is not initialised");
     };
     // SAFETY: as above.
     unsafe { (&raw mut (*barrier).bar_private).write(core::ptr::null_mut()) };
@@ -211,7 +208,7 @@ pub(crate) unsafe fn rsm_memseg_import_destroy_barrier(
 pub(crate) fn rsm_memseg_import_get_mode(cx: &'static Cx, a: arg::rsm_memseg_import_get_mode) -> Result<()> {
     let (_, imported) = imported(cx, a.memseg)?;
     if a.mode.is_null() {
-        return fail(Code::BAD_ADDR, "mode is null");
+        return fail!(BAD_ADDR: "mode is null");
     }
     a.mode.set(imported.import.mode() as c_uint);
     Ok(())
@@ -222,7 +219,7 @@ pub(crate) fn rsm_memseg_import_set_mode(cx: &'static Cx, a: arg::rsm_memseg_imp
     imported.import.set_mode(match a.mode {
         RSM_BARRIER_MODE_EXPLICIT => Mode::Explicit,
         RSM_BARRIER_MODE_IMPLICIT => Mode::Implicit,
-        other => return fail(Code::BAD_MODE, format!("mode {other} is neither of the two")),
+        other => return fail!(BAD_MODE: "mode {other} is neither of the two"),
     });
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_rsm::{Accumulate, Code};
+use farpost_rsm::{Accumulate, fail};
 
-use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, fail, opened};
+use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened};
 use crate::cx::Cx;
 use crate::interfaces::rsm::RSM_SIGPOST_NO_ACCUMULATE;
 use crate::interfaces::rsm::arg;
@@ -128,7 +128,7 @@ pub(crate) unsafe fn rsm_intr_signal_wait_pollfd(
     a: arg::rsm_intr_signal_wait_pollfd,
 ) -> Result<()> {
     if a.fds.is_null() || a.numfdsp.is_null() {
-        return fail(Code::BAD_ADDR, "fds or numfdsp is null");
+        return fail!(BAD_ADDR: "fds or numfdsp is null");
     }
     // SAFETY: not null, so the caller vouches for as many entries.
     let fds = unsafe { core::slice::from_raw_parts_mut(a.fds.pointer(), a.nfds as usize) };
@@ -141,10 +141,7 @@ pub(crate) unsafe fn rsm_intr_signal_wait_pollfd(
         (ready > 0 || gone).then_some(ready)
     });
     match found? {
-        0 => fail(
-            Code::CONN_ABORTED,
-            "a segment was withdrawn, or its owner is gone",
-        ),
+        0 => fail!(CONN_ABORTED: "a segment was withdrawn, or its owner is gone"),
         ready => {
             a.numfdsp.set(ready);
             Ok(())
@@ -171,10 +168,7 @@ fn descriptor() -> Result<OwnedFd> {
     };
     if fd < 0 {
         let why = std::io::Error::last_os_error();
-        return fail(
-            Code::INSUFFICIENT_RESOURCES,
-            format!("making a descriptor: {why}"),
-        );
+        return fail!(INSUFFICIENT_RESOURCES: "making a descriptor: {why}");
     }
     // SAFETY: just made, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -183,7 +177,7 @@ fn descriptor() -> Result<OwnedFd> {
 pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_pollfd) -> Result<()> {
     let segment = segment(cx, a.memseg)?;
     if a.pollfd.is_null() {
-        return fail(Code::BAD_ADDR, "pollfd is null");
+        return fail!(BAD_ADDR: "pollfd is null");
     }
     let polled = segment.polled();
     if polled.fd.borrow().is_none() {

@@ -4,9 +4,9 @@
 
 use core::ffi::c_void;
 
-use farpost_rsm::{Accumulate, Code, Local, SG_MAX, Transfer};
+use farpost_rsm::{Accumulate, Local, SG_MAX, Transfer, fail};
 
-use super::library::{Imported, LocalMemory, PAGE, Result, bad_segment, controller, fail, imported, opened};
+use super::library::{Imported, LocalMemory, PAGE, Result, bad_segment, controller, imported, opened};
 use crate::cx::Cx;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::rsm::{
@@ -38,15 +38,12 @@ unsafe fn access(
         return bad_segment();
     }
     if data.is_null() {
-        return fail(Code::BAD_ADDR, "the address of the data is null");
+        return fail!(BAD_ADDR: "the address of the data is null");
     }
     let (Direction::Put(size) | Direction::Get(size)) = direction;
     let size = size.max(1);
     if !data.addr().is_multiple_of(size) {
-        return fail(
-            Code::BAD_MEM_ALIGNMENT,
-            format!("the data at {data:p} are not aligned to {size}"),
-        );
+        return fail!(BAD_MEM_ALIGNMENT: "the data at {data:p} are not aligned to {size}");
     }
     let Some(library) = opened(cx) else {
         return bad_segment();
@@ -133,12 +130,8 @@ pub(crate) unsafe fn rsm_memseg_import_get(cx: &'static Cx, a: arg::rsm_memseg_i
 /// Where the local end of a transfer is.
 fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
     let outside = |len| {
-        fail(
-            Code::BAD_LENGTH,
-            format!(
-                "{} bytes at {} of local memory of {len}",
-                iovec.transfer_length, iovec.local_offset
-            ),
+        fail!(
+            BAD_LENGTH: "{} bytes at {} of local memory of {len}", iovec.transfer_length, iovec.local_offset
         )
     };
     match iovec.io_type {
@@ -147,7 +140,7 @@ fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
             let handle = unsafe { iovec.local.handle };
             let memory = opened(cx).and_then(|library| library.locals.borrow().get(handle).copied());
             let Some(memory) = memory else {
-                return fail(Code::BAD_LOCALMEM_HNDL, "not a handle of local memory");
+                return fail!(BAD_LOCALMEM_HNDL: "not a handle of local memory");
             };
             let left = memory.len.checked_sub(iovec.local_offset);
             match left {
@@ -159,14 +152,14 @@ fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
             // SAFETY: as above.
             let vaddr = unsafe { iovec.local.vaddr };
             if vaddr.is_null() {
-                return fail(Code::BAD_ADDR, "the address of a transfer is null");
+                return fail!(BAD_ADDR: "the address of a transfer is null");
             }
             match vaddr.addr().checked_add(iovec.local_offset) {
                 Some(address) if address.checked_add(iovec.transfer_length).is_some() => Ok(address),
                 _ => outside(usize::MAX),
             }
         }
-        other => fail(Code::BAD_SGIO, format!("io_type {other} is neither of the two")),
+        other => fail!(BAD_SGIO: "io_type {other} is neither of the two"),
     }
 }
 
@@ -174,17 +167,14 @@ fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
 /// `sg_io`, if not null, is a list as the interface has it.
 unsafe fn list(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t, put: bool) -> Result<()> {
     if sg_io.is_null() {
-        return fail(Code::BAD_SGIO, "sg_io is null");
+        return fail!(BAD_SGIO: "sg_io is null");
     }
     // SAFETY: not null, so the caller vouches for a list.
     let sg = unsafe { &mut *sg_io };
     let count = sg.io_request_count as usize;
     sg.io_residual_count = sg.io_request_count;
     if sg.iovec.is_null() || count == 0 || count > SG_MAX {
-        return fail(
-            Code::BAD_SGIO,
-            format!("{count} transfers: 1 to {SG_MAX} are possible, and iovec is not null"),
-        );
+        return fail!(BAD_SGIO: "{count} transfers: 1 to {SG_MAX} are possible, and iovec is not null");
     }
     let (_, imported) = imported(cx, sg.remote_handle)?;
     // SAFETY: not null, so the caller vouches for the transfers.
@@ -244,23 +234,20 @@ pub(crate) fn rsm_create_localmemory_handle(
     let (local_vaddr, length) = (a.local_vaddr, a.length);
     let (library, _) = controller(cx, a.controller)?;
     if a.local_hndl.is_null() {
-        return fail(Code::BAD_LOCALMEM_HNDL, "local_hndl is null");
+        return fail!(BAD_LOCALMEM_HNDL: "local_hndl is null");
     }
     if local_vaddr.is_null() || !local_vaddr.addr().is_multiple_of(PAGE) {
-        return fail(
-            Code::BAD_ADDR,
-            format!("local_vaddr {local_vaddr:p} is not that of a page"),
-        );
+        return fail!(BAD_ADDR: "local_vaddr {local_vaddr:p} is not that of a page");
     }
     if length == 0 || local_vaddr.addr().checked_add(length).is_none() {
-        return fail(Code::BAD_LENGTH, format!("length {length}"));
+        return fail!(BAD_LENGTH: "length {length}");
     }
     let memory = LocalMemory {
         address: local_vaddr.addr(),
         len: length,
     };
     let Some(made) = library.locals.borrow_mut().add(memory) else {
-        return fail(Code::INSUFFICIENT_RESOURCES, "too many handles");
+        return fail!(INSUFFICIENT_RESOURCES: "too many handles");
     };
     a.local_hndl.set(made);
     Ok(())
@@ -273,6 +260,6 @@ pub(crate) fn rsm_free_localmemory_handle(
     let (library, _) = controller(cx, a.controller)?;
     match library.locals.borrow_mut().remove(a.local_handle) {
         Some(_) => Ok(()),
-        None => fail(Code::BAD_LOCALMEM_HNDL, "not a handle of local memory"),
+        None => fail!(BAD_LOCALMEM_HNDL: "not a handle of local memory"),
     }
 }
