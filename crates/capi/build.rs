@@ -28,6 +28,7 @@ fn main() {
         "entry.rs",
         &(entry::source(&api, &bodies, &checked) + &mpi1::source(&api)),
     );
+    write(&out, "arg.rs", &entry::argument_structures(&api, &bodies));
     write(&out, "api_status.rs", &status_source(&api, &bodies));
     write(&out, "mpi.h", &header::header(&api));
     write(&out, "interfaces.rs", &interface::rust::source(&Interface::all()));

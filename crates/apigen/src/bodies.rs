@@ -8,18 +8,47 @@ use std::path::Path;
 
 use crate::model::Function;
 
-/// Macros that make bodies, all of which take a `Checking`; the names follow.
-const MACROS: [&str; 2] = ["\nthree_ways!(", "\nsends!("];
+/// The macro that makes bodies, all of which take a `Checking`; the names follow.
+const MACRO: &str = "\nsends!(";
 
 /// How a body says that it is for checked programs as well.
 const TAKES_CHECKING: &str = "<C: Checking>";
+
+/// How a body says that it only checks the arguments of a collective, which serves its three forms.
+const COLLECTIVE: &str = "-> Result<Collective>";
+
+/// What a body does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// What the function does.
+    All,
+    /// That, for ordinary and checked programs: it takes a `Checking` before the arguments.
+    Checking,
+    /// It checks the arguments of a collective that is run to its end, started, or made persistent by this method of
+    /// `Checking`.
+    Collective(&'static str),
+}
 
 /// Where a body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
     pub module: String,
-    /// It takes a `Checking` before the arguments, and is for ordinary and checked programs.
-    pub takes_checking: bool,
+    /// Its name: that of the blocking function, for a collective.
+    pub name: String,
+    pub does: Does,
+}
+
+/// The functions that a body is of, in lower case.
+fn functions(name: &str, does: Does) -> Vec<(String, Does)> {
+    let Does::Collective(_) = does else {
+        return vec![(name.to_owned(), does)];
+    };
+    let plain = name.trim_start_matches("mpi_");
+    vec![
+        (name.to_owned(), Does::Collective("run_collective")),
+        (format!("mpi_i{plain}"), Does::Collective("start_collective")),
+        (format!("{name}_init"), Does::Collective("persistent_collective")),
+    ]
 }
 
 /// Bodies found, by name.
@@ -28,8 +57,8 @@ pub struct Bodies(BTreeMap<String, Body>);
 
 impl Bodies {
     /// Reads every `*.rs` directly in `dir` and takes each `pub(crate) fn mpi_...` (or `unsafe fn`) as a body
-    /// that lives in the module named like the file, and so the names after `three_ways!(`, the macro that makes
-    /// the blocking, nonblocking and persistent form of a collective, and its kin ([`MACROS`]).
+    /// that lives in the module named like the file, and so the names after [`MACRO`]. One that gives a `Collective` is the
+    /// body of the blocking, nonblocking and persistent form.
     ///
     /// # Errors
     /// When the directory or a file in it cannot be read, or a function has two bodies.
@@ -46,19 +75,19 @@ impl Bodies {
                 .to_string_lossy()
                 .into_owned();
             let text = fs::read_to_string(&path)?;
-            // The names in the macro may stand on lines of their own.
-            let macros = MACROS
-                .iter()
-                .flat_map(|it| text.split(it).skip(1).flat_map(three_ways))
-                .map(|name| (name, true));
-            for (name, takes_checking) in text.lines().filter_map(body_name).chain(macros) {
-                let body = Body {
-                    module: module.clone(),
-                    takes_checking,
-                };
-                if let Some(Body { module: other, .. }) = found.insert(name.to_owned(), body) {
-                    let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            let written = text.split("\npub(crate) ").skip(1).filter_map(body);
+            let made = text.split(MACRO).skip(1).flat_map(names);
+            for (name, does) in written.chain(made.map(|name| (name, Does::Checking))) {
+                for (function, does) in functions(name, does) {
+                    let body = Body {
+                        module: module.clone(),
+                        name: name.to_owned(),
+                        does,
+                    };
+                    if let Some(Body { module: other, .. }) = found.insert(function, body) {
+                        let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                    }
                 }
             }
         }
@@ -67,7 +96,7 @@ impl Bodies {
 
     /// The body of `function`.
     pub fn get(&self, function: &Function) -> Option<&Body> {
-        self.0.get(&function.body())
+        self.0.get(&function.served_by())
     }
 
     /// Is there a body?
@@ -84,51 +113,63 @@ impl Bodies {
     }
 }
 
-/// The name of the body that begins on this line, and whether it takes a `Checking`.
-fn body_name(line: &str) -> Option<(&str, bool)> {
-    let rest = line.strip_prefix("pub(crate) ")?;
+/// The name of the body that begins behind a `pub(crate)`, and what it does.
+fn body(rest: &str) -> Option<(&str, Does)> {
     let rest = rest.strip_prefix("unsafe ").unwrap_or(rest).strip_prefix("fn ")?;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, behind) = rest.split_at(end);
-    name.starts_with("mpi_")
-        .then_some((name, behind.starts_with(TAKES_CHECKING)))
+    let (signature, _) = behind.split_once('{')?;
+    let does = match signature {
+        it if it.starts_with(TAKES_CHECKING) => Does::Checking,
+        it if it.contains(COLLECTIVE) => Does::Collective("run_collective"),
+        _ => Does::All,
+    };
+    name.starts_with("mpi_").then_some((name, does))
 }
 
-/// The names at the start of what follows `three_ways!(`.
-fn three_ways(rest: &str) -> impl Iterator<Item = &str> {
-    rest.split(&[',', ' ', ';', '\n'])
-        .take_while(|word| !word.contains('('))
+/// The names at the start of what follows [`MACRO`].
+fn names(rest: &str) -> impl Iterator<Item = &str> {
+    rest.split([',', ' ', ':', ';', '\n'])
+        .take_while(|word| !word.contains(')'))
         .filter(|word| word.starts_with("mpi_"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{body_name, three_ways};
+    use super::{Does, body, functions, names};
+
+    #[test]
+    fn finds_the_forms_of_a_send() {
+        let found: Vec<_> =
+            names("\n    mpi_send: Send,\n    mpi_isend: Isend, mpi_send_init: SendInit, STANDARD);")
+                .collect();
+        assert_eq!(found, ["mpi_send", "mpi_isend", "mpi_send_init"]);
+    }
 
     #[test]
     fn finds_the_forms_of_a_collective() {
-        let found: Vec<_> =
-            three_ways("\n    mpi_bcast,\n    mpi_ibcast, mpi_bcast_init, bcast(buf: Ptr));").collect();
-        assert_eq!(found, ["mpi_bcast", "mpi_ibcast", "mpi_bcast_init"]);
+        let (name, does) =
+            body("unsafe fn mpi_bcast(cx: &Cx,\n    a: arg::Bcast,\n) -> Result<Collective> {\n")
+                .expect("a body");
+        let names = functions(name, does).into_iter().map(|(name, _)| name);
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            ["mpi_bcast", "mpi_ibcast", "mpi_bcast_init"]
+        );
     }
 
     #[test]
     fn finds_bodies_and_nothing_else() {
+        let rest = "(cx: &Cx, a: arg::Send) -> Result<()> {}";
+        let found = |start: &str| body(&format!("{start}{rest}")).map(|(name, does)| (name.to_owned(), does));
+        assert_eq!(found("fn mpi_send"), Some(("mpi_send".into(), Does::All)));
         assert_eq!(
-            body_name("pub(crate) fn mpi_send(cx: &Cx,"),
-            Some(("mpi_send", false))
+            found("unsafe fn mpi_recv<T>"),
+            Some(("mpi_recv".into(), Does::All))
         );
-        assert_eq!(
-            body_name("pub(crate) unsafe fn mpi_recv<T>("),
-            Some(("mpi_recv", false))
-        );
-        assert_eq!(
-            body_name("pub(crate) fn mpi_probe<C: Checking>("),
-            Some(("mpi_probe", true))
-        );
-        assert_eq!(body_name("    pub(crate) fn mpi_inner("), None);
-        assert_eq!(body_name("// pub(crate) fn mpi_send("), None);
-        assert_eq!(body_name("fn mpi_send("), None);
-        assert_eq!(body_name("pub(crate) fn helper("), None);
+        let checking = found("fn mpi_probe<C: Checking>");
+        assert_eq!(checking, Some(("mpi_probe".into(), Does::Checking)));
+        assert_eq!(found("fn helper"), None);
+        assert_eq!(found("struct mpi_send"), None);
     }
 }

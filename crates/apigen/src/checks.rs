@@ -15,6 +15,8 @@ pub struct Passage {
     pub checks: Vec<(u8, String)>,
     /// What the body is given.
     pub argument: String,
+    /// The type of that, with the lifetime `'a`.
+    pub ty: String,
 }
 
 /// Class raised for a bad length or count.
@@ -48,14 +50,14 @@ fn is_count(p: &Param) -> bool {
     )
 }
 
-/// The lookup in `Cx` for handles the body gets resolved.
-fn lookup(kind: &str) -> Option<&'static str> {
+/// The lookup in `Cx` for handles the body gets resolved, and what it finds.
+fn lookup(kind: &str) -> Option<(&'static str, &'static str)> {
     Some(match kind {
-        "COMMUNICATOR" => "comm",
-        "GROUP" => "group",
-        "INFO" => "info",
-        "DATATYPE" => "datatype",
-        "OPERATION" => "op",
+        "COMMUNICATOR" => ("comm", "CommRef"),
+        "GROUP" => ("group", "GroupRef"),
+        "INFO" => ("info", "InfoRef"),
+        "DATATYPE" => ("datatype", "TypeRef"),
+        "OPERATION" => ("op", "OpRef"),
         _ => return None,
     })
 }
@@ -114,33 +116,39 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         let star = if p.constant { "*const" } else { "*mut" };
         format!("{star} {pointee}")
     };
-    let plain = |ty: String, argument: String, checks: Vec<(u8, String)>| Passage {
-        c: [ty.clone(), ty.clone()],
-        inner: ty,
+    // Of type `c` in C; the body gets `argument`, of type `ty`.
+    let wrapped = |c: String, argument: String, ty: &str, checks: Vec<(u8, String)>| Passage {
+        c: [c.clone(), c.clone()],
+        inner: c,
         widen: [name.clone(), name.clone()],
         checks,
         argument,
+        ty: ty.to_owned(),
     };
-    let passed = |ty: String| plain(ty, name.clone(), Vec::new());
+    let checked = |c: &str, ty: &str, check: String| wrapped(c.into(), name.clone(), ty, vec![(4, check)]);
+    let passed = |ty: String| wrapped(ty.clone(), name.clone(), &ty, Vec::new());
 
     match p.kind.as_str() {
-        "BUFFER" => return plain(raw("c_void"), name.clone(), buffer_check(f, p)),
+        "BUFFER" => {
+            let ty = raw("c_void");
+            return wrapped(ty.clone(), name.clone(), &ty, buffer_check(f, p));
+        }
         "FORTRAN_LOGICAL" | "EXTRA_STATE" | "TOOL_MPI_OBJ" => return passed(raw("c_void")),
         "ATTRIBUTE_VAL" | "C_BUFFER" if p.dir == Dir::In => return passed(raw("c_void")),
         "ATTRIBUTE_VAL" | "C_BUFFER" => {
             let check = format!("let {name} = args::out({name:?}, {name}.cast::<*mut c_void>())?;");
-            return plain("*mut c_void".into(), name.clone(), vec![(4, check)]);
+            return checked("*mut c_void", "args::Out<*mut c_void>", check);
         }
         "STRING" if f.chapter == "tools" => return passed(raw("c_char")),
+        "STRING" if p.dir == Dir::In && p.at_root => return passed("*const c_char".into()),
         "STRING" if p.dir == Dir::In => {
             let check = format!("let {name} = args::string({name:?}, {name})?;");
-            let checks = if p.at_root { vec![] } else { vec![(4, check)] };
-            return plain("*const c_char".into(), name.clone(), checks);
+            return checked("*const c_char", "&'a CStr", check);
         }
         "STRING" => {
             let or_null = if p.null { "_or_null" } else { "" };
             let check = format!("let {name} = args::out_string{or_null}({name:?}, {name})?;");
-            return plain("*mut c_char".into(), name.clone(), vec![(4, check)]);
+            return checked("*mut c_char", "args::OutString", check);
         }
         "STRING_ARRAY" => return passed("*mut *mut c_char".into()),
         "STRING_2DARRAY" => return passed("*mut *mut *mut c_char".into()),
@@ -149,34 +157,28 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         "RANGE_TRIPLET" => {
             let check =
                 format!("let {name} = args::slice({name:?}, {name}.cast::<[c_int; 3]>(), n as i64)?;");
-            return plain("*mut [c_int; 3]".into(), name.clone(), vec![(4, check)]);
+            return checked("*mut [c_int; 3]", "&'a [[c_int; 3]]", check);
         }
         "STATUS" if p.dir == Dir::In => {
             let check = format!("let {name} = args::status({name:?}, {name})?;");
-            return plain("*const abi::MPI_Status".into(), name.clone(), vec![(4, check)]);
+            return checked("*const abi::MPI_Status", "&'a abi::MPI_Status", check);
         }
-        "STATUS" if array => {
-            return plain(
-                "*mut abi::MPI_Status".into(),
-                format!("args::Statuses::new({name})"),
-                vec![],
-            );
-        }
-        "STATUS" if p.dir == Dir::Out => {
-            return plain(
-                "*mut abi::MPI_Status".into(),
-                format!("args::StatusOut::new({name})"),
-                vec![],
-            );
+        "STATUS" if array || p.dir == Dir::Out => {
+            let ty = if array {
+                "args::Statuses"
+            } else {
+                "args::StatusOut"
+            };
+            let argument = format!("{ty}::new({name})");
+            return wrapped("*mut abi::MPI_Status".into(), argument, ty, Vec::new());
         }
         "WEIGHT" => return passed(raw("c_int")),
         kind if kind.starts_with("FN_") || kind.ends_with("_FUNCTION") => {
-            let argument = if p.c == p.c_large {
-                name.clone()
-            } else {
-                format!("args::Callback {{ address: {name}, large: large_ }}")
-            };
-            return plain("usize".into(), argument, vec![]);
+            if p.c == p.c_large {
+                return passed("usize".into());
+            }
+            let argument = format!("args::Callback {{ address: {name}, large: large_ }}");
+            return wrapped("usize".into(), argument, "args::Callback", Vec::new());
         }
         _ => {}
     }
@@ -197,9 +199,10 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         ],
         checks: Vec::new(),
         argument: name.clone(),
+        ty: base_large.into(),
     };
     let lazy = checked_by_body(f, p);
-    if let (Some(method), false) = (lookup(&p.kind), lazy) {
+    if let (Some((method, object)), false) = (lookup(&p.kind), lazy) {
         let rank = if p.kind == "COMMUNICATOR" { 0 } else { 1 };
         let method = match method {
             "datatype" if communicates(f) => "committed",
@@ -218,11 +221,10 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         // Buffers own their datatype: no second reference is taken on the way to one.
         let moved =
             p.kind == "DATATYPE" && f.has_kind("BUFFER") && matches!(f.chapter.as_str(), "p2p" | "coll");
-        let by_value = p.null || moved;
-        passage.argument = if by_value {
-            name.clone()
-        } else {
-            format!("&{name}")
+        (passage.argument, passage.ty) = match () {
+            () if p.null => (name.clone(), format!("Option<{object}>")),
+            () if moved => (name.clone(), object.into()),
+            () => (format!("&{name}"), format!("&'a {object}")),
         };
     } else if is_count(p) && !lazy {
         let class = count_class(p);
@@ -253,11 +255,12 @@ pub fn passage(api: &Api, f: &Function, p: &Param) -> Passage {
         };
         passage.checks.extend(check.map(|c| (3, c)));
         if p.kind == "LOGICAL" {
-            passage.argument = format!("{name} != 0");
+            (passage.argument, passage.ty) = (format!("{name} != 0"), "bool".into());
         }
     }
     if p.large_only {
         passage.argument = format!("large_.then_some({})", passage.argument);
+        passage.ty = format!("Option<{}>", passage.ty);
         passage.checks.clear();
     }
     passage
@@ -277,9 +280,12 @@ fn pointer(f: &Function, p: &Param, base: &str, base_large: &str, raw: &dyn Fn(&
             (false, _) => ("InOutCount", true),
         };
         let mut argument = format!("args::{wrapper}::new({name:?}, {name}, large_)");
+        let lifetime = if wrapper == "Counts" { "<'a>" } else { "" };
+        let mut ty = format!("args::{wrapper}{lifetime}");
         let mut checks = Vec::new();
         if p.large_only {
             argument = format!("large_.then(|| {argument})");
+            ty = format!("Option<{ty}>");
         } else if checked {
             checks.push((4, format!("args::not_null({name:?}, {name}.cast_const())?;")));
         }
@@ -289,48 +295,44 @@ fn pointer(f: &Function, p: &Param, base: &str, base_large: &str, raw: &dyn Fn(&
             widen: [format!("{name}.cast()"), format!("{name}.cast()")],
             checks,
             argument,
+            ty,
         };
     }
-    let ty = raw(base);
+    let c = raw(base);
     let length = p.len.as_deref();
-    let (check, argument) = match (length, p.dir) {
-        (None, Dir::InOut) => (
-            Some(format!("let {name} = args::inout({name:?}, {name})?;")),
-            name.clone(),
-        ),
-        (None, _) if optional => (None, format!("args::OutOpt::new({name})")),
-        (None, _) => (
-            Some(format!("let {name} = args::out({name:?}, {name})?;")),
-            name.clone(),
-        ),
-        (Some("*"), Dir::In) => (None, format!("args::Array::new({name:?}, {name})")),
-        (Some("*"), _) => (None, format!("args::OutArray::new({name:?}, {name})")),
-        (Some(_), _) if p.at_root || optional => (None, name.clone()),
-        (Some(len), Dir::In) => (
-            Some(format!(
-                "let {name} = args::slice({name:?}, {name}, {len} as i64)?;"
-            )),
-            name.clone(),
-        ),
-        (Some(len), Dir::InOut) => (
-            Some(format!(
-                "let {name} = args::slice_mut({name:?}, {name}, {len} as i64)?;"
-            )),
-            name.clone(),
-        ),
-        (Some(len), Dir::Out) => (
-            Some(format!(
-                "let {name} = args::out_slice({name:?}, {name}, {len} as i64)?;"
-            )),
-            name.clone(),
-        ),
+    // The function of `args` that checks it, and what comes of that.
+    let one = |function: &str| format!("let {name} = args::{function}({name:?}, {name})?;");
+    let many = |function: &str, len: &str| {
+        format!("let {name} = args::{function}({name:?}, {name}, {len} as i64)?;")
+    };
+    let made = |wrapper: &str| format!("args::{wrapper}::new({name:?}, {name})");
+    let (check, argument, ty) = match (length, p.dir) {
+        (None, Dir::InOut) => (Some(one("inout")), name.clone(), format!("args::InOut<{base}>")),
+        (None, _) if optional => {
+            let argument = format!("args::OutOpt::new({name})");
+            (None, argument, format!("args::OutOpt<{base}>"))
+        }
+        (None, _) => (Some(one("out")), name.clone(), format!("args::Out<{base}>")),
+        (Some("*"), Dir::In) => (None, made("Array"), format!("args::Array<'a, {base}>")),
+        (Some("*"), _) => (None, made("OutArray"), format!("args::OutArray<{base}>")),
+        (Some(_), _) if p.at_root || optional => (None, name.clone(), c.clone()),
+        (Some(len), Dir::In) => (Some(many("slice", len)), name.clone(), format!("&'a [{base}]")),
+        (Some(len), Dir::InOut) => {
+            let ty = format!("&'a mut [{base}]");
+            (Some(many("slice_mut", len)), name.clone(), ty)
+        }
+        (Some(len), Dir::Out) => {
+            let ty = format!("args::OutArray<{base}>");
+            (Some(many("out_slice", len)), name.clone(), ty)
+        }
     };
     Passage {
-        c: [ty.clone(), ty.clone()],
-        inner: ty,
+        c: [c.clone(), c.clone()],
+        inner: c,
         widen: [name.clone(), name.clone()],
         checks: check.map(|c| (4, c)).into_iter().collect(),
         argument,
+        ty,
     }
 }
 

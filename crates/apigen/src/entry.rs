@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use crate::abi::scalar;
-use crate::bodies::{Bodies, Body};
+use crate::bodies::{Bodies, Body, Does};
 use crate::checks::{Passage, passage};
-use crate::model::{Api, Dir, Function};
+use crate::model::{Api, Dir, Function, Param};
 
 /// Functions with a lane of their own for the commonest case (capi's `fast`), tried before the checks.
 const FAST: &[&str] = &["MPI_Send", "MPI_Recv", "MPI_Isend", "MPI_Irecv"];
@@ -38,16 +38,11 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
     let mut names = String::from("pub(crate) static NAMES: &[&str] = &[\n");
     let mut number = 0;
     for f in &api.functions {
-        let passages: Vec<Passage> = f
-            .params
-            .iter()
-            .filter(|p| p.kind != "VARARGS")
-            .map(|p| passage(api, f, p))
-            .collect();
+        let passages = passages(api, f);
         if f.returns.is_some() {
             plain(api, f, bodies, &passages, &mut out);
         } else {
-            checked(f, bodies, checked_bodies, &passages, &mut out);
+            checked(api, f, bodies, checked_bodies, &passages, &mut out);
         }
         for large in [false, true].into_iter().filter(|large| !large || f.large) {
             let name = if large {
@@ -74,6 +69,69 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
     out + &names
 }
 
+/// Parameters that are passed on; what a variadic function has at its end is not.
+fn named(f: &Function) -> impl Iterator<Item = &Param> {
+    f.params.iter().filter(|p| p.kind != "VARARGS")
+}
+
+fn passages(api: &Api, f: &Function) -> Vec<Passage> {
+    named(f).map(|p| passage(api, f, p)).collect()
+}
+
+/// The one result of a function beside buffers, where it has one: the body returns it, and it is stored here.
+fn result<'a>(f: &'a Function, passages: &[Passage]) -> Option<&'a Param> {
+    let mut results = named(f)
+        .zip(passages)
+        .filter(|(p, _)| p.dir == Dir::Out && p.kind != "BUFFER");
+    match (results.next(), results.next()) {
+        (Some((p, passage)), None) if passage.ty.starts_with("args::Out<") => Some(p),
+        _ => None,
+    }
+}
+
+/// The arguments of a body: name, expression, type.
+fn arguments<'a>(f: &'a Function, passages: &'a [Passage]) -> Vec<(&'a str, &'a str, &'a str)> {
+    let result = result(f, passages).map(|p| &p.name);
+    let width = f.width.then_some(("large", "large_", "bool"));
+    let others = named(f).zip(passages).filter(|(p, _)| Some(&p.name) != result);
+    let others = others.map(|(p, passage)| (p.name.as_str(), passage.argument.as_str(), passage.ty.as_str()));
+    width.into_iter().chain(others).collect()
+}
+
+/// The structure of a function's arguments: `CommSetAttr` for `MPI_Comm_set_attr`.
+fn structure(name: &str) -> String {
+    let words = name["MPI_".len()..].split('_');
+    words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+}
+
+/// Source of the structures that bodies get their arguments in: one for each function whose body has any.
+pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
+    let mut out = String::new();
+    for f in api.functions.iter().filter(|f| f.returns.is_none()) {
+        // The forms of a collective share the arguments of the blocking one.
+        if bodies.get(f).is_none_or(|body| body.name != f.body()) {
+            continue;
+        }
+        let passages = passages(api, f);
+        let arguments = arguments(f, &passages);
+        let has = |what: &str| arguments.iter().any(|(.., ty)| ty.contains(what));
+        let lifetime = if has("'a") { "<'a>" } else { "" };
+        let fields: String = arguments
+            .iter()
+            .map(|(name, _, ty)| format!("    pub(crate) {name}: {ty},\n"))
+            .collect();
+        if !arguments.is_empty() {
+            let (name, structure) = (&f.name, structure(&f.name));
+            writeln!(
+                out,
+                "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}"
+            )
+            .expect("writing to a String");
+        }
+    }
+    out
+}
+
 /// Needs the internal function to know which twin called?
 fn knows_width(f: &Function, passages: &[Passage]) -> bool {
     f.large && (f.width || passages.iter().any(|p| p.argument.contains("large_")))
@@ -91,7 +149,7 @@ fn export(
     let at = usize::from(large);
     let mut params = Vec::new();
     let mut args = Vec::new();
-    for (p, passage) in f.params.iter().filter(|p| p.kind != "VARARGS").zip(passages) {
+    for (p, passage) in named(f).zip(passages) {
         if large || !p.large_only {
             params.push(format!("{}: {}", p.name, passage.c[at]));
             args.push(passage.widen[at].clone());
@@ -147,13 +205,63 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
     .expect("writing to a String");
 }
 
-fn checked(f: &Function, bodies: &Bodies, checked_bodies: &Bodies, passages: &[Passage], out: &mut String) {
-    let named = f.params.iter().filter(|p| p.kind != "VARARGS").zip(passages);
+/// The call of the body at `path` with `lead` and the arguments of `target`, whose body it is: `f` itself, a function with the
+/// same arguments, or the blocking form of a collective.
+fn body_call(
+    api: &Api,
+    f: &Function,
+    target: &Function,
+    path: &str,
+    lead: &str,
+    passages: &[Passage],
+) -> String {
+    let given = arguments(f, passages);
+    let wanted = self::passages(api, target);
+    let wanted = arguments(target, &wanted);
+    let field = |(at, (name, ..)): (usize, &(&str, &str, &str))| {
+        let same = given.iter().find(|(given, ..)| given == name);
+        let (_, value, _) = same.unwrap_or_else(|| &given[at]);
+        format!("{name}: {value}")
+    };
+    let fields: Vec<String> = wanted.iter().enumerate().map(field).collect();
+    if fields.is_empty() {
+        return format!("{path}({lead})");
+    }
+    format!(
+        "{path}({lead}, calls::arg::{} {{ {} }})",
+        structure(&target.name),
+        fields.join(", ")
+    )
+}
+
+/// `call`, whose value is the result of the function, if it has one.
+fn stored(f: &Function, passages: &[Passage], call: String) -> String {
+    match result(f, passages) {
+        None => call,
+        Some(p) if p.kind == "LOGICAL" => {
+            format!(
+                "{call}.map(#[inline(always)] |value_| {}.set(c_int::from(value_)))",
+                p.name
+            )
+        }
+        Some(p) => format!("{call}.map(#[inline(always)] |value_| {}.set(value_))", p.name),
+    }
+}
+
+fn checked(
+    api: &Api,
+    f: &Function,
+    bodies: &Bodies,
+    checked_bodies: &Bodies,
+    passages: &[Passage],
+    out: &mut String,
+) {
     let mut params = vec!["fun_: Fun".to_owned()];
     if knows_width(f, passages) {
         params.push("large_: bool".into());
     }
-    params.extend(named.map(|(p, passage)| format!("{}: {}", p.name, passage.inner)));
+    let inner = named(f).zip(passages);
+    params.extend(inner.map(|(p, passage)| format!("{}: {}", p.name, passage.inner)));
     let inline = if f.hot { "always" } else { "never" };
     let phase = if f.always { "Always" } else { "Active" };
     let on = blamed(f);
@@ -184,21 +292,30 @@ fn checked(f: &Function, bodies: &Bodies, checked_bodies: &Bodies, passages: &[P
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
             let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
-            let width = if f.width { ", large_" } else { "" };
-            let args: String = passages.iter().map(|p| format!(", {}", p.argument)).collect();
-            let call_of = |checking| {
-                let module = &found.module;
-                format!("calls::{module}::{body}(cx{checking}{width}{args})")
+            let target = api.functions.iter().find(|it| it.body() == found.name);
+            let target = target.expect("a body of no function is refused before");
+            let path = format!("calls::{}::{}", found.module, found.name);
+            let call_of = |target, path: &str, lead: &str| body_call(api, f, target, path, lead, passages);
+            let (plain, looking) = ("calls::checking::Unchecked", "check::p2p::Checked::new(check, fun_)");
+            let (ordinary, looked_at) = match found.does {
+                Does::All => {
+                    let looked_at = checked_bodies.get(f).map(|Body { module, .. }| {
+                        call_of(f, &format!("check::{module}::{body}"), "cx, check, fun_")
+                    });
+                    (call_of(target, &path, "cx"), looked_at)
+                }
+                Does::Checking => {
+                    let call_of = |checking| call_of(target, &path, &format!("cx, {checking}"));
+                    (call_of(plain), Some(call_of(looking)))
+                }
+                Does::Collective(method) => {
+                    let made = call_of(target, &path, "cx");
+                    let call_of = |checking| format!("{checking}.{method}(cx, &comm, || {made})");
+                    (call_of(plain), Some(call_of(looking)))
+                }
             };
-            let (ordinary, looked_at) = if found.takes_checking {
-                let looked_at = call_of(", check::p2p::Checked::new(check, fun_)");
-                (call_of(", calls::checking::Unchecked"), Some(looked_at))
-            } else {
-                let looked_at = checked_bodies.get(f).map(|Body { module, .. }| {
-                    format!("check::{module}::{body}(cx, check, fun_{args})")
-                });
-                (call_of(""), looked_at)
-            };
+            let ordinary = stored(f, passages, ordinary);
+            let looked_at = looked_at.map(|call| stored(f, passages, call));
             let (call, after) = if nulls.is_empty() {
                 ("call", String::new())
             } else {
@@ -247,9 +364,9 @@ fn when_checked(
     passages: &[Passage],
     ordinary: &str,
 ) -> Option<String> {
-    let named = || f.params.iter().filter(|p| p.kind != "VARARGS").zip(passages);
     let handles = |dir: Dir| {
-        named()
+        named(f)
+            .zip(passages)
             .filter(move |(p, passage)| p.dir == dir && p.len.is_none() && passage.argument == p.name)
             .filter_map(|(p, _)| Some((object(&p.kind)?, p.name.as_str())))
     };

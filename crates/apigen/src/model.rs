@@ -29,6 +29,8 @@ pub struct Function {
     pub width: bool,
     /// C type returned, `None` for an error code.
     pub returns: Option<String>,
+    /// The function whose body serves this one.
+    same: Option<String>,
     pub always: bool,
     pub hot: bool,
     pub deprecated: Option<String>,
@@ -213,9 +215,14 @@ impl Api {
 }
 
 impl Function {
-    /// The body's name: `mpi_send`.
+    /// The name of what is generated for it, and of its body: `mpi_send`.
     pub fn body(&self) -> String {
         self.name.to_lowercase()
+    }
+
+    /// The name of the body that serves it.
+    pub fn served_by(&self) -> String {
+        self.same.as_ref().unwrap_or(&self.name).to_lowercase()
     }
 
     /// The parameters of the function or of its twin.
@@ -371,6 +378,7 @@ fn function(name: &str, entry: &Value, kinds: &Table) -> Result<Function, TableE
         large: flag(entry, "large"),
         width: flag(entry, "width"),
         returns: optional(entry, "returns"),
+        same: optional(entry, "same"),
         always: optional(entry, "when").as_deref() == Some("always"),
         hot: flag(entry, "hot"),
         deprecated: optional(entry, "deprecated"),

@@ -130,7 +130,7 @@ errors = [{ code = "EBAD", when = "bad" }]
         "pub next: [*mut pair; 2],",
         "pub turns: core::ffi::c_int,",
         "fn X_f(h: Option<handler>, r#in: *const *const pair, value: usize) -> *mut *const core::ffi::c_void",
-        "crate::x::functions::x_f(cx, h, r#in, value)",
+        "crate::x::functions::x_f(cx, arg::X_f { h, r#in, value })",
     ] {
         assert!(rust.contains(line), "{line} in {rust}");
     }

@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
 /// A handle of the standard ABI: a pointer-sized value.
 type Handle = *mut c_void;
 
-const COMM_WORLD: usize = 0x101;
-const ERRORS_RETURN: usize = 0x143;
-const BYTE: usize = 0x247;
-const DOUBLE: usize = 0x214;
-const MAX: usize = 0x23;
-const SUM: usize = 0x21;
+const WORLD: Handle = handle(0x101);
+const ERRORS_RETURN: Handle = handle(0x143);
+const BYTE: Handle = handle(0x247);
+const DOUBLE: Handle = handle(0x214);
+const MAX: Handle = handle(0x23);
+const SUM: Handle = handle(0x21);
+/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+const NO_STATUS: *mut c_void = std::ptr::null_mut();
 const MAX_LIBRARY_VERSION: usize = 8192;
 const MAX_ERROR_STRING: usize = 512;
 
@@ -159,7 +161,17 @@ fn count(len: usize) -> c_int {
     c_int::try_from(len).expect("sizes are limited to 1 GiB when options are read")
 }
 
-fn handle(value: usize) -> Handle {
+/// What a call reads, and how many of them.
+fn read<T>(data: &[T]) -> (*const c_void, c_int) {
+    (data.as_ptr().cast(), count(data.len()))
+}
+
+/// What a call writes, and how many of them.
+fn written<T>(data: &mut [T]) -> (*mut c_void, c_int) {
+    (data.as_mut_ptr().cast(), count(data.len()))
+}
+
+const fn handle(value: usize) -> Handle {
     std::ptr::without_provenance_mut(value)
 }
 
@@ -193,11 +205,11 @@ impl Mpi {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: both out pointers are valid for the calls.
         unsafe {
-            mpi.check("MPI_Comm_rank", (mpi.f.comm_rank)(handle(COMM_WORLD), &mut rank))?;
-            mpi.check("MPI_Comm_size", (mpi.f.comm_size)(handle(COMM_WORLD), &mut size))?;
+            mpi.check("MPI_Comm_rank", (mpi.f.comm_rank)(WORLD, &mut rank))?;
+            mpi.check("MPI_Comm_size", (mpi.f.comm_size)(WORLD, &mut size))?;
             mpi.check(
                 "MPI_Comm_set_errhandler",
-                (mpi.f.set_errhandler)(handle(COMM_WORLD), handle(ERRORS_RETURN)),
+                (mpi.f.set_errhandler)(WORLD, ERRORS_RETURN),
             )?;
         }
         (mpi.rank, mpi.size) = (rank.max(0) as usize, size.max(1) as usize);
@@ -268,42 +280,25 @@ impl Mpi {
     /// `MPI_Abort` with exit code `code`: ends the other ranks too.
     pub fn abort(&self, code: i32) -> ! {
         // SAFETY: initialised by `init`.
-        unsafe { (self.f.abort)(handle(COMM_WORLD), code) };
+        unsafe { (self.f.abort)(WORLD, code) };
         std::process::exit(code)
     }
 
     /// `MPI_Send` of bytes.
     #[inline]
     pub fn send(&self, data: &[u8], dest: usize, tag: i32) -> Result<()> {
+        let (at, len) = read(data);
         // SAFETY: `data` outlives the blocking call.
-        let code = unsafe {
-            (self.f.send)(
-                data.as_ptr().cast(),
-                count(data.len()),
-                handle(BYTE),
-                count(dest),
-                tag,
-                handle(COMM_WORLD),
-            )
-        };
+        let code = unsafe { (self.f.send)(at, len, BYTE, count(dest), tag, WORLD) };
         self.check("MPI_Send", code)
     }
 
     /// `MPI_Recv` of bytes.
     #[inline]
     pub fn recv(&self, data: &mut [u8], source: usize, tag: i32) -> Result<()> {
-        // SAFETY: `data` outlives the blocking call and is not aliased; a null status is MPI_STATUS_IGNORE.
-        let code = unsafe {
-            (self.f.recv)(
-                data.as_mut_ptr().cast(),
-                count(data.len()),
-                handle(BYTE),
-                count(source),
-                tag,
-                handle(COMM_WORLD),
-                std::ptr::null_mut(),
-            )
-        };
+        let (at, len) = written(data);
+        // SAFETY: `data` outlives the blocking call and is not aliased.
+        let code = unsafe { (self.f.recv)(at, len, BYTE, count(source), tag, WORLD, NO_STATUS) };
         self.check("MPI_Recv", code)
     }
 
@@ -315,18 +310,9 @@ impl Mpi {
         let mut failed = Ok(());
         for chunk in into.0.chunks_exact_mut(into.1) {
             let mut request = std::ptr::null_mut();
+            let (at, len) = written(chunk);
             // SAFETY: chunks are disjoint and live until the wait below, which always happens.
-            let code = unsafe {
-                (self.f.irecv)(
-                    chunk.as_mut_ptr().cast(),
-                    count(chunk.len()),
-                    handle(BYTE),
-                    count(peer),
-                    tag,
-                    handle(COMM_WORLD),
-                    &mut request,
-                )
-            };
+            let code = unsafe { (self.f.irecv)(at, len, BYTE, count(peer), tag, WORLD, &mut request) };
             failed = failed.and(self.check("MPI_Irecv", code));
             if code == 0 {
                 requests.push(request);
@@ -334,26 +320,17 @@ impl Mpi {
         }
         for chunk in out.0.chunks_exact(out.1) {
             let mut request = std::ptr::null_mut();
+            let (at, len) = read(chunk);
             // SAFETY: the chunk is borrowed until the wait below, which always happens.
-            let code = unsafe {
-                (self.f.isend)(
-                    chunk.as_ptr().cast(),
-                    count(chunk.len()),
-                    handle(BYTE),
-                    count(peer),
-                    tag,
-                    handle(COMM_WORLD),
-                    &mut request,
-                )
-            };
+            let code = unsafe { (self.f.isend)(at, len, BYTE, count(peer), tag, WORLD, &mut request) };
             failed = failed.and(self.check("MPI_Isend", code));
             if code == 0 {
                 requests.push(request);
             }
         }
-        // SAFETY: the array holds as many live requests as it is long; null is MPI_STATUSES_IGNORE.
-        let code =
-            unsafe { (self.f.waitall)(count(requests.len()), requests.as_mut_ptr(), std::ptr::null_mut()) };
+        let (at, len) = (requests.as_mut_ptr(), count(requests.len()));
+        // SAFETY: the array holds as many live requests as it is long.
+        let code = unsafe { (self.f.waitall)(len, at, NO_STATUS) };
         failed.and(self.check("MPI_Waitall", code))
     }
 
@@ -366,16 +343,8 @@ impl Mpi {
     #[inline]
     pub fn probe(&self, peer: usize, tag: i32) -> Result<bool> {
         let mut there = 0;
-        // SAFETY: the flag is a local integer; a null status is MPI_STATUS_IGNORE.
-        let code = unsafe {
-            (self.f.iprobe)(
-                count(peer),
-                tag,
-                handle(COMM_WORLD),
-                &mut there,
-                std::ptr::null_mut(),
-            )
-        };
+        // SAFETY: the flag is a local integer.
+        let code = unsafe { (self.f.iprobe)(count(peer), tag, WORLD, &mut there, NO_STATUS) };
         self.check("MPI_Iprobe", code)?;
         Ok(there != 0)
     }
@@ -384,38 +353,23 @@ impl Mpi {
     #[inline]
     pub fn barrier(&self) -> Result<()> {
         // SAFETY: no memory is passed.
-        self.check("MPI_Barrier", unsafe { (self.f.barrier)(handle(COMM_WORLD)) })
+        self.check("MPI_Barrier", unsafe { (self.f.barrier)(WORLD) })
     }
 
     /// `MPI_Bcast` of bytes from rank `root`.
     pub fn bcast(&self, data: &mut [u8], root: usize) -> Result<()> {
+        let (at, len) = written(data);
         // SAFETY: `data` outlives the blocking call.
-        let code = unsafe {
-            (self.f.bcast)(
-                data.as_mut_ptr().cast(),
-                count(data.len()),
-                handle(BYTE),
-                count(root),
-                handle(COMM_WORLD),
-            )
-        };
+        let code = unsafe { (self.f.bcast)(at, len, BYTE, count(root), WORLD) };
         self.check("MPI_Bcast", code)
     }
 
     /// The largest of every rank's `value`.
     pub fn max(&self, value: f64) -> Result<f64> {
         let mut result = 0.0f64;
+        let (from, to) = ((&raw const value).cast(), (&raw mut result).cast());
         // SAFETY: one double in and one out, both local.
-        let code = unsafe {
-            (self.f.allreduce)(
-                (&raw const value).cast(),
-                (&raw mut result).cast(),
-                1,
-                handle(DOUBLE),
-                handle(MAX),
-                handle(COMM_WORLD),
-            )
-        };
+        let code = unsafe { (self.f.allreduce)(from, to, 1, DOUBLE, MAX, WORLD) };
         self.check("MPI_Allreduce", code)?;
         Ok(result)
     }
@@ -430,18 +384,9 @@ impl Mpi {
     /// `MPI_Reduce` with `MPI_SUM` to rank 0.
     pub fn reduce(&self, input: &[f64], output: &mut [f64]) -> Result<()> {
         assert_eq!(input.len(), output.len());
-        // SAFETY: both slices hold `input.len()` doubles and outlive the blocking call.
-        let code = unsafe {
-            (self.f.reduce)(
-                input.as_ptr().cast(),
-                output.as_mut_ptr().cast(),
-                count(input.len()),
-                handle(DOUBLE),
-                handle(SUM),
-                0,
-                handle(COMM_WORLD),
-            )
-        };
+        let ((from, len), (to, _)) = (read(input), written(output));
+        // SAFETY: both slices hold `len` doubles and outlive the blocking call.
+        let code = unsafe { (self.f.reduce)(from, to, len, DOUBLE, SUM, 0, WORLD) };
         self.check("MPI_Reduce", code)
     }
 
@@ -469,18 +414,9 @@ impl Mpi {
     }
 
     fn sums(&self, call: &'static str, f: AllreduceFn, input: &[f64], output: &mut [f64]) -> Result<()> {
+        let ((from, _), (to, len)) = (read(input), written(output));
         // SAFETY: the callers have seen to it that both slices are as long as the call requires; they outlive it.
-        let code = unsafe {
-            f(
-                input.as_ptr().cast(),
-                output.as_mut_ptr().cast(),
-                count(output.len()),
-                handle(DOUBLE),
-                handle(SUM),
-                handle(COMM_WORLD),
-            )
-        };
-        self.check(call, code)
+        self.check(call, unsafe { f(from, to, len, DOUBLE, SUM, WORLD) })
     }
 
     /// `MPI_Gather` to rank 0: `all` holds `one.len()` bytes from each rank there.
@@ -504,21 +440,9 @@ impl Mpi {
         into: &mut [u8],
         each: usize,
     ) -> Result<()> {
-        let (n, byte, world) = (count(each), handle(BYTE), handle(COMM_WORLD));
+        let (n, from, to) = (count(each), read(from).0, written(into).0);
         // SAFETY: the callers have seen to it that the slices have `each` and `each * size` bytes; they outlive the call.
-        let code = unsafe {
-            f(
-                from.as_ptr().cast(),
-                n,
-                byte,
-                into.as_mut_ptr().cast(),
-                n,
-                byte,
-                0,
-                world,
-            )
-        };
-        self.check(call, code)
+        self.check(call, unsafe { f(from, n, BYTE, to, n, BYTE, 0, WORLD) })
     }
 
     /// `MPI_Allgather`: `all` holds `one.len()` bytes from each rank.
@@ -541,19 +465,8 @@ impl Mpi {
         into: &mut [u8],
         each: usize,
     ) -> Result<()> {
-        let (n, byte, world) = (count(each), handle(BYTE), handle(COMM_WORLD));
+        let (n, from, to) = (count(each), read(from).0, written(into).0);
         // SAFETY: the callers have seen to it that the slices have what the call requires; they outlive it.
-        let code = unsafe {
-            f(
-                from.as_ptr().cast(),
-                n,
-                byte,
-                into.as_mut_ptr().cast(),
-                n,
-                byte,
-                world,
-            )
-        };
-        self.check(call, code)
+        self.check(call, unsafe { f(from, n, BYTE, to, n, BYTE, WORLD) })
     }
 }

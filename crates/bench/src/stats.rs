@@ -11,6 +11,17 @@ pub struct Summary {
     pub max: f64,
 }
 
+impl Summary {
+    /// All times `factor`.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            median: self.median * factor,
+            min: self.min * factor,
+            max: self.max * factor,
+        }
+    }
+}
+
 /// Summarise `times`; panics if there are none, which the callers' trial counts exclude.
 pub fn summarise(times: &[f64]) -> Summary {
     assert!(!times.is_empty(), "no trials");

@@ -15,7 +15,7 @@ use farpost_mpi::errhandler::Outcome;
 use farpost_mpi::group::Group;
 use farpost_mpi::info::Info;
 use farpost_mpi::op::Op;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, ErrorClass, Result, error};
 
 use crate::abi;
 use crate::check::Check;
@@ -375,11 +375,7 @@ pub(crate) fn may_be_absolute(datatype: &Datatype) -> bool {
 #[cold]
 #[inline(never)]
 fn uncommitted(argument: &str, datatype: &Datatype) -> Error {
-    let message = format!(
-        "{argument}={}: must be committed first (MPI_Type_commit)",
-        datatype.describe()
-    );
-    Error::new(ErrorClass::ERR_TYPE, message)
+    error!(ERR_TYPE: "{argument}={}: must be committed first (MPI_Type_commit)", datatype.describe())
 }
 
 impl Cx {

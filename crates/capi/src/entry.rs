@@ -18,6 +18,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use farpost_mpi::ErrorClass;
 
+use crate::calls::checking::Checking;
 use crate::check::Check;
 use crate::check::made::What;
 use crate::cx::{self, Cx, Fun, On, Phase};

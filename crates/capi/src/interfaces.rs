@@ -1,9 +1,9 @@
 //! The interfaces beside MPI: types, constants and entry points generated from `api/*.toml`, and the way into the
 //! library that they share.
 //!
-//! An entry point `FM_send` calls `crate::fm::functions::fm_send` with the [`Cx`] and the C arguments. What the C
-//! caller vouches for is the contract in the interface's reference page: pointers are null or point to what the
-//! prototype says.
+//! An entry point `FM_send` calls `crate::fm::functions::fm_send` with the [`Cx`] and a structure of the C arguments,
+//! `fm::arg::FM_send`, and turns what it returns into what C gets ([`Answer`]). What the C caller vouches for is the contract
+//! in the interface's reference page: pointers are null or point to what the prototype says.
 #![allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,
@@ -48,6 +48,71 @@ impl<T: Copy> Exported<T> {
     pub(crate) fn get(&self, _inside: &Cx) -> T {
         // SAFETY: as in `set`.
         unsafe { self.0.get().read_volatile() }
+    }
+}
+
+/// Where a value of the program's is, or where one goes that it gets; may be null.
+#[repr(transparent)]
+pub struct Place<T>(*mut T);
+
+impl<T> Clone for Place<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Place<T> {}
+
+impl<T> Place<T> {
+    /// # Safety
+    /// Null, or a `T` that is the library's for the call.
+    #[inline(always)]
+    pub(crate) unsafe fn new(at: *mut T) -> Self {
+        Self(at)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// For what is more than one value, or is used where it lies.
+    #[inline(always)]
+    pub(crate) fn pointer(self) -> *mut T {
+        self.0
+    }
+
+    /// Stores a value, where one is wanted.
+    #[inline(always)]
+    pub(crate) fn set(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: not null, and the promise of `new`.
+            unsafe { self.0.write(value) }
+        }
+    }
+
+    /// The value, if there is one.
+    #[inline(always)]
+    pub(crate) fn get(self) -> Option<T>
+    where
+        T: Copy,
+    {
+        // SAFETY: not null, and the promise of `new`.
+        (!self.0.is_null()).then(|| unsafe { self.0.read() })
+    }
+}
+
+/// What a body returns, as C is told it: of `R` itself, or of a result, whose error is kept as a sentence.
+pub(crate) trait Answer<R> {
+    /// The value or the code of the error. `function` was called with `arguments`.
+    fn told(self, cx: &'static Cx, function: &'static str, arguments: impl FnOnce() -> String) -> R;
+}
+
+impl<R> Answer<R> for R {
+    #[inline(always)]
+    fn told(self, _: &'static Cx, _: &'static str, _: impl FnOnce() -> String) -> R {
+        self
     }
 }
 

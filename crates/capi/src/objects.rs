@@ -14,7 +14,7 @@ use farpost_mpi::group::Group;
 use farpost_mpi::handle::{HandleKind, HandleTable};
 use farpost_mpi::info::Info;
 use farpost_mpi::op::Ops;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, ErrorClass, Result, fail};
 
 use crate::abi;
 use crate::cx::InfoRef;
@@ -86,10 +86,7 @@ impl Objects {
     /// `MPI_ERR_INFO`: MPI_INFO_ENV, or no info object.
     pub(crate) fn free_info(&self, handle: usize) -> Result<()> {
         if handle == abi::MPI_INFO_ENV {
-            return Err(Error::new(
-                ErrorClass::ERR_INFO,
-                "info=MPI_INFO_ENV: a predefined info object cannot be freed",
-            ));
+            return fail!(ERR_INFO: "info=MPI_INFO_ENV: a predefined info object cannot be freed");
         }
         match self.infos.borrow_mut().remove(handle) {
             Some(_) => Ok(()),

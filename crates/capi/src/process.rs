@@ -10,7 +10,7 @@ use std::time::Duration;
 use farpost_fabric::Interrupt;
 use farpost_job::RankState;
 use farpost_mpi::attr::{CommAttributes, CommKey};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, ErrorClass, Result, fail};
 
 use crate::abi;
 use crate::check;
@@ -96,17 +96,11 @@ pub(crate) fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     match cx.life.stage.get() {
         Stage::Before => {}
         Stage::Active | Stage::Checked => {
-            return Err(Error::new(
-                ErrorClass::ERR_OTHER,
-                "called twice: MPI is initialised already",
-            ));
+            return fail!(ERR_OTHER: "called twice: MPI is initialised already");
         }
         Stage::Forked => return Err(Error::new(ErrorClass::ERR_OTHER, forked::sentence())),
         Stage::After => {
-            return Err(Error::new(
-                ErrorClass::ERR_OTHER,
-                "called after MPI_Finalize: MPI cannot start again",
-            ));
+            return fail!(ERR_OTHER: "called after MPI_Finalize: MPI cannot start again");
         }
     }
     let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);

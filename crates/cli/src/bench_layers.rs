@@ -280,7 +280,7 @@ pub fn layers(o: &Layers) -> Result<()> {
     )?;
     let sizes = table.sizes(&SIZES)?;
     let plan: Vec<_> = table
-        .wanted(Layer::ALL)?
+        .wanted(Layer::ALL.iter().copied())?
         .into_iter()
         .map(|layer| {
             let mut list = vec![Op::Floor];
@@ -379,7 +379,7 @@ fn signature(m: &Measured, layer: Layer, computing: &[u64]) -> Option<(LogP, Vec
 /// `farpost bench logp`: the LogP signatures.
 pub fn logp(o: &Layers) -> Result<()> {
     let table = LayerTable::new(o, "LogP signatures, 16-byte requests and answers", 300)?;
-    let layers = table.wanted(Layer::ALL.into_iter().filter(|l| l.answers()))?;
+    let layers = table.wanted(Layer::ALL.iter().copied().filter(|l| l.answers()))?;
     // How much to compute is known when the round trips are: up to twice the longest.
     let short = vec![Op::Floor, Op::PingPong(REQUEST)];
     let mut first = Jobs {
@@ -499,7 +499,7 @@ pub fn interfaces(o: &Layers) -> Result<()> {
         (Layer::MpiFm, beside_floor(8)),
         (Layer::MpiJam, beside_floor(8)),
     ];
-    let wanted = table.wanted(Layer::ALL)?;
+    let wanted = table.wanted(Layer::ALL.iter().copied())?;
     plan.retain(|(layer, _)| wanted.contains(layer));
     let m = table.measure(&plan)?;
     let beside = |what, layer, op, trips: f64, must, aim| {

@@ -26,10 +26,7 @@ pub fn place(variables: &BTreeMap<OsString, OsString>) -> Result<&'static str, R
     };
     let place = PLACES.into_iter().find(|place| value == place);
     place.or(value.is_empty().then_some(PLACES[0])).ok_or_else(|| {
-        Refusal::usage(format!(
-            "{PORTALS}={}: allowed are inline, generic and accelerated",
-            value.to_string_lossy()
-        ))
+        refusal!(usage: "{PORTALS}={}: allowed are inline, generic and accelerated", value.to_string_lossy())
     })
 }
 
@@ -43,14 +40,13 @@ pub fn needs_one(place: &str) -> bool {
 /// # Errors
 /// There is none.
 pub fn app(client: &App) -> Result<App, Refusal> {
-    let own =
-        std::env::current_exe().map_err(|e| Refusal::system(format!("where is mpiexec itself? {e}")))?;
+    let own = std::env::current_exe().map_err(|e| refusal!(system: "where is mpiexec itself? {e}"))?;
     let program = beside(&own);
     if !program.is_file() {
-        return Err(Refusal::system(format!(
-            "{PORTALS} asks for agents, and there is no {} to run them; install farpost beside mpiexec",
+        return refuse!(
+            system: "{PORTALS} asks for agents, and there is no {} to run them; install farpost beside mpiexec",
             program.display()
-        )));
+        );
     }
     Ok(App {
         ranks: Some(1),
@@ -67,9 +63,9 @@ fn beside(own: &Path) -> PathBuf {
 
 /// A launcher was not told which hosts there are.
 pub fn no_hosts() -> Refusal {
-    Refusal::usage(format!(
-        "{PORTALS} asks for an agent on each host: name the hosts (--host), so that each can be given one"
-    ))
+    refusal!(
+        usage: "{PORTALS} asks for an agent on each host: name the hosts (--host), so that each can be given one"
+    )
 }
 
 #[cfg(test)]

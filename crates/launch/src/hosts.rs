@@ -21,7 +21,7 @@ pub struct Host {
 /// # Errors
 /// It cannot be a host, or its slots are not a number above zero.
 pub fn parse(text: &str, place: &str) -> Result<Host, Refusal> {
-    let bad = |why: &str| Err(Refusal::usage(format!("{place}: host '{text}': {why}")));
+    let bad = |why: &str| refuse!(usage: "{place}: host '{text}': {why}");
     let (user, rest) = match text.split_once('@') {
         Some((user, rest)) => (Some(user), rest),
         None => (None, text),
@@ -142,9 +142,7 @@ fn parse_slots(number: &str, text: &str, place: &str) -> Result<u32, Refusal> {
     let max = farpost_job::layout::MAX_RANKS;
     match number.parse::<u32>() {
         Ok(n) if (1..=max).contains(&n) => Ok(n),
-        _ => Err(Refusal::usage(format!(
-            "{place}: host '{text}': its slots must be a number from 1 to {max}"
-        ))),
+        _ => refuse!(usage: "{place}: host '{text}': its slots must be a number from 1 to {max}"),
     }
 }
 
@@ -155,8 +153,7 @@ fn parse_slots(number: &str, text: &str, place: &str) -> Result<u32, Refusal> {
 /// The file cannot be read, names no host, or a line is not understood; file and line are told.
 pub fn parse_file(name: &OsStr) -> Result<Vec<Host>, Refusal> {
     let shown = Path::new(name).display();
-    let text =
-        std::fs::read(name).map_err(|e| Refusal::usage(format!("host file {shown}: cannot read it: {e}")))?;
+    let text = std::fs::read(name).map_err(|e| refusal!(usage: "host file {shown}: cannot read it: {e}"))?;
     parse_text(&shown, &text)
 }
 
@@ -166,7 +163,7 @@ pub fn parse_text(shown: &impl std::fmt::Display, text: &[u8]) -> Result<Vec<Hos
     for (number, line) in text.split(|b| *b == b'\n').enumerate() {
         let place = format!("host file {shown}:{}", number + 1);
         let line = std::str::from_utf8(line)
-            .map_err(|_| Refusal::usage(format!("{place}: not text; is this a file of host names?")))?;
+            .map_err(|_| refusal!(usage: "{place}: not text; is this a file of host names?"))?;
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(first) = words.next() else { continue };
         let mut host = parse(first, &place)?;
@@ -179,16 +176,16 @@ pub fn parse_text(shown: &impl std::fmt::Display, text: &[u8]) -> Result<Vec<Hos
                     parse_slots(n, &format!("{first} {word}"), &place)?;
                 }
                 _ => {
-                    return Err(Refusal::usage(format!(
-                        "{place}: '{word}': after the name of a host come slots=N and max_slots=N, nothing else"
-                    )));
+                    return refuse!(
+                        usage: "{place}: '{word}': after the name of a host come slots=N and max_slots=N, nothing else"
+                    );
                 }
             }
         }
         hosts.push(host);
     }
     if hosts.is_empty() {
-        return Err(Refusal::usage(format!("host file {shown}: it names no host")));
+        return refuse!(usage: "host file {shown}: it names no host");
     }
     Ok(hosts)
 }

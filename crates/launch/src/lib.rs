@@ -17,6 +17,16 @@
 //! **Several hosts.** `mpiexec` decides which ranks run where and hands the job to a launcher that is there (`engine`). That launcher runs in the
 //! place of a rank: guardian and front watch it, forward signals and standard input, and end it when time is up or one of them dies.
 
+/// A refusal with its sentence, formatted as by [`format!`]: `refusal!(usage: "-n {text}: must be a number")`.
+macro_rules! refusal {
+    ($why:ident: $($sentence:tt)+) => { $crate::Refusal::$why(format!($($sentence)+)) };
+}
+
+/// A result that is such a [`refusal!`].
+macro_rules! refuse {
+    ($why:ident: $($sentence:tt)+) => { Err(refusal!($why: $($sentence)+)) };
+}
+
 mod agents;
 mod busy;
 mod config_line;
@@ -212,7 +222,7 @@ fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
     memory.move_fd_above(200);
     let ranks = size - job.roles.services();
     let (pump, mut stdin) = front::inputs(options.stdin, ranks)
-        .map_err(|e| Refusal::system(format!("cannot make the pipes for standard input: {e}")))?;
+        .map_err(|e| refusal!(system: "cannot make the pipes for standard input: {e}"))?;
     stdin.resize_with(size as usize, || None);
     // What was ignored when we were started (by nohup, or a shell's '&') stays so, for us and for the ranks.
     let ours = [libc::SIGTTIN, libc::SIGTTOU];
@@ -255,7 +265,7 @@ fn prepare(app: &options::App, options: &Options, size: u32) -> Result<Prepared,
         .cloned()
         .or_else(|| std::env::var_os("PATH"));
     let file = program::find(app, path.as_deref())?;
-    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| Refusal::usage("a zero byte in an argument"));
+    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| refusal!(usage: "a zero byte in an argument"));
     let mut args = vec![c(&app.program)?];
     for arg in &app.args {
         args.push(c(arg)?);

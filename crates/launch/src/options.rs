@@ -201,24 +201,21 @@ struct Args {
 impl Args {
     fn value(&mut self, what: &str) -> Result<OsString, Refusal> {
         let value = self.attached.take().or_else(|| self.rest.pop_front());
-        value.ok_or_else(|| refusal(format!("{} needs a value: {what}", self.option)))
+        value.ok_or_else(|| refusal!(usage: "{} needs a value: {what}", self.option))
     }
 
     fn text(&mut self, what: &str) -> Result<String, Refusal> {
         let value = self.value(what)?;
         value
             .into_string()
-            .map_err(|v| refusal(format!("{} {}: {what}", self.option, shown(&v))))
+            .map_err(|v| refusal!(usage: "{} {}: {what}", self.option, shown(&v)))
     }
 
     fn number(&mut self, what: &str, min: u32, max: u32) -> Result<u32, Refusal> {
         let text = self.text(what)?;
         match text.trim().parse::<u32>() {
             Ok(n) if (min..=max).contains(&n) => Ok(n),
-            _ => Err(refusal(format!(
-                "{} {text}: {what} must be a number from {min} to {max}",
-                self.option
-            ))),
+            _ => refuse!(usage: "{} {text}: {what} must be a number from {min} to {max}", self.option),
         }
     }
 
@@ -258,7 +255,7 @@ fn split_pair(text: &OsStr) -> Option<(OsString, OsString)> {
 
 fn check_name(option: &str, name: &OsStr) -> Result<(), Refusal> {
     if name.is_empty() {
-        return Err(refusal(format!("{option}: the name of a variable is empty")));
+        return refuse!(usage: "{option}: the name of a variable is empty");
     }
     Ok(())
 }
@@ -283,9 +280,9 @@ pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Re
     }
     let mut options = parser.options;
     if options.apps.is_empty() {
-        return Err(refusal(
-            "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)",
-        ));
+        return refuse!(
+            usage: "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)"
+        );
     }
     let per_host = options.far.per_host;
     let allocated = engine::allocated_hosts(env);
@@ -315,17 +312,12 @@ pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Re
     let total: u64 = options.apps.iter().map(|a| u64::from(a.ranks.unwrap_or(0))).sum();
     let max = farpost_job::layout::MAX_RANKS;
     if total > max.into() {
-        return Err(refusal(format!(
-            "{total} ranks in all; a job has 1 to {max} ranks"
-        )));
+        return refuse!(usage: "{total} ranks in all; a job has 1 to {max} ranks");
     }
     if let Stdin::Rank(rank) = options.stdin
         && u64::from(rank) >= total
     {
-        return Err(refusal(format!(
-            "-stdin {rank}: the job has ranks 0 to {}",
-            total - 1
-        )));
+        return refuse!(usage: "-stdin {rank}: the job has ranks 0 to {}", total - 1);
     }
     Ok(Request::Run(Box::new(options)))
 }
@@ -333,9 +325,7 @@ pub fn parse(args: Vec<OsString>, env: &impl Fn(&str) -> Option<OsString>) -> Re
 fn seconds(option: &str, text: &str) -> Result<Duration, Refusal> {
     match text.trim().parse::<f64>() {
         Ok(s) if s > 0.0 && s <= 1e9 => Ok(Duration::from_secs_f64(s)),
-        _ => Err(refusal(format!(
-            "{option} {text}: must be a number of seconds above 0"
-        ))),
+        _ => refuse!(usage: "{option} {text}: must be a number of seconds above 0"),
     }
 }
 
@@ -351,7 +341,7 @@ impl Parser {
         let many = parts.len() > 1;
         for part in parts {
             if part.is_empty() && many {
-                return Err(refusal("nothing on one side of ':'; each side needs a program"));
+                return refuse!(usage: "nothing on one side of ':'; each side needs a program");
             }
             if let Some(request) = self.app(part, many || !command_line)? {
                 return Ok(Some(request));
@@ -380,10 +370,7 @@ impl Parser {
                 break;
             }
             let Some((key, attached)) = look_up(text) else {
-                return Err(refusal(format!(
-                    "unknown option {}; --help lists the options",
-                    shown(&first)
-                )));
+                return refuse!(usage: "unknown option {}; --help lists the options", shown(&first));
             };
             args.option =
                 String::from_utf8_lossy(text.split(|b| *b == b'=').next().unwrap_or(text)).into_owned();
@@ -392,7 +379,7 @@ impl Parser {
                 return Ok(Some(request));
             }
             if args.attached.is_some() {
-                return Err(refusal(format!("{}: takes no value", args.option)));
+                return refuse!(usage: "{}: takes no value", args.option);
             }
             if self.options.apps.len() != files_before && key == Key::ConfigFile {
                 files_before = usize::MAX;
@@ -401,9 +388,9 @@ impl Parser {
         if !app.program.is_empty() {
             self.options.apps.push(app);
         } else if files_before != usize::MAX && (program_needed || app.ranks.is_some()) {
-            return Err(refusal(
-                "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)",
-            ));
+            return refuse!(
+                usage: "no program given; usage: mpiexec -n RANKS PROGRAM [ARGUMENTS...] (--help lists all options)"
+            );
         }
         Ok(None)
     }
@@ -423,7 +410,7 @@ impl Parser {
                     app.hosts.push(hosts::parse(&shown(&host), &args.option)?);
                 }
                 if app.hosts.is_empty() {
-                    return Err(refusal(format!("{}: the list of hosts is empty", args.option)));
+                    return refuse!(usage: "{}: the list of hosts is empty", args.option);
                 }
             }
             Key::HostFile => {
@@ -435,10 +422,10 @@ impl Parser {
             Key::RankInterface => {
                 let text = args.text("interfaces or networks, such as eth0 or 10.1.0.0/16")?;
                 if text.trim().is_empty() {
-                    return Err(refusal(format!(
-                        "{}: the value is empty; write interfaces or networks, such as eth0 or 10.1.0.0/16",
+                    return refuse!(
+                        usage: "{}: the value is empty; write interfaces or networks, such as eth0 or 10.1.0.0/16",
                         args.option
-                    )));
+                    );
                 }
                 o.rules.set.push(("FARPOST_INTERFACE".into(), text.into()));
             }
@@ -474,19 +461,15 @@ impl Parser {
             Key::BindTo => {
                 o.bind_by_default = false;
                 let text = args.text(Bind::ALLOWED)?;
-                (o.bind, o.cores_per_rank) = Bind::parse(&text, o.cores_per_rank).ok_or_else(|| {
-                    refusal(format!(
-                        "{} {text}: must be one of {}",
-                        args.option,
-                        Bind::ALLOWED
-                    ))
-                })?;
+                (o.bind, o.cores_per_rank) = Bind::parse(&text, o.cores_per_rank).ok_or_else(
+                    || refusal!(usage: "{} {text}: must be one of {}", args.option, Bind::ALLOWED),
+                )?;
             }
             Key::MapBy => {
                 let text = args.text(Map::ALLOWED)?;
-                let parsed = Map::parse(&text).ok_or_else(|| {
-                    refusal(format!("{} {text}: must be one of {}", args.option, Map::ALLOWED))
-                })?;
+                let parsed = Map::parse(&text).ok_or_else(
+                    || refusal!(usage: "{} {text}: must be one of {}", args.option, Map::ALLOWED),
+                )?;
                 o.map = parsed.map;
                 o.cores_per_rank = parsed.cores_per_rank.unwrap_or(o.cores_per_rank);
                 o.far.per_host = parsed.per_node.or(o.far.per_host);
@@ -513,11 +496,7 @@ impl Parser {
                                 o.files = Some(Files::Directory(v.into()));
                             }
                             _ => {
-                                return Err(refusal(format!(
-                                    "{} {}: must be {ALLOWED}",
-                                    args.option,
-                                    shown(&word)
-                                )));
+                                return refuse!(usage: "{} {}: must be {ALLOWED}", args.option, shown(&word));
                             }
                         },
                     }
@@ -542,9 +521,9 @@ impl Parser {
                 let text = args.text("the name of a signal")?;
                 let bare = text.strip_prefix("SIG").unwrap_or(&text);
                 let named = crate::front::NAMED.iter().find(|(name, _)| *name == bare);
-                o.waits_signal = Some(named.map(|(_, signal)| *signal).ok_or_else(|| {
-                    refusal(format!("{} {text}: must be USR1, USR2, HUP or QUIT", args.option))
-                })?);
+                o.waits_signal = Some(named.map(|(_, signal)| *signal).ok_or_else(
+                    || refusal!(usage: "{} {text}: must be USR1, USR2, HUP or QUIT", args.option),
+                )?);
             }
             Key::OnFailure => {
                 let text = args.text("continue or end")?;
@@ -552,10 +531,7 @@ impl Parser {
                     "continue" => true,
                     "end" => false,
                     _ => {
-                        return Err(refusal(format!(
-                            "{} {text}: must be continue or end",
-                            args.option
-                        )));
+                        return refuse!(usage: "{} {text}: must be continue or end", args.option);
                     }
                 };
             }
@@ -568,7 +544,7 @@ impl Parser {
                     "none" => Stdin::Nobody,
                     rank => Stdin::Rank(
                         rank.parse()
-                            .map_err(|_| refusal(format!("{} {rank}: must be {ALLOWED}", args.option)))?,
+                            .map_err(|_| refusal!(usage: "{} {rank}: must be {ALLOWED}", args.option))?,
                     ),
                 };
             }
@@ -602,19 +578,12 @@ impl Parser {
     fn config_file(&mut self, args: &mut Args) -> Result<Option<Request>, Refusal> {
         let name = args.value("a file with one program per line")?;
         if self.from_file {
-            return Err(refusal(format!(
-                "{} {}: a configuration file cannot name another",
-                args.option,
-                shown(&name)
-            )));
+            return refuse!(
+                usage: "{} {}: a configuration file cannot name another", args.option, shown(&name)
+            );
         }
-        let text = std::fs::read(&name).map_err(|e| {
-            refusal(format!(
-                "{} {}: cannot read the file: {e}",
-                args.option,
-                shown(&name)
-            ))
-        })?;
+        let text = std::fs::read(&name)
+            .map_err(|e| refusal!(usage: "{} {}: cannot read the file: {e}", args.option, shown(&name)))?;
         self.from_file = true;
         for (number, line) in text.split(|b| *b == b'\n').enumerate() {
             let at = |e: Refusal| Refusal {
@@ -630,11 +599,7 @@ impl Parser {
         }
         self.from_file = false;
         if self.options.apps.is_empty() {
-            return Err(refusal(format!(
-                "{} {}: the file names no program",
-                args.option,
-                shown(&name)
-            )));
+            return refuse!(usage: "{} {}: the file names no program", args.option, shown(&name));
         }
         Ok(None)
     }

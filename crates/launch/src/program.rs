@@ -15,15 +15,12 @@ pub fn find(app: &App, path: Option<&OsStr>) -> Result<CString, Refusal> {
     if let Some(directory) = &app.directory
         && !directory.is_dir()
     {
-        return Err(Refusal::usage(format!(
-            "-wdir {}: no such directory",
-            directory.display()
-        )));
+        return refuse!(usage: "-wdir {}: no such directory", directory.display());
     }
     let here = app.directory.clone().unwrap_or_else(|| PathBuf::from("."));
     let name = Path::new(&app.program);
     let c = |p: PathBuf| {
-        CString::new(p.into_os_string().into_vec()).map_err(|_| Refusal::usage("a zero byte in a name"))
+        CString::new(p.into_os_string().into_vec()).map_err(|_| refusal!(usage: "a zero byte in a name"))
     };
     let shown = name.display();
     if app.program.as_bytes().contains(&b'/') {

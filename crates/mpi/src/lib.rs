@@ -10,6 +10,9 @@
     allow(clippy::disallowed_types, reason = "unit tests may hash as they like")
 )]
 
+#[macro_use]
+pub mod errors;
+
 pub mod attr;
 pub mod buffer;
 pub mod carrier;
@@ -18,7 +21,6 @@ pub mod comm;
 pub mod datatype;
 pub mod engine;
 pub mod errhandler;
-pub mod errors;
 pub mod group;
 pub mod handle;
 pub mod info;

@@ -28,21 +28,19 @@ impl<F: Fabric> ImportState<F> {
             return Err(self.outside(offset, len));
         }
         if self.mode.get() == Mode::Implicit && self.barriers.get() == 0 {
-            return Err(RsmError::new(
-                Code::BARRIER_UNINITIALIZED,
-                "implicit mode needs a barrier of the segment's: initialise one first",
-            ));
+            return fail!(
+                BARRIER_UNINITIALIZED: "implicit mode needs a barrier of the segment's: initialise one first"
+            );
         }
         Ok(memory)
     }
 
     #[cold]
     fn denied(&self, wanted: Perm) -> RsmError {
-        let what = format!(
-            "segment {:#x} of node {} was connected with 0{:o}; this needs 0{:o}",
+        error!(
+            PERM_DENIED: "segment {:#x} of node {} was connected with 0{:o}; this needs 0{:o}",
             self.id, self.peer.0, self.perm.0, wanted.0
-        );
-        RsmError::new(Code::PERM_DENIED, what)
+        )
     }
 
     #[cold]
@@ -116,10 +114,7 @@ impl<F: Fabric> ImportState<F> {
 
 #[cold]
 fn misaligned(offset: usize, size: usize) -> RsmError {
-    RsmError::new(
-        Code::BAD_MEM_ALIGNMENT,
-        format!("offset {offset} is not a multiple of {size}"),
-    )
+    error!(BAD_MEM_ALIGNMENT: "offset {offset} is not a multiple of {size}")
 }
 
 impl<F: Fabric> Import<F> {

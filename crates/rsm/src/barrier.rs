@@ -54,13 +54,10 @@ impl<F: Fabric> ImportState<F> {
         self.check_connected()?;
         let failed = self.errors.get() - before;
         if failed > 0 {
-            return Err(RsmError::new(
-                Code::BARRIER_FAILURE,
-                format!(
-                    "segment {:#x} of node {}: {failed} accesses did not arrive; repeat them",
-                    self.id, self.peer.0
-                ),
-            ));
+            return fail!(
+                BARRIER_FAILURE: "segment {:#x} of node {}: {failed} accesses did not arrive; repeat them",
+                self.id, self.peer.0
+            );
         }
         Ok(())
     }
@@ -73,10 +70,7 @@ impl<F: Fabric> Import<F> {
             return Err(RsmError::of(Code::BARRIER_UNINITIALIZED));
         }
         if barrier.connection != self.state.connection {
-            return Err(RsmError::new(
-                Code::BAD_BARRIER_PTR,
-                "the barrier is another segment's",
-            ));
+            return fail!(BAD_BARRIER_PTR: "the barrier is another segment's");
         }
         Ok(())
     }

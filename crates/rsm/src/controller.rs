@@ -2,7 +2,7 @@
 //! loopback.
 
 use crate::Rsm;
-use crate::error::{Code, Result, RsmError};
+use crate::error::Result;
 use crate::names::NodeId;
 use farpost_fabric::{Distance, Fabric, Peer};
 
@@ -139,10 +139,7 @@ impl<F: Fabric> Rsm<F> {
         found.copied().ok_or_else(|| {
             self.inner.faults.count(|refused| &mut refused.controllers);
             let names: Vec<String> = all.iter().map(|c| self.controller_name(*c)).collect();
-            RsmError::new(
-                Code::CTLR_NOT_PRESENT,
-                format!("there is no controller {name:?}: here are {}", names.join(", ")),
-            )
+            error!(CTLR_NOT_PRESENT: "there is no controller {name:?}: here are {}", names.join(", "))
         })
     }
 
@@ -216,11 +213,9 @@ impl<F: Fabric> Rsm<F> {
         let fabric = &self.inner.fabric;
         if node >= fabric.size() {
             self.inner.faults.count(|refused| &mut refused.controllers);
-            let what = format!(
-                "there is no node {node}: there are nodes 0 to {}",
-                self.nodes() - 1
+            return fail!(
+                REMOTE_NODE_UNREACHABLE: "there is no node {node}: there are nodes 0 to {}", self.nodes() - 1
             );
-            return Err(RsmError::new(Code::REMOTE_NODE_UNREACHABLE, what));
         }
         let rails = fabric.rails(Peer(node));
         let degree = (0..rails).filter(|rail| fabric.rail_works(Peer(node), *rail));

@@ -90,6 +90,18 @@ pub struct RsmError {
 /// Result of the calls of this interface.
 pub type Result<T> = std::result::Result<T, RsmError>;
 
+/// An error of the named code with a sentence, formatted as by [`format!`]: `error!(BAD_LENGTH: "length {len}")`.
+#[macro_export]
+macro_rules! error {
+    ($code:ident: $($sentence:tt)+) => { $crate::RsmError::new($crate::Code::$code, format!($($sentence)+)) };
+}
+
+/// A result that is such an [`error!`].
+#[macro_export]
+macro_rules! fail {
+    ($code:ident: $($sentence:tt)+) => { Err($crate::error!($code: $($sentence)+)) };
+}
+
 impl RsmError {
     /// `code` because of `message`.
     #[cold]

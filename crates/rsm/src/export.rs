@@ -104,10 +104,9 @@ impl<F: Fabric> Rsm<F> {
         let most = self.attributes(controller).max_export_segment_size;
         let limit = memory.export.len();
         if len == 0 || len > limit || most != 0 && len > most {
-            let what = format!(
-                "a segment of {len} bytes: the memory has {limit}, the controller allows {most} (0: any)"
+            return fail!(
+                BAD_LENGTH: "a segment of {len} bytes: the memory has {limit}, the controller allows {most} (0: any)"
             );
-            return Err(RsmError::new(Code::BAD_LENGTH, what));
         }
         Ok(Export {
             state: Rc::new(ExportState {
@@ -243,7 +242,7 @@ impl<F: Fabric> ExportState<F> {
 }
 
 fn not_published(what: &str) -> RsmError {
-    RsmError::new(Code::SEG_NOT_PUBLISHED, format!("{what}: it is not published"))
+    error!(SEG_NOT_PUBLISHED: "{what}: it is not published")
 }
 
 impl<F: Fabric> Export<F> {
@@ -289,10 +288,7 @@ impl<F: Fabric> Export<F> {
         let inner = &state.inner;
         let list = state.check_list(entries)?;
         if let Some(published) = &*state.published.borrow() {
-            return Err(RsmError::new(
-                Code::SEG_ALREADY_PUBLISHED,
-                format!("the segment is published already, as {:#x}", published.id),
-            ));
+            return fail!(SEG_ALREADY_PUBLISHED: "the segment is published already, as {:#x}", published.id);
         }
         check_chosen(id)?;
         let taken = |id: SegId| {
@@ -302,10 +298,7 @@ impl<F: Fabric> Export<F> {
                 .any(|other| other.published.borrow().as_ref().is_some_and(|p| p.id == id))
         };
         if id != 0 && taken(id) {
-            return Err(RsmError::new(
-                Code::SEGID_IN_USE,
-                format!("segment {id:#x} is published by this process already"),
-            ));
+            return fail!(SEGID_IN_USE: "segment {id:#x} is published by this process already");
         }
         let exhausted = |what: String| Err(RsmError::new(Code::INSUFFICIENT_RESOURCES, what));
         let Some(slot) = inner.published.borrow().iter().position(Option::is_none) else {

@@ -76,25 +76,21 @@ impl<F: Fabric> Rsm<F> {
 
     fn try_connect(&self, controller: Controller, node: NodeId, id: SegId, perm: Perm) -> Result<Import<F>> {
         if !Perm::RDWR.allows(perm) {
-            let what = format!(
-                "permissions 0{:o}: only 0{:o} and 0{:o} exist here",
-                perm.0, 0o400, 0o200
+            return fail!(
+                PERM_DENIED: "permissions 0{:o}: only 0{:o} and 0{:o} exist here", perm.0, 0o400, 0o200
             );
-            return Err(RsmError::new(Code::PERM_DENIED, what));
         }
         if !self.reaches(controller, node) {
             self.inner.faults.count(|refused| &mut refused.controllers);
             let name = self.controller_name(controller);
-            let what = format!(
-                "controller {name} is not connected to node {node} (there are nodes 0 to {})",
+            return fail!(
+                REMOTE_NODE_UNREACHABLE: "controller {name} is not connected to node {node} (there are nodes 0 to {})",
                 self.nodes() - 1
             );
-            return Err(RsmError::new(Code::REMOTE_NODE_UNREACHABLE, what));
         }
         let inner = &self.inner;
         if inner.connections.borrow().len() >= CONNECTIONS_MAX {
-            let what = format!("this process has {CONNECTIONS_MAX} connections already");
-            return Err(RsmError::new(Code::INSUFFICIENT_RESOURCES, what));
+            return fail!(INSUFFICIENT_RESOURCES: "this process has {CONNECTIONS_MAX} connections already");
         }
         inner.progress();
         let peer = Peer(node);
@@ -121,10 +117,7 @@ impl<F: Fabric> Rsm<F> {
 }
 
 fn not_published(peer: Peer, id: SegId) -> RsmError {
-    RsmError::new(
-        Code::SEG_NOT_PUBLISHED,
-        format!("node {} has not published segment {id:#x}", peer.0),
-    )
+    error!(SEG_NOT_PUBLISHED: "node {} has not published segment {id:#x}", peer.0)
 }
 
 impl<F: Fabric> Inner<F> {
@@ -235,7 +228,7 @@ impl<F: Fabric> ImportState<F> {
         if self.connected.get() {
             return Ok(());
         }
-        Err(RsmError::new(Code::BAD_SEG_HNDL, "the segment is disconnected"))
+        fail!(BAD_SEG_HNDL: "the segment is disconnected")
     }
 
     /// Whether the exporter is known to have taken the segment away.
@@ -290,13 +283,9 @@ impl<F: Fabric> ImportState<F> {
         }
         match &*self.aborted.borrow() {
             None => Ok(()),
-            Some(why) => Err(RsmError::new(
-                Code::CONN_ABORTED,
-                format!(
-                    "segment {:#x} of node {}: {why}; disconnect, and connect again",
-                    self.id, self.peer.0
-                ),
-            )),
+            Some(why) => fail!(
+                CONN_ABORTED: "segment {:#x} of node {}: {why}; disconnect, and connect again", self.id, self.peer.0
+            ),
         }
     }
 

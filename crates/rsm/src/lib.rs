@@ -23,12 +23,14 @@
 //! importer's library. Errors of puts are found by barriers: a fence, the generation in the directory, and whether the owner lives.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod error;
+
 mod access;
 mod barrier;
 mod cesr;
 mod controller;
 mod directory;
-mod error;
 mod export;
 mod faults;
 mod import;

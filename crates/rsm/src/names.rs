@@ -1,6 +1,6 @@
 //! Permissions and segment identifiers: their ranges, and the file that sets ranges aside.
 
-use crate::error::{Code, Result, RsmError};
+use crate::error::Result;
 
 /// A node of the interconnect: a process of the job.
 pub type NodeId = u32;
@@ -75,14 +75,10 @@ pub const LAST_RESERVED: SegId = 0x3f_ffff;
 /// Whether a program may choose `id`. 0 asks the system to choose.
 pub fn check_chosen(id: SegId) -> Result<()> {
     if (1..=LAST_RESERVED).contains(&id) || id >= FIRST_ASSIGNED {
-        return Err(RsmError::new(
-            Code::RESERVED_SEGID,
-            format!(
-                "segment {id:#x}: programs choose from {:#x} to {:#x}, or 0 for one that the system assigns",
-                LAST_RESERVED + 1,
-                FIRST_ASSIGNED - 1
-            ),
-        ));
+        return fail!(
+            RESERVED_SEGID: "segment {id:#x}: programs choose from {:#x} to {:#x}, or 0 for one that the system assigns",
+            LAST_RESERVED + 1, FIRST_ASSIGNED - 1
+        );
     }
     Ok(())
 }
@@ -100,11 +96,10 @@ pub fn segmentid_range(text: &str, appid: &str) -> Result<(SegId, u32)> {
             continue;
         }
         let bad = || {
-            let what = format!(
-                "line {} of the file of segment identifiers: {line:?} is not `reserved NAME BASE LENGTH`",
+            error!(
+                BAD_CONF: "line {} of the file of segment identifiers: {line:?} is not `reserved NAME BASE LENGTH`",
                 number + 1
-            );
-            RsmError::new(Code::BAD_CONF, what)
+            )
         };
         let fields: Vec<&str> = line.split_whitespace().collect();
         let ["reserved", name, base, length] = fields[..] else {
@@ -123,12 +118,13 @@ pub fn segmentid_range(text: &str, appid: &str) -> Result<(SegId, u32)> {
             found = Some((base, length));
         }
     }
-    found.ok_or_else(|| RsmError::new(Code::BAD_APPID, format!("no range is set aside for {appid:?}")))
+    found.ok_or_else(|| error!(BAD_APPID: "no range is set aside for {appid:?}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
 
     #[test]
     fn the_triple_as_in_the_manual() {

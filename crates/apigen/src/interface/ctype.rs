@@ -112,6 +112,12 @@ pub fn rust(of: &Interface, c: &str) -> Result<String, String> {
     Ok(out)
 }
 
+/// Whether a pointer to this Rust type is to memory that is no value of the table's: bytes, characters, an opaque type.
+pub fn is_memory(of: &Interface, pointee: &str) -> bool {
+    let opaque = |t: &super::Type| t.name == pointee && t.kind == TypeKind::Opaque;
+    matches!(pointee, "core::ffi::c_void" | "core::ffi::c_char") || of.types.iter().any(opaque)
+}
+
 /// ` -> T` of a result, nothing for `void`.
 ///
 /// # Errors

@@ -140,6 +140,9 @@ pub struct Type {
     pub doc: String,
     /// `alias`: of which C type.
     pub of: Option<String>,
+    /// Errors say its values, and those of its aliases, in base 16.
+    #[serde(default)]
+    pub hexadecimal: bool,
     /// `handle`: the tag of the structure that nobody sees.
     pub tag: Option<String>,
     /// `struct`, `union`.
@@ -220,6 +223,9 @@ pub struct Function {
     pub doc: String,
     #[serde(default)]
     pub params: Vec<Param>,
+    /// Arguments that the sentence of an error names.
+    #[serde(default)]
+    pub shown: Vec<String>,
     #[serde(default)]
     pub errors: Vec<Failure>,
 }
@@ -349,6 +355,13 @@ impl Interface {
         for f in &self.function {
             self.check_signature(&f.result, &f.params)
                 .map_err(|why| format!("{}: {why}", f.name))?;
+            if let Some(name) = f
+                .shown
+                .iter()
+                .find(|name| f.params.iter().all(|p| p.name != **name))
+            {
+                return Err(format!("{}: shown {name} is no parameter", f.name));
+            }
         }
         match self.comments().find(|text| text.contains("*/")) {
             Some(text) => Err(format!("\"*/\" ends a comment in the header: {text:?}")),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Interface, Param, TypeKind, Value, ctype};
+use super::{Function, Interface, Param, TypeKind, Value, ctype};
 
 /// Modules `NAME` (types and constants) and `NAME_entry` (exported functions) of all interfaces, and `LAYOUT`: what
 /// the C compiler must agree with.
@@ -22,6 +22,7 @@ pub fn source(all: &[Interface]) -> String {
         types(of, &mut out);
         variables(of, &mut out);
         layout(of, &mut out);
+        argument_structures(of, &mut out);
         writeln!(
             out,
             "}}\n/// {title}: entry points.\npub mod {name}_entry {{\n    use super::{name}::*;"
@@ -245,25 +246,82 @@ fn ident(name: &str) -> String {
     }
 }
 
+/// The Rust type of an argument as a body gets it: where a value of the program's is, or is to be stored, that is a `Place`.
+fn argument(of: &Interface, p: &Param) -> String {
+    let ty = ctype::param(of, p).expect("checked");
+    match ty.strip_prefix("*mut ") {
+        Some(to) if !ctype::is_memory(of, to) => format!("crate::interfaces::Place<{to}>"),
+        _ => ty,
+    }
+}
+
+/// The structures that bodies get their arguments in, called like the functions.
+fn argument_structures(of: &Interface, out: &mut String) {
+    out.push_str("    /// Arguments of the functions.\n    pub mod arg {\n    use super::*;\n");
+    for f in of.function.iter().filter(|f| !f.params.is_empty()) {
+        let field = |p: &Param| format!("        pub {}: {},\n", ident(&p.name), argument(of, p));
+        let fields: String = f.params.iter().map(field).collect();
+        writeln!(
+            out,
+            "    /// Arguments of `{0}`.\n    #[derive(Clone, Copy)]\n    pub struct {0} {{\n{fields}    }}",
+            f.name
+        )
+        .expect("String");
+    }
+    out.push_str("    }\n");
+}
+
+/// The call of a body.
+fn body_call(of: &Interface, f: &Function) -> String {
+    let path = format!("crate::{}::functions::{}", of.interface.name, f.body());
+    if f.params.is_empty() {
+        return format!("{path}(cx)");
+    }
+    let field = |p: &Param| {
+        let name = ident(&p.name);
+        if argument(of, p).starts_with("crate::interfaces::Place<") {
+            format!("{name}: crate::interfaces::Place::new({name})")
+        } else {
+            name
+        }
+    };
+    let fields: Vec<String> = f.params.iter().map(field).collect();
+    format!("{path}(cx, arg::{} {{ {} }})", f.name, fields.join(", "))
+}
+
+/// The arguments that an error names, as a term that makes a string of them.
+fn shown(of: &Interface, f: &Function) -> String {
+    let param = |name: &String| f.params.iter().find(|p| &p.name == name).expect("checked");
+    let named = |name: &str| of.types.iter().find(|t| t.name == name);
+    let hexadecimal = |p: &Param| {
+        let ty = named(&p.ctype)?;
+        let alias = ty.of.as_deref().and_then(named);
+        Some(ty.hexadecimal || alias.is_some_and(|alias| alias.hexadecimal))
+    };
+    let text = |p: &Param| {
+        let format = if hexadecimal(p) == Some(true) { ":#x" } else { "" };
+        format!("{}={{{format}}}", p.name)
+    };
+    let params: Vec<&Param> = f.shown.iter().map(param).collect();
+    let texts: Vec<String> = params.iter().map(|p| text(p)).collect();
+    let values: String = params.iter().map(|p| format!(", {}", ident(&p.name))).collect();
+    format!("format!({:?}{values})", texts.join(", "))
+}
+
 fn entries(of: &Interface, interface: usize, out: &mut String) {
-    let module = &of.interface.name;
     for (number, f) in of.function.iter().enumerate() {
-        let list = |text: fn(&Interface, &Param) -> String| {
-            f.params
-                .iter()
-                .map(|p| text(of, p))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let params = list(|of, p| format!("{}: {}", ident(&p.name), ctype::param(of, p).expect("checked")));
-        let args: String = f.params.iter().map(|p| format!(", {}", ident(&p.name))).collect();
+        let param = |p: &Param| format!("{}: {}", ident(&p.name), ctype::param(of, p).expect("checked"));
+        let params: Vec<String> = f.params.iter().map(param).collect();
         let result = ctype::result(of, &f.result).expect("checked");
         writeln!(
             out,
-            "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({params}){result} {{\n        \
-             crate::interfaces::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{ crate::{module}::functions::{1}(cx{args}) }})\n    }}",
+            "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
+             crate::interfaces::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{\n            \
+             crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}",
             f.name,
-            f.body(),
+            params.join(", "),
+            body_call(of, f),
+            shown(of, f),
         )
         .expect("String");
     }

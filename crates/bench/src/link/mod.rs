@@ -18,157 +18,82 @@ pub use mpi::Mpi;
 pub use portals::{AHEAD, Portals};
 pub use rsm::Rsm;
 
-/// One way to get messages across.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Layer {
+/// The ways, each with its name in options and JSON, its name in tables and plots, and what it adds to a bare line.
+macro_rules! layers {
+    ($($(#[$doc:meta])* $layer:ident: $key:literal, $title:literal, $adds:literal;)*) => {
+        /// One way to get messages across.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Layer {
+            $($(#[$doc])* $layer,)*
+        }
+
+        impl Layer {
+            /// All, from the lowest to the highest.
+            pub const ALL: &[Layer] = &[$(Layer::$layer,)*];
+
+            /// Its name in options and JSON.
+            pub fn key(self) -> &'static str {
+                match self { $($layer => $key,)* }
+            }
+
+            /// Its name in tables and plots.
+            pub fn title(self) -> &'static str {
+                match self { $($layer => $title,)* }
+            }
+
+            /// What it adds to a bare line.
+            pub fn adds(self) -> &'static str {
+                match self { $($layer => $adds,)* }
+            }
+        }
+    };
+}
+
+layers! {
     /// Nothing: the floor alone.
-    Line,
+    Line: "line", "bare cache line", "nothing: 56 bytes and a number in one line, to and fro";
     /// A ring of lines.
-    Queue,
-    RsmPut,
-    JamPio,
-    JamVi,
-    JamRdma,
-    JamRpc,
-    FmSend4,
-    FmSend,
-    FmStream,
-    PortalsPut,
-    PortalsGet,
+    Queue: "queue", "queue of lines",
+        "room for 256 lines each way, the receiver tells how far it is; no library";
+    RsmPut: "rsm-put", "RSM put and flag",
+        "any memory of the peer's, access rights, errors told; a ring of 32 slots made by the program";
+    JamPio: "jam-pio", "JAM PIO", "any sender, two priorities, CRC-16, a tag; 2 to 22 words";
+    JamVi: "jam-vi", "JAM VI", "a ring in memory and one doorbell for 16 messages";
+    JamRdma: "jam-rdma", "JAM RDMA", "blocks of any size, the receiver owned by one sender at a time";
+    JamRpc: "jam-rpc", "JAM RPC", "a procedure runs at the receiver, argument of any size";
+    FmSend4: "fm-send-4", "FM_send_4",
+        "a handler runs at the receiver, nothing is lost: return-to-sender flow control; 4 words";
+    FmSend: "fm-send", "FM_send", "the same with up to 128 bytes";
+    FmStream: "fm-stream", "FM 2.x stream",
+        "messages of any length in order, in pieces, handlers that wait for more";
+    PortalsPut: "portals-put", "Portals put",
+        "a match list, a descriptor and an event of the target's, who need not call";
+    PortalsGet: "portals-get", "Portals get",
+        "the same, asked for: one get and its reply, one after the other";
     /// Puts that meet many entries before theirs.
-    PortalsMatch,
+    PortalsMatch: "portals-match", "Portals put, 1,000th", "a put behind 1,000 entries that do not match";
     /// Portals by way of an agent, matched by the client.
-    GenericPut,
-    GenericGet,
+    GenericPut: "portals-generic-put", "Portals put, generic",
+        "a put by way of an agent, a process between: the target matches, after an interrupt";
+    GenericGet: "portals-generic-get", "Portals get, generic", "the same, asked for";
     /// The same, matched by the agent.
-    AcceleratedPut,
-    AcceleratedGet,
-    MpiPostbox,
-    MpiFm,
-    MpiJam,
-    MpiPortals,
+    AcceleratedPut: "portals-accelerated-put", "Portals put, accel.",
+        "a put by way of an agent, which matches in the target's place";
+    AcceleratedGet: "portals-accelerated-get", "Portals get, accel.", "the same, asked for";
+    MpiPostbox: "mpi-postbox", "MPI, postboxes", "matching by source, tag and communicator, any datatype";
+    MpiFm: "mpi-fm", "MPI over FM", "the same, carried by FM";
+    MpiJam: "mpi-jam", "MPI over JAM", "the same, carried by JAM, within the host too (FARPOST_JAM_LOCAL=0)";
+    MpiPortals: "mpi-portals", "MPI over Portals", "the same, carried and matched by Portals";
 }
 
 use Layer::*;
 
 impl Layer {
-    /// All, from the lowest to the highest.
-    pub const ALL: [Layer; 21] = [
-        Line,
-        Queue,
-        RsmPut,
-        JamPio,
-        JamVi,
-        JamRdma,
-        JamRpc,
-        FmSend4,
-        FmSend,
-        FmStream,
-        PortalsPut,
-        PortalsGet,
-        PortalsMatch,
-        GenericPut,
-        GenericGet,
-        AcceleratedPut,
-        AcceleratedGet,
-        MpiPostbox,
-        MpiFm,
-        MpiJam,
-        MpiPortals,
-    ];
-
-    /// Its name in options and JSON.
-    pub fn key(self) -> &'static str {
-        match self {
-            Line => "line",
-            Queue => "queue",
-            RsmPut => "rsm-put",
-            JamPio => "jam-pio",
-            JamVi => "jam-vi",
-            JamRdma => "jam-rdma",
-            JamRpc => "jam-rpc",
-            FmSend4 => "fm-send-4",
-            FmSend => "fm-send",
-            FmStream => "fm-stream",
-            PortalsPut => "portals-put",
-            PortalsGet => "portals-get",
-            PortalsMatch => "portals-match",
-            GenericPut => "portals-generic-put",
-            GenericGet => "portals-generic-get",
-            AcceleratedPut => "portals-accelerated-put",
-            AcceleratedGet => "portals-accelerated-get",
-            MpiPostbox => "mpi-postbox",
-            MpiFm => "mpi-fm",
-            MpiJam => "mpi-jam",
-            MpiPortals => "mpi-portals",
-        }
-    }
-
-    /// Its name in tables and plots.
-    pub fn title(self) -> &'static str {
-        match self {
-            Line => "bare cache line",
-            Queue => "queue of lines",
-            RsmPut => "RSM put and flag",
-            JamPio => "JAM PIO",
-            JamVi => "JAM VI",
-            JamRdma => "JAM RDMA",
-            JamRpc => "JAM RPC",
-            FmSend4 => "FM_send_4",
-            FmSend => "FM_send",
-            FmStream => "FM 2.x stream",
-            PortalsPut => "Portals put",
-            PortalsGet => "Portals get",
-            PortalsMatch => "Portals put, 1,000th",
-            GenericPut => "Portals put, generic",
-            GenericGet => "Portals get, generic",
-            AcceleratedPut => "Portals put, accel.",
-            AcceleratedGet => "Portals get, accel.",
-            MpiPostbox => "MPI, postboxes",
-            MpiFm => "MPI over FM",
-            MpiJam => "MPI over JAM",
-            MpiPortals => "MPI over Portals",
-        }
-    }
-
-    /// What it adds to a bare line.
-    pub fn adds(self) -> &'static str {
-        match self {
-            Line => "nothing: 56 bytes and a number in one line, to and fro",
-            Queue => "room for 256 lines each way, the receiver tells how far it is; no library",
-            RsmPut => {
-                "any memory of the peer's, access rights, errors told; a ring of 32 slots made by the program"
-            }
-            JamPio => "any sender, two priorities, CRC-16, a tag; 2 to 22 words",
-            JamVi => "a ring in memory and one doorbell for 16 messages",
-            JamRdma => "blocks of any size, the receiver owned by one sender at a time",
-            JamRpc => "a procedure runs at the receiver, argument of any size",
-            FmSend4 => {
-                "a handler runs at the receiver, nothing is lost: return-to-sender flow control; 4 words"
-            }
-            FmSend => "the same with up to 128 bytes",
-            FmStream => "messages of any length in order, in pieces, handlers that wait for more",
-            PortalsPut => "a match list, a descriptor and an event of the target's, who need not call",
-            PortalsGet => "the same, asked for: one get and its reply, one after the other",
-            PortalsMatch => "a put behind 1,000 entries that do not match",
-            GenericPut => {
-                "a put by way of an agent, a process between: the target matches, after an interrupt"
-            }
-            GenericGet => "the same, asked for",
-            AcceleratedPut => "a put by way of an agent, which matches in the target's place",
-            AcceleratedGet => "the same, asked for",
-            MpiPostbox => "matching by source, tag and communicator, any datatype",
-            MpiFm => "the same, carried by FM",
-            MpiJam => "the same, carried by JAM, within the host too (FARPOST_JAM_LOCAL=0)",
-            MpiPortals => "the same, carried and matched by Portals",
-        }
-    }
-
     /// The layer of that key.
     pub fn parse(key: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|l| l.key() == key).ok_or_else(|| {
-            let all = Self::ALL.map(Self::key).join(", ");
-            BenchError::Usage(format!("layer \"{key}\": allowed are {all}"))
+        Self::ALL.iter().copied().find(|l| l.key() == key).ok_or_else(|| {
+            let all: Vec<&str> = Self::ALL.iter().map(|l| l.key()).collect();
+            BenchError::Usage(format!("layer \"{key}\": allowed are {}", all.join(", ")))
         })
     }
 
@@ -333,7 +258,7 @@ mod tests {
 
     #[test]
     fn keys_are_different_and_parse_back() {
-        for layer in Layer::ALL {
+        for &layer in Layer::ALL {
             assert_eq!(Layer::parse(layer.key()).unwrap(), layer);
         }
         let err = Layer::parse("fm_send").unwrap_err().to_string();

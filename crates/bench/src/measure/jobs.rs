@@ -130,10 +130,8 @@ impl Jobs {
 impl Measured {
     /// The layers that could be measured, from the lowest.
     pub fn layers(&self) -> Vec<Layer> {
-        Layer::ALL
-            .into_iter()
-            .filter(|l| self.rounds.contains_key(l))
-            .collect()
+        let all = Layer::ALL.iter().copied();
+        all.filter(|l| self.rounds.contains_key(l)).collect()
     }
 
     /// Median over the rounds of the median within each, in seconds.

@@ -53,17 +53,12 @@ pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<P
         } else {
             (0.5, bytes)
         };
-        let time = crate::stats::Summary {
-            median: time.median * per,
-            min: time.min * per,
-            max: time.max * per,
-        };
         let point = Point {
             op: "",
             bytes,
             repetitions,
             trials: plan.trials,
-            time,
+            time: time.scaled(per),
             moved,
         };
         done(&point);

@@ -69,17 +69,12 @@ pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<P
             )?;
         }
         let per = 1.0 / (plan.window * pairs * if both { 2 } else { 1 }) as f64;
-        let time = crate::stats::Summary {
-            median: time.median * per,
-            min: time.min * per,
-            max: time.max * per,
-        };
         let point = Point {
             op: "",
             bytes,
             repetitions,
             trials: plan.trials,
-            time,
+            time: time.scaled(per),
             moved: bytes,
         };
         done(&point);

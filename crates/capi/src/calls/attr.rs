@@ -8,9 +8,10 @@ use std::rc::Rc;
 use farpost_mpi::Result;
 use farpost_mpi::attr::{CommKey, CopyFn, DeleteFn, ObjectKind};
 
+use super::arg;
 use crate::abi::{self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
-use crate::args::{InOut, Out};
-use crate::cx::{CommRef, Cx, TypeRef};
+use crate::args::InOut;
+use crate::cx::Cx;
 use crate::roll::outside;
 
 /// The predefined copy functions have these addresses in the ABI.
@@ -64,17 +65,9 @@ fn delete_fn(address: usize, extra_state: *mut c_void) -> DeleteFn {
     }))
 }
 
-fn create(
-    cx: &Cx,
-    kind: ObjectKind,
-    copy: usize,
-    delete: usize,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
+fn create(cx: &Cx, kind: ObjectKind, copy: usize, delete: usize, extra_state: *mut c_void) -> Result<c_int> {
     let (copy, delete) = (copy_fn(copy, extra_state), delete_fn(delete, extra_state));
-    keyval.set(cx.objects.keyvals.create(kind, copy, delete)?);
-    Ok(())
+    cx.objects.keyvals.create(kind, copy, delete)
 }
 
 fn free(cx: &Cx, kind: ObjectKind, keyval: InOut<c_int>) -> Result<()> {
@@ -83,128 +76,99 @@ fn free(cx: &Cx, kind: ObjectKind, keyval: InOut<c_int>) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn mpi_comm_create_keyval(
-    cx: &Cx,
-    copy: usize,
-    delete: usize,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    create(cx, ObjectKind::Comm, copy, delete, keyval, extra_state)
+pub(crate) fn mpi_comm_create_keyval(cx: &Cx, a: arg::CommCreateKeyval) -> Result<c_int> {
+    create(
+        cx,
+        ObjectKind::Comm,
+        a.comm_copy_attr_fn,
+        a.comm_delete_attr_fn,
+        a.extra_state,
+    )
 }
 
-pub(crate) fn mpi_keyval_create(
-    cx: &Cx,
-    copy: usize,
-    delete: usize,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    create(cx, ObjectKind::Comm, copy, delete, keyval, extra_state)
+pub(crate) fn mpi_type_create_keyval(cx: &Cx, a: arg::TypeCreateKeyval) -> Result<c_int> {
+    create(
+        cx,
+        ObjectKind::Type,
+        a.type_copy_attr_fn,
+        a.type_delete_attr_fn,
+        a.extra_state,
+    )
 }
 
-pub(crate) fn mpi_type_create_keyval(
-    cx: &Cx,
-    copy: usize,
-    delete: usize,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    create(cx, ObjectKind::Type, copy, delete, keyval, extra_state)
+pub(crate) fn mpi_win_create_keyval(cx: &Cx, a: arg::WinCreateKeyval) -> Result<c_int> {
+    create(
+        cx,
+        ObjectKind::Win,
+        a.win_copy_attr_fn,
+        a.win_delete_attr_fn,
+        a.extra_state,
+    )
 }
 
-pub(crate) fn mpi_win_create_keyval(
-    cx: &Cx,
-    copy: usize,
-    delete: usize,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    create(cx, ObjectKind::Win, copy, delete, keyval, extra_state)
+pub(crate) fn mpi_comm_free_keyval(cx: &Cx, a: arg::CommFreeKeyval) -> Result<()> {
+    free(cx, ObjectKind::Comm, a.comm_keyval)
 }
 
-pub(crate) fn mpi_comm_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
-    free(cx, ObjectKind::Comm, keyval)
+pub(crate) fn mpi_type_free_keyval(cx: &Cx, a: arg::TypeFreeKeyval) -> Result<()> {
+    free(cx, ObjectKind::Type, a.type_keyval)
 }
 
-pub(crate) fn mpi_keyval_free(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
-    free(cx, ObjectKind::Comm, keyval)
+pub(crate) fn mpi_win_free_keyval(cx: &Cx, a: arg::WinFreeKeyval) -> Result<()> {
+    free(cx, ObjectKind::Win, a.win_keyval)
 }
 
-pub(crate) fn mpi_type_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
-    free(cx, ObjectKind::Type, keyval)
-}
-
-pub(crate) fn mpi_win_free_keyval(cx: &Cx, keyval: InOut<c_int>) -> Result<()> {
-    free(cx, ObjectKind::Win, keyval)
-}
-
-pub(crate) fn mpi_type_set_attr(
-    cx: &Cx,
-    datatype: &TypeRef,
-    keyval: c_int,
-    value: *mut c_void,
-) -> Result<()> {
-    let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
-    datatype
+pub(crate) fn mpi_type_set_attr(cx: &Cx, a: arg::TypeSetAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Type, a.type_keyval)?;
+    a.datatype
         .attributes()
-        .set(datatype.handle(), &keyval, value as usize)
+        .set(a.datatype.handle(), &keyval, a.attribute_val as usize)
 }
 
-pub(crate) fn mpi_type_get_attr(
-    cx: &Cx,
-    datatype: &TypeRef,
-    keyval: c_int,
-    value: Out<*mut c_void>,
-    flag: Out<c_int>,
-) -> Result<()> {
-    let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
-    let found = datatype.attributes().get(&keyval);
+pub(crate) fn mpi_type_get_attr(cx: &Cx, a: arg::TypeGetAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Type, a.type_keyval)?;
+    let found = a.datatype.attributes().get(&keyval);
     if let Some(found) = found {
-        value.set(found as *mut c_void);
+        a.attribute_val.set(found as *mut c_void);
     }
-    flag.set(c_int::from(found.is_some()));
+    a.flag.set(c_int::from(found.is_some()));
     Ok(())
 }
 
-pub(crate) fn mpi_type_delete_attr(cx: &Cx, datatype: &TypeRef, keyval: c_int) -> Result<()> {
-    let keyval = cx.objects.keyvals.find(ObjectKind::Type, keyval)?;
-    datatype.attributes().delete(datatype.handle(), &keyval)
+pub(crate) fn mpi_type_delete_attr(cx: &Cx, a: arg::TypeDeleteAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Type, a.type_keyval)?;
+    a.datatype.attributes().delete(a.datatype.handle(), &keyval)
 }
 
-pub(crate) fn mpi_type_dup(cx: &Cx, oldtype: &TypeRef, newtype: Out<usize>) -> Result<()> {
-    let new = oldtype.dup()?;
-    oldtype
+pub(crate) fn mpi_type_dup(cx: &Cx, a: arg::TypeDup) -> Result<usize> {
+    let new = a.oldtype.dup()?;
+    a.oldtype
         .attributes()
-        .copy_into(oldtype.handle(), new.attributes())?;
-    newtype.set(cx.objects.types.borrow_mut().insert(new)?);
-    Ok(())
+        .copy_into(a.oldtype.handle(), new.attributes())?;
+    cx.objects.types.borrow_mut().insert(new)
 }
 
-pub(crate) fn mpi_type_free(cx: &Cx, datatype: InOut<usize>) -> Result<()> {
-    let handle = datatype.get();
+pub(crate) fn mpi_type_free(cx: &Cx, a: arg::TypeFree) -> Result<()> {
+    let handle = a.datatype.get();
     let object = cx.datatype("datatype", handle)?;
     if !object.is_predefined() {
         object.attributes().delete_all(handle)?;
     }
     cx.objects.types.borrow_mut().free(handle)?;
-    datatype.set(abi::MPI_DATATYPE_NULL);
+    a.datatype.set(abi::MPI_DATATYPE_NULL);
     Ok(())
 }
 
-pub(crate) fn mpi_comm_set_attr(cx: &Cx, comm: &CommRef, keyval: c_int, value: *mut c_void) -> Result<()> {
-    let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
-    comm.attrs.set(comm.handle.get(), &keyval, value as usize)
+pub(crate) fn mpi_comm_set_attr(cx: &Cx, a: arg::CommSetAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Comm, a.comm_keyval)?;
+    a.comm
+        .attrs
+        .set(a.comm.handle.get(), &keyval, a.attribute_val as usize)
 }
 
 /// The value of a predefined key is the address of an int, that of another what the program stored.
-pub(crate) fn mpi_comm_get_attr(
-    cx: &Cx,
-    comm: &CommRef,
-    keyval: c_int,
-    value: Out<*mut c_void>,
-    flag: Out<c_int>,
-) -> Result<()> {
+pub(crate) fn mpi_comm_get_attr(cx: &Cx, a: arg::CommGetAttr) -> Result<()> {
+    let keyval = a.comm_keyval;
     let found = match CommKey::of(keyval) {
         Some(CommKey::LastUsedCode) => {
             cx.attributes()
@@ -216,35 +180,17 @@ pub(crate) fn mpi_comm_get_attr(
         Some(key) => cx.attributes().cell(key).map(|cell| cell.as_ptr().cast()),
         None => {
             let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
-            comm.attrs.get(&keyval).map(|found| found as *mut c_void)
+            a.comm.attrs.get(&keyval).map(|found| found as *mut c_void)
         }
     };
     if let Some(found) = found {
-        value.set(found);
+        a.attribute_val.set(found);
     }
-    flag.set(c_int::from(found.is_some()));
+    a.flag.set(c_int::from(found.is_some()));
     Ok(())
 }
 
-pub(crate) fn mpi_comm_delete_attr(cx: &Cx, comm: &CommRef, keyval: c_int) -> Result<()> {
-    let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
-    comm.attrs.delete(comm.handle.get(), &keyval)
-}
-
-pub(crate) fn mpi_attr_put(cx: &Cx, comm: &CommRef, keyval: c_int, value: *mut c_void) -> Result<()> {
-    mpi_comm_set_attr(cx, comm, keyval, value)
-}
-
-pub(crate) fn mpi_attr_get(
-    cx: &Cx,
-    comm: &CommRef,
-    keyval: c_int,
-    value: Out<*mut c_void>,
-    flag: Out<c_int>,
-) -> Result<()> {
-    mpi_comm_get_attr(cx, comm, keyval, value, flag)
-}
-
-pub(crate) fn mpi_attr_delete(cx: &Cx, comm: &CommRef, keyval: c_int) -> Result<()> {
-    mpi_comm_delete_attr(cx, comm, keyval)
+pub(crate) fn mpi_comm_delete_attr(cx: &Cx, a: arg::CommDeleteAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Comm, a.comm_keyval)?;
+    a.comm.attrs.delete(a.comm.handle.get(), &keyval)
 }

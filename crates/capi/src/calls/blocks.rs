@@ -5,7 +5,7 @@
 use core::ffi::{c_int, c_void};
 
 use farpost_mpi::coll::{Block, Blocks, Root};
-use farpost_mpi::{ErrorClass, Result};
+use farpost_mpi::{ErrorClass, Result, fail};
 
 use crate::abi;
 use crate::args::{self, Array, Counts};
@@ -66,8 +66,7 @@ pub(crate) fn not_in_place(buffer: &str, address: *const c_void) -> Result<()> {
     if !in_place(address) {
         return Ok(());
     }
-    let message = format!("{buffer}=MPI_IN_PLACE: not allowed here");
-    Err(farpost_mpi::Error::new(ErrorClass::ERR_BUFFER, message))
+    fail!(ERR_BUFFER: "{buffer}=MPI_IN_PLACE: not allowed here")
 }
 
 /// One side of a collective as the program gives it: the forms that the standard has.

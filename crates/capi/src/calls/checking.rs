@@ -65,12 +65,11 @@ pub(crate) trait Checking: Copy {
     /// A persistent request was made.
     fn persistent(self, noted: Self::Noted, handle: usize);
 
-    /// Run a collective to its end; `at_once` may do it in a better way and says whether it did.
+    /// Run a collective to its end.
     fn run_collective(
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        at_once: impl FnOnce() -> Result<bool>,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<()>;
 
@@ -142,12 +141,8 @@ impl Checking for Unchecked {
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        at_once: impl FnOnce() -> Result<bool>,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<()> {
-        if at_once()? {
-            return Ok(());
-        }
         made()?.run(cx, comm)
     }
 

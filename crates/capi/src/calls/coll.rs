@@ -6,27 +6,21 @@ use core::ffi::c_int;
 use farpost_mpi::Result;
 use farpost_mpi::coll::Block;
 
+use super::arg;
 use super::blocks::{Each, One, Side, Typed, apart_from_row, in_place, role, whole};
-use super::forms::{Collective, Ptr, PtrMut, three_ways};
-use crate::args::{Array, Counts};
-use crate::cx::{CommRef, Cx, TypeRef};
+use super::forms::Collective;
+use crate::cx::{CommRef, Cx};
 
-three_ways!(mpi_barrier, mpi_ibarrier, mpi_barrier_init, barrier(),
-    |cx, _comm| Ok(Collective::Barrier),
-    at_once: cx.world().quick_barrier(_comm)?);
+pub(crate) unsafe fn mpi_barrier(_: &Cx, _: arg::Barrier) -> Result<Collective> {
+    Ok(Collective::Barrier)
+}
 
-three_ways!(mpi_bcast, mpi_ibcast, mpi_bcast_init, bcast(buffer: PtrMut, count: i64, datatype: TypeRef, root: c_int),
-|cx, comm| {
-    let role = role(comm, root)?;
+pub(crate) unsafe fn mpi_bcast(_: &Cx, a: arg::Bcast) -> Result<Collective> {
+    let role = role(a.comm, a.root)?;
     // SAFETY: the caller's promise.
-    let buffer = unsafe { whole(buffer, count, datatype) };
+    let buffer = unsafe { whole(a.buffer, a.count, a.datatype) };
     Ok(Collective::Bcast { role, buffer })
-},
-at_once: {
-    // SAFETY: the buffer is there for the call.
-    let buffer = unsafe { whole(buffer, count, datatype.clone()) };
-    cx.world().quick_bcast(comm, &buffer, root)?
-});
+}
 
 /// A rooted collective that collects (`gather`) or spreads: the one block of each rank, and the root's row of all.
 ///
@@ -102,79 +96,64 @@ unsafe fn exchange<S: Side>(cx: &Cx, comm: &CommRef, send: S, recv: S) -> Result
     Ok(Collective::Alltoall { send, recv })
 }
 
-three_ways!(mpi_gather, mpi_igather, mpi_gather_init, gather(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize, root: c_int),
-|cx, comm| {
-    let (send, recv) = (One(sendbuf, sendcount, sendtype), One(recvbuf, recvcount, recvtype));
+pub(crate) unsafe fn mpi_gather(cx: &Cx, a: arg::Gather) -> Result<Collective> {
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { rooted(cx, comm, root, true, send, recv) }
-});
+    unsafe { rooted(cx, a.comm, a.root, true, send, recv) }
+}
 
-three_ways!(mpi_gatherv, mpi_igatherv, mpi_gatherv_init, gatherv(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcounts: Counts<'_>, displs: Counts<'_>,
-recvtype: usize, root: c_int),
-|cx, comm| {
-    let recv = Each(recvbuf, recvcounts, displs, recvtype);
+pub(crate) unsafe fn mpi_gatherv(cx: &Cx, a: arg::Gatherv) -> Result<Collective> {
+    let recv = Each(a.recvbuf, a.recvcounts, a.displs, a.recvtype);
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
     // SAFETY: the caller's promise.
-    unsafe { rooted(cx, comm, root, true, One(sendbuf, sendcount, sendtype), recv) }
-});
+    unsafe { rooted(cx, a.comm, a.root, true, send, recv) }
+}
 
-three_ways!(mpi_scatter, mpi_iscatter, mpi_scatter_init, scatter(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize, root: c_int),
-|cx, comm| {
-    let (send, recv) = (One(sendbuf, sendcount, sendtype), One(recvbuf, recvcount, recvtype));
+pub(crate) unsafe fn mpi_scatter(cx: &Cx, a: arg::Scatter) -> Result<Collective> {
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { rooted(cx, comm, root, false, recv, send) }
-});
+    unsafe { rooted(cx, a.comm, a.root, false, recv, send) }
+}
 
-three_ways!(mpi_scatterv, mpi_iscatterv, mpi_scatterv_init, scatterv(
-sendbuf: Ptr, sendcounts: Counts<'_>, displs: Counts<'_>, sendtype: usize, recvbuf: PtrMut, recvcount: i64,
-recvtype: usize, root: c_int),
-|cx, comm| {
-    let send = Each(sendbuf, sendcounts, displs, sendtype);
+pub(crate) unsafe fn mpi_scatterv(cx: &Cx, a: arg::Scatterv) -> Result<Collective> {
+    let send = Each(a.sendbuf, a.sendcounts, a.displs, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { rooted(cx, comm, root, false, One(recvbuf, recvcount, recvtype), send) }
-});
+    unsafe { rooted(cx, a.comm, a.root, false, recv, send) }
+}
 
-three_ways!(mpi_allgather, mpi_iallgather, mpi_allgather_init, allgather(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize),
-|cx, comm| {
-    let (send, recv) = (One(sendbuf, sendcount, sendtype), One(recvbuf, recvcount, recvtype));
+pub(crate) unsafe fn mpi_allgather(cx: &Cx, a: arg::Allgather) -> Result<Collective> {
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { one_to_all(cx, comm, send, recv) }
-});
+    unsafe { one_to_all(cx, a.comm, send, recv) }
+}
 
-three_ways!(mpi_allgatherv, mpi_iallgatherv, mpi_allgatherv_init, allgatherv(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcounts: Counts<'_>, displs: Counts<'_>,
-recvtype: usize),
-|cx, comm| {
-    let recv = Each(recvbuf, recvcounts, displs, recvtype);
+pub(crate) unsafe fn mpi_allgatherv(cx: &Cx, a: arg::Allgatherv) -> Result<Collective> {
+    let recv = Each(a.recvbuf, a.recvcounts, a.displs, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { one_to_all(cx, comm, One(sendbuf, sendcount, sendtype), recv) }
-});
+    unsafe { one_to_all(cx, a.comm, One(a.sendbuf, a.sendcount, a.sendtype), recv) }
+}
 
-three_ways!(mpi_alltoall, mpi_ialltoall, mpi_alltoall_init, alltoall(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize),
-|cx, comm| {
-    let (send, recv) = (One(sendbuf, sendcount, sendtype), One(recvbuf, recvcount, recvtype));
+pub(crate) unsafe fn mpi_alltoall(cx: &Cx, a: arg::Alltoall) -> Result<Collective> {
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { exchange(cx, comm, send, recv) }
-});
+    unsafe { exchange(cx, a.comm, send, recv) }
+}
 
-three_ways!(mpi_alltoallv, mpi_ialltoallv, mpi_alltoallv_init, alltoallv(
-sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Counts<'_>, sendtype: usize, recvbuf: PtrMut,
-recvcounts: Counts<'_>, rdispls: Counts<'_>, recvtype: usize),
-|cx, comm| {
-    let send = Each(sendbuf, sendcounts, sdispls, sendtype);
+pub(crate) unsafe fn mpi_alltoallv(cx: &Cx, a: arg::Alltoallv) -> Result<Collective> {
+    let send = Each(a.sendbuf, a.sendcounts, a.sdispls, a.sendtype);
+    let recv = Each(a.recvbuf, a.recvcounts, a.rdispls, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { exchange(cx, comm, send, Each(recvbuf, recvcounts, rdispls, recvtype)) }
-});
+    unsafe { exchange(cx, a.comm, send, recv) }
+}
 
-three_ways!(mpi_alltoallw, mpi_ialltoallw, mpi_alltoallw_init, alltoallw(
-sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Counts<'_>, sendtypes: Array<'_, usize>, recvbuf: PtrMut,
-recvcounts: Counts<'_>, rdispls: Counts<'_>, recvtypes: Array<'_, usize>),
-|cx, comm| {
-    let send = Typed(sendbuf, sendcounts, sdispls, sendtypes);
+pub(crate) unsafe fn mpi_alltoallw(cx: &Cx, a: arg::Alltoallw) -> Result<Collective> {
+    let send = Typed(a.sendbuf, a.sendcounts, a.sdispls, a.sendtypes);
+    let recv = Typed(a.recvbuf, a.recvcounts, a.rdispls, a.recvtypes);
     // SAFETY: the caller's promise.
-    unsafe { exchange(cx, comm, send, Typed(recvbuf, recvcounts, rdispls, recvtypes)) }
-});
+    unsafe { exchange(cx, a.comm, send, recv) }
+}

@@ -1,347 +1,198 @@
 //! Datatypes: constructors, size and extent, contents (MPI-5.0 sections 5.1).
 
-use core::ffi::{CStr, c_int};
-
 use farpost_mpi::datatype::{Datatype, match_size};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
+use super::arg;
 use crate::abi;
-use crate::args::{Counts, InOut, Out, OutArray, OutCount, OutCounts, OutString};
-use crate::cx::{Cx, TypeRef};
+use crate::cx::Cx;
 
-/// Gives a constructor's result to the program.
-fn made(cx: &Cx, datatype: Datatype, large: bool, newtype: Out<usize>) -> Result<()> {
+/// The handle of a constructor's result.
+fn made(cx: &Cx, datatype: Datatype, large: bool) -> Result<usize> {
     let datatype = if large {
         datatype.via_large_count()
     } else {
         datatype
     };
-    newtype.set(cx.objects.types.borrow_mut().insert(datatype)?);
-    Ok(())
+    cx.objects.types.borrow_mut().insert(datatype)
 }
 
-pub(crate) fn mpi_type_contiguous(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
-    made(cx, Datatype::contiguous(count, oldtype)?, large, newtype)
+pub(crate) fn mpi_type_contiguous(cx: &Cx, a: arg::TypeContiguous) -> Result<usize> {
+    made(cx, Datatype::contiguous(a.count, a.oldtype)?, a.large)
 }
 
-pub(crate) fn mpi_type_vector(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    blocklength: i64,
-    stride: i64,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
+pub(crate) fn mpi_type_vector(cx: &Cx, a: arg::TypeVector) -> Result<usize> {
     made(
         cx,
-        Datatype::vector(count, blocklength, stride, oldtype)?,
-        large,
-        newtype,
+        Datatype::vector(a.count, a.blocklength, a.stride, a.oldtype)?,
+        a.large,
     )
 }
 
-pub(crate) fn mpi_type_create_hvector(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    blocklength: i64,
-    stride: i64,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
+pub(crate) fn mpi_type_create_hvector(cx: &Cx, a: arg::TypeCreateHvector) -> Result<usize> {
     made(
         cx,
-        Datatype::hvector(count, blocklength, stride, oldtype)?,
-        large,
-        newtype,
+        Datatype::hvector(a.count, a.blocklength, a.stride, a.oldtype)?,
+        a.large,
     )
 }
 
-pub(crate) fn mpi_type_indexed(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    blocklengths: Counts<'_>,
-    displacements: Counts<'_>,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
+pub(crate) fn mpi_type_indexed(cx: &Cx, a: arg::TypeIndexed) -> Result<usize> {
     let (blocks, disps) = (
-        blocklengths.get(count as usize)?,
-        displacements.get(count as usize)?,
+        a.array_of_blocklengths.get(a.count as usize)?,
+        a.array_of_displacements.get(a.count as usize)?,
     );
-    made(cx, Datatype::indexed(&blocks, &disps, oldtype)?, large, newtype)
+    made(cx, Datatype::indexed(&blocks, &disps, a.oldtype)?, a.large)
 }
 
-pub(crate) fn mpi_type_create_hindexed(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    blocklengths: Counts<'_>,
-    displacements: &[i64],
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
-    let blocks = blocklengths.get(count as usize)?;
+pub(crate) fn mpi_type_create_hindexed(cx: &Cx, a: arg::TypeCreateHindexed) -> Result<usize> {
+    let blocks = a.array_of_blocklengths.get(a.count as usize)?;
     made(
         cx,
-        Datatype::hindexed(&blocks, displacements, oldtype)?,
-        large,
-        newtype,
+        Datatype::hindexed(&blocks, a.array_of_displacements, a.oldtype)?,
+        a.large,
     )
 }
 
-pub(crate) fn mpi_type_create_indexed_block(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    blocklength: i64,
-    displacements: Counts<'_>,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
-    let disps = displacements.get(count as usize)?;
+pub(crate) fn mpi_type_create_indexed_block(cx: &Cx, a: arg::TypeCreateIndexedBlock) -> Result<usize> {
+    let disps = a.array_of_displacements.get(a.count as usize)?;
     made(
         cx,
-        Datatype::indexed_block(blocklength, &disps, oldtype)?,
-        large,
-        newtype,
+        Datatype::indexed_block(a.blocklength, &disps, a.oldtype)?,
+        a.large,
     )
 }
 
-pub(crate) fn mpi_type_create_hindexed_block(
-    cx: &Cx,
-    large: bool,
-    _count: i64,
-    blocklength: i64,
-    displacements: &[i64],
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
+pub(crate) fn mpi_type_create_hindexed_block(cx: &Cx, a: arg::TypeCreateHindexedBlock) -> Result<usize> {
     made(
         cx,
-        Datatype::hindexed_block(blocklength, displacements, oldtype)?,
-        large,
-        newtype,
+        Datatype::hindexed_block(a.blocklength, a.array_of_displacements, a.oldtype)?,
+        a.large,
     )
 }
 
-pub(crate) fn mpi_type_create_struct(
-    cx: &Cx,
-    large: bool,
-    count: i64,
-    blocklengths: Counts<'_>,
-    displacements: &[i64],
-    handles: &[usize],
-    newtype: Out<usize>,
-) -> Result<()> {
-    let blocks = blocklengths.get(count as usize)?;
-    let types = handles
+pub(crate) fn mpi_type_create_struct(cx: &Cx, a: arg::TypeCreateStruct) -> Result<usize> {
+    let blocks = a.array_of_blocklengths.get(a.count as usize)?;
+    let types = a
+        .array_of_types
         .iter()
         .map(|h| cx.datatype("array_of_types", *h))
         .collect::<Result<Vec<_>>>()?;
     made(
         cx,
-        Datatype::structure(&blocks, displacements, &types)?,
-        large,
-        newtype,
+        Datatype::structure(&blocks, a.array_of_displacements, &types)?,
+        a.large,
     )
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) fn mpi_type_create_subarray(
-    cx: &Cx,
-    large: bool,
-    ndims: c_int,
-    sizes: Counts<'_>,
-    subsizes: Counts<'_>,
-    starts: Counts<'_>,
-    order: c_int,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
-    let n = ndims as usize;
+pub(crate) fn mpi_type_create_subarray(cx: &Cx, a: arg::TypeCreateSubarray) -> Result<usize> {
+    let (sizes, subsizes, starts) = (a.array_of_sizes, a.array_of_subsizes, a.array_of_starts);
+    let n = a.ndims as usize;
     let (sizes, subsizes, starts) = (sizes.get(n)?, subsizes.get(n)?, starts.get(n)?);
     made(
         cx,
-        Datatype::subarray(&sizes, &subsizes, &starts, order, oldtype)?,
-        large,
-        newtype,
+        Datatype::subarray(&sizes, &subsizes, &starts, a.order, a.oldtype)?,
+        a.large,
     )
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) fn mpi_type_create_darray(
-    cx: &Cx,
-    large: bool,
-    size: c_int,
-    rank: c_int,
-    ndims: c_int,
-    gsizes: Counts<'_>,
-    distribs: &[c_int],
-    dargs: &[c_int],
-    psizes: &[c_int],
-    order: c_int,
-    oldtype: &TypeRef,
-    newtype: Out<usize>,
-) -> Result<()> {
-    let gsizes = gsizes.get(ndims as usize)?;
-    let datatype = Datatype::darray(size, rank, &gsizes, distribs, dargs, psizes, order, oldtype)?;
-    made(cx, datatype, large, newtype)
+pub(crate) fn mpi_type_create_darray(cx: &Cx, a: arg::TypeCreateDarray) -> Result<usize> {
+    let gsizes = a.array_of_gsizes;
+    let gsizes = gsizes.get(a.ndims as usize)?;
+    let datatype = Datatype::darray(
+        a.size,
+        a.rank,
+        &gsizes,
+        a.array_of_distribs,
+        a.array_of_dargs,
+        a.array_of_psizes,
+        a.order,
+        a.oldtype,
+    )?;
+    made(cx, datatype, a.large)
 }
 
-pub(crate) fn mpi_type_create_resized(
-    cx: &Cx,
-    large: bool,
-    oldtype: &TypeRef,
-    lb: i64,
-    extent: i64,
-    newtype: Out<usize>,
-) -> Result<()> {
-    made(cx, Datatype::resized(oldtype, lb, extent)?, large, newtype)
+pub(crate) fn mpi_type_create_resized(cx: &Cx, a: arg::TypeCreateResized) -> Result<usize> {
+    made(cx, Datatype::resized(a.oldtype, a.lb, a.extent)?, a.large)
 }
 
-pub(crate) fn mpi_type_create_f90_real(cx: &Cx, p: c_int, r: c_int, newtype: Out<usize>) -> Result<()> {
-    newtype.set(cx.objects.types.borrow_mut().f90_real(p, r)?);
-    Ok(())
+pub(crate) fn mpi_type_create_f90_real(cx: &Cx, a: arg::TypeCreateF90Real) -> Result<usize> {
+    cx.objects.types.borrow_mut().f90_real(a.p, a.r)
 }
 
-pub(crate) fn mpi_type_create_f90_complex(cx: &Cx, p: c_int, r: c_int, newtype: Out<usize>) -> Result<()> {
-    newtype.set(cx.objects.types.borrow_mut().f90_complex(p, r)?);
-    Ok(())
+pub(crate) fn mpi_type_create_f90_complex(cx: &Cx, a: arg::TypeCreateF90Complex) -> Result<usize> {
+    cx.objects.types.borrow_mut().f90_complex(a.p, a.r)
 }
 
-pub(crate) fn mpi_type_create_f90_integer(cx: &Cx, r: c_int, newtype: Out<usize>) -> Result<()> {
-    newtype.set(cx.objects.types.borrow_mut().f90_integer(r)?);
-    Ok(())
+pub(crate) fn mpi_type_create_f90_integer(cx: &Cx, a: arg::TypeCreateF90Integer) -> Result<usize> {
+    cx.objects.types.borrow_mut().f90_integer(a.r)
 }
 
-pub(crate) fn mpi_type_match_size(_: &Cx, typeclass: c_int, size: c_int, datatype: Out<usize>) -> Result<()> {
-    datatype.set(match_size(typeclass, size)?.abi());
-    Ok(())
+pub(crate) fn mpi_type_match_size(_: &Cx, a: arg::TypeMatchSize) -> Result<usize> {
+    Ok(match_size(a.typeclass, a.size)?.abi())
 }
 
-pub(crate) fn mpi_type_get_value_index(
-    cx: &Cx,
-    value_type: &TypeRef,
-    index_type: &TypeRef,
-    pair_type: Out<usize>,
-) -> Result<()> {
+pub(crate) fn mpi_type_get_value_index(cx: &Cx, a: arg::TypeGetValueIndex) -> Result<usize> {
     let pair = cx
         .objects
         .types
         .borrow_mut()
-        .value_index(value_type.handle(), index_type.handle())?;
-    pair_type.set(pair.unwrap_or(abi::MPI_DATATYPE_NULL));
+        .value_index(a.value_type.handle(), a.index_type.handle())?;
+    Ok(pair.unwrap_or(abi::MPI_DATATYPE_NULL))
+}
+
+pub(crate) fn mpi_type_commit(cx: &Cx, a: arg::TypeCommit) -> Result<()> {
+    cx.datatype("datatype", a.datatype.get())?.commit();
     Ok(())
 }
 
-pub(crate) fn mpi_type_commit(cx: &Cx, datatype: InOut<usize>) -> Result<()> {
-    cx.datatype("datatype", datatype.get())?.commit();
+pub(crate) fn mpi_type_size(_: &Cx, a: arg::TypeSize) -> Result<()> {
+    a.size
+        .set_or_undefined(i64::try_from(a.datatype.size()).unwrap_or(i64::MAX));
     Ok(())
 }
 
-pub(crate) fn mpi_type_size(_: &Cx, datatype: &TypeRef, size: OutCount) -> Result<()> {
-    size.set_or_undefined(i64::try_from(datatype.size()).unwrap_or(i64::MAX));
+pub(crate) fn mpi_type_size_x(_: &Cx, a: arg::TypeSizeX) -> Result<i64> {
+    Ok(i64::try_from(a.datatype.size()).unwrap_or(abi::MPI_UNDEFINED.into()))
+}
+
+pub(crate) fn mpi_type_get_extent(_: &Cx, a: arg::TypeGetExtent) -> Result<()> {
+    a.lb.set(a.datatype.lb());
+    a.extent.set(a.datatype.extent());
     Ok(())
 }
 
-pub(crate) fn mpi_type_size_x(_: &Cx, datatype: &TypeRef, size: Out<i64>) -> Result<()> {
-    size.set(i64::try_from(datatype.size()).unwrap_or(abi::MPI_UNDEFINED.into()));
+pub(crate) fn mpi_type_get_true_extent(_: &Cx, a: arg::TypeGetTrueExtent) -> Result<()> {
+    a.true_lb.set(a.datatype.true_lb());
+    a.true_extent.set(a.datatype.true_extent());
     Ok(())
 }
 
-pub(crate) fn mpi_type_get_extent(_: &Cx, datatype: &TypeRef, lb: Out<i64>, extent: Out<i64>) -> Result<()> {
-    lb.set(datatype.lb());
-    extent.set(datatype.extent());
-    Ok(())
-}
-
-pub(crate) fn mpi_type_get_extent_x(
-    _: &Cx,
-    datatype: &TypeRef,
-    lb: Out<i64>,
-    extent: Out<i64>,
-) -> Result<()> {
-    lb.set(datatype.lb());
-    extent.set(datatype.extent());
-    Ok(())
-}
-
-pub(crate) fn mpi_type_get_true_extent(
-    _: &Cx,
-    datatype: &TypeRef,
-    lb: Out<i64>,
-    extent: Out<i64>,
-) -> Result<()> {
-    lb.set(datatype.true_lb());
-    extent.set(datatype.true_extent());
-    Ok(())
-}
-
-pub(crate) fn mpi_type_get_true_extent_x(
-    _: &Cx,
-    datatype: &TypeRef,
-    lb: Out<i64>,
-    extent: Out<i64>,
-) -> Result<()> {
-    lb.set(datatype.true_lb());
-    extent.set(datatype.true_extent());
-    Ok(())
-}
-
-pub(crate) fn mpi_type_get_envelope(
-    _: &Cx,
-    datatype: &TypeRef,
-    num_integers: OutCount,
-    num_addresses: OutCount,
-    num_large_counts: Option<OutCount>,
-    num_datatypes: OutCount,
-    combiner: Out<c_int>,
-) -> Result<()> {
-    let parts = datatype.envelope(getter(num_large_counts.is_some()))?;
-    num_integers.set(parts.integers as i64)?;
-    num_addresses.set(parts.addresses as i64)?;
-    if let Some(out) = num_large_counts {
+pub(crate) fn mpi_type_get_envelope(_: &Cx, a: arg::TypeGetEnvelope) -> Result<()> {
+    let parts = a.datatype.envelope(getter(a.num_large_counts.is_some()))?;
+    a.num_integers.set(parts.integers as i64)?;
+    a.num_addresses.set(parts.addresses as i64)?;
+    if let Some(out) = a.num_large_counts {
         out.set(parts.large_counts as i64)?;
     }
-    num_datatypes.set(parts.datatypes as i64)?;
-    combiner.set(parts.combiner.0);
+    a.num_datatypes.set(parts.datatypes as i64)?;
+    a.combiner.set(parts.combiner.0);
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) fn mpi_type_get_contents(
-    cx: &Cx,
-    datatype: &TypeRef,
-    max_integers: i64,
-    max_addresses: i64,
-    max_large_counts: Option<i64>,
-    max_datatypes: i64,
-    integers: OutArray<c_int>,
-    addresses: OutArray<i64>,
-    large_counts: Option<OutCounts>,
-    datatypes: OutArray<usize>,
-) -> Result<()> {
-    let contents = datatype.contents(getter(max_large_counts.is_some()))?;
-    fits("max_integers", max_integers, contents.integers.len())?;
-    fits("max_addresses", max_addresses, contents.addresses.len())?;
+pub(crate) fn mpi_type_get_contents(cx: &Cx, a: arg::TypeGetContents) -> Result<()> {
+    let contents = a.datatype.contents(getter(a.max_large_counts.is_some()))?;
+    fits("max_integers", a.max_integers, contents.integers.len())?;
+    fits("max_addresses", a.max_addresses, contents.addresses.len())?;
     fits(
         "max_large_counts",
-        max_large_counts.unwrap_or(0),
+        a.max_large_counts.unwrap_or(0),
         contents.large_counts.len(),
     )?;
-    fits("max_datatypes", max_datatypes, contents.datatypes.len())?;
-    integers.fill(&contents.integers)?;
-    addresses.fill(&contents.addresses)?;
-    if let Some(out) = large_counts {
+    fits("max_datatypes", a.max_datatypes, contents.datatypes.len())?;
+    a.array_of_integers.fill(&contents.integers)?;
+    a.array_of_addresses.fill(&contents.addresses)?;
+    if let Some(out) = a.array_of_large_counts {
         out.fill(&contents.large_counts)?;
     }
     let mut types = cx.objects.types.borrow_mut();
@@ -350,7 +201,7 @@ pub(crate) fn mpi_type_get_contents(
         .iter()
         .map(|t| types.reopen(t))
         .collect::<Result<Vec<_>>>()?;
-    datatypes.fill(&handles)
+    a.array_of_datatypes.fill(&handles)
 }
 
 fn getter(large: bool) -> farpost_mpi::datatype::Getter {
@@ -362,22 +213,20 @@ fn fits(name: &str, max: i64, needed: usize) -> Result<()> {
     if max >= needed as i64 {
         return Ok(());
     }
-    let message = format!("{name}={max}: the datatype has {needed} of them (MPI_Type_get_envelope tells)");
-    Err(Error::new(ErrorClass::ERR_ARG, message))
+    fail!(ERR_ARG: "{name}={max}: the datatype has {needed} of them (MPI_Type_get_envelope tells)")
 }
 
-pub(crate) fn mpi_type_set_name(_: &Cx, datatype: &TypeRef, name: &CStr) -> Result<()> {
-    datatype.set_name(&super::object_name("type_name", name)?);
+pub(crate) fn mpi_type_set_name(_: &Cx, a: arg::TypeSetName) -> Result<()> {
+    a.datatype
+        .set_name(&super::object_name("type_name", a.type_name)?);
     Ok(())
 }
 
-pub(crate) fn mpi_type_get_name(
-    _: &Cx,
-    datatype: Option<TypeRef>,
-    name: OutString,
-    resultlen: Out<c_int>,
-) -> Result<()> {
-    let text = datatype.map_or_else(|| "MPI_DATATYPE_NULL".to_owned(), |t| t.name());
-    resultlen.set(name.set(&text, abi::MPI_MAX_OBJECT_NAME as usize));
+pub(crate) fn mpi_type_get_name(_: &Cx, a: arg::TypeGetName) -> Result<()> {
+    let text = a
+        .datatype
+        .map_or_else(|| "MPI_DATATYPE_NULL".to_owned(), |t| t.name());
+    a.resultlen
+        .set(a.type_name.set(&text, abi::MPI_MAX_OBJECT_NAME as usize));
     Ok(())
 }

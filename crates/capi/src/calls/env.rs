@@ -2,34 +2,36 @@
 //!
 //! Requirements of MPI-5.0 sections 9.1.1, 9.6.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use farpost_mpi::info::Info;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, Result, error, fail};
 
+use super::arg;
 use crate::abi;
-use crate::args::{self, Out, OutString};
-use crate::cx::{Cx, InfoRef};
+use crate::args::{self};
+use crate::cx::Cx;
 
-pub(crate) fn mpi_get_version(_: &Cx, version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
-    version.set(abi::MPI_VERSION);
-    subversion.set(abi::MPI_SUBVERSION);
+pub(crate) fn mpi_get_version(_: &Cx, a: arg::GetVersion) -> Result<()> {
+    a.version.set(abi::MPI_VERSION);
+    a.subversion.set(abi::MPI_SUBVERSION);
     Ok(())
 }
 
-pub(crate) fn mpi_abi_get_version(_: &Cx, major: Out<c_int>, minor: Out<c_int>) -> Result<()> {
-    major.set(abi::MPI_ABI_VERSION);
-    minor.set(abi::MPI_ABI_SUBVERSION);
+pub(crate) fn mpi_abi_get_version(_: &Cx, a: arg::AbiGetVersion) -> Result<()> {
+    a.abi_major.set(abi::MPI_ABI_VERSION);
+    a.abi_minor.set(abi::MPI_ABI_SUBVERSION);
     Ok(())
 }
 
-pub(crate) fn mpi_get_library_version(_: &Cx, version: OutString, resultlen: Out<c_int>) -> Result<()> {
+pub(crate) fn mpi_get_library_version(_: &Cx, a: arg::GetLibraryVersion) -> Result<()> {
     const TEXT: &str = concat!(
         "Farpost ",
         env!("CARGO_PKG_VERSION"),
         ", MPI 5.0, standard ABI 1.0"
     );
-    resultlen.set(version.set(TEXT, abi::MPI_MAX_LIBRARY_VERSION_STRING as usize));
+    a.resultlen
+        .set(a.version.set(TEXT, abi::MPI_MAX_LIBRARY_VERSION_STRING as usize));
     Ok(())
 }
 
@@ -41,12 +43,12 @@ pub(crate) fn mpi_aint_diff(addr1: i64, addr2: i64) -> i64 {
     addr1.wrapping_sub(addr2)
 }
 
-pub(crate) fn mpi_pcontrol(_: &Cx, _level: c_int) -> Result<()> {
+pub(crate) fn mpi_pcontrol(_: &Cx, _: arg::Pcontrol) -> Result<()> {
     Ok(())
 }
 
 /// Sizes of the types whose size the ABI leaves open.
-pub(crate) fn mpi_abi_get_info(cx: &Cx, info: Out<usize>) -> Result<()> {
+pub(crate) fn mpi_abi_get_info(cx: &Cx) -> Result<usize> {
     let mut sizes = Info::new();
     for (key, bytes) in [
         ("mpi_aint_size", size_of::<isize>()),
@@ -55,28 +57,24 @@ pub(crate) fn mpi_abi_get_info(cx: &Cx, info: Out<usize>) -> Result<()> {
     ] {
         sizes.set(key.as_bytes(), bytes.to_string().as_bytes())?;
     }
-    info.set(cx.objects.new_info(sizes)?);
-    Ok(())
+    cx.objects.new_info(sizes)
 }
 
 /// Nothing is known of a Fortran compiler until somebody says so.
-pub(crate) fn mpi_abi_get_fortran_info(cx: &Cx, info: Out<usize>) -> Result<()> {
+pub(crate) fn mpi_abi_get_fortran_info(cx: &Cx) -> Result<usize> {
     let known = cx.objects.fortran_info.borrow().as_ref().map(Info::dup);
-    info.set(match known {
+    Ok(match known {
         Some(known) => cx.objects.new_info(known)?,
         None => abi::MPI_INFO_NULL,
-    });
-    Ok(())
+    })
 }
 
 fn set_twice(what: &str) -> Error {
-    Error::new(
-        ErrorClass::ERR_ABI,
-        format!("{what}: set before, and can be set once only"),
-    )
+    error!(ERR_ABI: "{what}: set before, and can be set once only")
 }
 
-pub(crate) fn mpi_abi_set_fortran_info(cx: &Cx, info: Option<InfoRef>) -> Result<()> {
+pub(crate) fn mpi_abi_set_fortran_info(cx: &Cx, a: arg::AbiSetFortranInfo) -> Result<()> {
+    let info = a.info;
     let mut known = cx.objects.fortran_info.borrow_mut();
     if known.is_some() {
         return Err(set_twice("info"));
@@ -89,25 +87,17 @@ pub(crate) fn mpi_abi_set_fortran_info(cx: &Cx, info: Option<InfoRef>) -> Result
 fn logical_bytes(size: c_int) -> Result<usize> {
     match size {
         1 | 2 | 4 | 8 | 16 => Ok(size as usize),
-        _ => Err(Error::new(
-            ErrorClass::ERR_ARG,
-            format!("logical_size={size}: a LOGICAL has 1, 2, 4, 8 or 16 bytes"),
-        )),
+        _ => fail!(ERR_ARG: "logical_size={size}: a LOGICAL has 1, 2, 4, 8 or 16 bytes"),
     }
 }
 
-pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
-    cx: &Cx,
-    logical_size: c_int,
-    logical_true: *mut c_void,
-    logical_false: *mut c_void,
-) -> Result<()> {
-    let bytes = logical_bytes(logical_size)? as i64;
+pub(crate) unsafe fn mpi_abi_set_fortran_booleans(cx: &Cx, a: arg::AbiSetFortranBooleans) -> Result<()> {
+    let bytes = logical_bytes(a.logical_size)? as i64;
     // SAFETY: each has `logical_size` bytes, by the contract of the C function.
     let (on, off) = unsafe {
         (
-            args::slice("logical_true", logical_true.cast::<u8>(), bytes)?,
-            args::slice("logical_false", logical_false.cast::<u8>(), bytes)?,
+            args::slice("logical_true", a.logical_true.cast::<u8>(), bytes)?,
+            args::slice("logical_false", a.logical_false.cast::<u8>(), bytes)?,
         )
     };
     let mut known = cx.objects.fortran_booleans.borrow_mut();
@@ -118,23 +108,18 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
     Ok(())
 }
 
-pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
-    cx: &Cx,
-    logical_size: c_int,
-    logical_true: *mut c_void,
-    logical_false: *mut c_void,
-    is_set: Out<c_int>,
-) -> Result<()> {
-    let bytes = logical_bytes(logical_size)?;
+pub(crate) unsafe fn mpi_abi_get_fortran_booleans(cx: &Cx, a: arg::AbiGetFortranBooleans) -> Result<()> {
+    let bytes = logical_bytes(a.logical_size)?;
     let known = cx.objects.fortran_booleans.borrow();
     let known = known.as_ref().filter(|(on, _)| on.len() == bytes);
     if let Some((on, off)) = known {
         // SAFETY: each has room for `logical_size` bytes, by the contract of the C function.
         unsafe {
-            args::slice_mut("logical_true", logical_true.cast::<u8>(), bytes as i64)?.copy_from_slice(on);
-            args::slice_mut("logical_false", logical_false.cast::<u8>(), bytes as i64)?.copy_from_slice(off);
+            args::slice_mut("logical_true", a.logical_true.cast::<u8>(), bytes as i64)?.copy_from_slice(on);
+            args::slice_mut("logical_false", a.logical_false.cast::<u8>(), bytes as i64)?
+                .copy_from_slice(off);
         }
     }
-    is_set.set(c_int::from(known.is_some()));
+    a.is_set.set(c_int::from(known.is_some()));
     Ok(())
 }

@@ -118,8 +118,27 @@ impl Collective {
 
     /// Run it to its end.
     pub(crate) fn run(self, cx: &Cx, comm: &CommRef) -> Result<()> {
+        if self.at_once(cx, comm)? {
+            return Ok(());
+        }
         cx.world()
             .run_collective(comm, self.plan(&cx.world().site(comm))?)
+    }
+
+    /// Do it in a better way than by a schedule, where there is one: whether it is done.
+    fn at_once(&self, cx: &Cx, comm: &CommRef) -> Result<bool> {
+        let world = cx.world();
+        match self {
+            Self::Barrier => world.quick_barrier(comm),
+            Self::Bcast { role, buffer } => world.quick_bcast(comm, buffer, role.argument),
+            Self::Reduction {
+                of: Reduction::All,
+                send,
+                recv,
+                op,
+            } => world.quick_allreduce(comm, send.as_ref(), recv, op),
+            _ => Ok(false),
+        }
     }
 
     /// Start it: its request.
@@ -137,69 +156,3 @@ impl Collective {
         cx.world().persistent_collective(comm, Box::new(plan))
     }
 }
-
-/// The three forms of a collective, whose common arguments `$made` checks: an unsafe function (the buffers are there until
-/// the collective has ended) that gives a [`Collective`]. `at_once` may do the blocking form in a better way and says
-/// whether it did. Named by the generator: keep the names on the first line.
-macro_rules! three_ways {
-    ($blocking:ident, $nonblocking:ident, $init:ident, $made:ident($($arg:ident: $ty:ty),*),
-     |$cx:ident, $comm:ident| $body:expr) => {
-        three_ways!($blocking, $nonblocking, $init, $made($($arg: $ty),*), |$cx, $comm| $body, at_once: false);
-    };
-    ($blocking:ident, $nonblocking:ident, $init:ident, $made:ident($($arg:ident: $ty:ty),*),
-     |$cx:ident, $comm:ident| $body:expr, at_once: $quick:expr) => {
-        /// The arguments checked.
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        unsafe fn $made(
-            $cx: &'static $crate::cx::Cx,
-            $comm: &$crate::cx::CommRef,
-            $($arg: $ty,)*
-        ) -> farpost_mpi::Result<Collective> {
-            let _ = $cx;
-            $body
-        }
-
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $blocking<C: $crate::calls::checking::Checking>(
-            $cx: &'static $crate::cx::Cx,
-            checking: C,
-            $($arg: $ty,)*
-            $comm: &$crate::cx::CommRef,
-        ) -> farpost_mpi::Result<()> {
-            // SAFETY: the buffers are there for the call.
-            let made = || unsafe { $made($cx, $comm, $(Clone::clone(&$arg)),*) };
-            checking.run_collective($cx, $comm, || Ok($quick), made)
-        }
-
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $nonblocking<C: $crate::calls::checking::Checking>(
-            cx: &'static $crate::cx::Cx,
-            checking: C,
-            $($arg: $ty,)*
-            comm: &$crate::cx::CommRef,
-            request: $crate::args::Out<usize>,
-        ) -> farpost_mpi::Result<()> {
-            // SAFETY: the buffers are there until the request completes.
-            let made = || unsafe { $made(cx, comm, $($arg),*) };
-            request.set(checking.start_collective(cx, comm, made)?);
-            Ok(())
-        }
-
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $init<C: $crate::calls::checking::Checking>(
-            cx: &'static $crate::cx::Cx,
-            checking: C,
-            $($arg: $ty,)*
-            comm: &$crate::cx::CommRef,
-            _info: Option<$crate::cx::InfoRef>,
-            request: $crate::args::Out<usize>,
-        ) -> farpost_mpi::Result<()> {
-            // SAFETY: the buffers are there until the request is freed.
-            let made = || unsafe { $made(cx, comm, $($arg),*) };
-            request.set(checking.persistent_collective(cx, comm, made)?);
-            Ok(())
-        }
-    };
-}
-
-pub(crate) use three_ways;

@@ -4,20 +4,16 @@
 
 use core::ffi::c_void;
 
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
-use crate::args::Out;
+use super::arg;
 use crate::cx::{Cx, InfoRef};
 
 /// Alignment of what is handed out: a cache line, which suits every type and keeps blocks apart.
 const ALIGNMENT: usize = 64;
 
-pub(crate) fn mpi_alloc_mem(
-    _: &Cx,
-    size: i64,
-    info: Option<InfoRef>,
-    baseptr: Out<*mut c_void>,
-) -> Result<()> {
+pub(crate) fn mpi_alloc_mem(_: &Cx, a: arg::AllocMem) -> Result<*mut c_void> {
+    let (size, info) = (a.size, a.info);
     let alignment = match &info {
         Some(info) => wanted_alignment(info)?,
         None => ALIGNMENT,
@@ -26,11 +22,9 @@ pub(crate) fn mpi_alloc_mem(
     // SAFETY: `address` takes the result; the alignment is a power of two and a multiple of a pointer's size.
     let failed = unsafe { libc::posix_memalign(&mut address, alignment, (size as usize).max(1)) } != 0;
     if failed {
-        let message = format!("size={size}: the system has not that many bytes for this process");
-        return Err(Error::new(ErrorClass::ERR_NO_MEM, message));
+        return fail!(ERR_NO_MEM: "size={size}: the system has not that many bytes for this process");
     }
-    baseptr.set(address);
-    Ok(())
+    Ok(address)
 }
 
 /// The info key `mpi_minimum_memory_alignment`, where it asks for more than is usual.
@@ -42,15 +36,12 @@ fn wanted_alignment(info: &InfoRef) -> Result<usize> {
     };
     match text.trim().parse::<usize>() {
         Ok(bytes) if bytes.is_power_of_two() && bytes <= 1 << 30 => Ok(bytes.max(ALIGNMENT)),
-        _ => Err(Error::new(
-            ErrorClass::ERR_INFO_VALUE,
-            format!("info key {KEY}={text}: powers of two up to 2^30 are allowed"),
-        )),
+        _ => fail!(ERR_INFO_VALUE: "info key {KEY}={text}: powers of two up to 2^30 are allowed"),
     }
 }
 
-pub(crate) unsafe fn mpi_free_mem(_: &Cx, base: *mut c_void) -> Result<()> {
+pub(crate) unsafe fn mpi_free_mem(_: &Cx, a: arg::FreeMem) -> Result<()> {
     // SAFETY: null or from MPI_Alloc_mem and freed once, by the contract of the C function.
-    unsafe { libc::free(base) };
+    unsafe { libc::free(a.base) };
     Ok(())
 }

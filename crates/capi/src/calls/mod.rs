@@ -1,8 +1,11 @@
 //! The hand-written bodies of the entry points, a file a chapter of the standard.
 //!
 //! A body is a `pub(crate) fn mpi_x` at the start of a line; the build script finds it by that, and a function
-//! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. What arguments it gets is documented in `args`.
+//! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. It gets its arguments, checked, in a structure of [`arg`]. Where the
+//! function has one result, the body returns it, and the entry point stores it; several are stored by the body. A body that
+//! returns a [`forms::Collective`] is that of the blocking, the nonblocking and the persistent function.
 
+pub(crate) mod arg;
 pub(crate) mod attr;
 pub(crate) mod blocks;
 pub(crate) mod bsend;
@@ -32,7 +35,7 @@ pub(crate) mod topo_create;
 
 use core::ffi::CStr;
 
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
 use crate::abi;
 
@@ -44,8 +47,7 @@ pub(crate) fn object_name(argument: &str, name: &CStr) -> Result<String> {
     let room = abi::MPI_MAX_OBJECT_NAME as usize - 1;
     let len = name.to_bytes().len();
     if len > room {
-        let message = format!("{argument} has {len} bytes: names have at most {room}");
-        return Err(Error::new(ErrorClass::ERR_ARG, message));
+        return fail!(ERR_ARG: "{argument} has {len} bytes: names have at most {room}");
     }
     Ok(name.to_string_lossy().into_owned())
 }

@@ -3,9 +3,9 @@
 use farpost_mpi::Result;
 use farpost_mpi::coll::Neighbors;
 
+use super::arg;
 use super::blocks::{Each, One, Side, Typed, apart};
-use super::forms::{Collective, Ptr, PtrMut, three_ways};
-use crate::args::{Array, Counts};
+use super::forms::Collective;
 use crate::cx::{CommRef, Cx};
 
 /// # Safety
@@ -48,45 +48,36 @@ fn first_apart(collective: Collective) -> Result<Collective> {
     Ok(collective)
 }
 
-three_ways!(mpi_neighbor_allgather, mpi_ineighbor_allgather, mpi_neighbor_allgather_init, allgather(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize),
-|cx, comm| {
-    let (send, recv) = (One(sendbuf, sendcount, sendtype), One(recvbuf, recvcount, recvtype));
+pub(crate) unsafe fn mpi_neighbor_allgather(cx: &Cx, a: arg::NeighborAllgather) -> Result<Collective> {
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    first_apart(unsafe { one_to_all(cx, comm, send, recv) }?)
-});
+    first_apart(unsafe { one_to_all(cx, a.comm, send, recv) }?)
+}
 
-three_ways!(mpi_neighbor_allgatherv, mpi_ineighbor_allgatherv, mpi_neighbor_allgatherv_init, allgatherv(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcounts: Counts<'_>, displs: Counts<'_>,
-recvtype: usize),
-|cx, comm| {
-    let recv = Each(recvbuf, recvcounts, displs, recvtype);
+pub(crate) unsafe fn mpi_neighbor_allgatherv(cx: &Cx, a: arg::NeighborAllgatherv) -> Result<Collective> {
+    let recv = Each(a.recvbuf, a.recvcounts, a.displs, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { one_to_all(cx, comm, One(sendbuf, sendcount, sendtype), recv) }
-});
+    unsafe { one_to_all(cx, a.comm, One(a.sendbuf, a.sendcount, a.sendtype), recv) }
+}
 
-three_ways!(mpi_neighbor_alltoall, mpi_ineighbor_alltoall, mpi_neighbor_alltoall_init, alltoall(
-sendbuf: Ptr, sendcount: i64, sendtype: usize, recvbuf: PtrMut, recvcount: i64, recvtype: usize),
-|cx, comm| {
-    let (send, recv) = (One(sendbuf, sendcount, sendtype), One(recvbuf, recvcount, recvtype));
+pub(crate) unsafe fn mpi_neighbor_alltoall(cx: &Cx, a: arg::NeighborAlltoall) -> Result<Collective> {
+    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
     // SAFETY: the caller's promise.
-    unsafe { exchange(cx, comm, send, recv) }
-});
+    unsafe { exchange(cx, a.comm, send, recv) }
+}
 
-three_ways!(mpi_neighbor_alltoallv, mpi_ineighbor_alltoallv, mpi_neighbor_alltoallv_init, alltoallv(
-sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Counts<'_>, sendtype: usize, recvbuf: PtrMut,
-recvcounts: Counts<'_>, rdispls: Counts<'_>, recvtype: usize),
-|cx, comm| {
-    let send = Each(sendbuf, sendcounts, sdispls, sendtype);
+pub(crate) unsafe fn mpi_neighbor_alltoallv(cx: &Cx, a: arg::NeighborAlltoallv) -> Result<Collective> {
+    let send = Each(a.sendbuf, a.sendcounts, a.sdispls, a.sendtype);
+    let recv = Each(a.recvbuf, a.recvcounts, a.rdispls, a.recvtype);
     // SAFETY: the caller's promise.
-    first_apart(unsafe { exchange(cx, comm, send, Each(recvbuf, recvcounts, rdispls, recvtype)) }?)
-});
+    first_apart(unsafe { exchange(cx, a.comm, send, recv) }?)
+}
 
-three_ways!(mpi_neighbor_alltoallw, mpi_ineighbor_alltoallw, mpi_neighbor_alltoallw_init, alltoallw(
-sendbuf: Ptr, sendcounts: Counts<'_>, sdispls: Array<'_, i64>, sendtypes: Array<'_, usize>, recvbuf: PtrMut,
-recvcounts: Counts<'_>, rdispls: Array<'_, i64>, recvtypes: Array<'_, usize>),
-|cx, comm| {
-    let send = Typed(sendbuf, sendcounts, sdispls, sendtypes);
+pub(crate) unsafe fn mpi_neighbor_alltoallw(cx: &Cx, a: arg::NeighborAlltoallw) -> Result<Collective> {
+    let send = Typed(a.sendbuf, a.sendcounts, a.sdispls, a.sendtypes);
+    let recv = Typed(a.recvbuf, a.recvcounts, a.rdispls, a.recvtypes);
     // SAFETY: the caller's promise.
-    unsafe { exchange(cx, comm, send, Typed(recvbuf, recvcounts, rdispls, recvtypes)) }
-});
+    unsafe { exchange(cx, a.comm, send, recv) }
+}

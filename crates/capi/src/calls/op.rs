@@ -5,19 +5,17 @@ use std::rc::Rc;
 
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
+use super::arg;
 use crate::abi::{self, MPI_User_function, MPI_User_function_c};
-use crate::args::{Callback, InOut, Out};
-use crate::cx::{Cx, OpRef};
+use crate::cx::Cx;
 use crate::roll::outside;
 
-pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<usize>) -> Result<()> {
+pub(crate) fn mpi_op_create(cx: &Cx, a: arg::OpCreate) -> Result<usize> {
+    let user_fn = a.user_fn;
     if user_fn.address == 0 {
-        return Err(Error::new(
-            ErrorClass::ERR_ARG,
-            "user_fn=NULL: a function is needed",
-        ));
+        return fail!(ERR_ARG: "user_fn=NULL: a function is needed");
     }
     let made = if user_fn.large {
         // SAFETY: the program gave a function of this type, by the prototype of MPI_Op_create_c.
@@ -34,7 +32,7 @@ pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<u
                 )
             })
         };
-        Op::user(Rc::new(function), commute)
+        Op::user(Rc::new(function), a.commute)
     } else {
         // SAFETY: the program gave a function of this type, by the prototype of MPI_Op_create.
         let call = unsafe { core::mem::transmute::<usize, MPI_User_function>(user_fn.address) };
@@ -50,19 +48,17 @@ pub(crate) fn mpi_op_create(cx: &Cx, user_fn: Callback, commute: bool, op: Out<u
                 )
             })
         };
-        Op::user_int(Rc::new(function), commute)
+        Op::user_int(Rc::new(function), a.commute)
     };
-    op.set(cx.objects.ops.borrow_mut().insert(made)?);
+    cx.objects.ops.borrow_mut().insert(made)
+}
+
+pub(crate) fn mpi_op_free(cx: &Cx, a: arg::OpFree) -> Result<()> {
+    cx.objects.ops.borrow_mut().free(a.op.get())?;
+    a.op.set(abi::MPI_OP_NULL);
     Ok(())
 }
 
-pub(crate) fn mpi_op_free(cx: &Cx, op: InOut<usize>) -> Result<()> {
-    cx.objects.ops.borrow_mut().free(op.get())?;
-    op.set(abi::MPI_OP_NULL);
-    Ok(())
-}
-
-pub(crate) fn mpi_op_commutative(_: &Cx, op: &OpRef, commute: Out<c_int>) -> Result<()> {
-    commute.set(c_int::from(op.is_commutative()));
-    Ok(())
+pub(crate) fn mpi_op_commutative(_: &Cx, a: arg::OpCommutative) -> Result<bool> {
+    Ok(a.op.is_commutative())
 }

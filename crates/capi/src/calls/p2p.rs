@@ -12,12 +12,13 @@ use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::PersistentSpec;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
+use super::arg;
 use super::checking::{Checking, Sender};
 use super::request::{deliver, to_abi};
 use crate::abi;
-use crate::args::{InOut, Out, StatusOut};
+use crate::args::InOut;
 use crate::cx::{CommRef, Cx, TypeRef};
 
 type Ptr = *const c_void;
@@ -87,140 +88,77 @@ fn sender(source: c_int, comm: &CommRef) -> Sender<'_> {
     }
 }
 
-/// Blocking, nonblocking and persistent form of a send. Named by the generator: keep the names on the first line.
+/// Blocking, nonblocking and persistent form of a send. Named by the generator: keep the names first.
 macro_rules! sends {
-    ($blocking:ident, $nonblocking:ident, $init:ident, $sending:expr) => {
+    ($blocking:ident: $Send:ident, $nonblocking:ident: $Isend:ident, $init:ident: $Init:ident, $sending:expr) => {
         #[inline(always)]
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $blocking<C: Checking>(
-            cx: &Cx,
-            checking: C,
-            buf: Ptr,
-            count: i64,
-            datatype: TypeRef,
-            dest: c_int,
-            tag: c_int,
-            comm: &CommRef,
-        ) -> Result<()> {
+        pub(crate) unsafe fn $blocking<C: Checking>(cx: &Cx, checking: C, a: arg::$Send) -> Result<()> {
             // SAFETY: the module's contract.
-            let buf = unsafe { outgoing(buf, count, datatype) };
-            let (buf, noted) = checking.outgoing(buf, dest, comm)?;
-            checking.run(cx, &noted, || $sending.run(cx, comm, &buf, dest, tag))
+            let buf = unsafe { outgoing(a.buf, a.count, a.datatype) };
+            let (buf, noted) = checking.outgoing(buf, a.dest, a.comm)?;
+            checking.run(cx, &noted, || $sending.run(cx, a.comm, &buf, a.dest, a.tag))
         }
 
         #[inline(always)]
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
         pub(crate) unsafe fn $nonblocking<C: Checking>(
             cx: &Cx,
             checking: C,
-            buf: Ptr,
-            count: i64,
-            datatype: TypeRef,
-            dest: c_int,
-            tag: c_int,
-            comm: &CommRef,
-            request: Out<usize>,
-        ) -> Result<()> {
+            a: arg::$Isend,
+        ) -> Result<usize> {
             // SAFETY: the module's contract.
-            let buf = unsafe { outgoing(buf, count, datatype) };
-            let (buf, noted) = checking.outgoing(buf, dest, comm)?;
-            request.set(checking.start(cx, noted, || $sending.start(cx, comm, &buf, dest, tag))?);
-            Ok(())
+            let buf = unsafe { outgoing(a.buf, a.count, a.datatype) };
+            let (buf, noted) = checking.outgoing(buf, a.dest, a.comm)?;
+            checking.start(cx, noted, || {
+                $sending.start(cx, a.comm, &buf, a.dest, a.tag)
+            })
         }
 
-        #[allow(clippy::too_many_arguments)] // The standard's own list.
-        pub(crate) unsafe fn $init<C: Checking>(
-            cx: &Cx,
-            checking: C,
-            buf: Ptr,
-            count: i64,
-            datatype: TypeRef,
-            dest: c_int,
-            tag: c_int,
-            comm: &CommRef,
-            request: Out<usize>,
-        ) -> Result<()> {
+        pub(crate) unsafe fn $init<C: Checking>(cx: &Cx, checking: C, a: arg::$Init) -> Result<usize> {
             // SAFETY: the module's contract.
-            let buf = unsafe { outgoing(buf, count, datatype) };
-            let (buf, noted) = checking.outgoing(buf, dest, comm)?;
-            let spec = $sending.persistent(comm, buf, dest, tag);
-            persistent(cx, checking, noted, spec, request)
+            let buf = unsafe { outgoing(a.buf, a.count, a.datatype) };
+            let (buf, noted) = checking.outgoing(buf, a.dest, a.comm)?;
+            persistent(
+                cx,
+                checking,
+                noted,
+                $sending.persistent(a.comm, buf, a.dest, a.tag),
+            )
         }
     };
 }
 
-fn persistent<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    noted: C::Noted,
-    spec: PersistentSpec,
-    request: Out<usize>,
-) -> Result<()> {
+fn persistent<C: Checking>(cx: &Cx, checking: C, noted: C::Noted, spec: PersistentSpec) -> Result<usize> {
     let handle = cx.world().persistent(spec)?;
     checking.persistent(noted, handle);
-    request.set(handle);
-    Ok(())
+    Ok(handle)
 }
 
-sends!(mpi_send, mpi_isend, mpi_send_init, STANDARD);
-sends!(mpi_ssend, mpi_issend, mpi_ssend_init, SYNCHRONOUS);
-sends!(mpi_rsend, mpi_irsend, mpi_rsend_init, READY);
-sends!(mpi_bsend, mpi_ibsend, mpi_bsend_init, Sending::Buffered);
+sends!(mpi_send: Send, mpi_isend: Isend, mpi_send_init: SendInit, STANDARD);
+sends!(mpi_ssend: Ssend, mpi_issend: Issend, mpi_ssend_init: SsendInit, SYNCHRONOUS);
+sends!(mpi_rsend: Rsend, mpi_irsend: Irsend, mpi_rsend_init: RsendInit, READY);
+sends!(mpi_bsend: Bsend, mpi_ibsend: Ibsend, mpi_bsend_init: BsendInit, Sending::Buffered);
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_recv<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    status: StatusOut,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_recv<C: Checking>(cx: &Cx, checking: C, a: arg::Recv) -> Result<()> {
     // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
-    let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
-    let received = checking.run(cx, &noted, || cx.world().recv(comm, buf, source, tag))?;
-    deliver(checking.received(cx, &noted, received), status)
+    let buf = unsafe { incoming(a.buf, a.count, a.datatype) };
+    let (buf, noted) = checking.incoming(buf, sender(a.source, a.comm))?;
+    let received = checking.run(cx, &noted, || cx.world().recv(a.comm, buf, a.source, a.tag))?;
+    deliver(checking.received(cx, &noted, received), a.status)
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_irecv<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_irecv<C: Checking>(cx: &Cx, checking: C, a: arg::Irecv) -> Result<usize> {
     // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
-    let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
-    request.set(checking.start(cx, noted, || cx.world().irecv(comm, buf, source, tag))?);
-    Ok(())
+    let buf = unsafe { incoming(a.buf, a.count, a.datatype) };
+    let (buf, noted) = checking.incoming(buf, sender(a.source, a.comm))?;
+    checking.start(cx, noted, || cx.world().irecv(a.comm, buf, a.source, a.tag))
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_recv_init<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_recv_init<C: Checking>(cx: &Cx, checking: C, a: arg::RecvInit) -> Result<usize> {
+    let (buf, source, tag, comm) = (a.buf, a.source, a.tag, a.comm);
     // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
+    let buf = unsafe { incoming(buf, a.count, a.datatype) };
     let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
     let comm = Rc::clone(comm);
     let spec = PersistentSpec::Recv {
@@ -229,7 +167,7 @@ pub(crate) unsafe fn mpi_recv_init<C: Checking>(
         source,
         tag,
     };
-    persistent(cx, checking, noted, spec, request)
+    persistent(cx, checking, noted, spec)
 }
 
 /// The buffers of a send and a receive at the same time must not begin at the same byte.
@@ -266,192 +204,109 @@ fn exchange(
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_sendrecv<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    sendbuf: Ptr,
-    sendcount: i64,
-    sendtype: TypeRef,
-    dest: c_int,
-    sendtag: c_int,
-    recvbuf: PtrMut,
-    recvcount: i64,
-    recvtype: TypeRef,
-    source: c_int,
-    recvtag: c_int,
-    comm: &CommRef,
-    status: StatusOut,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_sendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Sendrecv) -> Result<()> {
     // SAFETY: the module's contract.
-    let send = unsafe { outgoing(sendbuf, sendcount, sendtype) };
+    let send = unsafe { outgoing(a.sendbuf, a.sendcount, a.sendtype) };
     // SAFETY: the module's contract.
-    let recv = unsafe { incoming(recvbuf, recvcount, recvtype) };
+    let recv = unsafe { incoming(a.recvbuf, a.recvcount, a.recvtype) };
     apart(&send, &recv)?;
-    let (send, sent) = checking.outgoing(send, dest, comm)?;
-    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
+    let (send, sent) = checking.outgoing(send, a.dest, a.comm)?;
+    let (recv, noted) = checking.incoming(recv, sender(a.source, a.comm))?;
     let noted = C::both(sent, noted);
     let received = checking.run(cx, &noted, || {
-        exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))
+        exchange(cx, a.comm, (send, a.dest, a.sendtag), (recv, a.source, a.recvtag))
     })?;
-    deliver(checking.received(cx, &noted, received), status)
+    deliver(checking.received(cx, &noted, received), a.status)
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_isendrecv<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    sendbuf: Ptr,
-    sendcount: i64,
-    sendtype: TypeRef,
-    dest: c_int,
-    sendtag: c_int,
-    recvbuf: PtrMut,
-    recvcount: i64,
-    recvtype: TypeRef,
-    source: c_int,
-    recvtag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_isendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Isendrecv) -> Result<usize> {
+    let comm = a.comm;
     // SAFETY: the module's contract.
-    let send = unsafe { outgoing(sendbuf, sendcount, sendtype) };
+    let send = unsafe { outgoing(a.sendbuf, a.sendcount, a.sendtype) };
     // SAFETY: the module's contract.
-    let recv = unsafe { incoming(recvbuf, recvcount, recvtype) };
+    let recv = unsafe { incoming(a.recvbuf, a.recvcount, a.recvtype) };
     apart(&send, &recv)?;
-    let (send, sent) = checking.outgoing(send, dest, comm)?;
-    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
-    request.set(checking.start(cx, C::both(sent, noted), || {
+    let (send, sent) = checking.outgoing(send, a.dest, comm)?;
+    let (recv, noted) = checking.incoming(recv, sender(a.source, comm))?;
+    checking.start(cx, C::both(sent, noted), || {
         let world = cx.world();
-        let receiving = world.irecv(comm, recv, source, recvtag)?;
-        let sending = world.isend(comm, &send, dest, sendtag, Mode::Standard)?;
+        let receiving = world.irecv(comm, recv, a.source, a.recvtag)?;
+        let sending = world.isend(comm, &send, a.dest, a.sendtag, Mode::Standard)?;
         world.join(receiving, sending)
-    })?);
-    Ok(())
+    })
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
 pub(crate) unsafe fn mpi_sendrecv_replace<C: Checking>(
     cx: &Cx,
     checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    sendtag: c_int,
-    source: c_int,
-    recvtag: c_int,
-    comm: &CommRef,
-    status: StatusOut,
+    a: arg::SendrecvReplace,
 ) -> Result<()> {
     // SAFETY: the module's contract.
-    let recv = unsafe { incoming(buf, count, datatype) };
+    let recv = unsafe { incoming(a.buf, a.count, a.datatype) };
     // What goes out is packed first, so that what comes in may overwrite it.
     let plain = recv.as_send();
     let mut packed = vec![0; plain.bytes() as usize];
     plain.pack(0, &mut packed);
-    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
+    let (recv, noted) = checking.incoming(recv, sender(a.source, a.comm))?;
     // SAFETY: `packed` outlives `exchange`, which waits for the send.
-    let send = unsafe { checking.outgoing_copy(&packed, &plain, dest, comm) }?;
+    let send = unsafe { checking.outgoing_copy(&packed, &plain, a.dest, a.comm) }?;
     let received = checking.run(cx, &noted, || {
-        exchange(cx, comm, (send, dest, sendtag), (recv, source, recvtag))
+        exchange(cx, a.comm, (send, a.dest, a.sendtag), (recv, a.source, a.recvtag))
     })?;
-    deliver(checking.received(cx, &noted, received), status)
+    deliver(checking.received(cx, &noted, received), a.status)
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
 pub(crate) unsafe fn mpi_isendrecv_replace<C: Checking>(
     cx: &Cx,
     checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    dest: c_int,
-    sendtag: c_int,
-    source: c_int,
-    recvtag: c_int,
-    comm: &CommRef,
-    request: Out<usize>,
-) -> Result<()> {
+    a: arg::IsendrecvReplace,
+) -> Result<usize> {
+    let comm = a.comm;
     // SAFETY: the module's contract.
-    let recv = unsafe { incoming(buf, count, datatype) };
+    let recv = unsafe { incoming(a.buf, a.count, a.datatype) };
     // The memory is noted once, as that of the receive.
-    let (send, _) = checking.outgoing(recv.as_send(), dest, comm)?;
-    let (recv, noted) = checking.incoming(recv, sender(source, comm))?;
-    request.set(checking.start(cx, noted, || {
+    let (send, _) = checking.outgoing(recv.as_send(), a.dest, comm)?;
+    let (recv, noted) = checking.incoming(recv, sender(a.source, comm))?;
+    checking.start(cx, noted, || {
         let world = cx.world();
         // A copy goes out, so that what comes in may overwrite it; it is taken before anything can come in.
-        let sending = world.isend_copy(comm, &send, dest, sendtag)?;
-        let receiving = world.irecv(comm, recv, source, recvtag)?;
+        let sending = world.isend_copy(comm, &send, a.dest, a.sendtag)?;
+        let receiving = world.irecv(comm, recv, a.source, a.recvtag)?;
         world.join(receiving, sending)
-    })?);
+    })
+}
+
+pub(crate) fn mpi_probe<C: Checking>(cx: &Cx, checking: C, a: arg::Probe) -> Result<()> {
+    let found = cx.world().probe(a.comm, a.source, a.tag)?;
+    a.status.set(&to_abi(&checking.probed(found)));
     Ok(())
 }
 
-pub(crate) fn mpi_probe<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    status: StatusOut,
-) -> Result<()> {
-    let found = cx.world().probe(comm, source, tag)?;
-    status.set(&to_abi(&checking.probed(found)));
-    Ok(())
-}
-
-pub(crate) fn mpi_iprobe<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    flag: Out<c_int>,
-    status: StatusOut,
-) -> Result<()> {
-    let found = cx.world().iprobe(comm, source, tag)?;
-    flag.set(c_int::from(found.is_some()));
+pub(crate) fn mpi_iprobe<C: Checking>(cx: &Cx, checking: C, a: arg::Iprobe) -> Result<()> {
+    let found = cx.world().iprobe(a.comm, a.source, a.tag)?;
+    a.flag.set(c_int::from(found.is_some()));
     if let Some(found) = found {
-        status.set(&to_abi(&checking.probed(found)));
+        a.status.set(&to_abi(&checking.probed(found)));
     }
     Ok(())
 }
 
-pub(crate) fn mpi_mprobe<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    message: Out<usize>,
-    status: StatusOut,
-) -> Result<()> {
-    let (handle, found) = cx.world().mprobe(comm, source, tag)?;
-    message.set(handle);
-    status.set(&to_abi(&checking.probed(found)));
+pub(crate) fn mpi_mprobe<C: Checking>(cx: &Cx, checking: C, a: arg::Mprobe) -> Result<()> {
+    let (handle, found) = cx.world().mprobe(a.comm, a.source, a.tag)?;
+    a.message.set(handle);
+    a.status.set(&to_abi(&checking.probed(found)));
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) fn mpi_improbe<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    source: c_int,
-    tag: c_int,
-    comm: &CommRef,
-    flag: Out<c_int>,
-    message: Out<usize>,
-    status: StatusOut,
-) -> Result<()> {
-    let found = cx.world().improbe(comm, source, tag)?;
-    flag.set(c_int::from(found.is_some()));
+pub(crate) fn mpi_improbe<C: Checking>(cx: &Cx, checking: C, a: arg::Improbe) -> Result<()> {
+    let found = cx.world().improbe(a.comm, a.source, a.tag)?;
+    a.flag.set(c_int::from(found.is_some()));
     match found {
         Some((handle, found)) => {
-            message.set(handle);
-            status.set(&to_abi(&checking.probed(found)));
+            a.message.set(handle);
+            a.status.set(&to_abi(&checking.probed(found)));
         }
-        None => message.set(abi::MPI_MESSAGE_NULL),
+        None => a.message.set(abi::MPI_MESSAGE_NULL),
     }
     Ok(())
 }
@@ -466,10 +321,9 @@ unsafe fn matched<C: Checking>(
 ) -> Result<(usize, RecvBuf, C::Noted)> {
     let (handle, from) = match message.get() {
         abi::MPI_MESSAGE_NULL => {
-            return Err(Error::new(
-                ErrorClass::ERR_REQUEST,
-                "message=MPI_MESSAGE_NULL: a message from MPI_Mprobe or MPI_Improbe is needed",
-            ));
+            return fail!(
+                ERR_REQUEST: "message=MPI_MESSAGE_NULL: a message from MPI_Mprobe or MPI_Improbe is needed"
+            );
         }
         abi::MPI_MESSAGE_NO_PROC => (abi::MPI_MESSAGE_NO_PROC, Sender::Nobody),
         handle => (handle, Sender::Matched),
@@ -480,40 +334,23 @@ unsafe fn matched<C: Checking>(
     Ok((handle, buf, noted))
 }
 
-pub(crate) unsafe fn mpi_mrecv<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    message: InOut<usize>,
-    status: StatusOut,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_mrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Mrecv) -> Result<()> {
     // SAFETY: the module's contract.
-    let (handle, buf, noted) = unsafe { matched(checking, buf, count, datatype, message) }?;
+    let (handle, buf, noted) = unsafe { matched(checking, a.buf, a.count, a.datatype, a.message) }?;
     let received = checking.run(cx, &noted, || {
         let receiving = cx.world().imrecv(handle, buf)?;
-        message.set(abi::MPI_MESSAGE_NULL);
+        a.message.set(abi::MPI_MESSAGE_NULL);
         cx.world().wait(receiving)
     })?;
-    deliver(checking.received(cx, &noted, received), status)
+    deliver(checking.received(cx, &noted, received), a.status)
 }
 
-pub(crate) unsafe fn mpi_imrecv<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    message: InOut<usize>,
-    request: Out<usize>,
-) -> Result<()> {
+pub(crate) unsafe fn mpi_imrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Imrecv) -> Result<usize> {
     // SAFETY: the module's contract.
-    let (handle, buf, noted) = unsafe { matched(checking, buf, count, datatype, message) }?;
-    request.set(checking.start(cx, noted, || {
+    let (handle, buf, noted) = unsafe { matched(checking, a.buf, a.count, a.datatype, a.message) }?;
+    checking.start(cx, noted, || {
         let receiving = cx.world().imrecv(handle, buf)?;
-        message.set(abi::MPI_MESSAGE_NULL);
+        a.message.set(abi::MPI_MESSAGE_NULL);
         Ok(receiving)
-    })?);
-    Ok(())
+    })
 }

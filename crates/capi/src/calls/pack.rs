@@ -1,19 +1,19 @@
 //! Packing, and what a status says in elements of a datatype (MPI-5.0 sections 3.2.5, 5.1, 5.2, 5.3).
 
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 
 use farpost_mpi::Result;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::{self, Datatype};
-use farpost_mpi::{Error, ErrorClass};
+use farpost_mpi::{ErrorClass, fail};
 
-use crate::abi::{self, MPI_Status};
-use crate::args::{self, InOut, InOutCount, Out, OutCount};
-use crate::cx::{CommRef, Cx, TypeRef};
+use super::arg;
+use crate::abi::{self};
+use crate::args::{self, InOut, InOutCount};
+use crate::cx::Cx;
 
-pub(crate) fn mpi_get_address(_: &Cx, location: *const c_void, address: Out<i64>) -> Result<()> {
-    address.set(location as i64);
-    Ok(())
+pub(crate) fn mpi_get_address(_: &Cx, a: arg::GetAddress) -> Result<i64> {
+    Ok(a.location as i64)
 }
 
 /// The buffer to pack from: `count` elements at `address`.
@@ -42,115 +42,66 @@ fn start(position: InOutCount, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
-    Err(Error::new(
-        ErrorClass::ERR_ARG,
-        format!("position={at}: the pack buffer has {size} bytes"),
-    ))
+    fail!(ERR_ARG: "position={at}: the pack buffer has {size} bytes")
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_pack(
-    _: &Cx,
-    inbuf: *const c_void,
-    incount: i64,
-    datatype: &TypeRef,
-    outbuf: *mut c_void,
-    outsize: i64,
-    position: InOutCount,
-    _comm: &CommRef,
-) -> Result<()> {
-    let mut at = start(position, outsize)?;
+pub(crate) unsafe fn mpi_pack(_: &Cx, a: arg::Pack) -> Result<()> {
+    let mut at = start(a.position, a.outsize)?;
     // SAFETY: by the contract of the C function.
     let (data, out) = unsafe {
         (
-            source("inbuf", inbuf, incount, datatype)?,
-            args::slice_mut("outbuf", outbuf.cast::<u8>(), outsize)?,
+            source("inbuf", a.inbuf, a.incount, a.datatype)?,
+            args::slice_mut("outbuf", a.outbuf.cast::<u8>(), a.outsize)?,
         )
     };
     datatype::pack(&data, out, &mut at)?;
-    position.set(at as i64)
+    a.position.set(at as i64)
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_unpack(
-    _: &Cx,
-    inbuf: *const c_void,
-    insize: i64,
-    position: InOutCount,
-    outbuf: *mut c_void,
-    outcount: i64,
-    datatype: &TypeRef,
-    _comm: &CommRef,
-) -> Result<()> {
-    let mut at = start(position, insize)?;
+pub(crate) unsafe fn mpi_unpack(_: &Cx, a: arg::Unpack) -> Result<()> {
+    let mut at = start(a.position, a.insize)?;
     // SAFETY: by the contract of the C function.
     let (packed, data) = unsafe {
         (
-            args::slice("inbuf", inbuf.cast::<u8>(), insize)?,
-            target("outbuf", outbuf, outcount, datatype)?,
+            args::slice("inbuf", a.inbuf.cast::<u8>(), a.insize)?,
+            target("outbuf", a.outbuf, a.outcount, a.datatype)?,
         )
     };
     datatype::unpack(packed, &mut at, &data)?;
-    position.set(at as i64)
+    a.position.set(at as i64)
 }
 
-pub(crate) fn mpi_pack_size(
-    _: &Cx,
-    incount: i64,
-    datatype: &TypeRef,
-    _comm: &CommRef,
-    size: OutCount,
-) -> Result<()> {
-    size.set(datatype::pack_size(incount, datatype)?)
+pub(crate) fn mpi_pack_size(_: &Cx, a: arg::PackSize) -> Result<()> {
+    a.size.set(datatype::pack_size(a.incount, a.datatype)?)
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_pack_external(
-    _: &Cx,
-    datarep: &CStr,
-    inbuf: *const c_void,
-    incount: i64,
-    datatype: &TypeRef,
-    outbuf: *mut c_void,
-    outsize: i64,
-    position: InOut<i64>,
-) -> Result<()> {
-    datatype::check_datarep(&datarep.to_string_lossy())?;
-    let mut at = external_start(position, outsize)?;
+pub(crate) unsafe fn mpi_pack_external(_: &Cx, a: arg::PackExternal) -> Result<()> {
+    datatype::check_datarep(&a.datarep.to_string_lossy())?;
+    let mut at = external_start(a.position, a.outsize)?;
     // SAFETY: by the contract of the C function.
     let (data, out) = unsafe {
         (
-            source("inbuf", inbuf, incount, datatype)?,
-            args::slice_mut("outbuf", outbuf.cast::<u8>(), outsize)?,
+            source("inbuf", a.inbuf, a.incount, a.datatype)?,
+            args::slice_mut("outbuf", a.outbuf.cast::<u8>(), a.outsize)?,
         )
     };
     datatype::pack_external(&data, out, &mut at)?;
-    position.set(at as i64);
+    a.position.set(at as i64);
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_unpack_external(
-    _: &Cx,
-    datarep: &CStr,
-    inbuf: *const c_void,
-    insize: i64,
-    position: InOut<i64>,
-    outbuf: *mut c_void,
-    outcount: i64,
-    datatype: &TypeRef,
-) -> Result<()> {
-    datatype::check_datarep(&datarep.to_string_lossy())?;
-    let mut at = external_start(position, insize)?;
+pub(crate) unsafe fn mpi_unpack_external(_: &Cx, a: arg::UnpackExternal) -> Result<()> {
+    datatype::check_datarep(&a.datarep.to_string_lossy())?;
+    let mut at = external_start(a.position, a.insize)?;
     // SAFETY: by the contract of the C function.
     let (packed, data) = unsafe {
         (
-            args::slice("inbuf", inbuf.cast::<u8>(), insize)?,
-            target("outbuf", outbuf, outcount, datatype)?,
+            args::slice("inbuf", a.inbuf.cast::<u8>(), a.insize)?,
+            target("outbuf", a.outbuf, a.outcount, a.datatype)?,
         )
     };
     datatype::unpack_external(packed, &mut at, &data)?;
-    position.set(at as i64);
+    a.position.set(at as i64);
     Ok(())
 }
 
@@ -160,22 +111,12 @@ fn external_start(position: InOut<i64>, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
-    Err(Error::new(
-        ErrorClass::ERR_ARG,
-        format!("position={at}: the pack buffer has {size} bytes"),
-    ))
+    fail!(ERR_ARG: "position={at}: the pack buffer has {size} bytes")
 }
 
-pub(crate) fn mpi_pack_external_size(
-    _: &Cx,
-    datarep: &CStr,
-    incount: i64,
-    datatype: &TypeRef,
-    size: Out<i64>,
-) -> Result<()> {
-    datatype::check_datarep(&datarep.to_string_lossy())?;
-    size.set(datatype::pack_external_size(incount, datatype)?);
-    Ok(())
+pub(crate) fn mpi_pack_external_size(_: &Cx, a: arg::PackExternalSize) -> Result<i64> {
+    datatype::check_datarep(&a.datarep.to_string_lossy())?;
+    datatype::pack_external_size(a.incount, a.datatype)
 }
 
 fn wide(count: Option<u64>) -> i64 {
@@ -184,61 +125,31 @@ fn wide(count: Option<u64>) -> i64 {
         .unwrap_or(abi::MPI_UNDEFINED.into())
 }
 
-pub(crate) fn mpi_get_count(_: &Cx, status: &MPI_Status, datatype: &TypeRef, count: OutCount) -> Result<()> {
-    count.set_or_undefined(wide(datatype.count_of(status.bytes())));
+pub(crate) fn mpi_get_count(_: &Cx, a: arg::GetCount) -> Result<()> {
+    a.count
+        .set_or_undefined(wide(a.datatype.count_of(a.status.bytes())));
     Ok(())
 }
 
-pub(crate) fn mpi_get_elements(
-    _: &Cx,
-    status: &MPI_Status,
-    datatype: &TypeRef,
-    count: OutCount,
-) -> Result<()> {
-    count.set_or_undefined(wide(datatype.elements_of(status.bytes())));
+pub(crate) fn mpi_get_elements(_: &Cx, a: arg::GetElements) -> Result<()> {
+    a.count
+        .set_or_undefined(wide(a.datatype.elements_of(a.status.bytes())));
     Ok(())
 }
 
-pub(crate) fn mpi_get_elements_x(
-    _: &Cx,
-    status: &MPI_Status,
-    datatype: &TypeRef,
-    count: Out<i64>,
-) -> Result<()> {
-    count.set(wide(datatype.elements_of(status.bytes())));
-    Ok(())
+pub(crate) fn mpi_get_elements_x(_: &Cx, a: arg::GetElementsX) -> Result<i64> {
+    Ok(wide(a.datatype.elements_of(a.status.bytes())))
 }
 
-fn set_elements(status: InOut<MPI_Status>, datatype: &TypeRef, count: i64) -> Result<()> {
-    let Some(bytes) = datatype.bytes_of_elements(count as u64) else {
-        return Err(Error::new(
-            ErrorClass::ERR_COUNT,
-            format!(
-                "count={count}: so many elements of {} take more than 2^63 bytes",
-                datatype.describe()
-            ),
-        ));
+pub(crate) fn mpi_status_set_elements(_: &Cx, a: arg::StatusSetElements) -> Result<()> {
+    let count = a.count;
+    let Some(bytes) = a.datatype.bytes_of_elements(count as u64) else {
+        return fail!(
+            ERR_COUNT: "count={count}: so many elements of {} take more than 2^63 bytes", a.datatype.describe()
+        );
     };
-    let mut changed = status.get();
+    let mut changed = a.status.get();
     changed.set_bytes(bytes);
-    status.set(changed);
+    a.status.set(changed);
     Ok(())
-}
-
-pub(crate) fn mpi_status_set_elements(
-    _: &Cx,
-    status: InOut<MPI_Status>,
-    datatype: &TypeRef,
-    count: i64,
-) -> Result<()> {
-    set_elements(status, datatype, count)
-}
-
-pub(crate) fn mpi_status_set_elements_x(
-    _: &Cx,
-    status: InOut<MPI_Status>,
-    datatype: &TypeRef,
-    count: i64,
-) -> Result<()> {
-    set_elements(status, datatype, count)
 }

@@ -2,15 +2,13 @@
 //!
 //! Requirements of MPI-5.0 section 6.9.7.
 
-use core::ffi::c_int;
-
 use farpost_mpi::coll::Block;
 use farpost_mpi::op::{self, Predefined};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, fail};
 
+use super::arg;
 use super::blocks::{in_place, not_in_place, role, whole};
-use super::forms::{Collective, Ptr, PtrMut, Reduction, three_ways};
-use crate::args::Counts;
+use super::forms::{Collective, Ptr, PtrMut, Reduction};
 use crate::cx::{Cx, OpRef, TypeRef};
 
 /// The vector to reduce; `None` is MPI_IN_PLACE.
@@ -25,8 +23,7 @@ unsafe fn operand(address: Ptr, count: i64, datatype: &TypeRef) -> Option<Block>
 /// Whether `op` reduces elements of `datatype`. MPI_REPLACE and MPI_NO_OP are for one-sided communication.
 pub(super) fn reducible(op: &OpRef, datatype: &TypeRef) -> Result<()> {
     if let Some(op @ (Predefined::Replace | Predefined::NoOp)) = op.as_predefined() {
-        let message = format!("op={}: for MPI_Accumulate and its kin only", op.name());
-        return Err(Error::new(ErrorClass::ERR_OP, message));
+        return fail!(ERR_OP: "op={}: for MPI_Accumulate and its kin only", op.name());
     }
     op.valid_for(datatype)
 }
@@ -76,10 +73,9 @@ unsafe fn vectors(
     Ok(unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, kept, datatype)) })
 }
 
-three_ways!(mpi_reduce, mpi_ireduce, mpi_reduce_init, reduce(
-sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef, root: c_int),
-|_cx, comm| {
-    let role = role(comm, root)?;
+pub(crate) unsafe fn mpi_reduce(_: &Cx, a: arg::Reduce) -> Result<Collective> {
+    let (sendbuf, recvbuf, count, datatype, op) = (a.sendbuf, a.recvbuf, a.count, a.datatype, a.op);
+    let role = role(a.comm, a.root)?;
     let mut send = Some(Block::none());
     let mut recv = Block::none();
     if role.at_root || role.other {
@@ -103,70 +99,81 @@ sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef, root: 
     }
     let (of, op) = (Reduction::Rooted(role), op.clone());
     Ok(Collective::Reduction { of, send, recv, op })
-});
+}
 
-three_ways!(mpi_allreduce, mpi_iallreduce, mpi_allreduce_init, allreduce(
-sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
-|_cx, _comm| {
+pub(crate) unsafe fn mpi_allreduce(_: &Cx, a: arg::Allreduce) -> Result<Collective> {
     // SAFETY: the caller's promise.
-    unsafe { reduction(Reduction::All, (sendbuf, recvbuf), (count, count), datatype, op) }
-},
-at_once: {
-    // SAFETY: the buffers are there for the call.
-    let (send, recv) = unsafe { vectors((sendbuf, recvbuf), (count, count), datatype.clone(), op, true) }?;
-    _cx.world().quick_allreduce(_comm, send.as_ref(), &recv, op)?
-});
+    unsafe {
+        reduction(
+            Reduction::All,
+            (a.sendbuf, a.recvbuf),
+            (a.count, a.count),
+            a.datatype,
+            a.op,
+        )
+    }
+}
 
-three_ways!(mpi_scan, mpi_iscan, mpi_scan_init, scan(
-sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
-|_cx, _comm| {
+pub(crate) unsafe fn mpi_scan(_: &Cx, a: arg::Scan) -> Result<Collective> {
     // SAFETY: the caller's promise.
-    unsafe { reduction(Reduction::Scan, (sendbuf, recvbuf), (count, count), datatype, op) }
-});
+    unsafe {
+        reduction(
+            Reduction::Scan,
+            (a.sendbuf, a.recvbuf),
+            (a.count, a.count),
+            a.datatype,
+            a.op,
+        )
+    }
+}
 
-three_ways!(mpi_exscan, mpi_iexscan, mpi_exscan_init, exscan(
-sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: TypeRef, op: &OpRef),
-|_cx, comm| {
+pub(crate) unsafe fn mpi_exscan(_: &Cx, a: arg::Exscan) -> Result<Collective> {
+    let op = a.op;
     // Nothing is received by the first rank.
-    let look = comm.rank > 0;
+    let look = a.comm.rank > 0;
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { vectors((sendbuf, recvbuf), (count, count), datatype, op, look) }?;
+    let (send, recv) = unsafe { vectors((a.sendbuf, a.recvbuf), (a.count, a.count), a.datatype, op, look) }?;
     let (of, op) = (Reduction::Exscan, op.clone());
     Ok(Collective::Reduction { of, send, recv, op })
-});
+}
 
-three_ways!(mpi_reduce_scatter_block, mpi_ireduce_scatter_block, mpi_reduce_scatter_block_init, reduce_scatter_block(
-sendbuf: Ptr, recvbuf: PtrMut, recvcount: i64, datatype: TypeRef, op: &OpRef),
-|_cx, comm| {
-    let total = recvcount.saturating_mul(i64::from(comm.size()));
+pub(crate) unsafe fn mpi_reduce_scatter_block(_: &Cx, a: arg::ReduceScatterBlock) -> Result<Collective> {
+    let total = a.recvcount.saturating_mul(i64::from(a.comm.size()));
     // SAFETY: the caller's promise.
-    unsafe { reduction(Reduction::ScatterBlock, (sendbuf, recvbuf), (total, recvcount), datatype, op) }
-});
+    unsafe {
+        reduction(
+            Reduction::ScatterBlock,
+            (a.sendbuf, a.recvbuf),
+            (total, a.recvcount),
+            a.datatype,
+            a.op,
+        )
+    }
+}
 
-three_ways!(mpi_reduce_scatter, mpi_ireduce_scatter, mpi_reduce_scatter_init, reduce_scatter(
-sendbuf: Ptr, recvbuf: PtrMut, recvcounts: Counts<'_>, datatype: TypeRef, op: &OpRef),
-|_cx, comm| {
-    let counts = recvcounts.counts(comm.size() as usize)?;
+pub(crate) unsafe fn mpi_reduce_scatter(_: &Cx, a: arg::ReduceScatter) -> Result<Collective> {
+    let counts = a.recvcounts.counts(a.comm.size() as usize)?;
     let total = counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count));
-    let mine = counts[comm.rank as usize];
+    let mine = counts[a.comm.rank as usize];
     let of = Reduction::Scatter(counts.into_iter().map(|count| count as u64).collect());
     // SAFETY: the caller's promise.
-    unsafe { reduction(of, (sendbuf, recvbuf), (total, mine), datatype, op) }
-});
+    unsafe { reduction(of, (a.sendbuf, a.recvbuf), (total, mine), a.datatype, a.op) }
+}
 
-pub(crate) unsafe fn mpi_reduce_local(
-    _: &Cx,
-    inbuf: Ptr,
-    inoutbuf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
-    op: &OpRef,
-) -> Result<()> {
-    reducible(op, &datatype)?;
-    not_in_place("inbuf", inbuf)?;
-    not_in_place("inoutbuf", inoutbuf)?;
-    let (read, written) = (("inbuf", inbuf), ("inoutbuf", inoutbuf.cast_const()));
-    crate::args::apart(read, written, count, &datatype, "")?;
+pub(crate) unsafe fn mpi_reduce_local(_: &Cx, a: arg::ReduceLocal) -> Result<()> {
+    reducible(a.op, &a.datatype)?;
+    not_in_place("inbuf", a.inbuf)?;
+    not_in_place("inoutbuf", a.inoutbuf)?;
+    let (read, written) = (("inbuf", a.inbuf), ("inoutbuf", a.inoutbuf.cast_const()));
+    crate::args::apart(read, written, a.count, &a.datatype, "")?;
     // SAFETY: both buffers hold `count` elements, by the contract of the C function.
-    unsafe { op::reduce_into(op, inbuf.cast(), inoutbuf.cast(), count as u64, &datatype) }
+    unsafe {
+        op::reduce_into(
+            a.op,
+            a.inbuf.cast(),
+            a.inoutbuf.cast(),
+            a.count as u64,
+            &a.datatype,
+        )
+    }
 }

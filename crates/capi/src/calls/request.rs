@@ -8,8 +8,9 @@ use farpost_mpi::engine::request::Status;
 use farpost_mpi::world::Awaited;
 use farpost_mpi::{Error, ErrorClass, Result};
 
+use super::arg;
 use crate::abi::{self, MPI_Status};
-use crate::args::{InOut, Out, OutArray, StatusOut, Statuses};
+use crate::args::{Out, OutArray, StatusOut, Statuses};
 use crate::cx::Cx;
 use crate::objects::no_object;
 
@@ -77,36 +78,36 @@ fn take(cx: &Cx, request: &mut usize) -> Result<Status> {
 }
 
 #[inline(always)]
-pub(crate) fn mpi_wait(cx: &Cx, request: InOut<usize>, status: StatusOut) -> Result<()> {
-    let handle = request.get();
+pub(crate) fn mpi_wait(cx: &Cx, a: arg::Wait) -> Result<()> {
+    let handle = a.request.get();
     if handle == abi::MPI_REQUEST_NULL {
-        status.set_with_error(&MPI_Status::EMPTY);
+        a.status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     let (done, gone) = cx.world().wait_finish(handle)?;
     if gone {
-        request.set(abi::MPI_REQUEST_NULL);
+        a.request.set(abi::MPI_REQUEST_NULL);
     }
-    deliver(done, status)
+    deliver(done, a.status)
 }
 
 #[inline(always)]
-pub(crate) fn mpi_test(cx: &Cx, request: InOut<usize>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
-    let mut handle = request.get();
+pub(crate) fn mpi_test(cx: &Cx, a: arg::Test) -> Result<()> {
+    let mut handle = a.request.get();
     if handle == abi::MPI_REQUEST_NULL {
-        flag.set(1);
-        status.set_with_error(&MPI_Status::EMPTY);
+        a.flag.set(1);
+        a.status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     let done = cx.world().test(handle)?;
     cx.world().looked(done);
-    flag.set(c_int::from(done));
+    a.flag.set(c_int::from(done));
     if !done {
         return Ok(());
     }
     let done = take(cx, &mut handle)?;
-    request.set(handle);
-    deliver(done, status)
+    a.request.set(handle);
+    deliver(done, a.status)
 }
 
 /// The results of complete requests: statuses in order, and MPI_ERR_IN_STATUS when one of them is an error.
@@ -171,7 +172,8 @@ fn take_all(cx: &Cx, requests: &mut [usize], statuses: Statuses) -> Result<()> {
     several.finish()
 }
 
-pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], statuses: Statuses) -> Result<()> {
+pub(crate) fn mpi_waitall(cx: &Cx, a: arg::Waitall) -> Result<()> {
+    let (requests, statuses) = (a.array_of_requests, a.array_of_statuses);
     let world = cx.world();
     let mut left = 0;
     if statuses.is_ignored() {
@@ -216,18 +218,13 @@ pub(crate) fn mpi_waitall(cx: &Cx, _count: c_int, requests: &mut [usize], status
     take_all(cx, requests, statuses)
 }
 
-pub(crate) fn mpi_testall(
-    cx: &Cx,
-    _count: c_int,
-    requests: &mut [usize],
-    flag: Out<c_int>,
-    statuses: Statuses,
-) -> Result<()> {
+pub(crate) fn mpi_testall(cx: &Cx, a: arg::Testall) -> Result<()> {
+    let requests = a.array_of_requests;
     check_all(cx, requests)?;
     let done = all_complete(cx, requests)?;
-    flag.set(c_int::from(done));
+    a.flag.set(c_int::from(done));
     if done {
-        take_all(cx, requests, statuses)
+        take_all(cx, requests, a.array_of_statuses)
     } else {
         Ok(())
     }
@@ -268,17 +265,11 @@ fn first_tested(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
     Ok(found)
 }
 
-pub(crate) fn mpi_waitany(
-    cx: &Cx,
-    _count: c_int,
-    requests: &mut [usize],
-    indx: Out<c_int>,
-    status: StatusOut,
-) -> Result<()> {
-    check_all(cx, requests)?;
-    if !requests.iter().any(|handle| is_active(cx, *handle)) {
-        indx.set(abi::MPI_UNDEFINED);
-        status.set_with_error(&MPI_Status::EMPTY);
+pub(crate) fn mpi_waitany(cx: &Cx, a: arg::Waitany) -> Result<()> {
+    let requests = a.array_of_requests;
+    if !has_active(cx, requests)? {
+        a.indx.set(abi::MPI_UNDEFINED);
+        a.status.set_with_error(&MPI_Status::EMPTY);
         return Ok(());
     }
     let mut found = first_complete(cx, requests)?;
@@ -289,71 +280,81 @@ pub(crate) fn mpi_waitany(
         })?;
     }
     let at = found.unwrap_or(0);
-    indx.set(at as c_int);
-    deliver(take(cx, &mut requests[at])?, status)
+    a.indx.set(at as c_int);
+    deliver(take(cx, &mut requests[at])?, a.status)
 }
 
-pub(crate) fn mpi_testany(
+/// Whether there is anything to complete among `requests`.
+///
+/// # Errors
+/// One of them is no request.
+fn has_active(cx: &Cx, requests: &[usize]) -> Result<bool> {
+    check_all(cx, requests)?;
+    Ok(requests.iter().any(|handle| is_active(cx, *handle)))
+}
+
+/// The complete request that a test for any has found, its place and flag told. `None`: all else is told too.
+fn any_tested(
     cx: &Cx,
-    _count: c_int,
-    requests: &mut [usize],
+    requests: &[usize],
     indx: Out<c_int>,
     flag: Out<c_int>,
     status: StatusOut,
-) -> Result<()> {
-    check_all(cx, requests)?;
-    if !requests.iter().any(|handle| is_active(cx, *handle)) {
+) -> Result<Option<usize>> {
+    if !has_active(cx, requests)? {
         indx.set(abi::MPI_UNDEFINED);
         flag.set(1);
         status.set_with_error(&MPI_Status::EMPTY);
-        return Ok(());
+        return Ok(None);
     }
-    match first_tested(cx, requests)? {
-        Some(at) => {
-            indx.set(at as c_int);
-            flag.set(1);
-            deliver(take(cx, &mut requests[at])?, status)
-        }
-        None => {
-            indx.set(abi::MPI_UNDEFINED);
-            flag.set(0);
-            Ok(())
-        }
+    let found = first_tested(cx, requests)?;
+    indx.set(found.map_or(abi::MPI_UNDEFINED, |at| at as c_int));
+    flag.set(c_int::from(found.is_some()));
+    Ok(found)
+}
+
+pub(crate) fn mpi_testany(cx: &Cx, a: arg::Testany) -> Result<()> {
+    let requests = a.array_of_requests;
+    match any_tested(cx, requests, a.indx, a.flag, a.status)? {
+        Some(at) => deliver(take(cx, &mut requests[at])?, a.status),
+        None => Ok(()),
     }
 }
 
-/// Takes every complete one of the active requests.
-fn take_some(
+/// Where every complete one of the active requests is.
+fn complete(cx: &Cx, requests: &[usize]) -> Result<Vec<usize>> {
+    let mut found = Vec::new();
+    for (at, request) in requests.iter().enumerate() {
+        if is_active(cx, *request) && cx.world().is_complete(*request)? {
+            found.push(at);
+        }
+    }
+    Ok(found)
+}
+
+/// Gives what `result` says of the requests that are `complete`.
+fn give_some(
     cx: &Cx,
-    requests: &mut [usize],
+    complete: &[usize],
     outcount: Out<c_int>,
     indices: OutArray<c_int>,
     statuses: Statuses,
+    mut result: impl FnMut(usize) -> Result<Status>,
 ) -> Result<()> {
     let mut several = Several::new(cx, statuses);
-    let mut list = Vec::new();
-    for (at, request) in requests.iter_mut().enumerate() {
-        if is_active(cx, *request) && cx.world().is_complete(*request)? {
-            several.put(take(cx, request)?);
-            list.push(at as c_int);
-        }
+    for at in complete {
+        several.put(result(*at)?);
     }
+    let list: Vec<c_int> = complete.iter().map(|at| *at as c_int).collect();
     outcount.set(list.len() as c_int);
     indices.fill(&list)?;
     several.finish()
 }
 
-pub(crate) fn mpi_waitsome(
-    cx: &Cx,
-    _incount: c_int,
-    requests: &mut [usize],
-    outcount: Out<c_int>,
-    indices: OutArray<c_int>,
-    statuses: Statuses,
-) -> Result<()> {
-    check_all(cx, requests)?;
-    if !requests.iter().any(|handle| is_active(cx, *handle)) {
-        outcount.set(abi::MPI_UNDEFINED);
+pub(crate) fn mpi_waitsome(cx: &Cx, a: arg::Waitsome) -> Result<()> {
+    let requests = a.array_of_requests;
+    if !has_active(cx, requests)? {
+        a.outcount.set(abi::MPI_UNDEFINED);
         return Ok(());
     }
     if first_complete(cx, requests)?.is_none() {
@@ -361,24 +362,35 @@ pub(crate) fn mpi_waitsome(
             Ok(first_complete(cx, requests)?.is_some())
         })?;
     }
-    take_some(cx, requests, outcount, indices, statuses)
+    let complete = complete(cx, requests)?;
+    let taken = |at: usize| take(cx, &mut requests[at]);
+    give_some(
+        cx,
+        &complete,
+        a.outcount,
+        a.array_of_indices,
+        a.array_of_statuses,
+        taken,
+    )
 }
 
-pub(crate) fn mpi_testsome(
-    cx: &Cx,
-    _incount: c_int,
-    requests: &mut [usize],
-    outcount: Out<c_int>,
-    indices: OutArray<c_int>,
-    statuses: Statuses,
-) -> Result<()> {
-    check_all(cx, requests)?;
-    if !requests.iter().any(|handle| is_active(cx, *handle)) {
-        outcount.set(abi::MPI_UNDEFINED);
+pub(crate) fn mpi_testsome(cx: &Cx, a: arg::Testsome) -> Result<()> {
+    let requests = a.array_of_requests;
+    if !has_active(cx, requests)? {
+        a.outcount.set(abi::MPI_UNDEFINED);
         return Ok(());
     }
     first_tested(cx, requests)?;
-    take_some(cx, requests, outcount, indices, statuses)
+    let complete = complete(cx, requests)?;
+    let taken = |at: usize| take(cx, &mut requests[at]);
+    give_some(
+        cx,
+        &complete,
+        a.outcount,
+        a.array_of_indices,
+        a.array_of_statuses,
+        taken,
+    )
 }
 
 /// The status of a complete request, which stays.
@@ -390,96 +402,57 @@ fn peek(cx: &Cx, handle: usize) -> Result<Status> {
     }
 }
 
-pub(crate) fn mpi_request_get_status(
-    cx: &Cx,
-    request: usize,
-    flag: Out<c_int>,
-    status: StatusOut,
-) -> Result<()> {
-    check(cx, "request", request)?;
-    let done = all_complete(cx, &[request])?;
-    flag.set(c_int::from(done));
+pub(crate) fn mpi_request_get_status(cx: &Cx, a: arg::RequestGetStatus) -> Result<()> {
+    check(cx, "request", a.request)?;
+    let done = all_complete(cx, &[a.request])?;
+    a.flag.set(c_int::from(done));
     if done {
-        deliver(peek(cx, request)?, status)
+        deliver(peek(cx, a.request)?, a.status)
     } else {
         Ok(())
     }
 }
 
-pub(crate) fn mpi_request_get_status_all(
-    cx: &Cx,
-    _count: c_int,
-    requests: &[usize],
-    flag: Out<c_int>,
-    statuses: Statuses,
-) -> Result<()> {
+pub(crate) fn mpi_request_get_status_all(cx: &Cx, a: arg::RequestGetStatusAll) -> Result<()> {
+    let requests = a.array_of_requests;
     check_all(cx, requests)?;
     let done = all_complete(cx, requests)?;
-    flag.set(c_int::from(done));
+    a.flag.set(c_int::from(done));
     if !done {
         return Ok(());
     }
-    let mut several = Several::new(cx, statuses);
+    let mut several = Several::new(cx, a.array_of_statuses);
     for handle in requests {
         several.put(peek(cx, *handle)?);
     }
     several.finish()
 }
 
-pub(crate) fn mpi_request_get_status_any(
-    cx: &Cx,
-    _count: c_int,
-    requests: &[usize],
-    indx: Out<c_int>,
-    flag: Out<c_int>,
-    status: StatusOut,
-) -> Result<()> {
-    check_all(cx, requests)?;
-    if !requests.iter().any(|handle| is_active(cx, *handle)) {
-        indx.set(abi::MPI_UNDEFINED);
-        flag.set(1);
-        status.set_with_error(&MPI_Status::EMPTY);
-        return Ok(());
-    }
-    match first_tested(cx, requests)? {
-        Some(at) => {
-            indx.set(at as c_int);
-            flag.set(1);
-            deliver(peek(cx, requests[at])?, status)
-        }
-        None => {
-            indx.set(abi::MPI_UNDEFINED);
-            flag.set(0);
-            Ok(())
-        }
+pub(crate) fn mpi_request_get_status_any(cx: &Cx, a: arg::RequestGetStatusAny) -> Result<()> {
+    let requests = a.array_of_requests;
+    match any_tested(cx, requests, a.indx, a.flag, a.status)? {
+        Some(at) => deliver(peek(cx, requests[at])?, a.status),
+        None => Ok(()),
     }
 }
 
-pub(crate) fn mpi_request_get_status_some(
-    cx: &Cx,
-    _incount: c_int,
-    requests: &[usize],
-    outcount: Out<c_int>,
-    indices: OutArray<c_int>,
-    statuses: Statuses,
-) -> Result<()> {
-    check_all(cx, requests)?;
-    if !requests.iter().any(|handle| is_active(cx, *handle)) {
-        outcount.set(abi::MPI_UNDEFINED);
+pub(crate) fn mpi_request_get_status_some(cx: &Cx, a: arg::RequestGetStatusSome) -> Result<()> {
+    let requests = a.array_of_requests;
+    if !has_active(cx, requests)? {
+        a.outcount.set(abi::MPI_UNDEFINED);
         return Ok(());
     }
     first_tested(cx, requests)?;
-    let mut several = Several::new(cx, statuses);
-    let mut list = Vec::new();
-    for (at, handle) in requests.iter().enumerate() {
-        if is_active(cx, *handle) && cx.world().is_complete(*handle)? {
-            several.put(peek(cx, *handle)?);
-            list.push(at as c_int);
-        }
-    }
-    outcount.set(list.len() as c_int);
-    indices.fill(&list)?;
-    several.finish()
+    let complete = complete(cx, requests)?;
+    let seen = |at: usize| peek(cx, requests[at]);
+    give_some(
+        cx,
+        &complete,
+        a.outcount,
+        a.array_of_indices,
+        a.array_of_statuses,
+        seen,
+    )
 }
 
 /// A request that has to be one.
@@ -496,22 +469,22 @@ fn live(cx: &Cx, handle: usize) -> Result<usize> {
     Ok(handle)
 }
 
-pub(crate) fn mpi_request_free(cx: &Cx, request: InOut<usize>) -> Result<()> {
-    cx.world().free_request(live(cx, request.get())?)?;
-    request.set(abi::MPI_REQUEST_NULL);
+pub(crate) fn mpi_request_free(cx: &Cx, a: arg::RequestFree) -> Result<()> {
+    cx.world().free_request(live(cx, a.request.get())?)?;
+    a.request.set(abi::MPI_REQUEST_NULL);
     Ok(())
 }
 
-pub(crate) fn mpi_cancel(cx: &Cx, request: InOut<usize>) -> Result<()> {
-    cx.world().cancel(live(cx, request.get())?)
+pub(crate) fn mpi_cancel(cx: &Cx, a: arg::Cancel) -> Result<()> {
+    cx.world().cancel(live(cx, a.request.get())?)
 }
 
-pub(crate) fn mpi_start(cx: &Cx, request: InOut<usize>) -> Result<()> {
-    cx.world().start(live(cx, request.get())?)
+pub(crate) fn mpi_start(cx: &Cx, a: arg::Start) -> Result<()> {
+    cx.world().start(live(cx, a.request.get())?)
 }
 
-pub(crate) fn mpi_startall(cx: &Cx, _count: c_int, requests: &mut [usize]) -> Result<()> {
-    for handle in requests {
+pub(crate) fn mpi_startall(cx: &Cx, a: arg::Startall) -> Result<()> {
+    for handle in a.array_of_requests {
         cx.world().start(live(cx, *handle)?)?;
     }
     Ok(())

@@ -4,28 +4,25 @@ use core::ffi::c_int;
 
 use farpost_mpi::Result;
 
+use super::arg;
 use crate::abi::MPI_Status;
-use crate::args::{InOut, Out};
+use crate::args::InOut;
 use crate::cx::Cx;
 
-pub(crate) fn mpi_status_get_source(_: &Cx, status: &MPI_Status, source: Out<c_int>) -> Result<()> {
-    source.set(status.MPI_SOURCE);
-    Ok(())
+pub(crate) fn mpi_status_get_source(_: &Cx, a: arg::StatusGetSource) -> Result<c_int> {
+    Ok(a.status.MPI_SOURCE)
 }
 
-pub(crate) fn mpi_status_get_tag(_: &Cx, status: &MPI_Status, tag: Out<c_int>) -> Result<()> {
-    tag.set(status.MPI_TAG);
-    Ok(())
+pub(crate) fn mpi_status_get_tag(_: &Cx, a: arg::StatusGetTag) -> Result<c_int> {
+    Ok(a.status.MPI_TAG)
 }
 
-pub(crate) fn mpi_status_get_error(_: &Cx, status: &MPI_Status, error: Out<c_int>) -> Result<()> {
-    error.set(status.MPI_ERROR);
-    Ok(())
+pub(crate) fn mpi_status_get_error(_: &Cx, a: arg::StatusGetError) -> Result<c_int> {
+    Ok(a.status.MPI_ERROR)
 }
 
-pub(crate) fn mpi_test_cancelled(_: &Cx, status: &MPI_Status, flag: Out<c_int>) -> Result<()> {
-    flag.set(c_int::from(status.cancelled()));
-    Ok(())
+pub(crate) fn mpi_test_cancelled(_: &Cx, a: arg::TestCancelled) -> Result<bool> {
+    Ok(a.status.cancelled())
 }
 
 fn change(status: InOut<MPI_Status>, change: impl FnOnce(&mut MPI_Status)) -> Result<()> {
@@ -35,18 +32,18 @@ fn change(status: InOut<MPI_Status>, change: impl FnOnce(&mut MPI_Status)) -> Re
     Ok(())
 }
 
-pub(crate) fn mpi_status_set_source(_: &Cx, status: InOut<MPI_Status>, source: c_int) -> Result<()> {
-    change(status, |s| s.MPI_SOURCE = source)
+pub(crate) fn mpi_status_set_source(_: &Cx, a: arg::StatusSetSource) -> Result<()> {
+    change(a.status, |s| s.MPI_SOURCE = a.source)
 }
 
-pub(crate) fn mpi_status_set_tag(_: &Cx, status: InOut<MPI_Status>, tag: c_int) -> Result<()> {
-    change(status, |s| s.MPI_TAG = tag)
+pub(crate) fn mpi_status_set_tag(_: &Cx, a: arg::StatusSetTag) -> Result<()> {
+    change(a.status, |s| s.MPI_TAG = a.tag)
 }
 
-pub(crate) fn mpi_status_set_error(_: &Cx, status: InOut<MPI_Status>, error: c_int) -> Result<()> {
-    change(status, |s| s.MPI_ERROR = error)
+pub(crate) fn mpi_status_set_error(_: &Cx, a: arg::StatusSetError) -> Result<()> {
+    change(a.status, |s| s.MPI_ERROR = a.error)
 }
 
-pub(crate) fn mpi_status_set_cancelled(_: &Cx, status: InOut<MPI_Status>, flag: bool) -> Result<()> {
-    change(status, |s| s.set_cancelled(flag))
+pub(crate) fn mpi_status_set_cancelled(_: &Cx, a: arg::StatusSetCancelled) -> Result<()> {
+    change(a.status, |s| s.set_cancelled(a.flag))
 }

@@ -6,10 +6,11 @@ use core::ffi::c_int;
 use std::cell::Ref;
 
 use farpost_mpi::topo::{self, Cart, DistGraph, Graph, Topology};
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Result, error, fail};
 
+use super::arg;
 use crate::abi;
-use crate::args::{Array, Out, OutArray};
+use crate::args::OutArray;
 use crate::cx::{CommRef, Cx};
 
 /// The topology of `comm`, narrowed to one kind.
@@ -20,8 +21,7 @@ fn topology<'a, T>(comm: &'a CommRef, narrow: impl FnOnce(&Topology) -> Result<&
         Some(all) => narrow(all).map_err(|e| error = Some(e)).ok(),
         None => None,
     });
-    narrowed
-        .map_err(|_| error.unwrap_or_else(|| Error::new(ErrorClass::ERR_TOPOLOGY, "comm has no topology")))
+    narrowed.map_err(|_| error.unwrap_or_else(|| error!(ERR_TOPOLOGY: "comm has no topology")))
 }
 
 fn cart(comm: &CommRef) -> Result<Ref<'_, Cart>> {
@@ -45,172 +45,92 @@ fn room(name: &str, max: c_int, needed: usize) -> Result<()> {
     if max >= 0 && max as usize >= needed {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorClass::ERR_ARG,
-        format!("{name}={max}: there are {needed} to store"),
-    ))
+    fail!(ERR_ARG: "{name}={max}: there are {needed} to store")
 }
 
 fn bools(values: &[c_int]) -> Vec<bool> {
     values.iter().map(|v| *v != 0).collect()
 }
 
-pub(crate) fn mpi_topo_test(_: &Cx, comm: &CommRef, status: Out<c_int>) -> Result<()> {
-    status.set(
-        comm.topology
-            .borrow()
-            .as_ref()
-            .map_or(abi::MPI_UNDEFINED, Topology::status),
-    );
-    Ok(())
+pub(crate) fn mpi_topo_test(_: &Cx, a: arg::TopoTest) -> Result<c_int> {
+    let topology = a.comm.topology.borrow();
+    Ok(topology.as_ref().map_or(abi::MPI_UNDEFINED, Topology::status))
 }
 
-pub(crate) fn mpi_dims_create(_: &Cx, nnodes: c_int, _ndims: c_int, dims: &mut [c_int]) -> Result<()> {
-    topo::dims_create(nnodes, dims)
+pub(crate) fn mpi_dims_create(_: &Cx, a: arg::DimsCreate) -> Result<()> {
+    topo::dims_create(a.nnodes, a.dims)
 }
 
-pub(crate) fn mpi_cartdim_get(_: &Cx, comm: &CommRef, ndims: Out<c_int>) -> Result<()> {
-    ndims.set(cart(comm)?.ndims() as c_int);
-    Ok(())
+pub(crate) fn mpi_cartdim_get(_: &Cx, a: arg::CartdimGet) -> Result<c_int> {
+    Ok(cart(a.comm)?.ndims() as c_int)
 }
 
-pub(crate) fn mpi_cart_get(
-    _: &Cx,
-    comm: &CommRef,
-    maxdims: c_int,
-    dims: OutArray<c_int>,
-    periods: OutArray<c_int>,
-    coords: OutArray<c_int>,
-) -> Result<()> {
-    let cart = cart(comm)?;
-    room("maxdims", maxdims, cart.ndims())?;
+pub(crate) fn mpi_cart_get(_: &Cx, a: arg::CartGet) -> Result<()> {
+    let cart = cart(a.comm)?;
+    room("maxdims", a.maxdims, cart.ndims())?;
     let wraps: Vec<c_int> = cart.periods().iter().map(|p| c_int::from(*p)).collect();
-    dims.fill(cart.dims())?;
-    periods.fill(&wraps)?;
-    coords.fill(&cart.coords(comm.rank)?)
+    a.dims.fill(cart.dims())?;
+    a.periods.fill(&wraps)?;
+    a.coords.fill(&cart.coords(a.comm.rank)?)
 }
 
-pub(crate) fn mpi_cart_rank(
-    _: &Cx,
-    comm: &CommRef,
-    coords: Array<'_, c_int>,
-    rank: Out<c_int>,
-) -> Result<()> {
-    let cart = cart(comm)?;
-    rank.set(cart.rank(coords.get(cart.ndims())?)?);
+pub(crate) fn mpi_cart_rank(_: &Cx, a: arg::CartRank) -> Result<c_int> {
+    let cart = cart(a.comm)?;
+    cart.rank(a.coords.get(cart.ndims())?)
+}
+
+pub(crate) fn mpi_cart_coords(_: &Cx, a: arg::CartCoords) -> Result<()> {
+    let cart = cart(a.comm)?;
+    room("maxdims", a.maxdims, cart.ndims())?;
+    a.coords.fill(&cart.coords(a.rank)?)
+}
+
+pub(crate) fn mpi_cart_shift(_: &Cx, a: arg::CartShift) -> Result<()> {
+    let (source, dest) = cart(a.comm)?.shift(a.comm.rank, a.direction, a.disp)?;
+    a.rank_source.set(source);
+    a.rank_dest.set(dest);
     Ok(())
 }
 
-pub(crate) fn mpi_cart_coords(
-    _: &Cx,
-    comm: &CommRef,
-    rank: c_int,
-    maxdims: c_int,
-    coords: OutArray<c_int>,
-) -> Result<()> {
-    let cart = cart(comm)?;
-    room("maxdims", maxdims, cart.ndims())?;
-    coords.fill(&cart.coords(rank)?)
+pub(crate) fn mpi_cart_map(_: &Cx, a: arg::CartMap) -> Result<c_int> {
+    let grid = Cart::new(a.comm.size(), a.dims, &bools(a.periods))?;
+    Ok(grid.map(a.comm.rank).unwrap_or(abi::MPI_UNDEFINED))
 }
 
-pub(crate) fn mpi_cart_shift(
-    _: &Cx,
-    comm: &CommRef,
-    direction: c_int,
-    disp: c_int,
-    rank_source: Out<c_int>,
-    rank_dest: Out<c_int>,
-) -> Result<()> {
-    let (source, dest) = cart(comm)?.shift(comm.rank, direction, disp)?;
-    rank_source.set(source);
-    rank_dest.set(dest);
+pub(crate) fn mpi_graphdims_get(_: &Cx, a: arg::GraphdimsGet) -> Result<()> {
+    let graph = graph(a.comm)?;
+    a.nnodes.set(graph.nnodes() as c_int);
+    a.nedges.set(graph.nedges() as c_int);
     Ok(())
 }
 
-pub(crate) fn mpi_cart_map(
-    _: &Cx,
-    comm: &CommRef,
-    _ndims: c_int,
-    dims: &[c_int],
-    periods: &[c_int],
-    newrank: Out<c_int>,
-) -> Result<()> {
-    let grid = Cart::new(comm.size(), dims, &bools(periods))?;
-    newrank.set(grid.map(comm.rank).unwrap_or(abi::MPI_UNDEFINED));
-    Ok(())
+pub(crate) fn mpi_graph_get(_: &Cx, a: arg::GraphGet) -> Result<()> {
+    let graph = graph(a.comm)?;
+    first(a.indx, graph.index(), a.maxindex)?;
+    first(a.edges, graph.edges(), a.maxedges)
 }
 
-pub(crate) fn mpi_graphdims_get(
-    _: &Cx,
-    comm: &CommRef,
-    nnodes: Out<c_int>,
-    nedges: Out<c_int>,
-) -> Result<()> {
-    let graph = graph(comm)?;
-    nnodes.set(graph.nnodes() as c_int);
-    nedges.set(graph.nedges() as c_int);
-    Ok(())
+pub(crate) fn mpi_graph_neighbors_count(_: &Cx, a: arg::GraphNeighborsCount) -> Result<c_int> {
+    Ok(graph(a.comm)?.neighbors(a.rank)?.len() as c_int)
 }
 
-pub(crate) fn mpi_graph_get(
-    _: &Cx,
-    comm: &CommRef,
-    maxindex: c_int,
-    maxedges: c_int,
-    index: OutArray<c_int>,
-    edges: OutArray<c_int>,
-) -> Result<()> {
-    let graph = graph(comm)?;
-    first(index, graph.index(), maxindex)?;
-    first(edges, graph.edges(), maxedges)
+pub(crate) fn mpi_graph_neighbors(_: &Cx, a: arg::GraphNeighbors) -> Result<()> {
+    let graph = graph(a.comm)?;
+    first(a.neighbors, graph.neighbors(a.rank)?, a.maxneighbors)
 }
 
-pub(crate) fn mpi_graph_neighbors_count(
-    _: &Cx,
-    comm: &CommRef,
-    rank: c_int,
-    nneighbors: Out<c_int>,
-) -> Result<()> {
-    nneighbors.set(graph(comm)?.neighbors(rank)?.len() as c_int);
-    Ok(())
+pub(crate) fn mpi_graph_map(_: &Cx, a: arg::GraphMap) -> Result<c_int> {
+    let edges = a.edges;
+    let edges = edges.get(Graph::edge_count(a.indx)?)?;
+    let graph = Graph::new(a.comm.size(), a.indx, edges)?;
+    Ok(graph.map(a.comm.rank).unwrap_or(abi::MPI_UNDEFINED))
 }
 
-pub(crate) fn mpi_graph_neighbors(
-    _: &Cx,
-    comm: &CommRef,
-    rank: c_int,
-    maxneighbors: c_int,
-    neighbors: OutArray<c_int>,
-) -> Result<()> {
-    let graph = graph(comm)?;
-    first(neighbors, graph.neighbors(rank)?, maxneighbors)
-}
-
-pub(crate) fn mpi_graph_map(
-    _: &Cx,
-    comm: &CommRef,
-    _nnodes: c_int,
-    index: &[c_int],
-    edges: Array<'_, c_int>,
-    newrank: Out<c_int>,
-) -> Result<()> {
-    let edges = edges.get(Graph::edge_count(index)?)?;
-    let graph = Graph::new(comm.size(), index, edges)?;
-    newrank.set(graph.map(comm.rank).unwrap_or(abi::MPI_UNDEFINED));
-    Ok(())
-}
-
-pub(crate) fn mpi_dist_graph_neighbors_count(
-    _: &Cx,
-    comm: &CommRef,
-    indegree: Out<c_int>,
-    outdegree: Out<c_int>,
-    weighted: Out<c_int>,
-) -> Result<()> {
-    let graph = dist_graph(comm)?;
-    indegree.set(graph.sources().len() as c_int);
-    outdegree.set(graph.destinations().len() as c_int);
-    weighted.set(c_int::from(graph.is_weighted()));
+pub(crate) fn mpi_dist_graph_neighbors_count(_: &Cx, a: arg::DistGraphNeighborsCount) -> Result<()> {
+    let graph = dist_graph(a.comm)?;
+    a.indegree.set(graph.sources().len() as c_int);
+    a.outdegree.set(graph.destinations().len() as c_int);
+    a.weighted.set(c_int::from(graph.is_weighted()));
     Ok(())
 }
 
@@ -232,28 +152,18 @@ unsafe fn weights(
     first(unsafe { OutArray::new(name, address) }, values, max)
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_dist_graph_neighbors(
-    _: &Cx,
-    comm: &CommRef,
-    maxindegree: c_int,
-    sources: OutArray<c_int>,
-    sourceweights: *mut c_int,
-    maxoutdegree: c_int,
-    destinations: OutArray<c_int>,
-    destweights: *mut c_int,
-) -> Result<()> {
-    let graph = dist_graph(comm)?;
-    first(sources, graph.sources(), maxindegree)?;
-    first(destinations, graph.destinations(), maxoutdegree)?;
+pub(crate) unsafe fn mpi_dist_graph_neighbors(_: &Cx, a: arg::DistGraphNeighbors) -> Result<()> {
+    let graph = dist_graph(a.comm)?;
+    first(a.sources, graph.sources(), a.maxindegree)?;
+    first(a.destinations, graph.destinations(), a.maxoutdegree)?;
     // SAFETY: by the contract of the C function.
     unsafe {
         weights(
             "sourceweights",
-            sourceweights,
+            a.sourceweights,
             graph.source_weights(),
-            maxindegree,
+            a.maxindegree,
         )?;
-        weights("destweights", destweights, graph.dest_weights(), maxoutdegree)
+        weights("destweights", a.destweights, graph.dest_weights(), a.maxoutdegree)
     }
 }

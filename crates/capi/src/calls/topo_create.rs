@@ -7,56 +7,38 @@ use farpost_mpi::info::Info;
 use farpost_mpi::topo::{DistGraph, EdgeList, Graph};
 use farpost_mpi::{ErrorClass, Result};
 
+use super::arg;
 use super::comm::put;
 use crate::abi;
-use crate::args::{self, Array, Out};
-use crate::cx::{CommRef, Cx, InfoRef};
+use crate::args::{self, Array};
+use crate::cx::Cx;
 
 fn bools(values: &[c_int]) -> Vec<bool> {
     values.iter().map(|v| *v != 0).collect()
 }
 
-pub(crate) fn mpi_cart_create(
-    cx: &Cx,
-    comm: &CommRef,
-    _ndims: c_int,
-    dims: &[c_int],
-    periods: &[c_int],
-    _reorder: bool,
-    comm_cart: Out<usize>,
-) -> Result<()> {
-    put(comm_cart, cx.world().cart_create(comm, dims, &bools(periods))?);
-    Ok(())
+pub(crate) fn mpi_cart_create(cx: &Cx, a: arg::CartCreate) -> Result<usize> {
+    Ok(put(cx.world().cart_create(
+        a.comm_old,
+        a.dims,
+        &bools(a.periods),
+    )?))
 }
 
-pub(crate) fn mpi_cart_sub(
-    cx: &Cx,
-    comm: &CommRef,
-    remain_dims: Array<'_, c_int>,
-    newcomm: Out<usize>,
-) -> Result<()> {
-    let dims = match &*comm.topology.borrow() {
+pub(crate) fn mpi_cart_sub(cx: &Cx, a: arg::CartSub) -> Result<usize> {
+    let dims = match &*a.comm.topology.borrow() {
         Some(topology) => topology.cart()?.ndims(),
         // What is wrong is said below.
         None => 0,
     };
-    let remain = bools(remain_dims.get(dims)?);
-    put(newcomm, Some(cx.world().cart_sub(comm, &remain)?));
-    Ok(())
+    let remain = bools(a.remain_dims.get(dims)?);
+    Ok(put(Some(cx.world().cart_sub(a.comm, &remain)?)))
 }
 
-pub(crate) fn mpi_graph_create(
-    cx: &Cx,
-    comm: &CommRef,
-    _nnodes: c_int,
-    index: &[c_int],
-    edges: Array<'_, c_int>,
-    _reorder: bool,
-    comm_graph: Out<usize>,
-) -> Result<()> {
-    let edges = edges.get(Graph::edge_count(index)?)?;
-    put(comm_graph, cx.world().graph_create(comm, index, edges)?);
-    Ok(())
+pub(crate) fn mpi_graph_create(cx: &Cx, a: arg::GraphCreate) -> Result<usize> {
+    let edges = a.edges;
+    let edges = edges.get(Graph::edge_count(a.indx)?)?;
+    Ok(put(cx.world().graph_create(a.comm_old, a.indx, edges)?))
 }
 
 /// The weights at `address`, of which there are `count`; `None` for `MPI_UNWEIGHTED`.
@@ -76,63 +58,43 @@ unsafe fn weights<'a>(
     }
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
-pub(crate) unsafe fn mpi_dist_graph_create(
-    cx: &Cx,
-    comm: &CommRef,
-    _n: c_int,
-    sources: &[c_int],
-    degrees: &[c_int],
-    destinations: Array<'_, c_int>,
-    weights_of: *const c_int,
-    _info: Option<InfoRef>,
-    _reorder: bool,
-    comm_dist_graph: Out<usize>,
-) -> Result<()> {
-    let edges = EdgeList::edge_count(degrees).and_then(|count| {
+pub(crate) unsafe fn mpi_dist_graph_create(cx: &Cx, a: arg::DistGraphCreate) -> Result<usize> {
+    let edges = EdgeList::edge_count(a.degrees).and_then(|count| {
         // SAFETY: by the contract of the C function.
-        let weights = unsafe { weights("weights", weights_of, count) }?;
-        EdgeList::new(comm.size(), sources, degrees, destinations.get(count)?, weights)
+        let weights = unsafe { weights("weights", a.weights, count) }?;
+        EdgeList::new(
+            a.comm_old.size(),
+            a.sources,
+            a.degrees,
+            a.destinations.get(count)?,
+            weights,
+        )
     });
-    put(comm_dist_graph, Some(cx.world().dist_graph_create(comm, edges)?));
-    Ok(())
+    Ok(put(Some(cx.world().dist_graph_create(a.comm_old, edges)?)))
 }
 
-#[allow(clippy::too_many_arguments)] // The standard's own list.
 pub(crate) unsafe fn mpi_dist_graph_create_adjacent(
     cx: &Cx,
-    comm: &CommRef,
-    indegree: c_int,
-    sources: &[c_int],
-    sourceweights: *const c_int,
-    outdegree: c_int,
-    destinations: &[c_int],
-    destweights: *const c_int,
-    _info: Option<InfoRef>,
-    _reorder: bool,
-    comm_dist_graph: Out<usize>,
-) -> Result<()> {
+    a: arg::DistGraphCreateAdjacent,
+) -> Result<usize> {
     // Whatever is wrong here has to be known to the others too.
     let graph = (|| {
-        args::non_negative("indegree", i64::from(indegree), ErrorClass::ERR_ARG)?;
-        args::non_negative("outdegree", i64::from(outdegree), ErrorClass::ERR_ARG)?;
+        args::non_negative("indegree", i64::from(a.indegree), ErrorClass::ERR_ARG)?;
+        args::non_negative("outdegree", i64::from(a.outdegree), ErrorClass::ERR_ARG)?;
         // SAFETY: by the contract of the C function.
-        let from = unsafe { weights("sourceweights", sourceweights, sources.len()) }?;
+        let from = unsafe { weights("sourceweights", a.sourceweights, a.sources.len()) }?;
         // SAFETY: by the contract of the C function.
-        let to = unsafe { weights("destweights", destweights, destinations.len()) }?;
-        DistGraph::adjacent(comm.size(), sources, from, destinations, to)
+        let to = unsafe { weights("destweights", a.destweights, a.destinations.len()) }?;
+        DistGraph::adjacent(a.comm_old.size(), a.sources, from, a.destinations, to)
     })();
-    put(
-        comm_dist_graph,
-        Some(cx.world().dist_graph_create_adjacent(comm, graph)?),
-    );
-    Ok(())
+    Ok(put(Some(
+        cx.world().dist_graph_create_adjacent(a.comm_old, graph)?,
+    )))
 }
 
 /// All processes of this host share its memory; nothing else is told apart.
-pub(crate) fn mpi_get_hw_resource_info(cx: &Cx, hw_info: Out<usize>) -> Result<()> {
+pub(crate) fn mpi_get_hw_resource_info(cx: &Cx) -> Result<usize> {
     let mut info = Info::new();
     info.set(SHARED_MEMORY.as_bytes(), b"true")?;
-    hw_info.set(cx.objects.new_info(info)?);
-    Ok(())
+    cx.objects.new_info(info)
 }

@@ -130,14 +130,13 @@ impl Checking for Checked<'static> {
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        at_once: impl FnOnce() -> Result<bool>,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<()> {
         let made = made();
         let (joined, areas) = self.join(cx, comm, &made);
         let _memory = self.check.during(cx, self.fun, joined.site, &areas);
         Unchecked
-            .run_collective(cx, comm, at_once, || made)
+            .run_collective(cx, comm, || made)
             .inspect_err(|error| self.check.explain(cx, joined, error))
     }
 

@@ -1,15 +1,13 @@
 //! Starting, completing and freeing requests of a checked program.
 
-use core::ffi::c_int;
-
 use farpost_mpi::Result;
 use farpost_mpi::engine::request::Status;
 use farpost_mpi::world::Watch;
 
 use super::Check;
 use super::made::What;
-use crate::args::{InOut, Out, StatusOut};
 use crate::calls;
+use crate::calls::arg;
 use crate::cx::{self, Cx, Fun};
 
 /// Sees all results.
@@ -36,45 +34,32 @@ impl Watch for Results {
 
 // These two leave a dead handle to the world, which does not know who completed it.
 
-pub(crate) fn mpi_wait(cx: &Cx, _: &Check, _: Fun, request: InOut<usize>, status: StatusOut) -> Result<()> {
-    calls::request::check(cx, "request", request.get())?;
-    calls::request::mpi_wait(cx, request, status)
+pub(crate) fn mpi_wait(cx: &Cx, _: &Check, _: Fun, a: arg::Wait) -> Result<()> {
+    calls::request::check(cx, "request", a.request.get())?;
+    calls::request::mpi_wait(cx, a)
 }
 
-pub(crate) fn mpi_test(
-    cx: &Cx,
-    _: &Check,
-    _: Fun,
-    request: InOut<usize>,
-    flag: Out<c_int>,
-    status: StatusOut,
-) -> Result<()> {
-    calls::request::check(cx, "request", request.get())?;
-    calls::request::mpi_test(cx, request, flag, status)
+pub(crate) fn mpi_test(cx: &Cx, _: &Check, _: Fun, a: arg::Test) -> Result<()> {
+    calls::request::check(cx, "request", a.request.get())?;
+    calls::request::mpi_test(cx, a)
 }
 
-pub(crate) fn mpi_start(cx: &Cx, check: &Check, _: Fun, request: InOut<usize>) -> Result<()> {
-    let handle = request.get();
+pub(crate) fn mpi_start(cx: &Cx, check: &Check, _: Fun, a: arg::Start) -> Result<()> {
+    let handle = a.request.get();
     check.starting(cx, handle);
-    calls::request::mpi_start(cx, request).inspect_err(|_| check.forget(handle, true))
+    calls::request::mpi_start(cx, a).inspect_err(|_| check.forget(handle, true))
 }
 
-pub(crate) fn mpi_startall(
-    cx: &Cx,
-    check: &Check,
-    _: Fun,
-    count: c_int,
-    requests: &mut [usize],
-) -> Result<()> {
-    for handle in requests.iter() {
+pub(crate) fn mpi_startall(cx: &Cx, check: &Check, _: Fun, a: arg::Startall) -> Result<()> {
+    for handle in a.array_of_requests.iter() {
         check.starting(cx, *handle);
     }
-    calls::request::mpi_startall(cx, count, requests)
+    calls::request::mpi_startall(cx, a)
 }
 
-pub(crate) fn mpi_request_free(cx: &Cx, check: &Check, _: Fun, request: InOut<usize>) -> Result<()> {
-    let handle = request.get();
-    calls::request::mpi_request_free(cx, request)?;
+pub(crate) fn mpi_request_free(cx: &Cx, check: &Check, _: Fun, a: arg::RequestFree) -> Result<()> {
+    let handle = a.request.get();
+    calls::request::mpi_request_free(cx, a)?;
     check.forget(handle, false);
     Ok(())
 }

@@ -9,7 +9,7 @@ use farpost_fm::Fm;
 
 use crate::cx::Cx;
 use crate::interfaces;
-use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes};
+use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes, arg};
 use crate::node::{self, Interface};
 use crate::{process, roll};
 
@@ -43,35 +43,33 @@ pub(super) unsafe fn bytes<'a>(buf: *const c_void, len: usize) -> Result<&'a [u8
     Ok(unsafe { slice::from_raw_parts(buf.cast(), len) })
 }
 
-pub(crate) fn fm_set_parameter(cx: &'static Cx, what: c_int, value: usize) -> c_int {
+pub(crate) fn fm_set_parameter(cx: &'static Cx, a: arg::FM_set_parameter) -> Result<(), Failure> {
+    let what = a.what;
     let state = state(cx);
-    let set = || {
-        if state.was_opened() {
+    if state.was_opened() {
+        return Err(Failure::new(
+            api::FM_EINIT,
+            "parameters are set before FM_initialize",
+        ));
+    }
+    // A C int among variable arguments: its upper half means nothing.
+    let int = a.value as c_int;
+    match what {
+        api::FM_QUIET => state.quiet.set(int != 0),
+        api::FM_MAX_HANDLERS if (1..=1 << 16).contains(&int) => state.max_handlers.set(int as u32),
+        api::FM_MAX_HANDLERS => {
+            let why = format!("FM_MAX_HANDLERS = {int}: allowed are 1 to 65536");
+            return Err(Failure::new(api::FM_EARG, why));
+        }
+        api::FM_KEY_NAME | api::FM_GRM_NAME | api::FM_GRM_PORT | api::FM_CM_PORT => {}
+        _ => {
             return Err(Failure::new(
-                api::FM_EINIT,
-                "parameters are set before FM_initialize",
+                api::FM_EARG,
+                format!("there is no parameter {what}"),
             ));
         }
-        // A C int among variable arguments: its upper half means nothing.
-        let int = value as c_int;
-        match what {
-            api::FM_QUIET => state.quiet.set(int != 0),
-            api::FM_MAX_HANDLERS if (1..=1 << 16).contains(&int) => state.max_handlers.set(int as u32),
-            api::FM_MAX_HANDLERS => {
-                let why = format!("FM_MAX_HANDLERS = {int}: allowed are 1 to 65536");
-                return Err(Failure::new(api::FM_EARG, why));
-            }
-            api::FM_KEY_NAME | api::FM_GRM_NAME | api::FM_GRM_PORT | api::FM_CM_PORT => {}
-            _ => {
-                return Err(Failure::new(
-                    api::FM_EARG,
-                    format!("there is no parameter {what}"),
-                ));
-            }
-        }
-        Ok(())
-    };
-    state.code("FM_set_parameter", set())
+    }
+    Ok(())
 }
 
 pub(crate) fn fm_initialize(cx: &'static Cx) {
@@ -117,11 +115,8 @@ pub(crate) fn fm_finalize(cx: &'static Cx) {
     node.close(Interface::Fm);
 }
 
-pub(crate) fn fm_register_message_handler(
-    cx: &'static Cx,
-    id: c_ulong,
-    handler: Option<api::FM_message_handler>,
-) -> c_ulong {
+pub(crate) fn fm_register_message_handler(cx: &'static Cx, a: arg::FM_register_message_handler) -> c_ulong {
+    let (id, handler) = (a.id, a.handler);
     let state = state(cx);
     let register = || {
         let fm = state.node()?;
@@ -142,64 +137,41 @@ pub(crate) fn fm_register_message_handler(
 }
 
 #[inline(always)]
-pub(crate) fn fm_send_4(
-    cx: &'static Cx,
-    dest: c_ulong,
-    handler: c_ulong,
-    i0: u32,
-    i1: u32,
-    i2: u32,
-    i3: u32,
-) -> c_int {
-    roll::partner(narrow(dest));
+pub(crate) fn fm_send_4(cx: &'static Cx, a: arg::FM_send_4) -> Result<(), Failure> {
+    roll::partner(narrow(a.dest));
     let state = state(cx);
-    let send = || {
-        Ok(state
-            .node()?
-            .send_4(narrow(dest), narrow(handler), [i0, i1, i2, i3])?)
-    };
-    state.code("FM_send_4", send())
+    Ok(state
+        .node()?
+        .send_4(narrow(a.dest), narrow(a.handler), [a.i0, a.i1, a.i2, a.i3])?)
 }
 
 #[inline(always)]
-pub(crate) unsafe fn fm_send(
-    cx: &'static Cx,
-    dest: c_ulong,
-    handler: c_ulong,
-    buf: *const c_void,
-    size: c_ulong,
-) -> c_int {
-    roll::partner(narrow(dest));
+pub(crate) unsafe fn fm_send(cx: &'static Cx, a: arg::FM_send) -> Result<(), Failure> {
+    roll::partner(narrow(a.dest));
     let state = state(cx);
-    let send = || {
-        let fm = state.node()?;
-        // SAFETY: the program's promise.
-        let bytes = unsafe { bytes(buf, size as usize)? };
-        Ok(fm.send(narrow(dest), narrow(handler), bytes)?)
-    };
-    state.code("FM_send", send())
+    let fm = state.node()?;
+    // SAFETY: the program's promise.
+    let bytes = unsafe { bytes(a.buf, a.size as usize)? };
+    Ok(fm.send(narrow(a.dest), narrow(a.handler), bytes)?)
 }
 
 #[inline(always)]
-pub(crate) fn fm_extract(cx: &'static Cx, maxbytes: c_uint) -> c_int {
-    let state = state(cx);
-    let fm = match state.node() {
-        Ok(fm) => fm,
-        Err(failure) => return state.fail("FM_extract", failure),
-    };
-    let most = if maxbytes == api::FM_ALL {
+pub(crate) fn fm_extract(cx: &'static Cx, a: arg::FM_extract) -> Result<c_int, Failure> {
+    let fm = state(cx).node()?;
+    let most = if a.maxbytes == api::FM_ALL {
         usize::MAX
     } else {
-        maxbytes as usize
+        a.maxbytes as usize
     };
     let extracted = fm.extract_civilly(most);
     roll::polled(cx, !fm.found_nothing());
-    c_int::try_from(extracted).unwrap_or(c_int::MAX)
+    Ok(c_int::try_from(extracted).unwrap_or(c_int::MAX))
 }
 
 #[inline(always)]
-pub(crate) fn fm_extract_all(cx: &'static Cx) -> c_int {
-    fm_extract(cx, api::FM_ALL)
+pub(crate) fn fm_extract_all(cx: &'static Cx) -> Result<c_int, Failure> {
+    let maxbytes = api::FM_ALL;
+    fm_extract(cx, arg::FM_extract { maxbytes })
 }
 
 pub(crate) fn fm_reallocate_credit(_cx: &'static Cx) {}
@@ -208,25 +180,14 @@ pub(crate) fn fm_error(cx: &'static Cx) -> *const c_char {
     state(cx).error()
 }
 
-pub(crate) unsafe fn fm_next_fault(
-    cx: &'static Cx,
-    node: *mut c_ulong,
-    sentence: *mut c_char,
-    size: usize,
-) -> c_int {
+pub(crate) unsafe fn fm_next_fault(cx: &'static Cx, a: arg::FM_next_fault) -> Result<c_int, Failure> {
     let state = state(cx);
-    let fm = match state.node() {
-        Ok(fm) => fm,
-        Err(failure) => return state.fail("FM_next_fault", failure),
-    };
+    let fm = state.node()?;
     let Some(fault) = state.next_fault(fm) else {
-        return 0;
+        return Ok(0);
     };
-    if !node.is_null() {
-        // SAFETY: the program's promise: null or writable.
-        unsafe { node.write(c_ulong::from(fault.peer.0)) };
-    }
+    a.node.set(c_ulong::from(fault.peer.0));
     // SAFETY: the program's promise: null or `size` writable bytes.
-    unsafe { interfaces::tell(&fault.error.to_string(), sentence, size) };
-    1
+    unsafe { interfaces::tell(&fault.error.to_string(), a.sentence, a.size) };
+    Ok(1)
 }

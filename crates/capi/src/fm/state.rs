@@ -10,7 +10,7 @@ use farpost_fm::{Fm, FmError, Sending};
 use farpost_node::NodeFabric;
 
 use crate::cx::{Cx, ProcessCell};
-use crate::interfaces::fm as api;
+use crate::interfaces::{Answer, fm as api};
 use crate::process;
 
 /// The node of this process.
@@ -50,7 +50,7 @@ pub(super) fn state(cx: &'static Cx) -> &'static FmState {
 }
 
 /// An error code with its sentence.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub code: c_int,
     pub sentence: String,
 }
@@ -75,6 +75,24 @@ impl From<FmError> for Failure {
             FmError::Stuck { .. } => api::FM_ESTUCK,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+/// `FM_OK`, or the code of a failure, whose sentence is kept and, unless that is unwanted, said.
+impl Answer<c_int> for Result<(), Failure> {
+    #[inline(always)]
+    fn told(self, cx: &'static Cx, function: &'static str, arguments: impl FnOnce() -> String) -> c_int {
+        self.map(|()| api::FM_OK).told(cx, function, arguments)
+    }
+}
+
+impl Answer<c_int> for Result<c_int, Failure> {
+    #[inline(always)]
+    fn told(self, cx: &'static Cx, function: &'static str, _: impl FnOnce() -> String) -> c_int {
+        match self {
+            Ok(number) => number,
+            Err(failure) => state(cx).fail(function, failure),
+        }
     }
 }
 
@@ -108,15 +126,6 @@ impl FmState {
 
     pub fn close(&self) {
         self.open.set(false);
-    }
-
-    /// `FM_OK`, or the code of a failure, whose sentence is kept and, unless that is unwanted, said.
-    #[inline(always)]
-    pub fn code(&self, function: &str, result: Result<(), Failure>) -> c_int {
-        match result {
-            Ok(()) => api::FM_OK,
-            Err(failure) => self.fail(function, failure),
-        }
     }
 
     /// Keep and say the sentence of a failure: its code.

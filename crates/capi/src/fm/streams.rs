@@ -3,14 +3,14 @@
 //! A message being sent is the one that the state keeps, and its handle the address of that place. A message being received
 //! is on its handler's stack; its handle is valid while it is in the list of those.
 
-use core::ffi::{c_int, c_uint, c_ulong, c_void};
+use core::ffi::c_ulong;
 use core::slice;
 
 use farpost_fabric::Peer;
 use farpost_fm::{Flow, Receive};
 
 use crate::cx::Cx;
-use crate::interfaces::fm as api;
+use crate::interfaces::fm::{self as api, arg};
 use crate::lock;
 
 use super::functions::{bytes, narrow};
@@ -37,7 +37,8 @@ impl Drop for Listed {
     }
 }
 
-pub(crate) fn fm_register_handler(cx: &'static Cx, id: c_ulong, handler: Option<api::FM_handler>) -> c_ulong {
+pub(crate) fn fm_register_handler(cx: &'static Cx, a: arg::FM_register_handler) -> c_ulong {
+    let (id, handler) = (a.id, a.handler);
     let state = state(cx);
     let register = || {
         let fm = state.node()?;
@@ -74,56 +75,43 @@ fn no_stream(what: &str) -> Failure {
 }
 
 #[inline(always)]
-pub(crate) unsafe fn fm_receive(
-    cx: &'static Cx,
-    buf: *mut c_void,
-    stream: *mut api::FM_stream,
-    len: c_uint,
-) -> c_int {
+pub(crate) unsafe fn fm_receive(cx: &'static Cx, a: arg::FM_receive) -> Result<(), Failure> {
     let state = state(cx);
-    let receive = || {
-        let len = len as usize;
-        if !state.receiving.borrow().contains(&stream.addr()) {
-            return Err(no_stream("a handler that runs"));
-        }
-        if buf.is_null() && len > 0 {
-            return Err(Failure::new(
-                api::FM_EARG,
-                format!("buf is NULL, where {len} bytes are wanted"),
-            ));
-        }
-        if len == 0 {
-            return Ok(());
-        }
-        // SAFETY: it is in the list, so that its handler has not returned, and it is where that handler's call keeps it.
-        // Only this function uses it, and not twice at once: who waits here is not in the handler.
-        let message = unsafe { &mut *(*stream.cast::<Receiving>()).message };
-        // SAFETY: the program's promise: `len` bytes, writable.
-        let buffer = unsafe { slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
-        if message.here() >= len {
-            return Ok(message.receive(buffer)?);
-        }
-        // The extraction that runs this handler may return while the handler waits, and another thread may go on with it:
-        // this call is not inside the library meanwhile.
-        lock::step_out();
-        let received = message.receive(buffer);
-        lock::step_in();
-        Ok(received?)
-    };
-    state.code("FM_receive", receive())
+    let len = a.len as usize;
+    if !state.receiving.borrow().contains(&a.stream.addr()) {
+        return Err(no_stream("a handler that runs"));
+    }
+    if a.buf.is_null() && len > 0 {
+        return Err(Failure::new(
+            api::FM_EARG,
+            format!("buf is NULL, where {len} bytes are wanted"),
+        ));
+    }
+    if len == 0 {
+        return Ok(());
+    }
+    // SAFETY: it is in the list, so that its handler has not returned, and it is where that handler's call keeps it.
+    // Only this function uses it, and not twice at once: who waits here is not in the handler.
+    let message = unsafe { &mut *(*a.stream.cast::<Receiving>()).message };
+    // SAFETY: the program's promise: `len` bytes, writable.
+    let buffer = unsafe { slice::from_raw_parts_mut(a.buf.cast::<u8>(), len) };
+    if message.here() >= len {
+        return Ok(message.receive(buffer)?);
+    }
+    // The extraction that runs this handler may return while the handler waits, and another thread may go on with it:
+    // this call is not inside the library meanwhile.
+    lock::step_out();
+    let received = message.receive(buffer);
+    lock::step_in();
+    Ok(received?)
 }
 
-pub(crate) fn fm_begin_message(
-    cx: &'static Cx,
-    dest: c_ulong,
-    length: c_ulong,
-    handler: c_ulong,
-) -> *mut api::FM_stream {
+pub(crate) fn fm_begin_message(cx: &'static Cx, a: arg::FM_begin_message) -> *mut api::FM_stream {
     let state = state(cx);
     let begin = || {
         Ok(state
             .node()?
-            .begin_message(narrow(dest), length as usize, narrow(handler))?)
+            .begin_message(narrow(a.dest), a.length as usize, narrow(a.handler))?)
     };
     match begin() {
         Ok(Some(message)) => match state.sending.try_borrow_mut() {
@@ -149,39 +137,28 @@ fn is_sending(state: &FmState, stream: *mut api::FM_stream) -> bool {
 }
 
 #[inline(always)]
-pub(crate) unsafe fn fm_send_piece(
-    cx: &'static Cx,
-    stream: *mut api::FM_stream,
-    buf: *const c_void,
-    len: c_ulong,
-) -> c_int {
+pub(crate) unsafe fn fm_send_piece(cx: &'static Cx, a: arg::FM_send_piece) -> Result<(), Failure> {
     let state = state(cx);
-    let send = || {
-        state.node()?;
-        let wrong = || no_stream("a message that is being sent");
-        if !is_sending(state, stream) {
-            return Err(wrong());
-        }
-        // Borrowed: from a handler that runs while a piece waits for a slot.
-        let mut sending = state.sending.try_borrow_mut().map_err(|_| wrong())?;
-        let message = sending.as_mut().ok_or_else(wrong)?;
-        // SAFETY: the program's promise.
-        let piece = unsafe { bytes(buf, len as usize)? };
-        Ok(message.piece(piece)?)
-    };
-    state.code("FM_send_piece", send())
+    state.node()?;
+    let wrong = || no_stream("a message that is being sent");
+    if !is_sending(state, a.stream) {
+        return Err(wrong());
+    }
+    // Borrowed: from a handler that runs while a piece waits for a slot.
+    let mut sending = state.sending.try_borrow_mut().map_err(|_| wrong())?;
+    let message = sending.as_mut().ok_or_else(wrong)?;
+    // SAFETY: the program's promise.
+    let piece = unsafe { bytes(a.buf, a.len as usize)? };
+    Ok(message.piece(piece)?)
 }
 
-pub(crate) fn fm_end_message(cx: &'static Cx, stream: *mut api::FM_stream) -> c_int {
+pub(crate) fn fm_end_message(cx: &'static Cx, a: arg::FM_end_message) -> Result<(), Failure> {
     let state = state(cx);
-    let end = || {
-        state.node()?;
-        let wrong = || no_stream("a message that is being sent");
-        if !is_sending(state, stream) {
-            return Err(wrong());
-        }
-        let message = state.sending.try_borrow_mut().map_err(|_| wrong())?.take();
-        Ok(message.ok_or_else(wrong)?.end()?)
-    };
-    state.code("FM_end_message", end())
+    state.node()?;
+    let wrong = || no_stream("a message that is being sent");
+    if !is_sending(state, a.stream) {
+        return Err(wrong());
+    }
+    let message = state.sending.try_borrow_mut().map_err(|_| wrong())?.take();
+    Ok(message.ok_or_else(wrong)?.end()?)
 }

@@ -1,7 +1,7 @@
 //! One body per function of `api/jam.toml`, under its name in lower case.
 
 use core::cell::{Cell, RefCell};
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int};
 use core::hint::black_box;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -11,8 +11,9 @@ use farpost_fabric::{Peer, Priority};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Buffer, Header, Jam};
 
-use super::{JamState, STATE, again, answer, fail, failed, rest, sentence, state};
+use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, rest, sentence, state};
 use crate::cx::Cx;
+use crate::interfaces::jam::arg;
 use crate::interfaces::{self, jam::*};
 use crate::node::{self, Interface};
 use crate::process;
@@ -72,24 +73,16 @@ pub(crate) fn jam_refused(cx: &'static Cx) -> u64 {
     state(cx).map_or(0, |state| state.jam.refused())
 }
 
-pub(crate) unsafe fn jam_next_fault(
-    cx: &'static Cx,
-    process: *mut u32,
-    sentence: *mut c_char,
-    size: usize,
-) -> c_int {
+pub(crate) unsafe fn jam_next_fault(cx: &'static Cx, a: arg::JAM_next_fault) -> c_int {
     let Ok(state) = state(cx) else {
         return 0;
     };
     let Some(fault) = state.jam.next_fault() else {
         return 0;
     };
-    if !process.is_null() {
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { process.write(fault.peer.0) };
-    }
+    a.process.set(fault.peer.0);
     // SAFETY: the caller vouches for it: null or `size` writable bytes.
-    unsafe { interfaces::tell(&fault.error.to_string(), sentence, size) };
+    unsafe { interfaces::tell(&fault.error.to_string(), a.sentence, a.size) };
     1
 }
 
@@ -115,19 +108,9 @@ unsafe fn payload<'a>(words: *const u32, count: c_int) -> &'a [u32] {
     unsafe { core::slice::from_raw_parts(words, count as usize) }
 }
 
-pub(crate) unsafe fn jam_send(
-    cx: &'static Cx,
-    to: u32,
-    priority: c_int,
-    flags: c_int,
-    tag: u32,
-    words: *const u32,
-    count: c_int,
-) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
+pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
+    let (priority, flags, words, count) = (a.priority, a.flags, a.words, a.count);
+    let state = state(cx)?;
     let (Some(priority), true, false) = (
         priority_of(priority),
         flags & !JAM_RANDOM_ROUTE == 0,
@@ -136,19 +119,20 @@ pub(crate) unsafe fn jam_send(
         let why = format!(
             "JAM_send: priority={priority}, flags={flags:#x}, words={words:p}: one of them cannot be"
         );
-        return fail(cx, JAM_EINVAL, &why);
+        return Err(fail(cx, JAM_EINVAL, &why));
     };
     if !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
         let why = format!("JAM_send: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words");
-        return fail(cx, JAM_ELENGTH, &why);
+        return Err(fail(cx, JAM_ELENGTH, &why));
     }
-    let mut header = Header::new(Peer(to), priority, tag);
+    let mut header = Header::new(Peer(a.to), priority, a.tag);
     header.random = flags & JAM_RANDOM_ROUTE != 0;
     // SAFETY: not null, and the caller vouches for its words.
     answer(cx, state.jam.send(&header, unsafe { payload(words, count) }))
 }
 
-pub(crate) unsafe fn jam_receive(cx: &'static Cx, priority: c_int, message: *mut JAM_message) -> c_int {
+pub(crate) unsafe fn jam_receive(cx: &'static Cx, a: arg::JAM_receive) -> c_int {
+    let (priority, message) = (a.priority, a.message.pointer());
     let Ok(state) = state(cx) else {
         return 0;
     };
@@ -202,117 +186,89 @@ pub(crate) fn jam_status(cx: &'static Cx) -> u32 {
     state(cx).map_or(0, |state| state.jam.status().0)
 }
 
-pub(crate) fn jam_batch_create(cx: &'static Cx, to: u32) -> *mut JAM_batch {
+pub(crate) fn jam_batch_create(cx: &'static Cx, a: arg::JAM_batch_create) -> *mut JAM_batch {
     if state(cx).is_err() {
         return core::ptr::null_mut();
     }
-    Box::into_raw(Box::new(Batch::new(Peer(to)))).cast()
+    Box::into_raw(Box::new(Batch::new(Peer(a.to)))).cast()
 }
 
-pub(crate) unsafe fn jam_batch_free(_: &'static Cx, batch: *mut JAM_batch) {
-    if !batch.is_null() {
+pub(crate) unsafe fn jam_batch_free(_: &'static Cx, a: arg::JAM_batch_free) {
+    if !a.batch.is_null() {
         // SAFETY: made by `jam_batch_create`, and the caller uses it no more.
-        drop(unsafe { Box::from_raw(batch.cast::<Batch>()) });
+        drop(unsafe { Box::from_raw(a.batch.cast::<Batch>()) });
     }
 }
 
-pub(crate) unsafe fn jam_batch_push(
-    cx: &'static Cx,
-    batch: *mut JAM_batch,
-    tag: u32,
-    words: *const u32,
-    count: c_int,
-) -> c_int {
+pub(crate) unsafe fn jam_batch_push(cx: &'static Cx, a: arg::JAM_batch_push) -> Answer {
+    let (batch, words, count) = (a.batch, a.words, a.count);
     if batch.is_null() || words.is_null() {
-        return fail(
+        return Err(fail(
             cx,
             JAM_EINVAL,
             &format!("JAM_batch_push: batch={batch:p}, words={words:p}: one is NULL"),
-        );
+        ));
     }
     if !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
         let why =
             format!("JAM_batch_push: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words");
-        return fail(cx, JAM_ELENGTH, &why);
+        return Err(fail(cx, JAM_ELENGTH, &why));
     }
     // SAFETY: made by `jam_batch_create`; not null, and the caller vouches for its words.
     let (batch, payload) = unsafe { (&mut *batch.cast::<Batch>(), payload(words, count)) };
-    answer(cx, batch.push(tag, payload))
+    answer(cx, batch.push(a.tag, payload))
 }
 
-pub(crate) unsafe fn jam_batch_launch(cx: &'static Cx, batch: *mut JAM_batch) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
-    if batch.is_null() {
-        return fail(cx, JAM_EINVAL, "JAM_batch_launch: batch is NULL");
+pub(crate) unsafe fn jam_batch_launch(cx: &'static Cx, a: arg::JAM_batch_launch) -> Answer {
+    let state = state(cx)?;
+    if a.batch.is_null() {
+        return Err(fail(cx, JAM_EINVAL, "JAM_batch_launch: batch is NULL"));
     }
     // SAFETY: made by `jam_batch_create`.
-    match state.jam.doorbell(unsafe { &mut *batch.cast::<Batch>() }) {
-        Ok(true) => JAM_OK,
-        Ok(false) => again(
+    match state.jam.doorbell(unsafe { &mut *a.batch.cast::<Batch>() }) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(again(
             cx,
             c"JAM_batch_launch: the ring has no room yet: poll, then try again",
-        ),
-        Err(error) => failed(cx, &error),
+        )),
+        Err(error) => Err(failed(cx, &error)),
     }
 }
 
-pub(crate) fn jam_batch_receive(
-    cx: &'static Cx,
-    most: c_int,
-    receiver: Option<JAM_receiver>,
-    context: *mut c_void,
-) -> c_int {
-    let (Ok(state), Some(receiver)) = (state(cx), receiver) else {
+pub(crate) fn jam_batch_receive(cx: &'static Cx, a: arg::JAM_batch_receive) -> c_int {
+    let (Ok(state), Some(receiver)) = (state(cx), a.receiver) else {
         return 0;
     };
     state.jam.poll();
-    let most = usize::try_from(most).unwrap_or(0);
+    let most = usize::try_from(a.most).unwrap_or(0);
     let count = state.jam.receive_batches(most, |from, tag, words| {
         // SAFETY: the program's function, called as its type says.
-        unsafe { receiver(from.0, tag, words.as_ptr(), words.len() as c_int, context) }
+        unsafe { receiver(from.0, tag, words.as_ptr(), words.len() as c_int, a.context) }
     });
     rest(cx, &state.jam, count > 0);
     count as c_int
 }
 
-pub(crate) unsafe fn jam_rdma_send(
-    cx: &'static Cx,
-    to: u32,
-    tag: u32,
-    buffer: *const c_void,
-    size: usize,
-    transfer: *mut u64,
-) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
-    if transfer.is_null() || (buffer.is_null() && size > 0) {
+pub(crate) unsafe fn jam_rdma_send(cx: &'static Cx, a: arg::JAM_rdma_send) -> Answer {
+    let (buffer, transfer) = (a.buffer, a.transfer.pointer());
+    let state = state(cx)?;
+    if transfer.is_null() || (buffer.is_null() && a.size > 0) {
         let why = format!("JAM_rdma_send: buffer={buffer:p}, transfer={transfer:p}: one is NULL");
-        return fail(cx, JAM_EINVAL, &why);
+        return Err(fail(cx, JAM_EINVAL, &why));
     }
     // SAFETY: the caller leaves the block alone until the transfer has ended, and it is only read.
-    let block = unsafe { Buffer::lent(buffer.cast_mut().cast(), size) };
-    match state.jam.rdma().send(Peer(to), tag, block) {
-        Ok(name) => {
-            state.transfers.borrow_mut().insert(name);
-            // SAFETY: not null, and the caller vouches for it.
-            unsafe { *transfer = name.number() };
-            state.jam.poll();
-            JAM_OK
-        }
-        Err(error) => failed(cx, &error),
-    }
+    let block = unsafe { Buffer::lent(buffer.cast_mut().cast(), a.size) };
+    let sent = state.jam.rdma().send(Peer(a.to), a.tag, block);
+    let name = sent.map_err(|error| failed(cx, &error))?;
+    state.transfers.borrow_mut().insert(name);
+    a.transfer.set(name.number());
+    state.jam.poll();
+    Ok(())
 }
 
-pub(crate) fn jam_rdma_test(cx: &'static Cx, transfer: u64) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
+pub(crate) fn jam_rdma_test(cx: &'static Cx, a: arg::JAM_rdma_test) -> Answer {
+    let transfer = a.transfer;
+    let state = state(cx)?;
     let known = state
         .transfers
         .borrow()
@@ -322,39 +278,36 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, transfer: u64) -> c_int {
     let Some(name) = known else {
         let why =
             format!("JAM_rdma_test: transfer={transfer}: no such transfer, or its end was told already");
-        return fail(cx, JAM_EINVAL, &why);
+        return Err(fail(cx, JAM_EINVAL, &why));
     };
     state.jam.poll();
     let Some(result) = state.jam.rdma().ended(name) else {
         rest(cx, &state.jam, false);
-        return JAM_AGAIN;
+        return Err(Failed(JAM_AGAIN));
     };
     state.transfers.borrow_mut().remove(&name);
     rest(cx, &state.jam, true);
     answer(cx, result)
 }
 
-pub(crate) unsafe fn jam_rdma_post(cx: &'static Cx, buffer: *mut c_void, size: usize) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
-    if buffer.is_null() {
-        return fail(cx, JAM_EINVAL, "JAM_rdma_post: buffer is NULL");
+pub(crate) unsafe fn jam_rdma_post(cx: &'static Cx, a: arg::JAM_rdma_post) -> Answer {
+    let state = state(cx)?;
+    if a.buffer.is_null() {
+        return Err(fail(cx, JAM_EINVAL, "JAM_rdma_post: buffer is NULL"));
     }
     // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken.
     state
         .jam
         .rdma()
-        .post(unsafe { Buffer::lent(buffer.cast(), size) });
-    JAM_OK
+        .post(unsafe { Buffer::lent(a.buffer.cast(), a.size) });
+    Ok(())
 }
 
-pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, block: *mut JAM_block) -> c_int {
+pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, a: arg::JAM_rdma_receive) -> c_int {
     let Ok(state) = state(cx) else {
         return 0;
     };
-    if block.is_null() {
+    if a.block.is_null() {
         fail(cx, JAM_EINVAL, "JAM_rdma_receive: block is NULL");
         return 0;
     }
@@ -364,70 +317,52 @@ pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, block: *mut JAM_block) ->
         return 0;
     };
     rest(cx, &state.jam, true);
-    // SAFETY: not null, and the caller vouches for it.
-    unsafe {
-        *block = JAM_block {
-            from: came.from.0,
-            tag: came.tag,
-            buffer: came.memory.bytes().as_ptr().cast_mut().cast(),
-            size: came.len,
-        };
-    }
+    a.block.set(JAM_block {
+        from: came.from.0,
+        tag: came.tag,
+        buffer: came.memory.bytes().as_ptr().cast_mut().cast(),
+        size: came.len,
+    });
     1
 }
 
-pub(crate) fn jam_register(
-    cx: &'static Cx,
-    procedure: u32,
-    function: Option<JAM_procedure>,
-    context: *mut c_void,
-) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
+pub(crate) fn jam_register(cx: &'static Cx, a: arg::JAM_register) -> Answer {
+    let (procedure, function) = (a.procedure, a.function);
+    let state = state(cx)?;
     let Some(function) = function else {
-        return fail(cx, JAM_EINVAL, "JAM_register: function is NULL");
+        return Err(fail(cx, JAM_EINVAL, "JAM_register: function is NULL"));
     };
     if procedure > JAM_MAX_PROCEDURE as u32 {
         let why = format!("JAM_register: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}");
-        return fail(cx, JAM_EPROCEDURE, &why);
+        return Err(fail(cx, JAM_EPROCEDURE, &why));
     }
     let run = move |_: &Jam<_>, from: Peer, argument: &[u8]| {
         // SAFETY: the program's function, called as its type says.
-        unsafe { function(from.0, argument.as_ptr().cast(), argument.len(), context) }
+        unsafe { function(from.0, argument.as_ptr().cast(), argument.len(), a.context) }
     };
     answer(cx, state.jam.register(procedure, Rc::new(run)))
 }
 
-pub(crate) unsafe fn jam_rpc(
-    cx: &'static Cx,
-    to: u32,
-    procedure: u32,
-    argument: *const c_void,
-    size: usize,
-) -> c_int {
-    let state = match state(cx) {
-        Ok(state) => state,
-        Err(code) => return code,
-    };
+pub(crate) unsafe fn jam_rpc(cx: &'static Cx, a: arg::JAM_rpc) -> Answer {
+    let (procedure, size) = (a.procedure, a.size);
+    let state = state(cx)?;
     if procedure > JAM_MAX_PROCEDURE as u32 {
         let why = format!("JAM_rpc: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}");
-        return fail(cx, JAM_EPROCEDURE, &why);
+        return Err(fail(cx, JAM_EPROCEDURE, &why));
     }
-    let bytes: &[u8] = match (argument.is_null(), size) {
+    let bytes: &[u8] = match (a.argument.is_null(), size) {
         (_, 0) => &[],
         (true, _) => {
-            return fail(
+            return Err(fail(
                 cx,
                 JAM_EINVAL,
                 &format!("JAM_rpc: argument is NULL and size is {size}"),
-            );
+            ));
         }
         // SAFETY: the caller vouches for them.
-        (false, _) => unsafe { core::slice::from_raw_parts(argument.cast(), size) },
+        (false, _) => unsafe { core::slice::from_raw_parts(a.argument.cast(), size) },
     };
-    answer(cx, state.jam.rpc(Peer(to), procedure, bytes))
+    answer(cx, state.jam.rpc(Peer(a.to), procedure, bytes))
 }
 
 pub(crate) fn jam_poll(cx: &'static Cx) -> c_int {

@@ -14,7 +14,7 @@ use farpost_jam::rdma::Transfer;
 use farpost_jam::{Jam, JamError};
 
 use crate::cx::{Cx, ProcessCell};
-use crate::interfaces::jam as c;
+use crate::interfaces::{self, jam as c};
 use crate::lock;
 use crate::node::NodeFabric;
 
@@ -31,27 +31,39 @@ static STATE: ProcessCell<JamState> = ProcessCell::new();
 /// The latest error's sentence.
 static SENTENCE: ProcessCell<RefCell<Cow<'static, CStr>>> = ProcessCell::new();
 
+/// An error's code; its sentence is kept.
+pub(crate) struct Failed(i32);
+
+pub(crate) type Answer = Result<(), Failed>;
+
+impl interfaces::Answer<i32> for Answer {
+    #[inline(always)]
+    fn told(self, _: &'static Cx, _: &'static str, _: impl FnOnce() -> String) -> i32 {
+        self.map_or_else(|Failed(code)| code, |()| c::JAM_OK)
+    }
+}
+
 fn sentence(cx: &'static Cx) -> &'static RefCell<Cow<'static, CStr>> {
     SENTENCE.keep(cx, RefCell::new(Cow::Borrowed(c"")))
 }
 
 /// There is no room: what programs ask for again and again, so its sentence is made beforehand.
 #[cold]
-fn again(cx: &'static Cx, why: &'static CStr) -> i32 {
+fn again(cx: &'static Cx, why: &'static CStr) -> Failed {
     *sentence(cx).borrow_mut() = Cow::Borrowed(why);
-    c::JAM_AGAIN
+    Failed(c::JAM_AGAIN)
 }
 
-/// Remember what went wrong; its code.
+/// Remember what went wrong.
 #[cold]
-fn fail(cx: &'static Cx, code: i32, why: &str) -> i32 {
+fn fail(cx: &'static Cx, code: i32, why: &str) -> Failed {
     let text = CString::new(why.replace('\0', " ")).unwrap_or_default();
     *sentence(cx).borrow_mut() = Cow::Owned(text);
-    code
+    Failed(code)
 }
 
 #[cold]
-fn failed(cx: &'static Cx, error: &JamError) -> i32 {
+fn failed(cx: &'static Cx, error: &JamError) -> Failed {
     let code = match error {
         JamError::TransmitFull(_) => {
             const { assert!(TRANSMIT == 20) };
@@ -69,18 +81,15 @@ fn failed(cx: &'static Cx, error: &JamError) -> i32 {
     fail(cx, code, &error.to_string())
 }
 
-/// Success, or an error's code.
+/// Success, or an error of the layer.
 #[inline]
-fn answer(cx: &'static Cx, result: Result<(), JamError>) -> i32 {
-    match result {
-        Ok(()) => c::JAM_OK,
-        Err(error) => failed(cx, &error),
-    }
+fn answer(cx: &'static Cx, result: Result<(), JamError>) -> Answer {
+    result.map_err(|error| failed(cx, &error))
 }
 
 /// JAM, between `JAM_initialize` and `JAM_finalize`.
 #[inline(always)]
-fn state(cx: &'static Cx) -> Result<&'static JamState, i32> {
+fn state(cx: &'static Cx) -> Result<&'static JamState, Failed> {
     match STATE.get(cx) {
         Some(state) if !state.closed.get() => Ok(state),
         _ => Err(fail(

@@ -1,5 +1,6 @@
 //! Between C's types and the library's.
 
+use core::fmt::{self, Display, Formatter};
 use std::rc::Rc;
 
 use farpost_portals::{
@@ -22,9 +23,22 @@ pub(super) fn c_id(id: ProcessId) -> ptl_process_id_t {
     }
 }
 
-/// An id in a sentence.
-pub(super) fn show(id: ptl_process_id_t) -> String {
-    format!("{{{}, {}}}", id.nid, id.pid)
+/// As in a sentence.
+impl Display for ptl_process_id_t {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}, {}}}", self.nid, self.pid)
+    }
+}
+
+/// As in a sentence: what errors are mostly about.
+impl Display for ptl_md_t {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{{start={:p}, length={}, threshold={}, options={:#x}, eq_handle={:#x}}}",
+            self.start, self.length, self.threshold, self.options, self.eq_handle
+        )
+    }
 }
 
 #[cold]

@@ -8,60 +8,45 @@ use std::time::Duration;
 use farpost_portals::{Error, Event, Handle, NetworkInterface, TIME_FOREVER};
 
 use crate::cx::Cx;
+use crate::interfaces::Place;
 use crate::interfaces::portals3::*;
 
 use super::convert::c_event;
-use super::state::{Answer, Failure, code, state, there};
+use super::state::{Answer, Failure, state, there};
 
-pub(crate) unsafe fn ptleqalloc(
-    cx: &'static Cx,
-    ni_handle: ptl_handle_ni_t,
-    count: ptl_size_t,
-    eq_handler: Option<ptl_eq_handler_t>,
-    eq_handle: *mut ptl_handle_eq_t,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(ni_handle)?;
-        there("eq_handle", eq_handle)?;
-        let count = u32::try_from(count).map_err(|_| Error::NoSpace)?;
-        let handler = match eq_handler {
-            Some(handler) => {
-                let made = ni.handlers.of(handler);
-                Some(made.map_err(|why| Failure::new(Error::NoSpace, why))?)
-            }
-            None => None,
-        };
-        let handled = handler.is_some();
-        let made = ni.interface.eq_alloc(count, handler)?;
-        if handled && ni.interface.is_served() {
-            super::interface::show_handlers(cx);
+pub(crate) fn ptleqalloc(cx: &'static Cx, a: arg::PtlEQAlloc) -> Answer {
+    let count = a.count;
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("eq_handle", a.eq_handle)?;
+    let count = u32::try_from(count).map_err(|_| Error::NoSpace)?;
+    let handler = match a.eq_handler {
+        Some(handler) => {
+            let made = ni.handlers.of(handler);
+            Some(made.map_err(|why| Failure::new(Error::NoSpace, why))?)
         }
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { eq_handle.write(made.0) };
-        Ok(())
+        None => None,
     };
-    code(cx, "PtlEQAlloc", body(), || format!("count={count}"))
+    let handled = handler.is_some();
+    let made = ni.interface.eq_alloc(count, handler)?;
+    if handled && ni.interface.is_served() {
+        super::interface::show_handlers(cx);
+    }
+    a.eq_handle.set(made.0);
+    Ok(())
 }
 
-pub(crate) fn ptleqfree(cx: &'static Cx, eq_handle: ptl_handle_eq_t) -> c_int {
-    let body = || {
-        let ni = state(cx).any(Error::EqInvalid)?;
-        Ok(ni.interface.eq_free(Handle(eq_handle))?)
-    };
-    code(cx, "PtlEQFree", body(), || format!("eq_handle={eq_handle:#x}"))
+pub(crate) fn ptleqfree(cx: &'static Cx, a: arg::PtlEQFree) -> Answer {
+    let ni = state(cx).any(Error::EqInvalid)?;
+    Ok(ni.interface.eq_free(Handle(a.eq_handle))?)
 }
 
 /// Gives the program an event.
 ///
-/// # Safety
-/// `to` is writable.
-///
 /// # Errors
 /// Events before it were overwritten: told as the standard tells it.
 #[inline(always)]
-unsafe fn give(event: &Event, dropped: bool, to: *mut ptl_event_t) -> Answer {
-    // SAFETY: the caller's promise.
-    unsafe { to.write(c_event(event)) };
+fn give(event: &Event, dropped: bool, to: Place<ptl_event_t>) -> Answer {
+    to.set(c_event(event));
     if dropped {
         return Err(Error::EqDropped.into());
     }
@@ -69,68 +54,44 @@ unsafe fn give(event: &Event, dropped: bool, to: *mut ptl_event_t) -> Answer {
 }
 
 #[inline(always)]
-pub(crate) unsafe fn ptleqget(cx: &'static Cx, eq_handle: ptl_handle_eq_t, event: *mut ptl_event_t) -> c_int {
-    let body = || {
-        let ni = state(cx).any(Error::EqInvalid)?;
-        there("event", event)?;
-        let taken = ni.interface.eq_get(Handle(eq_handle));
-        crate::roll::polled(cx, taken.is_ok());
-        let taken = taken?;
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { give(&taken.event, taken.dropped, event) }
-    };
-    code(cx, "PtlEQGet", body(), || format!("eq_handle={eq_handle:#x}"))
+pub(crate) fn ptleqget(cx: &'static Cx, a: arg::PtlEQGet) -> Answer {
+    let ni = state(cx).any(Error::EqInvalid)?;
+    there("event", a.event)?;
+    let taken = ni.interface.eq_get(Handle(a.eq_handle));
+    crate::roll::polled(cx, taken.is_ok());
+    let taken = taken?;
+    give(&taken.event, taken.dropped, a.event)
 }
 
 #[inline(always)]
-pub(crate) unsafe fn ptleqwait(
-    cx: &'static Cx,
-    eq_handle: ptl_handle_eq_t,
-    event: *mut ptl_event_t,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).any(Error::EqInvalid)?;
-        there("event", event)?;
-        // SAFETY: not null, and the caller vouches for it.
-        let read = |oldest: &Event, dropped| unsafe { give(oldest, dropped, event) };
-        ni.interface.eq_wait_with(Handle(eq_handle), read)?
-    };
-    code(cx, "PtlEQWait", body(), || format!("eq_handle={eq_handle:#x}"))
+pub(crate) fn ptleqwait(cx: &'static Cx, a: arg::PtlEQWait) -> Answer {
+    let ni = state(cx).any(Error::EqInvalid)?;
+    there("event", a.event)?;
+    let read = |oldest: &Event, dropped| give(oldest, dropped, a.event);
+    ni.interface.eq_wait_with(Handle(a.eq_handle), read)?
 }
 
-pub(crate) unsafe fn ptleqpoll(
-    cx: &'static Cx,
-    eq_handles: *mut ptl_handle_eq_t,
-    size: c_int,
-    timeout: ptl_time_t,
-    event: *mut ptl_event_t,
-    which: *mut c_int,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).any(Error::EqInvalid)?;
-        if size <= 0 {
-            return Err(Failure::new(
-                Error::EqInvalid,
-                format!("size={size}: at least one event queue is wanted"),
-            ));
-        }
-        there("eq_handles", eq_handles)?;
-        there("event", event)?;
-        there("which", which)?;
-        // SAFETY: not null, and the caller vouches for `size` handles, which nobody changes meanwhile. `Handle` is one.
-        let eqs = unsafe { core::slice::from_raw_parts(eq_handles.cast::<Handle>(), size as usize) };
-        let timeout = match timeout {
-            TIME_FOREVER => None,
-            millis => Some(Duration::from_millis(millis.into())),
-        };
-        let polled = ni.interface.eq_poll(eqs, timeout);
-        crate::roll::polled(cx, polled.is_ok());
-        let (at, taken) = polled?;
-        // SAFETY: not null, and the caller vouches for them.
-        unsafe {
-            which.write(at as c_int);
-            give(&taken.event, taken.dropped, event)
-        }
+pub(crate) unsafe fn ptleqpoll(cx: &'static Cx, a: arg::PtlEQPoll) -> Answer {
+    let size = a.size;
+    let ni = state(cx).any(Error::EqInvalid)?;
+    if size <= 0 {
+        return Err(Failure::new(
+            Error::EqInvalid,
+            format!("size={size}: at least one event queue is wanted"),
+        ));
+    }
+    there("eq_handles", a.eq_handles)?;
+    there("event", a.event)?;
+    there("which", a.which)?;
+    // SAFETY: not null, and the caller vouches for `size` handles, which nobody changes meanwhile. `Handle` is one.
+    let eqs = unsafe { core::slice::from_raw_parts(a.eq_handles.pointer().cast::<Handle>(), size as usize) };
+    let timeout = match a.timeout {
+        TIME_FOREVER => None,
+        millis => Some(Duration::from_millis(millis.into())),
     };
-    code(cx, "PtlEQPoll", body(), || format!("size={size}"))
+    let polled = ni.interface.eq_poll(eqs, timeout);
+    crate::roll::polled(cx, polled.is_ok());
+    let (at, taken) = polled?;
+    a.which.set(at as c_int);
+    give(&taken.event, taken.dropped, a.event)
 }

@@ -11,15 +11,16 @@ use farpost_fabric::wait::WaitPolicy;
 use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::Cx;
+use crate::interfaces::Place;
 use crate::interfaces::portals3::*;
 use crate::node::{self, Interface, NodeFabric, PortalsPlace};
 use crate::process;
 use crate::progress::{self, Reason, Served};
 use crate::roll;
 
-use super::convert::{c_id, c_limits, id, limits, show};
+use super::convert::{c_id, c_limits, id, limits};
 use super::handlers::Handlers;
-use super::state::{Answer, Failure, Ni, code, state, there};
+use super::state::{Answer, Failure, Ni, state, there};
 
 /// Longest time that seeing off what is under way may take.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -29,15 +30,11 @@ const LONG: Duration = Duration::from_millis(50);
 /// Interfaces that a process may open.
 const INTERFACES: c_int = 1;
 
-pub(crate) unsafe fn ptlinit(cx: &'static Cx, max_interfaces: *mut c_int) -> c_int {
-    let body = || {
-        there("max_interfaces", max_interfaces)?;
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { max_interfaces.write(INTERFACES) };
-        state(cx).initialised.set(true);
-        Ok(())
-    };
-    code(cx, "PtlInit", body(), String::new)
+pub(crate) fn ptlinit(cx: &'static Cx, a: arg::PtlInit) -> Answer {
+    there("max_interfaces", a.max_interfaces)?;
+    a.max_interfaces.set(INTERFACES);
+    state(cx).initialised.set(true);
+    Ok(())
 }
 
 /// Where the program asks for the library to run; `None`: as the setting says.
@@ -181,40 +178,21 @@ fn fits(pid: ptl_pid_t, own: u32) -> Answer {
     Err(Failure::new(Error::PidInvalid, why))
 }
 
-pub(crate) unsafe fn ptlniinit(
-    cx: &'static Cx,
-    iface: ptl_interface_t,
-    pid: ptl_pid_t,
-    desired: *mut ptl_ni_limits_t,
-    actual: *mut ptl_ni_limits_t,
-    handle: *mut ptl_handle_ni_t,
-) -> c_int {
-    let body = || {
-        state(cx).ready()?;
-        there("ni_handle", handle)?;
-        let place = place_of(iface)?;
-        // SAFETY: the caller vouches for it: null or limits.
-        let desired = unsafe { desired.as_ref() }.map(limits);
-        let ni = open(cx, place, pid, desired)?;
-        // SAFETY: the caller vouches for both: one is not null, the other null or writable.
-        unsafe {
-            if !actual.is_null() {
-                actual.write(c_limits(&ni.limits));
-            }
-            handle.write(ni.handle.0);
-        }
-        Ok(())
-    };
-    code(cx, "PtlNIInit", body(), || format!("iface={iface}, pid={pid}"))
+pub(crate) fn ptlniinit(cx: &'static Cx, a: arg::PtlNIInit) -> Answer {
+    state(cx).ready()?;
+    there("ni_handle", a.ni_handle)?;
+    let place = place_of(a.iface)?;
+    let desired = a.desired.get().map(|desired| limits(&desired));
+    let ni = open(cx, place, a.pid, desired)?;
+    a.actual.set(c_limits(&ni.limits));
+    a.ni_handle.set(ni.handle.0);
+    Ok(())
 }
 
-pub(crate) fn ptlnifini(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        close(cx, &ni);
-        Ok(())
-    };
-    code(cx, "PtlNIFini", body(), String::new)
+pub(crate) fn ptlnifini(cx: &'static Cx, a: arg::PtlNIFini) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    close(cx, &ni);
+    Ok(())
 }
 
 /// Closes the interface. It stays, to drop what still comes and to be opened again.
@@ -242,103 +220,54 @@ pub(crate) fn ptlfini(cx: &'static Cx) {
     }
 }
 
-pub(crate) unsafe fn ptlnidist(
-    cx: &'static Cx,
-    handle: ptl_handle_ni_t,
-    process: ptl_process_id_t,
-    distance: *mut c_ulong,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        there("distance", distance)?;
-        let far = ni.interface.ni_dist(id(process))?;
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { distance.write(far as c_ulong) };
-        Ok(())
-    };
-    let arguments = || format!("process={}", show(process));
-    code(cx, "PtlNIDist", body(), arguments)
+pub(crate) fn ptlnidist(cx: &'static Cx, a: arg::PtlNIDist) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("distance", a.distance)?;
+    let far = ni.interface.ni_dist(id(a.process))?;
+    a.distance.set(far as c_ulong);
+    Ok(())
 }
 
-/// Tells something of the interface.
-///
-/// # Safety
-/// `to` is null or writable.
-unsafe fn tell<T>(
-    cx: &'static Cx,
-    function: &str,
-    handle: u32,
-    name: &str,
-    to: *mut T,
-    what: impl FnOnce(&Ni) -> T,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        there(name, to)?;
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { to.write(what(&ni)) };
-        Ok(())
-    };
-    code(cx, function, body(), String::new)
+pub(crate) fn ptlgetuid(cx: &'static Cx, a: arg::PtlGetUid) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("uid", a.uid)?;
+    a.uid.set(ni.interface.identity().uid);
+    Ok(())
 }
 
-pub(crate) unsafe fn ptlgetuid(cx: &'static Cx, ni: ptl_handle_ni_t, uid: *mut ptl_uid_t) -> c_int {
-    // SAFETY: the caller vouches for it: null or writable.
-    unsafe { tell(cx, "PtlGetUid", ni, "uid", uid, |ni| ni.interface.identity().uid) }
+pub(crate) fn ptlgetjid(cx: &'static Cx, a: arg::PtlGetJid) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("jid", a.jid)?;
+    a.jid.set(ni.interface.identity().jid);
+    Ok(())
 }
 
-pub(crate) unsafe fn ptlgetjid(cx: &'static Cx, ni: ptl_handle_ni_t, jid: *mut ptl_jid_t) -> c_int {
-    // SAFETY: the caller vouches for it: null or writable.
-    unsafe { tell(cx, "PtlGetJid", ni, "jid", jid, |ni| ni.interface.identity().jid) }
+pub(crate) fn ptlgetid(cx: &'static Cx, a: arg::PtlGetId) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("id", a.id)?;
+    a.id.set(c_id(ni.interface.identity().id));
+    Ok(())
 }
 
-pub(crate) unsafe fn ptlgetid(cx: &'static Cx, ni: ptl_handle_ni_t, id: *mut ptl_process_id_t) -> c_int {
-    // SAFETY: the caller vouches for it: null or writable.
-    unsafe {
-        tell(cx, "PtlGetId", ni, "id", id, |ni| {
-            c_id(ni.interface.identity().id)
-        })
-    }
+pub(crate) fn ptlgetrank(cx: &'static Cx, a: arg::PtlGetRank) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("rank", a.rank)?;
+    there("size", a.size)?;
+    a.rank.set(ni.job.rank());
+    a.size.set(ni.job.size());
+    Ok(())
 }
 
-pub(crate) unsafe fn ptlgetrank(
-    cx: &'static Cx,
-    handle: ptl_handle_ni_t,
-    rank: *mut c_uint,
-    size: *mut c_uint,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        there("rank", rank)?;
-        there("size", size)?;
-        // SAFETY: not null, and the caller vouches for them.
-        unsafe {
-            rank.write(ni.job.rank());
-            size.write(ni.job.size());
-        }
-        Ok(())
-    };
-    code(cx, "PtlGetRank", body(), String::new)
-}
-
-pub(crate) unsafe fn ptlgetrankid(
-    cx: &'static Cx,
-    handle: ptl_handle_ni_t,
-    rank: c_uint,
-    id: *mut ptl_process_id_t,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        there("id", id)?;
-        let known = ni.ids.get(rank as usize).ok_or_else(|| {
-            let why = format!("rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
-            Failure::new(Error::Fail, why)
-        })?;
-        // SAFETY: not null, and the caller vouches for it.
-        unsafe { id.write(c_id(*known)) };
-        Ok(())
-    };
-    code(cx, "PtlGetRankId", body(), String::new)
+pub(crate) fn ptlgetrankid(cx: &'static Cx, a: arg::PtlGetRankId) -> Answer {
+    let rank = a.rank;
+    let ni = state(cx).interface(a.ni_handle)?;
+    there("id", a.id)?;
+    let known = ni.ids.get(rank as usize).ok_or_else(|| {
+        let why = format!("rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
+        Failure::new(Error::Fail, why)
+    })?;
+    a.id.set(c_id(*known));
+    Ok(())
 }
 
 /// A number of every process.
@@ -347,65 +276,48 @@ pub(crate) unsafe fn ptlgetrankid(
 /// `map` is null or has room for `size` numbers.
 unsafe fn map_of(
     cx: &'static Cx,
-    function: &str,
     handle: u32,
-    map: *mut u32,
+    map: Place<u32>,
     size: c_uint,
     of: impl Fn(&ProcessId) -> u32,
-) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        there("map", map)?;
-        if size != ni.job.size() {
-            let why = format!("size={size}: the job has {} processes", ni.job.size());
-            return Err(Failure::new(Error::Fail, why));
-        }
-        for (at, id) in ni.ids.iter().enumerate() {
-            // SAFETY: the caller vouches for `size` numbers, and there are as many ids.
-            unsafe { map.add(at).write(of(id)) };
-        }
-        Ok(())
-    };
-    code(cx, function, body(), String::new)
+) -> Answer {
+    let ni = state(cx).interface(handle)?;
+    there("map", map)?;
+    if size != ni.job.size() {
+        let why = format!("size={size}: the job has {} processes", ni.job.size());
+        return Err(Failure::new(Error::Fail, why));
+    }
+    for (at, id) in ni.ids.iter().enumerate() {
+        // SAFETY: the caller vouches for `size` numbers, and there are as many ids.
+        unsafe { map.pointer().add(at).write(of(id)) };
+    }
+    Ok(())
 }
 
-pub(crate) unsafe fn ptlgetnidmap(
-    cx: &'static Cx,
-    ni: ptl_handle_ni_t,
-    map: *mut ptl_nid_t,
-    size: c_uint,
-) -> c_int {
+pub(crate) unsafe fn ptlgetnidmap(cx: &'static Cx, a: arg::PtlGetNIDMap) -> Answer {
     // SAFETY: the caller vouches for it.
-    unsafe { map_of(cx, "PtlGetNIDMap", ni, map, size, |id| id.nid) }
+    unsafe { map_of(cx, a.ni_handle, a.map, a.size, |id| id.nid) }
 }
 
-pub(crate) unsafe fn ptlgetpidmap(
-    cx: &'static Cx,
-    ni: ptl_handle_ni_t,
-    map: *mut ptl_pid_t,
-    size: c_uint,
-) -> c_int {
+pub(crate) unsafe fn ptlgetpidmap(cx: &'static Cx, a: arg::PtlGetPIDMap) -> Answer {
     // SAFETY: the caller vouches for it.
-    unsafe { map_of(cx, "PtlGetPIDMap", ni, map, size, |id| id.pid) }
+    unsafe { map_of(cx, a.ni_handle, a.map, a.size, |id| id.pid) }
 }
 
-pub(crate) fn ptljobfence(cx: &'static Cx, handle: ptl_handle_ni_t) -> c_int {
-    let body = || {
-        let ni = state(cx).interface(handle)?;
-        let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
-        let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
-        let rest = || {
-            ni.interface.flush();
-            if ni.interface.is_idle() { LONG } else { SHORT }
-        };
-        let met = (node.fence).wait(
-            &*node.fabric,
-            &policy,
-            Some(roll::relax),
-            || ni.interface.progress(),
-            rest,
-        );
-        met.map_err(|why| Failure::new(Error::Fail, why))
+pub(crate) fn ptljobfence(cx: &'static Cx, a: arg::PtlJobFence) -> Answer {
+    let ni = state(cx).interface(a.ni_handle)?;
+    let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
+    let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
+    let rest = || {
+        ni.interface.flush();
+        if ni.interface.is_idle() { LONG } else { SHORT }
     };
-    code(cx, "PtlJobFence", body(), String::new)
+    let met = (node.fence).wait(
+        &*node.fabric,
+        &policy,
+        Some(roll::relax),
+        || ni.interface.progress(),
+        rest,
+    );
+    met.map_err(|why| Failure::new(Error::Fail, why))
 }

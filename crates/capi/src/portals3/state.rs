@@ -8,13 +8,14 @@ use farpost_job::Job;
 use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
 
 use crate::cx::{Cx, ProcessCell};
+use crate::interfaces::{self, Place};
 use crate::node::NodeFabric;
 
 use super::error_text::fail;
 use super::handlers::Handlers;
 
 /// Why a call does not succeed: a code, and a sentence unless the code says everything.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub code: Error,
     pub why: String,
 }
@@ -35,7 +36,7 @@ impl From<Error> for Failure {
 }
 
 /// What a body answers.
-pub(super) type Answer<T = ()> = Result<T, Failure>;
+pub(crate) type Answer<T = ()> = Result<T, Failure>;
 
 /// An open interface.
 pub(super) struct Ni {
@@ -129,21 +130,18 @@ impl PortalsState {
 }
 
 /// `PTL_OK`, or the code of a failure, whose sentence is kept: function, arguments, what is wrong.
-#[inline(always)]
-pub(super) fn code(
-    cx: &'static Cx,
-    function: &str,
-    answer: Answer,
-    arguments: impl FnOnce() -> String,
-) -> c_int {
-    match answer {
-        Ok(()) => 0,
-        // The ordinary way of things, often in loops.
-        Err(Failure {
-            code: code @ (Error::EqEmpty | Error::EqDropped | Error::MdNoUpdate),
-            ..
-        }) => code.code(),
-        Err(failure) => failed(cx, function, &failure, arguments()),
+impl interfaces::Answer<c_int> for Answer {
+    #[inline(always)]
+    fn told(self, cx: &'static Cx, function: &'static str, arguments: impl FnOnce() -> String) -> c_int {
+        match self {
+            Ok(()) => 0,
+            // The ordinary way of things, often in loops.
+            Err(Failure {
+                code: code @ (Error::EqEmpty | Error::EqDropped | Error::MdNoUpdate),
+                ..
+            }) => code.code(),
+            Err(failure) => failed(cx, function, &failure, arguments()),
+        }
     }
 }
 
@@ -168,8 +166,8 @@ fn failed(cx: &'static Cx, function: &str, failure: &Failure, arguments: String)
 /// # Errors
 /// A pointer that may not be null is.
 #[inline(always)]
-pub(super) fn there<T>(name: &str, pointer: *const T) -> Answer {
-    if pointer.is_null() {
+pub(super) fn there<T>(name: &str, place: Place<T>) -> Answer {
+    if place.is_null() {
         return Err(null(name));
     }
     Ok(())

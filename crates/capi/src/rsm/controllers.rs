@@ -1,17 +1,18 @@
 //! Controllers, topology, identifiers, and the error status.
 
-use core::ffi::{CStr, c_char, c_int, c_uint};
+use core::ffi::{CStr, c_char, c_int};
 
-use farpost_rsm::{Code, Controller, RsmError, segmentid_range};
+use farpost_rsm::{Controller, error, fail, segmentid_range};
 
-use super::library::{OpenController, Result, code, controller, fail, message, open, opened};
+use super::library::{OpenController, Result, controller, message, open, opened};
 use crate::cx::Cx;
+use crate::interfaces::rsm::arg;
 use crate::interfaces::{
     self,
     rsm::{
         RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, RSM_CONNECTION_DOWN, rsm_connections_t, rsm_error_status_t,
-        rsm_memseg_id_t, rsm_node_id_t, rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t,
-        rsmapi_controller_attr_t, rsmapi_controller_handle_t,
+        rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t,
+        rsmapi_controller_handle_t,
     },
 };
 
@@ -29,32 +30,25 @@ fn copy_text(to: &mut [c_char], text: &str) {
     }
 }
 
-pub(crate) unsafe fn rsm_get_controller(
-    cx: &'static Cx,
-    name: *const c_char,
-    to: *mut rsmapi_controller_handle_t,
-) -> c_int {
-    let get = || {
-        if to.is_null() {
-            return fail(Code::BAD_CTLR_HNDL, "controller is null");
-        }
-        let library = open(cx)?;
-        let controller = if name.is_null() {
-            Controller::Loopback
-        } else {
-            // SAFETY: not null, so the caller vouches for a string.
-            let name = unsafe { CStr::from_ptr(name) };
-            library.rsm.controller(&name.to_string_lossy())?
-        };
-        let mut controllers = library.controllers.borrow_mut();
-        let Some(handle) = controllers.open(controller) else {
-            return fail(Code::INSUFFICIENT_RESOURCES, "too many controllers are open");
-        };
-        // SAFETY: not null, so the caller vouches for room for a handle.
-        unsafe { to.write(handle) };
-        Ok(())
+pub(crate) unsafe fn rsm_get_controller(cx: &'static Cx, a: arg::rsm_get_controller) -> Result<()> {
+    let name = a.name;
+    if a.controller.is_null() {
+        return fail!(BAD_CTLR_HNDL: "controller is null");
+    }
+    let library = open(cx)?;
+    let controller = if name.is_null() {
+        Controller::Loopback
+    } else {
+        // SAFETY: not null, so the caller vouches for a string.
+        let name = unsafe { CStr::from_ptr(name) };
+        library.rsm.controller(&name.to_string_lossy())?
     };
-    code(cx, get())
+    let mut controllers = library.controllers.borrow_mut();
+    let Some(handle) = controllers.open(controller) else {
+        return fail!(INSUFFICIENT_RESOURCES: "too many controllers are open");
+    };
+    a.controller.set(handle);
+    Ok(())
 }
 
 impl super::handles::HandleTable<OpenController> {
@@ -73,48 +67,38 @@ impl super::handles::HandleTable<OpenController> {
     }
 }
 
-pub(crate) unsafe fn rsm_get_controller_attr(
-    cx: &'static Cx,
-    handle: rsmapi_controller_handle_t,
-    attr: *mut rsmapi_controller_attr_t,
-) -> c_int {
-    let get = || {
-        let (library, controller) = controller(cx, handle)?;
-        if attr.is_null() {
-            return fail(Code::BAD_ADDR, "attr is null");
-        }
-        let it = library.rsm.attributes(controller);
-        let filled = rsmapi_controller_attr_t {
-            attr_direct_access_sizes: it.direct_access_sizes,
-            attr_atomic_sizes: it.atomic_sizes,
-            attr_page_size: it.page_size,
-            attr_max_export_segment_size: it.max_export_segment_size,
-            attr_tot_export_segment_size: it.tot_export_segment_size,
-            attr_max_export_segments: it.max_export_segments as _,
-            attr_max_import_map_size: it.max_import_map_size,
-            attr_tot_import_map_size: it.tot_import_map_size,
-            attr_max_import_segments: it.max_import_segments as _,
-        };
-        // SAFETY: not null, so the caller vouches for room.
-        unsafe { attr.write(filled) };
-        Ok(())
+pub(crate) fn rsm_get_controller_attr(cx: &'static Cx, a: arg::rsm_get_controller_attr) -> Result<()> {
+    let (library, controller) = controller(cx, a.controller)?;
+    if a.attr.is_null() {
+        return fail!(BAD_ADDR: "attr is null");
+    }
+    let it = library.rsm.attributes(controller);
+    let filled = rsmapi_controller_attr_t {
+        attr_direct_access_sizes: it.direct_access_sizes,
+        attr_atomic_sizes: it.atomic_sizes,
+        attr_page_size: it.page_size,
+        attr_max_export_segment_size: it.max_export_segment_size,
+        attr_tot_export_segment_size: it.tot_export_segment_size,
+        attr_max_export_segments: it.max_export_segments as _,
+        attr_max_import_map_size: it.max_import_map_size,
+        attr_tot_import_map_size: it.tot_import_map_size,
+        attr_max_import_segments: it.max_import_segments as _,
     };
-    code(cx, get())
+    a.attr.set(filled);
+    Ok(())
 }
 
-pub(crate) fn rsm_release_controller(cx: &'static Cx, handle: rsmapi_controller_handle_t) -> c_int {
-    let release = || {
-        let (library, _) = controller(cx, handle)?;
-        let mut controllers = library.controllers.borrow_mut();
-        if let Some(open) = controllers.get_mut(handle) {
-            open.references -= 1;
-            if open.references == 0 {
-                controllers.remove(handle);
-            }
+pub(crate) fn rsm_release_controller(cx: &'static Cx, a: arg::rsm_release_controller) -> Result<()> {
+    let handle = a.controller;
+    let (library, _) = controller(cx, handle)?;
+    let mut controllers = library.controllers.borrow_mut();
+    if let Some(open) = controllers.get_mut(handle) {
+        open.references -= 1;
+        if open.references == 0 {
+            controllers.remove(handle);
         }
-        Ok(())
-    };
-    code(cx, release())
+    }
+    Ok(())
 }
 
 /// Zeroed memory from `calloc` for `size` bytes.
@@ -122,72 +106,72 @@ fn room<T>(size: usize) -> Result<*mut T> {
     // SAFETY: a plain call.
     let at = unsafe { libc::calloc(1, size) };
     if at.is_null() {
-        return fail(
-            Code::INSUFFICIENT_MEM,
-            format!("no memory for {size} bytes of topology"),
-        );
+        return fail!(INSUFFICIENT_MEM: "no memory for {size} bytes of topology");
     }
     Ok(at.cast())
 }
 
 pub(crate) unsafe fn rsm_get_interconnect_topology(
     cx: &'static Cx,
-    topology: *mut *mut rsm_topology_t,
-) -> c_int {
-    let get = || {
-        if topology.is_null() {
-            return fail(Code::BAD_TOPOLOGY_PTR, "topology is null");
-        }
-        let library = open(cx)?;
-        library.rsm.progress();
-        let all = library.rsm.topology();
-        let pointers = all.len().saturating_sub(1) * size_of::<*mut rsm_connections_t>();
-        let whole: *mut rsm_topology_t = room(size_of::<rsm_topology_t>() + pointers)?;
-        // SAFETY: the memory was just allocated: for the header and as many pointers as there are controllers, and per
-        // controller for its header and as many remote ones as it has. All fields are numbers, characters and pointers,
-        // for which the zeroes that are there are values.
-        unsafe {
-            (*whole).topology_hdr.local_nodeid = library.rsm.node();
-            let list = (&raw mut (*whole).connections).cast::<*mut rsm_connections_t>();
-            for (i, controller) in all.iter().enumerate() {
-                let more = controller.remotes.len().saturating_sub(1) * size_of::<rsm_remote_cntlr_t>();
-                let one: *mut rsm_connections_t = match room(size_of::<rsm_connections_t>() + more) {
-                    Ok(one) => one,
-                    Err(error) => {
-                        rsm_free_interconnect_topology(cx, whole);
-                        return Err(error);
-                    }
-                };
-                copy_text(&mut (*one).hdr.cntlr_name, &controller.name);
-                (*one).hdr.local_hwaddr = controller.address;
-                (*one).hdr.remote_cntlr_count = controller.remotes.len() as c_int;
-                let remotes = (&raw mut (*one).remote_cntlr).cast::<rsm_remote_cntlr_t>();
-                for (j, end) in controller.remotes.iter().enumerate() {
-                    let remote = &mut *remotes.add(j);
-                    remote.remote_nodeid = end.node;
-                    copy_text(&mut remote.remote_cntlrname, &controller.name);
-                    remote.remote_hwaddr = end.address;
-                    remote.connection_state = if end.active {
-                        RSM_CONNECTION_ACTIVE
-                    } else {
-                        RSM_CONNECTION_DOWN
-                    };
+    a: arg::rsm_get_interconnect_topology,
+) -> Result<()> {
+    if a.topology.is_null() {
+        return fail!(BAD_TOPOLOGY_PTR: "topology is null");
+    }
+    let library = open(cx)?;
+    library.rsm.progress();
+    let all = library.rsm.topology();
+    let pointers = all.len().saturating_sub(1) * size_of::<*mut rsm_connections_t>();
+    let whole: *mut rsm_topology_t = room(size_of::<rsm_topology_t>() + pointers)?;
+    // SAFETY: the memory was just allocated: for the header and as many pointers as there are controllers, and per
+    // controller for its header and as many remote ones as it has. All fields are numbers, characters and pointers,
+    // for which the zeroes that are there are values.
+    unsafe {
+        (*whole).topology_hdr.local_nodeid = library.rsm.node();
+        let list = (&raw mut (*whole).connections).cast::<*mut rsm_connections_t>();
+        for (i, controller) in all.iter().enumerate() {
+            let more = controller.remotes.len().saturating_sub(1) * size_of::<rsm_remote_cntlr_t>();
+            let one: *mut rsm_connections_t = match room(size_of::<rsm_connections_t>() + more) {
+                Ok(one) => one,
+                Err(error) => {
+                    free_topology(whole);
+                    return Err(error);
                 }
-                list.add(i).write(one);
-                (*whole).topology_hdr.local_cntlr_count = i as c_int + 1;
+            };
+            copy_text(&mut (*one).hdr.cntlr_name, &controller.name);
+            (*one).hdr.local_hwaddr = controller.address;
+            (*one).hdr.remote_cntlr_count = controller.remotes.len() as c_int;
+            let remotes = (&raw mut (*one).remote_cntlr).cast::<rsm_remote_cntlr_t>();
+            for (j, end) in controller.remotes.iter().enumerate() {
+                let remote = &mut *remotes.add(j);
+                remote.remote_nodeid = end.node;
+                copy_text(&mut remote.remote_cntlrname, &controller.name);
+                remote.remote_hwaddr = end.address;
+                remote.connection_state = if end.active {
+                    RSM_CONNECTION_ACTIVE
+                } else {
+                    RSM_CONNECTION_DOWN
+                };
             }
-            topology.write(whole);
+            list.add(i).write(one);
+            (*whole).topology_hdr.local_cntlr_count = i as c_int + 1;
         }
-        Ok(())
-    };
-    code(cx, get())
+    }
+    a.topology.set(whole);
+    Ok(())
 }
 
-pub(crate) unsafe fn rsm_free_interconnect_topology(_cx: &'static Cx, topology: *mut rsm_topology_t) {
-    if topology.is_null() {
-        return;
+pub(crate) unsafe fn rsm_free_interconnect_topology(_: &'static Cx, a: arg::rsm_free_interconnect_topology) {
+    if !a.topology.is_null() {
+        // SAFETY: the caller vouches that it is a topology of ours, not freed before.
+        unsafe { free_topology(a.topology.pointer()) }
     }
-    // SAFETY: the caller vouches that it is a topology of ours, not freed before; its parts are from `calloc`.
+}
+
+/// # Safety
+/// A topology of [`rsm_get_interconnect_topology`], as far as it was made, which nobody uses any more.
+unsafe fn free_topology(topology: *mut rsm_topology_t) {
+    // SAFETY: the caller's promise; its parts are from `calloc`.
     unsafe {
         let list = (&raw mut (*topology).connections).cast::<*mut rsm_connections_t>();
         for i in 0..(*topology).topology_hdr.local_cntlr_count {
@@ -197,29 +181,17 @@ pub(crate) unsafe fn rsm_free_interconnect_topology(_cx: &'static Cx, topology: 
     }
 }
 
-pub(crate) unsafe fn rsm_get_striping(
-    cx: &'static Cx,
-    node: rsm_node_id_t,
-    degree: *mut c_uint,
-    rails: *mut c_uint,
-) -> c_int {
-    let get = || {
-        if degree.is_null() {
-            return fail(Code::BAD_ADDR, "degree is null");
-        }
-        let library = open(cx)?;
-        // Rails fail while nobody looks.
-        library.rsm.progress();
-        let striping = library.rsm.striping(node)?;
-        // SAFETY: not null, so the caller vouches for room.
-        unsafe { degree.write(striping.degree) };
-        if !rails.is_null() {
-            // SAFETY: as above.
-            unsafe { rails.write(striping.rails) };
-        }
-        Ok(())
-    };
-    code(cx, get())
+pub(crate) fn rsm_get_striping(cx: &'static Cx, a: arg::rsm_get_striping) -> Result<()> {
+    if a.degree.is_null() {
+        return fail!(BAD_ADDR: "degree is null");
+    }
+    let library = open(cx)?;
+    // Rails fail while nobody looks.
+    library.rsm.progress();
+    let striping = library.rsm.striping(a.node)?;
+    a.degree.set(striping.degree);
+    a.rails.set(striping.rails);
+    Ok(())
 }
 
 /// Where ranges of identifiers are set aside.
@@ -227,38 +199,27 @@ const SEGMENT_IDS: &str = "/etc/rsm/rsm.segmentid";
 /// Names another file.
 const SEGMENT_IDS_VARIABLE: &str = "FARPOST_RSM_SEGMENTID_FILE";
 
-pub(crate) unsafe fn rsm_get_segmentid_range(
-    cx: &'static Cx,
-    appid: *const c_char,
-    baseid: *mut rsm_memseg_id_t,
-    length: *mut u32,
-) -> c_int {
-    let get = || {
-        if appid.is_null() {
-            return fail(Code::BAD_APPID, "appid is null");
-        }
-        if baseid.is_null() || length.is_null() {
-            return fail(Code::BAD_ADDR, "baseid or length is null");
-        }
-        // SAFETY: not null, so the caller vouches for a string.
-        let appid = unsafe { CStr::from_ptr(appid) }.to_string_lossy();
-        let file = std::env::var(SEGMENT_IDS_VARIABLE).unwrap_or_else(|_| SEGMENT_IDS.into());
-        let text = std::fs::read_to_string(&file)
-            .map_err(|error| RsmError::new(Code::BAD_CONF, format!("reading {file}: {error}")))?;
-        let (base, count) = segmentid_range(&text, &appid)?;
-        // SAFETY: not null, so the caller vouches for room.
-        unsafe {
-            baseid.write(base);
-            length.write(count);
-        }
-        Ok(())
-    };
-    code(cx, get())
+pub(crate) unsafe fn rsm_get_segmentid_range(_: &'static Cx, a: arg::rsm_get_segmentid_range) -> Result<()> {
+    let appid = a.appid;
+    if appid.is_null() {
+        return fail!(BAD_APPID: "appid is null");
+    }
+    if a.baseid.is_null() || a.length.is_null() {
+        return fail!(BAD_ADDR: "baseid or length is null");
+    }
+    // SAFETY: not null, so the caller vouches for a string.
+    let appid = unsafe { CStr::from_ptr(appid) }.to_string_lossy();
+    let file = std::env::var(SEGMENT_IDS_VARIABLE).unwrap_or_else(|_| SEGMENT_IDS.into());
+    let text = std::fs::read_to_string(&file).map_err(|error| error!(BAD_CONF: "reading {file}: {error}"))?;
+    let (base, count) = segmentid_range(&text, &appid)?;
+    a.baseid.set(base);
+    a.length.set(count);
+    Ok(())
 }
 
-pub(crate) unsafe fn rsm_get_error_status(cx: &'static Cx, status: *mut rsm_error_status_t) -> c_int {
-    if status.is_null() {
-        return code(cx, fail(Code::BAD_ADDR, "status is null"));
+pub(crate) fn rsm_get_error_status(cx: &'static Cx, a: arg::rsm_get_error_status) -> Result<()> {
+    if a.status.is_null() {
+        return fail!(BAD_ADDR: "status is null");
     }
     let mut filled = rsm_error_status_t {
         cause: RSM_CESR_NONE as _,
@@ -274,17 +235,11 @@ pub(crate) unsafe fn rsm_get_error_status(cx: &'static Cx, status: *mut rsm_erro
         filled.count = report.count;
         copy_text(&mut filled.message, &report.message);
     }
-    // SAFETY: not null, so the caller vouches for room.
-    unsafe { status.write(filled) };
-    0
+    a.status.set(filled);
+    Ok(())
 }
 
-pub(crate) unsafe fn rsm_next_fault(
-    cx: &'static Cx,
-    node: *mut rsm_node_id_t,
-    sentence: *mut c_char,
-    size: usize,
-) -> c_int {
+pub(crate) unsafe fn rsm_next_fault(cx: &'static Cx, a: arg::rsm_next_fault) -> c_int {
     let fault = opened(cx).and_then(|library| {
         library.rsm.progress();
         library.rsm.next_fault()
@@ -292,18 +247,15 @@ pub(crate) unsafe fn rsm_next_fault(
     let Some(fault) = fault else {
         return 0;
     };
-    if !node.is_null() {
-        // SAFETY: not null, so the caller vouches for room.
-        unsafe { node.write(fault.peer.0) };
-    }
+    a.node.set(fault.peer.0);
     // SAFETY: the caller vouches for it: null or `size` writable bytes.
-    unsafe { interfaces::tell(&fault.error.to_string(), sentence, size) };
+    unsafe { interfaces::tell(&fault.error.to_string(), a.sentence, a.size) };
     1
 }
 
-pub(crate) unsafe fn rsm_get_refused(cx: &'static Cx, refused: *mut rsm_refused_t) -> c_int {
-    if refused.is_null() {
-        return code(cx, fail(Code::BAD_ADDR, "refused is null"));
+pub(crate) fn rsm_get_refused(cx: &'static Cx, a: arg::rsm_get_refused) -> Result<()> {
+    if a.refused.is_null() {
+        return fail!(BAD_ADDR: "refused is null");
     }
     let it = opened(cx).map_or_else(Default::default, |library| library.rsm.refused());
     let filled = rsm_refused_t {
@@ -314,9 +266,8 @@ pub(crate) unsafe fn rsm_get_refused(cx: &'static Cx, refused: *mut rsm_refused_
         malformed: it.malformed,
         late: it.late,
     };
-    // SAFETY: not null, so the caller vouches for room.
-    unsafe { refused.write(filled) };
-    0
+    a.refused.set(filled);
+    Ok(())
 }
 
 pub(crate) fn rsm_error_message(cx: &'static Cx) -> *const c_char {

@@ -1,20 +1,19 @@
 //! The exporter's side.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_uint, c_void};
 use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::{Fabric, FabricError, LocalMemory, Peer, RemoteMemory};
-use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError};
+use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError, fail};
 
 use super::library::{
-    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, code, controller, exported, fail, opened,
+    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, controller, exported, opened,
 };
 use crate::cx::Cx;
-use crate::interfaces::rsm::{
-    RSM_ALLOW_REBIND, RSM_LOCK_OPS, rsm_memseg_export_handle_t, rsm_memseg_id_t, rsmapi_access_entry_t,
-    rsmapi_controller_handle_t,
-};
+use crate::interfaces::Place;
+use crate::interfaces::rsm::arg;
+use crate::interfaces::rsm::{RSM_ALLOW_REBIND, RSM_LOCK_OPS, rsmapi_access_entry_t};
 use crate::node::NodeFabric;
 use crate::process;
 use crate::progress::{self, Reason, Served};
@@ -29,15 +28,14 @@ fn unusable(what: &str, error: &FabricError) -> RsmError {
 
 fn check_range(vaddr: *mut c_void, length: usize) -> Result<()> {
     if vaddr.is_null() {
-        return fail(Code::BAD_ADDR, "vaddr is null");
+        return fail!(BAD_ADDR: "vaddr is null");
     }
     if length == 0 {
-        return fail(Code::BAD_LENGTH, "length is 0");
+        return fail!(BAD_LENGTH: "length is 0");
     }
     if !vaddr.addr().is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) {
-        return fail(
-            Code::BAD_MEM_ALIGNMENT,
-            format!("vaddr {vaddr:p} and length {length}: both must be multiples of {PAGE}"),
+        return fail!(
+            BAD_MEM_ALIGNMENT: "vaddr {vaddr:p} and length {length}: both must be multiples of {PAGE}"
         );
     }
     Ok(())
@@ -128,87 +126,71 @@ fn mask() -> Perm {
 
 pub(crate) unsafe fn rsm_memseg_export_create(
     cx: &'static Cx,
-    handle: rsmapi_controller_handle_t,
-    memseg: *mut rsm_memseg_export_handle_t,
-    vaddr: *mut c_void,
-    length: usize,
-    flags: c_uint,
-) -> c_int {
-    let create = || {
-        let (library, controller) = controller(cx, handle)?;
-        if memseg.is_null() {
-            return fail(Code::BAD_SEG_HNDL, "memseg is null");
-        }
-        check_range(vaddr, length)?;
-        if flags & RSM_LOCK_OPS as c_uint != 0 {
-            return fail(
-                Code::LOCKS_NOT_SUPPORTED,
-                format!("flags {flags:#x} has RSM_LOCK_OPS: nothing here locks a segment"),
-            );
-        }
-        let most = library.rsm.attributes(controller).max_export_segment_size;
-        if most != 0 && length > most {
-            return fail(
-                Code::BAD_LENGTH,
-                format!("length {length}: the controller allows {most}"),
-            );
-        }
-        // SAFETY: the interface's contract: the range is the caller's, and stays so until the segment is destroyed.
-        let memory = unsafe { library.adopt(vaddr.addr(), length)? };
-        let export = match library.rsm.export(controller, &memory, length, mask()) {
-            Ok(export) => export,
-            Err(error) => {
-                // SAFETY: as above.
-                let _ = unsafe { library.give_back(&memory) };
-                return Err(error);
-            }
-        };
-        let exported = Rc::new(Exported {
-            export,
-            may_rebind: flags & RSM_ALLOW_REBIND as c_uint != 0,
-            creator: std::process::id(),
-            polled: Polled::default(),
-        });
-        let Some(handle) = library.exports.borrow_mut().add(exported) else {
+    a: arg::rsm_memseg_export_create,
+) -> Result<()> {
+    let (handle, length, flags) = (a.controller, a.length, a.flags);
+    let (library, controller) = controller(cx, handle)?;
+    if a.memseg.is_null() {
+        return fail!(BAD_SEG_HNDL: "memseg is null");
+    }
+    check_range(a.vaddr, length)?;
+    if flags & RSM_LOCK_OPS as c_uint != 0 {
+        return fail!(LOCKS_NOT_SUPPORTED: "flags {flags:#x} has RSM_LOCK_OPS: nothing here locks a segment");
+    }
+    let most = library.rsm.attributes(controller).max_export_segment_size;
+    if most != 0 && length > most {
+        return fail!(BAD_LENGTH: "length {length}: the controller allows {most}");
+    }
+    // SAFETY: the interface's contract: the range is the caller's, and stays so until the segment is destroyed.
+    let memory = unsafe { library.adopt(a.vaddr.addr(), length)? };
+    let export = match library.rsm.export(controller, &memory, length, mask()) {
+        Ok(export) => export,
+        Err(error) => {
             // SAFETY: as above.
             let _ = unsafe { library.give_back(&memory) };
-            return fail(Code::INSUFFICIENT_RESOURCES, "too many segments");
-        };
-        // SAFETY: not null, so the caller vouches for room for a handle.
-        unsafe { memseg.write(handle) };
-        Ok(())
+            return Err(error);
+        }
     };
-    code(cx, create())
+    let exported = Rc::new(Exported {
+        export,
+        may_rebind: flags & RSM_ALLOW_REBIND as c_uint != 0,
+        creator: std::process::id(),
+        polled: Polled::default(),
+    });
+    let Some(handle) = library.exports.borrow_mut().add(exported) else {
+        // SAFETY: as above.
+        let _ = unsafe { library.give_back(&memory) };
+        return fail!(INSUFFICIENT_RESOURCES: "too many segments");
+    };
+    a.memseg.set(handle);
+    Ok(())
 }
 
-pub(crate) unsafe fn rsm_memseg_export_destroy(cx: &'static Cx, memseg: rsm_memseg_export_handle_t) -> c_int {
-    let destroy = || {
-        let (library, exported) = exported(cx, memseg)?;
-        exported.export.destroy()?;
-        library.exports.borrow_mut().remove(memseg);
-        serve_importers(cx, library);
-        // SAFETY: the interface's contract: the range stays mapped until the segment is destroyed.
-        unsafe { library.give_back(&exported.export.memory()) }
-    };
-    code(cx, destroy())
+pub(crate) unsafe fn rsm_memseg_export_destroy(
+    cx: &'static Cx,
+    a: arg::rsm_memseg_export_destroy,
+) -> Result<()> {
+    let (library, exported) = exported(cx, a.memseg)?;
+    exported.export.destroy()?;
+    library.exports.borrow_mut().remove(a.memseg);
+    serve_importers(cx, library);
+    // SAFETY: the interface's contract: the range stays mapped until the segment is destroyed.
+    unsafe { library.give_back(&exported.export.memory()) }
 }
 
 /// The access list of a call.
 ///
 /// # Safety
 /// `list`, if not null, has `count` entries.
-unsafe fn entries(list: *const rsmapi_access_entry_t, count: c_uint) -> Result<Vec<AccessEntry>> {
+unsafe fn entries(list: Place<rsmapi_access_entry_t>, count: c_uint) -> Result<Vec<AccessEntry>> {
     if count == 0 {
         return Ok(Vec::new());
     }
     if list.is_null() {
-        return fail(
-            Code::BAD_ACL,
-            format!("access_list is null, and access_list_length {count}"),
-        );
+        return fail!(BAD_ACL: "access_list is null, and access_list_length {count}");
     }
     // SAFETY: the caller's promise.
-    let list = unsafe { core::slice::from_raw_parts(list, count as usize) };
+    let list = unsafe { core::slice::from_raw_parts(list.pointer(), count as usize) };
     let one = |entry: &rsmapi_access_entry_t| AccessEntry {
         node: entry.ae_node,
         permission: Perm(entry.ae_permission),
@@ -218,93 +200,68 @@ unsafe fn entries(list: *const rsmapi_access_entry_t, count: c_uint) -> Result<V
 
 pub(crate) unsafe fn rsm_memseg_export_publish(
     cx: &'static Cx,
-    memseg: rsm_memseg_export_handle_t,
-    segment_id: *mut rsm_memseg_id_t,
-    access_list: *mut rsmapi_access_entry_t,
-    access_list_length: c_uint,
-) -> c_int {
-    let publish = || {
-        if segment_id.is_null() {
-            return fail(Code::BAD_SEGID, "segment_id is null");
-        }
-        let (library, exported) = exported(cx, memseg)?;
-        // SAFETY: the interface's contract.
-        let entries = unsafe { entries(access_list, access_list_length)? };
-        // SAFETY: not null, so the caller vouches for an identifier.
-        let wanted = unsafe { segment_id.read() };
-        let id = exported.export.publish(wanted, &entries)?;
-        serve_importers(cx, library);
-        // SAFETY: as above.
-        unsafe { segment_id.write(id) };
-        Ok(())
+    a: arg::rsm_memseg_export_publish,
+) -> Result<()> {
+    let Some(wanted) = a.segment_id.get() else {
+        return fail!(BAD_SEGID: "segment_id is null");
     };
-    code(cx, publish())
+    let (library, exported) = exported(cx, a.memseg)?;
+    // SAFETY: the interface's contract.
+    let entries = unsafe { entries(a.access_list, a.access_list_length)? };
+    let id = exported.export.publish(wanted, &entries)?;
+    serve_importers(cx, library);
+    a.segment_id.set(id);
+    Ok(())
 }
 
-pub(crate) fn rsm_memseg_export_unpublish(cx: &'static Cx, memseg: rsm_memseg_export_handle_t) -> c_int {
-    let unpublish = || {
-        let (library, exported) = exported(cx, memseg)?;
-        let done = exported.export.unpublish();
-        serve_importers(cx, library);
-        done
-    };
-    code(cx, unpublish())
+pub(crate) fn rsm_memseg_export_unpublish(
+    cx: &'static Cx,
+    a: arg::rsm_memseg_export_unpublish,
+) -> Result<()> {
+    let (library, exported) = exported(cx, a.memseg)?;
+    let done = exported.export.unpublish();
+    serve_importers(cx, library);
+    done
 }
 
 pub(crate) unsafe fn rsm_memseg_export_republish(
     cx: &'static Cx,
-    memseg: rsm_memseg_export_handle_t,
-    access_list: *mut rsmapi_access_entry_t,
-    access_list_length: c_uint,
-) -> c_int {
-    let republish = || {
-        let (_, exported) = exported(cx, memseg)?;
-        // SAFETY: the interface's contract.
-        let entries = unsafe { entries(access_list, access_list_length)? };
-        exported.export.republish(&entries)
-    };
-    code(cx, republish())
+    a: arg::rsm_memseg_export_republish,
+) -> Result<()> {
+    let (_, exported) = exported(cx, a.memseg)?;
+    // SAFETY: the interface's contract.
+    let entries = unsafe { entries(a.access_list, a.access_list_length)? };
+    exported.export.republish(&entries)
 }
 
 pub(crate) unsafe fn rsm_memseg_export_rebind(
     cx: &'static Cx,
-    memseg: rsm_memseg_export_handle_t,
-    vaddr: *mut c_void,
-    _offset: libc::off_t,
-    length: usize,
-) -> c_int {
-    let rebind = || {
-        let (library, exported) = exported(cx, memseg)?;
-        check_range(vaddr, length)?;
-        if length != exported.export.len() {
-            let len = exported.export.len();
-            return fail(
-                Code::BAD_LENGTH,
-                format!("length {length}: the segment has {len}"),
-            );
-        }
-        if !exported.may_rebind {
-            return fail(
-                Code::REBIND_NOT_ALLOWED,
-                "the segment was created without RSM_ALLOW_REBIND",
-            );
-        }
-        let memory = exported.export.memory();
-        let mut adopted = library.adopted.borrow_mut();
-        let Some(entry) = adopted.iter_mut().find(|a| a.memory.is(&memory)) else {
-            return bad_segment();
-        };
-        if entry.address == vaddr.addr() {
-            return Ok(());
-        }
-        if entry.segments > 1 {
-            return fail(Code::REBIND_NOT_ALLOWED, "another segment shows the same memory");
-        }
-        // SAFETY: the interface's contract: both ranges are the caller's and mapped.
-        unsafe { memory.local().overlay(vaddr.addr()) }
-            .map_err(|e| unusable("binding a segment to other memory", &e))?;
-        entry.address = vaddr.addr();
-        Ok(())
+    a: arg::rsm_memseg_export_rebind,
+) -> Result<()> {
+    let (vaddr, length) = (a.vaddr, a.length);
+    let (library, exported) = exported(cx, a.memseg)?;
+    check_range(vaddr, length)?;
+    if length != exported.export.len() {
+        let len = exported.export.len();
+        return fail!(BAD_LENGTH: "length {length}: the segment has {len}");
+    }
+    if !exported.may_rebind {
+        return fail!(REBIND_NOT_ALLOWED: "the segment was created without RSM_ALLOW_REBIND");
+    }
+    let memory = exported.export.memory();
+    let mut adopted = library.adopted.borrow_mut();
+    let Some(entry) = adopted.iter_mut().find(|a| a.memory.is(&memory)) else {
+        return bad_segment();
     };
-    code(cx, rebind())
+    if entry.address == vaddr.addr() {
+        return Ok(());
+    }
+    if entry.segments > 1 {
+        return fail!(REBIND_NOT_ALLOWED: "another segment shows the same memory");
+    }
+    // SAFETY: the interface's contract: both ranges are the caller's and mapped.
+    unsafe { memory.local().overlay(vaddr.addr()) }
+        .map_err(|e| unusable("binding a segment to other memory", &e))?;
+    entry.address = vaddr.addr();
+    Ok(())
 }

@@ -7,10 +7,11 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use farpost_mapped::Window;
-use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError};
+use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError, fail};
 
 use super::handles::{HandleKind, HandleTable};
 use crate::cx::{Cx, ProcessCell};
+use crate::interfaces::Answer;
 use crate::node::{self, Interface, NodeFabric};
 use crate::process;
 use crate::roll;
@@ -137,11 +138,13 @@ fn identity() -> Identity {
 }
 
 /// What C is told: the code, and by `rsm_error_message` the sentence.
-#[inline(always)]
-pub(super) fn code(cx: &'static Cx, result: Result<()>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => told(cx, &error),
+impl Answer<c_int> for Result<()> {
+    #[inline(always)]
+    fn told(self, cx: &'static Cx, _: &'static str, _: impl FnOnce() -> String) -> c_int {
+        match self {
+            Ok(()) => 0,
+            Err(error) => told(cx, &error),
+        }
     }
 }
 
@@ -168,7 +171,7 @@ pub(super) fn fail<T>(code: Code, message: impl Into<String>) -> Result<T> {
 
 #[cold]
 pub(super) fn bad_segment<T>() -> Result<T> {
-    fail(Code::BAD_SEG_HNDL, "memseg is not a handle of such a segment")
+    fail!(BAD_SEG_HNDL: "memseg is not a handle of such a segment")
 }
 
 /// The controller of a handle.
@@ -179,10 +182,7 @@ pub(super) fn controller(cx: &'static Cx, handle: *mut c_void) -> Result<(&'stat
     });
     match found {
         Some(found) => Ok(found),
-        None => fail(
-            Code::BAD_CTLR_HNDL,
-            "controller is not a handle of an open controller",
-        ),
+        None => fail!(BAD_CTLR_HNDL: "controller is not a handle of an open controller"),
     }
 }
 
@@ -196,10 +196,7 @@ pub(super) fn exported(cx: &'static Cx, handle: *mut c_void) -> Result<(&'static
         return bad_segment();
     };
     if export.creator != std::process::id() {
-        return fail(
-            Code::NOT_CREATOR,
-            "only the process that created a segment may change it",
-        );
+        return fail!(NOT_CREATOR: "only the process that created a segment may change it");
     }
     Ok((library, export))
 }

@@ -1,15 +1,16 @@
 //! Signals and the descriptors that stand for segments.
 
-use core::ffi::{c_int, c_short, c_uint, c_ulong, c_void};
+use core::ffi::{c_int, c_short, c_uint, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_rsm::{Accumulate, Code};
+use farpost_rsm::{Accumulate, fail};
 
-use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, code, fail, opened};
+use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened};
 use crate::cx::Cx;
 use crate::interfaces::rsm::RSM_SIGPOST_NO_ACCUMULATE;
+use crate::interfaces::rsm::arg;
 
 /// Descriptors of segments start here, so that programs with many files of `stdio` keep working.
 const FIRST_DESCRIPTOR: c_int = 256;
@@ -54,25 +55,23 @@ fn time(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, memseg: *mut c_void, flags: c_uint) -> c_int {
-    let accumulate = if flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
+pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, a: arg::rsm_intr_signal_post) -> Result<()> {
+    let accumulate = if a.flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
         Accumulate::Yes
     } else {
         Accumulate::No
     };
-    let post = || match segment(cx, memseg)? {
+    match segment(cx, a.memseg)? {
         Segment::Export(exported) => exported.export.post(accumulate),
         Segment::Import(imported) => imported.import.post(accumulate),
-    };
-    code(cx, post())
+    }
 }
 
-pub(crate) fn rsm_intr_signal_wait(cx: &'static Cx, memseg: *mut c_void, timeout: c_int) -> c_int {
-    let wait = || match segment(cx, memseg)? {
-        Segment::Export(exported) => exported.export.wait(time(timeout)),
-        Segment::Import(imported) => imported.import.wait(time(timeout)),
-    };
-    code(cx, wait())
+pub(crate) fn rsm_intr_signal_wait(cx: &'static Cx, a: arg::rsm_intr_signal_wait) -> Result<()> {
+    match segment(cx, a.memseg)? {
+        Segment::Export(exported) => exported.export.wait(time(a.timeout)),
+        Segment::Import(imported) => imported.import.wait(time(a.timeout)),
+    }
 }
 
 impl Library {
@@ -126,37 +125,28 @@ fn look(library: &Library, fds: &mut [libc::pollfd]) -> (c_int, bool) {
 
 pub(crate) unsafe fn rsm_intr_signal_wait_pollfd(
     cx: &'static Cx,
-    fds: *mut libc::pollfd,
-    nfds: c_ulong,
-    timeout: c_int,
-    numfdsp: *mut c_int,
-) -> c_int {
-    let wait = || {
-        if fds.is_null() || numfdsp.is_null() {
-            return fail(Code::BAD_ADDR, "fds or numfdsp is null");
-        }
-        // SAFETY: not null, so the caller vouches for as many entries, and for room for a number.
-        let (fds, count) = unsafe { (core::slice::from_raw_parts_mut(fds, nfds as usize), &mut *numfdsp) };
-        *count = 0;
-        let Some(library) = opened(cx) else {
-            return bad_segment();
-        };
-        let found = library.rsm.wait_until(time(timeout), || {
-            let (ready, gone) = look(library, fds);
-            (ready > 0 || gone).then_some(ready)
-        });
-        match found? {
-            0 => fail(
-                Code::CONN_ABORTED,
-                "a segment was withdrawn, or its owner is gone",
-            ),
-            ready => {
-                *count = ready;
-                Ok(())
-            }
-        }
+    a: arg::rsm_intr_signal_wait_pollfd,
+) -> Result<()> {
+    if a.fds.is_null() || a.numfdsp.is_null() {
+        return fail!(BAD_ADDR: "fds or numfdsp is null");
+    }
+    // SAFETY: not null, so the caller vouches for as many entries.
+    let fds = unsafe { core::slice::from_raw_parts_mut(a.fds.pointer(), a.nfds as usize) };
+    a.numfdsp.set(0);
+    let Some(library) = opened(cx) else {
+        return bad_segment();
     };
-    code(cx, wait())
+    let found = library.rsm.wait_until(time(a.timeout), || {
+        let (ready, gone) = look(library, fds);
+        (ready > 0 || gone).then_some(ready)
+    });
+    match found? {
+        0 => fail!(CONN_ABORTED: "a segment was withdrawn, or its owner is gone"),
+        ready => {
+            a.numfdsp.set(ready);
+            Ok(())
+        }
+    }
 }
 
 fn descriptor() -> Result<OwnedFd> {
@@ -178,61 +168,47 @@ fn descriptor() -> Result<OwnedFd> {
     };
     if fd < 0 {
         let why = std::io::Error::last_os_error();
-        return fail(
-            Code::INSUFFICIENT_RESOURCES,
-            format!("making a descriptor: {why}"),
-        );
+        return fail!(INSUFFICIENT_RESOURCES: "making a descriptor: {why}");
     }
     // SAFETY: just made, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-pub(crate) unsafe fn rsm_memseg_get_pollfd(
-    cx: &'static Cx,
-    memseg: *mut c_void,
-    pollfd: *mut libc::pollfd,
-) -> c_int {
-    let get = || {
-        let segment = segment(cx, memseg)?;
-        if pollfd.is_null() {
-            return fail(Code::BAD_ADDR, "pollfd is null");
-        }
-        let polled = segment.polled();
-        if polled.fd.borrow().is_none() {
-            *polled.fd.borrow_mut() = Some(descriptor()?);
-        }
-        polled.uses.set(polled.uses.get() + 1);
-        match &segment {
-            Segment::Export(exported) => exported.export.hold_poll(),
-            Segment::Import(imported) => imported.import.hold_poll(),
-        }
-        let filled = libc::pollfd {
-            fd: polled.fd.borrow().as_ref().map_or(-1, AsRawFd::as_raw_fd),
-            events: libc::POLLRDNORM as c_short,
-            revents: 0,
-        };
-        // SAFETY: not null, so the caller vouches for room.
-        unsafe { pollfd.write(filled) };
-        Ok(())
+pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_pollfd) -> Result<()> {
+    let segment = segment(cx, a.memseg)?;
+    if a.pollfd.is_null() {
+        return fail!(BAD_ADDR: "pollfd is null");
+    }
+    let polled = segment.polled();
+    if polled.fd.borrow().is_none() {
+        *polled.fd.borrow_mut() = Some(descriptor()?);
+    }
+    polled.uses.set(polled.uses.get() + 1);
+    match &segment {
+        Segment::Export(exported) => exported.export.hold_poll(),
+        Segment::Import(imported) => imported.import.hold_poll(),
+    }
+    let filled = libc::pollfd {
+        fd: polled.fd.borrow().as_ref().map_or(-1, AsRawFd::as_raw_fd),
+        events: libc::POLLRDNORM as c_short,
+        revents: 0,
     };
-    code(cx, get())
+    a.pollfd.set(filled);
+    Ok(())
 }
 
-pub(crate) fn rsm_memseg_release_pollfd(cx: &'static Cx, memseg: *mut c_void) -> c_int {
-    let release = || {
-        let segment = segment(cx, memseg)?;
-        let held = match &segment {
-            Segment::Export(exported) => exported.export.release_poll(),
-            Segment::Import(imported) => imported.import.release_poll(),
-        };
-        let polled = segment.polled();
-        if held {
-            polled.uses.set(polled.uses.get() - 1);
-            if polled.uses.get() == 0 {
-                polled.fd.borrow_mut().take();
-            }
-        }
-        Ok(())
+pub(crate) fn rsm_memseg_release_pollfd(cx: &'static Cx, a: arg::rsm_memseg_release_pollfd) -> Result<()> {
+    let segment = segment(cx, a.memseg)?;
+    let held = match &segment {
+        Segment::Export(exported) => exported.export.release_poll(),
+        Segment::Import(imported) => imported.import.release_poll(),
     };
-    code(cx, release())
+    let polled = segment.polled();
+    if held {
+        polled.uses.set(polled.uses.get() - 1);
+        if polled.uses.get() == 0 {
+            polled.fd.borrow_mut().take();
+        }
+    }
+    Ok(())
 }

@@ -2,17 +2,16 @@
 //!
 //! Cost class: *fast path* in explicit mode on the host's memory.
 
-use core::ffi::{c_char, c_int, c_ulong, c_void};
+use core::ffi::c_void;
 
-use farpost_rsm::{Accumulate, Code, Local, SG_MAX, Transfer};
+use farpost_rsm::{Accumulate, Local, SG_MAX, Transfer, fail};
 
-use super::library::{
-    Imported, LocalMemory, PAGE, Result, bad_segment, code, controller, fail, imported, opened,
-};
+use super::library::{Imported, LocalMemory, PAGE, Result, bad_segment, controller, imported, opened};
 use crate::cx::Cx;
+use crate::interfaces::rsm::arg;
 use crate::interfaces::rsm::{
     RSM_HANDLE_TYPE, RSM_IMPLICIT_SIGPOST, RSM_SIGPOST_NO_ACCUMULATE, RSM_VA_TYPE, rsm_iovec_t,
-    rsm_localmemory_handle_t, rsm_memseg_import_handle_t, rsm_scat_gath_t, rsmapi_controller_handle_t,
+    rsm_memseg_import_handle_t, rsm_scat_gath_t,
 };
 
 /// Put or get, and in elements of which size (0: as they come).
@@ -34,48 +33,42 @@ unsafe fn access(
     data: *mut c_void,
     count: usize,
     direction: Direction,
-) -> c_int {
-    let run = || {
-        if memseg.is_null() {
-            return bad_segment();
-        }
-        if data.is_null() {
-            return fail(Code::BAD_ADDR, "the address of the data is null");
-        }
-        let (Direction::Put(size) | Direction::Get(size)) = direction;
-        let size = size.max(1);
-        if !data.addr().is_multiple_of(size) {
-            return fail(
-                Code::BAD_MEM_ALIGNMENT,
-                format!("the data at {data:p} are not aligned to {size}"),
-            );
-        }
-        let Some(library) = opened(cx) else {
-            return bad_segment();
-        };
-        let imports = library.imports.borrow();
-        let Some(imported) = imports.get(memseg) else {
-            return bad_segment();
-        };
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX & !63);
-        // More than there can be: the check of the range says so before anything is touched.
-        let len = count
-            .checked_mul(size)
-            .filter(|len| *len <= imported.import.len());
-        let Some(len) = len else {
-            return imported.import.check_range(offset, usize::MAX);
-        };
-        // SAFETY: the caller vouches for the data; `len` bytes are what the elements have.
-        unsafe {
-            match direction {
-                Direction::Put(0) => imported.import.put(offset, bytes(data, len)),
-                Direction::Put(size) => imported.import.put_elements(offset, bytes(data, len), size),
-                Direction::Get(0) => imported.import.get(offset, bytes_mut(data, len)),
-                Direction::Get(size) => imported.import.get_elements(offset, bytes_mut(data, len), size),
-            }
-        }
+) -> Result<()> {
+    if memseg.is_null() {
+        return bad_segment();
+    }
+    if data.is_null() {
+        return fail!(BAD_ADDR: "the address of the data is null");
+    }
+    let (Direction::Put(size) | Direction::Get(size)) = direction;
+    let size = size.max(1);
+    if !data.addr().is_multiple_of(size) {
+        return fail!(BAD_MEM_ALIGNMENT: "the data at {data:p} are not aligned to {size}");
+    }
+    let Some(library) = opened(cx) else {
+        return bad_segment();
     };
-    code(cx, run())
+    let imports = library.imports.borrow();
+    let Some(imported) = imports.get(memseg) else {
+        return bad_segment();
+    };
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX & !63);
+    // More than there can be: the check of the range says so before anything is touched.
+    let len = count
+        .checked_mul(size)
+        .filter(|len| *len <= imported.import.len());
+    let Some(len) = len else {
+        return imported.import.check_range(offset, usize::MAX);
+    };
+    // SAFETY: the caller vouches for the data; `len` bytes are what the elements have.
+    unsafe {
+        match direction {
+            Direction::Put(0) => imported.import.put(offset, bytes(data, len)),
+            Direction::Put(size) => imported.import.put_elements(offset, bytes(data, len), size),
+            Direction::Get(0) => imported.import.get(offset, bytes_mut(data, len)),
+            Direction::Get(size) => imported.import.get_elements(offset, bytes_mut(data, len), size),
+        }
+    }
 }
 
 /// # Safety
@@ -94,26 +87,16 @@ unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> &'a mut [u8] {
 
 macro_rules! elements {
     ($($put:ident, $get:ident, $ty:ty;)*) => {$(
-        pub(crate) unsafe fn $put(
-            cx: &'static Cx,
-            memseg: rsm_memseg_import_handle_t,
-            offset: libc::off_t,
-            datap: *mut $ty,
-            rep_cnt: c_ulong,
-        ) -> c_int {
+        pub(crate) unsafe fn $put(cx: &'static Cx, a: arg::$put) -> Result<()> {
+            let (data, count) = (a.datap.pointer().cast(), a.rep_cnt as usize);
             // SAFETY: the interface's contract.
-            unsafe { access(cx, memseg, offset, datap.cast(), rep_cnt as usize, Direction::Put(size_of::<$ty>())) }
+            unsafe { access(cx, a.memseg, a.offset, data, count, Direction::Put(size_of::<$ty>())) }
         }
 
-        pub(crate) unsafe fn $get(
-            cx: &'static Cx,
-            memseg: rsm_memseg_import_handle_t,
-            offset: libc::off_t,
-            datap: *mut $ty,
-            rep_cnt: c_ulong,
-        ) -> c_int {
+        pub(crate) unsafe fn $get(cx: &'static Cx, a: arg::$get) -> Result<()> {
+            let (data, count) = (a.datap.pointer().cast(), a.rep_cnt as usize);
             // SAFETY: the interface's contract.
-            unsafe { access(cx, memseg, offset, datap.cast(), rep_cnt as usize, Direction::Get(size_of::<$ty>())) }
+            unsafe { access(cx, a.memseg, a.offset, data, count, Direction::Get(size_of::<$ty>())) }
         }
     )*};
 }
@@ -125,37 +108,30 @@ elements! {
     rsm_memseg_import_put64, rsm_memseg_import_get64, u64;
 }
 
-pub(crate) unsafe fn rsm_memseg_import_put(
-    cx: &'static Cx,
-    memseg: rsm_memseg_import_handle_t,
-    offset: libc::off_t,
-    src_addr: *const c_void,
-    length: usize,
-) -> c_int {
+pub(crate) unsafe fn rsm_memseg_import_put(cx: &'static Cx, a: arg::rsm_memseg_import_put) -> Result<()> {
     // SAFETY: the interface's contract; a put only reads.
-    unsafe { access(cx, memseg, offset, src_addr.cast_mut(), length, Direction::Put(0)) }
+    unsafe {
+        access(
+            cx,
+            a.memseg,
+            a.offset,
+            a.src_addr.cast_mut(),
+            a.length,
+            Direction::Put(0),
+        )
+    }
 }
 
-pub(crate) unsafe fn rsm_memseg_import_get(
-    cx: &'static Cx,
-    memseg: rsm_memseg_import_handle_t,
-    offset: libc::off_t,
-    dst_addr: *mut c_void,
-    length: usize,
-) -> c_int {
+pub(crate) unsafe fn rsm_memseg_import_get(cx: &'static Cx, a: arg::rsm_memseg_import_get) -> Result<()> {
     // SAFETY: the interface's contract.
-    unsafe { access(cx, memseg, offset, dst_addr, length, Direction::Get(0)) }
+    unsafe { access(cx, a.memseg, a.offset, a.dst_addr, a.length, Direction::Get(0)) }
 }
 
 /// Where the local end of a transfer is.
 fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
     let outside = |len| {
-        fail(
-            Code::BAD_LENGTH,
-            format!(
-                "{} bytes at {} of local memory of {len}",
-                iovec.transfer_length, iovec.local_offset
-            ),
+        fail!(
+            BAD_LENGTH: "{} bytes at {} of local memory of {len}", iovec.transfer_length, iovec.local_offset
         )
     };
     match iovec.io_type {
@@ -164,7 +140,7 @@ fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
             let handle = unsafe { iovec.local.handle };
             let memory = opened(cx).and_then(|library| library.locals.borrow().get(handle).copied());
             let Some(memory) = memory else {
-                return fail(Code::BAD_LOCALMEM_HNDL, "not a handle of local memory");
+                return fail!(BAD_LOCALMEM_HNDL: "not a handle of local memory");
             };
             let left = memory.len.checked_sub(iovec.local_offset);
             match left {
@@ -176,54 +152,48 @@ fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
             // SAFETY: as above.
             let vaddr = unsafe { iovec.local.vaddr };
             if vaddr.is_null() {
-                return fail(Code::BAD_ADDR, "the address of a transfer is null");
+                return fail!(BAD_ADDR: "the address of a transfer is null");
             }
             match vaddr.addr().checked_add(iovec.local_offset) {
                 Some(address) if address.checked_add(iovec.transfer_length).is_some() => Ok(address),
                 _ => outside(usize::MAX),
             }
         }
-        other => fail(Code::BAD_SGIO, format!("io_type {other} is neither of the two")),
+        other => fail!(BAD_SGIO: "io_type {other} is neither of the two"),
     }
 }
 
 /// # Safety
 /// `sg_io`, if not null, is a list as the interface has it.
-unsafe fn list(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t, put: bool) -> c_int {
-    let run = || {
-        if sg_io.is_null() {
-            return fail(Code::BAD_SGIO, "sg_io is null");
-        }
-        // SAFETY: not null, so the caller vouches for a list.
-        let sg = unsafe { &mut *sg_io };
-        let count = sg.io_request_count as usize;
-        sg.io_residual_count = sg.io_request_count;
-        if sg.iovec.is_null() || count == 0 || count > SG_MAX {
-            return fail(
-                Code::BAD_SGIO,
-                format!("{count} transfers: 1 to {SG_MAX} are possible, and iovec is not null"),
-            );
-        }
-        let (_, imported) = imported(cx, sg.remote_handle)?;
-        // SAFETY: not null, so the caller vouches for the transfers.
-        let iovecs = unsafe { core::slice::from_raw_parts(sg.iovec, count) };
-        for iovec in iovecs {
-            // SAFETY: the caller vouches for the memory of the transfers.
-            unsafe { transfer(cx, &imported, iovec, put)? };
-            sg.io_residual_count -= 1;
-        }
-        if sg.flags & RSM_IMPLICIT_SIGPOST as u32 == 0 {
-            return Ok(());
-        }
-        imported
-            .import
-            .post(if sg.flags & RSM_SIGPOST_NO_ACCUMULATE as u32 == 0 {
-                Accumulate::Yes
-            } else {
-                Accumulate::No
-            })
-    };
-    code(cx, run())
+unsafe fn list(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t, put: bool) -> Result<()> {
+    if sg_io.is_null() {
+        return fail!(BAD_SGIO: "sg_io is null");
+    }
+    // SAFETY: not null, so the caller vouches for a list.
+    let sg = unsafe { &mut *sg_io };
+    let count = sg.io_request_count as usize;
+    sg.io_residual_count = sg.io_request_count;
+    if sg.iovec.is_null() || count == 0 || count > SG_MAX {
+        return fail!(BAD_SGIO: "{count} transfers: 1 to {SG_MAX} are possible, and iovec is not null");
+    }
+    let (_, imported) = imported(cx, sg.remote_handle)?;
+    // SAFETY: not null, so the caller vouches for the transfers.
+    let iovecs = unsafe { core::slice::from_raw_parts(sg.iovec, count) };
+    for iovec in iovecs {
+        // SAFETY: the caller vouches for the memory of the transfers.
+        unsafe { transfer(cx, &imported, iovec, put)? };
+        sg.io_residual_count -= 1;
+    }
+    if sg.flags & RSM_IMPLICIT_SIGPOST as u32 == 0 {
+        return Ok(());
+    }
+    imported
+        .import
+        .post(if sg.flags & RSM_SIGPOST_NO_ACCUMULATE as u32 == 0 {
+            Accumulate::Yes
+        } else {
+            Accumulate::No
+        })
 }
 
 /// # Safety
@@ -247,62 +217,49 @@ unsafe fn transfer(cx: &'static Cx, imported: &Imported, iovec: &rsm_iovec_t, pu
         .result
 }
 
-pub(crate) unsafe fn rsm_memseg_import_putv(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t) -> c_int {
+pub(crate) unsafe fn rsm_memseg_import_putv(cx: &'static Cx, a: arg::rsm_memseg_import_putv) -> Result<()> {
     // SAFETY: the interface's contract.
-    unsafe { list(cx, sg_io, true) }
+    unsafe { list(cx, a.sg_io.pointer(), true) }
 }
 
-pub(crate) unsafe fn rsm_memseg_import_getv(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t) -> c_int {
+pub(crate) unsafe fn rsm_memseg_import_getv(cx: &'static Cx, a: arg::rsm_memseg_import_getv) -> Result<()> {
     // SAFETY: the interface's contract.
-    unsafe { list(cx, sg_io, false) }
+    unsafe { list(cx, a.sg_io.pointer(), false) }
 }
 
-pub(crate) unsafe fn rsm_create_localmemory_handle(
+pub(crate) fn rsm_create_localmemory_handle(
     cx: &'static Cx,
-    handle: rsmapi_controller_handle_t,
-    local_hndl: *mut rsm_localmemory_handle_t,
-    local_vaddr: *mut c_char,
-    length: usize,
-) -> c_int {
-    let create = || {
-        let (library, _) = controller(cx, handle)?;
-        if local_hndl.is_null() {
-            return fail(Code::BAD_LOCALMEM_HNDL, "local_hndl is null");
-        }
-        if local_vaddr.is_null() || !local_vaddr.addr().is_multiple_of(PAGE) {
-            return fail(
-                Code::BAD_ADDR,
-                format!("local_vaddr {local_vaddr:p} is not that of a page"),
-            );
-        }
-        if length == 0 || local_vaddr.addr().checked_add(length).is_none() {
-            return fail(Code::BAD_LENGTH, format!("length {length}"));
-        }
-        let memory = LocalMemory {
-            address: local_vaddr.addr(),
-            len: length,
-        };
-        let Some(made) = library.locals.borrow_mut().add(memory) else {
-            return fail(Code::INSUFFICIENT_RESOURCES, "too many handles");
-        };
-        // SAFETY: not null, so the caller vouches for room for a handle.
-        unsafe { local_hndl.write(made) };
-        Ok(())
+    a: arg::rsm_create_localmemory_handle,
+) -> Result<()> {
+    let (local_vaddr, length) = (a.local_vaddr, a.length);
+    let (library, _) = controller(cx, a.controller)?;
+    if a.local_hndl.is_null() {
+        return fail!(BAD_LOCALMEM_HNDL: "local_hndl is null");
+    }
+    if local_vaddr.is_null() || !local_vaddr.addr().is_multiple_of(PAGE) {
+        return fail!(BAD_ADDR: "local_vaddr {local_vaddr:p} is not that of a page");
+    }
+    if length == 0 || local_vaddr.addr().checked_add(length).is_none() {
+        return fail!(BAD_LENGTH: "length {length}");
+    }
+    let memory = LocalMemory {
+        address: local_vaddr.addr(),
+        len: length,
     };
-    code(cx, create())
+    let Some(made) = library.locals.borrow_mut().add(memory) else {
+        return fail!(INSUFFICIENT_RESOURCES: "too many handles");
+    };
+    a.local_hndl.set(made);
+    Ok(())
 }
 
 pub(crate) fn rsm_free_localmemory_handle(
     cx: &'static Cx,
-    handle: rsmapi_controller_handle_t,
-    local_handle: rsm_localmemory_handle_t,
-) -> c_int {
-    let free = || {
-        let (library, _) = controller(cx, handle)?;
-        match library.locals.borrow_mut().remove(local_handle) {
-            Some(_) => Ok(()),
-            None => fail(Code::BAD_LOCALMEM_HNDL, "not a handle of local memory"),
-        }
-    };
-    code(cx, free())
+    a: arg::rsm_free_localmemory_handle,
+) -> Result<()> {
+    let (library, _) = controller(cx, a.controller)?;
+    match library.locals.borrow_mut().remove(a.local_handle) {
+        Some(_) => Ok(()),
+        None => fail!(BAD_LOCALMEM_HNDL: "not a handle of local memory"),
+    }
 }

@@ -37,10 +37,9 @@ pub fn choose(
             "local" | "fork" | "farpost" => {
                 return match elsewhere {
                     None => Ok(Choice::Ourselves),
-                    Some(host) => Err(Refusal::usage(format!(
-                        "--launcher {asked} starts ranks on this host only, and host {} is another",
-                        host.name
-                    ))),
+                    Some(host) => refuse!(
+                        usage: "--launcher {asked} starts ranks on this host only, and host {} is another", host.name
+                    ),
                 };
             }
             // What these mean to Hydra: how it reaches other hosts. Its own business, and the default.
@@ -65,12 +64,12 @@ pub fn choose(
     let kinds = [EngineKind::Srun, EngineKind::Prterun, EngineKind::Hydra];
     let usable = kinds.into_iter().filter(|k| *k != EngineKind::Srun || slurm);
     usable.into_iter().find_map(found).ok_or_else(|| {
-        Refusal::system(format!(
-            "host {} is another host, and starting ranks there takes a launcher, of which none is on PATH: install PRRTE \
+        refusal!(
+            system: "host {} is another host, and starting ranks there takes a launcher, of which none is on PATH: install PRRTE \
              (prterun, part of Open MPI 5) or MPICH's Hydra (mpiexec.hydra; on Debian and Ubuntu: apt-get install mpich), \
              or run inside a Slurm allocation",
             elsewhere.map_or("", |h| h.name.as_str())
-        ))
+        )
     })
 }
 
@@ -90,20 +89,19 @@ fn asked_for(asked: &str, find: &impl Fn(&OsStr) -> Option<PathBuf>) -> Result<E
         b"srun" | b"slurm" => EngineKind::Srun,
         b"prterun" | b"prte" => EngineKind::Prterun,
         b"hydra" | b"mpiexec.hydra" => EngineKind::Hydra,
-        _ => return Err(Refusal::usage(format!("--launcher {asked}: must be {ALLOWED}"))),
+        _ => return refuse!(usage: "--launcher {asked}: must be {ALLOWED}"),
     };
     if asked.contains('/') {
         let path = PathBuf::from(asked);
         return match std::path::absolute(&path) {
             Ok(path) if path.is_file() => Ok(Engine { kind, path }),
-            _ => Err(Refusal::usage(format!("--launcher {asked}: no such file"))),
+            _ => refuse!(usage: "--launcher {asked}: no such file"),
         };
     }
     match find(kind.program().as_ref()) {
         Some(path) => Ok(Engine { kind, path }),
-        None => Err(Refusal::system(format!(
-            "--launcher {asked}: there is no {} on PATH; install it or give its path",
-            kind.program()
-        ))),
+        None => refuse!(
+            system: "--launcher {asked}: there is no {} on PATH; install it or give its path", kind.program()
+        ),
     }
 }

@@ -39,9 +39,8 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
         Some(Files::Directory(directory)) => {
             for rank in 0..job.ranks() {
                 let directory = directory.join(format!("rank.{rank}"));
-                std::fs::create_dir_all(&directory).map_err(|e| {
-                    Refusal::system(format!("could not make directory {}: {e}", directory.display()))
-                })?;
+                std::fs::create_dir_all(&directory)
+                    .map_err(|e| refusal!(system: "could not make directory {}: {e}", directory.display()))?;
             }
             let file = |name| directory.join(format!("rank.%r/{name}"));
             command.add([OsString::from("-outfile-pattern"), file("stdout").into()]);
@@ -57,9 +56,9 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
         None => {}
     }
     if options.stdin == Stdin::All || matches!(options.stdin, Stdin::Rank(r) if r > 0) {
-        return Err(Refusal::usage(
-            "-stdin: mpiexec.hydra can give standard input to rank 0 only; 0 and none are allowed with it",
-        ));
+        return refuse!(
+            usage: "-stdin: mpiexec.hydra can give standard input to rank 0 only; 0 and none are allowed with it"
+        );
     }
     if options.verbose {
         command.add(["-print-all-exitcodes"]);

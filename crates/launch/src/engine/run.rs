@@ -77,10 +77,10 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
 }
 
 fn no_address(host: &str, kind: EngineKind) -> Refusal {
-    Refusal::usage(format!(
-        "host {host}: {} does not take IPv6 addresses, and no name belongs to this one; give it a name, in /etc/hosts if need be",
+    refusal!(
+        usage: "host {host}: {} does not take IPv6 addresses, and no name belongs to this one; give it a name, in /etc/hosts if need be",
         kind.program()
-    ))
+    )
 }
 
 /// Which ranks were where.
@@ -135,9 +135,9 @@ fn names_for_addresses(options: &mut Options) {
 fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
     if engine.kind == EngineKind::Srun {
         return match job.hosts().into_iter().find(|h| h.contains(['@', ':'])) {
-            Some(host) if host.contains('@') => Err(Refusal::usage(format!(
-                "host {host}: srun starts all ranks as the user who has the allocation; leave the user's name out"
-            ))),
+            Some(host) if host.contains('@') => refuse!(
+                usage: "host {host}: srun starts all ranks as the user who has the allocation; leave the user's name out"
+            ),
             Some(host) => Err(no_address(host, engine.kind)),
             None => Ok(()),
         };
@@ -152,17 +152,15 @@ fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
             Err(e) => {
                 let why = e.to_string();
                 let why = why.rsplit(": ").next().unwrap_or_default();
-                return Err(Refusal::usage(format!(
-                    "host {host}: there is no such host ({why})"
-                )));
+                return refuse!(usage: "host {host}: there is no such host ({why})");
             }
             Ok(addresses) => {
                 let addresses: Vec<_> = addresses.collect();
                 if let Some(why) = no_route(&addresses) {
-                    return Err(Refusal::usage(format!(
-                        "host {host}: no network of this host leads to {} ({why}); `ip route` shows where they lead",
+                    return refuse!(
+                        usage: "host {host}: no network of this host leads to {} ({why}); `ip route` shows where they lead",
                         addresses[0].ip()
-                    )));
+                    );
                 }
             }
         }
@@ -188,12 +186,11 @@ fn check_hosts(job: &Job<'_>, engine: &Engine) -> Result<(), Refusal> {
             false => program::along_path(OsStr::new(program)).is_some(),
         };
         if !there {
-            return Err(Refusal::system(format!(
-                "host {}: {} reaches other hosts with {program}, which is not installed; install it (on Debian and Ubuntu: \
+            return refuse!(
+                system: "host {}: {} reaches other hosts with {program}, which is not installed; install it (on Debian and Ubuntu: \
                  openssh-client), or name another remote shell with --rsh-agent or FARPOST_RSH",
-                away[0],
-                engine.kind.program()
-            )));
+                away[0], engine.kind.program()
+            );
         }
     }
     Ok(())
@@ -243,7 +240,7 @@ fn sentence(job: &Job<'_>, engine: &Engine) -> String {
 }
 
 fn prepare(command: &Command, engine: &Engine) -> Result<Prepared, Refusal> {
-    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| Refusal::usage("a zero byte in an argument"));
+    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| refusal!(usage: "a zero byte in an argument"));
     let file = c(engine.path.as_os_str())?;
     let args = command.args.iter().map(|a| c(a)).collect::<Result<Vec<_>, _>>()?;
     let shell_args = [c"sh".to_owned(), file.clone()]

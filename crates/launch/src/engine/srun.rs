@@ -121,9 +121,8 @@ fn output(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
         Some(Files::Directory(directory)) => {
             for rank in 0..job.ranks() {
                 let directory = directory.join(format!("rank.{rank}"));
-                std::fs::create_dir_all(&directory).map_err(|e| {
-                    Refusal::system(format!("could not make directory {}: {e}", directory.display()))
-                })?;
+                std::fs::create_dir_all(&directory)
+                    .map_err(|e| refusal!(system: "could not make directory {}: {e}", directory.display()))?;
             }
             add(command, "--output=", directory.join("rank.%t/stdout").as_os_str());
             add(command, "--error=", directory.join("rank.%t/stderr").as_os_str());
@@ -157,9 +156,9 @@ fn programs(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
     let mut first = 0;
     for part in &job.parts {
         if part.inherited.is_some() {
-            return Err(Refusal::usage(
-                "-envnone, -envlist, -genvnone, -genvlist: srun cannot do this for several programs",
-            ));
+            return refuse!(
+                usage: "-envnone, -envlist, -genvnone, -genvlist: srun cannot do this for several programs"
+            );
         }
         let last = first + part.ranks - 1;
         text.extend(format!("{first}-{last}").bytes());
@@ -193,10 +192,9 @@ fn export(command: &mut Command, part: &Part<'_>) {
 fn quoted(word: &OsStr) -> Result<Vec<u8>, Refusal> {
     let bytes = word.as_bytes();
     if bytes.contains(&b'\n') {
-        return Err(Refusal::usage(format!(
-            "argument {}: with several programs, srun allows no line ends",
-            word.to_string_lossy().escape_debug()
-        )));
+        return refuse!(
+            usage: "argument {}: with several programs, srun allows no line ends", word.to_string_lossy().escape_debug()
+        );
     }
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_./=:,+@".contains(b);
     if !bytes.is_empty() && bytes.iter().all(plain) {
@@ -208,7 +206,7 @@ fn quoted(word: &OsStr) -> Result<Vec<u8>, Refusal> {
 
 /// A file without a name that the launcher can open; its path there.
 fn file(command: &mut Command, name: &std::ffi::CStr, text: &[u8]) -> Result<String, Refusal> {
-    let failed = |e| Refusal::system(format!("cannot make a file in memory for srun: {e}"));
+    let failed = |e| refusal!(system: "cannot make a file in memory for srun: {e}");
     // SAFETY: a C string; the result is checked.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), 0) };
     if fd < 0 {

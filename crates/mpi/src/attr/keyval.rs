@@ -147,10 +147,7 @@ impl Keyvals {
             Some(keyval) => format!("created for {}, not for {}", keyval.kind.plural(), kind.plural()),
             None => self.why_unknown(id),
         };
-        Err(Error::new(
-            ErrorClass::ERR_KEYVAL,
-            format!("keyval={id}: {complaint}"),
-        ))
+        fail!(ERR_KEYVAL: "keyval={id}: {complaint}")
     }
 
     fn why_unknown(&self, id: i32) -> String {

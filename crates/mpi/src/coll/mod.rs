@@ -59,7 +59,7 @@ pub use scan::{exscan, scan};
 pub use schedule::{Schedule, Transport};
 pub use tuning::Tuning;
 
-use crate::{Error, ErrorClass, Result};
+use crate::Result;
 use plan::Builder;
 use std::rc::Rc;
 
@@ -105,17 +105,10 @@ impl<'a> Site<'a> {
     fn check_root(&self, root: Root) -> Result<()> {
         let ranks = if self.inter() { self.remote_size } else { self.size };
         match root {
-            Root::Rank(r) if r >= ranks => Err(Error::new(
-                ErrorClass::ERR_ROOT,
-                format!("root={r}: allowed are 0 to {}", ranks - 1),
-            )),
-            Root::Me | Root::Idle if !self.inter() => Err(Error::new(
-                ErrorClass::ERR_ROOT,
-                format!(
-                    "root is MPI_ROOT or MPI_PROC_NULL on an intracommunicator: allowed are 0 to {}",
-                    ranks - 1
-                ),
-            )),
+            Root::Rank(r) if r >= ranks => fail!(ERR_ROOT: "root={r}: allowed are 0 to {}", ranks - 1),
+            Root::Me | Root::Idle if !self.inter() => fail!(
+                ERR_ROOT: "root is MPI_ROOT or MPI_PROC_NULL on an intracommunicator: allowed are 0 to {}", ranks - 1
+            ),
             _ => Ok(()),
         }
     }
@@ -125,19 +118,13 @@ impl<'a> Site<'a> {
         if blocks.covers(n) {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorClass::ERR_INTERN,
-            format!("{what}: fewer blocks than the {n} ranks"),
-        ))
+        fail!(ERR_INTERN: "{what}: fewer blocks than the {n} ranks")
     }
 
     /// `MPI_IN_PLACE` where only an intracommunicator has it.
     fn check_in_place<B>(&self, send: &Option<B>) -> Result<()> {
         if send.is_none() && self.inter() {
-            return Err(Error::new(
-                ErrorClass::ERR_BUFFER,
-                "MPI_IN_PLACE: not allowed on an intercommunicator",
-            ));
+            return fail!(ERR_BUFFER: "MPI_IN_PLACE: not allowed on an intercommunicator");
         }
         Ok(())
     }
@@ -161,10 +148,9 @@ impl Root {
             -4 => Ok(Self::Me),
             -3 => Ok(Self::Idle),
             0.. => Ok(Self::Rank(root as usize)),
-            _ => Err(Error::new(
-                ErrorClass::ERR_ROOT,
-                format!("root={root}: allowed are ranks of the communicator, MPI_ROOT and MPI_PROC_NULL"),
-            )),
+            _ => fail!(
+                ERR_ROOT: "root={root}: allowed are ranks of the communicator, MPI_ROOT and MPI_PROC_NULL"
+            ),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::mem::{Block, Blocks};
 use super::plan::{Lane, Plan};
 use crate::comm::Comm;
 use crate::topo::Topology;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 
 /// Who my neighbours are. Negative ranks (`MPI_PROC_NULL`) stand for a missing neighbour: its block is
 /// neither sent nor touched.
@@ -29,10 +29,7 @@ impl Neighbors {
     pub fn of(comm: &Comm) -> Result<Self> {
         let topology = comm.topology.borrow();
         let Some(topology) = &*topology else {
-            return Err(Error::new(
-                ErrorClass::ERR_TOPOLOGY,
-                "comm has no topology, so no neighbours",
-            ));
+            return fail!(ERR_TOPOLOGY: "comm has no topology, so no neighbours");
         };
         let around = topology.neighbors(comm.rank)?;
         Ok(match topology {

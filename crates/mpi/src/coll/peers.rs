@@ -7,7 +7,7 @@ use crate::comm::Comm;
 use crate::op::Op;
 use crate::world::World;
 use crate::world::board::WORDS;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 
 /// Bytes of a cache line, which two ranks do not both write.
@@ -79,8 +79,7 @@ impl<F: Fabric> World<F> {
         })?;
         outcome?;
         if let Some(rank) = failed {
-            let text = format!("rank {rank} could not read or write the memory of the others");
-            return Err(Error::new(ErrorClass::ERR_OTHER, text));
+            return fail!(ERR_OTHER: "rank {rank} could not read or write the memory of the others");
         }
         self.written_by_peers(recv.address(), recv.bytes() as usize);
         Ok(true)

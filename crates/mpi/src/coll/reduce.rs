@@ -4,8 +4,8 @@ use super::direct::{Parts, Results, reduce_parts};
 use super::mem::Block;
 use super::plan::{Builder, Lane, Plan, Step};
 use super::{Root, Site, Tuning, part_of};
+use crate::Result;
 use crate::op::Op;
-use crate::{Error, ErrorClass, Result};
 
 /// Build `MPI_Reduce` of `send` (`None`: `MPI_IN_PLACE`, at the root) to `recv` at `root`. `recv` is used at the
 /// root only.
@@ -25,13 +25,7 @@ pub fn reduce(site: &Site<'_>, send: Option<Block>, recv: Block, op: &Op, root: 
             Some(send) => send,
             None if b.rank == root => recv.clone(),
             None => {
-                return Err(Error::new(
-                    ErrorClass::ERR_BUFFER,
-                    format!(
-                        "MPI_IN_PLACE at rank {}: allowed at the root, rank {root}",
-                        b.rank
-                    ),
-                ));
+                return fail!(ERR_BUFFER: "MPI_IN_PLACE at rank {}: allowed at the root, rank {root}", b.rank);
             }
         };
         intra(&mut b, site.tuning, &send, &recv, root);

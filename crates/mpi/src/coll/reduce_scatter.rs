@@ -6,8 +6,8 @@ use super::direct::{Parts, Results, reduce_parts};
 use super::mem::{Block, Blocks};
 use super::plan::{Builder, Lane, Plan};
 use super::{Site, Tuning, allreduce, reduce, rooted};
+use crate::Result;
 use crate::op::Op;
-use crate::{Error, ErrorClass, Result};
 
 /// Build `MPI_Reduce_scatter_block`. `send` (`None`: `MPI_IN_PLACE`) is the whole vector, `recv` the block of this rank; in place
 /// `recv` has the count of one block and is the address of the whole vector.
@@ -33,10 +33,7 @@ pub fn reduce_scatter(
 ) -> Result<Plan> {
     site.check_in_place(&send)?;
     if counts.len() != site.size {
-        return Err(Error::new(
-            ErrorClass::ERR_INTERN,
-            format!("{} counts for {} ranks", counts.len(), site.size),
-        ));
+        return fail!(ERR_INTERN: "{} counts for {} ranks", counts.len(), site.size);
     }
     let total: u64 = counts.iter().sum();
     let mut b = site.builder();

@@ -4,7 +4,7 @@
 use super::mem::{Block, Blocks};
 use super::plan::{Builder, Flow, Lane, Plan, Step};
 use super::{Root, Site, Tuning, bcast};
-use crate::{Error, ErrorClass, Result};
+use crate::Result;
 
 /// Build `MPI_Gather` of `send` (`None`: `MPI_IN_PLACE`, at the root) to block i of `recv` at `root`. `recv`
 /// (one rank's block) is used at the root only.
@@ -132,13 +132,7 @@ fn build(
             if b.rank == root {
                 site.check_blocks(row_name, &row, site.size)?;
             } else if single.is_none() {
-                return Err(Error::new(
-                    ErrorClass::ERR_BUFFER,
-                    format!(
-                        "MPI_IN_PLACE at rank {}: allowed at the root, rank {root}",
-                        b.rank
-                    ),
-                ));
+                return fail!(ERR_BUFFER: "MPI_IN_PLACE at rank {}: allowed at the root, rank {root}", b.rank);
             }
             let bytes = single
                 .as_ref()

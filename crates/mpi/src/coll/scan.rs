@@ -5,8 +5,8 @@
 use super::mem::Block;
 use super::plan::{Builder, Flow, Plan, Step};
 use super::{Site, Tuning, part_of};
+use crate::Result;
 use crate::op::Op;
-use crate::{Error, ErrorClass, Result};
 
 /// Build `MPI_Scan`: rank r gets the reduction of the vectors `send` (`None`: `MPI_IN_PLACE`) of ranks 0 to r.
 ///
@@ -63,10 +63,7 @@ pub fn exscan(site: &Site<'_>, send: Option<Block>, recv: Block, op: &Op) -> Res
 
 fn begin(site: &Site<'_>, op: &Op) -> Result<Builder> {
     if site.inter() {
-        return Err(Error::new(
-            ErrorClass::ERR_COMM,
-            "comm: an intercommunicator has no scan; allowed are intracommunicators",
-        ));
+        return fail!(ERR_COMM: "comm: an intercommunicator has no scan; allowed are intracommunicators");
     }
     let mut b = site.builder();
     b.set_op(op);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::mem;
 use super::plan::{Action, Lane, Plan};
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 
 /// How messages of collectives move: point-to-point in the collective context of one communicator. Messages
 /// between two ranks on one lane with one tag arrive in the order they were sent.
@@ -161,10 +161,7 @@ impl<R> Schedule<R> {
             }
             Action::Reduce { input, inout } => match &self.plan.op {
                 Some(op) => mem::reduce(op, input, inout).map(|()| None),
-                None => Err(Error::new(
-                    ErrorClass::ERR_INTERN,
-                    "a collective without an operation has a reduction step",
-                )),
+                None => fail!(ERR_INTERN: "a collective without an operation has a reduction step"),
             },
             Action::Join => Ok(None),
         };

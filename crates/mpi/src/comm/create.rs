@@ -12,8 +12,7 @@ fn need_subset(comm: &Comm, group: &Group) -> Result<()> {
     match group.iter().position(|pid| !comm.local.contains(pid)) {
         None => Ok(()),
         Some(rank) => {
-            let text = format!("group: the process of its rank {rank} is not in the group of comm");
-            Err(Error::new(ErrorClass::ERR_GROUP, text))
+            fail!(ERR_GROUP: "group: the process of its rank {rank} is not in the group of comm")
         }
     }
 }
@@ -84,8 +83,7 @@ impl<F: Fabric> World<F> {
         if group.contains(self.pid()) {
             return Ok(());
         }
-        let text = format!("{argument}: the calling process is not in it");
-        Err(Error::new(ErrorClass::ERR_GROUP, text))
+        fail!(ERR_GROUP: "{argument}: the calling process is not in it")
     }
 
     fn create_inter(&self, comm: &Rc<Comm>, group: &Group) -> Result<Option<Rc<Comm>>> {

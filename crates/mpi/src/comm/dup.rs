@@ -2,9 +2,9 @@
 
 use super::Comm;
 use super::talk::Words;
+use crate::Result;
 use crate::info::Info;
 use crate::world::World;
-use crate::{Error, ErrorClass, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
 
@@ -83,10 +83,9 @@ impl<F: Fabric> World<F> {
         let number = words.first().copied().unwrap_or(-1);
         match u64::try_from(number) {
             Ok(number) if number <= crate::engine::envelope::CONTEXT_MASK && number & 3 == 0 => Ok(number),
-            _ => Err(Error::new(
-                ErrorClass::ERR_INTERN,
-                format!("another process numbered the new communicator {number:#x}, which is no such number"),
-            )),
+            _ => fail!(
+                ERR_INTERN: "another process numbered the new communicator {number:#x}, which is no such number"
+            ),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::engine::request::Operation;
 use crate::group::Comparison;
 use crate::info::Info;
 use crate::world::{COMM_SELF, COMM_WORLD, World};
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
 
@@ -76,16 +76,18 @@ impl Comm {
 
     pub(super) fn need_intra(&self, argument: &str) -> Result<()> {
         if self.is_inter() {
-            let text = format!("{argument} is an intercommunicator; this call needs an intracommunicator");
-            return Err(Error::new(ErrorClass::ERR_COMM, text));
+            return fail!(
+                ERR_COMM: "{argument} is an intercommunicator; this call needs an intracommunicator"
+            );
         }
         Ok(())
     }
 
     pub(super) fn need_inter(&self, argument: &str) -> Result<()> {
         if !self.is_inter() {
-            let text = format!("{argument} is an intracommunicator; this call needs an intercommunicator");
-            return Err(Error::new(ErrorClass::ERR_COMM, text));
+            return fail!(
+                ERR_COMM: "{argument} is an intracommunicator; this call needs an intercommunicator"
+            );
         }
         Ok(())
     }
@@ -95,11 +97,7 @@ impl Comm {
         if self.local.pid(rank).is_some() {
             return Ok(());
         }
-        let text = format!(
-            "{argument}={rank}: the communicator has {}",
-            self.local.ranks_sentence()
-        );
-        Err(Error::new(ErrorClass::ERR_RANK, text))
+        fail!(ERR_RANK: "{argument}={rank}: the communicator has {}", self.local.ranks_sentence())
     }
 }
 
@@ -109,8 +107,7 @@ fn not_predefined(comm: &Comm) -> Result<()> {
         COMM_SELF => "MPI_COMM_SELF",
         _ => return Ok(()),
     };
-    let text = format!("comm={name}: a predefined communicator cannot be freed");
-    Err(Error::new(ErrorClass::ERR_COMM, text))
+    fail!(ERR_COMM: "comm={name}: a predefined communicator cannot be freed")
 }
 
 impl<F: Fabric> World<F> {

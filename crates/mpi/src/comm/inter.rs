@@ -50,9 +50,9 @@ impl<F: Fabric> World<F> {
         let pids = self.hear_root(local, &pids, local_leader)?;
         let remote = self.group_of(&pids)?;
         if let Some(pid) = remote.iter().find(|pid| local.local.contains(*pid)) {
-            let text =
-                format!("peer_comm: process {pid} of the job is in both groups, which must be disjoint");
-            return Err(Error::new(ErrorClass::ERR_COMM, text));
+            return fail!(
+                ERR_COMM: "peer_comm: process {pid} of the job is in both groups, which must be disjoint"
+            );
         }
         let low = local.local.pid(0) < remote.pid(0);
         let number = if low { head[2] } else { head[3] };
@@ -74,14 +74,14 @@ impl<F: Fabric> World<F> {
     ) -> Result<Rc<Comm>> {
         self.need_me("local_group", local)?;
         if let Some(rank) = remote.iter().position(|pid| local.contains(pid)) {
-            let text = format!("remote_group: its rank {rank} is also in local_group; they must be disjoint");
-            return Err(Error::new(ErrorClass::ERR_GROUP, text));
+            return fail!(
+                ERR_GROUP: "remote_group: its rank {rank} is also in local_group; they must be disjoint"
+            );
         }
         let leader = |argument: &str, rank: Rank, group: &Group| {
-            group.pid(rank).ok_or_else(|| {
-                let text = format!("{argument}={rank}: the group has {}", group.ranks_sentence());
-                Error::new(ErrorClass::ERR_RANK, text)
-            })
+            group.pid(rank).ok_or_else(
+                || error!(ERR_RANK: "{argument}={rank}: the group has {}", group.ranks_sentence()),
+            )
         };
         let near = leader("local_leader", local_leader, local)?;
         let far = leader("remote_leader", remote_leader, remote)?;
@@ -127,10 +127,9 @@ impl<F: Fabric> World<F> {
         let size = usize::try_from(head[0])
             .ok()
             .filter(|size| (1..=self.size() as usize).contains(size));
-        let size = size.ok_or_else(|| {
-            let text = format!("the other leader says that its group has {} processes", head[0]);
-            Error::new(ErrorClass::ERR_INTERN, text)
-        })?;
+        let size = size.ok_or_else(
+            || error!(ERR_INTERN: "the other leader says that its group has {} processes", head[0]),
+        )?;
         let mine: Vec<i64> = local.local.iter().map(i64::from).collect();
         let pids = self.swap(peer, remote_leader, tag, &mine, size)?;
         Ok(Met {
@@ -149,9 +148,9 @@ impl<F: Fabric> World<F> {
             match place {
                 Some(seen) if !*seen => *seen = true,
                 _ => {
-                    let text =
-                        format!("the other leader names process {pid}, which is not there or named twice");
-                    return Err(Error::new(ErrorClass::ERR_INTERN, text));
+                    return fail!(
+                        ERR_INTERN: "the other leader names process {pid}, which is not there or named twice"
+                    );
                 }
             }
             group.push(*pid as u32);

@@ -1,10 +1,10 @@
 //! Splitting by color and key, and by what processes share (MPI-5.0 section 7.4.2).
 
 use super::Comm;
+use crate::Result;
 use crate::group::{Group, UNDEFINED};
 use crate::info::Info;
 use crate::world::World;
-use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Fabric, Peer};
 use std::rc::Rc;
 
@@ -66,11 +66,10 @@ impl SplitType {
             223 => Some(Self::HwGuided),
             224 => Some(Self::ResourceGuided),
             _ => {
-                let text = format!(
-                    "split_type={value}: allowed are MPI_COMM_TYPE_SHARED, MPI_COMM_TYPE_HW_UNGUIDED, \
+                return fail!(
+                    ERR_ARG: "split_type={value}: allowed are MPI_COMM_TYPE_SHARED, MPI_COMM_TYPE_HW_UNGUIDED, \
                      MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED and MPI_UNDEFINED"
                 );
-                return Err(Error::new(ErrorClass::ERR_ARG, text));
             }
         })
     }
@@ -157,12 +156,9 @@ impl<F: Fabric> World<F> {
         remote: Option<Group>,
     ) -> Result<Rc<Comm>> {
         let number = self.checked_context(&[number])?;
-        let rank = local.rank_of(self.pid()).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ERR_INTERN,
-                "a communicator is made by a process outside of it",
-            )
-        })?;
+        let rank = local
+            .rank_of(self.pid())
+            .ok_or_else(|| error!(ERR_INTERN: "a communicator is made by a process outside of it"))?;
         let new = self.add_comm(number, local, remote, rank)?;
         new.inherit(parent);
         Ok(new)
@@ -175,11 +171,9 @@ fn check(near: &[i64], far: &[i64]) -> Result<()> {
     for (side, words) in sides {
         let all = words.chunks_exact(WORDS).enumerate();
         if let Some((rank, w)) = all.into_iter().find(|(_, w)| refused(w[0])) {
-            let text = format!(
-                "color={} at rank {rank}{side}: colors are 0 or above, or MPI_UNDEFINED",
-                w[0]
+            return fail!(
+                ERR_ARG: "color={} at rank {rank}{side}: colors are 0 or above, or MPI_UNDEFINED", w[0]
             );
-            return Err(Error::new(ErrorClass::ERR_ARG, text));
         }
     }
     let mut kinds = near
@@ -188,11 +182,10 @@ fn check(near: &[i64], far: &[i64]) -> Result<()> {
         .map(|w| w[3]);
     let first = kinds.clone().find(|kind| *kind != 0);
     if let Some(other) = kinds.find(|kind| *kind != 0 && Some(*kind) != first) {
-        let text = format!(
-            "split_type: some ranks gave {} and others {other}; it must be the same or MPI_UNDEFINED",
+        return fail!(
+            ERR_ARG: "split_type: some ranks gave {} and others {other}; it must be the same or MPI_UNDEFINED",
             first.unwrap_or(0)
         );
-        return Err(Error::new(ErrorClass::ERR_ARG, text));
     }
     Ok(())
 }

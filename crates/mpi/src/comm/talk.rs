@@ -14,7 +14,7 @@ use crate::engine::{Engine, SENT};
 use crate::group::Group;
 use crate::p2p::Mode;
 use crate::world::{Awaited, Via, World};
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Peer};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ struct Among<'a, F: Fabric> {
 impl<F: Fabric> Among<'_, F> {
     fn peer(&self, rank: Rank) -> Result<Peer> {
         let pid = self.group.pid(rank).map(Peer);
-        pid.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, format!("rank {rank} is not in the group")))
+        pid.ok_or_else(|| error!(ERR_INTERN: "rank {rank} is not in the group"))
     }
 }
 
@@ -116,8 +116,7 @@ impl<F: Fabric> Transport for Among<'_, F> {
         let peer = self.peer(src)?;
         // Messages carry the sender's rank in the communicator.
         let source = self.via.comm.local.rank_of(peer.0);
-        let source =
-            source.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, format!("{peer} is not in comm")))?;
+        let source = source.ok_or_else(|| error!(ERR_INTERN: "{peer} is not in comm"))?;
         self.via
             .world
             .engine
@@ -354,7 +353,7 @@ impl<F: Fabric> World<F> {
         let tag = tag.0;
         let peer = comm
             .peer(other)
-            .ok_or_else(|| Error::new(ErrorClass::ERR_RANK, format!("rank {other} is not in comm")))?;
+            .ok_or_else(|| error!(ERR_RANK: "rank {other} is not in comm"))?;
         let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, 0, 0);
         let requests = {
             let mut engine = self.engine.borrow_mut();

@@ -51,7 +51,7 @@ impl<F: Fabric> World<F> {
             None => return Err(no_topology()),
         };
         let new = self.comm_split(comm, sub.color, sub.rank)?;
-        let new = new.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, "a part of a grid has no members"))?;
+        let new = new.ok_or_else(|| error!(ERR_INTERN: "a part of a grid has no members"))?;
         new.topology.replace(Some(Topology::Cart(sub.cart)));
         Ok(new)
     }
@@ -121,10 +121,9 @@ impl<F: Fabric> World<F> {
 }
 
 fn others_fault(rank: usize) -> Error {
-    let text = format!("the arguments of rank {rank} are wrong, so there is no graph");
-    Error::new(ErrorClass::ERR_ARG, text)
+    error!(ERR_ARG: "the arguments of rank {rank} are wrong, so there is no graph")
 }
 
 fn no_topology() -> Error {
-    Error::new(ErrorClass::ERR_TOPOLOGY, "comm has no topology")
+    error!(ERR_TOPOLOGY: "comm has no topology")
 }

@@ -288,8 +288,7 @@ impl<F: Fabric> Engine<F> {
             return Err(error);
         }
         if closed {
-            let why = format!("{peer} cannot be reached any more");
-            return Err(Error::new(ErrorClass::ERR_PROC_ABORTED, why));
+            return fail!(ERR_PROC_ABORTED: "{peer} cannot be reached any more");
         }
         Ok(())
     }

@@ -10,12 +10,12 @@ mod queue;
 pub mod request;
 mod unexpected;
 
+use crate::Result;
 use crate::carrier::postbox;
 use crate::carrier::{Carrier, Chosen, DeviceConfig, Limits};
 use crate::group::Group;
 use crate::handle::{HandleKind, HandleTable};
 use crate::long::Grants;
-use crate::{Error, ErrorClass, Result};
 use context::{Context, Unexpected};
 use envelope::{CONTEXT_MASK, Envelope};
 use farpost_channel::Postboxes;
@@ -482,12 +482,9 @@ impl<F: Fabric> Engine<F> {
 
     /// The request behind a handle.
     pub fn request(&self, handle: usize) -> Result<&Request> {
-        self.requests.get(handle).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ERR_REQUEST,
-                format!("request={handle:#x}: not a live request"),
-            )
-        })
+        self.requests
+            .get(handle)
+            .ok_or_else(|| error!(ERR_REQUEST: "request={handle:#x}: not a live request"))
     }
 
     /// Take the result of a complete request and free it.

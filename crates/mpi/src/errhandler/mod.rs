@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{Error, ErrorClass, Result};
+use crate::Result;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -150,8 +150,7 @@ impl ErrorHandler {
             Self::User(user) if user.kind != kind => {
                 let (made, wanted) = (user.kind.name(), kind.name());
                 let call = user.kind.create_call();
-                let text = format!("errhandler: made by {call} for a {made}, not for a {wanted}");
-                Err(Error::new(ErrorClass::ERR_ERRHANDLER, text))
+                fail!(ERR_ERRHANDLER: "errhandler: made by {call} for a {made}, not for a {wanted}")
             }
             _ => Ok(()),
         }

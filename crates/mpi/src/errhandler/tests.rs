@@ -1,6 +1,7 @@
 //! Requirements of MPI-5.0 section 9.3.4.
 
 use super::*;
+use crate::ErrorClass;
 use std::cell::RefCell;
 
 #[test]

@@ -107,9 +107,8 @@ fn split(code: i32) -> Option<(ErrorClass, Option<usize>)> {
 }
 
 fn unknown(code: i32) -> Error {
-    Error::new(
-        ErrorClass::ERR_ARG,
-        format!("errorcode={code}: not an error code of this library nor one added with MPI_Add_error_code"),
+    error!(
+        ERR_ARG: "errorcode={code}: not an error code of this library nor one added with MPI_Add_error_code"
     )
 }
 

@@ -1,5 +1,17 @@
 //! Error classes and the error value of the MPI layer (MPI-5.0 chapter 9.4).
 
+/// An error of the named class with a sentence, formatted as by [`format!`]: `error!(ERR_ARG: "n={n}: too many")`.
+#[macro_export]
+macro_rules! error {
+    ($class:ident: $($sentence:tt)+) => { $crate::Error::new($crate::ErrorClass::$class, format!($($sentence)+)) };
+}
+
+/// A result that is such an [`error!`].
+#[macro_export]
+macro_rules! fail {
+    ($class:ident: $($sentence:tt)+) => { Err($crate::error!($class: $($sentence)+)) };
+}
+
 mod class;
 mod codes;
 #[cfg(test)]

@@ -160,5 +160,5 @@ fn not_users(name: &str, number: i32) -> Error {
 }
 
 fn argument(name: &str, value: i32, what: &str) -> Error {
-    Error::new(ErrorClass::ERR_ARG, format!("{name}={value}: {what}"))
+    error!(ERR_ARG: "{name}={value}: {what}")
 }

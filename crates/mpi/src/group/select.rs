@@ -71,10 +71,7 @@ impl Group {
                 Some(_) => "that rank is named twice, and ranks must be distinct".to_string(),
                 None => format!("the group has {}", self.ranks_sentence()),
             };
-            return Err(Error::new(
-                ErrorClass::ERR_RANK,
-                format!("{}={rank}: {complaint}", name(at)),
-            ));
+            return fail!(ERR_RANK: "{}={rank}: {complaint}", name(at));
         }
         Ok(marks)
     }

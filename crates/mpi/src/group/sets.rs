@@ -1,7 +1,7 @@
 //! Comparing and combining whole groups, and translating ranks between them (MPI-5.0 sections 7.3.1, 7.3.2).
 
 use super::{Comparison, Group, PROC_NULL, UNDEFINED};
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 
 impl Group {
     /// `MPI_Group_compare`: `Ident`, `Similar` or `Unequal`.
@@ -51,10 +51,7 @@ impl Group {
                 (PROC_NULL, _) => PROC_NULL,
                 (_, Some(pid)) => other.rank_of(pid).unwrap_or(UNDEFINED),
                 (rank, None) => {
-                    return Err(Error::new(
-                        ErrorClass::ERR_RANK,
-                        format!("ranks1[{at}]={rank}: group1 has {}", self.ranks_sentence()),
-                    ));
+                    return fail!(ERR_RANK: "ranks1[{at}]={rank}: group1 has {}", self.ranks_sentence());
                 }
             };
         }

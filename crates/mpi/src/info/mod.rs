@@ -54,13 +54,10 @@ impl Info {
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         if value.len() >= MAX_INFO_VAL {
-            let message = format!(
-                "value of {} bytes for key \"{}\": at most {} bytes are allowed",
-                value.len(),
-                shown(key),
-                MAX_INFO_VAL - 1
+            return fail!(
+                ERR_INFO_VALUE: "value of {} bytes for key \"{}\": at most {} bytes are allowed",
+                value.len(), shown(key), MAX_INFO_VAL - 1
             );
-            return Err(Error::new(ErrorClass::ERR_INFO_VALUE, message));
         }
         self.check_writable(key)?;
         match self.entries.iter_mut().find(|entry| *entry.0 == *key) {
@@ -123,10 +120,7 @@ impl Info {
                 self.entries.remove(at);
                 Ok(())
             }
-            None => Err(Error::new(
-                ErrorClass::ERR_INFO_NOKEY,
-                format!("key=\"{}\": the info object has no such key", shown(key)),
-            )),
+            None => fail!(ERR_INFO_NOKEY: "key=\"{}\": the info object has no such key", shown(key)),
         }
     }
 
@@ -146,7 +140,7 @@ impl Info {
                 0 => "the info object has no keys".to_string(),
                 len => format!("the keys are numbered 0 to {}", len - 1),
             };
-            Error::new(ErrorClass::ERR_ARG, format!("n={n}: {has}"))
+            error!(ERR_ARG: "n={n}: {has}")
         })
     }
 
@@ -164,13 +158,9 @@ impl Info {
         if !self.read_only {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorClass::ERR_INFO,
-            format!(
-                "key=\"{}\": MPI_INFO_ENV cannot be changed; change a copy made with MPI_Info_dup",
-                shown(key)
-            ),
-        ))
+        fail!(
+            ERR_INFO: "key=\"{}\": MPI_INFO_ENV cannot be changed; change a copy made with MPI_Info_dup", shown(key)
+        )
     }
 }
 

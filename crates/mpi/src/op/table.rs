@@ -76,10 +76,7 @@ impl Ops {
         let op = self.lookup(handle)?;
         if op.is_predefined() {
             let name = op.describe();
-            return Err(Error::new(
-                ErrorClass::ERR_OP,
-                format!("op={name}: a predefined operation cannot be freed"),
-            ));
+            return fail!(ERR_OP: "op={name}: a predefined operation cannot be freed");
         }
         match self.table.remove(handle) {
             Some(op) => Ok(op),

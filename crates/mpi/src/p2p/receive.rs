@@ -8,31 +8,23 @@ use crate::engine::Engine;
 use crate::engine::context::{Held, Unexpected};
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Request, Status};
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 use farpost_fabric::{Cost, Fabric, Peer};
 
 /// Check types and sizes of a message against its receive. The bytes to deliver, and the error if any.
 pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) {
     let mine = buf.sig();
     if class != 0 && mine != 0 && class != mine && total > 0 {
-        let error = Error::new(
-            ErrorClass::ERR_TYPE,
-            format!(
-                "datatype: the message was sent as {}, the receive says {}",
-                crate::datatype::class_name(class),
-                buf.datatype().describe()
-            ),
+        let error = error!(
+            ERR_TYPE: "datatype: the message was sent as {}, the receive says {}",
+            crate::datatype::class_name(class), buf.datatype().describe()
         );
         return (0, Some(error));
     }
     let capacity = buf.bytes();
     if total > capacity {
-        let error = Error::new(
-            ErrorClass::ERR_TRUNCATE,
-            format!(
-                "count={}: the message has {total} bytes, the buffer holds {capacity}",
-                buf.count()
-            ),
+        let error = error!(
+            ERR_TRUNCATE: "count={}: the message has {total} bytes, the buffer holds {capacity}", buf.count()
         );
         return (capacity, Some(error));
     }

@@ -3,7 +3,7 @@
 //! Requirements of MPI-5.0 section 8.5.7.
 
 use super::{Neighbors, PROC_NULL, rank_error};
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 
 /// A grid of processes. With no dimensions it is one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,7 @@ impl Cart {
         debug_assert_eq!(dims.len(), periods.len());
         let mut size = 1u64;
         for (at, extent) in dims.iter().enumerate() {
-            let complain = |what: String| {
-                let text = format!("dims[{at}]={extent}: {what}");
-                Err(Error::new(ErrorClass::ERR_DIMS, text))
-            };
+            let complain = |what: String| fail!(ERR_DIMS: "dims[{at}]={extent}: {what}");
             if *extent < 1 {
                 return complain("every dimension has at least one process".into());
             }
@@ -49,7 +46,7 @@ impl Cart {
             }
         }
         if size > u64::from(nprocs) {
-            return Err(Error::new(ErrorClass::ERR_DIMS, "comm_old has no processes"));
+            return fail!(ERR_DIMS: "comm_old has no processes");
         }
         Ok(Self {
             dims: dims.into(),
@@ -98,11 +95,10 @@ impl Cart {
                 c if (0..*extent).contains(c) => *c,
                 c if *periodic => c.rem_euclid(*extent),
                 c => {
-                    let text = format!(
-                        "coords[{at}]={c}: the dimension is not periodic and has coordinates 0 to {}",
+                    return fail!(
+                        ERR_ARG: "coords[{at}]={c}: the dimension is not periodic and has coordinates 0 to {}",
                         extent - 1
                     );
-                    return Err(Error::new(ErrorClass::ERR_ARG, text));
                 }
             };
             rank = rank * extent + inside;
@@ -149,10 +145,7 @@ impl Cart {
                 0 => "the grid has no dimensions".to_string(),
                 n => format!("the grid has directions 0 to {}", n - 1),
             };
-            return Err(Error::new(
-                ErrorClass::ERR_DIMS,
-                format!("direction={direction}: {has}"),
-            ));
+            return fail!(ERR_DIMS: "direction={direction}: {has}");
         };
         if self.map(rank).is_none() {
             return Err(rank_error("rank", rank, self.size as usize));
@@ -228,9 +221,6 @@ impl Cart {
     }
 
     fn too_short(&self, name: &str, len: usize) -> Error {
-        Error::new(
-            ErrorClass::ERR_ARG,
-            format!("{name}: {len} elements for a grid of {} dimensions", self.ndims()),
-        )
+        error!(ERR_ARG: "{name}: {len} elements for a grid of {} dimensions", self.ndims())
     }
 }

@@ -4,7 +4,7 @@
 //! those the smallest sum; among those the smallest dimensions first. The search goes over divisors only, tries
 //! balanced choices first and gives up a branch as soon as it cannot be better than the best found.
 
-use crate::{Error, ErrorClass, Result};
+use crate::Result;
 
 /// Fills in the dimensions that are 0, in non-increasing order, so that the product of all is `nnodes`.
 /// Dimensions above 0 stay.
@@ -14,28 +14,26 @@ use crate::{Error, ErrorClass, Result};
 /// divide `nnodes` (is not `nnodes`, when none is 0). `dims` is then unchanged.
 pub fn dims_create(nnodes: i32, dims: &mut [i32]) -> Result<()> {
     if nnodes < 1 {
-        let text = format!("nnodes={nnodes}: must be at least 1");
-        return Err(Error::new(ErrorClass::ERR_ARG, text));
+        return fail!(ERR_ARG: "nnodes={nnodes}: must be at least 1");
     }
     let mut rest = nnodes;
     let mut free = 0;
     for (at, extent) in dims.iter().copied().enumerate() {
         if extent < 0 {
-            let text = format!("dims[{at}]={extent}: must be 0 (to be chosen) or above");
-            return Err(Error::new(ErrorClass::ERR_DIMS, text));
+            return fail!(ERR_DIMS: "dims[{at}]={extent}: must be 0 (to be chosen) or above");
         }
         if extent == 0 {
             free += 1;
         } else if rest % extent == 0 {
             rest /= extent;
         } else {
-            let text = format!("dims={dims:?}: nnodes={nnodes} is not a multiple of the fixed dimensions");
-            return Err(Error::new(ErrorClass::ERR_DIMS, text));
+            return fail!(
+                ERR_DIMS: "dims={dims:?}: nnodes={nnodes} is not a multiple of the fixed dimensions"
+            );
         }
     }
     if free == 0 && rest != 1 {
-        let text = format!("dims={dims:?}: the product is not nnodes={nnodes}, and no dimension is 0");
-        return Err(Error::new(ErrorClass::ERR_DIMS, text));
+        return fail!(ERR_DIMS: "dims={dims:?}: the product is not nnodes={nnodes}, and no dimension is 0");
     }
     let chosen = balanced(rest, free);
     for (slot, extent) in dims.iter_mut().filter(|extent| **extent == 0).zip(chosen) {

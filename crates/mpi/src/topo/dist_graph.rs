@@ -1,6 +1,6 @@
 //! Graphs of which every process knows its own edges only (MPI-5.0 sections 8.5.4, 8.5.5).
 
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 
 /// The edges of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,8 +155,7 @@ impl EdgeList {
         let mut count = 0;
         for (at, degree) in degrees.iter().enumerate() {
             let Ok(degree) = usize::try_from(*degree) else {
-                let text = format!("degrees[{at}]={degree}: must not be negative");
-                return Err(Error::new(ErrorClass::ERR_ARG, text));
+                return fail!(ERR_ARG: "degrees[{at}]={degree}: must not be negative");
             };
             count += degree;
         }
@@ -177,35 +176,25 @@ impl EdgeList {
 fn check_ranks(name: &str, nprocs: u32, ranks: &[Rank]) -> Result<()> {
     for (at, rank) in ranks.iter().enumerate() {
         if !u32::try_from(*rank).is_ok_and(|rank| rank < nprocs) {
-            let text = format!(
-                "{name}[{at}]={rank}: comm_old has ranks 0 to {}",
-                i64::from(nprocs) - 1
-            );
-            return Err(Error::new(ErrorClass::ERR_RANK, text));
+            return fail!(ERR_RANK: "{name}[{at}]={rank}: comm_old has ranks 0 to {}", i64::from(nprocs) - 1);
         }
     }
     Ok(())
 }
 
 fn check_length<'a>(name: &str, list: &'a [i32], count: usize) -> Result<&'a [i32]> {
-    list.get(..count).ok_or_else(|| {
-        let text = format!("{name}: {} elements for {count} edges", list.len());
-        Error::new(ErrorClass::ERR_ARG, text)
-    })
+    list.get(..count)
+        .ok_or_else(|| error!(ERR_ARG: "{name}: {} elements for {count} edges", list.len()))
 }
 
 fn check_weights<'a>(name: &str, weights: Option<&'a [i32]>, count: usize) -> Result<&'a [i32]> {
     let weights = check_length(name, weights.unwrap_or(&[]), count)?;
     match weights.iter().position(|weight| *weight < 0) {
-        Some(at) => Err(Error::new(
-            ErrorClass::ERR_ARG,
-            format!("{name}[{at}]={}: must not be negative", weights[at]),
-        )),
+        Some(at) => fail!(ERR_ARG: "{name}[{at}]={}: must not be negative", weights[at]),
         None => Ok(weights),
     }
 }
 
 fn half_weighted(without: &str, with: &str) -> Error {
-    let text = format!("{without}=MPI_UNWEIGHTED: {with} has weights, and both or neither must");
-    Error::new(ErrorClass::ERR_ARG, text)
+    error!(ERR_ARG: "{without}=MPI_UNWEIGHTED: {with} has weights, and both or neither must")
 }

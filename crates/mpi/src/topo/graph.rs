@@ -1,7 +1,7 @@
 //! Graphs every process knows in full (MPI-5.0 section 8.5.3).
 
 use super::rank_error;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 
 /// A graph as `MPI_Graph_create` takes it: node `i` has the edges `index[i - 1]..index[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ impl Graph {
         let mut before = 0;
         for (at, end) in index.iter().enumerate() {
             if *end < before {
-                let text =
-                    format!("index[{at}]={end}: must be at least {before}, the edges counted before it");
-                return Err(Error::new(ErrorClass::ERR_ARG, text));
+                return fail!(
+                    ERR_ARG: "index[{at}]={end}: must be at least {before}, the edges counted before it"
+                );
             }
             before = *end;
         }
@@ -36,24 +36,15 @@ impl Graph {
     pub fn new(nprocs: u32, index: &[i32], edges: &[Rank]) -> Result<Self> {
         let nodes = index.len();
         if nodes as u64 > u64::from(nprocs) {
-            let text = format!("nnodes={nodes}: comm_old has only {nprocs} processes");
-            return Err(Error::new(ErrorClass::ERR_ARG, text));
+            return fail!(ERR_ARG: "nnodes={nodes}: comm_old has only {nprocs} processes");
         }
         let count = Self::edge_count(index)?;
         let Some(edges) = edges.get(..count) else {
-            let text = format!(
-                "edges: index announces {count} edges and {} are there",
-                edges.len()
-            );
-            return Err(Error::new(ErrorClass::ERR_ARG, text));
+            return fail!(ERR_ARG: "edges: index announces {count} edges and {} are there", edges.len());
         };
         for (at, node) in edges.iter().enumerate() {
             if !usize::try_from(*node).is_ok_and(|node| node < nodes) {
-                let text = format!(
-                    "edges[{at}]={node}: the graph has nodes 0 to {}",
-                    nodes as i64 - 1
-                );
-                return Err(Error::new(ErrorClass::ERR_ARG, text));
+                return fail!(ERR_ARG: "edges[{at}]={node}: the graph has nodes 0 to {}", nodes as i64 - 1);
             }
         }
         Ok(Self {

@@ -16,7 +16,7 @@ pub use dist_graph::{DistGraph, EdgeList};
 pub use graph::Graph;
 
 use crate::group::PROC_NULL;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 
 /// The topology attached to a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +78,7 @@ impl Topology {
             Self::Graph(_) => "graph",
             Self::DistGraph(_) => "distributed graph",
         };
-        Error::new(
-            ErrorClass::ERR_TOPOLOGY,
-            format!("comm has a {has} topology; this call needs a {wanted} topology"),
-        )
+        error!(ERR_TOPOLOGY: "comm has a {has} topology; this call needs a {wanted} topology")
     }
 
     /// Whom `rank` exchanges with in a neighborhood collective (MPI-5.0 section 8.6).
@@ -132,5 +129,5 @@ fn rank_error(name: &str, rank: Rank, size: usize) -> Error {
         0 => "the topology has no processes".to_string(),
         n => format!("the topology has ranks 0 to {}", n - 1),
     };
-    Error::new(ErrorClass::ERR_RANK, format!("{name}={rank}: {has}"))
+    error!(ERR_RANK: "{name}={rank}: {has}")
 }

@@ -12,7 +12,7 @@ use super::by_host::Span;
 use super::{Awaited, World};
 use crate::comm::Comm;
 use crate::engine::lost::of_transfer;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 use farpost_channel::rows::{Look, Row, Rows};
 use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
 use std::cell::RefCell;
@@ -241,23 +241,21 @@ impl<F: Fabric> World<F> {
 
     /// Read the memory of a rank of `comm` at an address that it has shown.
     pub fn read_rank(&self, comm: &Comm, rank: Rank, address: u64, to: &mut [u8]) -> Result<()> {
-        let peer = comm.local.pid(rank).map(Peer).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ERR_INTERN,
-                format!("rank {rank} is not there to be read"),
-            )
-        })?;
+        let peer = comm
+            .local
+            .pid(rank)
+            .map(Peer)
+            .ok_or_else(|| error!(ERR_INTERN: "rank {rank} is not there to be read"))?;
         crate::p2p::bulk::get(&*self.fabric, peer, address, to).map_err(|error| of_transfer(&error))
     }
 
     /// Write to the memory of a rank of `comm` at an address that it has shown.
     pub fn write_rank(&self, comm: &Comm, rank: Rank, address: u64, from: &[u8]) -> Result<()> {
-        let peer = comm.local.pid(rank).map(Peer).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ERR_INTERN,
-                format!("rank {rank} is not there to be written to"),
-            )
-        })?;
+        let peer = comm
+            .local
+            .pid(rank)
+            .map(Peer)
+            .ok_or_else(|| error!(ERR_INTERN: "rank {rank} is not there to be written to"))?;
         crate::p2p::bulk::put(&*self.fabric, peer, address, from).map_err(|error| of_transfer(&error))
     }
 
@@ -311,9 +309,8 @@ impl<F: Fabric> World<F> {
             self.fabric.record_fault(Fault { peer, error });
         }
         let who = who.map_or_else(String::new, |peer| format!(" ({peer})"));
-        let text = format!(
-            "rank {rank}{who} shows step {found:#x} of a collective where {step:#x} comes next: its memory is damaged"
-        );
-        Error::new(ErrorClass::ERR_INTERN, text)
+        error!(
+            ERR_INTERN: "rank {rank}{who} shows step {found:#x} of a collective where {step:#x} comes next: its memory is damaged"
+        )
     }
 }

@@ -8,7 +8,7 @@ use super::p2p::PROC_NULL;
 use crate::buffer::SendBuf;
 use crate::comm::Comm;
 use crate::engine::SENT;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 use std::cell::RefCell;
 
@@ -80,11 +80,10 @@ impl<F: Fabric> World<F> {
                 .as_ref()
                 .map_or(0, |a| a.pending.iter().map(|(_, n)| n).sum());
             if used + needed > size {
-                let text = format!(
-                    "buffer: the message needs {needed} bytes with MPI_BSEND_OVERHEAD, {} of the {size} attached are free",
+                return fail!(
+                    ERR_BUFFER: "buffer: the message needs {needed} bytes with MPI_BSEND_OVERHEAD, {} of the {size} attached are free",
                     size - used.min(size)
                 );
-                return Err(Error::new(ErrorClass::ERR_BUFFER, text));
             }
         }
         let mut data = vec![0; bytes as usize].into_boxed_slice();
@@ -111,10 +110,7 @@ impl<F: Fabric> World<F> {
     /// Attach a buffer to a slot: the process's or a communicator's.
     pub fn attach_buffer(&self, slot: &RefCell<Option<Attached>>, buffer: Attached) -> Result<()> {
         if slot.borrow().is_some() {
-            return Err(Error::new(
-                ErrorClass::ERR_BUFFER,
-                "buffer: one is attached already; detach it first",
-            ));
+            return fail!(ERR_BUFFER: "buffer: one is attached already; detach it first");
         }
         *slot.borrow_mut() = Some(buffer);
         Ok(())

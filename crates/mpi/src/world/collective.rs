@@ -10,7 +10,7 @@ use crate::engine::request::{Operation, Request};
 use crate::engine::{Engine, SENT};
 use crate::group::Group;
 use crate::p2p::Mode;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Peer};
 use farpost_rollcall::Teller;
 use std::cell::RefCell;
@@ -43,12 +43,9 @@ impl<F: Fabric> Via<'_, F> {
             (Some(_), Lane::Local) => (ContextLane::Local, 2, &comm.local),
             (None, _) => (ContextLane::Collective, 1, &comm.local),
         };
-        let peer = group.pid(rank).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ERR_INTERN,
-                format!("a collective addresses rank {rank}, which is not there"),
-            )
-        })?;
+        let peer = group
+            .pid(rank)
+            .ok_or_else(|| error!(ERR_INTERN: "a collective addresses rank {rank}, which is not there"))?;
         Ok((comm.lane(context), comm.slots[slot], Peer(peer)))
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::context::ANY_SOURCE;
 use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Engine, SENT};
 use crate::p2p::Mode;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 use farpost_fabric::{Fabric, Peer};
 
 /// Looks at a queue that another host fills before a wait begins in earnest.
@@ -21,10 +21,7 @@ const FAR_LOOKS: u32 = 64;
 pub const PROC_NULL: Rank = -3;
 fn no_rank(name: &str, rank: Rank, comm: &Comm) -> Error {
     let most = i64::from(comm.peers()) - 1;
-    Error::new(
-        ErrorClass::ERR_RANK,
-        format!("{name}={rank}: the communicator has ranks 0 to {most}"),
-    )
+    error!(ERR_RANK: "{name}={rank}: the communicator has ranks 0 to {most}")
 }
 
 impl<F: Fabric> World<F> {
@@ -271,7 +268,7 @@ impl<F: Fabric> World<F> {
             }
             Ok(found.is_some())
         })?;
-        found.ok_or_else(|| Error::new(ErrorClass::ERR_INTERN, "a probe ended without a message"))
+        found.ok_or_else(|| error!(ERR_INTERN: "a probe ended without a message"))
     }
 
     /// Take the message that a receive would take now: its handle and status. `Ok(None)`: none is there.
@@ -305,12 +302,11 @@ impl<F: Fabric> World<F> {
         if message == MESSAGE_NO_PROC {
             return completed(&mut self.engine.borrow_mut(), Status::PROC_NULL);
         }
-        let matched = self.messages.borrow_mut().remove(message).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ERR_REQUEST,
-                format!("message={message:#x}: not a live message handle"),
-            )
-        })?;
+        let matched = self
+            .messages
+            .borrow_mut()
+            .remove(message)
+            .ok_or_else(|| error!(ERR_REQUEST: "message={message:#x}: not a live message handle"))?;
         self.engine.borrow_mut().irecv_matched(matched, buf)
     }
 

@@ -91,10 +91,7 @@ pub struct Generalized {
 }
 
 fn not_live(handle: usize) -> Error {
-    Error::new(
-        ErrorClass::ERR_REQUEST,
-        format!("request={handle:#x}: not a live request (freed, or never one)"),
-    )
+    error!(ERR_REQUEST: "request={handle:#x}: not a live request (freed, or never one)")
 }
 
 impl<F: Fabric> World<F> {
@@ -440,9 +437,9 @@ impl<F: Fabric> World<F> {
                 ..
             }) => *running,
             Some(Extra::Persistent { running: None, .. } | Extra::Collective(_) | Extra::Flush(_)) => {
-                let text =
-                    format!("request={handle:#x}: only active point-to-point requests can be cancelled");
-                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+                return fail!(
+                    ERR_REQUEST: "request={handle:#x}: only active point-to-point requests can be cancelled"
+                );
             }
             Some(Extra::Generalized(generalized)) => {
                 let generalized = Rc::clone(generalized);
@@ -485,12 +482,10 @@ impl<F: Fabric> World<F> {
         let spec = match self.extras.borrow().get(&handle) {
             Some(Extra::Persistent { spec, running: None }) => Rc::clone(spec),
             Some(Extra::Persistent { .. }) => {
-                let text = format!("request={handle:#x}: already started and not yet completed");
-                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+                return fail!(ERR_REQUEST: "request={handle:#x}: already started and not yet completed");
             }
             _ => {
-                let text = format!("request={handle:#x}: not a persistent request");
-                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+                return fail!(ERR_REQUEST: "request={handle:#x}: not a persistent request");
             }
         };
         let inner = match &*spec {
@@ -553,8 +548,7 @@ impl<F: Fabric> World<F> {
         let generalized = match self.extras.borrow().get(&handle) {
             Some(Extra::Generalized(generalized)) => Rc::clone(generalized),
             _ => {
-                let text = format!("request={handle:#x}: not a generalized request");
-                return Err(Error::new(ErrorClass::ERR_REQUEST, text));
+                return fail!(ERR_REQUEST: "request={handle:#x}: not a generalized request");
             }
         };
         let detached = {

@@ -1,6 +1,7 @@
 //! Requirements of MPI-5.0 sections 8.5.6, 8.5.7.
 
 use super::*;
+use crate::ErrorClass;
 use proptest::prelude::*;
 
 fn grid() -> impl Strategy<Value = Cart> {

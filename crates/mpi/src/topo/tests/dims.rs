@@ -1,6 +1,7 @@
 //! Requirements of MPI-5.0 section 8.5.2.
 
 use super::*;
+use crate::ErrorClass;
 use proptest::prelude::*;
 
 /// All ways to write `n` as `k` non-increasing factors, by trial of every number.

@@ -1,6 +1,7 @@
 //! Requirements of MPI-5.0 sections 8.5.4, 8.5.5.
 
 use super::*;
+use crate::ErrorClass;
 use proptest::prelude::*;
 
 proptest! {
