@@ -32,8 +32,10 @@ mod interrupt;
 pub mod memcheck;
 mod memory;
 mod packet;
+mod peer_map;
 pub mod progress;
 pub mod publish;
+pub mod slots;
 pub mod sync;
 mod time;
 mod topology;
@@ -50,6 +52,7 @@ pub use memory::{
     SegmentId, line_of,
 };
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
+pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
 pub use time::{Cost, Moment, Time};
 pub use topology::{Distance, Topology};

@@ -45,7 +45,6 @@ mod extract;
 #[cfg(not(loom))]
 mod owed_acks;
 #[cfg(not(loom))]
-mod peer_table;
 #[cfg(not(loom))]
 mod receive_queue;
 #[cfg(not(loom))]

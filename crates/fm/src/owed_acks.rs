@@ -1,12 +1,12 @@
 //! Acknowledgements owed: frames accepted that their senders have not been told of. They travel with the next frame to
 //! the sender, or by themselves when many are owed.
 
-use crate::peer_table::PeerTable;
 use crate::wire::{Acks, FrameKind};
+use farpost_fabric::PeerMap;
 
 /// What is owed to whom.
 pub struct OwedAcks {
-    peers: PeerTable<Acks>,
+    peers: PeerMap<Acks>,
     total: u32,
 }
 
@@ -18,7 +18,7 @@ impl OwedAcks {
     /// Room for that many creditors at once: when there are more, some are paid first.
     pub fn new(peers: u32) -> Self {
         Self {
-            peers: PeerTable::new(peers as usize),
+            peers: PeerMap::new(peers as usize),
             total: 0,
         }
     }

@@ -5,14 +5,13 @@
 
 use crate::host_receive_queue::{self, HostReceiveQueue};
 use crate::owed_acks::OwedAcks;
-use crate::peer_table::PeerTable;
 use crate::reject_queue::RejectQueue;
 use crate::send_queue::{self, SendQueue};
 use crate::window::Window;
 use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
 use farpost_fabric::{
-    Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port, Priority, TrySend,
+    Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, PeerMap, Port, Priority, TrySend,
 };
 
 /// Creditors of acknowledgements at once, and senders whose order is remembered.
@@ -103,7 +102,7 @@ pub struct FmState {
     owed: OwedAcks,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
     /// the oldest.
-    order: PeerTable<u16>,
+    order: PeerMap<u16>,
     pub incoming: Vec<IncomingMessage>,
     max_incoming: usize,
     /// A frame taken from the receive queue that could be neither accepted nor returned yet. None is taken after it.
@@ -138,7 +137,7 @@ impl FmState {
             reject: RejectQueue::new(slots),
             window: Window::new(slots),
             owed: OwedAcks::new(PEERS_MAX),
-            order: PeerTable::new(PEERS_MAX as usize),
+            order: PeerMap::new(PEERS_MAX as usize),
             incoming: Vec::with_capacity(tunables.streams as usize),
             max_incoming: tunables.streams as usize,
             in_hand: None,

@@ -1,8 +1,8 @@
 //! The network window (paper, section 4.5): one slot in the reject queue is reserved for each frame that is outstanding,
 //! whomever it went to. It is free again when the frame is acknowledged. No slot, no sending.
 
-use crate::peer_table::PeerTable;
 use crate::wire::{Acks, FrameKind, Header, Malformed};
+use farpost_fabric::PeerMap;
 
 /// What is outstanding at one peer.
 #[derive(Clone, Copy, Default)]
@@ -29,7 +29,7 @@ pub struct Window {
     active: u32,
     free: u32,
     slots: u32,
-    peers: PeerTable<Outstanding>,
+    peers: PeerMap<Outstanding>,
 }
 
 impl Window {
@@ -39,7 +39,7 @@ impl Window {
             free: slots,
             slots,
             // Whoever has something outstanding holds a slot.
-            peers: PeerTable::new(slots as usize),
+            peers: PeerMap::new(slots as usize),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Handle values of dynamic objects and the tables they live in.
+//! Handle values of dynamic objects and the tables they live in, which are [slots](farpost_fabric::slots) named by handles.
 //!
 //! A handle *is* the value the C program holds, so a table must recognise any value a program may
 //! invent: stale, null or garbage. Layout of a handle, from bit 0: 22 bits slot index, 5 bits low
@@ -9,13 +9,14 @@
 //! Cost class: look-up is fast path (mask, bounds check, compare); insert and remove are O(1).
 
 use crate::errors::{Error, ErrorClass, Result};
+use farpost_fabric::slots::{SlotName, Slots};
 
 const INDEX_BITS: u32 = 22;
 const GEN_LOW_BITS: u32 = 5;
 const KIND_SHIFT: u32 = INDEX_BITS + GEN_LOW_BITS;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 const LOW_MASK: usize = 0x7fff_ffff;
-/// Set in the stored handle of an empty slot; zero in every handle given out.
+/// Set in the name of a slot that is free; zero in every handle given out.
 const EMPTY: usize = 1 << 31;
 
 /// What a handle refers to.
@@ -60,19 +61,44 @@ impl HandleKind {
     }
 }
 
-struct Slot<T> {
-    /// The handle of the value here, or the next handle to give out with [`EMPTY`] set.
-    handle: usize,
-    /// The value; in an empty slot the remains of a discarded one, or none.
-    value: Option<T>,
+/// A handle as the name of one use of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct HandleName(usize);
+
+impl SlotName for HandleName {
+    #[inline(always)]
+    fn index(self) -> usize {
+        self.0 & (INDEX_MASK | EMPTY)
+    }
+
+    /// One generation on; wraps after 2^37.
+    #[inline(always)]
+    fn freed(self) -> Self {
+        const GEN_LOW_ONE: usize = 1 << INDEX_BITS;
+        const GEN_LOW_MASK: usize = ((1 << GEN_LOW_BITS) - 1) << INDEX_BITS;
+        let next = if self.0 & GEN_LOW_MASK != GEN_LOW_MASK {
+            self.0 + GEN_LOW_ONE
+        } else {
+            (self.0 & !GEN_LOW_MASK).wrapping_add(1 << 32)
+        };
+        Self(next | EMPTY)
+    }
+
+    #[inline(always)]
+    fn taken(self) -> Self {
+        Self(self.0 & !EMPTY)
+    }
+
+    #[inline(always)]
+    fn is_free(self) -> bool {
+        self.0 & EMPTY != 0
+    }
 }
 
 /// Objects of one kind by handle. A freed handle is not given out again before 2^37 reuses of its slot.
 pub struct HandleTable<T> {
     kind: HandleKind,
-    slots: Vec<Slot<T>>,
-    /// Empty slots, last freed on top: a warm slot is used again first.
-    free: Vec<u32>,
+    slots: Slots<HandleName, T>,
 }
 
 impl<T> HandleTable<T> {
@@ -80,8 +106,7 @@ impl<T> HandleTable<T> {
     pub const fn new(kind: HandleKind) -> Self {
         Self {
             kind,
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::new(),
         }
     }
 
@@ -97,46 +122,18 @@ impl<T> HandleTable<T> {
     /// As [`HandleTable::insert`] for values that know their own handle.
     #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(usize) -> T) -> Result<usize> {
-        let index = match self.free.pop() {
-            Some(index) => index as usize,
-            None => self.grow()?,
-        };
-        let slot = &mut self.slots[index];
-        slot.handle &= !EMPTY;
-        slot.value = Some(make(slot.handle));
-        Ok(slot.handle)
-    }
-
-    #[cold]
-    fn grow(&mut self) -> Result<usize> {
-        let index = self.slots.len();
-        if index > INDEX_MASK {
-            return Err(Error::new(
-                ErrorClass::ERR_NO_MEM,
-                format!(
-                    "{:?}: {} objects are alive, the most a process can hold; free some",
-                    self.kind, index
-                ),
-            ));
-        }
-        self.slots.push(Slot {
-            handle: index | (self.kind as usize) << KIND_SHIFT | EMPTY,
-            value: None,
-        });
-        Ok(index)
+        let (handle, place) = self.claim()?;
+        *place = Some(make(handle));
+        Ok(handle)
     }
 
     /// A live handle and the place for its value, which the caller fills: it may hold the remains of a discarded
     /// one, and making that new where it is saves moving a value.
     #[inline(always)]
     pub fn claim(&mut self) -> Result<(usize, &mut Option<T>)> {
-        let index = match self.free.pop() {
-            Some(index) => index as usize,
-            None => self.grow()?,
-        };
-        let slot = &mut self.slots[index];
-        slot.handle &= !EMPTY;
-        Ok((slot.handle, &mut slot.value))
+        let kind = self.kind;
+        let (name, place) = self.slots.take(|index| first(kind, index))?;
+        Ok((name.0, place))
     }
 
     /// As [`HandleTable::remove`], leaving the value's remains for [`HandleTable::claim`]. False: the handle is not
@@ -149,87 +146,61 @@ impl<T> HandleTable<T> {
     /// As [`HandleTable::discard`], if the value is as wanted. False: it is not, or the handle is not live.
     #[inline(always)]
     pub fn discard_if(&mut self, handle: usize, wanted: impl FnOnce(&T) -> bool) -> bool {
-        let index = handle & INDEX_MASK;
-        match self.slots.get_mut(index) {
-            Some(slot) if slot.handle == handle && slot.value.as_ref().is_some_and(wanted) => {
-                slot.handle = next_generation(handle) | EMPTY;
-                self.free.push(index as u32);
-                true
-            }
-            _ => false,
-        }
+        self.slots.leave_if(HandleName(handle), wanted)
     }
 
     /// The value of a live handle; `None` for anything else.
     #[inline]
     pub fn get(&self, handle: usize) -> Option<&T> {
-        let slot = self.slots.get(handle & INDEX_MASK)?;
-        if slot.handle != handle {
-            return None;
-        }
-        slot.value.as_ref()
+        self.slots.get(HandleName(handle))
     }
 
     /// The value of a live handle, to be changed.
     #[inline]
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
-        let slot = self.slots.get_mut(handle & INDEX_MASK)?;
-        if slot.handle != handle {
-            return None;
-        }
-        slot.value.as_mut()
+        self.slots.get_mut(HandleName(handle))
     }
 
     /// Takes the value out; the handle is dead from now on.
     #[inline]
     pub fn remove(&mut self, handle: usize) -> Option<T> {
-        let index = handle & INDEX_MASK;
-        let slot = self.slots.get_mut(index)?;
-        if slot.handle != handle {
-            return None;
-        }
-        let value = slot.value.take()?;
-        slot.handle = next_generation(handle) | EMPTY;
-        self.free.push(index as u32);
-        Some(value)
+        self.slots.remove(HandleName(handle))
     }
 
     /// The live handle whose low half is `int` (the inverse of `handle as i32`).
     #[inline]
     pub fn from_int(&self, int: i32) -> Option<usize> {
         let low = usize::try_from(int).ok()?;
-        let slot = self.slots.get(low & INDEX_MASK)?;
-        (slot.handle & (LOW_MASK | EMPTY) == low && slot.value.is_some()).then_some(slot.handle)
+        let HandleName(handle) = self.slots.name_at(low & INDEX_MASK)?;
+        (handle & LOW_MASK == low).then_some(handle)
     }
 
     /// Number of live objects.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// Whether no object is alive.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.slots.is_empty()
     }
 
     /// Live handles and their values, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.slots
-            .iter()
-            .filter(|slot| slot.handle & EMPTY == 0)
-            .filter_map(|slot| Some((slot.handle, slot.value.as_ref()?)))
+        self.slots.iter().map(|(name, value)| (name.0, value))
     }
 }
 
-/// The same slot and kind, one generation on; wraps after 2^37.
-fn next_generation(handle: usize) -> usize {
-    const GEN_LOW_ONE: usize = 1 << INDEX_BITS;
-    const GEN_LOW_MASK: usize = ((1 << GEN_LOW_BITS) - 1) << INDEX_BITS;
-    if handle & GEN_LOW_MASK != GEN_LOW_MASK {
-        handle + GEN_LOW_ONE
-    } else {
-        (handle & !GEN_LOW_MASK).wrapping_add(1 << 32)
+/// The first handle of a slot.
+#[cold]
+fn first(kind: HandleKind, index: usize) -> Result<HandleName> {
+    if index > INDEX_MASK {
+        return Err(Error::new(
+            ErrorClass::ERR_NO_MEM,
+            format!("{kind:?}: {index} objects are alive, the most a process can hold; free some"),
+        ));
     }
+    Ok(HandleName(index | (kind as usize) << KIND_SHIFT))
 }
 
 #[cfg(test)]

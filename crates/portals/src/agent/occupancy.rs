@@ -4,6 +4,7 @@ use super::AgentTunables;
 use super::mailbox::{AGENT_BYTES, CLIENT_BYTES};
 use super::pieces::LIST_BYTES;
 use super::state::{Item, Job, Lower, Order};
+use super::structures::Slab;
 use crate::net::{NetTunables, Occupancy, Placement, RxId};
 use farpost_fabric::Fabric;
 
@@ -106,7 +107,7 @@ impl AgentOccupancy {
             jobs: (
                 sizes.jobs as u64,
                 // The job, its number among the free ones, its name among those that move.
-                (size_of::<(u32, Option<Job>)>() + size_of::<u32>() + size_of::<u64>()) as u64,
+                (Slab::<Job>::PLACE + size_of::<u64>()) as u64,
             ),
             lists: (sizes.lists as u64, LIST_BYTES as u64),
             mailbox: (AGENT_BYTES + CLIENT_BYTES) as u64,

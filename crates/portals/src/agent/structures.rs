@@ -1,6 +1,7 @@
 //! What an agent has made at its start and never makes again: memory for bodies, jobs, pendings.
 
 use crate::memory::{Segment, Segments};
+use farpost_fabric::slots::{Key, Slots};
 
 /// Bytes of a page of the arena.
 const PAGE: usize = 4096;
@@ -91,64 +92,47 @@ impl Arena {
     }
 }
 
-/// A fixed number of places, named by place and generation.
-pub(super) struct Slab<T> {
-    places: Box<[(u32, Option<T>)]>,
-    free: Vec<u32>,
-}
+/// A fixed number of places, each use of one named by a number.
+pub(super) struct Slab<T>(Slots<Key, T>);
 
 impl<T> Slab<T> {
+    /// Bytes of a place.
+    pub const PLACE: usize = Slots::<Key, T>::SLOT_BYTES;
+
     pub fn new(size: usize) -> Self {
-        Self {
-            places: (0..size).map(|_| (0, None)).collect(),
-            free: (0..size as u32).rev().collect(),
-        }
+        Self(Slots::of((0..size as u32).map(|index| Key::new(index, 0))))
     }
 
     pub fn is_full(&self) -> bool {
-        self.free.is_empty()
+        !self.0.has_free()
     }
 
     pub fn insert(&mut self, value: T) -> Option<u64> {
-        let at = self.free.pop()?;
-        let (generation, place) = &mut self.places[at as usize];
+        let (name, place) = self.0.take(|_| Err(())).ok()?;
         *place = Some(value);
-        Some(u64::from(*generation) << 32 | u64::from(at))
+        Some(name.number())
     }
 
     pub fn get(&mut self, name: u64) -> Option<&mut T> {
-        let (generation, place) = self.places.get_mut(name as u32 as usize)?;
-        if *generation != (name >> 32) as u32 {
-            return None;
-        }
-        place.as_mut()
+        self.0.get_mut(Key::of(name))
     }
 
     pub fn remove(&mut self, name: u64) -> Option<T> {
-        let value = {
-            self.get(name)?;
-            self.places[name as u32 as usize].1.take()
-        };
-        self.places[name as u32 as usize].0 += 1;
-        self.free.push(name as u32);
-        value
+        self.0.remove(Key::of(name))
     }
 
     /// Names of all that `which` approves of.
     pub fn names(&self, which: impl Fn(&T) -> bool) -> Vec<u64> {
-        (0u64..)
-            .zip(&self.places)
-            .filter(|(_, (_, place))| place.as_ref().is_some_and(&which))
-            .map(|(at, (generation, _))| u64::from(*generation) << 32 | at)
-            .collect()
+        let chosen = self.0.iter().filter(|(_, value)| which(value));
+        chosen.map(|(name, _)| name.number()).collect()
     }
 
     pub fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.is_empty()
     }
 }
 

@@ -154,7 +154,7 @@ impl Library {
         let link = self.link();
         let has_queue = self
             .mds
-            .get(key.index)
+            .get(key.slot())
             .is_some_and(|d| self.eqs.find(d.md.eq_handle).is_some());
         let ack = ack == AckReq::Ack && has_queue;
         let facts = Facts {
@@ -183,7 +183,7 @@ impl Library {
             .ok_or(Error::NoSpace)?;
         let body = self
             .mds
-            .get(key.index)
+            .get(key.slot())
             .map(|d| d.part(local.0, local.1))
             .unwrap_or_default();
         let header = Header {
@@ -191,7 +191,7 @@ impl Library {
             pt_index: index_byte(target.pt_index),
             ac_index: index_byte(target.ac_index),
             interface: self.interface,
-            operation: if ack { token.token() } else { NO_ANSWER },
+            operation: if ack { token.number() } else { NO_ANSWER },
             match_bits: target.match_bits,
             offset: target.offset,
             data: hdr_data,
@@ -200,7 +200,7 @@ impl Library {
             to: peer,
             header: header.encode(),
             body,
-            token: token.token(),
+            token: token.number(),
         })
     }
 
@@ -238,7 +238,7 @@ impl Library {
                 initiator: NO_ANSWER,
             })
             .ok_or(Error::NoSpace)?
-            .token();
+            .number();
         let header = Header {
             kind: MessageKind::Get,
             pt_index: index_byte(target.pt_index),
@@ -321,7 +321,7 @@ impl Library {
             .ok_or(Error::NoSpace)?;
         let body = self
             .mds
-            .get(key.index)
+            .get(key.slot())
             .map(|d| d.part(local.0, local.1))
             .unwrap_or_default();
         let header = Header {
@@ -329,7 +329,7 @@ impl Library {
             pt_index: index_byte(target.pt_index),
             ac_index: index_byte(target.ac_index),
             interface: self.interface,
-            operation: token.token(),
+            operation: token.number(),
             match_bits: target.match_bits,
             offset: target.offset,
             data: hdr_data,
@@ -338,7 +338,7 @@ impl Library {
             to: peer,
             header: header.encode(),
             body,
-            token: token.token(),
+            token: token.number(),
         })
     }
 
@@ -359,13 +359,13 @@ impl Library {
     /// it and logs SEND_START. To be called before anything else is asked of the library.
     #[inline]
     pub fn started(&mut self, token: u64) {
-        let key = Key::of_token(token);
+        let key = Key::of(token);
         // The request of a get neither counts nor logs (sections 5 and 6).
         let Some((md, facts)) = self
             .operations
             .exact(key)
             .filter(|operation| operation.role != Role::Get)
-            .map(|operation| (operation.md.index, operation.facts))
+            .map(|operation| (operation.md.slot(), operation.facts))
         else {
             return;
         };

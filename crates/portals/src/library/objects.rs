@@ -98,7 +98,7 @@ impl Library {
         let label = self.portals[pt_index as usize].insert(
             base,
             criteria,
-            key.index as u16,
+            key.slot() as u16,
             position,
             |me, label| {
                 if let Some(entry) = mes.get_mut(u32::from(me)) {
@@ -106,7 +106,7 @@ impl Library {
                 }
             },
         );
-        let entry = self.mes.get_mut(key.index).ok_or(Error::NoSpace)?;
+        let entry = self.mes.get_mut(key.slot()).ok_or(Error::NoSpace)?;
         entry.label = label;
         Ok(entry.handle)
     }
@@ -167,7 +167,7 @@ impl Library {
             Descriptor::new(handle, md, region, unlink, me)
         });
         let key = key.ok_or(Error::NoSpace)?;
-        Ok((key.index, ObjectTable::<Descriptor>::handle(interface, key)))
+        Ok((key.slot(), ObjectTable::<Descriptor>::handle(interface, key)))
     }
 
     fn check_descriptor(&self, md: &Md, iovec: Iovec) -> Result<Region, Error> {

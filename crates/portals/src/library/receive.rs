@@ -253,7 +253,7 @@ impl Library {
                 facts,
                 initiator: header.operation,
             })
-            .map(Key::token)
+            .map(Key::number)
         else {
             return Verdict::Done;
         };
@@ -283,7 +283,7 @@ impl Library {
     /// The operation of ours that an answer is for, if `from` was asked and has not answered.
     #[inline]
     fn asked(&mut self, from: u32, header: &Header) -> Option<Key> {
-        let key = Key::of_token(header.operation);
+        let key = Key::of(header.operation);
         let operation = self.operations.exact(key)?;
         let ours = matches!(operation.role, Role::Put | Role::Get | Role::GetPut);
         (ours && operation.peer == from && operation.answer == Answer::Awaited).then_some(key)
@@ -303,12 +303,7 @@ impl Library {
             operation.answer = Answer::Held(header.data, header.offset);
             return Verdict::Done;
         }
-        match self.log_ack(
-            Key::of_token(header.operation),
-            header.data,
-            header.offset,
-            NiFail::OK,
-        ) {
+        match self.log_ack(Key::of(header.operation), header.data, header.offset, NiFail::OK) {
             true => Verdict::Done,
             false => self.refuse(DropReason::Answer, from, None),
         }
@@ -316,7 +311,7 @@ impl Library {
 
     /// Log an ACK and forget the operation. False: its descriptor is gone or inactive, or has no queue (any more).
     fn log_ack(&mut self, key: Key, stored: u64, offset: u64, fail: NiFail) -> bool {
-        let Some(operation) = self.operations.remove(key.index) else {
+        let Some(operation) = self.operations.remove(key.slot()) else {
             return false;
         };
         let Some(who) = self.processes.identity(operation.peer).copied() else {
@@ -327,7 +322,7 @@ impl Library {
         if eq.is_none_or(|eq| self.eqs.find(eq).is_none()) {
             return false;
         }
-        self.consume(md.index);
+        self.consume(md.slot());
         // Section 5: 3.2 echoes match bits, requested length and offset, the reference only the bits.
         let facts = Facts {
             pt_index: ANY,
@@ -336,9 +331,9 @@ impl Library {
             hdr_data: 0,
             ..operation.facts
         };
-        let sequence = self.log(md.index, EventKind::Ack, &who, &facts, fail);
+        let sequence = self.log(md.slot(), EventKind::Ack, &who, &facts, fail);
         self.retire(
-            md.index,
+            md.slot(),
             &who,
             &facts,
             sequence.unwrap_or(operation.facts.start),
@@ -361,7 +356,7 @@ impl Library {
         };
         operation.answer = Answer::None;
         if operation.is_over() || operation.role == Role::Get {
-            self.operations.discard(key.index);
+            self.operations.discard(key.slot());
         }
     }
 
@@ -399,12 +394,12 @@ impl Library {
             return;
         };
         facts.link = self.link();
-        self.consume(get_md.index);
-        if let Some(descriptor) = self.mds.get_mut(get_md.index) {
+        self.consume(get_md.slot());
+        if let Some(descriptor) = self.mds.get_mut(get_md.slot()) {
             descriptor.pending += 1;
         }
         facts.start = self
-            .log(get_md.index, EventKind::ReplyStart, who, &facts, NiFail::OK)
+            .log(get_md.slot(), EventKind::ReplyStart, who, &facts, NiFail::OK)
             .unwrap_or(0);
         if let Some(operation) = self.operations.exact(key) {
             operation.answer = Answer::Arriving;
@@ -424,21 +419,17 @@ impl Library {
         operation.answer = Answer::None;
         // The request of a get has no body: whether the network layer has let it go does not matter any more.
         if operation.is_over() || operation.role == Role::Get {
-            self.operations.discard(key.index);
+            self.operations.discard(key.slot());
         }
         if let Some(who) = self.processes.identity(peer).copied() {
-            self.end(md.index, EventKind::ReplyEnd, &who, &facts, outcome);
+            self.end(md.slot(), EventKind::ReplyEnd, &who, &facts, outcome);
         }
     }
 
     /// The descriptor whose memory the bytes of `token` lie in or go to, while its operation is in progress.
     pub fn descriptor_of(&mut self, token: u64) -> Option<Handle> {
-        let key = Key::of_token(token);
-        let reply = key.generation & REPLY != 0;
-        let operation = self.operations.exact(Key {
-            generation: key.generation & !REPLY,
-            ..key
-        })?;
+        let operation = self.operations.exact(Key::of(token & !REPLY))?;
+        let reply = token & REPLY != 0;
         let md = if reply { operation.get_md } else { operation.md };
         Some(self.mds.exact(md)?.handle())
     }
@@ -451,17 +442,11 @@ impl Library {
         if token == NO_TOKEN {
             return None;
         }
-        let key = Key::of_token(token);
-        if key.generation & REPLY != 0 {
-            self.end_reply(
-                Key {
-                    generation: key.generation & !REPLY,
-                    ..key
-                },
-                outcome,
-            );
+        if token & REPLY != 0 {
+            self.end_reply(Key::of(token & !REPLY), outcome);
             return None;
         }
+        let key = Key::of(token);
         let operation = self.operations.exact(key)?;
         match operation.role {
             Role::Put | Role::Get | Role::GetPut => {
@@ -470,13 +455,13 @@ impl Library {
             }
             Role::Incoming => {
                 let (md, peer, initiator, facts) = (
-                    operation.md.index,
+                    operation.md.slot(),
                     operation.peer,
                     operation.initiator,
                     operation.facts,
                 );
                 let acknowledges = operation.answer == Answer::Awaited && outcome == NiFail::OK;
-                self.operations.discard(key.index);
+                self.operations.discard(key.slot());
                 if let Some(who) = self.processes.identity(peer).copied() {
                     self.end(md, EventKind::PutEnd, &who, &facts, outcome);
                 }
@@ -496,13 +481,13 @@ impl Library {
                 } else {
                     EventKind::GetPutEnd
                 };
-                let operation = self.operations.remove(key.index)?;
+                let operation = self.operations.remove(key.slot())?;
                 self.end_at_target(&operation, kind, outcome);
                 None
             }
             // The bytes of a get-put did not come.
             Role::Swapping => {
-                let operation = self.operations.remove(key.index)?;
+                let operation = self.operations.remove(key.slot())?;
                 self.end_at_target(&operation, EventKind::GetPutEnd, outcome);
                 Some(self.nothing(operation.peer, operation.initiator))
             }
@@ -511,7 +496,7 @@ impl Library {
 
     fn end_at_target(&mut self, operation: &Operation, kind: EventKind, outcome: NiFail) {
         if let Some(who) = self.processes.identity(operation.peer).copied() {
-            self.end(operation.md.index, kind, &who, &operation.facts, outcome);
+            self.end(operation.md.slot(), kind, &who, &operation.facts, outcome);
         }
     }
 
@@ -520,7 +505,7 @@ impl Library {
     pub fn swapped(&mut self, token: u64, old: Segments) -> Option<Outgoing> {
         let operation = self
             .operations
-            .exact(Key::of_token(token))
+            .exact(Key::of(token))
             .filter(|o| o.role == Role::Swapping)?;
         operation.role = Role::Swapped;
         let (peer, initiator, offset) = (operation.peer, operation.initiator, operation.facts.offset);
@@ -536,11 +521,11 @@ impl Library {
         operation.sending = false;
         let (role, md, facts, answer) = (operation.role, operation.md, operation.facts, operation.answer);
         if operation.is_over() {
-            self.operations.discard(key.index);
+            self.operations.discard(key.slot());
         }
         if role != Role::Get {
             let me = self.me;
-            self.end(md.index, EventKind::SendEnd, &me, &facts, outcome);
+            self.end(md.slot(), EventKind::SendEnd, &me, &facts, outcome);
         }
         match answer {
             Answer::Held(stored, offset) if !self.log_ack(key, stored, offset, NiFail::OK) => {
@@ -575,13 +560,9 @@ impl Library {
     }
 }
 
-/// Marks, in a token's generation, the storing of a reply apart from the sending of its request.
-const REPLY: u32 = 1 << 31;
+/// Marks, in a token, the storing of a reply apart from the sending of its request: a bit that no key has.
+const REPLY: u64 = 1 << 63;
 
 fn reply_token(key: Key) -> u64 {
-    Key {
-        generation: key.generation | REPLY,
-        ..key
-    }
-    .token()
+    key.number() | REPLY
 }

@@ -1,98 +1,54 @@
-//! Structures by peer, in a hash table of fixed size (paper, section 4.2: *source* structures).
+//! Structures by peer (paper, section 4.2: *source* structures): a fixed number of places, whose numbers others keep, found by a
+//! [`PeerMap`].
 
-use farpost_fabric::Peer;
-use std::cell::Cell;
+use farpost_fabric::{Peer, PeerMap};
 
 /// No place.
 pub const NONE: u16 = u16::MAX;
 
-struct Place<T> {
-    peer: Peer,
-    /// The next of the same bucket.
-    chain: u16,
-    value: Option<T>,
-}
-
-/// A table of at most so many, and of peers that do not count. Peers numbered below its size are found at once, others by a short chain.
+/// A table of at most so many, and of peers that do not count.
 pub struct PeerTable<T> {
-    buckets: Box<[u16]>,
-    places: Box<[Place<T>]>,
+    numbers: PeerMap<u16>,
+    places: Box<[Option<(Peer, T)>]>,
     free: Vec<u16>,
     /// Places for those that count, and how many of these are free.
     limit: u16,
     left: u16,
     /// Where the search for one to give up goes on.
     hand: u16,
-    /// The place that was found last.
-    latest: Cell<u16>,
 }
 
 impl<T> PeerTable<T> {
     /// Places for `limit` peers, and for `others` that do not count.
     pub fn new(limit: usize, others: usize) -> Self {
         let size = limit + others;
-        let buckets = size.next_power_of_two();
-        let place = |_| Place {
-            peer: Peer(0),
-            chain: NONE,
-            value: None,
-        };
         Self {
-            buckets: vec![NONE; buckets].into(),
-            places: (0..size).map(place).collect(),
+            numbers: PeerMap::new(size),
+            places: (0..size).map(|_| None).collect(),
             free: (0..size as u16).rev().collect(),
             limit: limit as u16,
             left: limit as u16,
             hand: 0,
-            latest: Cell::new(NONE),
         }
-    }
-
-    #[inline(always)]
-    fn bucket(&self, peer: Peer) -> usize {
-        peer.index() & (self.buckets.len() - 1)
     }
 
     /// The place of a peer.
     #[inline(always)]
-    pub fn find(&self, peer: Peer) -> Option<u16> {
-        let latest = self.latest.get();
-        if self
-            .places
-            .get(usize::from(latest))
-            .is_some_and(|place| place.peer == peer)
-        {
-            return Some(latest);
-        }
-        self.look_up(peer)
-    }
-
-    #[inline(never)]
-    fn look_up(&self, peer: Peer) -> Option<u16> {
-        let mut at = self.buckets[self.bucket(peer)];
-        while let Some(place) = self.places.get(usize::from(at)) {
-            if place.peer == peer {
-                self.latest.set(at);
-                return Some(at);
-            }
-            at = place.chain;
-        }
-        None
+    pub fn find(&mut self, peer: Peer) -> Option<u16> {
+        self.numbers.get(peer.0).copied()
     }
 
     /// What is kept at a place that is in use.
     #[inline(always)]
     pub fn at(&mut self, at: u16) -> &mut T {
-        self.places[usize::from(at)]
-            .value
-            .as_mut()
-            .expect("a place in use")
+        self.get(at).expect("a place in use")
     }
 
     /// As [`at`](Self::at), of any place.
     #[inline(always)]
     pub fn get(&mut self, at: u16) -> Option<&mut T> {
-        self.places.get_mut(usize::from(at))?.value.as_mut()
+        let (_, value) = self.places.get_mut(usize::from(at))?.as_mut()?;
+        Some(value)
     }
 
     /// A place for a peer that has none. None: all are taken.
@@ -104,35 +60,18 @@ impl<T> PeerTable<T> {
     /// As [`insert`](Self::insert), for a peer that does not count. It is never removed.
     pub fn insert_other(&mut self, peer: Peer, value: T) -> Option<u16> {
         let at = self.free.pop()?;
-        let bucket = self.bucket(peer);
-        self.places[usize::from(at)] = Place {
-            peer,
-            chain: self.buckets[bucket],
-            value: Some(value),
-        };
-        self.buckets[bucket] = at;
+        *self.numbers.enter(peer.0, |_| false)? = at;
+        self.places[usize::from(at)] = Some((peer, value));
         Some(at)
     }
 
     /// Forget what is kept about a peer that counts.
     pub fn remove(&mut self, at: u16) -> Option<T> {
+        let (peer, value) = self.places[usize::from(at)].take()?;
         self.left += 1;
-        let bucket = self.bucket(self.places[usize::from(at)].peer);
-        let chain = self.places[usize::from(at)].chain;
-        if self.buckets[bucket] == at {
-            self.buckets[bucket] = chain;
-        } else {
-            let mut before = self.buckets[bucket];
-            while self.places[usize::from(before)].chain != at {
-                before = self.places[usize::from(before)].chain;
-            }
-            self.places[usize::from(before)].chain = chain;
-        }
+        self.numbers.remove(peer.0);
         self.free.push(at);
-        if self.latest.get() == at {
-            self.latest.set(NONE);
-        }
-        self.places[usize::from(at)].value.take()
+        Some(value)
     }
 
     /// Whether no place is left for peers that count.
@@ -166,7 +105,7 @@ impl<T> PeerTable<T> {
 
     /// Bytes of one entry, its part of the table included.
     pub const fn entry_bytes() -> usize {
-        size_of::<Place<T>>() + size_of::<u16>() * 2
+        size_of::<Option<(Peer, T)>>() + size_of::<u16>() + 4 * PeerMap::<u16>::ENTRY_BYTES
     }
 }
 

@@ -322,6 +322,7 @@ impl<F: Fabric> Transmit<F> {
     }
 
     /// Send what waits. True: something went.
+    #[inline(never)]
     pub fn pump(
         &mut self,
         fabric: &F,
