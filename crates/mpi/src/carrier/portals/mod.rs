@@ -152,6 +152,8 @@ impl Seen {
 
 /// The device of one process.
 pub(crate) struct Portals<F: Fabric> {
+    /// Whom copies are charged to.
+    fabric: Rc<F>,
     ni: AnyInterface<F>,
     layout: Layout,
     ids: Box<[ProcessId]>,
@@ -256,13 +258,13 @@ impl<F: Fabric> Portals<F> {
         )
         .unwrap_or_else(|error| panic!("setting up MPI over Portals: {error}"));
         let agents = agents.map(|access| Agents::new(&access.routes, &**fabric));
-        Self::on(ni, ids, config, (short_max, agents)).unwrap_or_else(|error| {
+        Self::on((fabric, ni), ids, config, (short_max, agents)).unwrap_or_else(|error| {
             panic!("setting up MPI over Portals: {error}");
         })
     }
 
     fn on(
-        ni: AnyInterface<F>,
+        (fabric, ni): (&Rc<F>, AnyInterface<F>),
         ids: Box<[ProcessId]>,
         config: &DeviceConfig,
         (short_max, agents): (u64, Option<Agents>),
@@ -338,6 +340,7 @@ impl<F: Fabric> Portals<F> {
             agents,
             ids,
             ni,
+            fabric: Rc::clone(fabric),
         })
     }
 

@@ -9,7 +9,7 @@ use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer, Time};
 use farpost_portals::{
     AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, Iovec, NetworkInterface, NiFail,
     Position, Segment, Unlink, option,
@@ -218,6 +218,7 @@ impl<F: Fabric> Portals<F> {
             return self.bounce(peer, envelope, data);
         }
         credit.spend(Some(data.len() as u64));
+        self.fabric.charge(Cost::Copy(data.len()));
         match data.first_chunk::<8>() {
             Some(eight) if data.len() == 8 => self.sends.quick[..8].copy_from_slice(eight),
             _ => self.sends.quick[..data.len()].copy_from_slice(data),
@@ -250,6 +251,7 @@ impl<F: Fabric> Portals<F> {
         credit.spend(Some(data.len() as u64));
         self.sends.bounced_to[usize::from(slot)] = peer;
         let at = usize::from(slot) * BOUNCE;
+        self.fabric.charge(Cost::Copy(data.len()));
         self.sends.bounce[at..at + data.len()].copy_from_slice(data);
         let target = self.target(peer, MESSAGES, self.bits(envelope));
         let header = bits::header(envelope.class, u64::from(slot));
@@ -284,7 +286,8 @@ impl<F: Fabric> Portals<F> {
             let data = match send.payload.contiguous() {
                 Some(data) => data,
                 None => {
-                    let n = send.payload.pack(0, &mut packed[..total as usize]);
+                    let packed = &mut packed[..total as usize];
+                    let n = send.payload.pack_on(&*self.fabric, 0, packed);
                     &packed[..n]
                 }
             };
@@ -338,7 +341,7 @@ impl<F: Fabric> Portals<F> {
         queue: u8,
         (kind, ack): (u64, AckReq),
     ) -> std::result::Result<(usize, u64), PortalsError> {
-        let (address, len, packed) = whole(&send.payload);
+        let (address, len, packed) = whole(&*self.fabric, &send.payload);
         if let Some(sending) = self.sends.get(index) {
             sending._packed = packed;
         }
@@ -358,7 +361,7 @@ impl<F: Fabric> Portals<F> {
         queue: u8,
     ) -> std::result::Result<(), PortalsError> {
         let id = name(index, generation, false);
-        let (start, length, iovec, packed) = described(&send.payload);
+        let (start, length, iovec, packed) = described(&*self.fabric, &send.payload);
         if let Some(sending) = self.sends.get(index) {
             sending._packed = packed;
         }
@@ -553,18 +556,18 @@ pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
 }
 
 /// A message in one run: where, how long, and the copy if it has gaps.
-fn whole(payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
+fn whole(time: &impl Time, payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
     if let Some(data) = payload.contiguous() {
         return (data.as_ptr().expose_provenance(), data.len(), None);
     }
     let mut packed = vec![0; payload.bytes() as usize].into_boxed_slice();
-    payload.pack(0, &mut packed);
+    payload.pack_on(time, 0, &mut packed);
     let address = packed.as_ptr().expose_provenance();
     (address, packed.len(), Some(packed))
 }
 
 /// A message as a descriptor has it: pieces if there are few, else a copy.
-fn described(payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
+fn described(time: &impl Time, payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
     if let Payload::User(buf) = payload
         && let Some(pieces) = pieces(buf.bytes(), payload.contiguous().is_some(), |list| {
             segments(buf, list)
@@ -572,7 +575,7 @@ fn described(payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
     {
         return (0, pieces.len() as u64, Some(pieces), None);
     }
-    let (address, len, packed) = whole(payload);
+    let (address, len, packed) = whole(time, payload);
     (address, len as u64, None, packed)
 }
 

@@ -53,7 +53,7 @@ fn put_short(
     let store = |memory: &Segments, at, kept: &[u8]| assert!(at as usize + kept.len() <= memory.len());
     let again = end.put_again(0, &header.encode(), &bytes, store);
     if !again {
-        let verdict = end.incoming_whole(0, &header.encode(), &bytes, store);
+        let verdict = end.incoming_whole(0, &header.encode(), &bytes, store, |_| {});
         assert!(!matches!(verdict, Verdict::Store { .. }));
         world.obey(to, verdict);
     }
@@ -99,12 +99,18 @@ fn carry_whole(world: &mut World, message: Outgoing) {
     let (to, header, length) = (message.to, &message.header, message.body.len());
     let end = &mut world.ends[to as usize];
     let verdict = if length > 100 {
-        let near = end.incoming_near(0, header, length as u64, |memory, at, kept| {
-            assert!((at + kept) as usize <= memory.len());
-        });
+        let near = end.incoming_near(
+            0,
+            header,
+            length as u64,
+            |memory, at, kept| {
+                assert!((at + kept) as usize <= memory.len());
+            },
+            |_| {},
+        );
         near.expect("a put")
     } else {
-        end.incoming_whole(0, header, &vec![0; length], |_, _, _| {})
+        end.incoming_whole(0, header, &vec![0; length], |_, _, _| {}, |_| {})
     };
     world.ended(0, message.token, NiFail::OK);
     world.obey(to, verdict);
@@ -116,7 +122,7 @@ fn what_is_no_put_is_not_over_at_once() {
     for header in [&[][..], &[0xff; 36], &[0; 36]] {
         assert!(
             world.ends[1]
-                .incoming_near(0, header, 500, |_, _, _| panic!("stored"))
+                .incoming_near(0, header, 500, |_, _, _| panic!("stored"), |_| {})
                 .is_none()
         );
     }
@@ -133,7 +139,7 @@ fn what_is_no_put_is_not_over_at_once() {
         .expect("a get");
     assert!(
         world.ends[1]
-            .incoming_near(0, &get.header, 500, |_, _, _| panic!("stored"))
+            .incoming_near(0, &get.header, 500, |_, _, _| panic!("stored"), |_| {})
             .is_none()
     );
     assert_eq!(world.ends[1].drops().total(), 0);
