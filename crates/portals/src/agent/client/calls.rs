@@ -26,8 +26,12 @@ impl<F: Fabric> Backend for Client<F> {
         write: impl FnOnce(&mut Pen),
         read: impl FnOnce(&[u64]) -> T,
     ) -> Result<T, Error> {
-        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
-        if let Side::Generic(generic) = side {
+        if let Inner {
+            mailbox,
+            side: Side::Generic(generic),
+            ..
+        } = &mut *self.inner.borrow_mut()
+        {
             mailbox.fabric.charge(Cost::Trap);
             return here(&mut generic.library);
         }
@@ -54,8 +58,12 @@ impl<F: Fabric> Backend for Client<F> {
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
-        if let Side::Generic(generic) = side {
+        if let Inner {
+            mailbox,
+            side: Side::Generic(generic),
+            ..
+        } = &mut *self.inner.borrow_mut()
+        {
             mailbox.fabric.charge(Cost::Trap);
             return match me {
                 Some(me) => generic.library.md_attach(me, md, iovec, unlink),
