@@ -81,7 +81,7 @@ pub enum Cost {
     Store(usize),
     /// So many entries of a list are looked at to find one that matches.
     Match(usize),
-    /// The operating system is called.
+    /// The operating system is entered, by a call or by an interrupt.
     Trap,
 }
 

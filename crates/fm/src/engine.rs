@@ -18,7 +18,7 @@ pub const ANY_ID: u32 = u32::MAX;
 /// Handles a message of one frame: the node, its sender, its bytes. They are gone when it returns.
 pub(crate) type MessageHandler<F> = Rc<dyn Fn(&Fm<F>, Peer, &[u8])>;
 /// Handles a message of any length, receiving piece by piece.
-pub(crate) type StreamHandler<F> = Rc<dyn Fn(&Fm<F>, &mut Receive<'_>, Peer) -> Flow>;
+pub(crate) type StreamHandler<F> = Rc<dyn Fn(&Fm<F>, &mut Receive<'_, F>, Peer) -> Flow>;
 
 /// What runs when a message names its number.
 pub(crate) enum Handler<F: Fabric + 'static> {
@@ -151,7 +151,7 @@ impl<F: Fabric + 'static> Fm<F> {
     pub fn register_handler(
         &self,
         id: u32,
-        handler: impl Fn(&Fm<F>, &mut Receive<'_>, Peer) -> Flow + 'static,
+        handler: impl Fn(&Fm<F>, &mut Receive<'_, F>, Peer) -> Flow + 'static,
     ) -> Result<u32, FmError> {
         self.register(id, Handler::Stream(Rc::new(handler)))
     }

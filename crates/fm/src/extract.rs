@@ -203,7 +203,7 @@ impl<F: Fabric + 'static> Fm<F> {
             }
             Some(Handler::Stream(handler)) => {
                 let _entered = self.0.running.enter(false);
-                handler(self, &mut Receive::whole(frame), Peer(peer))
+                handler(self, &mut Receive::whole(&*self.0.fabric, frame), Peer(peer))
             }
         }
     }

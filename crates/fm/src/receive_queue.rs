@@ -4,11 +4,11 @@
 //! host's job, in [`crate::state`].
 
 use crate::wire::Frame;
-use farpost_fabric::{PacketQueue, Port, Priority};
+use farpost_fabric::{Cost, PacketQueue, Port, Priority, Time};
 
 /// The next packet of data. False: none waits.
 #[inline(always)]
-pub fn data<F: PacketQueue>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
+pub fn data<F: PacketQueue + Time>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
     let mut taken = false;
     // A poll that found something damaged calls nothing; the fabric has recorded it.
     while !taken
@@ -17,6 +17,7 @@ pub fn data<F: PacketQueue>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
             Priority::Low,
             #[inline(always)]
             |from, packet| {
+                fabric.charge(Cost::Copy(packet.len()));
                 frame.fill(from.0, packet);
                 taken = true;
             },
@@ -28,9 +29,10 @@ pub fn data<F: PacketQueue>(fabric: &F, port: Port, frame: &mut Frame) -> bool {
 /// Hand the next packet of control to `sort`. False: none waits. There is none most of the time, and then no room is made for
 /// it.
 #[inline(always)]
-pub fn control<F: PacketQueue>(fabric: &F, port: Port, mut sort: impl FnMut(&mut Frame)) -> bool {
+pub fn control<F: PacketQueue + Time>(fabric: &F, port: Port, mut sort: impl FnMut(&mut Frame)) -> bool {
     fabric.poll_priority(port, Priority::High, |from, packet| {
         let mut frame = Frame::empty();
+        fabric.charge(Cost::Copy(packet.len()));
         frame.fill(from.0, packet);
         sort(&mut frame);
     })

@@ -11,7 +11,7 @@ use crate::window::Window;
 use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
 use farpost_fabric::{
-    Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, PeerMap, Port, Priority, TrySend,
+    Cost, Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, PeerMap, Port, Priority, TrySend,
 };
 
 /// Creditors of acknowledgements at once, and senders whose order is remembered.
@@ -176,12 +176,14 @@ impl FmState {
         header.seq = seq;
         let mut frame = Frame::empty();
         frame.set(peer, header, lead, payload);
+        fabric.charge(Cost::Copy(usize::from(header.len)));
         if !(self.send.all_sent(&self.send_host) && self.transmit(fabric, &mut frame, header)) {
             // In the queue it would hold up what goes to others.
             if self.shares {
                 self.window.unreserve(peer, header.kind);
                 return false;
             }
+            fabric.charge(Cost::Copy(frame.packet().len()));
             let put = self.send.put(&mut self.send_host, &frame);
             debug_assert!(put, "the send queue has room for all slots");
         }
@@ -221,6 +223,7 @@ impl FmState {
     fn pump<F: Fabric>(&mut self, fabric: &F) {
         let mut frame = Frame::empty();
         while self.send.front(&self.send_lanai, &mut frame) {
+            fabric.charge(Cost::Copy(frame.packet().len()));
             let mut header = frame.header().expect("written by this process");
             if !self.transmit(fabric, &mut frame, &mut header) {
                 return;
@@ -232,6 +235,7 @@ impl FmState {
                 return;
             };
             let (mut frame, mut header) = self.reject.at(at);
+            fabric.charge(Cost::Copy(frame.packet().len()));
             if !self.transmit(fabric, &mut frame, &mut header) {
                 // Those to others need not wait for that.
                 self.reject.delay(frame.peer, self.turn);
@@ -329,6 +333,7 @@ impl FmState {
             }
             header.acks = Acks::default();
             frame.set_header(&header);
+            fabric.charge(Cost::Copy(frame.packet().len()));
             self.reject.put(frame, &header, self.turn);
             self.figures.returned += 1;
         }
@@ -504,8 +509,12 @@ impl FmState {
     /// The next accepted frame: from the host receive queue, or straight from the network.
     #[inline(always)]
     pub fn next<F: Fabric>(&mut self, fabric: &F, straight: bool, frame: &mut Frame) -> Option<Header> {
+        if !straight {
+            fabric.charge(Cost::Poll);
+        }
         if self.receive.waiting(&self.receive_host) > 0 {
             self.receive.extract(&mut self.receive_host, frame);
+            fabric.charge(Cost::Copy(frame.packet().len()));
             return Some(frame.header().expect("checked when it was accepted"));
         }
         if !straight {
@@ -536,6 +545,7 @@ impl FmState {
             let room = self.receive.has_room(&self.receive_lanai);
             match self.poll(fabric, room, &mut frame) {
                 PollOutcome::Accepted(_) => {
+                    fabric.charge(Cost::Copy(frame.packet().len()));
                     let delivered = self.receive.deliver(&mut self.receive_lanai, &frame);
                     debug_assert!(delivered);
                 }

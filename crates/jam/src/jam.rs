@@ -8,7 +8,7 @@ use crate::rpc::{Procedure, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Fabric, Fault, Peer, Port, Priority};
+use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -180,7 +180,10 @@ impl<F: Fabric> Jam<F> {
         const RPC: u8 = Service::Rpc as u8;
         const RDMA: u8 = Service::Rdma as u8;
         const VI: u8 = Service::Vi as u8;
-        let message = || Message::of(from, priority, tag, payload);
+        let message = || {
+            self.fabric().charge(Cost::Copy(payload.len()));
+            Message::of(from, priority, tag, payload)
+        };
         match service {
             RPC => return self.rpc.on_message(self, from, tag, payload),
             RDMA => self.rdma.on_message(&self.service, &message()),

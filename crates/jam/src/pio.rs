@@ -11,7 +11,7 @@
 use crate::faults::Faults;
 use crate::message::{self, Header, Message, Packet, Service};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -160,6 +160,7 @@ impl<F: Fabric> Pio<F> {
     pub fn try_bytes(&self, header: &Header, bytes: (&[u64], &[u8]), last: u32) -> Result<bool, JamError> {
         let mut packet = Packet::EMPTY;
         packet.set_bytes(header, Service::User, bytes, last, self.checked);
+        self.fabric.charge(Cost::Copy(8 * bytes.0.len() + bytes.1.len()));
         if packet.to.0 >= self.size {
             return Err(JamError::NoSuchPeer {
                 peer: packet.to,
@@ -173,6 +174,7 @@ impl<F: Fabric> Pio<F> {
     pub(crate) fn send_as(&self, header: &Header, service: Service, payload: &[u32]) -> Result<(), JamError> {
         let mut packet = Packet::EMPTY;
         packet.set(header, service, payload)?;
+        self.fabric.charge(Cost::Copy(size_of_val(payload)));
         self.launch_packet(&packet, header.priority)
     }
 
@@ -216,6 +218,7 @@ impl<F: Fabric> Pio<F> {
         if !queues[priority as usize].push(packet) {
             return Err(JamError::TransmitFull(TRANSMIT));
         }
+        self.fabric.charge(Cost::Copy(packet.bytes().len()));
         self.waiting.set(true);
         Ok(())
     }
@@ -305,6 +308,7 @@ impl<F: Fabric> Pio<F> {
         let mut taken = None;
         while taken.is_none()
             && self.receive_in_place(priority, |from, tag, payload| {
+                self.fabric.charge(Cost::Copy(payload.len()));
                 taken = Some(Message::of(from, priority, tag, payload));
             })
         {}
@@ -332,6 +336,7 @@ impl<F: Fabric> Pio<F> {
     /// All four counts in one word.
     pub fn status(&self) -> Status {
         self.launch();
+        self.fabric.charge(Cost::Poll);
         let count = |priority| self.fabric.packets_waiting(self.port, priority, RECEIVE_COUNT);
         let queues = self.queues.borrow();
         let room = |priority: Priority| (TRANSMIT - queues[priority as usize].len) as u32;

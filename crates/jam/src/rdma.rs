@@ -22,7 +22,7 @@ use crate::faults::Faults;
 use crate::message::{Header, Message, Service};
 use crate::pio::{Pio, bytes_of, words_of};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority};
+use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -330,6 +330,7 @@ impl<F: Fabric> Rdma<F> {
         }
         let mut bytes = [0; 4 * MAX_WORDS];
         let len = bytes_of(message.words(), &mut bytes).min(asked.len - *at);
+        self.fabric.charge(Cost::Copy(len));
         memory.bytes_mut()[*at..*at + len].copy_from_slice(&bytes[..len]);
         *at += len;
     }
@@ -384,6 +385,7 @@ impl<F: Fabric> Rdma<F> {
                 let bytes = sending.bytes.get();
                 let part = &bytes[sending.sent..bytes.len().min(sending.sent + 4 * MAX_WORDS)];
                 let mut words = [0; MAX_WORDS];
+                self.fabric.charge(Cost::Copy(part.len()));
                 let count = words_of(part, &mut words).max(2);
                 let header = Header::new(to, Priority::High, tag(DATA, sending.id));
                 if pio.send_as(&header, Service::Rdma, &words[..count]).is_err() {

@@ -19,7 +19,7 @@ use crate::message::{Header, Packet, Service};
 use crate::pio::{Pio, words_of};
 use crate::rdma::{Purpose, Rdma};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Fabric, Peer, Priority};
+use farpost_fabric::{Cost, Fabric, Peer, Priority};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -222,6 +222,7 @@ impl<F: Fabric> Rpc<F> {
                     bytes: Vec::with_capacity(len),
                     total: len,
                 };
+                jam.fabric().charge(Cost::Copy(argument.len()));
                 partial.bytes.extend_from_slice(argument);
                 if self.partial.borrow_mut().insert(from, partial).is_some() {
                     return refuse("an argument inside another", len as u64);
@@ -235,6 +236,7 @@ impl<F: Fabric> Rpc<F> {
                     return refuse("the rest of no argument", u64::from(procedure));
                 };
                 let more = payload.len().min(partial.total - partial.bytes.len());
+                jam.fabric().charge(Cost::Copy(more));
                 partial.bytes.extend_from_slice(&payload[..more]);
                 if partial.bytes.len() < partial.total {
                     return false;

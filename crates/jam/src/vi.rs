@@ -18,7 +18,7 @@ use crate::message::{Header, Message, Service};
 use crate::pio::Pio;
 use crate::{JamError, MAX_WORDS, MIN_WORDS, crc16};
 use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, Remote,
+    Access, Cost, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, Permission, Priority, Remote,
     SegmentId,
 };
 use std::cell::RefCell;
@@ -200,6 +200,8 @@ impl<F: Fabric> Vi<F> {
             }
             return Ok(false);
         }
+        // Where messages were gathered there is no fabric to charge.
+        self.fabric.charge(Cost::Copy(batch.bytes.len()));
         let base = LINE_BYTES + at as usize;
         import.put(base, &batch.bytes[..front])?;
         if skipped >= 8 {
@@ -317,6 +319,7 @@ impl<F: Fabric> Vi<F> {
     fn next(&self, pio: &Pio<F>, ring: &mut Incoming<F::Export>) -> Option<RingMessage> {
         while !ring.closed {
             if ring.read == ring.written {
+                self.fabric.charge(Cost::Poll);
                 ring.written = ring.ring.load(0);
                 let ahead = ring.written.wrapping_sub(ring.read);
                 if ahead == 0 {
@@ -345,6 +348,7 @@ impl<F: Fabric> Vi<F> {
             }
             let mut copy = [0; 4 + 4 * MAX_WORDS];
             let body = &mut copy[..4 + 4 * words];
+            self.fabric.charge(Cost::Copy(body.len()));
             ring.ring.read(LINE_BYTES + at + 4, body);
             ring.read += bytes as u64;
             let check = (head >> 16) as u16;

@@ -10,6 +10,7 @@
 use crate::datatype::Datatype;
 use crate::datatype::copy::{Pack, Segments, Unpack, copy_run};
 use crate::datatype::layout::walk_many;
+use farpost_fabric::{Cost, Time};
 
 /// Data to be sent.
 #[derive(Clone, Debug)]
@@ -204,7 +205,25 @@ impl SendBuf {
     }
 }
 
+impl SendBuf {
+    /// As [`pack`](Self::pack), and charged to who copies.
+    #[inline(always)]
+    pub fn pack_on(&self, time: &impl Time, from: u64, dst: &mut [u8]) -> usize {
+        let packed = self.pack(from, dst);
+        time.charge(Cost::Copy(packed));
+        packed
+    }
+}
+
 impl RecvBuf {
+    /// As [`unpack`](Self::unpack), and charged to who copies.
+    #[inline(always)]
+    pub fn unpack_on(&self, time: &impl Time, at: u64, src: &[u8]) -> usize {
+        let unpacked = self.unpack(at, src);
+        time.charge(Cost::Copy(unpacked));
+        unpacked
+    }
+
     /// Room for `count` elements of `ty` at `ptr`.
     ///
     /// # Safety

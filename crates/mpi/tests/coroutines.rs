@@ -3,7 +3,7 @@
 mod common;
 
 use common::{recv_buf, send_buf};
-use farpost_fabric::inproc::{self, Config, InProc};
+use farpost_fabric::inproc::{self, Config, Costs, InProc};
 use farpost_fabric::{Fabric, Time};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::carrier::{Device, DeviceConfig};
@@ -160,4 +160,70 @@ fn who_searches_a_list_is_charged_for_its_entries() {
         // Before it sends, rank 0 finds the receive of the message that it waits for: rank 1 waits as long.
         assert_eq!(charged[1], (all + 1, all), "seed {seed}");
     }
+}
+
+/// When rank 0 begins to send `len` bytes to rank 1 and when it has sent them; of rank 1 the second is when it has them.
+fn times_of_a_message(end: InProc, device: Device, len: usize) -> (u64, u64) {
+    let me = end.me().0;
+    let device = DeviceConfig {
+        device,
+        ..DeviceConfig::default()
+    };
+    let config = WorldConfig {
+        device,
+        ..WorldConfig::default()
+    };
+    let world = World::new(end, config);
+    let comm = world.comm_world();
+    let start = world.fabric().now().nanos();
+    if me == 0 {
+        let sent = vec![7; len];
+        world.send(comm, &send_buf(&sent), 1, 3, Mode::Standard).unwrap();
+    } else {
+        let mut got = vec![0; len];
+        let receiving = world.irecv(comm, recv_buf(&mut got), 0, 3).unwrap();
+        world.wait(receiving).unwrap();
+        assert_eq!(got, vec![7; len]);
+    }
+    let end = world.fabric().now().nanos();
+    world.quiesce().unwrap();
+    let plan = coll::barrier(&world.site(comm)).unwrap();
+    world.run_collective(comm, plan).unwrap();
+    world.drain_to_peers(|_| false).unwrap();
+    (start, end)
+}
+
+#[test]
+fn who_copies_a_message_is_charged_for_its_bytes() {
+    let mut config = Config {
+        full_every: 0,
+        ..Config::default()
+    };
+    config.costs = Costs {
+        byte: 1000 * ENTRY,
+        poll: 0,
+        store: 0,
+        entry: 0,
+        trap: 0,
+    };
+    let charged = [Device::Postbox, Device::Fm, Device::Jam, Device::Portals].map(|device| {
+        let times = inproc::run(2, 1, config.clone(), move |end| {
+            times_of_a_message(end, device, 40)
+        });
+        let [(began, sent), (_, received)] = times[..] else {
+            panic!("two ranks");
+        };
+        // Rank 1 waits for what rank 0 does first.
+        ((sent - began) / ENTRY, (received - sent) / ENTRY)
+    });
+    let (body, words) = (40, 16);
+    // Over Portals into memory that may be sent from, and into its packet; over the others in frames and packets with what says whose it is.
+    let sent = charged.map(|(sent, _)| sent);
+    assert_eq!(sent, [0, words + body, words + body, 2 * body]);
+    // Over postboxes and Portals from the line or packet to its place. Of the other two only bounds are tested: what they are charged here
+    // grows with the body once, not twice as copying out of the network and to its place would.
+    let [postbox, fm, jam, portals] = charged.map(|(_, received)| received);
+    assert_eq!([postbox, portals], [body, body]);
+    assert!((body + 1..=16 + words + 2 * body).contains(&fm), "{fm}");
+    assert!((body + 1..=words + 4 + 2 * body).contains(&jam), "{jam}");
 }

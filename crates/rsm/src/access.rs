@@ -7,7 +7,7 @@ use crate::cesr;
 use crate::error::{Code, Result, RsmError};
 use crate::import::{Import, ImportState, memory};
 use crate::names::Perm;
-use farpost_fabric::{Fabric, FabricError, LINE_BYTES, Remote};
+use farpost_fabric::{Cost, Fabric, FabricError, LINE_BYTES, Remote};
 
 /// Sizes of elements.
 pub const ELEMENT_SIZES: [usize; 4] = [1, 2, 4, 8];
@@ -103,6 +103,8 @@ impl<F: Fabric> ImportState<F> {
     #[inline]
     pub(crate) fn get(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
         let memory = self.check(offset, to.len(), size.max(1), Perm::READ)?;
+        // What is put the fabric charges as stores; what is got its caller copies.
+        self.inner.fabric.charge(Cost::Copy(to.len()));
         let result = if size != 0 {
             memory.get_elements(offset, to, size)
         } else {

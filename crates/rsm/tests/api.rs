@@ -5,8 +5,8 @@
 mod roles;
 
 use farpost_fabric::conformance::InProcHarness;
-use farpost_fabric::inproc::{Config, InProc, Network};
-use farpost_fabric::{LocalMemory, Moment, PacketQueue, Peer, Port, Priority, SegmentId, TrySend};
+use farpost_fabric::inproc::{Config, Costs, InProc, Network};
+use farpost_fabric::{LocalMemory, Moment, PacketQueue, Peer, Port, Priority, SegmentId, Time, TrySend};
 use farpost_rsm::{Accumulate, Cause, Code, Mode, Perm, Rsm};
 use farpost_shm::conformance::ShmThreads;
 use farpost_tcp::conformance::TcpThreads;
@@ -238,4 +238,38 @@ fn late_signals_and_many_faults() {
         }
     }
     assert!(late > 0);
+}
+
+/// What is got is copied by who asks for it, and charged once: by the exact clock of the in-process fabric, on which nothing else costs as much.
+#[test]
+fn who_gets_is_charged_for_the_bytes() {
+    const UNIT: u64 = 1_000_000_000;
+    let config = Config {
+        costs: Costs {
+            byte: 1000 * UNIT,
+            poll: 0,
+            store: 0,
+            entry: 0,
+            trap: 0,
+        },
+        ..Config::default()
+    };
+    let (_, all) = job(2, 7, config);
+    let controller = main_controller(&all[0]);
+    let (_memory, _export) = publish(&all[0], 4096, &[]);
+    let import = all[1].connect(controller, 0, ID, Perm::RDWR).unwrap();
+    import.set_mode(Mode::Explicit);
+    let charged = |work: &mut dyn FnMut()| {
+        let start = all[1].fabric().now();
+        work();
+        (all[1].fabric().now() - start).as_nanos() as u64 / UNIT
+    };
+    let mut got = [0; 1000];
+    assert_eq!(charged(&mut || import.get(64, &mut got).unwrap()), 1000);
+    assert_eq!(
+        charged(&mut || import.get_elements(64, &mut [0; 16], 8).unwrap()),
+        16
+    );
+    // The fabric is called for the stores of a put, and charges them itself.
+    assert_eq!(charged(&mut || import.put(64, &[1; 1000]).unwrap()), 0);
 }

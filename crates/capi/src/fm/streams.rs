@@ -8,6 +8,7 @@ use core::slice;
 
 use farpost_fabric::Peer;
 use farpost_fm::{Flow, Receive};
+use farpost_node::NodeFabric;
 
 use crate::cx::Cx;
 use crate::interfaces::fm::{self as api, arg};
@@ -19,7 +20,7 @@ use super::state::{Failure, FmState, Node, state};
 /// A message being received.
 struct Receiving {
     /// The handler's, while it runs or waits.
-    message: *mut Receive<'static>,
+    message: *mut Receive<'static, NodeFabric>,
 }
 
 /// In the list of messages being received until dropped.
@@ -43,7 +44,7 @@ pub(crate) fn fm_register_handler(cx: &'static Cx, a: arg::FM_register_handler) 
     let register = || {
         let fm = state.node()?;
         let handler = handler.ok_or_else(|| Failure::new(api::FM_EARG, "handler is NULL"))?;
-        let run = move |_: &Node, message: &mut Receive<'_>, from: Peer| {
+        let run = move |_: &Node, message: &mut Receive<'_, NodeFabric>, from: Peer| {
             let mut receiving = Receiving {
                 message: core::ptr::from_mut(message).cast(),
             };

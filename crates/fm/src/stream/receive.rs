@@ -6,7 +6,7 @@ use crate::wire::{Frame, HEADER_BYTES};
 use crate::{Flow, FmError, FmTunables};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 
 /// What resumes a handler.
 pub(crate) enum Wake {
@@ -47,7 +47,8 @@ impl Stacks {
 }
 
 /// The message that a handler handles.
-pub struct Receive<'a> {
+pub struct Receive<'a, F> {
+    fabric: &'a F,
     frame: &'a mut Frame,
     /// Bytes of the frame's payload that were received.
     at: usize,
@@ -56,11 +57,12 @@ pub struct Receive<'a> {
     yielder: Option<&'a Yielder<Wake, ()>>,
 }
 
-impl<'a> Receive<'a> {
+impl<'a, F: Fabric> Receive<'a, F> {
     /// Of one frame.
     #[inline(always)]
-    pub(crate) fn whole(frame: &'a mut Frame) -> Self {
+    pub(crate) fn whole(fabric: &'a F, frame: &'a mut Frame) -> Self {
         Self {
+            fabric,
             frame,
             at: 0,
             last: true,
@@ -88,6 +90,7 @@ impl<'a> Receive<'a> {
             }
             let len = self.here().min(buffer.len() - done);
             buffer[done..done + len].copy_from_slice(&self.frame.payload()[self.at..self.at + len]);
+            self.fabric.charge(Cost::Copy(len));
             self.at += len;
             done += len;
         }
@@ -171,6 +174,7 @@ impl<F: Fabric + 'static> Fm<F> {
             };
             let peer = Peer(frame.peer);
             let mut receive = Receive {
+                fabric: &*fm.0.fabric,
                 frame: &mut frame,
                 at: 0,
                 last,

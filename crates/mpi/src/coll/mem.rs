@@ -188,13 +188,13 @@ impl From<RecvBuf> for Block {
 }
 
 /// Copy `len` bytes of the packed stream of `from`, beginning at byte `from_at`, to the packed stream of
-/// `to` at byte `to_at`. Less is copied when one of them ends before.
-pub(crate) fn copy(from: &Block, from_at: u64, to: &Block, to_at: u64, len: u64) {
+/// `to` at byte `to_at`. Less is copied when one of them ends before: how many bytes.
+pub(crate) fn copy(from: &Block, from_at: u64, to: &Block, to_at: u64, len: u64) -> u64 {
     let len = len
         .min(from.bytes().saturating_sub(from_at))
         .min(to.bytes().saturating_sub(to_at));
     if len == 0 {
-        return;
+        return 0;
     }
     match (from.as_bytes(), to.as_bytes()) {
         (Some(from), Some(to)) => {
@@ -232,6 +232,7 @@ pub(crate) fn copy(from: &Block, from_at: u64, to: &Block, to_at: u64, len: u64)
             }
         }
     }
+    len
 }
 
 /// `inout = input op inout`, element by element.

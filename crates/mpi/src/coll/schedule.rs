@@ -33,6 +33,9 @@ pub trait Transport {
 
     /// Give up a message: when this returns, its buffer is not touched any more.
     fn cancel(&self, req: Self::Req);
+
+    /// So many bytes have been copied here. A reduction is the program's work or its datatype's, and no copy.
+    fn copied(&self, _bytes: u64) {}
 }
 
 /// A plan and how far it has come.
@@ -156,7 +159,7 @@ impl<R> Schedule<R> {
                 to_at,
                 len,
             } => {
-                mem::copy(from, *from_at, to, *to_at, *len);
+                t.copied(mem::copy(from, *from_at, to, *to_at, *len));
                 Ok(None)
             }
             Action::Reduce { input, inout } => match &self.plan.op {

@@ -131,6 +131,10 @@ impl<F: Fabric> Transport for Among<'_, F> {
     fn cancel(&self, req: usize) {
         self.via.cancel(req);
     }
+
+    fn copied(&self, bytes: u64) {
+        self.via.copied(bytes);
+    }
 }
 
 /// The tag of a message of lane [`ContextLane::Making`].

@@ -5,7 +5,7 @@ use crate::buffer::{RecvBuf, SendBuf};
 use crate::handle::HandleTable;
 use crate::p2p::Mode;
 use crate::{Error, Rank};
-use farpost_fabric::{Peer, Ticket};
+use farpost_fabric::{Cost, Peer, Ticket, Time};
 
 /// What a completed operation says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +84,14 @@ impl Payload {
             Payload::User(buf) => buf.contiguous(),
             Payload::Owned(data) => Some(data),
         }
+    }
+
+    /// As [`pack`](Self::pack), and charged to who copies.
+    #[inline(always)]
+    pub fn pack_on(&self, time: &impl Time, from: u64, to: &mut [u8]) -> usize {
+        let packed = self.pack(from, to);
+        time.charge(Cost::Copy(packed));
+        packed
     }
 
     /// Copy packed bytes from position `from`.

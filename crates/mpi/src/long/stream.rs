@@ -136,7 +136,7 @@ impl<F: Fabric> Engine<F> {
         let mut packed = [0; wire::PART_MAX];
         let mut at = 0;
         while at < len {
-            let n = payload.pack(sent + at as u64, &mut packed[at..len]);
+            let n = payload.pack_on(&*self.fabric, sent + at as u64, &mut packed[at..len]);
             assert!(n > 0, "a payload gave fewer bytes than it said");
             at += n;
         }
@@ -214,7 +214,7 @@ impl<F: Fabric> Engine<F> {
             let Some((count, bytes)) = self.part(peer, line) else {
                 return false;
             };
-            buf.unpack(at, &bytes[..inline]);
+            buf.unpack_on(&*self.fabric, at, &bytes[..inline]);
             postboxes = count;
         } else if let Err(error) = self.read_piece(peer, (block, 0, len as usize), &mut buf, at) {
             self.post.fail_sender(peer, error);

@@ -178,7 +178,7 @@ impl<F: Fabric> Engine<F> {
                 let wanted = status.bytes as usize;
                 self.fabric
                     .take_zcopy(*peer, *number, *total as usize, &mut |data| {
-                        buf.unpack(0, &data[..wanted]);
+                        buf.unpack_on(&*self.fabric, 0, &data[..wanted]);
                     })
             };
             let result = match landed {

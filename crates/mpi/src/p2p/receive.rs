@@ -130,8 +130,7 @@ impl<F: Fabric> Engine<F> {
             && data.len() as u64 <= recv.buf.bytes()
             && (envelope.class == recv.buf.sig() || envelope.class == 0)
         {
-            self.fabric.charge(Cost::Copy(data.len()));
-            recv.buf.unpack(0, data);
+            recv.buf.unpack_on(&*self.fabric, 0, data);
             request.status.source = envelope.source as Rank;
             request.status.tag = envelope.tag;
             request.status.bytes = data.len() as u64;
@@ -146,8 +145,7 @@ impl<F: Fabric> Engine<F> {
             return;
         };
         let (bytes, error) = fit(&recv.buf, envelope.class, data.len() as u64);
-        self.fabric.charge(Cost::Copy(bytes as usize));
-        recv.buf.unpack(0, &data[..bytes as usize]);
+        recv.buf.unpack_on(&*self.fabric, 0, &data[..bytes as usize]);
         self.finish_recv(handle, envelope, bytes, error);
     }
 

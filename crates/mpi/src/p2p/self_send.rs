@@ -34,7 +34,7 @@ impl<F: Fabric> Engine<F> {
         let total = payload.bytes();
         if mode == Mode::Standard && total <= COPIED_MAX && !self.is_held_back[self.me.index()] {
             let mut data = vec![0; total as usize].into_boxed_slice();
-            payload.pack(0, &mut data);
+            payload.pack_on(&*self.fabric, 0, &mut data);
             self.hold(self.me, context, envelope, Held::Data(data), None);
             return Ok(None);
         }
@@ -76,17 +76,15 @@ impl<F: Fabric> Engine<F> {
         let (wanted, error) = fit(&recv.buf, payload.class(), payload.bytes());
         match payload.contiguous() {
             Some(data) => {
-                self.fabric.charge(Cost::Copy(wanted as usize));
-                recv.buf.unpack(0, &data[..wanted as usize]);
+                recv.buf.unpack_on(&*self.fabric, 0, &data[..wanted as usize]);
             }
             None => {
                 let mut packed = [0; 4096];
                 let mut at = 0;
                 while at < wanted {
                     let want = (packed.len() as u64).min(wanted - at) as usize;
-                    let n = payload.pack(at, &mut packed[..want]);
-                    self.fabric.charge(Cost::Copy(n));
-                    recv.buf.unpack(at, &packed[..n]);
+                    let n = payload.pack_on(&*self.fabric, at, &mut packed[..want]);
+                    recv.buf.unpack_on(&*self.fabric, at, &packed[..n]);
                     at += n as u64;
                 }
             }

@@ -87,7 +87,7 @@ impl<F: Fabric> World<F> {
             }
         }
         let mut data = vec![0; bytes as usize].into_boxed_slice();
-        buf.pack(0, &mut data);
+        buf.pack_on(self.fabric(), 0, &mut data);
         let handle = self.isend_owned(comm, data, dest, tag)?;
         if handle != SENT
             && let Some(attached) = slot.borrow_mut().as_mut()

@@ -11,7 +11,7 @@ use crate::engine::{Engine, SENT};
 use crate::group::Group;
 use crate::p2p::Mode;
 use crate::{Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 use farpost_rollcall::Teller;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -116,6 +116,11 @@ impl<F: Fabric> Transport for Via<'_, F> {
 
     fn test(&self, req: &mut usize) -> Result<bool> {
         self.test_among([Some(&self.comm.local), self.comm.remote.as_ref()], *req)
+    }
+
+    #[inline(always)]
+    fn copied(&self, bytes: u64) {
+        self.world.fabric().charge(Cost::Copy(bytes as usize));
     }
 
     fn cancel(&self, req: usize) {

@@ -321,7 +321,7 @@ impl<F: Fabric> World<F> {
             return Ok(SENT);
         }
         let mut data = vec![0; buf.bytes() as usize].into_boxed_slice();
-        buf.pack(0, &mut data);
+        buf.pack_on(self.fabric(), 0, &mut data);
         self.isend_owned(comm, data, dest, tag)
     }
 

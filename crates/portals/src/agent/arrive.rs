@@ -12,7 +12,7 @@ use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
 use crate::memory::{SWAP_BYTES, Segments};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::types::NiFail;
-use farpost_fabric::{Direction, Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Cost, Direction, Fabric, FabricError, Fault, Peer};
 use std::time::Duration;
 
 /// Lines of an event queue that requests leave to answers.
@@ -184,9 +184,10 @@ impl<F: Fabric> Core<F> {
         (entry.refusing, entry.figures.wedged) = (None, false);
         let objects = &mut entry.objects;
         objects.dirty = true;
-        let verdict = objects
-            .library
-            .incoming(message.from, &message.header, message.length);
+        let searched = |entries| self.fabric.charge(Cost::Match(entries));
+        let (from, length) = (message.from, message.length);
+        let library = &mut objects.library;
+        let verdict = library.incoming_searched(from, &message.header, length, searched);
         match verdict {
             Verdict::Drop { answer, .. } => {
                 if let Some(answer) = answer {
@@ -237,6 +238,7 @@ impl<F: Fabric> Core<F> {
         };
         match message.inline {
             Some(bytes) => {
+                self.fabric.charge(Cost::Copy(keep as usize));
                 moves::store(&into, &bytes[..keep as usize]);
                 self.arrived_whole(name);
                 Placement::Done
@@ -305,6 +307,7 @@ impl<F: Fabric> Core<F> {
         if outcome == NiFail::OK {
             let old = self.arenas[ARRIVALS].memory(room, SWAP_BYTES, len);
             let mut bytes = [0; SMALL];
+            self.fabric.charge(Cost::Copy(len));
             moves::load(&old, &mut bytes[..len]);
             let swapped = objects.library.swapped(token, Segments::default());
             reply = swapped.map(|reply| (reply, bytes));

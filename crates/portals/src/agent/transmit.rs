@@ -11,7 +11,7 @@ use crate::library::{NO_TOKEN, Outgoing, lose_body};
 use crate::memory::Segments;
 use crate::net::{Channel, Departure, Net};
 use crate::types::NiFail;
-use farpost_fabric::{Direction, Fabric};
+use farpost_fabric::{Cost, Direction, Fabric};
 
 impl<F: Fabric> Core<F> {
     /// Post an event. False: the queue is full.
@@ -136,6 +136,7 @@ impl<F: Fabric> Core<F> {
                 let Some(room) = self.arenas[arena].take(u64::from(*used)) else {
                     return false;
                 };
+                self.fabric.charge(Cost::Copy(len));
                 moves::store(&self.arenas[arena].memory(room, 0, len), &bytes[..len]);
                 item.body = BodyAt::Here(room);
                 return true;

@@ -7,7 +7,7 @@ use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
 use crate::types::NiFail;
-use farpost_fabric::{Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer};
 
 /// Answers that may wait for a pending before requests are refused: they come again.
 const ANSWERS: usize = 64;
@@ -29,6 +29,7 @@ impl<F: Fabric> Upcalls<'_, F> {
         let swap = &mut state.swaps[at];
         let token = swap.token;
         let Some(old) = swap.exchange() else { return };
+        self.0.fabric().charge(Cost::Copy(old.len()));
         match state.library.swapped(token, old) {
             Some(reply) => self.0.post(state, reply),
             None => self.0.forget_swap(state, token),
@@ -117,12 +118,17 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             // Whoever asks more than can be answered comes again.
             return Placement::Refuse;
         }
+        let fabric = &**self.0.fabric();
+        let searched = |entries| fabric.charge(Cost::Match(entries));
+        let store = |memory: &Segments, at, bytes: &[u8]| {
+            fabric.charge(Cost::Copy(bytes.len()));
+            user::store_short(memory, at, bytes);
+        };
+        let library = &mut state.library;
         let verdict = match inline {
-            _ if !state.open => state.library.incoming_while_closed(from.0, header, length),
-            Some(body) => state
-                .library
-                .incoming_whole(from.0, header, body, user::store_short),
-            None => state.library.incoming(from.0, header, length),
+            _ if !state.open => library.incoming_while_closed(from.0, header, length),
+            Some(body) => library.incoming_whole(from.0, header, body, store, searched),
+            None => library.incoming_searched(from.0, header, length, searched),
         };
         let inline = if length == 0 { Some(&[][..]) } else { inline };
         let unwanted = if inline.is_some() {
@@ -142,7 +148,10 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             }
             Verdict::Store { token, keep, into } => {
                 match inline {
-                    Some(bytes) => user::store(&into, &bytes[..keep as usize]),
+                    Some(bytes) => {
+                        fabric.charge(Cost::Copy(keep as usize));
+                        user::store(&into, &bytes[..keep as usize]);
+                    }
                     None if keep > 0 => {
                         return Placement::Keep {
                             token,
@@ -159,6 +168,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
                 let at = state.swaps.len();
                 let mut swap = Swap::new(token, keep, with, state.spare.pop());
                 if let Some(bytes) = inline {
+                    fabric.charge(Cost::Copy(keep as usize));
                     swap.fill(bytes);
                 }
                 state.swaps.push(swap);
@@ -181,6 +191,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         if !state.open {
             return false;
         }
+        let fabric = &**self.0.fabric();
         let words = [word(0), word(1), word(2), word(3)];
         let last = word(words.len());
         state.library.put_again(
@@ -188,7 +199,11 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             (words, last as u32),
             body as u64,
             #[inline(always)]
-            |memory, at, kept| user::store_behind(memory, at, kept as usize, last, |index| word(5 + index)),
+            |memory, at, kept| {
+                fabric.charge(Cost::Match(1));
+                fabric.charge(Cost::Copy(kept as usize));
+                user::store_behind(memory, at, kept as usize, last, |index| word(5 + index));
+            },
         )
     }
 
@@ -207,7 +222,11 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         {
             return false;
         }
-        match state.library.incoming_near(from.0, header, length, fetch) {
+        let searched = |entries| self.0.fabric().charge(Cost::Match(entries));
+        match state
+            .library
+            .incoming_near(from.0, header, length, fetch, searched)
+        {
             None => return false,
             Some(Verdict::Drop { reason, answer }) => self.drop(state, (from, header), reason, answer),
             Some(Verdict::Reply(reply)) => self.0.post(state, reply),

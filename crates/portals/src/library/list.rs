@@ -197,7 +197,8 @@ impl MatchList {
     }
 
     /// The first entry that admits a request with these bits from this process, is ready for all `operations`, and
-    /// that `accept` takes: what it said. An entry that fails any test is passed over (section 4.2, rule 5).
+    /// that `accept` takes: what it said. An entry that fails any test is passed over (section 4.2, rule 5). `searched` is told how many were
+    /// looked at.
     #[inline]
     pub fn walk<R>(
         &mut self,
@@ -205,6 +206,7 @@ impl MatchList {
         bits: u64,
         operations: u8,
         mut accept: impl FnMut(Place) -> Option<R>,
+        searched: impl FnOnce(usize),
     ) -> Option<R> {
         let id = id_word(id);
         let (front, back) = self.tests.as_slices();
@@ -222,6 +224,7 @@ impl MatchList {
                 if place.operations & operations == operations {
                     if let Some(accepted) = accept(place) {
                         self.hint = base + at;
+                        searched(base + at + 1);
                         return Some(accepted);
                     }
                     self.steady = false;
@@ -231,6 +234,7 @@ impl MatchList {
             base += tests.len();
         }
         self.steady = false;
+        searched(base);
         None
     }
 

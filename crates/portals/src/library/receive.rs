@@ -1,6 +1,7 @@
 //! What arrives (section 4.2), and what has been moved. Fast path, but for what is dropped.
 
 use super::drops::DropReason;
+use super::list::Place;
 use super::operation::{Answer, Facts, Operation, Role};
 use super::table::{Key, Named};
 use super::whole::LastRequest;
@@ -54,6 +55,18 @@ impl Library {
     /// the order in which they were sent (section 5).
     #[inline]
     pub fn incoming(&mut self, from: u32, header: &[u8], length: u64) -> Verdict {
+        self.incoming_searched(from, header, length, |_| {})
+    }
+
+    /// As [`incoming`](Self::incoming); `searched` is told how many entries of a match list were looked at.
+    #[inline]
+    pub fn incoming_searched(
+        &mut self,
+        from: u32,
+        header: &[u8],
+        length: u64,
+        searched: impl FnOnce(usize),
+    ) -> Verdict {
         let header = match Header::decode(header, length) {
             Ok(header) => header,
             Err(reason) => return self.refuse(reason, from, None),
@@ -62,13 +75,15 @@ impl Library {
             return self.refuse(DropReason::UnknownProcess, from, None);
         };
         match header.kind {
-            MessageKind::Put => self.request(from, &who, &header, length, PUT),
-            MessageKind::Get => self.request(from, &who, &header, header.data, GET),
-            MessageKind::GetPut => self.request(from, &who, &header, length, PUT | GET),
+            MessageKind::Put => self.request(from, &who, &header, length, PUT, searched),
+            MessageKind::Get => self.request(from, &who, &header, header.data, GET, searched),
+            MessageKind::GetPut => self.request(from, &who, &header, length, PUT | GET, searched),
             MessageKind::Reply => self.reply(from, &who, &header, length),
             MessageKind::Ack => self.acknowledged(from, &header),
             MessageKind::Nothing => self.unanswered(from, &header),
-            MessageKind::PutHeader | MessageKind::LostPut => self.put_without_body(from, &who, &header),
+            MessageKind::PutHeader | MessageKind::LostPut => {
+                self.put_without_body(from, &who, &header, searched)
+            }
             MessageKind::LostReply => self.reply_without_body(from, &who, &header),
         }
     }
@@ -146,8 +161,9 @@ impl Library {
         header: &Header,
         length: u64,
         operations: u8,
+        searched: impl FnOnce(usize),
     ) -> Verdict {
-        match self.find(from, who, header, length, operations, false) {
+        match self.find((from, who), (header, length), operations, false, searched) {
             Ok(found) => self.accept(from, who, header, length, operations, found),
             Err(reason) => self.refuse(reason, from, Some(header)),
         }
@@ -158,12 +174,11 @@ impl Library {
     #[inline(never)]
     pub(super) fn find(
         &mut self,
-        from: u32,
-        who: &Identity,
-        header: &Header,
-        length: u64,
+        (from, who): (u32, &Identity),
+        (header, length): (&Header, u64),
         operations: u8,
         at_once: bool,
+        searched: impl FnOnce(usize),
     ) -> Result<(u32, u64, u64), DropReason> {
         let pt_index = u32::from(header.pt_index);
         self.again = LastRequest::NONE;
@@ -189,10 +204,11 @@ impl Library {
             return Err(DropReason::NoRoom);
         }
         let mds = &self.mds;
-        let found = list.walk(who.id, header.match_bits, operations, |place| {
+        let accept = |place: Place| {
             let (offset, accepted) = mds.get(u32::from(place.md))?.room(header.offset, length)?;
             Some((u32::from(place.md), offset, accepted))
-        });
+        };
+        let found = list.walk(who.id, header.match_bits, operations, accept, searched);
         if found.is_some() {
             self.again = LastRequest::new(from, header);
         }

@@ -11,7 +11,7 @@ use crate::types::{EventKind, Identity, option};
 impl Library {
     /// As [`incoming`](Self::incoming), of a message whose body has come with its header. Of a put it is stored here and now, by `store`,
     /// which is given the descriptor's memory, where in it, and the bytes: then both its events are logged, and it is over.
-    /// Never [`Verdict::Store`] for a put. Fast path.
+    /// `searched` as for [`incoming_searched`](Self::incoming_searched). Never [`Verdict::Store`] for a put. Fast path.
     #[inline(always)]
     pub fn incoming_whole(
         &mut self,
@@ -19,12 +19,15 @@ impl Library {
         bytes: &[u8],
         body: &[u8],
         store: impl FnOnce(&Segments, u64, &[u8]),
+        searched: impl FnOnce(usize),
     ) -> Verdict {
         let length = body.len() as u64;
         let store = |memory: &Segments, at, kept| store(memory, at, &body[..kept as usize]);
         match Header::decode(bytes, length) {
-            Ok(header) if header.kind == MessageKind::Put => self.put_whole(from, &header, length, store),
-            _ => self.incoming(from, bytes, length),
+            Ok(header) if header.kind == MessageKind::Put => {
+                self.put_whole(from, &header, length, store, searched)
+            }
+            _ => self.incoming_searched(from, bytes, length, searched),
         }
     }
 
@@ -37,9 +40,10 @@ impl Library {
         bytes: &[u8],
         length: u64,
         store: impl FnOnce(&Segments, u64, u64),
+        searched: impl FnOnce(usize),
     ) -> Option<Verdict> {
         let header = Header::decode(bytes, length).ok()?;
-        (header.kind == MessageKind::Put).then(|| self.put_whole(from, &header, length, store))
+        (header.kind == MessageKind::Put).then(|| self.put_whole(from, &header, length, store, searched))
     }
 
     /// As [`incoming_whole`](Self::incoming_whole), of a put that nobody is to be told of and that finds what the request before it found.
@@ -73,17 +77,18 @@ impl Library {
         header: &Header,
         length: u64,
         store: impl FnOnce(&Segments, u64, u64),
+        searched: impl FnOnce(usize),
     ) -> Verdict {
         let Some(who) = self.processes.identity(from).copied() else {
             return self.refuse(DropReason::UnknownProcess, from, None);
         };
-        let found = match self
-            .again
-            .is(from, header)
-            .then(|| self.find_again(header, length))
-        {
-            Some(Some(found)) => Ok(found),
-            _ => self.find(from, &who, header, length, PUT, true),
+        let again = self.again.is(from, header);
+        let found = match again.then(|| self.find_again(header, length)).flatten() {
+            Some(found) => {
+                searched(1);
+                Ok(found)
+            }
+            None => self.find((from, &who), (header, length), PUT, true, searched),
         };
         match found {
             Ok(found) => self.take_whole(from, &who, (header, length), found, store),

@@ -59,13 +59,19 @@ impl Library {
 
     /// A put without its body: matched, begun with nothing to store, and for the second of the kinds failed.
     #[cold]
-    pub(super) fn put_without_body(&mut self, from: u32, who: &Identity, header: &Header) -> Verdict {
+    pub(super) fn put_without_body(
+        &mut self,
+        from: u32,
+        who: &Identity,
+        header: &Header,
+        searched: impl FnOnce(usize),
+    ) -> Verdict {
         let length = header.operation;
         let header = Header {
             operation: NO_ANSWER,
             ..*header
         };
-        let (md, offset) = match self.find(from, who, &header, length, PUT, false) {
+        let (md, offset) = match self.find((from, who), (&header, length), PUT, false, searched) {
             Ok((md, offset, _)) => (md, offset),
             Err(reason) => return self.refuse(reason, from, None),
         };

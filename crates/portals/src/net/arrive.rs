@@ -67,7 +67,7 @@ impl<F: Fabric> Net<F> {
             .accept(fabric, &mut state.figures, (from, index), &word, how)?
         {
             Accepted::No => Ok(()),
-            Accepted::Data(number) => state.rx.data((number, checked), rest),
+            Accepted::Data(number) => state.rx.data(fabric, (number, checked), rest),
             Accepted::Header(number, at) => {
                 let id = state.rx.id(number);
                 state.figures.received += 1;
@@ -79,7 +79,7 @@ impl<F: Fabric> Net<F> {
                         if !matches!(placement, Placement::Done) {
                             let rx = &mut self.state.borrow_mut().rx;
                             rx.take(number);
-                            if !rx.settle_short(number, body, placement) {
+                            if !rx.settle_short(&*self.fabric, number, body, placement) {
                                 rx.refuse_short(at, index);
                             }
                         }
@@ -168,7 +168,7 @@ impl<F: Fabric> Net<F> {
         let state = &mut *self.state.borrow_mut();
         if !matches!(placement, Placement::Done) {
             state.rx.take(number);
-            if !state.rx.settle_short(number, body, placement) {
+            if !state.rx.settle_short(&*self.fabric, number, body, placement) {
                 state.lines.note_stalled(way, true);
                 return false;
             }
@@ -238,7 +238,7 @@ impl<F: Fabric> Net<F> {
             None => Ok(false),
             Some(Accepted::No) => Ok(true),
             Some(Accepted::Data(number)) => {
-                state.rx.data((number, false), rest)?;
+                state.rx.data(&*self.fabric, (number, false), rest)?;
                 Ok(true)
             }
             Some(Accepted::Header(number, at)) => {

@@ -10,7 +10,7 @@
 
 use super::{Head, Layer, Messages};
 use crate::carrier::{Chosen, DeviceConfig};
-use farpost_fabric::{Fabric, Peer, Port, Priority};
+use farpost_fabric::{Cost, Fabric, Peer, Port, Priority};
 use farpost_jam::pio::Pio;
 use farpost_jam::{Header, MAX_WORDS};
 use std::rc::Rc;
@@ -60,6 +60,7 @@ impl<F: Fabric> Layer<F> for ByJam<F> {
                 PRIORITY,
                 #[inline(always)]
                 |peer, tag, payload| {
+                    self.fabric.charge(Cost::Copy(payload.len()));
                     piece[..payload.len()].copy_from_slice(payload);
                     taken = Some((peer, tag, payload.len()));
                 },

@@ -10,7 +10,7 @@ use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::RecvState;
 use crate::p2p::note_match;
 use crate::{Error, ErrorClass, Rank};
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// The longest message that any sender sends unasked.
 const LONGEST: u32 = 1 << 20;
@@ -111,6 +111,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         {
             return None;
         }
+        engine.fabric.charge(Cost::Copy(bytes.len()));
         to[..bytes.len()].copy_from_slice(bytes);
         Self::taken(engine, peer, false, total);
         Some((envelope.source as Rank, envelope.tag, bytes.len()))
@@ -186,6 +187,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             Some(handle) => Self::begin(engine, peer, handle, message, bytes),
             None => {
                 let mut data = Vec::with_capacity(total as usize);
+                engine.fabric.charge(Cost::Copy(bytes.len()));
                 data.extend_from_slice(bytes);
                 L::of_mut(&mut engine.carrier).arriving.push(peer);
                 Target::Keep { data, message }
@@ -202,7 +204,8 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         };
         let wanted = note_match(status, &recv.buf, &message.envelope, message.total);
         recv.state = RecvState::Streaming { peer, at: 0, wanted };
-        recv.buf.unpack(0, &bytes[..bytes.len().min(wanted as usize)]);
+        let bytes = &bytes[..bytes.len().min(wanted as usize)];
+        recv.buf.unpack_on(&*engine.fabric, 0, bytes);
         Target::Receive {
             handle,
             wanted,
@@ -302,10 +305,13 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
                     && incoming.at < *wanted
                 {
                     let len = (bytes.len() as u64).min(*wanted - incoming.at) as usize;
-                    recv.buf.unpack(incoming.at, &bytes[..len]);
+                    recv.buf.unpack_on(&*engine.fabric, incoming.at, &bytes[..len]);
                 }
             }
-            Target::Keep { data, .. } => data.extend_from_slice(bytes),
+            Target::Keep { data, .. } => {
+                engine.fabric.charge(Cost::Copy(bytes.len()));
+                data.extend_from_slice(bytes);
+            }
             Target::Nowhere => {}
         }
         incoming.at += bytes.len() as u64;

@@ -10,7 +10,7 @@ use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Payload, Send, SendState};
 use crate::long;
 use crate::p2p::Mode;
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Fabric, Line, Peer, Time};
 
 /// Bytes of a long message that go before other messages have their turn.
 const PART: u64 = 16 << 10;
@@ -46,13 +46,13 @@ pub(super) fn broken(remote: Option<u64>) -> Line {
 
 /// At most `to.len()` bytes of a payload from `at` on: where they lie, or packed into `to`.
 #[inline(always)]
-fn bytes_at<'a>(payload: &'a Payload, at: u64, to: &'a mut [u8]) -> &'a [u8] {
+fn bytes_at<'a>(time: &impl Time, payload: &'a Payload, at: u64, to: &'a mut [u8]) -> &'a [u8] {
     if let Some(data) = payload.contiguous() {
         return &data[at as usize..at as usize + to.len()];
     }
     let mut done = 0;
     while done < to.len() {
-        let n = payload.pack(at + done as u64, &mut to[done..]);
+        let n = payload.pack_on(time, at + done as u64, &mut to[done..]);
         assert!(n > 0, "a payload gave fewer bytes than it said");
         done += n;
     }
@@ -183,7 +183,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let words = &line[1..if is_awaited { 4 } else { 3 }];
         let len = total.min((L::MOST - 8 * words.len()) as u64);
         let mut packed = [0; PIECE];
-        let bytes = bytes_at(&send.payload, 0, &mut packed[..len as usize]);
+        let bytes = bytes_at(&*engine.fabric, &send.payload, 0, &mut packed[..len as usize]);
         let head = Head {
             kind: wire::KIND_RUN,
             number: total as u32,
@@ -228,7 +228,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let end = wanted.min(sent + PART);
         let len = (end - sent).min(L::MOST as u64 - 8);
         let mut packed = [0; PIECE];
-        let bytes = bytes_at(&send.payload, sent, &mut packed[..len as usize]);
+        let bytes = bytes_at(&*engine.fabric, &send.payload, sent, &mut packed[..len as usize]);
         let head = Head {
             kind: wire::KIND_DATA,
             number: (end - sent) as u32,
@@ -267,7 +267,12 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let mut packed = [0; PIECE];
         while run.at < run.end {
             let len = (run.end - run.at).min(L::MOST as u64);
-            let bytes = bytes_at(&send.payload, run.at, &mut packed[..len as usize]);
+            let bytes = bytes_at(
+                &*engine.fabric,
+                &send.payload,
+                run.at,
+                &mut packed[..len as usize],
+            );
             if !messages.layer.try_send(peer, head, &[], bytes) {
                 break;
             }

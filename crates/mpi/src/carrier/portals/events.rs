@@ -132,7 +132,7 @@ impl<F: Fabric> Engine<F> {
                     }
                 }
                 EventKind::Unlink => {
-                    let renewed = portals.managed.renew(&portals.ni, buffer);
+                    let renewed = portals.managed.renew(&*portals.fabric, &portals.ni, buffer);
                     debug_assert!(Portals::<F>::begun(renewed), "{renewed:?}");
                 }
                 _ => {}

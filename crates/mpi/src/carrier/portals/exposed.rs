@@ -6,7 +6,7 @@ use super::send::whole;
 use super::{KEPT_HERE, MESSAGES, Portals, bits, descriptor, user};
 use crate::buffer::SendBuf;
 use crate::engine::request::{Payload, Send};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Peer, Time};
 use farpost_portals::{
     AckReq, Error as PortalsError, Handle, Iovec, NetworkInterface, Position, Segment, THRESHOLD_INFINITE,
     Unlink, option,
@@ -33,7 +33,7 @@ impl<F: Fabric> Portals<F> {
 
     /// Let the receiver of send `index` fetch it: its descriptor.
     pub(super) fn keep(&mut self, send: &Send, index: u32) -> Result<Handle> {
-        let (start, length, iovec, packed) = described(&send.payload);
+        let (start, length, iovec, packed) = described(&*self.fabric, &send.payload);
         if let Some(sending) = self.sends.get(index) {
             sending._packed = packed;
         }
@@ -109,7 +109,7 @@ impl<F: Fabric> Portals<F> {
 }
 
 /// A message as a descriptor has it: pieces if there are few, else a copy.
-fn described(payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
+fn described(time: &impl Time, payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
     if let Payload::User(buf) = payload
         && let Some(pieces) = pieces(buf.bytes(), payload.contiguous().is_some(), |list| {
             segments(buf, list)
@@ -117,7 +117,7 @@ fn described(payload: &Payload) -> (usize, u64, Iovec, Option<Box<[u8]>>) {
     {
         return (0, pieces.len() as u64, Some(pieces), None);
     }
-    let (address, len, packed) = whole(payload);
+    let (address, len, packed) = whole(time, payload);
     (address, len as u64, None, packed)
 }
 

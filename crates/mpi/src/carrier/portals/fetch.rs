@@ -260,7 +260,7 @@ impl<F: Fabric> Engine<F> {
         if let (Some(landing), Some(request)) = (&fetch.landing, self.requests.get(handle))
             && let Operation::Recv(recv) = &request.operation
         {
-            recv.buf.unpack(0, landing);
+            recv.buf.unpack_on(&*self.fabric, 0, landing);
         }
         self.complete(handle, |status| {
             status.error = error.map(Box::new).or(status.error.take());

@@ -3,7 +3,7 @@
 
 use super::memory;
 use super::{bits, descriptor, user};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 use farpost_portals::{
     AnyInterface, Error as PortalsError, Handle, NetworkInterface, NiFail, Position, ProcessId, Unlink,
     option,
@@ -109,7 +109,12 @@ impl Managed {
     }
 
     /// A buffer is full and nothing is coming to it any more: what is still in it gets memory of its own, and it begins again.
-    pub fn renew<F: Fabric>(&mut self, ni: &AnyInterface<F>, number: usize) -> Result<(), PortalsError> {
+    pub fn renew<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        ni: &AnyInterface<F>,
+        number: usize,
+    ) -> Result<(), PortalsError> {
         let Some(buffer) = self.buffers.get(number) else {
             return Ok(());
         };
@@ -118,6 +123,7 @@ impl Managed {
                 && in_it == number
             {
                 let bytes = &buffer.memory[at..at + message.total as usize];
+                fabric.charge(Cost::Copy(bytes.len()));
                 message.place = Place::Copied(bytes.into());
             }
         }

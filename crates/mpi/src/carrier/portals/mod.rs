@@ -162,6 +162,8 @@ impl Seen {
 
 /// The device of one process.
 pub(crate) struct Portals<F: Fabric> {
+    /// Whom copies are charged to.
+    fabric: Rc<F>,
     ni: AnyInterface<F>,
     layout: Layout,
     ids: Box<[ProcessId]>,
@@ -269,13 +271,13 @@ impl<F: Fabric> Portals<F> {
         .unwrap_or_else(|error| panic!("setting up MPI over Portals: {error}"));
         let parts = Parts::new(agents, fabric.me());
         let agents = agents.map(|access| Agents::new(&access.routes, &**fabric));
-        Self::on(ni, ids, config, (short_max, parts, agents)).unwrap_or_else(|error| {
+        Self::on((fabric, ni), ids, config, (short_max, parts, agents)).unwrap_or_else(|error| {
             panic!("setting up MPI over Portals: {error}");
         })
     }
 
     fn on(
-        ni: AnyInterface<F>,
+        (fabric, ni): (&Rc<F>, AnyInterface<F>),
         ids: Box<[ProcessId]>,
         config: &DeviceConfig,
         (short_max, parts, agents): (u64, Parts, Option<Agents>),
@@ -352,6 +354,7 @@ impl<F: Fabric> Portals<F> {
             agents,
             ids,
             ni,
+            fabric: Rc::clone(fabric),
         })
     }
 

@@ -63,7 +63,7 @@ impl<F: Fabric> Portals<F> {
         announced: bool,
     ) -> std::result::Result<(), PortalsError> {
         if announced {
-            let (address, len, packed) = whole(&send.payload);
+            let (address, len, packed) = whole(&*self.fabric, &send.payload);
             if let Some(sending) = self.sends.get(index) {
                 (sending.announced, sending._packed) = (Some((address, len as u64)), packed);
             }

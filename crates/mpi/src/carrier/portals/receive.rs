@@ -306,7 +306,8 @@ impl<F: Fabric> Engine<F> {
         let (class, id) = bits::of_header(seen.data);
         let (bytes, mut error) = fit(&recv.buf, class, seen.rlength);
         if let Some(landing) = landing {
-            recv.buf.unpack(0, &landing[..seen.mlength as usize]);
+            recv.buf
+                .unpack_on(&*self.fabric, 0, &landing[..seen.mlength as usize]);
         }
         if seen.fail != NiFail::OK {
             error = failure(seen.from, seen.fail);
@@ -349,7 +350,8 @@ impl<F: Fabric> Engine<F> {
             Place::Here { .. } | Place::Copied(_) => {
                 if let Some(bytes) = portals.managed.bytes(number) {
                     // Of one that was cut before there are no more than were wanted then.
-                    recv.buf.unpack(0, &bytes[..bytes.len().min(wanted as usize)]);
+                    recv.buf
+                        .unpack_on(&*self.fabric, 0, &bytes[..bytes.len().min(wanted as usize)]);
                 }
                 portals.forget(number);
                 self.complete(handle, |_| {});
@@ -395,7 +397,8 @@ impl<F: Fabric> Engine<F> {
         if let (Some(bytes), Some(request)) = (portals.managed.bytes(number), self.requests.get(handle))
             && let Operation::Recv(recv) = &request.operation
         {
-            recv.buf.unpack(0, &bytes[..request.status.bytes as usize]);
+            recv.buf
+                .unpack_on(&*self.fabric, 0, &bytes[..request.status.bytes as usize]);
         }
         portals.forget(number);
         self.complete(handle, |status| {

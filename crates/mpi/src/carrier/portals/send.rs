@@ -8,7 +8,7 @@ use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Payload, Request, Send, SendState};
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer, Time};
 use farpost_portals::{
     AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, NetworkInterface, NiFail, option,
 };
@@ -239,6 +239,7 @@ impl<F: Fabric> Portals<F> {
             return self.bounce(peer, envelope, data);
         }
         credit.spend(Some(data.len() as u64));
+        self.fabric.charge(Cost::Copy(data.len()));
         match data.first_chunk::<8>() {
             Some(eight) if data.len() == 8 => self.sends.quick[..8].copy_from_slice(eight),
             _ => self.sends.quick[..data.len()].copy_from_slice(data),
@@ -271,6 +272,7 @@ impl<F: Fabric> Portals<F> {
         credit.spend(Some(data.len() as u64));
         self.sends.bounced_to[usize::from(slot)] = peer;
         let at = usize::from(slot) * BOUNCE;
+        self.fabric.charge(Cost::Copy(data.len()));
         self.sends.bounce[at..at + data.len()].copy_from_slice(data);
         let target = self.target(peer, MESSAGES, self.bits(envelope));
         let header = bits::header(envelope.class, u64::from(slot));
@@ -311,7 +313,8 @@ impl<F: Fabric> Portals<F> {
             let data = match send.payload.contiguous() {
                 Some(data) => data,
                 None => {
-                    let n = send.payload.pack(0, &mut packed[..total as usize]);
+                    let packed = &mut packed[..total as usize];
+                    let n = send.payload.pack_on(&*self.fabric, 0, packed);
                     &packed[..n]
                 }
             };
@@ -347,7 +350,7 @@ impl<F: Fabric> Portals<F> {
         index: u32,
         (kind, ack): (u64, AckReq),
     ) -> std::result::Result<(usize, u64), PortalsError> {
-        let (address, len, packed) = whole(&send.payload);
+        let (address, len, packed) = whole(&*self.fabric, &send.payload);
         let Some(sending) = self.sends.get(index) else {
             return Err(PortalsError::Fail);
         };
@@ -489,12 +492,12 @@ pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
 }
 
 /// A message in one run: where, how long, and the copy if it has gaps.
-pub(super) fn whole(payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
+pub(super) fn whole(time: &impl Time, payload: &Payload) -> (usize, usize, Option<Box<[u8]>>) {
     if let Some(data) = payload.contiguous() {
         return (data.as_ptr().expose_provenance(), data.len(), None);
     }
     let mut packed = vec![0; payload.bytes() as usize].into_boxed_slice();
-    payload.pack(0, &mut packed);
+    payload.pack_on(time, 0, &mut packed);
     let address = packed.as_ptr().expose_provenance();
     (address, packed.len(), Some(packed))
 }

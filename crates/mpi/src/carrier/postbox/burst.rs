@@ -154,6 +154,7 @@ impl<F: Fabric> Engine<F> {
             {
                 break;
             }
+            self.fabric.charge(Cost::Copy(len));
             status.set(source as Rank, tag, len as u64);
             *complete = true;
             posted.pop();

@@ -151,7 +151,7 @@ impl<F: Fabric> Engine<F> {
             let data = match payload.contiguous() {
                 Some(data) => data,
                 None => {
-                    let n = payload.pack(0, &mut packed[..total]);
+                    let n = payload.pack_on(&*self.fabric, 0, &mut packed[..total]);
                     debug_assert_eq!(n, total);
                     &packed[..total]
                 }
@@ -276,7 +276,7 @@ impl<F: Fabric> Engine<F> {
         let mut done = 0;
         while done < len {
             let want = packed.len().min(len - done);
-            let n = payload.pack(at + done as u64, &mut packed[..want]);
+            let n = payload.pack_on(&*self.fabric, at + done as u64, &mut packed[..want]);
             assert!(n > 0, "a payload gave fewer bytes than it said");
             self.post.write_block(peer, block, offset + done, &packed[..n]);
             done += n;

@@ -105,6 +105,7 @@ impl<F: Fabric> Engine<F> {
         if len > FIRST_BYTES || len > to.len() {
             return Short::Other;
         }
+        self.fabric.charge(Cost::Copy(len));
         wire::copy_first(&line, &mut to[..len]);
         self.post.consume(peer, 1, len as u64);
         Short::Got {
@@ -128,6 +129,7 @@ impl<F: Fabric> Engine<F> {
                     return Short::Other;
                 }
                 self.post.prefetch(peer, 1..count as u32);
+                self.fabric.charge(Cost::Copy(len));
                 to[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
                 for (index, part) in to[FIRST_BYTES..len].chunks_mut(MORE_BYTES).enumerate() {
                     match self.post.peek_ahead(peer, index as u32 + 1) {
@@ -271,6 +273,7 @@ impl<F: Fabric> Engine<F> {
         }
         self.post.prefetch(peer, 1..count as u32);
         let mut data = [0; FIRST_BYTES + (wire::MAX_RUN - 1) * MORE_BYTES];
+        self.fabric.charge(Cost::Copy(len));
         data[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
         for index in 1..count {
             let Some(more) = self.post.peek_ahead(peer, index as u32) else {
@@ -425,7 +428,7 @@ impl<F: Fabric> Engine<F> {
             let n = packed.len().min(len - done);
             self.post
                 .read_block(peer, block, offset + done, &mut packed[..n])?;
-            buf.unpack(at + done as u64, &packed[..n]);
+            buf.unpack_on(&*self.fabric, at + done as u64, &packed[..n]);
             done += n;
         }
         Ok(())

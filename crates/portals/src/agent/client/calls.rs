@@ -11,7 +11,7 @@ use crate::memory::Segments;
 use crate::network_interface::NetworkInterface;
 use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
 use farpost_fabric::wait::Relax;
-use farpost_fabric::{Distance, Fabric, Peer};
+use farpost_fabric::{Cost, Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,7 +26,13 @@ impl<F: Fabric> Backend for Client<F> {
         write: impl FnOnce(&mut Pen),
         read: impl FnOnce(&[u64]) -> T,
     ) -> Result<T, Error> {
-        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+        if let Inner {
+            mailbox,
+            side: Side::Generic(generic),
+            ..
+        } = &mut *self.inner.borrow_mut()
+        {
+            mailbox.fabric.charge(Cost::Trap);
             return here(&mut generic.library);
         }
         self.ask(command, write).map(|words| read(&words))
@@ -52,7 +58,13 @@ impl<F: Fabric> Backend for Client<F> {
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+        if let Inner {
+            mailbox,
+            side: Side::Generic(generic),
+            ..
+        } = &mut *self.inner.borrow_mut()
+        {
+            mailbox.fabric.charge(Cost::Trap);
             return match me {
                 Some(me) => generic.library.md_attach(me, md, iovec, unlink),
                 None => generic.library.md_bind(md, iovec, unlink),

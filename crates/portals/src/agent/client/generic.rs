@@ -10,7 +10,7 @@ use crate::memory::{Segments, user};
 use crate::net::Channel;
 use crate::swap::Swap;
 use crate::types::NiFail;
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 use std::collections::VecDeque;
 
 /// Memory that the agent may reach for an operation.
@@ -87,6 +87,7 @@ impl GenericObjects {
             .bytes(&message.header);
         if len <= SMALL {
             let mut bytes = [0; SMALL];
+            mailbox.fabric.charge(Cost::Copy(len));
             moves::load(&message.body, &mut bytes[..len]);
             mailbox.pen.bytes(&bytes[..len]);
             mailbox.command(command::SEND_SMALL, channel as u16);
@@ -199,7 +200,10 @@ impl GenericObjects {
             .first_chunk()
             .is_some_and(|h| channel_of(h) == Channel::Request);
         self.requests += u64::from(request);
-        match self.library.incoming(from, header, length) {
+        // The interrupt in which the system matches.
+        mailbox.fabric.charge(Cost::Trap);
+        let searched = |entries| mailbox.fabric.charge(Cost::Match(entries));
+        match self.library.incoming_searched(from, header, length, searched) {
             Verdict::Drop { answer, .. } => {
                 if let Some(answer) = answer {
                     self.post(mailbox, answer);
@@ -209,7 +213,10 @@ impl GenericObjects {
             Verdict::Reply(reply) => self.post(mailbox, reply),
             Verdict::Store { token, keep, into } => {
                 match inline {
-                    Some(bytes) => user::store(&into, &bytes[..keep as usize]),
+                    Some(bytes) => {
+                        mailbox.fabric.charge(Cost::Copy(keep as usize));
+                        user::store(&into, &bytes[..keep as usize]);
+                    }
                     None if keep > 0 => return self.receive(mailbox, (pending, request), token, keep, &into),
                     None => {}
                 }
@@ -218,6 +225,7 @@ impl GenericObjects {
             Verdict::Swap { token, keep, with } => {
                 let mut swap = Swap::new(token, keep, with, None);
                 if let Some(bytes) = inline {
+                    mailbox.fabric.charge(Cost::Copy(keep as usize));
                     swap.fill(bytes);
                 }
                 let into = swap.memory();
@@ -269,6 +277,7 @@ impl GenericObjects {
             return;
         };
         let Some(old) = swap.exchange() else { return };
+        mailbox.fabric.charge(Cost::Copy(old.len()));
         match self.library.swapped(token, old) {
             Some(reply) => self.post(mailbox, reply),
             None => self.swaps.retain(|swap| swap.token != token),

@@ -171,6 +171,7 @@ impl<F: Fabric> Client<F> {
         let inline =
             if kind != command::GET && length <= SMALL as u64 && offset + length <= memory.len() as u64 {
                 let bytes = &mut bytes[..length as usize];
+                mailbox.fabric.charge(Cost::Copy(bytes.len()));
                 moves::load(&memory.region(offset as usize, length as usize), bytes);
                 &*bytes
             } else {

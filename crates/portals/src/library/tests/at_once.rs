@@ -55,7 +55,7 @@ fn put_short(
         store(memory, at, &bytes[..kept as usize])
     });
     if !again {
-        let verdict = end.incoming_whole(0, &header.encode(), &bytes, store);
+        let verdict = end.incoming_whole(0, &header.encode(), &bytes, store, |_| {});
         assert!(!matches!(verdict, Verdict::Store { .. }));
         world.obey(to, verdict);
     }
@@ -101,12 +101,18 @@ fn carry_whole(world: &mut World, message: Outgoing) {
     let (to, header, length) = (message.to, &message.header, message.body.len());
     let end = &mut world.ends[to as usize];
     let verdict = if length > 100 {
-        let near = end.incoming_near(0, header, length as u64, |memory, at, kept| {
-            assert!((at + kept) as usize <= memory.len());
-        });
+        let near = end.incoming_near(
+            0,
+            header,
+            length as u64,
+            |memory, at, kept| {
+                assert!((at + kept) as usize <= memory.len());
+            },
+            |_| {},
+        );
         near.expect("a put")
     } else {
-        end.incoming_whole(0, header, &vec![0; length], |_, _, _| {})
+        end.incoming_whole(0, header, &vec![0; length], |_, _, _| {}, |_| {})
     };
     world.ended(0, message.token, NiFail::OK);
     world.obey(to, verdict);
@@ -118,7 +124,7 @@ fn what_is_no_put_is_not_over_at_once() {
     for header in [&[][..], &[0xff; 36], &[0; 36]] {
         assert!(
             world.ends[1]
-                .incoming_near(0, header, 500, |_, _, _| panic!("stored"))
+                .incoming_near(0, header, 500, |_, _, _| panic!("stored"), |_| {})
                 .is_none()
         );
     }
@@ -135,7 +141,7 @@ fn what_is_no_put_is_not_over_at_once() {
         .expect("a get");
     assert!(
         world.ends[1]
-            .incoming_near(0, &get.header, 500, |_, _, _| panic!("stored"))
+            .incoming_near(0, &get.header, 500, |_, _, _| panic!("stored"), |_| {})
             .is_none()
     );
     assert_eq!(world.ends[1].drops().total(), 0);

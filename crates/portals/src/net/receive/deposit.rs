@@ -33,12 +33,13 @@ impl<F: Fabric> Receive<F> {
 
     /// A message that came whole goes where the upper layer said. False: not now.
     #[cold]
-    pub fn settle_short(&mut self, number: u16, body: &[u8], placement: Placement) -> bool {
+    pub fn settle_short(&mut self, fabric: &F, number: u16, body: &[u8], placement: Placement) -> bool {
         let pending = &mut self.pendings[usize::from(number)];
         match placement {
             Placement::Done | Placement::Discard => self.free.push(number),
             Placement::Keep { token, bytes, into } => {
                 let kept = (bytes as usize).min(body.len()).min(into.len());
+                fabric.charge(Cost::Copy(kept));
                 moves::store(&into, 0, &body[..kept]);
                 self.finished.push_back((token, Outcome::Done));
                 self.release(number);
@@ -48,6 +49,7 @@ impl<F: Fabric> Receive<F> {
                 pending.from = BodySource::Inline;
                 pending.inline_len = body.len() as u8;
                 pending.length = body.len() as u64;
+                fabric.charge(Cost::Copy(body.len()));
                 pending.inline[..body.len()].copy_from_slice(body);
             }
             Placement::Refuse => {
@@ -198,6 +200,7 @@ impl<F: Fabric> Receive<F> {
                 if let Placement::Keep { token, bytes, into } = placement {
                     let len = usize::from(pending.inline_len);
                     let kept = (bytes as usize).min(len).min(into.len());
+                    fabric.charge(Cost::Copy(kept));
                     moves::store(&into, 0, &pending.inline[..kept]);
                     self.finished.push_back((token, Outcome::Done));
                 }
@@ -212,7 +215,12 @@ impl<F: Fabric> Receive<F> {
     }
 
     /// The next part of a body that comes in packets.
-    pub fn data(&mut self, (number, checked): (u16, bool), bytes: &[u8]) -> Result<(), Malformed> {
+    pub fn data(
+        &mut self,
+        fabric: &F,
+        (number, checked): (u16, bool),
+        bytes: &[u8],
+    ) -> Result<(), Malformed> {
         let pending = &mut self.pendings[usize::from(number)];
         let left = pending.length - pending.done;
         if bytes.len() as u64 != left.min(stream_bytes(checked) as u64) {
@@ -225,6 +233,7 @@ impl<F: Fabric> Receive<F> {
         }
         let room = pending.keep.saturating_sub(pending.done).min(bytes.len() as u64) as usize;
         if room > 0 {
+            fabric.charge(Cost::Copy(room));
             moves::store(&pending.into, pending.done as usize, &bytes[..room]);
         }
         pending.done += bytes.len() as u64;

@@ -150,6 +150,7 @@ impl<F: Fabric> Receive<F> {
                 let memory = origin.staging.as_ref().expect("imported before");
                 let into = pending.into.region(0, pending.keep as usize);
                 pending.done = pending.keep;
+                fabric.charge(Cost::Copy(into.len()));
                 moves::fetch_staged(memory, offset as usize, &into)?;
             }
             BodySource::Pull { position, key } if let Some(part) = pending.part => {
@@ -249,6 +250,7 @@ impl<F: Fabric> Receive<F> {
         if let Some(scratch) = &pending.scratch {
             let kept = pending.keep.saturating_sub(at).min(bytes) as usize;
             if kept > 0 {
+                fabric.charge(Cost::Copy(kept));
                 moves::store(&pending.into, at as usize, &scratch[..kept]);
             }
             let mut sum = crc32fast::Hasher::new_with_initial(pending.sum);

@@ -34,7 +34,8 @@ use super::{Figures, NetTunables, Outcome, Owner, Placement, RxId, moves};
 use crate::memory::{Segment, Segments};
 use by_lines::FromLines;
 use farpost_fabric::{
-    Completion, Direction, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, Piece, Remote, Ticket,
+    Completion, Cost, Direction, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, Piece, Remote,
+    Ticket,
 };
 use origin::{Lane, Origin, ReceivePath};
 use pendings::{BodySource, ReceivePending, SCRATCH, Scratch, Stage};

@@ -7,7 +7,7 @@ use crate::memory::Segments;
 use crate::net::rendezvous_slots::{Offer, RendezvousSlots};
 use crate::net::wire::{self, Malformed, PacketKind, STAGING, Writer, stream_bytes};
 use crate::net::{Channel, NetTunables, Owner, moves};
-use farpost_fabric::{Access, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission};
+use farpost_fabric::{Access, Cost, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission, Time};
 use std::collections::VecDeque;
 
 /// Longest answer that is copied before its check is made, and how many are at a time.
@@ -111,6 +111,7 @@ impl<F: Fabric> Bodies<F> {
             && let Some(slot) = self.slots.pop_front()
         {
             let offset = usize::from(slot) * self.slot_bytes;
+            fabric.charge(Cost::Copy(length));
             moves::stage(memory, offset, body);
             put(&(length as u32).to_le_bytes());
             put(&(offset as u32).to_le_bytes());
@@ -125,7 +126,7 @@ impl<F: Fabric> Bodies<F> {
             && not & wire::NO_PULL == 0
             && fabric.can_transfer(peer)
         {
-            pending.copy = self.copies.take(body);
+            pending.copy = self.copies.take(fabric, body);
         }
         let copied = pending.copy.map(|copy| self.copies.at(copy, length));
         let body = copied.as_ref().unwrap_or(body);
@@ -209,6 +210,7 @@ impl<F: Fabric> Bodies<F> {
     /// Write packet `packet` of a body that goes in packets: the bytes of it.
     pub fn part(
         &self,
+        fabric: &F,
         pending: &TransmitPending,
         packet: u32,
         buffer: &mut [u8; PACKET_BYTES],
@@ -217,6 +219,7 @@ impl<F: Fabric> Bodies<F> {
         let part = stream_bytes(checked);
         let from = (packet as usize - 1) * part;
         let len = part.min(pending.length - from);
+        fabric.charge(Cost::Copy(len));
         let mut writer = Writer::new(buffer, checked);
         match (&pending.route, &self.staging) {
             (BodyRoute::Staged(slot), Some(memory)) => {
@@ -338,11 +341,12 @@ impl Copies {
     }
 
     /// Copy a body, if it is short enough and there is room.
-    fn take(&mut self, body: &Segments) -> Option<u16> {
+    fn take(&mut self, time: &impl Time, body: &Segments) -> Option<u16> {
         if body.len() > COPY {
             return None;
         }
         let place = self.free.pop()?;
+        time.charge(Cost::Copy(body.len()));
         moves::load_all(body, &mut self.memory[usize::from(place) * COPY..][..body.len()]);
         Some(place)
     }

@@ -149,7 +149,7 @@ impl<F: Fabric> Transmit<F> {
                 } else {
                     (word.kind, word.second) = (PacketKind::Data, 0);
                     buffer = [0; PACKET_BYTES];
-                    let len = self.bodies.part(message, packet, &mut buffer, false);
+                    let len = self.bodies.part(fabric, message, packet, &mut buffer, false);
                     (wire::finish(&mut buffer, len, word), stream_bytes(false))
                 };
                 if !lines.put(to, (Form::Packet, 0), packet, payload) {

@@ -53,6 +53,7 @@ impl<F: Fabric> Transmit<F> {
         let scarce = self.pendings.are_scarce(index);
         let pending = self.pendings.at(number);
         let (first, rest) = pending.packet.split_at_mut(wire::WORD);
+        fabric.charge(Cost::Copy(body));
         write(rest.as_chunks_mut().0);
         let (mut flags, ack) = rx.acknowledgement(to, index);
         if title.first {

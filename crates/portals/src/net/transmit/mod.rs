@@ -30,7 +30,7 @@ use super::wire::{self, FIRST, HAS_ACK, Malformed, PacketKind, WANTS_ACK, Word, 
 use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, Owner, moves};
 use crate::memory::Segments;
 use bodies::{Bodies, Receiver};
-use farpost_fabric::{Counter, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Cost, Counter, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority, TrySend};
 use pendings::{Pendings, TransmitPending};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -188,6 +188,7 @@ impl<F: Fabric> Transmit<F> {
         pending.token = token;
         pending.length = length;
         let departure = if length <= PACKET_BYTES - writer.len() {
+            fabric.charge(Cost::Copy(length));
             moves::load_all(body, writer.room(length));
             let packet = writer.len();
             pending.is_short(header.len(), packet);
@@ -300,7 +301,7 @@ impl<F: Fabric> Transmit<F> {
             } else {
                 (word.kind, word.second) = (PacketKind::Data, 0);
                 buffer = [0; PACKET_BYTES];
-                let len = self.bodies.part(message, packet, &mut buffer, checked);
+                let len = self.bodies.part(fabric, message, packet, &mut buffer, checked);
                 wire::finish(&mut buffer, len, word)
             };
             if fabric.try_send(peer, self.port, Priority::ALL[index], bytes) == TrySend::Full {
