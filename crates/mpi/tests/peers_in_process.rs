@@ -24,10 +24,11 @@ fn memory_for_peers_is_bounded_by_use_and_goes_back() {
     };
     let (met, _) = of_a_peer("met");
     assert!(met < 4 << 10, "{met} bytes for a peer that one message went to");
-    // A line for each of the postboxes that a queue begins with, and parts of blocks for two messages.
+    // The postboxes that a queue begins with, and parts of blocks for two messages; the acknowledgements of all peers lie in a piece
+    // or two.
     for (name, most) in [("8", 2 << 10), ("1024", 4 << 10)] {
         let (all, areas) = of_a_peer(name);
-        assert!(areas <= most, "{name}: {areas} bytes of areas");
+        assert!(areas <= most + 256, "{name}: {areas} bytes of areas");
         assert!(all < areas + (4 << 10), "{name}: {all} bytes, {areas} in areas");
     }
     let (rest, areas) = of_a_peer("rest");
