@@ -141,7 +141,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let to = [pair(0, 2), pair(3, 0), 77, 0];
     let mut all = vec![];
     // Accelerated: objects, then messages.
-    for kind in 10..26 {
+    for kind in 10..27 {
         let words: Vec<u64> = match kind {
             10..=12 => vec![3, any, 9, 0, 0, 0],
             14 | 15 => [&[1][..], &md, &[0, 0, 0]].concat(),
