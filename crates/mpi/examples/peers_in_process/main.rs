@@ -1,7 +1,7 @@
 //! Memory of a rank for its peers, with all ranks in one process: bytes in use of the heap, counted as they are allocated, beyond what
 //! there was before any peer was met, divided by the ranks. The program's own buffers are not among them.
 //!
-//!   peers_in_process [RANKS] [ROUNDS]     default 256 ranks, 20 messages of each length to each peer
+//!   peers_in_process [RANKS] [ROUNDS]     default 256 ranks, 10 messages of 8 bytes and of 1 KiB to each peer, and one of 64 KiB
 //!
 //! For each step a line: "peers STEP BYTES AREAS", the mean of a rank; AREAS is the part that lies in areas. Time is virtual and the order
 //! comes from a seed, so that the numbers are the same in every run. `scripts/measure-memory.py --peers --in-process` draws them.
@@ -22,7 +22,7 @@ fn main() {
             std::process::exit(2)
         }),
     };
-    let (ranks, rounds) = (number(256), number(20));
+    let (ranks, rounds) = (number(256), number(10));
     let exchange = Exchange {
         ranks,
         rounds,

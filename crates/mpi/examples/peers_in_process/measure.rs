@@ -49,7 +49,7 @@ impl Default for Exchange {
     fn default() -> Self {
         Self {
             ranks: 256,
-            rounds: 20,
+            rounds: 10,
             long_rounds: 1,
             seed: 1,
         }
