@@ -530,9 +530,9 @@ impl<F: Fabric> Net<F> {
             });
         }
         self.inside.set(false);
-        if polled {
+        if polled || at_packets {
             let state = self.state.borrow();
-            let due = state.figures.received.is_multiple_of(BURST as u64)
+            let due = polled && state.figures.received.is_multiple_of(BURST as u64)
                 || state.tx.has_active()
                 || state.rx.urgent
                 || state.rx.has_fetching()
@@ -541,7 +541,7 @@ impl<F: Fabric> Net<F> {
                 || !state.rx.finished.is_empty();
             drop(state);
             if due {
-                self.progress(upper);
+                polled |= self.progress(upper);
             }
         }
         polled
