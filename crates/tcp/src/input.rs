@@ -36,10 +36,11 @@ pub struct ReadBuffers {
 }
 
 impl ReadBuffers {
-    /// Free them if nothing was read for a while: so many bytes, and when to look again.
+    /// Free them if little came at a time for a while: so many bytes, and when to look again. What the next read needs in any case is
+    /// kept, or a process that polls would take it again at once.
     pub fn rest(&mut self, now: u64) -> (usize, u64) {
         let bytes = self.plain.capacity() + self.sealed.capacity();
-        if bytes == 0 {
+        if bytes <= SMALL {
             return (0, u64::MAX);
         }
         if self.rest.is_over(now) {
@@ -57,6 +58,8 @@ pub struct Input {
     start: usize,
     end: usize,
     pub sink: Option<Sink>,
+    /// More came at once than [`SMALL`] since it has had the room of all: pings alone do not keep the room.
+    much_came: bool,
     /// Sealed bytes, where the stream is encrypted.
     sealed: Vec<u8>,
 }
@@ -81,6 +84,7 @@ impl Input {
             start: 0,
             end: 0,
             sink: None,
+            much_came: false,
             sealed: Vec::new(),
         }
     }
@@ -88,7 +92,8 @@ impl Input {
     /// The connection is read next: what waits moves to the room of all.
     #[inline]
     pub fn enter(&mut self, read_buffers: &mut ReadBuffers) {
-        read_buffers.rest.used = true;
+        // A sealed connection takes its room at each read, also if nothing comes.
+        read_buffers.rest.used |= read_buffers.sealed.capacity() > 0;
         std::mem::swap(&mut self.buffer, &mut read_buffers.plain);
         let left = self.end - self.start;
         if left > 0 {
@@ -109,6 +114,7 @@ impl Input {
     /// It was read: others have the room, and what waits is kept apart.
     #[inline]
     pub fn leave(&mut self, read_buffers: &mut ReadBuffers) {
+        read_buffers.rest.used |= std::mem::take(&mut self.much_came);
         let waiting = self.waiting().to_vec();
         (self.start, self.end) = (0, waiting.len());
         read_buffers.plain = std::mem::replace(&mut self.buffer, waiting);
@@ -208,6 +214,7 @@ impl Input {
             sink.done += to_place;
         }
         self.end += came - to_place;
+        self.much_came |= self.end > SMALL;
         if came < offered {
             return Ok(ReadOutcome::Drained);
         }
