@@ -22,7 +22,7 @@ use crate::{FAREWELL, Node, NodeFabric};
 /// Key under which a rank publishes its user and its process number, where others could be on another host.
 const KEY: &str = "farpost-owner";
 
-/// Key under which an agent publishes its memory for bodies, bytes, unless that is the default.
+/// Key under which an agent publishes its memory for bodies, bytes.
 const MEMORY: &str = "farpost-agent-memory";
 
 /// Variable: where the library of Portals runs for this process. mpiexec reads it too.
@@ -123,7 +123,8 @@ fn user() -> u32 {
 
 /// Say what this process has as an agent, and who it is to other hosts.
 pub(crate) fn publish(opening: &mut Opening, agent: &AgentTunables) -> Result<(), JobError> {
-    if agent.memory != AgentTunables::default().memory {
+    // Always: who asks for a key that nobody publishes is kept waiting by some launchers (PMIx).
+    if opening.rank() >= opening.size() {
         opening.put(MEMORY, &agent.memory.to_le_bytes())?;
     }
     if !opening.may_span_hosts() {
