@@ -140,7 +140,10 @@ class Jobs(unittest.TestCase):
 
     @each_launcher()
     def test_exit_codes(self, launcher):
-        self.assertEqual(self.mpiexec(launcher, ["-n", "2", "-host", "h1,h2", "sh", "-c", "exit 7"]).code, 7)
+        self.assertEqual(self.mpiexec(launcher, ["-n", "1", "-host", "h2", "sh", "-c", "exit 7"]).code, 7)
+        ran = self.mpiexec(launcher, ["-n", "2", "-host", "h1,h2", "sh", "-c", "exit 7"])
+        # The rank that srun ends because of the other may be quicker or slower than its own exit; the largest code counts (docs/hosts.md).
+        self.assertIn(ran.code, (7, 128 + signal.SIGTERM) if launcher.name == "srun" else (7,), ran)
         script = f"[ {RANK} = 1 ] && kill -9 $$; sleep 1000"
         ran = self.mpiexec(launcher, ["-n", "2", "-host", "h1,h2", "sh", "-c", script])
         self.assertNotEqual(ran.code, 0, ran)
