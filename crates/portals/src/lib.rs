@@ -38,7 +38,7 @@ pub use error::Error;
 pub use handlers::Handler;
 pub use interface::Interface;
 pub use library::{AccessEntry, DropReason, Library, Processes, Target};
-pub use memory::{Segment, Segments};
+pub use memory::{Segment, Segments, field};
 pub use network_interface::NetworkInterface;
 pub use owner::Owner;
 pub use types::*;

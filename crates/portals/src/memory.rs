@@ -13,6 +13,14 @@ pub struct Segment {
     pub len: usize,
 }
 
+/// A field of an [`Event`](crate::types::Event) or a descriptor that may have been written a moment ago, read as it was written: a processor makes a
+/// read that spans two fresh writes, as compilers like to copy structures, wait until both have left it.
+#[inline(always)]
+pub fn field<T: Copy>(at: &T) -> T {
+    // SAFETY: a reference; that the read is volatile only keeps it apart from its neighbours'.
+    unsafe { std::ptr::read_volatile(at) }
+}
+
 /// A range of bytes in one segment, or in several taken together. Cloning costs a count at most.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {

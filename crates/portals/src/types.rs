@@ -352,13 +352,6 @@ pub struct Event {
     pub sequence: u32,
 }
 
-/// A field of an [`Event`] that may have been logged a moment ago, read as it was written: a processor makes a read that spans two
-/// fresh writes, as compilers like to copy structures, wait until both have left it.
-#[inline(always)]
-pub fn field<T: Copy>(value: T) -> T {
-    std::hint::black_box(value)
-}
-
 /// What `eq_get` and its like answer when there is an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {

@@ -178,20 +178,20 @@ pub(super) fn c_descriptor(md: &Md) -> ptl_md_t {
 pub(super) fn c_event(event: &Event) -> ptl_event_t {
     ptl_event_t {
         r#type: event.kind as ptl_event_kind_t,
-        initiator: c_id(field(event.initiator)),
-        uid: field(event.uid),
-        jid: field(event.jid),
-        pt_index: field(event.pt_index),
-        match_bits: field(event.match_bits),
-        rlength: field(event.rlength),
-        mlength: field(event.mlength),
-        offset: field(event.offset),
-        md_handle: field(event.md_handle.0),
+        initiator: c_id(field(&event.initiator)),
+        uid: field(&event.uid),
+        jid: field(&event.jid),
+        pt_index: field(&event.pt_index),
+        match_bits: field(&event.match_bits),
+        rlength: field(&event.rlength),
+        mlength: field(&event.mlength),
+        offset: field(&event.offset),
+        md_handle: field(&event.md_handle.0),
         md: c_descriptor(&event.md),
-        hdr_data: field(event.hdr_data),
-        link: field(event.link),
-        ni_fail_type: field(event.ni_fail_type.0),
-        sequence: field(event.sequence),
+        hdr_data: field(&event.hdr_data),
+        link: field(&event.link),
+        ni_fail_type: field(&event.ni_fail_type.0),
+        sequence: field(&event.sequence),
     }
 }
 

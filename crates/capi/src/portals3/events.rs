@@ -43,14 +43,21 @@ pub(crate) fn ptleqfree(cx: &'static Cx, a: arg::PtlEQFree) -> Answer {
 /// Gives the program an event.
 ///
 /// # Errors
-/// Events before it were overwritten: told as the standard tells it.
+/// Events before it were overwritten.
 #[inline(always)]
 fn give(event: &Event, dropped: bool, to: Place<ptl_event_t>) -> Answer {
     to.set(c_event(event));
-    if dropped {
-        return Err(Error::EqDropped.into());
+    told_of(dropped)
+}
+
+/// # Errors
+/// Events were `dropped`, overwritten: told as the standard tells it.
+#[inline(always)]
+fn told_of(dropped: bool) -> Answer {
+    match dropped {
+        true => Err(Error::EqDropped.into()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 #[inline(always)]
@@ -67,8 +74,14 @@ pub(crate) fn ptleqget(cx: &'static Cx, a: arg::PtlEQGet) -> Answer {
 pub(crate) fn ptleqwait(cx: &'static Cx, a: arg::PtlEQWait) -> Answer {
     let ni = state(cx).any(Error::EqInvalid)?;
     there("event", a.event)?;
-    let read = |oldest: &Event, dropped| give(oldest, dropped, a.event);
-    ni.interface.eq_wait_with(Handle(a.eq_handle), read)?
+    // Small is what passes through the loop that waits.
+    let dropped = ni
+        .interface
+        .eq_wait_with(Handle(a.eq_handle), |oldest: &Event, dropped| {
+            a.event.set(c_event(oldest));
+            dropped
+        })?;
+    told_of(dropped)
 }
 
 pub(crate) unsafe fn ptleqpoll(cx: &'static Cx, a: arg::PtlEQPoll) -> Answer {

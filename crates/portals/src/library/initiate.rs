@@ -1,5 +1,6 @@
 //! Beginning operations: put, get, get-put (section 3.13). Fast path.
 
+use super::descriptor::Descriptor;
 use super::operation::{Answer, Facts, Operation, Role};
 use super::table::Key;
 use super::wire::{Header, MessageKind, NO_ANSWER, index_byte};
@@ -130,9 +131,10 @@ impl Library {
             link,
             start: 0,
         };
-        self.consume(md);
         let me = self.me;
-        self.log_whole(md, [EventKind::SendStart, EventKind::SendEnd], &me, &facts);
+        let kinds = [EventKind::SendStart, EventKind::SendEnd];
+        let over = |library: &mut Self| library.show_spent(md);
+        self.log_whole(md, kinds, &me, &facts, Descriptor::consume, over);
     }
 
     /// As [`put`](Self::put), but nothing is counted or logged before [`started`](Self::started), which has to follow: a

@@ -318,13 +318,23 @@ impl Library {
         Some(queue.log_of(descriptor, kind, who, facts, ni_fail_type, &mut self.handled))
     }
 
-    /// Log START and END of an operation that begins and ends here and now, and UNLINK if that was the last of its
-    /// descriptor: what [`log`](Self::log) and [`end`](Self::end) do in two steps.
+    /// `count` an operation that begins and ends here and now in its descriptor, log its START and END, and UNLINK if that was the last of
+    /// the descriptor, which `over` tells the match list first: what [`consume`](Self::consume), [`log`](Self::log) and [`end`](Self::end)
+    /// do in steps.
     #[inline(always)]
-    fn log_whole(&mut self, md: u32, kinds: [EventKind; 2], who: &Identity, facts: &Facts) {
-        let Some(descriptor) = self.mds.get(md) else {
+    fn log_whole(
+        &mut self,
+        md: u32,
+        kinds: [EventKind; 2],
+        who: &Identity,
+        facts: &Facts,
+        count: impl FnOnce(&mut Descriptor),
+        over: impl FnOnce(&mut Self),
+    ) {
+        let Some(descriptor) = self.mds.get_mut(md) else {
             return;
         };
+        count(descriptor);
         let mut cause = 0;
         if let Some(queue) = self.eqs.named(descriptor.md.eq_handle) {
             let [start, end] = kinds;
@@ -335,8 +345,11 @@ impl Library {
                 cause = queue.log_of(descriptor, end, who, facts, NiFail::OK, &mut self.handled);
             }
         }
-        if descriptor.unlink == Unlink::Unlink && !descriptor.active {
-            self.retire(md, who, facts, cause, NiFail::OK);
+        if !descriptor.active {
+            over(self);
+            // By copies, so that these need no memory as long as it does not come to this.
+            let (who, facts) = (*who, *facts);
+            self.retire(md, &who, &facts, cause, NiFail::OK);
         }
     }
 
@@ -419,7 +432,14 @@ impl Library {
             return;
         };
         descriptor.consume();
-        if let (false, Some(me)) = (descriptor.active, descriptor.me) {
+        if !descriptor.active {
+            self.show_spent(md);
+        }
+    }
+
+    /// Make the match list see that a descriptor has become inactive.
+    fn show_spent(&mut self, md: u32) {
+        if let Some(me) = self.mds.get(md).and_then(|descriptor| descriptor.me) {
             self.show(me);
         }
     }

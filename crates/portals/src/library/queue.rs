@@ -4,6 +4,7 @@
 use super::descriptor::Descriptor;
 use super::operation::Facts;
 use super::table::Named;
+use crate::memory::field;
 use crate::types::{Event, Handle, HandleKind};
 use crate::types::{EventKind, Identity, Md, NiFail, ProcessId};
 use std::collections::VecDeque;
@@ -18,6 +19,9 @@ pub(super) struct EventQueue {
     /// Events logged and taken (or lost) so far; the low 32 bits of `logged` are the next event's sequence.
     logged: u64,
     taken: u64,
+    /// The event that stands in the first place: an empty queue begins there again, so that one whose events are taken soon stays in
+    /// few cache lines, however many it has room for.
+    first: u64,
 }
 
 impl Named for EventQueue {
@@ -69,14 +73,23 @@ impl EventQueue {
             events: memory.into_boxed_slice(),
             logged: 0,
             taken: 0,
+            first: 0,
         }
+    }
+
+    #[inline(always)]
+    fn place(&self, event: u64) -> usize {
+        event.wrapping_sub(self.first) as usize & (self.events.len() - 1)
     }
 
     /// The place of the next event, which has its sequence; the other fields are the caller's to write. They are written
     /// one by one: an event made elsewhere and copied here costs as much as everything else about it.
     #[inline(always)]
     pub fn log(&mut self) -> &mut Event {
-        let at = self.logged as usize & (self.events.len() - 1);
+        if self.is_empty() {
+            self.first = self.logged;
+        }
+        let at = self.place(self.logged);
         let place = &mut self.events[at];
         place.sequence = self.logged as u32;
         self.logged += 1;
@@ -108,7 +121,7 @@ impl EventQueue {
         event.md_handle = descriptor.handle;
         // The threshold was most likely written just now, and is not to be read along with what stands beside it.
         event.md = Md {
-            threshold: std::hint::black_box(descriptor.md.threshold),
+            threshold: field(&descriptor.md.threshold),
             ..descriptor.md
         };
         event.hdr_data = facts.hdr_data;
@@ -146,7 +159,7 @@ impl EventQueue {
         if dropped {
             self.taken = oldest;
         }
-        let at = self.taken as usize & (self.events.len() - 1);
+        let at = self.place(self.taken);
         self.taken += 1;
         Some((&self.events[at], dropped))
     }

@@ -1,5 +1,6 @@
 //! Messages whose body is here, with its header or where it can be read at once: puts among them begin and end here and now. Fast path.
 
+use super::descriptor::Descriptor;
 use super::drops::DropReason;
 use super::operation::Facts;
 use super::receive::PUT;
@@ -106,16 +107,8 @@ impl Library {
         (md, offset, accepted): (u32, u64, u64),
         store: impl FnOnce(&Segments, u64, u64),
     ) -> Verdict {
-        let Some(descriptor) = self.mds.get_mut(md) else {
-            return Verdict::Done;
-        };
-        descriptor.take(accepted);
-        store(&descriptor.region.memory, offset, accepted);
-        let acknowledges = !descriptor.has(option::ACK_DISABLE);
         let pt_index = u32::from(header.pt_index);
-        if !descriptor.active {
-            self.portals[pt_index as usize].found_is_over();
-        }
+        let mut acknowledges = false;
         let facts = Facts {
             pt_index,
             match_bits: header.match_bits,
@@ -126,7 +119,19 @@ impl Library {
             link: self.link(),
             start: 0,
         };
-        self.log_whole(md, [EventKind::PutStart, EventKind::PutEnd], who, &facts);
+        self.log_whole(
+            md,
+            [EventKind::PutStart, EventKind::PutEnd],
+            who,
+            &facts,
+            #[inline(always)]
+            |descriptor: &mut Descriptor| {
+                descriptor.take(accepted);
+                store(&descriptor.region.memory, offset, accepted);
+                acknowledges = !descriptor.has(option::ACK_DISABLE);
+            },
+            |library: &mut Self| library.portals[pt_index as usize].found_is_over(),
+        );
         if header.operation == NO_ANSWER {
             Verdict::Done
         } else if acknowledges {

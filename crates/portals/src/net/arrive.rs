@@ -118,6 +118,22 @@ impl<F: Fabric> Net<F> {
         taken > 0
     }
 
+    /// Take one message from somebody's lines, whose turn this is. False: it cannot be taken now.
+    #[inline(always)]
+    pub(super) fn take_line(&self, upper: &mut impl Upper, way: (Peer, usize), turn: usize) -> bool {
+        let taken = self.on_lines(upper, way);
+        if taken {
+            self.state.borrow_mut().lines.begin_behind(way.1, turn);
+        }
+        taken
+    }
+
+    /// Where the first that is there cannot be taken: one of the others'.
+    #[inline(never)]
+    pub(super) fn take_other_line(&self, upper: &mut impl Upper) -> bool {
+        self.take_lines(upper, 1)
+    }
+
     /// The next message of a channel's lines. False: there is none that can be taken now.
     #[inline(always)]
     fn on_lines<U: Upper>(&self, upper: &mut U, way: (Peer, usize)) -> bool {

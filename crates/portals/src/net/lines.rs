@@ -221,11 +221,18 @@ impl<F: Fabric> Lines<F> {
         self.post[index].senders().len()
     }
 
-    /// Whether a message is in any of their lines.
+    /// The next in turn of those in whose lines a message is, answers first: its channel, its turn, and who it is.
     #[inline(always)]
-    pub fn is_there(&self) -> bool {
-        let is_there = |post: &Postboxes<F>| post.senders().iter().any(|from| post.is_there(*from));
-        self.post.iter().any(is_there)
+    pub fn next_there(&self) -> Option<(usize, usize, Peer)> {
+        for (index, post) in self.post.iter().enumerate() {
+            for turn in 0..post.senders().len() {
+                let from = self.sender(index, turn)?;
+                if post.is_there(from) {
+                    return Some((index, turn, from));
+                }
+            }
+        }
+        None
     }
 
     /// One of them, in turn.

@@ -81,8 +81,9 @@ pub const HEADER_BYTES: usize = 48;
 
 /// Packets taken in one call of [`Net::progress`], and messages from lines.
 const BURST: usize = 32;
-/// Looks between two at packets, where short messages come by lines: a power of two.
-const PACKETS: u32 = 8;
+/// Looks between two at packets, where messages come by lines from all others, or from some: powers of two. A look at packets takes as
+/// long as many at lines, and what comes meanwhile waits for it.
+const PACKETS: [u32; 2] = [64, 8];
 /// Progress calls between two looks for connections: a power of two.
 const HEAR: u64 = 8;
 /// Progress calls without anything to do between two looks at the clock: a power of two.
@@ -277,9 +278,9 @@ pub struct Net<F: Fabric> {
     /// Time counts for nothing: for tests on fabrics whose time is not ours.
     impatient: bool,
     inside: Cell<bool>,
-    /// Calls of [`look`](Self::look), and whether any process can be reached by lines.
+    /// Calls of [`look`](Self::look), and at how many of them there is one at packets.
     looks: Cell<u32>,
-    has_lines: bool,
+    packets: u32,
     state: RefCell<NetState<F>>,
 }
 
@@ -305,6 +306,12 @@ impl<F: Fabric> Net<F> {
             tended: now,
             asked: now,
         };
+        let [all, some] = PACKETS;
+        let packets = match lines::reached(&*fabric) {
+            0 => 1,
+            others if others + 1 < fabric.processes() as usize => some,
+            _ => all,
+        };
         Self {
             // Where there is no wire nothing is asked for each packet.
             check: if config.check == 1 && !wires {
@@ -316,7 +323,7 @@ impl<F: Fabric> Net<F> {
             impatient: config.resend == 0,
             inside: Cell::new(false),
             looks: Cell::new(0),
-            has_lines: lines::reached(&*fabric) > 0,
+            packets,
             state: RefCell::new(state),
             fabric,
         }
@@ -510,19 +517,31 @@ impl<F: Fabric> Net<F> {
     pub fn look(&self, upper: &mut impl Upper) -> bool {
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
-        let at_packets = looks.is_multiple_of(PACKETS) || !self.has_lines;
+        let at_packets = looks & (self.packets - 1) == 0;
+        if self.inside.get() {
+            return false;
+        }
+        let there = self.state.borrow().lines.next_there();
         // Most looks find nothing, and those that do have the registers to themselves.
-        !self.inside.get()
-            && (at_packets || self.state.borrow().lines.is_there())
-            && self.take_one(upper, at_packets)
+        (at_packets || there.is_some()) && self.take_one(upper, there, at_packets)
     }
 
     /// A [`look`](Self::look) that may find something.
     #[inline(never)]
-    fn take_one(&self, upper: &mut impl Upper, at_packets: bool) -> bool {
+    fn take_one(
+        &self,
+        upper: &mut impl Upper,
+        there: Option<(usize, usize, Peer)>,
+        at_packets: bool,
+    ) -> bool {
         self.inside.set(true);
         let fabric = &*self.fabric;
-        let mut polled = self.take_lines(upper, 1);
+        let mut polled = match there {
+            Some((index, turn, from)) => {
+                self.take_line(upper, (from, index), turn) || self.take_other_line(upper)
+            }
+            None => false,
+        };
         if !polled && at_packets {
             fabric.progress();
             polled = fabric.poll_packet(self.port, |from, priority, bytes| {

@@ -145,13 +145,13 @@ impl Seen {
             // The number of a process is its rank, on whatever node.
             from: Peer(event.initiator.pid),
             bits: event.match_bits,
-            rlength: field(event.rlength),
-            mlength: field(event.mlength),
+            rlength: field(&event.rlength),
+            mlength: field(&event.mlength),
             offset: event.offset,
             data: event.hdr_data,
-            link: field(event.link),
+            link: field(&event.link),
             user: event.md.user_ptr,
-            fail: field(event.ni_fail_type),
+            fail: field(&event.ni_fail_type),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::types::option::*;
+use std::collections::VecDeque;
 
 #[test]
 fn put_with_ack() {
@@ -311,6 +312,43 @@ fn a_full_queue_loses_the_oldest_and_says_so_once() {
         0,
         "room in a queue is never a reason to reject a message"
     );
+}
+
+#[test]
+fn a_queue_that_is_empty_begins_again_in_its_first_place() {
+    let mut w = world(2);
+    let eq = w.ends[1].eq_alloc(4, false).unwrap().unwrap();
+    w.ends[1].post(
+        7,
+        md(8, OP_PUT | TRUNCATE | EVENT_START_DISABLE, eq),
+        Unlink::Retain,
+    );
+    let mut places = std::collections::HashSet::new();
+    for n in 0..10 {
+        w.put(0, 8, AckReq::NoAck, &target(1, 7));
+        let (event, _) = w.ends[1].eq_take(eq).unwrap();
+        assert_eq!(event.sequence, n);
+        places.insert(std::ptr::from_ref(event).addr());
+    }
+    assert_eq!(places.len(), 1);
+    // From wherever it began, it keeps order and loses the oldest.
+    let (mut next, mut kept, mut lost) = (10, VecDeque::new(), false);
+    for step in 0..500 {
+        for _ in 0..step * 7 % 5 {
+            w.put(0, 8, AckReq::NoAck, &target(1, 7));
+            kept.push_back(next);
+            next += 1;
+            if kept.len() > 4 {
+                kept.pop_front();
+                lost = true;
+            }
+        }
+        for _ in 0..step * 3 % 4 {
+            let taken = w.ends[1].eq_get(eq).map(|t| (t.event.sequence, t.dropped));
+            let wanted = kept.pop_front().map(|n| (n, std::mem::take(&mut lost)));
+            assert_eq!(taken, wanted.ok_or(Error::EqEmpty), "step {step}");
+        }
+    }
 }
 
 #[test]
