@@ -154,10 +154,9 @@ impl EventQueue {
         if self.is_empty() {
             return None;
         }
-        let oldest = self.logged.saturating_sub(self.events.len() as u64);
-        let dropped = self.taken < oldest;
+        let dropped = self.logged - self.taken > self.events.len() as u64;
         if dropped {
-            self.taken = oldest;
+            self.taken = self.logged - self.events.len() as u64;
         }
         let at = self.place(self.taken);
         self.taken += 1;

@@ -252,6 +252,9 @@ impl<F: Fabric> Lines<F> {
     #[inline(always)]
     pub fn begin_behind(&mut self, index: usize, turn: usize) {
         let count = self.senders(index);
+        if count == 1 {
+            return;
+        }
         let next = self.first[index] + turn + 1;
         // Neither is more than the count.
         let next = if next >= count { next - count } else { next };

@@ -258,6 +258,17 @@ struct NetState<F: Fabric> {
 }
 
 impl<F: Fabric> NetState<F> {
+    /// Whether there is more to do than to look whether something has come.
+    #[inline(always)]
+    fn is_busy(&self) -> bool {
+        self.tx.has_active()
+            || self.rx.urgent
+            || self.rx.has_fetching()
+            || self.tx.has_offers()
+            || !self.tx.finished.is_empty()
+            || !self.rx.finished.is_empty()
+    }
+
     /// Pauses are counted in calls, and who sleeps between calls makes few: time counts as the calls that were not made, with a
     /// bound, since this is not asked always.
     /// True: it was long.
@@ -523,47 +534,40 @@ impl<F: Fabric> Net<F> {
         }
         let there = self.state.borrow().lines.next_there();
         // Most looks find nothing, and those that do have the registers to themselves.
-        (at_packets || there.is_some()) && self.take_one(upper, there, at_packets)
+        match there {
+            Some(there) if self.take_from_lines(upper, there) => true,
+            _ => at_packets && self.take_packet(upper),
+        }
     }
 
-    /// A [`look`](Self::look) that may find something.
+    /// A [`look`](Self::look) that has found somebody's lines.
     #[inline(never)]
-    fn take_one(
-        &self,
-        upper: &mut impl Upper,
-        there: Option<(usize, usize, Peer)>,
-        at_packets: bool,
-    ) -> bool {
+    fn take_from_lines(&self, upper: &mut impl Upper, (index, turn, from): (usize, usize, Peer)) -> bool {
+        self.inside.set(true);
+        let taken = self.take_line(upper, (from, index), turn) || self.take_other_line(upper);
+        self.inside.set(false);
+        let due = taken && {
+            let state = self.state.borrow();
+            state.figures.received.is_multiple_of(BURST as u64) || state.is_busy()
+        };
+        due && self.progress(upper) || taken
+    }
+
+    /// A [`look`](Self::look) at packets.
+    #[inline(never)]
+    fn take_packet(&self, upper: &mut impl Upper) -> bool {
         self.inside.set(true);
         let fabric = &*self.fabric;
-        let mut polled = match there {
-            Some((index, turn, from)) => {
-                self.take_line(upper, (from, index), turn) || self.take_other_line(upper)
-            }
-            None => false,
-        };
-        if !polled && at_packets {
-            fabric.progress();
-            polled = fabric.poll_packet(self.port, |from, priority, bytes| {
-                self.on_packet(upper, from, priority, bytes);
-            });
-        }
+        fabric.progress();
+        let polled = fabric.poll_packet(self.port, |from, priority, bytes| {
+            self.on_packet(upper, from, priority, bytes);
+        });
         self.inside.set(false);
-        if polled || at_packets {
+        let due = {
             let state = self.state.borrow();
-            let due = polled && state.figures.received.is_multiple_of(BURST as u64)
-                || state.tx.has_active()
-                || state.rx.urgent
-                || state.rx.has_fetching()
-                || state.tx.has_offers()
-                || !state.tx.finished.is_empty()
-                || !state.rx.finished.is_empty();
-            drop(state);
-            if due {
-                polled |= self.progress(upper);
-            }
-        }
-        polled
+            polled && state.figures.received.is_multiple_of(BURST as u64) || state.is_busy()
+        };
+        due && self.progress(upper) || polled
     }
 
     /// Tell what has ended. Nothing is borrowed meanwhile: `upper` may send.
