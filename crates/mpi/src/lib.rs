@@ -27,6 +27,7 @@ pub mod info;
 mod long;
 pub mod op;
 pub mod p2p;
+pub mod pack;
 pub mod topo;
 pub mod world;
 

@@ -10,7 +10,7 @@ use crate::errors::{ErrorClass, Result};
 use std::rc::Rc;
 
 /// A count that must not be negative.
-pub(super) fn count_arg(name: &str, value: i64) -> Result<u64> {
+pub(crate) fn count_arg(name: &str, value: i64) -> Result<u64> {
     u64::try_from(value).or_else(|_| {
         error(
             ErrorClass::ERR_COUNT,

@@ -9,7 +9,7 @@ use super::{Datatype, error};
 use crate::errors::{ErrorClass, Result};
 use std::rc::Rc;
 
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Basic(Basic),
     /// A value and, `at` bytes on, an index.
     Pair {
@@ -50,14 +50,14 @@ pub(super) enum Shape {
 
 /// Which bound a mark sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     Lower,
     Upper,
 }
 
 /// What the constructors compute.
 #[derive(Clone, Debug)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     pub size: u64,
     pub lb: i64,
     pub extent: i64,

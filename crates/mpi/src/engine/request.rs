@@ -3,7 +3,6 @@
 use super::envelope::{Envelope, FLAG_SYNC};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::handle::HandleTable;
-use crate::p2p::Mode;
 use crate::{Error, Rank};
 use farpost_fabric::{Cost, Peer, Ticket, Time};
 
@@ -60,6 +59,14 @@ impl Status {
         cancelled: false,
         error: None,
     };
+}
+
+/// Send modes (MPI-5.0 section 3.4). Ready sends are standard ones; buffered ones are standard sends of a
+/// copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Standard,
+    Synchronous,
 }
 
 /// What a send sends.

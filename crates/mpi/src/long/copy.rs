@@ -4,10 +4,10 @@
 //! `farpost_channel::RendezvousSlot` is what the slot says, and in which order. Third processes map it too, so that nothing in it says where
 //! bytes go or come from: that is in the receiver's grant (`grant`).
 
-use super::grant::{self, Grant, Message};
-use crate::engine::Engine;
+use crate::engine::grant::{self, Grant, Message};
 use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, RecvState, Request, SendState};
+use crate::engine::{Carrier, Engine};
 use crate::{Error, ErrorClass};
 use farpost_channel::{CopyOutcome, RendezvousSlots, Side, part_bytes};
 use farpost_fabric::{Direction, Fabric, Peer, memcheck};
@@ -15,7 +15,7 @@ use farpost_fabric::{Direction, Fabric, Peer, memcheck};
 /// Chunks that one call copies before it looks after the rest of the world.
 const CHUNKS_A_CALL: u32 = 8;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     pub(super) fn take_slot(&mut self) -> Option<u32> {
         if self.tunables.both_copy == 0 {
             return None;

@@ -2,13 +2,11 @@
 //! while the receiver empties earlier ones. Where all blocks are under way to others, who may take nothing for long, pieces
 //! go in postboxes.
 
-use crate::carrier::postbox::wire;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
 use crate::engine::request::{Operation, Payload, RecvState, Request, SendState};
+use crate::engine::{Carrier, Engine, wire};
 use farpost_fabric::{Fabric, Line, Peer};
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Receiver: ask for `wanted` bytes.
     pub(crate) fn ask(&mut self, handle: usize, peer: Peer, sender: u64, wanted: u64) {
         if let Some(Request {
@@ -23,7 +21,7 @@ impl<F: Fabric> Engine<F> {
         line[3] = sender;
         line[4] = handle as u64;
         line[5] = wanted;
-        Chosen::answer(self, peer, line);
+        C::answer(self, peer, line);
     }
 
     /// Sender: the receiver asks for the bytes of a send of ours.
@@ -58,7 +56,7 @@ impl<F: Fabric> Engine<F> {
         self.offered.retain(|h| *h != handle);
         self.engage(peer);
         self.outgoing[peer.index()].streams.push_back(handle);
-        Chosen::push(self, peer);
+        C::push(self, peer);
         self.retire_if_empty(peer);
         true
     }

@@ -6,18 +6,17 @@
 //! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_ZCOPY` bytes for messages that no receive
 //! waits for; a sender that has used its grant takes blocks or rendezvous.
 
-use crate::carrier::postbox::wire;
-use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::deliver::note_match;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
-use crate::p2p::note_match;
+use crate::engine::{Carrier, Engine, wire};
 use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.
 const COPIED_MAX: u64 = 256 << 10;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Sender: post a message with its bytes behind it. False: not this way, or not now.
     pub(crate) fn post_zcopy(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
         let total = send.payload.bytes();

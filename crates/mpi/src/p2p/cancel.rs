@@ -6,8 +6,8 @@
 //! or a matched probe has it, and the send ends as if nothing had been asked. Either way it ends, whatever receives are posted,
 //! when the receiver next makes progress: a receiver that computes for long is waited for.
 
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
 use crate::engine::context::{Held, Unexpected};
 use crate::engine::request::{Operation, RecvState, Request, SendState};
 use farpost_fabric::Fabric;
@@ -68,15 +68,5 @@ impl<F: Fabric> Engine<F> {
         if taken_back {
             self.complete(handle, |status| status.cancelled = true);
         }
-    }
-
-    /// Drop the held message that `is_it` means. False: it is not held, or not any more.
-    pub(crate) fn take_back(&mut self, is_it: impl Fn(&Unexpected) -> bool) -> bool {
-        let mut contexts = self.contexts.iter_mut();
-        let Some(message) = contexts.find_map(|context| context.queues.take_back(&is_it)) else {
-            return false;
-        };
-        self.discharge(message.peer, message.cost());
-        true
     }
 }

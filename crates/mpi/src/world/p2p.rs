@@ -4,12 +4,13 @@
 
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};
-use crate::carrier::postbox::{Short, wire};
-use crate::carrier::{Carrier, Chosen, Direct};
+use crate::carrier::postbox::Short;
+use crate::carrier::{Chosen, Engine};
 use crate::comm::{Comm, ContextLane};
+use crate::engine::carrier::Direct;
 use crate::engine::context::ANY_SOURCE;
 use crate::engine::request::{Payload, Request, Status};
-use crate::engine::{Engine, SENT};
+use crate::engine::{Carrier, SENT, wire};
 use crate::p2p::Mode;
 use crate::{Error, Rank, Result};
 use farpost_fabric::{Fabric, Peer};

@@ -2,15 +2,15 @@
 //!
 //! Requirements of MPI-5.0 sections 3.7.3, 3.8.4, 3.9.
 
-use super::collective::CollectiveRequest;
+use super::CollectiveRequest;
 use super::p2p::completed;
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::carrier::{Carrier, Chosen};
+use crate::carrier::Chosen;
 use crate::coll::Plan;
 use crate::comm::Comm;
-use crate::engine::SENT;
 use crate::engine::request::{Operation, Status};
+use crate::engine::{Carrier, SENT};
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;

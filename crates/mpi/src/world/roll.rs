@@ -5,9 +5,10 @@
 use super::World;
 use super::requests::Extra;
 use crate::Rank;
-use crate::comm::{Comm, ContextLane, LANE_BITS};
+use crate::comm::{Comm, ContextLane};
 use crate::engine::SENT;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
+use crate::engine::envelope::LANE_BITS;
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_rollcall::{Collective, Communicator, Mismatch, NearMiss, Record, Teller, WaitKind, Want};

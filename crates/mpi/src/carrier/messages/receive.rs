@@ -3,12 +3,12 @@
 use super::{
     ByMessages, HOLD_BACK, Head, KIND_BROKEN, KIND_CREDIT, Layer, Tally, takes_credit, wire, words_of,
 };
-use crate::carrier::Direct;
-use crate::engine::Engine;
+use crate::carrier::Engine;
+use crate::engine::carrier::Direct;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
+use crate::engine::deliver::note_match;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::RecvState;
-use crate::p2p::note_match;
 use crate::{Error, ErrorClass, Rank};
 use farpost_fabric::{Cost, Fabric, Line, Peer};
 

@@ -2,8 +2,7 @@
 //!
 //! Cost class: *set-up path*; between two looks progress that finds nothing counts.
 
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use farpost_fabric::{End, Fabric, Moment, Peer};
 use farpost_portals::agent::Routes;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! MPI over Portals as a carrier.
 
 use super::{Portals, refused};
-use crate::carrier::{Carrier, Chosen, Direct};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
+use crate::engine::carrier::Direct;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Payload, Request, SendState};
-use crate::p2p::Mode;
+use crate::engine::request::{Mode, Operation, Payload, Request, SendState};
 use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 use farpost_portals::NetworkInterface;
@@ -27,7 +27,7 @@ macro_rules! portals {
     };
 }
 
-impl<F: Fabric> Carrier<F> for ByPortals {
+impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         if engine.is_busy[peer.index()] || !engine.lost.is_empty() {

@@ -4,8 +4,8 @@
 use super::managed::{Message, Place};
 use super::{Portals, Seen, bits, user};
 use crate::Rank;
-use crate::carrier::{Chosen, Direct};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::carrier::Direct;
 use crate::engine::context::{Held, Unexpected};
 use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::Fabric;

@@ -3,8 +3,7 @@
 use super::managed::Place;
 use super::{Portals, Seen, bits, questions, user};
 use crate::Error;
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{End, Fabric, FabricError, Fault};
 use farpost_portals::{EventKind, NetworkInterface, NiFail};

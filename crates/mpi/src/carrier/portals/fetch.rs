@@ -1,15 +1,13 @@
 //! Messages that are got from their senders, in one or in parts: how many at a time is bounded, and further ones begin when these are here.
 
-use super::memory;
 use super::parts::AT_A_TIME;
 use super::questions::Want;
 use super::receive::{Room, room};
 use super::send::failure;
-use super::{KEPT_HERE, Portals, Seen, bits, descriptor, refused, user};
+use super::{KEPT_HERE, Portals, Seen, bits, descriptor, memory, refused, user};
 use crate::Error;
 use crate::buffer::RecvBuf;
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::request::{Operation, RecvState, Request};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Handle, NetworkInterface, NiFail, option};

@@ -53,7 +53,8 @@ pub use bits::{Layout, MOST_RANKS};
 pub(crate) use carry::ByPortals;
 use direct::Begun;
 
-use super::{Chosen, DeviceConfig, Limits};
+use super::{Chosen, DeviceConfig};
+use crate::engine::carrier::Limits;
 use crate::{Error, ErrorClass};
 use agents::Agents;
 use credit::Credit;

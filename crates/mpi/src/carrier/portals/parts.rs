@@ -8,10 +8,9 @@
 use super::questions::Want;
 use super::send::{Sending, whole};
 use super::{MESSAGES, NOTICES, Portals, Seen, bits};
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::deliver::note_match;
 use crate::engine::request::{Operation, RecvState, Request, Send};
-use crate::p2p::note_match;
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::agent::{Access, Routes};
 use farpost_portals::{AckReq, Error as PortalsError, EventKind, NetworkInterface, NiFail};

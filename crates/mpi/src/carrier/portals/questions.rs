@@ -6,8 +6,7 @@
 //! a time, so that they need no more room there than the few events that are kept for every peer.
 
 use super::{CREDITS, Portals, Seen, bits};
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::context::Held;
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{AckReq, NetworkInterface, NiFail};

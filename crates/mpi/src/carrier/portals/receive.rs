@@ -9,12 +9,11 @@ use super::send::failure;
 use super::{Portals, Seen, bits, user};
 use crate::Rank;
 use crate::buffer::RecvBuf;
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
+use crate::engine::deliver::{fit, note_match};
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, RecvState, Request};
-use crate::p2p::{fit, note_match};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Iovec, NiFail, ProcessId};
 

@@ -2,11 +2,9 @@
 
 use super::memory::{self, place_of};
 use super::{MESSAGES, Portals, Seen, bits, descriptor, refused, user};
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Operation, Payload, Request, Send, SendState};
-use crate::p2p::Mode;
+use crate::engine::request::{Mode, Operation, Payload, Request, Send, SendState};
 use crate::{Error, ErrorClass, Result};
 use farpost_fabric::{Cost, Fabric, Peer, Time};
 use farpost_portals::{

@@ -2,11 +2,10 @@
 //! message itself: if it holds the message unmatched, it drops it and says so; if not, a receive or a matched probe has it, and
 //! the send ends as if nothing had been asked.
 
-use super::wire;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::context::Held;
 use crate::engine::request::{Operation, Request, Send, SendState};
+use crate::engine::{Carrier, wire};
 use farpost_fabric::{Fabric, Line, Peer};
 
 impl<F: Fabric> Engine<F> {

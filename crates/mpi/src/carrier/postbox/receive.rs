@@ -2,14 +2,13 @@
 //!
 //! Requirements of MPI-5.0 sections 3.2.4, 3.4, 3.5.
 
-use super::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
-use crate::buffer::RecvBuf;
-use crate::carrier::Direct;
-use crate::engine::Engine;
+use crate::carrier::Engine;
+use crate::engine::carrier::Direct;
 use crate::engine::context::Held;
+use crate::engine::deliver::fit;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Operation, Request};
-use crate::p2p::fit;
+use crate::engine::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::{Error, ErrorClass, Rank};
 use farpost_channel::Next;
 use farpost_fabric::{Cost, Fabric, Line, Peer};
@@ -228,22 +227,6 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// The context of an envelope, if the envelope can be right.
-    #[inline(always)]
-    pub(crate) fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
-        let context = self.context(envelope.context);
-        let source = envelope.source;
-        let right = match &self.contexts[context].members {
-            Some(members) => members.pid(source as Rank) == Some(peer.0),
-            None => source < self.fabric.size(),
-        };
-        if !right {
-            self.fail_sender(peer, "the sender's rank", u64::from(source));
-            return None;
-        }
-        Some(context)
-    }
-
     #[inline(always)]
     fn on_short(&mut self, peer: Peer, line: &Line) -> bool {
         let len = wire::inline_bytes(line);
@@ -407,30 +390,5 @@ impl<F: Fabric> Engine<F> {
         }
         self.finish_recv(handle, envelope, bytes, error);
         true
-    }
-
-    /// Copy a piece (block, offset in it, bytes) to position `at` of a receive buffer.
-    pub(crate) fn read_piece(
-        &self,
-        peer: Peer,
-        (block, offset, len): (u32, usize, usize),
-        buf: &mut RecvBuf,
-        at: u64,
-    ) -> std::result::Result<(), farpost_fabric::FabricError> {
-        if let Some(whole) = buf.contiguous_mut() {
-            return self
-                .post
-                .read_block(peer, block, offset, &mut whole[at as usize..at as usize + len]);
-        }
-        let mut packed = [0; 4096];
-        let mut done = 0;
-        while done < len {
-            let n = packed.len().min(len - done);
-            self.post
-                .read_block(peer, block, offset + done, &mut packed[..n])?;
-            buf.unpack_on(&*self.fabric, at + done as u64, &packed[..n]);
-            done += n;
-        }
-        Ok(())
     }
 }

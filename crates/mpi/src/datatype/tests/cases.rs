@@ -5,6 +5,7 @@
 
 use super::super::*;
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::pack::{check_datarep, pack, pack_external, unpack, unpack_external};
 
 fn int() -> Datatype {
     Datatype::from_basic(Basic::INT)

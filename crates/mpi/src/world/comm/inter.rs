@@ -2,8 +2,8 @@
 //!
 //! Requirements of MPI-5.0 section 7.6.2.
 
-use super::Comm;
 use super::talk::MakingTag;
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::world::World;
 use crate::{Error, ErrorClass, Rank, Result};

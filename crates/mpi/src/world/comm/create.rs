@@ -1,7 +1,7 @@
 //! Communicators of groups (MPI-5.0 section 7.4.2).
 
-use super::Comm;
 use super::talk::MakingTag;
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::world::World;
 use crate::{Error, ErrorClass, Result};

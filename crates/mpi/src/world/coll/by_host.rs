@@ -11,11 +11,11 @@
 //! Parts are reduced in the order of ranks within a host and in the order of hosts (by their lowest ranks) between them,
 //! at every host alike: all ranks get the same bits, and the same bits every time.
 
-use super::World;
 use super::board::{Board, MOST_RANKS, RowOf, WORDS};
 use crate::coll::Hosts;
 use crate::comm::{Comm, Started};
 use crate::group::Group;
+use crate::world::World;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
@@ -30,13 +30,13 @@ const MOST_HOSTS: usize = 64;
 /// A communicator's hosts, as one rank sees them.
 pub struct Span {
     /// Ranks on this host, in order.
-    pub(super) here: Vec<usize>,
+    pub(crate) here: Vec<usize>,
     /// The lowest rank of each host, as processes, in order of ranks.
     leaders: Group,
     /// Who is where; a host's number is the place of its leader among the leaders.
     hosts: Rc<Hosts>,
     /// Some host has several ranks, and nothing stands in the way.
-    pub(super) pays: bool,
+    pub(crate) pays: bool,
 }
 
 /// What the leaders do with what their hosts brought.
@@ -53,7 +53,7 @@ pub enum Among {
 impl Span {
     /// Of a communicator whose ranks are on several hosts; `None` when they share one, and on an intercommunicator. The
     /// same at all ranks but for what concerns the own host.
-    pub(super) fn of<F: Fabric>(fabric: &F, comm: &Comm) -> Option<Self> {
+    pub(crate) fn of<F: Fabric>(fabric: &F, comm: &Comm) -> Option<Self> {
         if comm.is_inter() {
             return None;
         }

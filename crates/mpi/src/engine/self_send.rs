@@ -1,18 +1,17 @@
 //! Messages of a process to itself: they never see the fabric.
 
-use super::Mode;
-use super::receive::fit;
+use super::context::Held;
+use super::deliver::fit;
+use super::envelope::Envelope;
+use super::request::{Mode, Operation, Payload, Request, Send, SendState};
+use super::{Carrier, Engine};
 use crate::Result;
-use crate::engine::Engine;
-use crate::engine::context::Held;
-use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Payload, Request, Send, SendState};
 use farpost_fabric::{Cost, Fabric};
 
 /// Messages up to this size are copied when nobody receives them yet.
 const COPIED_MAX: u64 = 16 << 10;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Start a send to this process.
     pub(crate) fn send_to_self(
         &mut self,

@@ -6,12 +6,12 @@
 //!
 //! Cost class: fast path.
 
-use super::mem::{Block, Line, Pool, Temp, reduce};
+use super::board::{BYTES, WORDS};
+use super::by_host::{Among, FAR_BYTES, FAR_WORDS};
+use crate::coll::mem::{Block, Line, Pool, Temp, reduce};
 use crate::comm::Comm;
 use crate::op::Op;
 use crate::world::World;
-use crate::world::board::{BYTES, WORDS};
-use crate::world::by_host::{Among, FAR_BYTES, FAR_WORDS};
 use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 

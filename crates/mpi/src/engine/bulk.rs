@@ -1,8 +1,8 @@
 //! One-copy transfers between a message buffer and a peer's memory.
 #![allow(unsafe_code)]
 
+use super::request::Payload;
 use crate::buffer::RecvBuf;
-use crate::engine::request::Payload;
 use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer};
 
 /// Submit and wait.

@@ -1,6 +1,6 @@
 //! Communicators with a topology (MPI-5.0 section 8.5). Ranks stay as they are (`reorder` is a permission).
 
-use super::Comm;
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::topo::{Cart, DistGraph, EdgeList, Graph, Topology};
 use crate::world::World;
