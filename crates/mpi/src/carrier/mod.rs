@@ -1,4 +1,4 @@
-//! What carries MPI messages: a folder each, behind one trait. The engine knows requests, statuses, contexts, messages that came
+//! What carries MPI messages: a folder each, behind one trait, which is the engine's. The engine knows requests, statuses, contexts, messages that came
 //! before their receives, and what is lost with a peer; which carrier it has is decided when it is made, and nothing outside this
 //! folder asks.
 //!

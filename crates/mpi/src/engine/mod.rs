@@ -1,7 +1,7 @@
-//! The engine: requests, matching and progress over one fabric.
+//! The engine: requests, matching and progress over one fabric, for a [carrier](Carrier) that stands above it, as all that is not the
+//! same for every message does: long messages, point-to-point calls.
 //!
-//! Cost classes: the short eager paths (`p2p::eager`, `p2p::receive`) are *fast path*; everything that
-//! touches queues here is *queued path*.
+//! Cost classes: what delivers a message at hand is *fast path*; everything that touches queues here is *queued path*.
 
 mod blocks;
 pub(crate) mod bulk;

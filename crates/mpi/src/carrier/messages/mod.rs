@@ -21,7 +21,7 @@
 //!
 //! **Memory.** A sender has credit at each receiver, as many messages and bytes as a queue of postboxes and its blocks would have. They come
 //! back when they are taken, half of them at a time; nobody has to receive them for that. A receiver that keeps too much says so with
-//! the credit (`engine/kept.rs`).
+//! the credit (`engine/unexpected.rs`).
 //!
 //! **Pace.** A call that makes progress takes a bounded number of pieces; what has not been taken waits in the network or at its
 //! sender, so a receiver takes data as fast as it receives it.

@@ -1,5 +1,5 @@
 //! Small blocking collectives without a plan: what fits on a line is shown on the communicator's board
-//! ([`crate::world::board`]), or on a board of each host and by messages between them ([`crate::world::by_host`]).
+//! ([`super::board`]), or on a board of each host and by messages between them ([`super::by_host`]).
 //!
 //! Whether a collective goes this way depends only on what is the same at all ranks: the communicator and the
 //! bytes per rank.
