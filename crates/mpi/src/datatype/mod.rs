@@ -32,7 +32,7 @@ pub use signature::Signature;
 pub use types::Types;
 
 use crate::attr::AttrSet;
-use crate::errors::{Error, ErrorClass, Result};
+use crate::errors::Result;
 use envelope::Envelope;
 use layout::Node;
 use shape::{Mark, Metrics, Shape};
@@ -379,10 +379,6 @@ impl core::fmt::Debug for Datatype {
 }
 
 #[cold]
-fn error<T>(class: ErrorClass, message: String) -> Result<T> {
-    Err(Error::new(class, message))
-}
-
 /// What a class code of [`Datatype::sig`] stands for, in words: `int of 4 bytes`.
 pub fn class_name(class: u8) -> String {
     // The names that programs use most come first: MPI_INT rather than MPI_INTEGER.

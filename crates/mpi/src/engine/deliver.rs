@@ -4,7 +4,7 @@
 
 use super::context::{Held, Unexpected};
 use super::envelope::Envelope;
-use super::request::{Operation, Request, Status};
+use super::request::{Operation, Status};
 use super::{Carrier, Engine, wire};
 use crate::buffer::RecvBuf;
 use crate::{Error, Rank};
@@ -57,6 +57,15 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         Some(context)
     }
 
+    /// The oldest posted receive that takes a message with this envelope.
+    #[inline(always)]
+    pub(crate) fn match_posted(&mut self, context: usize, envelope: &Envelope) -> Option<usize> {
+        let queues = &mut self.contexts[context].queues;
+        queues.search_posted(envelope.source, envelope.tag, |n| {
+            self.fabric.charge(Cost::Match(n))
+        })
+    }
+
     /// Deliver or hold a message whose bytes are at hand.
     #[inline(always)]
     pub(crate) fn arrive(
@@ -67,11 +76,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         data: &[u8],
         sync: Option<u64>,
     ) {
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => {
                 self.deliver_bytes(handle, &envelope, data);
                 if let Some(request) = sync {
@@ -135,11 +140,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             request.complete = true;
             return;
         }
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let (bytes, error) = fit(&recv.buf, envelope.class, data.len() as u64);

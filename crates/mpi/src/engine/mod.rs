@@ -396,10 +396,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
 
     /// Take a request out of every list that names it.
     pub(crate) fn detach_from_queues(&mut self, handle: usize) {
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
+        if let Some(recv) = self.requests.recv(handle)
             && let RecvState::Copying {
                 grant: Some(slot), ..
             } = recv.state
@@ -411,11 +408,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         self.fetching.retain(|h| *h != handle);
         self.zcopy.retain(|h| *h != handle);
         self.landing.retain(|h| *h != handle);
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        {
+        if let Some(recv) = self.requests.recv(handle) {
             let (context, source) = (recv.context, recv.source);
             self.contexts[context].queues.cancel(source, handle);
         }

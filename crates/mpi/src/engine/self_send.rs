@@ -6,7 +6,7 @@ use super::envelope::Envelope;
 use super::request::{Mode, Operation, Payload, Request, Send, SendState};
 use super::{Carrier, Engine};
 use crate::Result;
-use farpost_fabric::{Cost, Fabric};
+use farpost_fabric::Fabric;
 
 /// Messages up to this size are copied when nobody receives them yet.
 const COPIED_MAX: u64 = 16 << 10;
@@ -20,13 +20,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         mode: Mode,
     ) -> Result<Option<usize>> {
         let context = self.context(envelope.context);
-        if let Some(handle) =
-            self.contexts[context]
-                .queues
-                .search_posted(envelope.source, envelope.tag, |n| {
-                    self.fabric.charge(Cost::Match(n))
-                })
-        {
+        if let Some(handle) = self.match_posted(context, &envelope) {
             self.copy_own(handle, &payload, &envelope);
             return Ok(None);
         }
@@ -65,11 +59,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     }
 
     fn copy_own(&mut self, handle: usize, payload: &Payload, envelope: &Envelope) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let (wanted, error) = fit(&recv.buf, payload.class(), payload.bytes());

@@ -9,7 +9,7 @@
 //! [`Postboxes::hold_back`]: farpost_channel::Postboxes::hold_back
 
 use super::context::Unexpected;
-use super::request::{Operation, Request};
+use super::request::Send;
 use super::{Carrier, Engine};
 use farpost_fabric::{Fabric, Peer};
 
@@ -83,13 +83,6 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Whether a request is a send that waits for room at its receiver: in its queue, in blocks, or because the receiver
     /// keeps as much as it may of messages that it has not asked for.
     pub fn waits_for_space(&self, handle: usize) -> bool {
-        match self.requests.get(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) => send.waits_for_space(),
-            _ => false,
-        }
+        self.requests.send(handle).is_some_and(Send::waits_for_space)
     }
 }

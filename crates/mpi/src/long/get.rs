@@ -14,11 +14,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         from: (u64, u64),
         wanted: u64,
     ) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, _)) = self.requests.recv_mut(handle) else {
             return;
         };
         match recv.buf.start_get(&*self.fabric, peer, from, wanted) {

@@ -26,10 +26,10 @@ use crate::engine::context::Held;
 use crate::engine::deliver::note_match;
 use crate::engine::envelope::Envelope;
 use crate::engine::offer::Offer;
-use crate::engine::request::{Operation, Request, Send, SendState};
+use crate::engine::request::{Send, SendState};
 use crate::engine::{Carrier, Engine, wire};
 use farpost_channel::RendezvousSlots;
-use farpost_fabric::{Cost, Fabric, Line, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 
 /// How a message leaves its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,11 +168,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         let Some(context) = self.admit(peer, &envelope) else {
             return false;
         };
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => self.fetch(handle, peer, &envelope, &offer),
             None => self.hold(peer, context, envelope, Held::Offered(offer), None),
         }
@@ -181,12 +177,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
 
     /// Receiver: the receive `handle` takes a message that was offered.
     pub(crate) fn fetch(&mut self, handle: usize, peer: Peer, envelope: &Envelope, offer: &Offer) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return;
         };
         let wanted = note_match(status, &recv.buf, envelope, offer.total);

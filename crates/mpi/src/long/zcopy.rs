@@ -11,7 +11,7 @@ use crate::engine::deliver::note_match;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
 use crate::engine::{Carrier, Engine, wire};
-use farpost_fabric::{Cost, Fabric, Line, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.
 const COPIED_MAX: u64 = 256 << 10;
@@ -96,11 +96,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             return false;
         };
         self.post.consume(peer, 1, total);
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => self.land(handle, peer, &envelope, total, number as u32),
             None => {
                 let number = number as u32;
@@ -112,12 +108,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
 
     /// Receiver: the receive `handle` takes a message whose bytes follow.
     pub(crate) fn land(&mut self, handle: usize, peer: Peer, envelope: &Envelope, total: u64, number: u32) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return;
         };
         let wanted = note_match(status, &recv.buf, envelope, total);

@@ -9,19 +9,14 @@
 use crate::carrier::{Chosen, Engine};
 use crate::engine::Carrier;
 use crate::engine::context::{Held, Unexpected};
-use crate::engine::request::{Operation, RecvState, Request, SendState};
+use crate::engine::request::{RecvState, SendState};
 use farpost_fabric::Fabric;
 
 impl<F: Fabric> Engine<F> {
     /// Cancel a send or receive.
     pub fn cancel(&mut self, handle: usize) {
-        let send = match self.requests.get_mut(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) => send,
-            _ => return self.cancel_receive(handle),
+        let Some(send) = self.requests.send_mut(handle) else {
+            return self.cancel_receive(handle);
         };
         let peer = send.peer;
         let asked = std::mem::replace(&mut send.cancelling, true);
@@ -49,12 +44,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Cancel a receive that has not been matched.
     pub(crate) fn cancel_receive(&mut self, handle: usize) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            complete: false,
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let (context, source) = (recv.context, recv.source);

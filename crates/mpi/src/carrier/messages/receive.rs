@@ -3,13 +3,13 @@
 use super::{
     ByMessages, HOLD_BACK, Head, KIND_BROKEN, KIND_CREDIT, Layer, Tally, takes_credit, wire, words_of,
 };
+use crate::Rank;
 use crate::carrier::Engine;
 use crate::engine::carrier::Direct;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
 use crate::engine::deliver::note_match;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::RecvState;
-use crate::{Error, ErrorClass, Rank};
 use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// The longest message that any sender sends unasked.
@@ -461,8 +461,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             && let Some(recv) = engine.requests.recv(handle)
             && recv.state.peer() == Some(peer)
         {
-            let why = format!("{peer} has given the message up");
-            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why);
+            let error = error!(ERR_PROC_ABORTED: "{peer} has given the message up");
             engine.complete(handle, |status| status.error = Some(Box::new(error)));
         }
         true

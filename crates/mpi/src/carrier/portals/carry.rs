@@ -5,7 +5,7 @@ use crate::carrier::{Chosen, Engine};
 use crate::engine::Carrier;
 use crate::engine::carrier::Direct;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Mode, Operation, Payload, Request, SendState};
+use crate::engine::request::{Mode, Payload, SendState};
 use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 use farpost_portals::NetworkInterface;
@@ -57,11 +57,7 @@ impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
     }
 
     fn receive(engine: &mut Engine<F>, handle: usize) -> Result<()> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = engine.requests.get(handle)
-        else {
+        let Some(recv) = engine.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
@@ -91,11 +87,7 @@ impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
     }
 
     fn ask_back(engine: &mut Engine<F>, handle: usize) {
-        let Some(Request {
-            operation: Operation::Send(send),
-            ..
-        }) = engine.requests.get(handle)
-        else {
+        let Some(send) = engine.requests.send(handle) else {
             return;
         };
         let SendState::Carried { number } = send.state else {

@@ -8,7 +8,7 @@ use super::{KEPT_HERE, Portals, Seen, bits, descriptor, memory, refused, user};
 use crate::Error;
 use crate::buffer::RecvBuf;
 use crate::carrier::{Chosen, Engine};
-use crate::engine::request::{Operation, RecvState, Request};
+use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Handle, NetworkInterface, NiFail, option};
 
@@ -210,11 +210,7 @@ impl<F: Fabric> Engine<F> {
         let Chosen::Portals(portals) = &mut self.carrier else {
             return;
         };
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(want.request)
-        else {
+        let Some((recv, _)) = self.requests.recv_mut(want.request) else {
             return;
         };
         let peer = want.peer;

@@ -54,8 +54,8 @@ pub(crate) use carry::ByPortals;
 use direct::Begun;
 
 use super::{Chosen, DeviceConfig};
+use crate::Error;
 use crate::engine::carrier::Limits;
-use crate::{Error, ErrorClass};
 use agents::Agents;
 use credit::Credit;
 use farpost_fabric::wait::WaitTunables;
@@ -223,21 +223,13 @@ fn descriptor(start: usize, length: u64, options: u32, user_ptr: usize, eq: Hand
 #[cold]
 fn refused(what: &str, error: PortalsError) -> Error {
     if error == PortalsError::Fail {
-        return Error::new(
-            ErrorClass::ERR_PROC_ABORTED,
-            format!(
-                "{what} by Portals failed: other processes cannot be reached, this host's Portals agent has ended"
-            ),
-        );
+        return error!(ERR_PROC_ABORTED: "{what} by Portals failed: other processes cannot be reached, this host's Portals agent has ended");
     }
     let hint = match error {
         PortalsError::NoSpace | PortalsError::MeListTooLong => ": too many are outstanding at once",
         _ => "",
     };
-    Error::new(
-        ErrorClass::ERR_OTHER,
-        format!("{what} by Portals failed: {error}{hint}"),
-    )
+    error!(ERR_OTHER: "{what} by Portals failed: {error}{hint}")
 }
 
 impl<F: Fabric> Portals<F> {

@@ -10,7 +10,7 @@ use super::send::{Sending, whole};
 use super::{MESSAGES, NOTICES, Portals, Seen, bits};
 use crate::carrier::{Chosen, Engine};
 use crate::engine::deliver::note_match;
-use crate::engine::request::{Operation, RecvState, Request, Send};
+use crate::engine::request::{RecvState, Send};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::agent::{Access, Routes};
 use farpost_portals::{AckReq, Error as PortalsError, EventKind, NetworkInterface, NiFail};
@@ -109,12 +109,7 @@ impl<F: Fabric> Engine<F> {
         let name = portals.layout.name(seen.bits);
         let (class, id) = bits::of_header(seen.data);
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return;
         };
         let bytes = note_match(status, &recv.buf, &envelope, seen.rlength);
@@ -142,11 +137,7 @@ impl<F: Fabric> Engine<F> {
         if id & bits::ANNOUNCED == 0 {
             return self.fetch_kept(want);
         }
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(request)
-        {
+        if let Some((recv, _)) = self.requests.recv_mut(request) {
             recv.state = RecvState::Got {
                 peer,
                 fetch: super::fetch::NO_FETCH,

@@ -13,7 +13,7 @@ use crate::carrier::{Chosen, Engine};
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
 use crate::engine::deliver::{fit, note_match};
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, RecvState, Request};
+use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Iovec, NiFail, ProcessId};
 
@@ -109,11 +109,7 @@ impl<F: Fabric> Portals<F> {
 impl<F: Fabric> Engine<F> {
     /// Give the receive `handle` a message that came before, a match entry, or a place behind those that have one.
     pub(super) fn post_by_portals(&mut self, handle: usize) -> std::result::Result<(), PortalsError> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
@@ -161,11 +157,7 @@ impl<F: Fabric> Engine<F> {
     /// Give the receive `handle` a match entry, unless a message has come for it. `behind`: it is the oldest that is posted without
     /// one, and stays in its place, in the way of younger ones, until it has it.
     fn enter(&mut self, handle: usize, behind: bool) -> std::result::Result<(), PortalsError> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
@@ -239,11 +231,7 @@ impl<F: Fabric> Engine<F> {
                         queues.cancel(source, handle);
                     }
                     queues.entered();
-                    if let Some(Request {
-                        operation: Operation::Recv(recv),
-                        ..
-                    }) = self.requests.get_mut(handle)
-                    {
+                    if let Some((recv, _)) = self.requests.recv_mut(handle) {
                         recv.state = RecvState::Entered { number };
                     }
                     return Ok(());
@@ -293,11 +281,7 @@ impl<F: Fabric> Engine<F> {
             return;
         };
         let name = portals.layout.name(seen.bits);
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let entry = &mut self.contexts[recv.context];
@@ -329,12 +313,7 @@ impl<F: Fabric> Engine<F> {
         let Chosen::Portals(portals) = &mut self.carrier else {
             return;
         };
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return portals.drop_message(number);
         };
         let Some(message) = portals.managed.get(number) else {

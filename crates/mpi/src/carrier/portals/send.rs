@@ -5,7 +5,7 @@ use super::{MESSAGES, Portals, Seen, bits, descriptor, refused, user};
 use crate::carrier::{Chosen, Engine};
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::{Mode, Operation, Payload, Request, Send, SendState};
-use crate::{Error, ErrorClass, Result};
+use crate::{Error, Result};
 use farpost_fabric::{Cost, Fabric, Peer, Time};
 use farpost_portals::{
     AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, NetworkInterface, NiFail, option,
@@ -478,14 +478,12 @@ impl Sending {
 pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
     match fail {
         NiFail::OK => None,
-        NiFail::UNDELIVERABLE => Some(Error::new(
-            ErrorClass::ERR_PROC_ABORTED,
-            format!("{peer} cannot be reached: its process, or an agent on the way, has ended"),
-        )),
-        _ => Some(Error::new(
-            ErrorClass::ERR_OTHER,
-            format!("moving a message to or from {peer} failed: its memory could not be read or written"),
-        )),
+        NiFail::UNDELIVERABLE => Some(
+            error!(ERR_PROC_ABORTED: "{peer} cannot be reached: its process, or an agent on the way, has ended"),
+        ),
+        _ => Some(
+            error!(ERR_OTHER: "moving a message to or from {peer} failed: its memory could not be read or written"),
+        ),
     }
 }
 
@@ -562,13 +560,10 @@ impl<F: Fabric> Engine<F> {
     /// Whether match bits can tell a tag of the program's apart.
     pub(super) fn check_tag(&self, context: u64, tag: i32) -> Result<()> {
         match &self.carrier {
-            Chosen::Portals(portals) if !portals.layout.admits(context, tag) => Err(Error::new(
-                ErrorClass::ERR_TAG,
-                format!(
-                    "tag={tag}: with FARPOST_DEVICE=portals and as many ranks tags are 0 to {} (MPI_TAG_UB)",
-                    portals.layout.tag_ub()
-                ),
-            )),
+            Chosen::Portals(portals) if !portals.layout.admits(context, tag) => {
+                fail!(ERR_TAG: "tag={tag}: with FARPOST_DEVICE=portals and as many ranks tags are 0 to {} (MPI_TAG_UB)",
+                    portals.layout.tag_ub())
+            }
             _ => Ok(()),
         }
     }

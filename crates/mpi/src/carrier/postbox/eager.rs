@@ -5,7 +5,7 @@
 use crate::Result;
 use crate::carrier::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Mode, Operation, Payload, Request, Send, SendState};
+use crate::engine::request::{Mode, Operation, Payload, Send, SendState};
 use crate::engine::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::long::Departure;
 use farpost_fabric::{Fabric, Line, Peer};
@@ -358,13 +358,10 @@ impl<F: Fabric> Engine<F> {
     /// The receiver says that a send of ours is over.
     pub(crate) fn on_done(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
-        match self.requests.get(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) if send.peer == peer
-                && !matches!(send.state, SendState::Queued | SendState::ZeroCopy { .. }) =>
+        match self.requests.send(handle) {
+            Some(send)
+                if send.peer == peer
+                    && !matches!(send.state, SendState::Queued | SendState::ZeroCopy { .. }) =>
             {
                 let state = send.state;
                 self.end_offer(state);

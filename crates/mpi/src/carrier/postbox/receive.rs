@@ -7,7 +7,6 @@ use crate::engine::carrier::Direct;
 use crate::engine::context::Held;
 use crate::engine::deliver::fit;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Operation, Request};
 use crate::engine::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::{Error, ErrorClass, Rank};
 use farpost_channel::Next;
@@ -323,11 +322,7 @@ impl<F: Fabric> Engine<F> {
         };
         let sync = (envelope.flags & FLAG_SYNC != 0).then_some(line[5]);
         let list = &list[..pieces];
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => {
                 if !self.deliver_pieces(peer, handle, &envelope, total, list) {
                     return false;
@@ -365,11 +360,7 @@ impl<F: Fabric> Engine<F> {
         total: u64,
         list: &[(u32, usize, usize)],
     ) -> bool {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return true;
         };
         let mut buf = recv.buf.clone();
