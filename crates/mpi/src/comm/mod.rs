@@ -191,6 +191,18 @@ impl Comm {
         self.context | lane as u64
     }
 
+    /// The envelope of a message from here, point-to-point.
+    #[inline]
+    pub(crate) fn envelope(&self, tag: i32, class: u8) -> Envelope {
+        Envelope {
+            context: self.lane(ContextLane::Messages),
+            source: self.rank as u32,
+            tag,
+            class,
+            flags: 0,
+        }
+    }
+
     /// The tag for the next collective: the same at all ranks, since all start (or, persistent ones, make) the same ones in
     /// order. The kind is in the lowest bits, since a carrier may drop the highest (`carrier/portals/bits.rs`).
     ///

@@ -181,7 +181,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         }
         self.detach_from_queues(handle);
         self.release_memory(handle);
-        self.complete(handle, |status| status.error = Some(Box::new(error)));
+        self.fail(handle, error);
     }
 
     /// Why a collective among `groups` cannot come to an end: a member has ended without taking leave. Whoever notices
@@ -307,6 +307,6 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             return;
         }
         self.contexts[context].queues.cancel(source, handle);
-        self.complete(handle, |status| status.error = Some(Box::new(error)));
+        self.fail(handle, error);
     }
 }

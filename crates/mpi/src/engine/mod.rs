@@ -18,9 +18,9 @@ mod self_send;
 mod unexpected;
 pub(crate) mod wire;
 
-use crate::Result;
 use crate::group::Group;
 use crate::handle::{HandleKind, HandleTable};
+use crate::{Error, Result};
 pub use carrier::Carrier;
 use carrier::Limits;
 use context::{Context, Unexpected};
@@ -308,6 +308,18 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         if request.detached {
             self.requests.remove(handle);
         }
+    }
+
+    /// A request ends with an error.
+    pub(crate) fn fail(&mut self, handle: usize, error: Error) {
+        self.complete(handle, |status| status.error = Some(Box::new(error)));
+    }
+
+    /// A peer sent what cannot be right: a fault that belongs to no request.
+    #[cold]
+    pub(crate) fn note_corrupt(&mut self, peer: Peer, what: &'static str, value: u64) {
+        let error = FabricError::Corrupt { peer, what, value };
+        self.faults.push(Fault { peer, error });
     }
 
     /// Whether there is something that only calls of ours move along.

@@ -27,7 +27,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
                     && let Some(error) = self.lost_error(peer)
                 {
                     // Who offered it is gone, and the bytes with it.
-                    return self.complete(handle, |status| status.error = Some(Box::new(error)));
+                    return self.fail(handle, error);
                 }
                 self.fetch(handle, peer, &envelope, &offer);
             }

@@ -146,24 +146,14 @@ impl<F: Fabric> World<F> {
                     .get()
                     .map_or("", |teller| teller.name(running.site))
                     .to_owned();
-                let over = self
-                    .engine
-                    .borrow()
-                    .requests
-                    .get(handle)
-                    .is_none_or(|r| r.complete);
+                let over = self.engine.borrow().requests.is_over(handle);
                 if !over {
                     self.describe_collective(&running.comm, function, record);
                 }
                 return;
             }
             Some(Extra::Generalized(_)) => {
-                let over = self
-                    .engine
-                    .borrow()
-                    .requests
-                    .get(handle)
-                    .is_none_or(|r| r.complete);
+                let over = self.engine.borrow().requests.is_over(handle);
                 if !over {
                     list(record, other(WaitKind::Program));
                 }

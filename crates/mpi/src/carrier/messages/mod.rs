@@ -28,6 +28,27 @@
 //!
 //! Cost class: *fast path* for messages of one piece; else *queued path*.
 
+/// What a carrier keeps whose layer is this variant of [`Chosen`].
+macro_rules! chosen {
+    ($layer:ident) => {
+        #[inline(always)]
+        fn of(chosen: &Chosen<F>) -> &Messages<Self> {
+            match chosen {
+                Chosen::$layer(messages) => messages,
+                _ => unreachable!("the carrier is {}", stringify!($layer)),
+            }
+        }
+
+        #[inline(always)]
+        fn of_mut(chosen: &mut Chosen<F>) -> &mut Messages<Self> {
+            match chosen {
+                Chosen::$layer(messages) => messages,
+                _ => unreachable!("the carrier is {}", stringify!($layer)),
+            }
+        }
+    };
+}
+
 mod fm;
 mod jam;
 mod receive;

@@ -59,30 +59,14 @@ fn title(head: Head, piece: &[u8]) -> Option<(Title, &[u8])> {
     let mut line = [0; 8];
     (line[1], line[2]) = (word(piece, 0), word(piece, 1));
     let envelope = Envelope::of(&line);
-    let total = u64::from(head.number);
-    if envelope.flags & FLAG_SYNC == 0 {
-        let sync = None;
-        return Some((
-            Title {
-                envelope,
-                sync,
-                total,
-            },
-            &piece[16..],
-        ));
-    }
-    if piece.len() < 24 {
-        return None;
-    }
-    let sync = Some(word(piece, 2));
-    Some((
-        Title {
-            envelope,
-            sync,
-            total,
-        },
-        &piece[24..],
-    ))
+    let is_awaited = envelope.flags & FLAG_SYNC != 0;
+    let bytes = piece.get(if is_awaited { 24 } else { 16 }..)?;
+    let title = Title {
+        envelope,
+        sync: is_awaited.then(|| word(piece, 2)),
+        total: u64::from(head.number),
+    };
+    Some((title, bytes))
 }
 
 impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
@@ -462,7 +446,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             && recv.state.peer() == Some(peer)
         {
             let error = error!(ERR_PROC_ABORTED: "{peer} has given the message up");
-            engine.complete(handle, |status| status.error = Some(Box::new(error)));
+            engine.fail(handle, error);
         }
         true
     }

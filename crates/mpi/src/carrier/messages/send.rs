@@ -100,12 +100,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let handle = engine.enqueue(Send::new(peer, envelope, payload, mode))?;
         Self::push_all(engine, peer);
         engine.retire_if_empty(peer);
-        if mode == Mode::Standard
-            && engine
-                .requests
-                .get(handle)
-                .is_some_and(|request| request.complete)
-        {
+        if mode == Mode::Standard && engine.requests.is_complete(handle) {
             engine.reap(handle);
             return Ok(None);
         }

@@ -17,16 +17,6 @@ const OWN_TURNS: [u32; 2] = [64, 4096];
 /// The carrier.
 pub(crate) struct ByPortals;
 
-/// What the carrier of `engine` keeps, which is Portals.
-macro_rules! portals {
-    ($engine:expr $(, $otherwise:expr)?) => {
-        match &mut $engine.carrier {
-            Chosen::Portals(portals) => portals,
-            _ => return $($otherwise)?,
-        }
-    };
-}
-
 impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
@@ -104,7 +94,7 @@ impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
                 portals!(engine).ni.give_way();
             }
             engine.progress_portals();
-            if engine.requests.get(handle).is_none_or(|request| request.complete) {
+            if engine.requests.is_over(handle) {
                 break;
             }
         }

@@ -193,9 +193,7 @@ impl<F: Fabric> Engine<F> {
     /// others, and the long way says what, or fetches it.
     #[cold]
     fn list_again(&mut self, context: usize, seen: &Seen, to: &[u8]) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let name = portals.layout.name(seen.bits);
         let (class, id) = bits::of_header(seen.data);
         let place = match seen.fail {

@@ -207,9 +207,7 @@ impl<F: Fabric> Portals<F> {
 impl<F: Fabric> Engine<F> {
     /// Get what a receive wants, as soon as few enough others are being fetched.
     pub(super) fn fetch_kept(&mut self, want: Want) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let Some((recv, _)) = self.requests.recv_mut(want.request) else {
             return;
         };
@@ -225,7 +223,7 @@ impl<F: Fabric> Engine<F> {
             Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
             Err(error) => {
                 let error = refused("getting a message", error);
-                self.complete(want.request, |status| status.error = Some(Box::new(error)));
+                self.fail(want.request, error);
             }
         }
     }
@@ -243,9 +241,7 @@ impl<F: Fabric> Engine<F> {
 
     /// The reply to a get is here.
     pub(super) fn on_got(&mut self, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let Some(fetch) = portals.got(seen.number(), seen) else {
             return;
         };

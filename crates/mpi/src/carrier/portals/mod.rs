@@ -33,6 +33,16 @@
 //! may have as well. Matching is done in this process, or by way of its host's agent, as `FARPOST_PORTALS` says; where that agent, or
 //! a peer's, ends, the peers behind it are lost.
 
+/// What the carrier of `engine` keeps, which is Portals.
+macro_rules! portals {
+    ($engine:expr $(, $otherwise:expr)?) => {
+        match &mut $engine.carrier {
+            Chosen::Portals(portals) => portals,
+            _ => return $($otherwise)?,
+        }
+    };
+}
+
 mod agents;
 mod bits;
 mod carry;

@@ -103,9 +103,7 @@ impl<F: Fabric> Engine<F> {
     /// The receive `handle` has taken the header of a message that goes in parts.
     #[cold]
     pub(super) fn on_header(&mut self, handle: usize, peer: Peer, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let name = portals.layout.name(seen.bits);
         let (class, id) = bits::of_header(seen.data);
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
@@ -124,9 +122,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Give a receive, whose envelope has been noted, a message that its sender keeps.
     pub(super) fn take_kept(&mut self, want: Want) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let Want {
             peer, id, request, ..
         } = want;

@@ -507,24 +507,9 @@ impl<F: Fabric> Engine<F> {
         payload: Payload,
         mode: Mode,
     ) -> Result<Option<usize>> {
-        if !self.lost.is_empty()
-            && let Some(error) = self.lost_error(peer)
-        {
-            return Err(error);
-        }
+        self.check_way(peer, false)?;
         self.check_tag(envelope.context, envelope.tag)?;
-        let mut envelope = envelope;
-        if mode == Mode::Synchronous {
-            envelope.flags |= FLAG_SYNC;
-        }
-        let mut send = Send {
-            peer,
-            payload,
-            envelope,
-            state: SendState::Queued,
-            for_space: false,
-            cancelling: false,
-        };
+        let mut send = Send::new(peer, envelope, payload, mode);
         let mut begun = Begun::No;
         if !self.is_busy[peer.index()] {
             begun = self.begin_by_portals(&send)?;
@@ -549,12 +534,7 @@ impl<F: Fabric> Engine<F> {
             }
             Begun::No => {}
         }
-        let handle = self
-            .requests
-            .insert(Request::new(Operation::Send(Box::new(send))))?;
-        self.engage(peer);
-        self.outgoing[peer.index()].sends.push_back(handle);
-        Ok(Some(handle))
+        self.enqueue(send).map(Some)
     }
 
     /// Whether match bits can tell a tag of the program's apart.
@@ -569,9 +549,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     fn begin_by_portals(&mut self, send: &Send) -> Result<Begun> {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return Ok(Begun::No);
-        };
+        let portals = portals!(self, Ok(Begun::No));
         portals.begin(send).map_err(|error| refused("a send", error))
     }
 
@@ -603,7 +581,7 @@ impl<F: Fabric> Engine<F> {
                     Ok(Begun::No) => break,
                     Ok(Begun::Under(_)) => {}
                     Ok(Begun::Over) => self.complete(handle, |_| {}),
-                    Err(error) => self.complete(handle, |status| status.error = Some(Box::new(error))),
+                    Err(error) => self.fail(handle, error),
                 }
                 self.outgoing[peer.index()].sends.pop_front();
                 moved = true;

@@ -372,7 +372,7 @@ impl<F: Fabric> Engine<F> {
             if let Err(error) = self.read_piece(peer, (*block, *offset, n), &mut buf, at) {
                 self.post.fail_sender(peer, error.clone());
                 let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
-                self.complete(handle, |status| status.error = Some(Box::new(error)));
+                self.fail(handle, error);
                 self.fail_peer(peer);
                 return false;
             }

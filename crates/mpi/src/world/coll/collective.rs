@@ -7,7 +7,6 @@ use crate::carrier::Engine;
 use crate::coll::{Lane, Plan, Schedule, Site, Transport};
 use crate::comm::{Comm, ContextLane, Started};
 use crate::engine::SENT;
-use crate::engine::request::{Operation, Request};
 use crate::group::Group;
 use crate::p2p::Mode;
 use crate::world::comm::PendingDup;
@@ -188,11 +187,7 @@ impl<F: Fabric> World<F> {
         making: Option<PendingDup>,
         tag: i32,
     ) -> Result<usize> {
-        let handle = self
-            .engine
-            .borrow_mut()
-            .requests
-            .insert(Request::new(Operation::Idle))?;
+        let handle = self.engine.borrow_mut().requests.insert_idle()?;
         let running = Rc::new(CollectiveRequest {
             comm: Rc::clone(comm),
             handle,
