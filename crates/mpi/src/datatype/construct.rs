@@ -11,11 +11,11 @@ use std::rc::Rc;
 
 /// A count that must not be negative.
 pub(crate) fn count_arg(name: &str, value: i64) -> Result<u64> {
-    u64::try_from(value).or_else(|_| fail!(ERR_COUNT: "{name}={value}: a count is zero or positive"))
+    u64::try_from(value).map_err(|_| error!(ERR_COUNT: "{name}={value}: a count is zero or positive"))
 }
 
 fn length_arg(name: &str, value: i64) -> Result<u64> {
-    u64::try_from(value).or_else(|_| fail!(ERR_ARG: "{name}={value}: a block length is zero or positive"))
+    u64::try_from(value).map_err(|_| error!(ERR_ARG: "{name}={value}: a block length is zero or positive"))
 }
 
 fn lengths_arg(values: &[i64]) -> Result<Rc<[u64]>> {
