@@ -8,7 +8,7 @@
 //!
 //! Cost class: look-up is fast path (mask, bounds check, compare); insert and remove are O(1).
 
-use crate::errors::{Error, ErrorClass, Result};
+use crate::errors::Result;
 use farpost_fabric::slots::{SlotName, Slots};
 
 const INDEX_BITS: u32 = 22;
@@ -195,10 +195,7 @@ impl<T> HandleTable<T> {
 #[cold]
 fn first(kind: HandleKind, index: usize) -> Result<HandleName> {
     if index > INDEX_MASK {
-        return Err(Error::new(
-            ErrorClass::ERR_NO_MEM,
-            format!("{kind:?}: {index} objects are alive, the most a process can hold; free some"),
-        ));
+        return fail!(ERR_NO_MEM: "{kind:?}: {index} objects are alive, the most a process can hold; free some");
     }
     Ok(HandleName(index | (kind as usize) << KIND_SHIFT))
 }
@@ -206,6 +203,7 @@ fn first(kind: HandleKind, index: usize) -> Result<HandleName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorClass;
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
 

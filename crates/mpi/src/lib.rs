@@ -1,9 +1,17 @@
 //! MPI semantics in Rust. No globals: a [`world::World`] value owns everything, so that a test or a
 //! simulation can hold many. Knows nothing of C or of environment variables.
 //!
-//! A folder a chapter of the standard: `p2p`, `datatype`, `op`, `coll`, `comm`, `group`, `topo`, `info`,
-//! `attr`, `errors`, and `engine` (progress, requests, matching) and `carrier` (a folder per way to
-//! carry MPI messages) below them.
+//! A folder a chapter of the standard: `p2p`, `datatype`, `pack`, `op`, `coll`, `comm`, `group`, `topo`, `info`, `attr`, `errors`; and a
+//! folder a layer. Each imports only what stands below it (`crates/testing/tests/layers.rs`):
+//!
+//! ```text
+//! world      a process's view of its job; what it does with communicators and collectives
+//! comm       communicators            p2p      requests of point-to-point messages
+//! coll       schedules                carrier  a folder for each way to carry messages
+//!                                     long     the protocol of long messages
+//!                                     engine   requests, matching, progress; the trait of carriers
+//! pack, buffer, op, datatype, group, topo, info, attr, errors
+//! ```
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -27,6 +35,7 @@ pub mod info;
 mod long;
 pub mod op;
 pub mod p2p;
+pub mod pack;
 pub mod topo;
 pub mod world;
 

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use std::cell::RefCell;
 
-use farpost_mpi::world::buffered::Attached;
+use farpost_mpi::comm::Attached;
 use farpost_mpi::{Result, fail};
 
 use super::arg;

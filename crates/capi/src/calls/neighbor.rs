@@ -1,7 +1,6 @@
 //! Neighborhood collectives (MPI-5.0 section 8.6).
 
 use farpost_mpi::Result;
-use farpost_mpi::coll::Neighbors;
 
 use super::arg;
 use super::blocks::{Each, One, Side, Typed, apart};
@@ -11,7 +10,7 @@ use crate::cx::{CommRef, Cx};
 /// # Safety
 /// As [`farpost_mpi::coll::Block::new`].
 unsafe fn one_to_all(cx: &Cx, comm: &CommRef, send: One, recv: impl Side) -> Result<Collective> {
-    let around = Neighbors::of(comm)?;
+    let around = comm.neighbors()?;
     // SAFETY: the caller's promise.
     let (send, recv) = unsafe {
         (
@@ -25,7 +24,7 @@ unsafe fn one_to_all(cx: &Cx, comm: &CommRef, send: One, recv: impl Side) -> Res
 /// # Safety
 /// As [`farpost_mpi::coll::Block::new`].
 unsafe fn exchange<S: Side>(cx: &Cx, comm: &CommRef, send: S, recv: S) -> Result<Collective> {
-    let around = Neighbors::of(comm)?;
+    let around = comm.neighbors()?;
     // SAFETY: the caller's promise.
     let send = unsafe { send.blocks(cx, "send", around.outdegree()) }?;
     // SAFETY: the caller's promise.

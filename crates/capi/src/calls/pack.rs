@@ -4,8 +4,8 @@ use core::ffi::c_void;
 
 use farpost_mpi::Result;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::datatype::{self, Datatype};
-use farpost_mpi::{ErrorClass, fail};
+use farpost_mpi::datatype::Datatype;
+use farpost_mpi::{ErrorClass, fail, pack};
 
 use super::arg;
 use crate::abi::{self};
@@ -54,7 +54,7 @@ pub(crate) unsafe fn mpi_pack(_: &Cx, a: arg::Pack) -> Result<()> {
             args::slice_mut("outbuf", a.outbuf.cast::<u8>(), a.outsize)?,
         )
     };
-    datatype::pack(&data, out, &mut at)?;
+    pack::pack(&data, out, &mut at)?;
     a.position.set(at as i64)
 }
 
@@ -67,16 +67,16 @@ pub(crate) unsafe fn mpi_unpack(_: &Cx, a: arg::Unpack) -> Result<()> {
             target("outbuf", a.outbuf, a.outcount, a.datatype)?,
         )
     };
-    datatype::unpack(packed, &mut at, &data)?;
+    pack::unpack(packed, &mut at, &data)?;
     a.position.set(at as i64)
 }
 
 pub(crate) fn mpi_pack_size(_: &Cx, a: arg::PackSize) -> Result<()> {
-    a.size.set(datatype::pack_size(a.incount, a.datatype)?)
+    a.size.set(pack::pack_size(a.incount, a.datatype)?)
 }
 
 pub(crate) unsafe fn mpi_pack_external(_: &Cx, a: arg::PackExternal) -> Result<()> {
-    datatype::check_datarep(&a.datarep.to_string_lossy())?;
+    pack::check_datarep(&a.datarep.to_string_lossy())?;
     let mut at = external_start(a.position, a.outsize)?;
     // SAFETY: by the contract of the C function.
     let (data, out) = unsafe {
@@ -85,13 +85,13 @@ pub(crate) unsafe fn mpi_pack_external(_: &Cx, a: arg::PackExternal) -> Result<(
             args::slice_mut("outbuf", a.outbuf.cast::<u8>(), a.outsize)?,
         )
     };
-    datatype::pack_external(&data, out, &mut at)?;
+    pack::pack_external(&data, out, &mut at)?;
     a.position.set(at as i64);
     Ok(())
 }
 
 pub(crate) unsafe fn mpi_unpack_external(_: &Cx, a: arg::UnpackExternal) -> Result<()> {
-    datatype::check_datarep(&a.datarep.to_string_lossy())?;
+    pack::check_datarep(&a.datarep.to_string_lossy())?;
     let mut at = external_start(a.position, a.insize)?;
     // SAFETY: by the contract of the C function.
     let (packed, data) = unsafe {
@@ -100,7 +100,7 @@ pub(crate) unsafe fn mpi_unpack_external(_: &Cx, a: arg::UnpackExternal) -> Resu
             target("outbuf", a.outbuf, a.outcount, a.datatype)?,
         )
     };
-    datatype::unpack_external(packed, &mut at, &data)?;
+    pack::unpack_external(packed, &mut at, &data)?;
     a.position.set(at as i64);
     Ok(())
 }
@@ -115,8 +115,8 @@ fn external_start(position: InOut<i64>, size: i64) -> Result<u64> {
 }
 
 pub(crate) fn mpi_pack_external_size(_: &Cx, a: arg::PackExternalSize) -> Result<i64> {
-    datatype::check_datarep(&a.datarep.to_string_lossy())?;
-    datatype::pack_external_size(a.incount, a.datatype)
+    pack::check_datarep(&a.datarep.to_string_lossy())?;
+    pack::pack_external_size(a.incount, a.datatype)
 }
 
 fn wide(count: Option<u64>) -> i64 {

@@ -1,7 +1,7 @@
 //! Attribute keys: creation, freeing, look-up.
 
 use super::predefined::{CommKey, KEYVAL_INVALID, WinKey};
-use crate::{Error, ErrorClass, Result};
+use crate::Result;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -100,10 +100,8 @@ impl Keyvals {
     /// `MPI_ERR_OTHER`: two thousand million were created before.
     pub fn create(&self, kind: ObjectKind, copy: CopyFn, delete: DeleteFn) -> Result<i32> {
         let id = self.next.get();
-        let next = id.checked_add(1).ok_or_else(|| {
-            let message = "all numbers for attribute keys are used up";
-            Error::new(ErrorClass::ERR_OTHER, message)
-        })?;
+        let all_used = || error!(ERR_OTHER: "all numbers for attribute keys are used up");
+        let next = id.checked_add(1).ok_or_else(all_used)?;
         self.next.set(next);
         let keyval = Keyval {
             id,

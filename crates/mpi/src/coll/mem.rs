@@ -15,7 +15,7 @@ use crate::Result;
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::datatype::Datatype;
 use crate::op::Op;
-use crate::world::board::{BYTES, WORDS};
+use farpost_channel::rows::WORDS;
 
 /// `count` elements of a datatype at an address: what one step of a schedule sends, receives, copies or
 /// reduces.
@@ -252,6 +252,9 @@ pub(crate) fn combine(op: &Op, a: &Block, b: &Block, out: &Block) -> Result<()> 
     debug_assert!(done, "only predefined operations come here");
     Ok(())
 }
+
+/// Bytes of a [`Line`].
+const BYTES: usize = WORDS * 8;
 
 /// Packed bytes of a block in whole words, as ranks show them on their boards. Bytes beyond the block's are zero.
 /// Aligned for elements of any type.

@@ -5,8 +5,7 @@
 //! plan over a [`Transport`] without ever blocking; blocking, nonblocking and persistent collectives are the
 //! same plan, waited for, polled, or run again.
 //!
-//! Two ways do without a plan and without messages, for blocking collectives: short ones on lines that all ranks read
-//! (`quick`), and large reductions in each other's memory (`peers`).
+//! Two ways do without a plan and without messages, for blocking collectives: they are `world/coll`'s.
 //!
 //! What all builders rely on: the signatures of matching blocks are the same at both ends (so a block empty
 //! at one end is empty at the other, and no message is sent for it), and every choice of algorithm depends
@@ -28,11 +27,9 @@ mod barrier;
 mod bcast;
 mod direct;
 mod hosts;
-mod mem;
+pub(crate) mod mem;
 mod neighbor;
-mod peers;
 mod plan;
-mod quick;
 mod reduce;
 mod reduce_scatter;
 mod rooted;

@@ -7,7 +7,6 @@ use super::Site;
 use super::allgather::Exchange;
 use super::mem::{Block, Blocks};
 use super::plan::{Lane, Plan};
-use crate::comm::Comm;
 use crate::topo::Topology;
 use crate::{Rank, Result};
 
@@ -22,16 +21,12 @@ pub struct Neighbors {
 }
 
 impl Neighbors {
-    /// The neighbours of a process in the topology of `comm`.
+    /// The neighbours of the process `rank` in a topology.
     ///
     /// # Errors
-    /// `MPI_ERR_TOPOLOGY`: the communicator has none.
-    pub fn of(comm: &Comm) -> Result<Self> {
-        let topology = comm.topology.borrow();
-        let Some(topology) = &*topology else {
-            return fail!(ERR_TOPOLOGY: "comm has no topology, so no neighbours");
-        };
-        let around = topology.neighbors(comm.rank)?;
+    /// As [`Topology::neighbors`].
+    pub fn of(topology: &Topology, rank: Rank) -> Result<Self> {
+        let around = topology.neighbors(rank)?;
         Ok(match topology {
             Topology::Cart(_) => Self::cartesian(&around.sources),
             _ => Self::graph(&around.sources, &around.destinations),

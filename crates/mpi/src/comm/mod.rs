@@ -1,28 +1,22 @@
-//! Communicators (MPI-5.0 chapter 7): what they are, and one file per family of functions that make them.
+//! Communicators (MPI-5.0 chapter 7): what they are. A world makes and frees them (`world/comm`).
 //!
-//! Cost class: looking at one is fast path, making one set-up path. A new communicator is numbered by one of
-//! its members (rank 0; of an intercommunicator rank 0 of the group whose rank 0 has the lower process number),
-//! who tells the others; nobody outside of it takes part in that.
+//! Cost class: fast path.
 //!
-//! Requirements of MPI-5.0 sections 6.2.2, 8.8.
+//! Requirements of MPI-5.0 sections 6.2.2, 7.4.1, 8.8, 9.3.
 
-mod create;
-mod dup;
-mod free;
-mod inter;
-mod split;
-mod talk;
-mod topology;
+mod attached;
+mod hints;
+mod split_type;
 
-pub(crate) use dup::PendingDup;
-pub use split::{RESOURCE_KEY, SHARED_MEMORY, SplitType};
+pub use attached::Attached;
+pub use split_type::{RESOURCE_KEY, SHARED_MEMORY, SplitType};
 
-use crate::coll::Hosts;
+use crate::coll::{Hosts, Neighbors};
 use crate::engine::envelope::Envelope;
 use crate::errhandler::ErrorHandler;
-use crate::group::Group;
+use crate::group::{Comparison, Group};
 use crate::info::Info;
-use crate::{Rank, attr, topo};
+use crate::{Rank, Result, attr, topo};
 use farpost_fabric::{Peer, Topology};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -57,9 +51,6 @@ pub enum Started {
     /// By `MPI_Start`; numbered in the order of the calls that made the requests, whatever the order of starting.
     Persistent = 2,
 }
-
-/// The number of contexts that a communicator has: the lanes, rounded up.
-pub const LANE_BITS: u32 = 2;
 
 /// What a short message takes of a communicator:
 ///
@@ -154,7 +145,7 @@ pub struct Comm {
     /// Collectives so far, by [`Started`]: the tags of the next.
     pub collectives: [Cell<u32>; 3],
     /// Buffer for buffered sends on this communicator (MPI-4.1).
-    pub buffer: RefCell<Option<crate::world::buffered::Attached>>,
+    pub buffer: RefCell<Option<Attached>>,
     /// Which ranks of the local group share a host, found out when it is first asked for.
     pub(crate) hosts: OnceCell<Option<Rc<Hosts>>>,
 }
@@ -200,6 +191,18 @@ impl Comm {
         self.context | lane as u64
     }
 
+    /// The envelope of a message from here, point-to-point.
+    #[inline]
+    pub(crate) fn envelope(&self, tag: i32, class: u8) -> Envelope {
+        Envelope {
+            context: self.lane(ContextLane::Messages),
+            source: self.rank as u32,
+            tag,
+            class,
+            flags: 0,
+        }
+    }
+
     /// The tag for the next collective: the same at all ranks, since all start (or, persistent ones, make) the same ones in
     /// order. The kind is in the lowest bits, since a carrier may drop the highest (`carrier/portals/bits.rs`).
     ///
@@ -210,5 +213,73 @@ impl Comm {
         let number = counter.get();
         counter.set(number.wrapping_add(1));
         ((number & 0x1fff_ffff) << 2 | kind as u32) as i32
+    }
+
+    /// The neighbours of this process in the topology (MPI-5.0 section 8.7).
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY`: there is none.
+    pub fn neighbors(&self) -> Result<Neighbors> {
+        match &*self.topology.borrow() {
+            Some(topology) => Neighbors::of(topology, self.rank),
+            None => fail!(ERR_TOPOLOGY: "comm has no topology, so no neighbours"),
+        }
+    }
+
+    /// Whether rank 0 of my group leads: it is the only one, or the lower one.
+    pub fn leads(&self) -> bool {
+        match &self.remote {
+            None => true,
+            Some(remote) => self.local.pid(0) < remote.pid(0),
+        }
+    }
+
+    /// `MPI_Comm_compare`.
+    pub fn compare(&self, other: &Self) -> Comparison {
+        if self.handle == other.handle {
+            return Comparison::Ident;
+        }
+        let remote = match (&self.remote, &other.remote) {
+            (None, None) => Comparison::Ident,
+            (Some(one), Some(two)) => one.compare(two),
+            _ => Comparison::Unequal,
+        };
+        let least_alike = |a: Comparison, b: Comparison| if (a as i32) < b as i32 { b } else { a };
+        match least_alike(self.local.compare(&other.local), remote) {
+            Comparison::Ident => Comparison::Congruent,
+            differing => differing,
+        }
+    }
+
+    /// Whether two communicators have the error handler and nothing else in common: called on a new one.
+    pub(crate) fn inherit(&self, parent: &Comm) {
+        let handler = parent.errhandler.borrow().clone();
+        self.errhandler.replace(handler);
+    }
+
+    pub(crate) fn need_intra(&self, argument: &str) -> Result<()> {
+        if self.is_inter() {
+            return fail!(
+                ERR_COMM: "{argument} is an intercommunicator; this call needs an intracommunicator"
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn need_inter(&self, argument: &str) -> Result<()> {
+        if !self.is_inter() {
+            return fail!(
+                ERR_COMM: "{argument} is an intracommunicator; this call needs an intercommunicator"
+            );
+        }
+        Ok(())
+    }
+
+    /// A rank argument that names a member of my group.
+    pub(crate) fn need_rank(&self, argument: &str, rank: Rank) -> Result<()> {
+        if self.local.pid(rank).is_some() {
+            return Ok(());
+        }
+        fail!(ERR_RANK: "{argument}={rank}: the communicator has {}", self.local.ranks_sentence())
     }
 }

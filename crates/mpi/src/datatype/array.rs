@@ -1,10 +1,10 @@
 //! Subarrays and distributed arrays (MPI-5.0 sections 5.1.3 and 5.1.4).
 
+use super::Datatype;
 use super::construct::count_arg;
 use super::envelope::{Combiner, Envelope};
 use super::shape::Shape;
-use super::{Datatype, error};
-use crate::errors::{ErrorClass, Result};
+use crate::errors::Result;
 
 /// `MPI_ORDER_C`: the last dimension varies fastest.
 pub const ORDER_C: i32 = 0xc;
@@ -19,28 +19,19 @@ pub const DISTRIBUTE_CYCLIC: i32 = 18;
 /// `MPI_DISTRIBUTE_DFLT_DARG`.
 pub const DISTRIBUTE_DFLT_DARG: i32 = 19;
 
-fn bad<T>(message: String) -> Result<T> {
-    error(ErrorClass::ERR_ARG, message)
-}
-
 /// Dimensions from the fastest to the slowest.
 fn fastest_first(order: i32, ndims: usize) -> Result<Vec<usize>> {
     match order {
         ORDER_C => Ok((0..ndims).rev().collect()),
         ORDER_FORTRAN => Ok((0..ndims).collect()),
-        _ => bad(format!(
-            "order={order}: allowed are MPI_ORDER_C and MPI_ORDER_FORTRAN"
-        )),
+        _ => fail!(ERR_ARG: "order={order}: allowed are MPI_ORDER_C and MPI_ORDER_FORTRAN"),
     }
 }
 
 fn product(what: &str, left: i64, right: i64) -> Result<i64> {
     match left.checked_mul(right) {
         Some(product) => Ok(product),
-        None => error(
-            ErrorClass::ERR_VALUE_TOO_LARGE,
-            format!("the {what} of the whole array does not fit 64 bits"),
-        ),
+        None => fail!(ERR_VALUE_TOO_LARGE: "the {what} of the whole array does not fit 64 bits"),
     }
 }
 
@@ -67,24 +58,20 @@ impl Datatype {
     ) -> Result<Datatype> {
         let ndims = sizes.len();
         if ndims == 0 || subsizes.len() != ndims || starts.len() != ndims {
-            return bad(format!(
-                "ndims={ndims}: at least one dimension is needed, and a size, subsize and start for each"
-            ));
+            return fail!(ERR_ARG: "ndims={ndims}: at least one dimension is needed, and a size, subsize and start for each");
         }
         let dims = fastest_first(order, ndims)?;
         for dim in 0..ndims {
             let (size, sub, start) = (sizes[dim], subsizes[dim], starts[dim]);
             if size < 1 {
-                return bad(format!("array_of_sizes[{dim}]={size}: a size is at least 1"));
+                return fail!(ERR_ARG: "array_of_sizes[{dim}]={size}: a size is at least 1");
             }
             if sub < 1 || sub > size {
-                return bad(format!("array_of_subsizes[{dim}]={sub}: allowed are 1 to {size}"));
+                return fail!(ERR_ARG: "array_of_subsizes[{dim}]={sub}: allowed are 1 to {size}");
             }
             if start < 0 || start > size - sub {
-                return bad(format!(
-                    "array_of_starts[{dim}]={start}: allowed are 0 to {}",
-                    size - sub
-                ));
+                return fail!(ERR_ARG: "array_of_starts[{dim}]={start}: allowed are 0 to {}",
+                    size - sub);
             }
         }
         let (mut part, mut stride, mut disp) = (old.clone(), old.extent(), 0i64);
@@ -131,30 +118,24 @@ impl Datatype {
     ) -> Result<Datatype> {
         let ndims = gsizes.len();
         if ndims == 0 || [distribs.len(), dargs.len(), psizes.len()] != [ndims; 3] {
-            return bad(format!(
-                "ndims={ndims}: at least one dimension is needed, and every array must have an entry for each"
-            ));
+            return fail!(ERR_ARG: "ndims={ndims}: at least one dimension is needed, and every array must have an entry for each");
         }
         let dims = fastest_first(order, ndims)?;
         if size < 1 {
-            return bad(format!("size={size}: at least one process is needed"));
+            return fail!(ERR_ARG: "size={size}: at least one process is needed");
         }
         if rank < 0 || rank >= size {
-            return bad(format!("rank={rank}: allowed are 0 to {}", size - 1));
+            return fail!(ERR_ARG: "rank={rank}: allowed are 0 to {}", size - 1);
         }
         let mut processes = 1i64;
         for (dim, psize) in psizes.iter().enumerate() {
             if *psize < 1 {
-                return bad(format!(
-                    "array_of_psizes[{dim}]={psize}: at least 1 process is needed"
-                ));
+                return fail!(ERR_ARG: "array_of_psizes[{dim}]={psize}: at least 1 process is needed");
             }
             processes = processes.saturating_mul(*psize as i64);
         }
         if processes != size as i64 {
-            return bad(format!(
-                "array_of_psizes: their product is {processes}, but size={size}"
-            ));
+            return fail!(ERR_ARG: "array_of_psizes: their product is {processes}, but size={size}");
         }
         let mut coords = vec![0i64; ndims];
         let mut left = rank;
@@ -184,30 +165,28 @@ impl Datatype {
 /// Elements of one block of a dimension.
 fn block_size(dim: usize, gsize: i64, distrib: i32, darg: i32, psize: i32) -> Result<i64> {
     if gsize < 1 {
-        return bad(format!("array_of_gsizes[{dim}]={gsize}: a size is at least 1"));
+        return fail!(ERR_ARG: "array_of_gsizes[{dim}]={gsize}: a size is at least 1");
     }
     let default = darg == DISTRIBUTE_DFLT_DARG;
     if !default && darg < 1 && distrib != DISTRIBUTE_NONE {
-        return bad(format!(
-            "array_of_dargs[{dim}]={darg}: allowed are MPI_DISTRIBUTE_DFLT_DARG and 1 or more"
-        ));
+        return fail!(ERR_ARG: "array_of_dargs[{dim}]={darg}: allowed are MPI_DISTRIBUTE_DFLT_DARG and 1 or more");
     }
     let psize = psize as i64;
     match distrib {
         DISTRIBUTE_NONE if psize == 1 => Ok(gsize),
-        DISTRIBUTE_NONE => bad(format!(
-            "array_of_psizes[{dim}]={psize}: a dimension that is not distributed has 1 process"
-        )),
+        DISTRIBUTE_NONE => {
+            fail!(ERR_ARG: "array_of_psizes[{dim}]={psize}: a dimension that is not distributed has 1 process")
+        }
         DISTRIBUTE_BLOCK if default => Ok(gsize.div_euclid(psize) + (gsize % psize != 0) as i64),
-        DISTRIBUTE_BLOCK if (darg as i64).saturating_mul(psize) < gsize => bad(format!(
-            "array_of_dargs[{dim}]={darg}: {psize} blocks of {darg} do not cover {gsize} elements"
-        )),
+        DISTRIBUTE_BLOCK if (darg as i64).saturating_mul(psize) < gsize => {
+            fail!(ERR_ARG: "array_of_dargs[{dim}]={darg}: {psize} blocks of {darg} do not cover {gsize} elements")
+        }
         DISTRIBUTE_CYCLIC if default => Ok(1),
         DISTRIBUTE_BLOCK | DISTRIBUTE_CYCLIC => Ok(darg as i64),
-        _ => bad(format!(
-            "array_of_distribs[{dim}]={distrib}: allowed are MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC and \
-             MPI_DISTRIBUTE_NONE"
-        )),
+        _ => {
+            fail!(ERR_ARG: "array_of_distribs[{dim}]={distrib}: allowed are MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC and \
+             MPI_DISTRIBUTE_NONE")
+        }
     }
 }
 

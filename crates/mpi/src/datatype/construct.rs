@@ -3,29 +3,19 @@
 //!
 //! Requirements of MPI-5.0 section 5.1.10.
 
+use super::Datatype;
 use super::envelope::{Combiner, Envelope};
 use super::shape::Shape;
-use super::{Datatype, error};
-use crate::errors::{ErrorClass, Result};
+use crate::errors::Result;
 use std::rc::Rc;
 
 /// A count that must not be negative.
-pub(super) fn count_arg(name: &str, value: i64) -> Result<u64> {
-    u64::try_from(value).or_else(|_| {
-        error(
-            ErrorClass::ERR_COUNT,
-            format!("{name}={value}: a count is zero or positive"),
-        )
-    })
+pub(crate) fn count_arg(name: &str, value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| error!(ERR_COUNT: "{name}={value}: a count is zero or positive"))
 }
 
 fn length_arg(name: &str, value: i64) -> Result<u64> {
-    u64::try_from(value).or_else(|_| {
-        error(
-            ErrorClass::ERR_ARG,
-            format!("{name}={value}: a block length is zero or positive"),
-        )
-    })
+    u64::try_from(value).map_err(|_| error!(ERR_ARG: "{name}={value}: a block length is zero or positive"))
 }
 
 fn lengths_arg(values: &[i64]) -> Result<Rc<[u64]>> {
@@ -43,23 +33,15 @@ fn same_length(what: &str, left: usize, right: usize) -> Result<()> {
     if left == right {
         return Ok(());
     }
-    error(
-        ErrorClass::ERR_ARG,
-        format!("array_of_blocklengths has {left} entries but {what} has {right}; they must be as many"),
-    )
+    fail!(ERR_ARG: "array_of_blocklengths has {left} entries but {what} has {right}; they must be as many")
 }
 
 /// `factor` times the extent of `old`, for displacements counted in elements.
 fn scaled(name: &str, factor: i64, old: &Datatype) -> Result<i64> {
     factor.checked_mul(old.extent()).map_or_else(
         || {
-            error(
-                ErrorClass::ERR_VALUE_TOO_LARGE,
-                format!(
-                    "{name}={factor} times the extent {} of {old:?} does not fit 64 bits",
-                    old.extent()
-                ),
-            )
+            fail!(ERR_VALUE_TOO_LARGE: "{name}={factor} times the extent {} of {old:?} does not fit 64 bits",
+                    old.extent())
         },
         Ok,
     )

@@ -1,7 +1,7 @@
 //! How a datatype was made (MPI-5.0 section 5.1.13): envelope and contents.
 
-use super::{Datatype, error};
-use crate::errors::{ErrorClass, Result};
+use super::Datatype;
+use crate::errors::Result;
 
 /// The constructor of a datatype. The number is the ABI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,10 +126,7 @@ impl Datatype {
     /// `MPI_ERR_TYPE` for a named type, which has none; else as [`Datatype::envelope`].
     pub fn contents(&self, getter: Getter) -> Result<Contents> {
         if self.combiner() == Combiner::NAMED {
-            return error(
-                ErrorClass::ERR_TYPE,
-                format!("datatype={self:?}: a predefined datatype has no contents"),
-            );
+            return fail!(ERR_TYPE: "datatype={self:?}: a predefined datatype has no contents");
         }
         self.arguments(getter)
     }
@@ -150,13 +147,10 @@ impl Datatype {
                     large_counts: vec![],
                     datatypes,
                 }),
-                Err(_) => error(
-                    ErrorClass::ERR_VALUE_TOO_LARGE,
-                    format!(
-                        "datatype={self:?}: it was made with a count or displacement beyond 2^31-1; \
-                         ask with the function whose name ends in _c"
-                    ),
-                ),
+                Err(_) => {
+                    fail!(ERR_VALUE_TOO_LARGE: "datatype={self:?}: it was made with a count or displacement beyond 2^31-1; \
+                         ask with the function whose name ends in _c")
+                }
             };
         }
         // The `_c` constructors of arrays keep some arguments as int.

@@ -4,8 +4,8 @@ use super::basic::Basic;
 use super::envelope::{Combiner, Envelope};
 use super::shape::Shape;
 use super::types::Types;
-use super::{DATATYPE_NULL, Datatype, UNDEFINED, error};
-use crate::errors::{ErrorClass, Result};
+use super::{DATATYPE_NULL, Datatype, UNDEFINED};
+use crate::errors::Result;
 
 /// `MPIX_TYPECLASS_LOGICAL`, an extension.
 pub const TYPECLASS_LOGICAL: i32 = 191;
@@ -33,26 +33,16 @@ pub fn match_size(typeclass: i32, size: i32) -> Result<Basic> {
         TYPECLASS_REAL => ("real", &[(2, 0x2ca), (4, 0x2d2), (8, 0x2da), (16, 0x2e2)]),
         TYPECLASS_COMPLEX => ("complex", &[(4, 0x2d3), (8, 0x2db), (16, 0x2e3), (32, 0x2eb)]),
         _ => {
-            return error(
-                ErrorClass::ERR_ARG,
-                format!(
-                    "typeclass={typeclass}: allowed are MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL and \
-                     MPI_TYPECLASS_COMPLEX"
-                ),
-            );
+            return fail!(ERR_ARG: "typeclass={typeclass}: allowed are MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL and \
+                     MPI_TYPECLASS_COMPLEX");
         }
     };
     match table.iter().find(|(bytes, _)| *bytes == size) {
         Some((_, abi)) => Ok(Basic::known(*abi)),
         None => {
             let sizes: Vec<String> = table.iter().map(|(bytes, _)| bytes.to_string()).collect();
-            error(
-                ErrorClass::ERR_ARG,
-                format!(
-                    "size={size}: Fortran {word} types have {} bytes",
-                    sizes.join(", ")
-                ),
-            )
+            fail!(ERR_ARG: "size={size}: Fortran {word} types have {} bytes",
+                    sizes.join(", "))
         }
     }
 }
@@ -71,10 +61,7 @@ const INTEGERS: [(i32, usize); 5] = [(2, 0x2c1), (4, 0x2c9), (9, 0x2d1), (18, 0x
 
 fn real_kind(p: i32, r: i32) -> Result<(Basic, Basic)> {
     if p == UNDEFINED && r == UNDEFINED {
-        return error(
-            ErrorClass::ERR_ARG,
-            "p and r are both MPI_UNDEFINED: at least one must be given".to_string(),
-        );
+        return fail!(ERR_ARG: "p and r are both MPI_UNDEFINED: at least one must be given");
     }
     let fits = |want: i32, have: i32| want == UNDEFINED || want <= have;
     match REALS
@@ -82,10 +69,7 @@ fn real_kind(p: i32, r: i32) -> Result<(Basic, Basic)> {
         .find(|(digits, range, ..)| fits(p, *digits) && fits(r, *range))
     {
         Some((_, _, real, complex)) => Ok((Basic::known(*real), Basic::known(*complex))),
-        None => error(
-            ErrorClass::ERR_ARG,
-            format!("p={p}, r={r}: no real type has that; at most 33 digits and a range of 4931"),
-        ),
+        None => fail!(ERR_ARG: "p={p}, r={r}: no real type has that; at most 33 digits and a range of 4931"),
     }
 }
 
@@ -116,10 +100,7 @@ impl Types {
     pub fn f90_integer(&mut self, r: i32) -> Result<usize> {
         match INTEGERS.iter().find(|(digits, _)| r <= *digits) {
             Some((_, abi)) if r != UNDEFINED => self.f90(Combiner::F90_INTEGER, Basic::known(*abi), &[r]),
-            _ => error(
-                ErrorClass::ERR_ARG,
-                format!("r={r}: integer types have at most 38 decimal digits"),
-            ),
+            _ => fail!(ERR_ARG: "r={r}: integer types have at most 38 decimal digits"),
         }
     }
 

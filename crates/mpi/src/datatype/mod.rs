@@ -8,16 +8,14 @@
 
 mod array;
 pub mod basic;
-mod construct;
+pub(crate) mod construct;
 pub(crate) mod copy;
 mod elements;
 mod envelope;
-mod external;
 mod f90;
 mod headed;
 pub(crate) mod layout;
-mod pack;
-mod shape;
+pub(crate) mod shape;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -28,15 +26,13 @@ pub use array::{
 };
 pub use basic::Basic;
 pub use envelope::{Combiner, Contents, EnvelopeCounts, Getter};
-pub use external::{check_datarep, pack_external, pack_external_size, unpack_external};
 pub use f90::{TYPECLASS_COMPLEX, TYPECLASS_INTEGER, TYPECLASS_LOGICAL, TYPECLASS_REAL, match_size};
 pub use headed::{HEADER_BYTES, HEADER_WORDS, Header};
-pub use pack::{pack, pack_size, unpack};
 pub use signature::Signature;
 pub use types::Types;
 
 use crate::attr::AttrSet;
-use crate::errors::{Error, ErrorClass, Result};
+use crate::errors::Result;
 use envelope::Envelope;
 use layout::Node;
 use shape::{Mark, Metrics, Shape};
@@ -313,7 +309,7 @@ impl Datatype {
         &self.0.layout
     }
 
-    fn shape(&self) -> &Shape {
+    pub(crate) fn shape(&self) -> &Shape {
         &self.0.shape
     }
 
@@ -383,10 +379,6 @@ impl core::fmt::Debug for Datatype {
 }
 
 #[cold]
-fn error<T>(class: ErrorClass, message: String) -> Result<T> {
-    Err(Error::new(class, message))
-}
-
 /// What a class code of [`Datatype::sig`] stands for, in words: `int of 4 bytes`.
 pub fn class_name(class: u8) -> String {
     // The names that programs use most come first: MPI_INT rather than MPI_INTEGER.

@@ -3,13 +3,13 @@
 //!
 //! Requirements of MPI-5.0 sections 5.1.1, 5.1.7, 5.1.8.
 
+use super::Datatype;
 use super::basic::Basic;
 use super::layout::Node;
-use super::{Datatype, error};
-use crate::errors::{ErrorClass, Result};
+use crate::errors::Result;
 use std::rc::Rc;
 
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Basic(Basic),
     /// A value and, `at` bytes on, an index.
     Pair {
@@ -50,14 +50,14 @@ pub(super) enum Shape {
 
 /// Which bound a mark sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     Lower,
     Upper,
 }
 
 /// What the constructors compute.
 #[derive(Clone, Debug)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     pub size: u64,
     pub lb: i64,
     pub extent: i64,
@@ -160,12 +160,9 @@ impl Tally {
         };
         let fits = |value: i128, what: &str| match i64::try_from(value) {
             Ok(value) => Ok(value),
-            Err(_) => error(
-                ErrorClass::ERR_VALUE_TOO_LARGE,
-                format!(
-                    "the new datatype's {what} would be outside the range of MPI_Count (63 bits and sign)"
-                ),
-            ),
+            Err(_) => {
+                fail!(ERR_VALUE_TOO_LARGE: "the new datatype's {what} would be outside the range of MPI_Count (63 bits and sign)")
+            }
         };
         let size = fits(self.size, "size")? as u64;
         fits(true_ub, "true upper bound")?;

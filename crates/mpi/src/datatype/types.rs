@@ -4,8 +4,8 @@
 
 use super::basic::{Basic, FIRST, LAST};
 use super::shape::Mark;
-use super::{DATATYPE_NULL, Datatype, error};
-use crate::errors::{ErrorClass, Result};
+use super::{DATATYPE_NULL, Datatype};
+use crate::errors::Result;
 use crate::handle::{HandleKind, HandleTable};
 use std::collections::BTreeMap;
 
@@ -89,10 +89,7 @@ impl Types {
         let datatype = self.lookup(handle)?;
         if datatype.is_predefined() {
             let name = datatype.describe();
-            return error(
-                ErrorClass::ERR_TYPE,
-                format!("datatype={name}: a predefined datatype cannot be freed"),
-            );
+            return fail!(ERR_TYPE: "datatype={name}: a predefined datatype cannot be freed");
         }
         match self.table.remove(handle) {
             Some(datatype) => Ok(datatype),
@@ -131,12 +128,8 @@ impl Types {
 
 #[cold]
 fn invalid<T>(handle: usize) -> Result<T> {
-    error(
-        ErrorClass::ERR_TYPE,
-        if handle == DATATYPE_NULL {
-            "datatype=MPI_DATATYPE_NULL: a datatype is needed".to_string()
-        } else {
-            format!("datatype={handle:#x}: not a datatype, or already freed")
-        },
-    )
+    match handle {
+        DATATYPE_NULL => fail!(ERR_TYPE: "datatype=MPI_DATATYPE_NULL: a datatype is needed"),
+        _ => fail!(ERR_TYPE: "datatype={handle:#x}: not a datatype, or already freed"),
+    }
 }

@@ -8,10 +8,10 @@
 //!
 //! Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.7.4.
 
+use super::envelope::Envelope;
+use super::offer::Offer;
+use super::queue::Queue;
 use crate::Rank;
-use crate::engine::envelope::Envelope;
-use crate::engine::queue::Queue;
-use crate::long::Offer;
 use farpost_fabric::Peer;
 use std::collections::VecDeque;
 

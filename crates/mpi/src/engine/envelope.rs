@@ -1,7 +1,13 @@
 //! What a message is matched by, whatever carries it.
 
-/// Contexts are 48 bits wide.
+/// Contexts are 48 bits wide: who leads the communicator, which of those that it has led this is, and the lane.
 pub const CONTEXT_MASK: u64 = (1 << 48) - 1;
+
+/// Bits of a context number that say which messages of a communicator it carries: its lowest.
+pub const LANE_BITS: u32 = 2;
+
+/// Bits above those that count what one leader has handed out.
+pub const COUNT_BITS: u32 = 30;
 
 /// The sender waits for the match.
 pub const FLAG_SYNC: u8 = 1;

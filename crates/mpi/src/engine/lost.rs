@@ -15,9 +15,8 @@
 //! left in order (it closed its last interface) fails only what waits for it alone. A connection that cannot be made for want of
 //! descriptors or memory is tried again for a second; then the peer is lost in the same way.
 
-use super::{Engine, Outgoing};
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::request::{Operation, RecvState, Request, SendState};
+use super::request::{Operation, RecvState, Request, SendState};
+use super::{Carrier, Engine, Outgoing};
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{End, Fabric, FabricError, Fault, Peer};
@@ -38,7 +37,7 @@ pub(crate) fn of_transfer(error: &FabricError) -> Error {
     }
 }
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// The fabric has noticed something by itself: fail what waits for the peers that are gone. True: some are.
     #[cold]
     #[inline(never)]
@@ -80,7 +79,7 @@ impl<F: Fabric> Engine<F> {
             return hopeless;
         }
         // What they sent before has arrived all the same.
-        Chosen::catch_up(self);
+        C::catch_up(self);
         for (peer, end) in ended {
             self.lose(peer, end);
         }
@@ -120,7 +119,7 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn lose(&mut self, peer: Peer, end: End) {
         if !self.lost.contains_key(&peer.0) {
             // What it sent before it ended has arrived all the same.
-            Chosen::close_peer(self, peer);
+            C::close_peer(self, peer);
             let why = end.why.clone();
             self.lost.insert(peer.0, end);
             self.fail_waiting(peer, &why);
@@ -177,12 +176,12 @@ impl<F: Fabric> Engine<F> {
 
     /// A request ends with an error, unless it is about to come to a good end.
     fn give_up(&mut self, handle: usize, error: Error) {
-        if !Chosen::give_up(self, handle) {
+        if !C::give_up(self, handle) {
             return;
         }
         self.detach_from_queues(handle);
         self.release_memory(handle);
-        self.complete(handle, |status| status.error = Some(Box::new(error)));
+        self.fail(handle, error);
     }
 
     /// Why a collective among `groups` cannot come to an end: a member has ended without taking leave. Whoever notices
@@ -304,10 +303,10 @@ impl<F: Fabric> Engine<F> {
             Some(request) => request.complete,
             None => true,
         };
-        if gone || !Chosen::give_up(self, handle) {
+        if gone || !C::give_up(self, handle) {
             return;
         }
         self.contexts[context].queues.cancel(source, handle);
-        self.complete(handle, |status| status.error = Some(Box::new(error)));
+        self.fail(handle, error);
     }
 }

@@ -1,26 +1,33 @@
-//! The engine: requests, matching and progress over one fabric.
+//! The engine: requests, matching and progress over one fabric, for a [carrier](Carrier) that stands above it, as all that is not the
+//! same for every message does: long messages, point-to-point calls.
 //!
-//! Cost classes: the short eager paths (`p2p::eager`, `p2p::receive`) are *fast path*; everything that
-//! touches queues here is *queued path*.
+//! Cost classes: what delivers a message at hand is *fast path*; everything that touches queues here is *queued path*.
 
+mod blocks;
+pub(crate) mod bulk;
+pub(crate) mod carrier;
 pub mod context;
+pub(crate) mod deliver;
 pub mod envelope;
+pub(crate) mod grant;
 pub(crate) mod lost;
+pub(crate) mod offer;
 mod queue;
 pub mod request;
+mod self_send;
 mod unexpected;
+pub(crate) mod wire;
 
-use crate::Result;
-use crate::carrier::postbox;
-use crate::carrier::{Carrier, Chosen, DeviceConfig, Limits};
 use crate::group::Group;
 use crate::handle::{HandleKind, HandleTable};
-use crate::long::Grants;
+use crate::{Error, Result};
+pub use carrier::Carrier;
+use carrier::Limits;
 use context::{Context, Unexpected};
 use envelope::{CONTEXT_MASK, Envelope};
 use farpost_channel::Postboxes;
-use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Moment, Peer};
+use grant::Grants;
 use request::{Operation, RecvState, Request, Send, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -79,10 +86,21 @@ pub(crate) struct ContextEntry {
     pub members: Option<Group>,
 }
 
-/// Requests, matching and progress of one process.
-pub struct Engine<F: Fabric> {
+/// What an engine is made of.
+pub struct Parts<F: Fabric, C> {
+    pub fabric: Rc<F>,
+    pub post: Postboxes<F>,
+    pub tunables: EngineTunables,
+    pub carrier: C,
+    pub limits: Limits,
+    /// For each peer, that what goes to it goes by postboxes.
+    pub by_postbox: Vec<bool>,
+}
+
+/// Requests, matching and progress of one process, whose messages move by a carrier.
+pub struct Engine<F: Fabric, C> {
     pub(crate) post: Postboxes<F>,
-    pub(crate) carrier: Chosen<F>,
+    pub(crate) carrier: C,
     pub(crate) limits: Limits,
     pub(crate) fabric: Rc<F>,
     pub(crate) me: Peer,
@@ -124,7 +142,7 @@ pub struct Engine<F: Fabric> {
     pub(crate) lost: BTreeMap<u32, End>,
     /// When it was asked last who has ended.
     asked: Moment,
-    rounds: u32,
+    pub(crate) rounds: u32,
     /// What is under way moves without anybody ringing.
     pub(crate) unrung: bool,
     /// Polls for something that a sender is just writing.
@@ -135,32 +153,28 @@ pub struct Engine<F: Fabric> {
     pub(crate) failed: Option<usize>,
 }
 
-impl<F: Fabric> Engine<F> {
-    /// An engine on `fabric`, with the carrier that `config` names.
-    pub fn new(
-        fabric: Rc<F>,
-        rsm: &farpost_channel::ChannelTunables,
-        mut tunables: EngineTunables,
-        config: (&DeviceConfig, &WaitTunables),
-    ) -> Self {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
+    /// An engine of `parts`.
+    pub fn new(parts: Parts<F, C>) -> Self {
+        let Parts {
+            fabric,
+            mut post,
+            tunables,
+            carrier,
+            limits,
+            by_postbox,
+        } = parts;
         let size = fabric.size() as usize;
-        let mut post = Postboxes::new(Rc::clone(&fabric), rsm);
-        // An eager message is posted whole or not at all: it must fit, blocks and postboxes.
-        let in_pieces = postbox::bytes_in_pieces(post.block_bytes(), post.slots());
-        let most = post.bytes_at_once().min(in_pieces);
-        tunables.eager_max = tunables.eager_max.min(most);
-        tunables.eager_far = tunables.eager_far.min(most);
         let (cores, processes) = fabric.cores_and_processes();
         let patience = if processes <= cores { 4096 } else { 4 };
         let me = fabric.me();
-        let (carrier, by_postbox) = Chosen::new(&fabric, rsm, &tunables, config);
         for (peer, by_postbox) in (0..).map(Peer).zip(&by_postbox) {
             post.set_open(peer, *by_postbox && peer != me);
         }
         Self {
             post,
             asked: fabric.now(),
-            limits: carrier.limits(),
+            limits,
             carrier,
             me,
             fabric,
@@ -268,7 +282,7 @@ impl<F: Fabric> Engine<F> {
                 self.fabric.drop_zcopy(message.peer, number, total as usize);
             }
             context::Held::Carried { number, .. } => {
-                Chosen::take_held(self, message.peer, &message.envelope, number, None);
+                C::take_held(self, message.peer, &message.envelope, number, None);
             }
             _ => {}
         }
@@ -296,9 +310,21 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// A request ends with an error.
+    pub(crate) fn fail(&mut self, handle: usize, error: Error) {
+        self.complete(handle, |status| status.error = Some(Box::new(error)));
+    }
+
+    /// A peer sent what cannot be right: a fault that belongs to no request.
+    #[cold]
+    pub(crate) fn note_corrupt(&mut self, peer: Peer, what: &'static str, value: u64) {
+        let error = FabricError::Corrupt { peer, what, value };
+        self.faults.push(Fault { peer, error });
+    }
+
     /// Whether there is something that only calls of ours move along.
     pub fn has_duties(&self) -> bool {
-        !self.busy.is_empty() || Chosen::has_duties(self)
+        !self.busy.is_empty() || C::has_duties(self)
     }
 
     /// Longest message that is sent to `peer` without being asked for.
@@ -321,43 +347,9 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub fn progress(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
-        let moved = Chosen::progress(self);
+        let moved = C::progress(self);
         if !moved && self.rounds & LOOKS_PER_CLOCK == 0 {
             return self.look_for_ended();
-        }
-        moved
-    }
-
-    pub(crate) fn progress_postboxes(&mut self) -> bool {
-        // Connections are made once; their packets can wait for a few rounds of messages.
-        let mut moved = self.fabric.progress();
-        if self.fabric.faulted() {
-            moved |= self.look_for_lost();
-        }
-        moved |= self.rounds & 7 == 0 && self.post.poll_control();
-        for index in 0..self.post.senders().len() {
-            let Some(&peer) = self.post.senders().get(index) else {
-                break;
-            };
-            moved |= self.drain(peer);
-        }
-        if !self.busy.is_empty() {
-            moved |= self.push_outgoing();
-        }
-        if !self.offered.is_empty() {
-            moved |= self.serve_offered();
-        }
-        if !self.copying.is_empty() {
-            moved |= self.serve_copying();
-        }
-        if !self.fetching.is_empty() {
-            moved |= self.serve_fetching();
-        }
-        if !self.landing.is_empty() {
-            moved |= self.serve_landing();
-        }
-        if !self.zcopy.is_empty() {
-            moved |= self.serve_zcopy();
         }
         moved
     }
@@ -367,25 +359,12 @@ impl<F: Fabric> Engine<F> {
         let mut moved = false;
         for index in (0..self.busy.len()).rev() {
             let peer = self.busy[index];
-            moved |= Chosen::push(self, peer);
+            moved |= C::push(self, peer);
             if self.post.is_dead(peer) {
                 self.fail_peer(peer);
             } else {
                 self.retire_if_empty(peer);
             }
-        }
-        moved
-    }
-
-    /// Take in what waits from one peer, but not so much that others starve. Whatever is held already, a queue is emptied:
-    /// what is waited for may lie behind, and so may the answers on which sends to that peer depend.
-    pub(crate) fn drain(&mut self, peer: Peer) -> bool {
-        let mut moved = false;
-        for _ in 0..64 {
-            if !self.take_burst(peer) && !self.take_one(peer) {
-                break;
-            }
-            moved = true;
         }
         moved
     }
@@ -429,10 +408,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Take a request out of every list that names it.
     pub(crate) fn detach_from_queues(&mut self, handle: usize) {
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
+        if let Some(recv) = self.requests.recv(handle)
             && let RecvState::Copying {
                 grant: Some(slot), ..
             } = recv.state
@@ -444,11 +420,7 @@ impl<F: Fabric> Engine<F> {
         self.fetching.retain(|h| *h != handle);
         self.zcopy.retain(|h| *h != handle);
         self.landing.retain(|h| *h != handle);
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        {
+        if let Some(recv) = self.requests.recv(handle) {
             let (context, source) = (recv.context, recv.source);
             self.contexts[context].queues.cancel(source, handle);
         }
@@ -463,7 +435,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Idle moment: pay owed acks, publish counters, look for garbage in the queues.
     pub(crate) fn idle(&mut self) {
-        self.unrung = Chosen::rest(self);
+        self.unrung = C::rest(self);
         self.look_for_ended();
     }
 

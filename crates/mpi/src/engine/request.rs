@@ -3,8 +3,7 @@
 use super::envelope::{Envelope, FLAG_SYNC};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::handle::HandleTable;
-use crate::p2p::Mode;
-use crate::{Error, Rank};
+use crate::{Error, Rank, Result};
 use farpost_fabric::{Cost, Peer, Ticket, Time};
 
 /// What a completed operation says of itself.
@@ -60,6 +59,14 @@ impl Status {
         cancelled: false,
         error: None,
     };
+}
+
+/// Send modes (MPI-5.0 section 3.4). Ready sends are standard ones; buffered ones are standard sends of a
+/// copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Standard,
+    Synchronous,
 }
 
 /// What a send sends.
@@ -300,6 +307,21 @@ impl Request {
 }
 
 impl HandleTable<Request> {
+    /// A request that somebody else completes.
+    pub(crate) fn insert_idle(&mut self) -> Result<usize> {
+        self.insert(Request::new(Operation::Idle))
+    }
+
+    /// Whether a request is there, and complete.
+    pub(crate) fn is_complete(&self, handle: usize) -> bool {
+        self.get(handle).is_some_and(|request| request.complete)
+    }
+
+    /// Whether a request is complete, or gone.
+    pub(crate) fn is_over(&self, handle: usize) -> bool {
+        self.get(handle).is_none_or(|request| request.complete)
+    }
+
     /// The send behind a handle, if it is under way.
     #[inline(always)]
     pub(crate) fn send(&self, handle: usize) -> Option<&Send> {

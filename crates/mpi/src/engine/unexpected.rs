@@ -8,15 +8,15 @@
 //!
 //! [`Postboxes::hold_back`]: farpost_channel::Postboxes::hold_back
 
-use super::Engine;
-use super::request::{Operation, Request};
-use crate::carrier::{Carrier, Chosen};
+use super::context::Unexpected;
+use super::request::Send;
+use super::{Carrier, Engine};
 use farpost_fabric::{Fabric, Peer};
 
 /// What each sender may have here unasked, however much others have: its share is not theirs to use up.
 const LEAST: u64 = 1 << 20;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// The bound on what is kept, of all senders.
     fn bound(&self) -> u64 {
         match self.tunables.unexpected_bytes {
@@ -37,7 +37,7 @@ impl<F: Fabric> Engine<F> {
         {
             self.is_held_back[peer.index()] = true;
             self.held_back.push(peer);
-            Chosen::hold_back(self, peer, true);
+            C::hold_back(self, peer, true);
         }
     }
 
@@ -51,6 +51,16 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
+    /// Drop the held message that `is_it` means. False: it is not held, or not any more.
+    pub(crate) fn take_back(&mut self, is_it: impl Fn(&Unexpected) -> bool) -> bool {
+        let mut contexts = self.contexts.iter_mut();
+        let Some(message) = contexts.find_map(|context| context.queues.take_back(&is_it)) else {
+            return false;
+        };
+        self.discharge(message.peer, message.cost());
+        true
+    }
+
     #[cold]
     fn let_go_on(&mut self) {
         let bound = self.bound();
@@ -60,7 +70,7 @@ impl<F: Fabric> Engine<F> {
             if all || self.unexpected_cost[peer.index()] <= bound.min(LEAST) / 2 {
                 self.held_back.swap_remove(at);
                 self.is_held_back[peer.index()] = false;
-                Chosen::hold_back(self, peer, false);
+                C::hold_back(self, peer, false);
             }
         }
     }
@@ -73,13 +83,6 @@ impl<F: Fabric> Engine<F> {
     /// Whether a request is a send that waits for room at its receiver: in its queue, in blocks, or because the receiver
     /// keeps as much as it may of messages that it has not asked for.
     pub fn waits_for_space(&self, handle: usize) -> bool {
-        match self.requests.get(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) => send.waits_for_space(),
-            _ => false,
-        }
+        self.requests.send(handle).is_some_and(Send::waits_for_space)
     }
 }

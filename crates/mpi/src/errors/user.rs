@@ -37,10 +37,8 @@ impl UserErrors {
     }
 
     fn add(&mut self, class: Option<ErrorClass>) -> Result<i32> {
-        let number = self.last.checked_add(1).ok_or_else(|| {
-            let message = "all numbers for error classes and codes are used up";
-            Error::new(ErrorClass::ERR_OTHER, message)
-        })?;
+        let all_used = || error!(ERR_OTHER: "all numbers for error classes and codes are used up");
+        let number = self.last.checked_add(1).ok_or_else(all_used)?;
         self.entries.insert(number, Entry { class, text: None });
         self.last = number;
         Ok(number)

@@ -9,7 +9,7 @@ mod tests;
 
 pub use env::Environment;
 
-use crate::{Error, ErrorClass, Result};
+use crate::Result;
 
 /// `MPI_MAX_INFO_KEY`: bytes of the longest key with its terminator.
 pub const MAX_INFO_KEY: usize = 256;
@@ -168,16 +168,13 @@ impl Info {
 type Entry = (Box<[u8]>, Box<[u8]>);
 
 fn check_key(key: &[u8]) -> Result<()> {
-    let complaint = match key.len() {
-        0 => "key=\"\": a key has at least one character".to_string(),
-        len if len >= MAX_INFO_KEY => format!(
-            "key of {len} bytes (\"{}...\"): at most {} bytes are allowed",
-            shown(&key[..24]),
-            MAX_INFO_KEY - 1
+    match key.len() {
+        0 => fail!(ERR_INFO_KEY: "key=\"\": a key has at least one character"),
+        len if len >= MAX_INFO_KEY => fail!(
+            ERR_INFO_KEY: "key of {len} bytes (\"{}...\"): at most {} bytes are allowed", shown(&key[..24]), MAX_INFO_KEY - 1
         ),
-        _ => return Ok(()),
-    };
-    Err(Error::new(ErrorClass::ERR_INFO_KEY, complaint))
+        _ => Ok(()),
+    }
 }
 
 fn shown(bytes: &[u8]) -> String {

@@ -3,6 +3,7 @@
 //! Requirements of MPI-5.0 chapter 10.
 
 use super::*;
+use crate::ErrorClass;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

@@ -4,18 +4,17 @@
 //! `farpost_channel::RendezvousSlot` is what the slot says, and in which order. Third processes map it too, so that nothing in it says where
 //! bytes go or come from: that is in the receiver's grant (`grant`).
 
-use super::grant::{self, Grant, Message};
-use crate::engine::Engine;
+use crate::engine::grant::{self, Grant, Message};
 use crate::engine::lost::of_transfer;
-use crate::engine::request::{Operation, RecvState, Request, SendState};
-use crate::{Error, ErrorClass};
+use crate::engine::request::{RecvState, SendState};
+use crate::engine::{Carrier, Engine};
 use farpost_channel::{CopyOutcome, RendezvousSlots, Side, part_bytes};
-use farpost_fabric::{Direction, Fabric, Peer, memcheck};
+use farpost_fabric::{Fabric, Peer, memcheck};
 
 /// Chunks that one call copies before it looks after the rest of the world.
 const CHUNKS_A_CALL: u32 = 8;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     pub(super) fn take_slot(&mut self) -> Option<u32> {
         if self.tunables.both_copy == 0 {
             return None;
@@ -46,13 +45,7 @@ impl<F: Fabric> Engine<F> {
         wanted: u64,
     ) {
         let chunk = self.chunk_bytes(wanted);
-        let (
-            Some(slots),
-            Some(Request {
-                operation: Operation::Recv(recv),
-                ..
-            }),
-        ) = (self.post.slots_of(peer), self.requests.get_mut(handle))
+        let (Some(slots), Some((recv, _))) = (self.post.slots_of(peer), self.requests.recv_mut(handle))
         else {
             return;
         };
@@ -87,11 +80,7 @@ impl<F: Fabric> Engine<F> {
         address: u64,
         wanted: u64,
     ) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let moved = recv.buf.fill_from_peer(&*self.fabric, peer, address, wanted);
@@ -109,11 +98,7 @@ impl<F: Fabric> Engine<F> {
         let mut moved = false;
         for index in (0..self.copying.len()).rev() {
             let handle = self.copying[index];
-            let Some(Request {
-                operation: Operation::Recv(recv),
-                ..
-            }) = self.requests.get(handle)
-            else {
+            let Some(recv) = self.requests.recv(handle) else {
                 self.copying.swap_remove(index);
                 continue;
             };
@@ -161,10 +146,8 @@ impl<F: Fabric> Engine<F> {
                 if outcome == CopyOutcome::Failed
                     && let Some(request) = self.requests.get_mut(handle)
                 {
-                    request.status.error.get_or_insert_with(|| {
-                        let text = format!("{peer} could not copy its part of the message");
-                        Box::new(Error::new(ErrorClass::ERR_OTHER, text))
-                    });
+                    let error = || error!(ERR_OTHER: "{peer} could not copy its part of the message");
+                    request.status.error.get_or_insert_with(|| Box::new(error()));
                 }
                 line.close();
                 if let Some(slot) = grant {
@@ -189,11 +172,7 @@ impl<F: Fabric> Engine<F> {
             let Some(&handle) = self.offered.get(index) else {
                 continue;
             };
-            let Some(Request {
-                operation: Operation::Send(send),
-                ..
-            }) = self.requests.get(handle)
-            else {
+            let Some(send) = self.requests.send(handle) else {
                 self.offered.swap_remove(index);
                 continue;
             };
@@ -229,7 +208,7 @@ impl<F: Fabric> Engine<F> {
                     let more = shared.copy().copy_part(Side::Back, (bytes, chunk), |at, len| {
                         let to = remote.wrapping_add(at);
                         send.payload
-                            .copy_to_peer(&*self.fabric, peer, Direction::Put, at, len, to)
+                            .copy_to_peer(&*self.fabric, peer, at, len, to)
                             .is_ok()
                     });
                     if !more {

@@ -1,11 +1,11 @@
 //! No copy: the sender exposes its buffer, and the receiver, once matched, has the fabric get it straight into its own.
 
-use crate::engine::Engine;
 use crate::engine::lost::of_transfer;
 use crate::engine::request::{Operation, Recv, RecvState, Request};
+use crate::engine::{Carrier, Engine};
 use farpost_fabric::{Completion, Fabric, FabricError, Peer};
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Receiver, with a buffer that is one run: get `wanted` bytes at `from` (position and key in the sender).
     pub(super) fn get_remote(
         &mut self,
@@ -14,11 +14,7 @@ impl<F: Fabric> Engine<F> {
         from: (u64, u64),
         wanted: u64,
     ) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, _)) = self.requests.recv_mut(handle) else {
             return;
         };
         match recv.buf.start_get(&*self.fabric, peer, from, wanted) {

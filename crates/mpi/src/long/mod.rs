@@ -18,20 +18,18 @@
 
 mod copy;
 mod get;
-mod grant;
+mod held;
 mod stream;
 mod zcopy;
 
-pub(crate) use grant::Grants;
-
-use crate::carrier::postbox::wire;
-use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::deliver::note_match;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Request, Send, SendState};
-use crate::p2p::note_match;
+use crate::engine::offer::Offer;
+use crate::engine::request::{Send, SendState};
+use crate::engine::{Carrier, Engine, wire};
 use farpost_channel::RendezvousSlots;
-use farpost_fabric::{Cost, Fabric, Line, Peer};
+use farpost_fabric::{Fabric, Line, Peer};
 
 /// How a message leaves its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,43 +53,6 @@ enum Fetch {
     Get { position: u64, key: u64 },
     /// The sender is asked for them.
     Stream,
-}
-
-/// A long message that its sender has announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    pub total: u64,
-    /// The sender's request.
-    pub request: u64,
-    /// Position and key, where the receiver may transfer from the sender's buffer.
-    pub exposed: Option<(u64, u64)>,
-    /// Of the sender's rendezvous slots, where it copies along.
-    pub slot: Option<u32>,
-}
-
-impl Offer {
-    /// The words of the line that says so, behind its envelope.
-    pub(crate) fn fill(&self, line: &mut Line) {
-        line[3] = self.total;
-        line[5] = self.request;
-        line[6] = self.slot.map_or(0, |slot| u64::from(slot) + 1);
-        if let Some((position, key)) = self.exposed {
-            line[4] = position;
-            line[6] |= wire::ONE_RUN;
-            line[7] = key;
-        }
-    }
-
-    /// What a line says; `slots` is how many a process has. None: it cannot be.
-    fn of(line: &Line, slots: u32) -> Option<Self> {
-        let slot = line[6] & !wire::ONE_RUN;
-        (line[3] <= 1 << 60 && slot <= u64::from(slots)).then(|| Self {
-            total: line[3],
-            request: line[5],
-            exposed: (line[6] & wire::ONE_RUN != 0).then_some((line[4], line[7])),
-            slot: slot.checked_sub(1).map(|slot| slot as u32),
-        })
-    }
 }
 
 /// Offer the message of the request `handle`: the line, after which the send is offered. Its buffer is exposed where the carrier's
@@ -124,7 +85,7 @@ pub(crate) fn offer<F: Fabric>(
     line
 }
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// How a message of so many bytes leaves for `peer`. Eager zero-copy is a wish: a buffer with gaps cannot, and goes as one
     /// that is too long or whole.
     #[inline]
@@ -207,11 +168,7 @@ impl<F: Fabric> Engine<F> {
         let Some(context) = self.admit(peer, &envelope) else {
             return false;
         };
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => self.fetch(handle, peer, &envelope, &offer),
             None => self.hold(peer, context, envelope, Held::Offered(offer), None),
         }
@@ -220,12 +177,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Receiver: the receive `handle` takes a message that was offered.
     pub(crate) fn fetch(&mut self, handle: usize, peer: Peer, envelope: &Envelope, offer: &Offer) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return;
         };
         let wanted = note_match(status, &recv.buf, envelope, offer.total);
@@ -244,39 +196,6 @@ impl<F: Fabric> Engine<F> {
                 self.get_remote(handle, (peer, offer.request), (position, key), wanted)
             }
             Fetch::Stream => self.ask(handle, peer, offer.request, wanted),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_says_the_offer_and_what_cannot_be_is_none() {
-        let slots = 256;
-        let offer = Offer {
-            total: 1 << 20,
-            request: 7,
-            exposed: Some((0x7fff_0000_1000, 3)),
-            slot: Some(slots - 1),
-        };
-        let plain = Offer {
-            exposed: None,
-            slot: None,
-            ..offer
-        };
-        let no_slot = Offer { slot: None, ..offer };
-        for offer in [offer, plain, no_slot] {
-            let mut line = [0; 8];
-            offer.fill(&mut line);
-            assert_eq!(Offer::of(&line, slots), Some(offer));
-            let mut longer = line;
-            longer[3] = (1 << 60) + 1;
-            assert_eq!(Offer::of(&longer, slots), None);
-            let mut elsewhere = line;
-            elsewhere[6] = (elsewhere[6] & wire::ONE_RUN) | u64::from(slots + 1);
-            assert_eq!(Offer::of(&elsewhere, slots), None);
         }
     }
 }

@@ -2,20 +2,14 @@
 //! while the receiver empties earlier ones. Where all blocks are under way to others, who may take nothing for long, pieces
 //! go in postboxes.
 
-use crate::carrier::postbox::wire;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
-use crate::engine::request::{Operation, Payload, RecvState, Request, SendState};
+use crate::engine::request::{Operation, Payload, RecvState, SendState};
+use crate::engine::{Carrier, Engine, wire};
 use farpost_fabric::{Fabric, Line, Peer};
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Receiver: ask for `wanted` bytes.
     pub(crate) fn ask(&mut self, handle: usize, peer: Peer, sender: u64, wanted: u64) {
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(handle)
-        {
+        if let Some((recv, _)) = self.requests.recv_mut(handle) {
             recv.state = RecvState::Streaming { peer, at: 0, wanted };
         }
         let mut line = [0; 8];
@@ -23,7 +17,7 @@ impl<F: Fabric> Engine<F> {
         line[3] = sender;
         line[4] = handle as u64;
         line[5] = wanted;
-        Chosen::answer(self, peer, line);
+        C::answer(self, peer, line);
     }
 
     /// Sender: the receiver asks for the bytes of a send of ours.
@@ -31,12 +25,8 @@ impl<F: Fabric> Engine<F> {
     pub(crate) fn on_cts(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
         let (remote, wanted) = (line[4], line[5]);
-        let offered = match self.requests.get_mut(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) if send.peer == peer && wanted <= send.payload.bytes() && wanted > 0 => {
+        let offered = match self.requests.send_mut(handle) {
+            Some(send) if send.peer == peer && wanted <= send.payload.bytes() && wanted > 0 => {
                 let offered = send.state;
                 let SendState::Offered { .. } = offered else {
                     self.fail_sender(peer, "the request of a send", line[3]);
@@ -58,7 +48,7 @@ impl<F: Fabric> Engine<F> {
         self.offered.retain(|h| *h != handle);
         self.engage(peer);
         self.outgoing[peer.index()].streams.push_back(handle);
-        Chosen::push(self, peer);
+        C::push(self, peer);
         self.retire_if_empty(peer);
         true
     }
@@ -188,12 +178,8 @@ impl<F: Fabric> Engine<F> {
             0 => (line[4] as u32, line[4] >> 32),
             _ => (0, inline as u64),
         };
-        let (mut buf, at, wanted) = match self.requests.get(handle) {
-            Some(Request {
-                operation: Operation::Recv(recv),
-                complete: false,
-                ..
-            }) => match recv.state {
+        let (mut buf, at, wanted) = match self.requests.recv(handle) {
+            Some(recv) => match recv.state {
                 RecvState::Streaming {
                     peer: from,
                     at,
@@ -225,11 +211,7 @@ impl<F: Fabric> Engine<F> {
         if at + len == wanted {
             // Source, tag and bytes were noted when the message was matched.
             self.complete(handle, |_| {});
-        } else if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(handle)
-        {
+        } else if let Some((recv, _)) = self.requests.recv_mut(handle) {
             recv.state = RecvState::Streaming {
                 peer,
                 at: at + len,

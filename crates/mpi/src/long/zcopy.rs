@@ -6,18 +6,17 @@
 //! its receiver does not answer soon, so that the call can return. Each sender is granted `FARPOST_TCP_ZCOPY` bytes for messages that no receive
 //! waits for; a sender that has used its grant takes blocks or rendezvous.
 
-use crate::carrier::postbox::wire;
-use crate::engine::Engine;
 use crate::engine::context::Held;
+use crate::engine::deliver::note_match;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Send, SendState};
-use crate::p2p::note_match;
-use farpost_fabric::{Cost, Fabric, Line, Peer};
+use crate::engine::{Carrier, Engine, wire};
+use farpost_fabric::{Fabric, Line, Peer};
 
 /// The longest message of a blocking send that is copied so that the call can return.
 const COPIED_MAX: u64 = 256 << 10;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Sender: post a message with its bytes behind it. False: not this way, or not now.
     pub(crate) fn post_zcopy(&mut self, peer: Peer, send: &mut Send, handle: usize) -> bool {
         let total = send.payload.bytes();
@@ -97,11 +96,7 @@ impl<F: Fabric> Engine<F> {
             return false;
         };
         self.post.consume(peer, 1, total);
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => self.land(handle, peer, &envelope, total, number as u32),
             None => {
                 let number = number as u32;
@@ -113,12 +108,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Receiver: the receive `handle` takes a message whose bytes follow.
     pub(crate) fn land(&mut self, handle: usize, peer: Peer, envelope: &Envelope, total: u64, number: u32) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return;
         };
         let wanted = note_match(status, &recv.buf, envelope, total);

@@ -8,7 +8,7 @@ mod tests;
 pub use table::Ops;
 
 use crate::datatype::{Datatype, Reducible};
-use crate::errors::{Error, ErrorClass, Result};
+use crate::errors::Result;
 use kernels::Kernel;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -278,17 +278,11 @@ fn kernel(op: Predefined, datatype: &Datatype) -> Result<Kernel> {
 
 #[cold]
 fn undefined(op: Predefined, datatype: &Datatype) -> Result<Kernel> {
-    Err(Error::new(
-        ErrorClass::ERR_OP,
-        if datatype.reducible().is_some() {
-            format!("op={}: not defined for datatype {datatype:?}", op.name())
-        } else {
-            format!(
-                "op={}: defined for predefined datatypes only, not for a {datatype:?}",
-                op.name()
-            )
-        },
-    ))
+    let name = op.name();
+    if datatype.reducible().is_some() {
+        return fail!(ERR_OP: "op={name}: not defined for datatype {datatype:?}");
+    }
+    fail!(ERR_OP: "op={name}: defined for predefined datatypes only, not for a {datatype:?}")
 }
 
 /// Copies elements of any layout.

@@ -3,7 +3,7 @@
 //! Requirements of MPI-5.0 section 6.9.5.
 
 use super::{OP_NULL, Op, Predefined, Which};
-use crate::errors::{Error, ErrorClass, Result};
+use crate::errors::Result;
 use crate::handle::{HandleKind, HandleTable};
 
 /// One past the last ABI value of a predefined operation.
@@ -95,12 +95,8 @@ impl Ops {
 
 #[cold]
 fn invalid<T>(handle: usize) -> Result<T> {
-    Err(Error::new(
-        ErrorClass::ERR_OP,
-        if handle == OP_NULL {
-            "op=MPI_OP_NULL: an operation is needed".to_string()
-        } else {
-            format!("op={handle:#x}: not an operation, or already freed")
-        },
-    ))
+    match handle {
+        OP_NULL => fail!(ERR_OP: "op=MPI_OP_NULL: an operation is needed"),
+        _ => fail!(ERR_OP: "op={handle:#x}: not an operation, or already freed"),
+    }
 }

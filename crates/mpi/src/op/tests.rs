@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use crate::ErrorClass;
 use crate::datatype::basic::{Class, Repr};
 use crate::datatype::{Basic, Types};
 use proptest::prelude::*;

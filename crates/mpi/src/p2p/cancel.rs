@@ -6,22 +6,17 @@
 //! or a matched probe has it, and the send ends as if nothing had been asked. Either way it ends, whatever receives are posted,
 //! when the receiver next makes progress: a receiver that computes for long is waited for.
 
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
 use crate::engine::context::{Held, Unexpected};
-use crate::engine::request::{Operation, RecvState, Request, SendState};
+use crate::engine::request::{RecvState, SendState};
 use farpost_fabric::Fabric;
 
 impl<F: Fabric> Engine<F> {
     /// Cancel a send or receive.
     pub fn cancel(&mut self, handle: usize) {
-        let send = match self.requests.get_mut(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) => send,
-            _ => return self.cancel_receive(handle),
+        let Some(send) = self.requests.send_mut(handle) else {
+            return self.cancel_receive(handle);
         };
         let peer = send.peer;
         let asked = std::mem::replace(&mut send.cancelling, true);
@@ -49,12 +44,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Cancel a receive that has not been matched.
     pub(crate) fn cancel_receive(&mut self, handle: usize) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            complete: false,
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let (context, source) = (recv.context, recv.source);
@@ -68,15 +58,5 @@ impl<F: Fabric> Engine<F> {
         if taken_back {
             self.complete(handle, |status| status.cancelled = true);
         }
-    }
-
-    /// Drop the held message that `is_it` means. False: it is not held, or not any more.
-    pub(crate) fn take_back(&mut self, is_it: impl Fn(&Unexpected) -> bool) -> bool {
-        let mut contexts = self.contexts.iter_mut();
-        let Some(message) = contexts.find_map(|context| context.queues.take_back(&is_it)) else {
-            return false;
-        };
-        self.discharge(message.peer, message.cost());
-        true
     }
 }

@@ -3,7 +3,7 @@
 //! Requirements of MPI-5.0 sections 3.8.1, 3.8.2, 3.8.3, 3.11.
 
 use crate::buffer::RecvBuf;
-use crate::engine::Engine;
+use crate::carrier::Engine;
 use crate::engine::context::Unexpected;
 use crate::engine::request::{Operation, Recv, RecvState, Request, Status};
 use crate::{Rank, Result};

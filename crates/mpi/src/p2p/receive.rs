@@ -1,45 +1,15 @@
-//! Receiving: what arrives meets a posted receive or is held.
+//! Receiving: a request for a message that has come or will.
 //!
 //! Requirements of MPI-5.0 sections 3.2.4, 3.4, 3.5.
 
-use crate::buffer::RecvBuf;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
-use crate::engine::context::{Held, Unexpected};
-use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Request, Status};
-use crate::{Error, Rank, Result};
-use farpost_fabric::{Cost, Fabric, Peer};
-
-/// Check types and sizes of a message against its receive. The bytes to deliver, and the error if any.
-pub(crate) fn fit(buf: &RecvBuf, class: u8, total: u64) -> (u64, Option<Error>) {
-    let mine = buf.sig();
-    if class != 0 && mine != 0 && class != mine && total > 0 {
-        let error = error!(
-            ERR_TYPE: "datatype: the message was sent as {}, the receive says {}",
-            crate::datatype::class_name(class), buf.datatype().describe()
-        );
-        return (0, Some(error));
-    }
-    let capacity = buf.bytes();
-    if total > capacity {
-        let error = error!(
-            ERR_TRUNCATE: "count={}: the message has {total} bytes, the buffer holds {capacity}", buf.count()
-        );
-        return (capacity, Some(error));
-    }
-    (total, None)
-}
-
-/// Note in a receive's status which message it takes; the bytes to deliver.
-pub(crate) fn note_match(status: &mut Status, buf: &RecvBuf, envelope: &Envelope, total: u64) -> u64 {
-    let (wanted, error) = fit(buf, envelope.class, total);
-    status.source = envelope.source as Rank;
-    status.tag = envelope.tag;
-    status.bytes = wanted;
-    status.error = error.map(Box::new);
-    wanted
-}
+use crate::buffer::{RecvBuf, RecvRun};
+use crate::carrier::postbox::Short;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
+use crate::engine::carrier::Direct;
+use crate::engine::request::{Operation, Request};
+use crate::{Rank, Result};
+use farpost_fabric::{Fabric, Peer};
 
 impl<F: Fabric> Engine<F> {
     /// Start a receive.
@@ -59,134 +29,83 @@ impl<F: Fabric> Engine<F> {
         Ok(handle)
     }
 
-    /// Deliver or hold a message whose bytes are at hand.
+    /// Start a receive into one run of bytes from `peer` (`None`: from anybody). `None`: take the long way.
     #[inline(always)]
-    pub(crate) fn arrive(
+    pub fn irecv_run<'a>(
         &mut self,
-        peer: Peer,
         context: usize,
-        envelope: Envelope,
-        data: &[u8],
-        sync: Option<u64>,
-    ) {
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
-            Some(handle) => {
-                self.deliver_bytes(handle, &envelope, data);
-                if let Some(request) = sync {
-                    self.answer_done(peer, request);
-                }
-            }
-            None => {
-                self.fabric.charge(Cost::Copy(data.len()));
-                self.hold(peer, context, envelope, Held::Data(data.into()), sync);
-            }
+        context_id: u64,
+        peer: Option<Peer>,
+        room: impl FnOnce() -> RecvRun<'a>,
+        source: Rank,
+        tag: i32,
+    ) -> Option<usize> {
+        let queues = &self.contexts[context].queues;
+        if !self.by_postbox_all || queues.has_unexpected() {
+            return self.irecv(context, room().keep(), source, tag).ok();
         }
-    }
-
-    pub(crate) fn hold(
-        &mut self,
-        peer: Peer,
-        context: usize,
-        envelope: Envelope,
-        held: Held,
-        sync: Option<u64>,
-    ) {
-        let message = Unexpected::new(peer, envelope, held, sync);
-        self.charge(peer, message.cost());
-        self.contexts[context].queues.hold(message);
-    }
-
-    /// Complete a receive.
-    pub(crate) fn finish_recv(
-        &mut self,
-        handle: usize,
-        envelope: &Envelope,
-        bytes: u64,
-        error: Option<Error>,
-    ) {
-        let (source, tag) = (envelope.source as Rank, envelope.tag);
-        self.complete(handle, |status| {
-            *status = Status {
-                source,
-                tag,
-                bytes,
-                cancelled: false,
-                error: error.map(Box::new),
-            };
-        });
-    }
-
-    /// Copy a message at hand into the buffer of the receive `handle`, and complete it.
-    #[inline(always)]
-    fn deliver_bytes(&mut self, handle: usize, envelope: &Envelope, data: &[u8]) {
-        // The usual case in one go. The operation stays in the complete request: nothing looks at it there.
-        if let Some(request) = self.requests.get_mut(handle)
-            && let Operation::Recv(recv) = &request.operation
-            && !request.detached
-            && data.len() as u64 <= recv.buf.bytes()
-            && (envelope.class == recv.buf.sig() || envelope.class == 0)
+        if !queues.has_posted()
+            && let Some(peer) = peer
+            && self.post.is_there(peer)
         {
-            recv.buf.unpack_on(&*self.fabric, 0, data);
-            request.status.source = envelope.source as Rank;
-            request.status.tag = envelope.tag;
-            request.status.bytes = data.len() as u64;
-            request.complete = true;
-            return;
+            return self.irecv_arrived(context, context_id, (peer, source), room(), tag);
         }
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
-            return;
-        };
-        let (bytes, error) = fit(&recv.buf, envelope.class, data.len() as u64);
-        recv.buf.unpack_on(&*self.fabric, 0, &data[..bytes as usize]);
-        self.finish_recv(handle, envelope, bytes, error);
+        let (handle, place) = self.requests.claim().ok()?;
+        if let Some(request) = place
+            && let Some(old) = request.renew_recv(context, source, tag)
+        {
+            room().replace(old);
+        } else {
+            make(place, room(), context, source, tag);
+        }
+        self.contexts[context].queues.post(source, tag, handle);
+        Some(handle)
     }
 
-    /// Give a held message to the receive `handle`.
-    pub(crate) fn deliver_held(&mut self, handle: usize, message: Unexpected) {
-        self.discharge(message.peer, message.cost());
-        let Unexpected {
+    /// As [`irecv_run`](Self::irecv_run) when a message is there that nobody else waits for.
+    #[inline(never)]
+    fn irecv_arrived(
+        &mut self,
+        context: usize,
+        context_id: u64,
+        (peer, source): (Peer, Rank),
+        mut room: RecvRun<'_>,
+        tag: i32,
+    ) -> Option<usize> {
+        let class = room.sig();
+        let wanted = Direct {
+            context,
+            context_id,
             peer,
-            envelope,
-            held,
-            sync,
-            ..
-        } = message;
-        match held {
-            Held::Data(data) => {
-                self.deliver_bytes(handle, &envelope, &data);
-                if let Some(request) = sync {
-                    self.release_sender(peer, request);
-                }
-            }
-            Held::Offered(offer) => {
-                if !self.lost.is_empty()
-                    && let Some(error) = self.lost_error(peer)
-                {
-                    // Who offered it is gone, and the bytes with it.
-                    return self.complete(handle, |status| status.error = Some(Box::new(error)));
-                }
-                self.fetch(handle, peer, &envelope, &offer);
-            }
-            Held::ZeroCopy { total, number } => self.land(handle, peer, &envelope, total, number),
-            Held::Carried { number, .. } => Chosen::take_held(self, peer, &envelope, number, Some(handle)),
-            Held::Own { request, .. } => self.deliver_own(handle, request, &envelope),
+            source,
+            tag,
+            class,
+        };
+        let Short::Got { source, tag, len } = self.receive_short(&wanted, room.bytes_mut()) else {
+            return None;
+        };
+        let (handle, place) = self.requests.claim().ok()?;
+        // Nothing looks at the operation of a complete request: what was there may stay.
+        if !matches!(
+            place,
+            Some(Request {
+                operation: Operation::Recv(_),
+                ..
+            })
+        ) {
+            make(place, room, context, source, tag);
         }
+        let request = place.as_mut()?;
+        request.complete = true;
+        request.detached = false;
+        request.status.clear();
+        request.status.set(source, tag, len as u64);
+        Some(handle)
     }
+}
 
-    /// Tell the sender of a synchronous message of its match, wherever it is.
-    fn release_sender(&mut self, peer: Peer, request: u64) {
-        if peer == self.me {
-            self.complete(request as usize, |_| {});
-        } else if !self.lost.contains_key(&peer.0) {
-            self.answer_done(peer, request);
-        }
-    }
+/// Where nothing was that could be made new.
+#[cold]
+fn make(place: &mut Option<Request>, room: RecvRun<'_>, context: usize, source: Rank, tag: i32) {
+    *place = Some(Request::recv(room.keep(), context, source, tag));
 }

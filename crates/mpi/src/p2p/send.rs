@@ -4,19 +4,11 @@
 
 use crate::Result;
 use crate::buffer::SendBuf;
-use crate::carrier::{Carrier, Chosen, postbox};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine, postbox};
+use crate::engine::Carrier;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::Payload;
+use crate::engine::request::{Mode, Payload};
 use farpost_fabric::{Fabric, Peer};
-
-/// Send modes (MPI-5.0 section 3.4). Ready sends are standard ones; buffered ones are standard sends of a
-/// copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Standard,
-    Synchronous,
-}
 
 impl<F: Fabric> Engine<F> {
     /// Send a message that is one run of memory at once, without a request. False: take the long way.

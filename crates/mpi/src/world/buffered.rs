@@ -6,7 +6,7 @@
 use super::World;
 use super::p2p::PROC_NULL;
 use crate::buffer::SendBuf;
-use crate::comm::Comm;
+use crate::comm::{Attached, Comm};
 use crate::engine::SENT;
 use crate::{Rank, Result};
 use farpost_fabric::Fabric;
@@ -14,29 +14,6 @@ use std::cell::RefCell;
 
 /// `MPI_BSEND_OVERHEAD`.
 pub const BSEND_OVERHEAD: u64 = 512;
-
-/// An attached buffer.
-pub struct Attached {
-    /// Address and size as given.
-    pub address: usize,
-    pub size: u64,
-    /// MPI_BUFFER_AUTOMATIC: no limit.
-    pub automatic: bool,
-    /// Sends under way: request and what they take.
-    pending: Vec<(usize, u64)>,
-}
-
-impl Attached {
-    /// A buffer of `size` bytes at `address`.
-    pub fn new(address: usize, size: u64, automatic: bool) -> Self {
-        Self {
-            address,
-            size,
-            automatic,
-            pending: Vec::new(),
-        }
-    }
-}
 
 impl<F: Fabric> World<F> {
     fn reclaim(&self, slot: &RefCell<Option<Attached>>) {

@@ -8,9 +8,10 @@
 //! making of communicators.
 
 use super::World;
-use crate::carrier::{Carrier, Chosen};
-use crate::comm::{Comm, ContextLane, LANE_BITS, Route};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::comm::{Comm, ContextLane, Route};
+use crate::engine::Carrier;
+use crate::engine::envelope::{COUNT_BITS, LANE_BITS};
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
@@ -18,9 +19,6 @@ use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// Bits of a context number that count what one leader has handed out.
-pub(crate) const COUNT_BITS: u32 = 30;
 
 /// The number, of process 0, of [`World::hidden_comm`]: the first that is not a predefined communicator's.
 const HIDDEN: u64 = 2;

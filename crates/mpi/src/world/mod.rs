@@ -5,26 +5,23 @@
 //! Requirements of MPI-5.0 sections 3.5, 3.7.4.
 
 mod blame;
-pub mod board;
 pub mod buffered;
-pub mod by_host;
-mod collective;
+mod coll;
+mod comm;
 mod integers;
 mod lifetime;
 mod p2p;
 mod requests;
 mod roll;
 
-pub use collective::CollectiveRequest;
-pub(crate) use collective::Via;
-pub(crate) use lifetime::COUNT_BITS;
+pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
 pub use roll::Awaited;
 
-use crate::carrier::{Carrier, Chosen, DeviceConfig};
+use crate::carrier::{Chosen, DeviceConfig, Engine};
 use crate::coll::{Pool, Tuning};
-use crate::comm::Comm;
-use crate::engine::{Engine, EngineTunables};
+use crate::comm::{Attached, Comm};
+use crate::engine::{Carrier, EngineTunables};
 use crate::handle::{HandleKind, HandleTable};
 use crate::{Result, p2p::Matched};
 use farpost_channel::ChannelTunables;
@@ -75,7 +72,7 @@ pub struct World<F: Fabric> {
     watch: OnceCell<Box<dyn Watch>>,
     /// Nonblocking collectives under way.
     pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,
-    pub(crate) buffer: RefCell<Option<buffered::Attached>>,
+    pub(crate) buffer: RefCell<Option<Attached>>,
     next_context: Cell<u64>,
     /// Freed communicators whose contexts are still in use.
     closing: RefCell<Vec<Rc<Comm>>>,
@@ -106,7 +103,7 @@ impl<F: Fabric> World<F> {
     pub fn on(fabric: Rc<F>, config: WorldConfig) -> Self {
         let policy = WaitPolicy::of(&config.wait, &*fabric);
         let device = (&config.device, &config.wait);
-        let mut engine = Engine::new(Rc::clone(&fabric), &config.rsm, config.engine, device);
+        let mut engine = crate::carrier::engine(Rc::clone(&fabric), &config.rsm, config.engine, device);
         let (me, size) = (fabric.me().0, fabric.size());
         let everyone = crate::group::Group::all(size);
         let alone = crate::group::Group::from_pids(&[me]);

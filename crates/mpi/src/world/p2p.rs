@@ -4,12 +4,13 @@
 
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, RecvRun, SendBuf};
-use crate::carrier::postbox::{Short, wire};
-use crate::carrier::{Carrier, Chosen, Direct};
+use crate::carrier::postbox::Short;
+use crate::carrier::{Chosen, Engine};
 use crate::comm::{Comm, ContextLane};
+use crate::engine::carrier::Direct;
 use crate::engine::context::ANY_SOURCE;
 use crate::engine::request::{Payload, Request, Status};
-use crate::engine::{Engine, SENT};
+use crate::engine::{Carrier, SENT, wire};
 use crate::p2p::Mode;
 use crate::{Error, Rank, Result};
 use farpost_fabric::{Fabric, Peer};
@@ -37,8 +38,7 @@ impl<F: Fabric> World<F> {
             return Ok(SENT);
         }
         let peer = self.dest(comm, dest)?;
-        let context = comm.lane(ContextLane::Messages);
-        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, buf.sig(), 0);
+        let envelope = comm.envelope(tag, buf.sig());
         let started = self.engine.borrow_mut().isend_user(peer, envelope, buf, mode)?;
         Ok(started.unwrap_or(SENT))
     }
@@ -130,8 +130,7 @@ impl<F: Fabric> World<F> {
     #[inline(never)]
     fn send_other(&self, comm: &Comm, data: &[u8], class: u8, dest: Rank, tag: i32) -> bool {
         let Some(peer) = comm.peer(dest) else { return false };
-        let context = comm.lane(ContextLane::Messages);
-        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, class, 0);
+        let envelope = comm.envelope(tag, class);
         self.engine.borrow_mut().try_eager(peer, &envelope, data)
     }
 
@@ -328,8 +327,7 @@ impl<F: Fabric> World<F> {
     /// Send a copy of our own.
     pub fn isend_owned(&self, comm: &Comm, data: Box<[u8]>, dest: Rank, tag: i32) -> Result<usize> {
         let peer = self.dest(comm, dest)?;
-        let context = comm.lane(ContextLane::Messages);
-        let envelope = Engine::<F>::envelope(context, comm.rank as u32, tag, 0, 0);
+        let envelope = comm.envelope(tag, 0);
         let payload = Payload::Owned(data);
         let started = self
             .engine

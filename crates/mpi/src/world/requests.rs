@@ -2,15 +2,15 @@
 //!
 //! Requirements of MPI-5.0 sections 3.7.3, 3.8.4, 3.9.
 
-use super::collective::CollectiveRequest;
+use super::CollectiveRequest;
 use super::p2p::completed;
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::carrier::{Carrier, Chosen};
+use crate::carrier::Chosen;
 use crate::coll::Plan;
 use crate::comm::Comm;
-use crate::engine::SENT;
-use crate::engine::request::{Operation, Status};
+use crate::engine::request::Status;
+use crate::engine::{Carrier, SENT};
 use crate::p2p::Mode;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;
@@ -152,36 +152,25 @@ impl<F: Fabric> World<F> {
         if handle == SENT {
             return Ok(true);
         }
-        let complete = self
-            .engine
-            .borrow()
-            .requests
-            .get(handle)
-            .map(|request| request.complete);
+        let complete = self.engine.borrow().requests.get(handle).map(|r| r.complete);
         match complete {
             Some(complete) if self.extras.borrow().is_empty() => Ok(complete),
             Some(complete) => match self.extras.borrow().get(&handle) {
                 Some(Extra::Joined(first, second)) => {
                     let (first, second) = (*first, *second);
                     let engine = self.engine.borrow();
-                    let over =
-                        |h: usize| h == SENT || engine.requests.get(h).is_none_or(|request| request.complete);
+                    let over = |h: usize| h == SENT || engine.requests.is_over(h);
                     Ok(over(first) && over(second))
                 }
                 Some(Extra::Flush(sends)) => {
                     let engine = self.engine.borrow();
-                    let over = |h: &usize| engine.requests.get(*h).is_none_or(|request| request.complete);
+                    let over = |h: &usize| engine.requests.is_over(*h);
                     Ok(sends.iter().all(over))
                 }
                 Some(Extra::Persistent {
                     running: Some(running),
                     ..
-                }) if *running != SENT => Ok(self
-                    .engine
-                    .borrow()
-                    .requests
-                    .get(*running)
-                    .is_none_or(|request| request.complete)),
+                }) if *running != SENT => Ok(self.engine.borrow().requests.is_over(*running)),
                 _ => Ok(complete),
             },
             None => Err(not_live(handle)),
@@ -415,10 +404,7 @@ impl<F: Fabric> World<F> {
 
     fn detach(&self, handle: usize) {
         let mut engine = self.engine.borrow_mut();
-        let complete = engine
-            .requests
-            .get(handle)
-            .is_some_and(|request| request.complete);
+        let complete = engine.requests.is_complete(handle);
         if complete {
             engine.requests.remove(handle);
         } else if let Some(request) = engine.requests.get_mut(handle) {
@@ -443,12 +429,7 @@ impl<F: Fabric> World<F> {
             }
             Some(Extra::Generalized(generalized)) => {
                 let generalized = Rc::clone(generalized);
-                let complete = self
-                    .engine
-                    .borrow()
-                    .requests
-                    .get(handle)
-                    .is_some_and(|r| r.complete);
+                let complete = self.engine.borrow().requests.is_complete(handle);
                 return match (generalized.cancel)(complete) {
                     0 => Ok(()),
                     code => Err(Error::new(
@@ -514,9 +495,7 @@ impl<F: Fabric> World<F> {
     /// Make one request of two.
     pub fn join(&self, first: usize, second: usize) -> Result<usize> {
         let mut engine = self.engine.borrow_mut();
-        let handle = engine
-            .requests
-            .insert(crate::engine::request::Request::new(Operation::Idle))?;
+        let handle = engine.requests.insert_idle()?;
         self.extras
             .borrow_mut()
             .insert(handle, Extra::Joined(first, second));
@@ -525,8 +504,7 @@ impl<F: Fabric> World<F> {
 
     /// Make a request that completes with all of `sends`.
     pub(super) fn flush_request(&self, sends: Box<[usize]>) -> Result<usize> {
-        let request = crate::engine::request::Request::new(Operation::Idle);
-        let handle = self.engine.borrow_mut().requests.insert(request)?;
+        let handle = self.engine.borrow_mut().requests.insert_idle()?;
         self.extras.borrow_mut().insert(handle, Extra::Flush(sends));
         Ok(handle)
     }
@@ -534,9 +512,7 @@ impl<F: Fabric> World<F> {
     /// Make a generalized request.
     pub fn generalized(&self, callbacks: Generalized) -> Result<usize> {
         let mut engine = self.engine.borrow_mut();
-        let handle = engine
-            .requests
-            .insert(crate::engine::request::Request::new(Operation::Idle))?;
+        let handle = engine.requests.insert_idle()?;
         self.extras
             .borrow_mut()
             .insert(handle, Extra::Generalized(Rc::new(callbacks)));

@@ -5,9 +5,10 @@
 use super::World;
 use super::requests::Extra;
 use crate::Rank;
-use crate::comm::{Comm, ContextLane, LANE_BITS};
+use crate::comm::{Comm, ContextLane};
 use crate::engine::SENT;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
+use crate::engine::envelope::LANE_BITS;
 use crate::engine::request::{Operation, RecvState, SendState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_rollcall::{Collective, Communicator, Mismatch, NearMiss, Record, Teller, WaitKind, Want};
@@ -145,24 +146,14 @@ impl<F: Fabric> World<F> {
                     .get()
                     .map_or("", |teller| teller.name(running.site))
                     .to_owned();
-                let over = self
-                    .engine
-                    .borrow()
-                    .requests
-                    .get(handle)
-                    .is_none_or(|r| r.complete);
+                let over = self.engine.borrow().requests.is_over(handle);
                 if !over {
                     self.describe_collective(&running.comm, function, record);
                 }
                 return;
             }
             Some(Extra::Generalized(_)) => {
-                let over = self
-                    .engine
-                    .borrow()
-                    .requests
-                    .get(handle)
-                    .is_none_or(|r| r.complete);
+                let over = self.engine.borrow().requests.is_over(handle);
                 if !over {
                     list(record, other(WaitKind::Program));
                 }

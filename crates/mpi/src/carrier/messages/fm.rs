@@ -92,19 +92,5 @@ impl<F: Fabric> Layer<F> for ByFm<F> {
         eager
     }
 
-    #[inline(always)]
-    fn of(chosen: &Chosen<F>) -> &Messages<Self> {
-        match chosen {
-            Chosen::Fm(messages) => messages,
-            _ => unreachable!("the carrier is Fast Messages"),
-        }
-    }
-
-    #[inline(always)]
-    fn of_mut(chosen: &mut Chosen<F>) -> &mut Messages<Self> {
-        match chosen {
-            Chosen::Fm(messages) => messages,
-            _ => unreachable!("the carrier is Fast Messages"),
-        }
-    }
+    chosen!(Fm);
 }

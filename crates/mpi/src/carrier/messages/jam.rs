@@ -101,19 +101,5 @@ impl<F: Fabric> Layer<F> for ByJam<F> {
         }
     }
 
-    #[inline(always)]
-    fn of(chosen: &Chosen<F>) -> &Messages<Self> {
-        match chosen {
-            Chosen::Jam(messages) => messages,
-            _ => unreachable!("the carrier is JAM"),
-        }
-    }
-
-    #[inline(always)]
-    fn of_mut(chosen: &mut Chosen<F>) -> &mut Messages<Self> {
-        match chosen {
-            Chosen::Jam(messages) => messages,
-            _ => unreachable!("the carrier is JAM"),
-        }
-    }
+    chosen!(Jam);
 }

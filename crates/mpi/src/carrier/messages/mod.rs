@@ -9,7 +9,7 @@
 //! | `RUN` | bytes of the message | envelope (2 words; 3 with the sender's request, if that waits for the match), the first bytes |
 //! | `DATA` | bytes of this part of a long message | the receiver's request, the first bytes |
 //! | `MORE` | | more bytes of the run or part that was begun last |
-//! | `RTS` | | the offer of a long message: words 1 to 7 of the [line](super::postbox::wire) that postboxes have for it |
+//! | `RTS` | | the offer of a long message: words 1 to 7 of the [line](crate::engine::wire) that postboxes have for it |
 //! | `CTS`, `DONE`, `CANCEL`, `CANCELLED` | | words 3 to 5 of such a line |
 //! | `CREDIT` | | messages taken (32 bits) and whether to hold back; their bytes |
 //! | `BROKEN` | | the receiver's request, or none for a run: the rest will not come |
@@ -21,12 +21,33 @@
 //!
 //! **Memory.** A sender has credit at each receiver, as many messages and bytes as a queue of postboxes and its blocks would have. They come
 //! back when they are taken, half of them at a time; nobody has to receive them for that. A receiver that keeps too much says so with
-//! the credit (`engine/kept.rs`).
+//! the credit (`engine/unexpected.rs`).
 //!
 //! **Pace.** A call that makes progress takes a bounded number of pieces; what has not been taken waits in the network or at its
 //! sender, so a receiver takes data as fast as it receives it.
 //!
 //! Cost class: *fast path* for messages of one piece; else *queued path*.
+
+/// What a carrier keeps whose layer is this variant of [`Chosen`].
+macro_rules! chosen {
+    ($layer:ident) => {
+        #[inline(always)]
+        fn of(chosen: &Chosen<F>) -> &Messages<Self> {
+            match chosen {
+                Chosen::$layer(messages) => messages,
+                _ => unreachable!("the carrier is {}", stringify!($layer)),
+            }
+        }
+
+        #[inline(always)]
+        fn of_mut(chosen: &mut Chosen<F>) -> &mut Messages<Self> {
+            match chosen {
+                Chosen::$layer(messages) => messages,
+                _ => unreachable!("the carrier is {}", stringify!($layer)),
+            }
+        }
+    };
+}
 
 mod fm;
 mod jam;
@@ -37,12 +58,12 @@ pub(crate) use fm::ByFm;
 pub(crate) use jam::ByJam;
 
 use super::postbox::Postbox;
-use super::postbox::wire;
-use super::{Carrier, Chosen, DeviceConfig, Direct};
+use super::{Chosen, DeviceConfig};
+use crate::carrier::Engine;
+use crate::engine::carrier::Direct;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Payload, SendState};
-use crate::engine::{Engine, EngineTunables};
-use crate::p2p::Mode;
+use crate::engine::request::{Mode, Payload, SendState};
+use crate::engine::{Carrier, EngineTunables, wire};
 use crate::{Rank, Result};
 use farpost_channel::ChannelTunables;
 use farpost_fabric::{Distance, Fabric, Line, Peer};
@@ -207,7 +228,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
     }
 }
 
-impl<F: Fabric, L: Layer<F>> Carrier<F> for ByMessages<F, L> {
+impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         if engine.by_postbox[peer.index()] {

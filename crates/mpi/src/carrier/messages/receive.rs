@@ -3,13 +3,13 @@
 use super::{
     ByMessages, HOLD_BACK, Head, KIND_BROKEN, KIND_CREDIT, Layer, Tally, takes_credit, wire, words_of,
 };
-use crate::carrier::Direct;
-use crate::engine::Engine;
+use crate::Rank;
+use crate::carrier::Engine;
+use crate::engine::carrier::Direct;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
+use crate::engine::deliver::note_match;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
 use crate::engine::request::RecvState;
-use crate::p2p::note_match;
-use crate::{Error, ErrorClass, Rank};
 use farpost_fabric::{Cost, Fabric, Line, Peer};
 
 /// The longest message that any sender sends unasked.
@@ -59,30 +59,14 @@ fn title(head: Head, piece: &[u8]) -> Option<(Title, &[u8])> {
     let mut line = [0; 8];
     (line[1], line[2]) = (word(piece, 0), word(piece, 1));
     let envelope = Envelope::of(&line);
-    let total = u64::from(head.number);
-    if envelope.flags & FLAG_SYNC == 0 {
-        let sync = None;
-        return Some((
-            Title {
-                envelope,
-                sync,
-                total,
-            },
-            &piece[16..],
-        ));
-    }
-    if piece.len() < 24 {
-        return None;
-    }
-    let sync = Some(word(piece, 2));
-    Some((
-        Title {
-            envelope,
-            sync,
-            total,
-        },
-        &piece[24..],
-    ))
+    let is_awaited = envelope.flags & FLAG_SYNC != 0;
+    let bytes = piece.get(if is_awaited { 24 } else { 16 }..)?;
+    let title = Title {
+        envelope,
+        sync: is_awaited.then(|| word(piece, 2)),
+        total: u64::from(head.number),
+    };
+    Some((title, bytes))
 }
 
 impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
@@ -461,9 +445,8 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             && let Some(recv) = engine.requests.recv(handle)
             && recv.state.peer() == Some(peer)
         {
-            let why = format!("{peer} has given the message up");
-            let error = Error::new(ErrorClass::ERR_PROC_ABORTED, why);
-            engine.complete(handle, |status| status.error = Some(Box::new(error)));
+            let error = error!(ERR_PROC_ABORTED: "{peer} has given the message up");
+            engine.fail(handle, error);
         }
         true
     }

@@ -3,13 +3,11 @@
 use super::{
     ByMessages, HOLD_BACK, Head, KIND_BROKEN, KIND_CREDIT, Layer, TINY, takes_credit, wire, words_of,
 };
-use crate::Result;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Payload, Send, SendState};
-use crate::long;
-use crate::p2p::Mode;
+use crate::engine::request::{Mode, Payload, Send, SendState};
+use crate::{Result, long};
 use farpost_fabric::{Fabric, Line, Peer, Time};
 
 /// Bytes of a long message that go before other messages have their turn.
@@ -102,12 +100,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let handle = engine.enqueue(Send::new(peer, envelope, payload, mode))?;
         Self::push_all(engine, peer);
         engine.retire_if_empty(peer);
-        if mode == Mode::Standard
-            && engine
-                .requests
-                .get(handle)
-                .is_some_and(|request| request.complete)
-        {
+        if mode == Mode::Standard && engine.requests.is_complete(handle) {
             engine.reap(handle);
             return Ok(None);
         }

@@ -2,8 +2,7 @@
 //!
 //! Cost class: *set-up path*; between two looks progress that finds nothing counts.
 
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use farpost_fabric::{End, Fabric, Moment, Peer};
 use farpost_portals::agent::Routes;
 use std::time::Duration;
@@ -88,9 +87,7 @@ impl<F: Fabric> Engine<F> {
     /// Fail what waits for peers that were reached by way of an agent that has ended; all peers, if it is this process's. True: one has.
     #[inline]
     pub(super) fn lose_behind_agents(&mut self) -> bool {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return false;
-        };
+        let portals = portals!(self, false);
         let Some(agents) = &mut portals.agents else {
             return false;
         };

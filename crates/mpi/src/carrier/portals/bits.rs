@@ -11,9 +11,8 @@
 //!
 //! Cost class: *fast path*.
 
-use crate::comm::LANE_BITS;
 use crate::engine::context::ANY_TAG;
-use crate::world::COUNT_BITS;
+use crate::engine::envelope::{COUNT_BITS, LANE_BITS};
 
 /// The sender keeps the message where it is to be had: it is long, or synchronous.
 pub const KEPT: u64 = 1 << 63;

@@ -1,11 +1,11 @@
 //! MPI over Portals as a carrier.
 
 use super::{Portals, refused};
-use crate::carrier::{Carrier, Chosen, Direct};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
+use crate::engine::carrier::Direct;
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Payload, Request, SendState};
-use crate::p2p::Mode;
+use crate::engine::request::{Mode, Payload, SendState};
 use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Line, Peer};
 use farpost_portals::NetworkInterface;
@@ -17,17 +17,7 @@ const OWN_TURNS: [u32; 2] = [64, 4096];
 /// The carrier.
 pub(crate) struct ByPortals;
 
-/// What the carrier of `engine` keeps, which is Portals.
-macro_rules! portals {
-    ($engine:expr $(, $otherwise:expr)?) => {
-        match &mut $engine.carrier {
-            Chosen::Portals(portals) => portals,
-            _ => return $($otherwise)?,
-        }
-    };
-}
-
-impl<F: Fabric> Carrier<F> for ByPortals {
+impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         if engine.is_busy[peer.index()] || !engine.lost.is_empty() {
@@ -57,11 +47,7 @@ impl<F: Fabric> Carrier<F> for ByPortals {
     }
 
     fn receive(engine: &mut Engine<F>, handle: usize) -> Result<()> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = engine.requests.get(handle)
-        else {
+        let Some(recv) = engine.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
@@ -91,11 +77,7 @@ impl<F: Fabric> Carrier<F> for ByPortals {
     }
 
     fn ask_back(engine: &mut Engine<F>, handle: usize) {
-        let Some(Request {
-            operation: Operation::Send(send),
-            ..
-        }) = engine.requests.get(handle)
-        else {
+        let Some(send) = engine.requests.send(handle) else {
             return;
         };
         let SendState::Carried { number } = send.state else {
@@ -112,7 +94,7 @@ impl<F: Fabric> Carrier<F> for ByPortals {
                 portals!(engine).ni.give_way();
             }
             engine.progress_portals();
-            if engine.requests.get(handle).is_none_or(|request| request.complete) {
+            if engine.requests.is_over(handle) {
                 break;
             }
         }

@@ -4,8 +4,8 @@
 use super::managed::{Message, Place};
 use super::{Portals, Seen, bits, user};
 use crate::Rank;
-use crate::carrier::{Chosen, Direct};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::carrier::Direct;
 use crate::engine::context::{Held, Unexpected};
 use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::Fabric;
@@ -193,9 +193,7 @@ impl<F: Fabric> Engine<F> {
     /// others, and the long way says what, or fetches it.
     #[cold]
     fn list_again(&mut self, context: usize, seen: &Seen, to: &[u8]) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let name = portals.layout.name(seen.bits);
         let (class, id) = bits::of_header(seen.data);
         let place = match seen.fail {

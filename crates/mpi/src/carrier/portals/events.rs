@@ -3,10 +3,9 @@
 use super::managed::Place;
 use super::{Portals, Seen, bits, questions, user};
 use crate::Error;
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::request::{Operation, RecvState, SendState};
-use farpost_fabric::{End, Fabric, FabricError, Fault};
+use farpost_fabric::{End, Fabric};
 use farpost_portals::{EventKind, NetworkInterface, NiFail};
 
 impl<F: Fabric> Portals<F> {
@@ -23,9 +22,7 @@ impl<F: Fabric> Engine<F> {
     /// Let everything move that can. True: something did.
     #[inline]
     pub(crate) fn progress_portals(&mut self) -> bool {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return false;
-        };
+        let portals = portals!(self, false);
         let mut moved = portals.ni.progress();
         if moved || portals.needs_progress {
             portals.needs_progress = false;
@@ -44,9 +41,7 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub(crate) fn note_events(&mut self) -> bool {
         let mut any = false;
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return false;
-        };
+        let portals = portals!(self, false);
         if !portals.leftovers.is_empty() {
             portals.unlink_leftovers();
         }
@@ -155,24 +150,15 @@ impl<F: Fabric> Engine<F> {
                 portals.paid(seen.from, seen.data)
             };
             if !right {
-                let error = FabricError::Corrupt {
-                    peer: seen.from,
-                    what: "the credits that it returns, or what it asks or answers",
-                    value: seen.data,
-                };
-                self.faults.push(Fault {
-                    peer: seen.from,
-                    error,
-                });
+                let what = "the credits that it returns, or what it asks or answers";
+                self.note_corrupt(seen.from, what, seen.data);
             }
         }
     }
 
     /// What was begun with Portals for a request that fails now. False: it is about to come to a good end.
     pub(crate) fn give_up_by_portals(&mut self, handle: usize) -> bool {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return true;
-        };
+        let portals = portals!(self, true);
         match self.requests.get(handle).map(|request| &request.operation) {
             Some(Operation::Send(send)) => {
                 if let SendState::Carried { number: index } = send.state {

@@ -1,16 +1,14 @@
 //! Messages that are got from their senders, in one or in parts: how many at a time is bounded, and further ones begin when these are here.
 
-use super::memory;
 use super::parts::AT_A_TIME;
 use super::questions::Want;
 use super::receive::{Room, room};
 use super::send::failure;
-use super::{KEPT_HERE, Portals, Seen, bits, descriptor, refused, user};
+use super::{KEPT_HERE, Portals, Seen, bits, descriptor, memory, refused, user};
 use crate::Error;
 use crate::buffer::RecvBuf;
-use crate::carrier::Chosen;
-use crate::engine::Engine;
-use crate::engine::request::{Operation, RecvState, Request};
+use crate::carrier::{Chosen, Engine};
+use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Handle, NetworkInterface, NiFail, option};
 
@@ -209,14 +207,8 @@ impl<F: Fabric> Portals<F> {
 impl<F: Fabric> Engine<F> {
     /// Get what a receive wants, as soon as few enough others are being fetched.
     pub(super) fn fetch_kept(&mut self, want: Want) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(want.request)
-        else {
+        let portals = portals!(self);
+        let Some((recv, _)) = self.requests.recv_mut(want.request) else {
             return;
         };
         let peer = want.peer;
@@ -231,7 +223,7 @@ impl<F: Fabric> Engine<F> {
             Ok(fetch) => recv.state = RecvState::Got { peer, fetch },
             Err(error) => {
                 let error = refused("getting a message", error);
-                self.complete(want.request, |status| status.error = Some(Box::new(error)));
+                self.fail(want.request, error);
             }
         }
     }
@@ -249,9 +241,7 @@ impl<F: Fabric> Engine<F> {
 
     /// The reply to a get is here.
     pub(super) fn on_got(&mut self, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let Some(fetch) = portals.got(seen.number(), seen) else {
             return;
         };

@@ -33,6 +33,16 @@
 //! may have as well. Matching is done in this process, or by way of its host's agent, as `FARPOST_PORTALS` says; where that agent, or
 //! a peer's, ends, the peers behind it are lost.
 
+/// What the carrier of `engine` keeps, which is Portals.
+macro_rules! portals {
+    ($engine:expr $(, $otherwise:expr)?) => {
+        match &mut $engine.carrier {
+            Chosen::Portals(portals) => portals,
+            _ => return $($otherwise)?,
+        }
+    };
+}
+
 mod agents;
 mod bits;
 mod carry;
@@ -53,8 +63,9 @@ pub use bits::{Layout, MOST_RANKS};
 pub(crate) use carry::ByPortals;
 use direct::Begun;
 
-use super::{Chosen, DeviceConfig, Limits};
-use crate::{Error, ErrorClass};
+use super::{Chosen, DeviceConfig};
+use crate::Error;
+use crate::engine::carrier::Limits;
 use agents::Agents;
 use credit::Credit;
 use farpost_fabric::wait::WaitTunables;
@@ -222,21 +233,13 @@ fn descriptor(start: usize, length: u64, options: u32, user_ptr: usize, eq: Hand
 #[cold]
 fn refused(what: &str, error: PortalsError) -> Error {
     if error == PortalsError::Fail {
-        return Error::new(
-            ErrorClass::ERR_PROC_ABORTED,
-            format!(
-                "{what} by Portals failed: other processes cannot be reached, this host's Portals agent has ended"
-            ),
-        );
+        return error!(ERR_PROC_ABORTED: "{what} by Portals failed: other processes cannot be reached, this host's Portals agent has ended");
     }
     let hint = match error {
         PortalsError::NoSpace | PortalsError::MeListTooLong => ": too many are outstanding at once",
         _ => "",
     };
-    Error::new(
-        ErrorClass::ERR_OTHER,
-        format!("{what} by Portals failed: {error}{hint}"),
-    )
+    error!(ERR_OTHER: "{what} by Portals failed: {error}{hint}")
 }
 
 impl<F: Fabric> Portals<F> {

@@ -8,10 +8,9 @@
 use super::questions::Want;
 use super::send::{Sending, whole};
 use super::{MESSAGES, NOTICES, Portals, Seen, bits};
-use crate::carrier::Chosen;
-use crate::engine::Engine;
-use crate::engine::request::{Operation, RecvState, Request, Send};
-use crate::p2p::note_match;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::deliver::note_match;
+use crate::engine::request::{RecvState, Send};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::agent::{Access, Routes};
 use farpost_portals::{AckReq, Error as PortalsError, EventKind, NetworkInterface, NiFail};
@@ -104,18 +103,11 @@ impl<F: Fabric> Engine<F> {
     /// The receive `handle` has taken the header of a message that goes in parts.
     #[cold]
     pub(super) fn on_header(&mut self, handle: usize, peer: Peer, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let name = portals.layout.name(seen.bits);
         let (class, id) = bits::of_header(seen.data);
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return;
         };
         let bytes = note_match(status, &recv.buf, &envelope, seen.rlength);
@@ -130,9 +122,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Give a receive, whose envelope has been noted, a message that its sender keeps.
     pub(super) fn take_kept(&mut self, want: Want) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let Want {
             peer, id, request, ..
         } = want;
@@ -143,11 +133,7 @@ impl<F: Fabric> Engine<F> {
         if id & bits::ANNOUNCED == 0 {
             return self.fetch_kept(want);
         }
-        if let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get_mut(request)
-        {
+        if let Some((recv, _)) = self.requests.recv_mut(request) {
             recv.state = RecvState::Got {
                 peer,
                 fetch: super::fetch::NO_FETCH,

@@ -6,8 +6,7 @@
 //! a time, so that they need no more room there than the few events that are kept for every peer.
 
 use super::{CREDITS, Portals, Seen, bits};
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::context::Held;
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{AckReq, NetworkInterface, NiFail};
@@ -114,9 +113,7 @@ impl<F: Fabric> Engine<F> {
     /// A question or an answer has come. False: it cannot be right.
     pub(super) fn on_word(&mut self, seen: &Seen) -> bool {
         let peer = seen.from;
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return true;
-        };
+        let portals = portals!(self, true);
         if seen.data & ANSWER != 0 {
             let Ok(dropped) = portals.answered(peer, seen.data) else {
                 return false;
@@ -160,9 +157,7 @@ impl<F: Fabric> Engine<F> {
 
     /// An announced message can be fetched now.
     fn fetch_wanted(&mut self, peer: Peer, id: u64) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let at = (portals.wants.iter()).position(|want| want.peer == peer && want.id == id);
         if let Some(want) = at.map(|at| portals.wants.swap_remove(at)) {
             self.fetch_kept(want);

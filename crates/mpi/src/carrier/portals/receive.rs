@@ -9,12 +9,11 @@ use super::send::failure;
 use super::{Portals, Seen, bits, user};
 use crate::Rank;
 use crate::buffer::RecvBuf;
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::context::{ANY_SOURCE, ANY_TAG, Held};
+use crate::engine::deliver::{fit, note_match};
 use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, RecvState, Request};
-use crate::p2p::{fit, note_match};
+use crate::engine::request::{Operation, RecvState};
 use farpost_fabric::{Fabric, Peer};
 use farpost_portals::{Error as PortalsError, Iovec, NiFail, ProcessId};
 
@@ -110,11 +109,7 @@ impl<F: Fabric> Portals<F> {
 impl<F: Fabric> Engine<F> {
     /// Give the receive `handle` a message that came before, a match entry, or a place behind those that have one.
     pub(super) fn post_by_portals(&mut self, handle: usize) -> std::result::Result<(), PortalsError> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
@@ -128,9 +123,7 @@ impl<F: Fabric> Engine<F> {
         {
             return Ok(());
         }
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return Ok(());
-        };
+        let portals = portals!(self, Ok(()));
         if !portals.posted.has_behind() && !portals.posted.is_full() {
             return self.enter(handle, false);
         }
@@ -162,20 +155,14 @@ impl<F: Fabric> Engine<F> {
     /// Give the receive `handle` a match entry, unless a message has come for it. `behind`: it is the oldest that is posted without
     /// one, and stays in its place, in the way of younger ones, until it has it.
     fn enter(&mut self, handle: usize, behind: bool) -> std::result::Result<(), PortalsError> {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return Ok(());
         };
         let (context, source, tag) = (recv.context, recv.source, recv.tag);
         let mut room = room(&recv.buf, recv.buf.bytes());
         let mut placed: Option<u32> = None;
         loop {
-            let Chosen::Portals(portals) = &mut self.carrier else {
-                return Ok(());
-            };
+            let portals = portals!(self, Ok(()));
             let queues = &mut self.contexts[context].queues;
             if behind {
                 if portals.posted.next_behind() != Some(handle) {
@@ -185,9 +172,7 @@ impl<F: Fabric> Engine<F> {
                 self.deliver_held(handle, message);
                 return Ok(());
             }
-            let Chosen::Portals(portals) = &mut self.carrier else {
-                return Ok(());
-            };
+            let portals = portals!(self, Ok(()));
             let number = match placed {
                 Some(number) => number,
                 None => {
@@ -217,16 +202,12 @@ impl<F: Fabric> Engine<F> {
             if armed == Ok(false) && !self.note_unexpected() {
                 // Nothing has come but what is listed already and not whole yet: this receive takes none of it, and is not to wait for
                 // its sender. An agent may have taken in more meanwhile, which is looked at first.
-                let Chosen::Portals(portals) = &mut self.carrier else {
-                    return Ok(());
-                };
+                let portals = portals!(self, Ok(()));
                 let memory = (room.start, room.length, room.iovec.clone());
                 let names = (name, eq, unexpected);
                 armed = (portals.posted).arm_behind_listed(&portals.ni, number, memory, names);
             }
-            let Chosen::Portals(portals) = &mut self.carrier else {
-                return Ok(());
-            };
+            let portals = portals!(self, Ok(()));
             match armed {
                 Ok(true) => {
                     if let Some(entry) = portals.posted.get(number as usize) {
@@ -240,11 +221,7 @@ impl<F: Fabric> Engine<F> {
                         queues.cancel(source, handle);
                     }
                     queues.entered();
-                    if let Some(Request {
-                        operation: Operation::Recv(recv),
-                        ..
-                    }) = self.requests.get_mut(handle)
-                    {
+                    if let Some((recv, _)) = self.requests.recv_mut(handle) {
                         recv.state = RecvState::Entered { number };
                     }
                     return Ok(());
@@ -262,9 +239,7 @@ impl<F: Fabric> Engine<F> {
     /// A posted receive has taken a message.
     #[inline]
     pub(super) fn on_received(&mut self, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let number = seen.number();
         if !portals.posted.over(number) {
             return;
@@ -290,15 +265,9 @@ impl<F: Fabric> Engine<F> {
     /// The receive `handle` has taken a message by its entry.
     #[inline]
     pub(super) fn on_taken(&mut self, handle: usize, landing: Option<Box<[u8]>>, seen: &Seen) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let name = portals.layout.name(seen.bits);
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let entry = &mut self.contexts[recv.context];
@@ -316,7 +285,7 @@ impl<F: Fabric> Engine<F> {
                 portals.notice(seen.from, id, seen.fail);
             }
         } else if !came_from(entry.members.as_ref(), name.source, seen.from) {
-            self.fail_source(seen.from, name.source);
+            self.note_corrupt(seen.from, "the sender\'s rank", u64::from(name.source));
             error = failure(seen.from, NiFail::FAIL);
         } else if seen.bits & bits::KEPT != 0 && id & bits::IN_PARTS != 0 {
             return self.on_header(handle, seen.from, seen);
@@ -327,15 +296,8 @@ impl<F: Fabric> Engine<F> {
 
     /// Give the receive `handle` the message that came before it.
     pub(crate) fn deliver_by_portals(&mut self, handle: usize, peer: Peer, envelope: &Envelope, number: u32) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            status,
-            ..
-        }) = self.requests.get_mut(handle)
-        else {
+        let portals = portals!(self);
+        let Some((recv, status)) = self.requests.recv_mut(handle) else {
             return portals.drop_message(number);
         };
         let Some(message) = portals.managed.get(number) else {
@@ -376,9 +338,7 @@ impl<F: Fabric> Engine<F> {
 
     /// A message that was coming is here.
     pub(super) fn on_arrived(&mut self, number: u32) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let Some(message) = portals.managed.get(number) else {
             return;
         };
@@ -408,17 +368,13 @@ impl<F: Fabric> Engine<F> {
 
     /// A message that no receive waited for has begun to come, or its header is here.
     pub(super) fn on_unexpected(&mut self, seen: &Seen, place: Place) {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         portals.owe(seen.from, true, None);
         let name = portals.layout.name(seen.bits);
         let (class, _) = bits::of_header(seen.data);
         let context = self.context(name.context);
         let right = came_from(self.contexts[context].members.as_ref(), name.source, seen.from);
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return;
-        };
+        let portals = portals!(self);
         let number = portals.managed.note(Message {
             peer: seen.from,
             total: seen.rlength,
@@ -429,7 +385,7 @@ impl<F: Fabric> Engine<F> {
         });
         if !right {
             portals.drop_message(number);
-            return self.fail_source(seen.from, name.source);
+            return self.note_corrupt(seen.from, "the sender\'s rank", u64::from(name.source));
         }
         let envelope = Self::envelope(name.context, name.source, name.tag, class, 0);
         // Its receive may be one that has no entry.
@@ -446,16 +402,6 @@ impl<F: Fabric> Engine<F> {
             total: seen.rlength,
         };
         self.hold(seen.from, context, envelope, held, None);
-    }
-
-    #[cold]
-    fn fail_source(&mut self, peer: Peer, source: u32) {
-        let error = farpost_fabric::FabricError::Corrupt {
-            peer,
-            what: "the sender's rank",
-            value: u64::from(source),
-        };
-        self.faults.push(farpost_fabric::Fault { peer, error });
     }
 }
 

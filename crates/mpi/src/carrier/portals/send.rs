@@ -2,12 +2,10 @@
 
 use super::memory::{self, place_of};
 use super::{MESSAGES, Portals, Seen, bits, descriptor, refused, user};
-use crate::carrier::Chosen;
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Operation, Payload, Request, Send, SendState};
-use crate::p2p::Mode;
-use crate::{Error, ErrorClass, Result};
+use crate::engine::request::{Mode, Operation, Payload, Request, Send, SendState};
+use crate::{Error, Result};
 use farpost_fabric::{Cost, Fabric, Peer, Time};
 use farpost_portals::{
     AckReq, AnyInterface, Error as PortalsError, EventKind, Handle, NetworkInterface, NiFail, option,
@@ -480,14 +478,12 @@ impl Sending {
 pub(super) fn failure(peer: Peer, fail: NiFail) -> Option<Error> {
     match fail {
         NiFail::OK => None,
-        NiFail::UNDELIVERABLE => Some(Error::new(
-            ErrorClass::ERR_PROC_ABORTED,
-            format!("{peer} cannot be reached: its process, or an agent on the way, has ended"),
-        )),
-        _ => Some(Error::new(
-            ErrorClass::ERR_OTHER,
-            format!("moving a message to or from {peer} failed: its memory could not be read or written"),
-        )),
+        NiFail::UNDELIVERABLE => Some(
+            error!(ERR_PROC_ABORTED: "{peer} cannot be reached: its process, or an agent on the way, has ended"),
+        ),
+        _ => Some(
+            error!(ERR_OTHER: "moving a message to or from {peer} failed: its memory could not be read or written"),
+        ),
     }
 }
 
@@ -511,24 +507,9 @@ impl<F: Fabric> Engine<F> {
         payload: Payload,
         mode: Mode,
     ) -> Result<Option<usize>> {
-        if !self.lost.is_empty()
-            && let Some(error) = self.lost_error(peer)
-        {
-            return Err(error);
-        }
+        self.check_way(peer, false)?;
         self.check_tag(envelope.context, envelope.tag)?;
-        let mut envelope = envelope;
-        if mode == Mode::Synchronous {
-            envelope.flags |= FLAG_SYNC;
-        }
-        let mut send = Send {
-            peer,
-            payload,
-            envelope,
-            state: SendState::Queued,
-            for_space: false,
-            cancelling: false,
-        };
+        let mut send = Send::new(peer, envelope, payload, mode);
         let mut begun = Begun::No;
         if !self.is_busy[peer.index()] {
             begun = self.begin_by_portals(&send)?;
@@ -553,32 +534,22 @@ impl<F: Fabric> Engine<F> {
             }
             Begun::No => {}
         }
-        let handle = self
-            .requests
-            .insert(Request::new(Operation::Send(Box::new(send))))?;
-        self.engage(peer);
-        self.outgoing[peer.index()].sends.push_back(handle);
-        Ok(Some(handle))
+        self.enqueue(send).map(Some)
     }
 
     /// Whether match bits can tell a tag of the program's apart.
     pub(super) fn check_tag(&self, context: u64, tag: i32) -> Result<()> {
         match &self.carrier {
-            Chosen::Portals(portals) if !portals.layout.admits(context, tag) => Err(Error::new(
-                ErrorClass::ERR_TAG,
-                format!(
-                    "tag={tag}: with FARPOST_DEVICE=portals and as many ranks tags are 0 to {} (MPI_TAG_UB)",
-                    portals.layout.tag_ub()
-                ),
-            )),
+            Chosen::Portals(portals) if !portals.layout.admits(context, tag) => {
+                fail!(ERR_TAG: "tag={tag}: with FARPOST_DEVICE=portals and as many ranks tags are 0 to {} (MPI_TAG_UB)",
+                    portals.layout.tag_ub())
+            }
             _ => Ok(()),
         }
     }
 
     fn begin_by_portals(&mut self, send: &Send) -> Result<Begun> {
-        let Chosen::Portals(portals) = &mut self.carrier else {
-            return Ok(Begun::No);
-        };
+        let portals = portals!(self, Ok(Begun::No));
         portals.begin(send).map_err(|error| refused("a send", error))
     }
 
@@ -610,7 +581,7 @@ impl<F: Fabric> Engine<F> {
                     Ok(Begun::No) => break,
                     Ok(Begun::Under(_)) => {}
                     Ok(Begun::Over) => self.complete(handle, |_| {}),
-                    Err(error) => self.complete(handle, |status| status.error = Some(Box::new(error))),
+                    Err(error) => self.fail(handle, error),
                 }
                 self.outgoing[peer.index()].sends.pop_front();
                 moved = true;

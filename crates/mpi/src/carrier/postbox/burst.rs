@@ -6,13 +6,10 @@
 //! A burst takes up to 16 short messages in a row, each into the buffer of the oldest receive of its source, and acknowledges them together. The
 //! first message that is unusual in any way ends the burst and is received in the ordinary way.
 
-use super::Short;
-use super::wire::{self, FIRST_BYTES, FIRST_WORD};
 use crate::Rank;
-use crate::buffer::RecvRun;
-use crate::carrier::Direct;
-use crate::engine::Engine;
+use crate::carrier::Engine;
 use crate::engine::request::{Operation, Request};
+use crate::engine::wire::{self, FIRST_BYTES, FIRST_WORD};
 use farpost_fabric::{Cost, Fabric, Peer};
 
 /// How many postboxes ahead lines are fetched: enough to hide the way between two cores.
@@ -21,80 +18,6 @@ const AHEAD: u32 = 8;
 const BURST: u32 = 16;
 
 impl<F: Fabric> Engine<F> {
-    /// Start a receive into one run of bytes from `peer` (`None`: from anybody). `None`: take the long way.
-    #[inline(always)]
-    pub fn irecv_run<'a>(
-        &mut self,
-        context: usize,
-        context_id: u64,
-        peer: Option<Peer>,
-        room: impl FnOnce() -> RecvRun<'a>,
-        source: Rank,
-        tag: i32,
-    ) -> Option<usize> {
-        let queues = &self.contexts[context].queues;
-        if !self.by_postbox_all || queues.has_unexpected() {
-            return self.irecv(context, room().keep(), source, tag).ok();
-        }
-        if !queues.has_posted()
-            && let Some(peer) = peer
-            && self.post.is_there(peer)
-        {
-            return self.irecv_arrived(context, context_id, (peer, source), room(), tag);
-        }
-        let (handle, place) = self.requests.claim().ok()?;
-        if let Some(request) = place
-            && let Some(old) = request.renew_recv(context, source, tag)
-        {
-            room().replace(old);
-        } else {
-            make(place, room(), context, source, tag);
-        }
-        self.contexts[context].queues.post(source, tag, handle);
-        Some(handle)
-    }
-
-    /// As [`irecv_run`](Self::irecv_run) when a message is there that nobody else waits for.
-    #[inline(never)]
-    fn irecv_arrived(
-        &mut self,
-        context: usize,
-        context_id: u64,
-        (peer, source): (Peer, Rank),
-        mut room: RecvRun<'_>,
-        tag: i32,
-    ) -> Option<usize> {
-        let class = room.sig();
-        let wanted = Direct {
-            context,
-            context_id,
-            peer,
-            source,
-            tag,
-            class,
-        };
-        let Short::Got { source, tag, len } = self.receive_short(&wanted, room.bytes_mut()) else {
-            return None;
-        };
-        let (handle, place) = self.requests.claim().ok()?;
-        // Nothing looks at the operation of a complete request: what was there may stay.
-        if !matches!(
-            place,
-            Some(Request {
-                operation: Operation::Recv(_),
-                ..
-            })
-        ) {
-            make(place, room, context, source, tag);
-        }
-        let request = place.as_mut()?;
-        request.complete = true;
-        request.detached = false;
-        request.status.clear();
-        request.status.set(source, tag, len as u64);
-        Some(handle)
-    }
-
     /// Take in messages of `peer` that have come as long as they are short, meet the oldest receive of their source
     /// and nothing is unusual about them. False: the next one is none of these.
     pub(crate) fn take_burst(&mut self, peer: Peer) -> bool {
@@ -174,10 +97,4 @@ impl<F: Fabric> Engine<F> {
         }
         taken > 0
     }
-}
-
-/// Where nothing was that could be made new.
-#[cold]
-fn make(place: &mut Option<Request>, room: RecvRun<'_>, context: usize, source: Rank, tag: i32) {
-    *place = Some(Request::recv(room.keep(), context, source, tag));
 }

@@ -2,21 +2,16 @@
 //! message itself: if it holds the message unmatched, it drops it and says so; if not, a receive or a matched probe has it, and
 //! the send ends as if nothing had been asked.
 
-use super::wire;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
 use crate::engine::context::Held;
-use crate::engine::request::{Operation, Request, Send, SendState};
+use crate::engine::request::{Send, SendState};
+use crate::engine::{Carrier, wire};
 use farpost_fabric::{Fabric, Line, Peer};
 
 impl<F: Fabric> Engine<F> {
     /// Sender: ask the receiver to drop a message.
     pub(crate) fn ask_for_cancel(&mut self, handle: usize) {
-        if let Some(Request {
-            operation: Operation::Send(send),
-            ..
-        }) = self.requests.get(handle)
-        {
+        if let Some(send) = self.requests.send(handle) {
             let peer = send.peer;
             let mut line = [0; 8];
             line[0] = u64::from(wire::KIND_CANCEL) << 32;
@@ -47,18 +42,13 @@ impl<F: Fabric> Engine<F> {
     /// Sender: the receiver has dropped the message. False: nobody asked it to.
     pub(crate) fn on_cancelled(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
-        let Some(Request {
-            operation: Operation::Send(send),
-            complete: false,
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(send) = self.requests.send(handle) else {
             self.fail_sender(peer, "the request of a cancelled send", line[3]);
             return false;
         };
         let Send {
             state, cancelling, ..
-        } = **send;
+        } = *send;
         if send.peer != peer
             || !cancelling
             || !matches!(state, SendState::Matched | SendState::Offered { .. })

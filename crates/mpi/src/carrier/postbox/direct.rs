@@ -2,8 +2,8 @@
 
 use super::Short;
 use crate::Rank;
-use crate::carrier::Direct;
-use crate::engine::Engine;
+use crate::carrier::Engine;
+use crate::engine::carrier::Direct;
 use farpost_fabric::{Distance, Fabric};
 
 /// Looks at a queue that another host fills before a wait begins in earnest.

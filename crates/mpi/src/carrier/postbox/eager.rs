@@ -2,14 +2,12 @@
 //!
 //! Requirements of MPI-5.0 section 3.2.2.
 
-use super::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::Result;
-use crate::carrier::{Carrier, Chosen};
-use crate::engine::Engine;
+use crate::carrier::Engine;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Operation, Payload, Request, Send, SendState};
+use crate::engine::request::{Mode, Operation, Payload, Send, SendState};
+use crate::engine::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::long::Departure;
-use crate::p2p::Mode;
 use farpost_fabric::{Fabric, Line, Peer};
 
 /// Bytes of a synchronous message that fit beside its request in one postbox.
@@ -257,32 +255,6 @@ impl<F: Fabric> Engine<F> {
         Eager::Posted
     }
 
-    /// Copy `len` packed bytes from position `at` into a block.
-    pub(crate) fn fill_block(
-        &mut self,
-        peer: Peer,
-        block: u32,
-        offset: usize,
-        payload: &Payload,
-        at: u64,
-        len: usize,
-    ) {
-        if let Some(data) = payload.contiguous() {
-            self.post
-                .write_block(peer, block, offset, &data[at as usize..at as usize + len]);
-            return;
-        }
-        let mut packed = [0; 4096];
-        let mut done = 0;
-        while done < len {
-            let want = packed.len().min(len - done);
-            let n = payload.pack_on(&*self.fabric, at + done as u64, &mut packed[..want]);
-            assert!(n > 0, "a payload gave fewer bytes than it said");
-            self.post.write_block(peer, block, offset + done, &packed[..n]);
-            done += n;
-        }
-    }
-
     /// Post queued messages to `peer`, in order, while there is room.
     pub(crate) fn push_sends(&mut self, peer: Peer) -> bool {
         let mut moved = false;
@@ -383,24 +355,13 @@ impl<F: Fabric> Engine<F> {
         self.outgoing[peer.index()].control.push_back(line);
     }
 
-    /// Tell the sender of a synchronous or long message that it is over.
-    pub(crate) fn answer_done(&mut self, peer: Peer, request: u64) {
-        let mut line = [0; 8];
-        line[0] = u64::from(wire::KIND_DONE) << 32;
-        line[3] = request;
-        Chosen::answer(self, peer, line);
-    }
-
     /// The receiver says that a send of ours is over.
     pub(crate) fn on_done(&mut self, peer: Peer, line: &Line) -> bool {
         let handle = line[3] as usize;
-        match self.requests.get(handle) {
-            Some(Request {
-                operation: Operation::Send(send),
-                complete: false,
-                ..
-            }) if send.peer == peer
-                && !matches!(send.state, SendState::Queued | SendState::ZeroCopy { .. }) =>
+        match self.requests.send(handle) {
+            Some(send)
+                if send.peer == peer
+                    && !matches!(send.state, SendState::Queued | SendState::ZeroCopy { .. }) =>
             {
                 let state = send.state;
                 self.end_offer(state);

@@ -19,16 +19,15 @@ mod cancel;
 mod direct;
 mod eager;
 mod receive;
-pub(crate) mod wire;
 
 pub(crate) use eager::{RUN_MAX, bytes_in_pieces};
 pub(crate) use receive::Short;
 
-use super::{Carrier, Direct, Limits};
-use crate::engine::Engine;
+use crate::carrier::{Chosen, Engine};
+use crate::engine::Carrier;
+use crate::engine::carrier::{Direct, Limits};
 use crate::engine::envelope::Envelope;
-use crate::engine::request::Payload;
-use crate::p2p::Mode;
+use crate::engine::request::{Mode, Payload};
 use crate::{Rank, Result};
 use farpost_fabric::{Cost, Fabric, Line, Peer};
 use std::cell::Cell;
@@ -42,7 +41,7 @@ pub(super) const LIMITS: Limits = Limits {
 /// The carrier.
 pub(super) struct Postbox;
 
-impl<F: Fabric> Carrier<F> for Postbox {
+impl<F: Fabric> Carrier<F, Chosen<F>> for Postbox {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         engine.post_at_once(peer, envelope, data)
@@ -155,5 +154,55 @@ impl<F: Fabric> Carrier<F> for Postbox {
         // Other hosts do not read our memory; what was put to them goes out when the fabric is closed.
         let mut peers = (0..engine.fabric.size()).map(Peer);
         peers.all(|peer| !engine.fabric.maps(peer) || engine.post.drained(peer) || gone(peer))
+    }
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Let everything move that can, over postboxes and in memory that both sides see. True: something did.
+    fn progress_postboxes(&mut self) -> bool {
+        // Connections are made once; their packets can wait for a few rounds of messages.
+        let mut moved = self.fabric.progress();
+        if self.fabric.faulted() {
+            moved |= self.look_for_lost();
+        }
+        moved |= self.rounds & 7 == 0 && self.post.poll_control();
+        for index in 0..self.post.senders().len() {
+            let Some(&peer) = self.post.senders().get(index) else {
+                break;
+            };
+            moved |= self.drain(peer);
+        }
+        if !self.busy.is_empty() {
+            moved |= self.push_outgoing();
+        }
+        if !self.offered.is_empty() {
+            moved |= self.serve_offered();
+        }
+        if !self.copying.is_empty() {
+            moved |= self.serve_copying();
+        }
+        if !self.fetching.is_empty() {
+            moved |= self.serve_fetching();
+        }
+        if !self.landing.is_empty() {
+            moved |= self.serve_landing();
+        }
+        if !self.zcopy.is_empty() {
+            moved |= self.serve_zcopy();
+        }
+        moved
+    }
+
+    /// Take in what waits from one peer, but not so much that others starve. Whatever is held already, a queue is emptied:
+    /// what is waited for may lie behind, and so may the answers on which sends to that peer depend.
+    fn drain(&mut self, peer: Peer) -> bool {
+        let mut moved = false;
+        for _ in 0..64 {
+            if !self.take_burst(peer) && !self.take_one(peer) {
+                break;
+            }
+            moved = true;
+        }
+        moved
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! Requirements of MPI-5.0 sections 3.2.4, 3.4, 3.5.
 
-use super::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
-use crate::buffer::RecvBuf;
-use crate::carrier::Direct;
-use crate::engine::Engine;
+use crate::carrier::Engine;
+use crate::engine::carrier::Direct;
 use crate::engine::context::Held;
+use crate::engine::deliver::fit;
 use crate::engine::envelope::{Envelope, FLAG_SYNC};
-use crate::engine::request::{Operation, Request};
-use crate::p2p::fit;
+use crate::engine::wire::{self, FIRST_BYTES, FIRST_WORD, MORE_BYTES};
 use crate::{Error, ErrorClass, Rank};
 use farpost_channel::Next;
 use farpost_fabric::{Cost, Fabric, Line, Peer};
@@ -228,22 +226,6 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// The context of an envelope, if the envelope can be right.
-    #[inline(always)]
-    pub(crate) fn admit(&mut self, peer: Peer, envelope: &Envelope) -> Option<usize> {
-        let context = self.context(envelope.context);
-        let source = envelope.source;
-        let right = match &self.contexts[context].members {
-            Some(members) => members.pid(source as Rank) == Some(peer.0),
-            None => source < self.fabric.size(),
-        };
-        if !right {
-            self.fail_sender(peer, "the sender's rank", u64::from(source));
-            return None;
-        }
-        Some(context)
-    }
-
     #[inline(always)]
     fn on_short(&mut self, peer: Peer, line: &Line) -> bool {
         let len = wire::inline_bytes(line);
@@ -340,11 +322,7 @@ impl<F: Fabric> Engine<F> {
         };
         let sync = (envelope.flags & FLAG_SYNC != 0).then_some(line[5]);
         let list = &list[..pieces];
-        match self.contexts[context]
-            .queues
-            .search_posted(envelope.source, envelope.tag, |n| {
-                self.fabric.charge(Cost::Match(n))
-            }) {
+        match self.match_posted(context, &envelope) {
             Some(handle) => {
                 if !self.deliver_pieces(peer, handle, &envelope, total, list) {
                     return false;
@@ -382,11 +360,7 @@ impl<F: Fabric> Engine<F> {
         total: u64,
         list: &[(u32, usize, usize)],
     ) -> bool {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return true;
         };
         let mut buf = recv.buf.clone();
@@ -398,7 +372,7 @@ impl<F: Fabric> Engine<F> {
             if let Err(error) = self.read_piece(peer, (*block, *offset, n), &mut buf, at) {
                 self.post.fail_sender(peer, error.clone());
                 let error = Error::new(ErrorClass::ERR_INTERN, error.to_string());
-                self.complete(handle, |status| status.error = Some(Box::new(error)));
+                self.fail(handle, error);
                 self.fail_peer(peer);
                 return false;
             }
@@ -407,30 +381,5 @@ impl<F: Fabric> Engine<F> {
         }
         self.finish_recv(handle, envelope, bytes, error);
         true
-    }
-
-    /// Copy a piece (block, offset in it, bytes) to position `at` of a receive buffer.
-    pub(crate) fn read_piece(
-        &self,
-        peer: Peer,
-        (block, offset, len): (u32, usize, usize),
-        buf: &mut RecvBuf,
-        at: u64,
-    ) -> std::result::Result<(), farpost_fabric::FabricError> {
-        if let Some(whole) = buf.contiguous_mut() {
-            return self
-                .post
-                .read_block(peer, block, offset, &mut whole[at as usize..at as usize + len]);
-        }
-        let mut packed = [0; 4096];
-        let mut done = 0;
-        while done < len {
-            let n = packed.len().min(len - done);
-            self.post
-                .read_block(peer, block, offset + done, &mut packed[..n])?;
-            buf.unpack_on(&*self.fabric, at + done as u64, &packed[..n]);
-            done += n;
-        }
-        Ok(())
     }
 }

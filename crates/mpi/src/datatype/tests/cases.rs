@@ -4,7 +4,9 @@
 #![allow(unsafe_code)]
 
 use super::super::*;
+use crate::ErrorClass;
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::pack::{check_datarep, pack, pack_external, unpack, unpack_external};
 
 fn int() -> Datatype {
     Datatype::from_basic(Basic::INT)

@@ -7,6 +7,7 @@ mod cases;
 
 use super::*;
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::pack::{pack_external, pack_external_size, unpack_external};
 use proptest::prelude::*;
 
 /// A typemap, written out, with the markers of explicit bounds.

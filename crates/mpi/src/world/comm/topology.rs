@@ -1,10 +1,10 @@
 //! Communicators with a topology (MPI-5.0 section 8.5). Ranks stay as they are (`reorder` is a permission).
 
-use super::Comm;
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::topo::{Cart, DistGraph, EdgeList, Graph, Topology};
 use crate::world::World;
-use crate::{Error, ErrorClass, Rank, Result};
+use crate::{Error, Rank, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
 
@@ -100,9 +100,9 @@ impl<F: Fabric> World<F> {
         let mut kinds = each.clone().filter(|w| w[2] > 0).map(|w| w[3] != 0);
         let is_weighted = kinds.next().unwrap_or(weighted);
         if kinds.any(|kind| kind != is_weighted) {
-            let text =
-                "weights: some ranks gave weights and others MPI_UNWEIGHTED; it must be the same at all";
-            return Err(Error::new(ErrorClass::ERR_ARG, text));
+            return fail!(
+                ERR_ARG: "weights: some ranks gave weights and others MPI_UNWEIGHTED; it must be the same at all"
+            );
         }
         let unsaid = each.clone().all(|w| w[2] == 0) && each.any(|w| w[3] != 0);
         let lengths: Vec<i64> = all.chunks_exact(WORDS).map(|w| w[2]).collect();

@@ -5,15 +5,17 @@
 //! over.
 #![allow(unsafe_code)]
 
-use super::{Comm, ContextLane, Started};
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::carrier::Engine;
 use crate::coll::{self, Block, Lane, Plan, Root, Schedule, Site, Transport};
+use crate::comm::{Comm, ContextLane, Started};
 use crate::datatype::Datatype;
+use crate::engine::SENT;
 use crate::engine::request::Payload;
-use crate::engine::{Engine, SENT};
 use crate::group::Group;
 use crate::p2p::Mode;
-use crate::world::{Awaited, Via, World};
+use crate::world::coll::Via;
+use crate::world::{Awaited, World};
 use crate::{Rank, Result};
 use farpost_fabric::{Fabric, Peer};
 use std::cell::Cell;

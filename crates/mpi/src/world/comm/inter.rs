@@ -2,8 +2,8 @@
 //!
 //! Requirements of MPI-5.0 section 7.6.2.
 
-use super::Comm;
 use super::talk::MakingTag;
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::world::World;
 use crate::{Error, ErrorClass, Rank, Result};
@@ -106,20 +106,19 @@ impl<F: Fabric> World<F> {
 
     /// What the leaders tell each other.
     fn meet(&self, local: &Comm, peer: Option<&Rc<Comm>>, remote_leader: Rank, tag: i32) -> Result<Met> {
-        let peer = peer.ok_or_else(|| {
-            let text = "peer_comm=MPI_COMM_NULL: the leader needs a communicator with the other leader";
-            Error::new(ErrorClass::ERR_COMM, text)
-        })?;
+        let peer = peer.ok_or_else(
+            || error!(ERR_COMM: "peer_comm=MPI_COMM_NULL: the leader needs a communicator with the other leader"),
+        )?;
         let there = peer.peer(remote_leader);
-        if there.is_none() || there.is_some_and(|there| there.0 == self.pid()) {
-            let text = match there {
-                None => format!(
-                    "remote_leader={remote_leader}: peer_comm has ranks 0 to {}",
-                    i64::from(peer.peers()) - 1
-                ),
-                Some(_) => format!("remote_leader={remote_leader}: this is the local leader itself"),
-            };
-            return Err(Error::new(ErrorClass::ERR_RANK, text));
+        match there {
+            None => {
+                let last = i64::from(peer.peers()) - 1;
+                return fail!(ERR_RANK: "remote_leader={remote_leader}: peer_comm has ranks 0 to {last}");
+            }
+            Some(there) if there.0 == self.pid() => {
+                return fail!(ERR_RANK: "remote_leader={remote_leader}: this is the local leader itself");
+            }
+            Some(_) => {}
         }
         let tag = MakingTag::number(tag);
         let ours = self.new_context() as i64;

@@ -2,11 +2,11 @@
 //! each reduces its part of all vectors by reading them, piece by piece, and writes the piece of the result to
 //! everybody while it is in the cache.
 
-use super::mem::{Block, Temp, combine, reduce};
+use super::board::WORDS;
+use crate::coll::mem::{Block, Temp, combine, reduce};
 use crate::comm::Comm;
 use crate::op::Op;
 use crate::world::World;
-use crate::world::board::WORDS;
 use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 
@@ -33,7 +33,7 @@ impl<F: Fabric> World<F> {
     ///
     /// # Errors
     /// A rank has ended, its memory is damaged, or cannot be read or written.
-    pub(super) fn allreduce_by_peers(
+    pub(crate) fn allreduce_by_peers(
         &self,
         comm: &Comm,
         send: Option<&Block>,

@@ -1,18 +1,17 @@
 //! Messages of a process to itself: they never see the fabric.
 
-use super::Mode;
-use super::receive::fit;
+use super::context::Held;
+use super::deliver::fit;
+use super::envelope::Envelope;
+use super::request::{Mode, Operation, Payload, Request, Send, SendState};
+use super::{Carrier, Engine};
 use crate::Result;
-use crate::engine::Engine;
-use crate::engine::context::Held;
-use crate::engine::envelope::Envelope;
-use crate::engine::request::{Operation, Payload, Request, Send, SendState};
-use farpost_fabric::{Cost, Fabric};
+use farpost_fabric::Fabric;
 
 /// Messages up to this size are copied when nobody receives them yet.
 const COPIED_MAX: u64 = 16 << 10;
 
-impl<F: Fabric> Engine<F> {
+impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Start a send to this process.
     pub(crate) fn send_to_self(
         &mut self,
@@ -21,13 +20,7 @@ impl<F: Fabric> Engine<F> {
         mode: Mode,
     ) -> Result<Option<usize>> {
         let context = self.context(envelope.context);
-        if let Some(handle) =
-            self.contexts[context]
-                .queues
-                .search_posted(envelope.source, envelope.tag, |n| {
-                    self.fabric.charge(Cost::Match(n))
-                })
-        {
+        if let Some(handle) = self.match_posted(context, &envelope) {
             self.copy_own(handle, &payload, &envelope);
             return Ok(None);
         }
@@ -66,11 +59,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     fn copy_own(&mut self, handle: usize, payload: &Payload, envelope: &Envelope) {
-        let Some(Request {
-            operation: Operation::Recv(recv),
-            ..
-        }) = self.requests.get(handle)
-        else {
+        let Some(recv) = self.requests.recv(handle) else {
             return;
         };
         let (wanted, error) = fit(&recv.buf, payload.class(), payload.bytes());

@@ -9,9 +9,9 @@
 //! Cost class: fast path when everybody is there; one line written, and one read per other rank.
 
 use super::by_host::Span;
-use super::{Awaited, World};
 use crate::comm::Comm;
 use crate::engine::lost::of_transfer;
+use crate::world::{Awaited, World};
 use crate::{Error, Rank, Result};
 use farpost_channel::rows::{Look, Row, Rows};
 use farpost_fabric::{COMMON_BYTES, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Peer, RemoteMemory};
@@ -24,7 +24,7 @@ pub const BYTES: usize = WORDS * 8;
 /// Communicators that can have a board at a time.
 const SLOTS: u32 = (COMMON_BYTES / LINE_BYTES / 2) as u32;
 /// More ranks than this read too many lines.
-pub(super) const MOST_RANKS: u32 = 128;
+pub(crate) const MOST_RANKS: u32 = 128;
 /// What a rank without a free slot says.
 const NONE: u32 = u32::MAX;
 
@@ -41,21 +41,21 @@ pub enum Stand<F: Fabric> {
 }
 
 /// Two lines of a rank of this host.
-pub(super) type RowOf<F> = Row<<<F as RemoteMemory>::Export as LocalMemory>::Lines>;
+pub(crate) type RowOf<F> = Row<<<F as RemoteMemory>::Export as LocalMemory>::Lines>;
 
 /// The lines of one communicator.
 pub struct Board<F: Fabric> {
     slot: u32,
     /// By rank, of those on this host.
-    pub(super) rows: Rows<<F::Export as LocalMemory>::Lines>,
+    pub(crate) rows: Rows<<F::Export as LocalMemory>::Lines>,
     /// Of the others.
-    pub(super) bells: Vec<F::Bell>,
+    pub(crate) bells: Vec<F::Bell>,
     /// Ranks that are on other hosts.
-    pub(super) span: Option<Span>,
+    pub(crate) span: Option<Span>,
 }
 
 /// The free slots of a process, and the boards of its communicators by context.
-pub(super) struct Boards<F: Fabric> {
+pub(crate) struct Boards<F: Fabric> {
     free: RefCell<Option<Vec<u32>>>,
     stands: RefCell<std::collections::BTreeMap<u64, Stand<F>>>,
     /// Boards of communicators that went, whose slots others may still be reading.
@@ -130,7 +130,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// The board of a communicator, made at the first call, which is collective.
-    pub(super) fn board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
+    pub(crate) fn board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
         if comm.context == 0
             && let Some(board) = &*self.boards.world.borrow()
         {
@@ -194,7 +194,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// The communicator goes. Its slot is used again when nobody can still be reading the last line.
-    pub(super) fn drop_board(&self, comm: &Comm) {
+    pub(crate) fn drop_board(&self, comm: &Comm) {
         if let Some(Stand::Ready(board)) = self.boards.stands.borrow_mut().remove(&comm.context) {
             board.rows.show(&[0; WORDS], WORDS);
             self.boards.left.borrow_mut().push(board);
@@ -246,7 +246,7 @@ impl<F: Fabric> World<F> {
             .pid(rank)
             .map(Peer)
             .ok_or_else(|| error!(ERR_INTERN: "rank {rank} is not there to be read"))?;
-        crate::p2p::bulk::get(&*self.fabric, peer, address, to).map_err(|error| of_transfer(&error))
+        crate::engine::bulk::get(&*self.fabric, peer, address, to).map_err(|error| of_transfer(&error))
     }
 
     /// Write to the memory of a rank of `comm` at an address that it has shown.
@@ -256,7 +256,7 @@ impl<F: Fabric> World<F> {
             .pid(rank)
             .map(Peer)
             .ok_or_else(|| error!(ERR_INTERN: "rank {rank} is not there to be written to"))?;
-        crate::p2p::bulk::put(&*self.fabric, peer, address, from).map_err(|error| of_transfer(&error))
+        crate::engine::bulk::put(&*self.fabric, peer, address, from).map_err(|error| of_transfer(&error))
     }
 
     /// Other ranks have written to memory of this process, by [`write_rank`](Self::write_rank): for tools that follow what is
@@ -267,7 +267,7 @@ impl<F: Fabric> World<F> {
 
     /// Wait until the line of `rank` shows `step`.
     #[inline]
-    pub(super) fn wait_line(&self, comm: &Comm, rank: usize, row: &RowOf<F>, step: u64) -> Result<()> {
+    pub(crate) fn wait_line(&self, comm: &Comm, rank: usize, row: &RowOf<F>, step: u64) -> Result<()> {
         for poll in 0..self.policy.looks() {
             if row.shows(step) {
                 return Ok(());

@@ -7,7 +7,7 @@
 //! word 3.. payload, or the fields of the kind (see [`Header`]'s users)
 //! ```
 
-use crate::engine::envelope::{CONTEXT_MASK, Envelope};
+use super::envelope::{CONTEXT_MASK, Envelope};
 use farpost_fabric::Line;
 
 /// Words before the payload of the first postbox.

@@ -1,30 +1,12 @@
 //! Splitting by color and key, and by what processes share (MPI-5.0 section 7.4.2).
 
-use super::Comm;
 use crate::Result;
+use crate::comm::{Comm, RESOURCE_KEY, SHARED_MEMORY, SplitType};
 use crate::group::{Group, UNDEFINED};
 use crate::info::Info;
 use crate::world::World;
 use farpost_fabric::{Fabric, Peer};
 use std::rc::Rc;
-
-/// What `MPI_Comm_split_type` splits by. The numbers are the ABI's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum SplitType {
-    /// `MPI_COMM_TYPE_SHARED`: those that can share memory.
-    Shared = 221,
-    /// `MPI_COMM_TYPE_HW_UNGUIDED`: strictly smaller groups by the next level of hardware.
-    HwUnguided = 222,
-    /// `MPI_COMM_TYPE_HW_GUIDED`: by the hardware that the info key `mpi_hw_resource_type` names.
-    HwGuided = 223,
-    /// `MPI_COMM_TYPE_RESOURCE_GUIDED`: by that, or by the process set of the key `mpi_pset_name`.
-    ResourceGuided = 224,
-}
-
-/// The info key that names hardware, and the one value of it that is known.
-pub const RESOURCE_KEY: &str = "mpi_hw_resource_type";
-pub const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 /// Words of one rank: color, key, context number to use if it leads, kind of split.
 const WORDS: usize = 4;
@@ -51,28 +33,6 @@ fn pids(group: &Group, chosen: &[(usize, [i64; WORDS])]) -> Group {
         .filter_map(|(rank, _)| group.pid(*rank as i32))
         .collect();
     Group::from_pids(&pids)
-}
-
-impl SplitType {
-    /// The kind with this ABI value; `None` for `MPI_UNDEFINED`.
-    ///
-    /// # Errors
-    /// `MPI_ERR_ARG`: none.
-    pub fn from_abi(value: i32) -> Result<Option<Self>> {
-        Ok(match value {
-            UNDEFINED => None,
-            221 => Some(Self::Shared),
-            222 => Some(Self::HwUnguided),
-            223 => Some(Self::HwGuided),
-            224 => Some(Self::ResourceGuided),
-            _ => {
-                return fail!(
-                    ERR_ARG: "split_type={value}: allowed are MPI_COMM_TYPE_SHARED, MPI_COMM_TYPE_HW_UNGUIDED, \
-                     MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED and MPI_UNDEFINED"
-                );
-            }
-        })
-    }
 }
 
 impl<F: Fabric> World<F> {

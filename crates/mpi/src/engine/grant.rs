@@ -1,4 +1,4 @@
-//! What a receiver lets a sender write to, where both copy a long message (`rendezvous`).
+//! What a receiver lets a sender write to, where both copy a long message (`long/copy.rs`).
 //!
 //! The rendezvous slot that both use lies in memory which third processes map too: an address found there may be anything. So the
 //! line tells only where, in the receiver's own memory, the grant lies, and the sender fetches it from there as it fetches bytes
@@ -6,7 +6,7 @@
 //! may have been half this grant and half the next one in its place. A grant names whom it is for and which message; what is not such a grant
 //! is none, and then the receiver copies alone.
 
-use crate::p2p::bulk;
+use super::bulk;
 use farpost_channel::Record;
 use farpost_fabric::{Fabric, Peer};
 

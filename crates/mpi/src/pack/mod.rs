@@ -1,45 +1,43 @@
 //! `MPI_Pack`, `MPI_Unpack` and `MPI_Pack_size` (MPI-5.0 section 5.2). The packed form is the packed
 //! stream, without a header.
 
-use super::{Datatype, error};
+mod external;
+
+pub use external::{check_datarep, pack_external, pack_external_size, unpack_external};
+
+use crate::Result;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::errors::{ErrorClass, Result};
+use crate::datatype::Datatype;
+use crate::datatype::construct::count_arg;
 
 /// Bytes that `count` elements take in a pack buffer.
 ///
 /// # Errors
 /// `MPI_ERR_COUNT` for a negative count, `MPI_ERR_VALUE_TOO_LARGE` when 63 bits do not hold the size.
 pub fn pack_size(count: i64, datatype: &Datatype) -> Result<i64> {
-    total(super::construct::count_arg("incount", count)?, datatype.size())
+    total(count_arg("incount", count)?, datatype.size())
 }
 
-pub(super) fn total(count: u64, size: u64) -> Result<i64> {
+fn total(count: u64, size: u64) -> Result<i64> {
     match count
         .checked_mul(size)
         .and_then(|bytes| i64::try_from(bytes).ok())
     {
         Some(bytes) => Ok(bytes),
-        None => error(
-            ErrorClass::ERR_VALUE_TOO_LARGE,
-            format!("{count} elements of {size} bytes do not fit the range of MPI_Count"),
+        None => fail!(
+            ERR_VALUE_TOO_LARGE: "{count} elements of {size} bytes do not fit the range of MPI_Count"
         ),
     }
 }
 
 /// Checks that `bytes` at `position` lie inside a pack buffer and returns the range's end.
-pub(super) fn room(what: &str, length: usize, position: u64, bytes: u64) -> Result<u64> {
+fn room(what: &str, length: usize, position: u64, bytes: u64) -> Result<u64> {
     if position > length as u64 {
-        return error(
-            ErrorClass::ERR_ARG,
-            format!("position={position}: beyond {what}={length}"),
-        );
+        return fail!(ERR_ARG: "position={position}: beyond {what}={length}");
     }
     match position.checked_add(bytes) {
         Some(end) if end <= length as u64 => Ok(end),
-        _ => error(
-            ErrorClass::ERR_TRUNCATE,
-            format!("{what}={length}: {bytes} bytes are needed at position {position}"),
-        ),
+        _ => fail!(ERR_TRUNCATE: "{what}={length}: {bytes} bytes are needed at position {position}"),
     }
 }
 

@@ -2,14 +2,15 @@
 //!
 //! Requirements of MPI-5.0 sections 6.12, 6.14.
 
-use super::{Awaited, PersistentSpec, World};
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::carrier::Engine;
 use crate::coll::{Lane, Plan, Schedule, Site, Transport};
-use crate::comm::{Comm, ContextLane, PendingDup, Started};
-use crate::engine::request::{Operation, Request};
-use crate::engine::{Engine, SENT};
+use crate::comm::{Comm, ContextLane, Started};
+use crate::engine::SENT;
 use crate::group::Group;
 use crate::p2p::Mode;
+use crate::world::comm::PendingDup;
+use crate::world::{Awaited, PersistentSpec, World};
 use crate::{Rank, Result};
 use farpost_fabric::{Cost, Fabric, Peer};
 use farpost_rollcall::Teller;
@@ -21,7 +22,7 @@ pub struct CollectiveRequest<F: Fabric> {
     pub(crate) comm: Rc<Comm>,
     handle: usize,
     /// The function that began it, for the roll-call.
-    pub(super) site: u32,
+    pub(crate) site: u32,
     schedule: RefCell<Schedule<usize>>,
     /// The communicator to make when it is over.
     making: RefCell<Option<PendingDup>>,
@@ -179,18 +180,14 @@ impl<F: Fabric> World<F> {
     }
 
     /// As [`start_making`](Self::start_making), with messages that carry `tag`.
-    pub(super) fn start_tagged(
+    pub(crate) fn start_tagged(
         &self,
         comm: &Rc<Comm>,
         plan: Plan,
         making: Option<PendingDup>,
         tag: i32,
     ) -> Result<usize> {
-        let handle = self
-            .engine
-            .borrow_mut()
-            .requests
-            .insert(Request::new(Operation::Idle))?;
+        let handle = self.engine.borrow_mut().requests.insert_idle()?;
         let running = Rc::new(CollectiveRequest {
             comm: Rc::clone(comm),
             handle,
@@ -201,7 +198,7 @@ impl<F: Fabric> World<F> {
         });
         self.extras
             .borrow_mut()
-            .insert(handle, super::Extra::Collective(Rc::clone(&running)));
+            .insert(handle, crate::world::Extra::Collective(Rc::clone(&running)));
         if !self.advance_collective(&running) {
             self.active.borrow_mut().push(running);
         }
@@ -233,7 +230,7 @@ impl<F: Fabric> World<F> {
         true
     }
 
-    pub(super) fn advance_collectives(&self) -> bool {
+    pub(crate) fn advance_collectives(&self) -> bool {
         let list: Vec<_> = self.active.borrow().clone();
         let mut moved = false;
         for running in &list {

@@ -11,17 +11,19 @@
 //! Parts are reduced in the order of ranks within a host and in the order of hosts (by their lowest ranks) between them,
 //! at every host alike: all ranks get the same bits, and the same bits every time.
 
-use super::World;
 use super::board::{Board, MOST_RANKS, RowOf, WORDS};
 use crate::coll::Hosts;
 use crate::comm::{Comm, Started};
 use crate::group::Group;
+use crate::world::World;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
 
 /// Words that a rank brings and gets: the leader shows one more, which says how it went.
 pub const FAR_WORDS: usize = WORDS - 1;
+/// What it brings or gets, with words behind it that nobody looks at.
+pub type FarWords = [u64; FAR_WORDS];
 /// Bytes that a rank brings and gets.
 pub const FAR_BYTES: usize = FAR_WORDS * 8;
 /// With more hosts than this every leader would get too many messages, or too long ones.
@@ -30,13 +32,13 @@ const MOST_HOSTS: usize = 64;
 /// A communicator's hosts, as one rank sees them.
 pub struct Span {
     /// Ranks on this host, in order.
-    pub(super) here: Vec<usize>,
+    pub(crate) here: Vec<usize>,
     /// The lowest rank of each host, as processes, in order of ranks.
     leaders: Group,
     /// Who is where; a host's number is the place of its leader among the leaders.
     hosts: Rc<Hosts>,
     /// Some host has several ranks, and nothing stands in the way.
-    pub(super) pays: bool,
+    pub(crate) pays: bool,
 }
 
 /// What the leaders do with what their hosts brought.
@@ -53,7 +55,7 @@ pub enum Among {
 impl Span {
     /// Of a communicator whose ranks are on several hosts; `None` when they share one, and on an intercommunicator. The
     /// same at all ranks but for what concerns the own host.
-    pub(super) fn of<F: Fabric>(fabric: &F, comm: &Comm) -> Option<Self> {
+    pub(crate) fn of<F: Fabric>(fabric: &F, comm: &Comm) -> Option<Self> {
         if comm.is_inter() {
             return None;
         }
@@ -70,6 +72,17 @@ impl Span {
     }
 }
 
+/// A collective at one rank.
+struct Meeting<'a, F: Fabric> {
+    comm: &'a Comm,
+    board: &'a Board<F>,
+    span: &'a Span,
+    among: Among,
+    mine: &'a FarWords,
+    /// Of them that are told.
+    words: usize,
+}
+
 impl<F: Fabric> World<F> {
     /// Bring `words` of `mine`; what came of everybody's, which is as many (none from a barrier). `fold` reduces into its
     /// first argument, which comes from lower ranks, the second. `Ok(None)`: the communicator is not one to do this for
@@ -80,11 +93,11 @@ impl<F: Fabric> World<F> {
     pub fn by_host(
         &self,
         comm: &Comm,
-        mine: &[u64; FAR_WORDS],
+        mine: &FarWords,
         words: usize,
         among: Among,
-        mut fold: impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
-    ) -> Result<Option<[u64; FAR_WORDS]>> {
+        mut fold: impl FnMut(&mut FarWords, &FarWords) -> Result<()>,
+    ) -> Result<Option<FarWords>> {
         let Some(board) = self.board(comm)? else {
             return Ok(None);
         };
@@ -96,20 +109,21 @@ impl<F: Fabric> World<F> {
         }
         // Everybody counts, so that the next collective by messages has the same tag everywhere.
         let tag = comm.next_collective(Started::Blocking);
-        if board.rows.me() > 0 {
-            return self.follow(comm, &board, span, mine, words).map(Some);
-        }
-        let brought = self.bring_together(comm, &board, span, mine, among, &mut fold);
-        // The other hosts wait for this one whatever happened here.
-        let all = self.among_leaders(
+        let board = &*board;
+        let meeting = Meeting {
             comm,
+            board,
             span,
-            brought.as_ref().unwrap_or(mine),
-            words,
             among,
-            tag,
-            &mut fold,
-        );
+            mine,
+            words,
+        };
+        if board.rows.me() > 0 {
+            return self.follow(&meeting).map(Some);
+        }
+        let brought = self.bring_together(&meeting, &mut fold);
+        // The other hosts wait for this one whatever happened here.
+        let all = self.among_leaders(&meeting, brought.as_ref().unwrap_or(mine), tag, &mut fold);
         let all = brought.and(all);
         if !board.bells.is_empty() {
             let mut line = [0; WORDS];
@@ -129,38 +143,27 @@ impl<F: Fabric> World<F> {
     }
 
     /// All but the leader: show a line, and see what the leader shows then.
-    fn follow(
-        &self,
-        comm: &Comm,
-        board: &Board<F>,
-        span: &Span,
-        mine: &[u64; FAR_WORDS],
-        words: usize,
-    ) -> Result<[u64; FAR_WORDS]> {
+    fn follow(&self, meeting: &Meeting<'_, F>) -> Result<FarWords> {
+        let Meeting { board, span, .. } = meeting;
         let mut line = [0; WORDS];
-        line[..FAR_WORDS].copy_from_slice(mine);
+        line[..FAR_WORDS].copy_from_slice(meeting.mine);
         // The leader is the first of this host, so the first of the bells is its.
         let ring = || {
             if let Some(leader) = board.bells.first() {
                 self.fabric.wake_by(leader);
             }
         };
-        let wait = |at: usize, row: &RowOf<F>, step| self.wait_line(comm, span.here[at], row, step);
-        let [shown @ .., failed] = board.rows.follow(&line, words, ring, wait)?;
+        let wait = |at: usize, row: &RowOf<F>, step| self.wait_line(meeting.comm, span.here[at], row, step);
+        let [shown @ .., failed] = board.rows.follow(&line, meeting.words, ring, wait)?;
         if failed == 0 {
             return Ok(shown);
         }
-        let class = ErrorClass(failed as u32 as i32);
-        let class = if class.name().is_some() {
-            class
-        } else {
-            ErrorClass::ERR_OTHER
-        };
+        let class = Some(ErrorClass(failed as u32 as i32)).filter(|class| class.name().is_some());
+        let leader = span.here[0];
         Err(Error::new(
-            class,
+            class.unwrap_or(ErrorClass::ERR_OTHER),
             format!(
-                "rank {}, which speaks with the other hosts for this one, could not finish a collective; its own error says why",
-                span.here[0]
+                "rank {leader}, which speaks with the other hosts for this one, could not finish a collective; its own error says why"
             ),
         ))
     }
@@ -168,22 +171,19 @@ impl<F: Fabric> World<F> {
     /// The leader: what the ranks of this host bring.
     fn bring_together(
         &self,
-        comm: &Comm,
-        board: &Board<F>,
-        span: &Span,
-        mine: &[u64; FAR_WORDS],
-        among: Among,
-        fold: &mut impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
-    ) -> Result<[u64; FAR_WORDS]> {
-        let mut brought = *mine;
-        let wait = |at: usize, row: &RowOf<F>, step| self.wait_line(comm, span.here[at], row, step);
-        board.rows.gather(wait, |at, words| {
+        meeting: &Meeting<'_, F>,
+        fold: &mut impl FnMut(&mut FarWords, &FarWords) -> Result<()>,
+    ) -> Result<FarWords> {
+        let mut brought = *meeting.mine;
+        let here = &meeting.span.here;
+        let wait = |at: usize, row: &RowOf<F>, step| self.wait_line(meeting.comm, here[at], row, step);
+        meeting.board.rows.gather(wait, |at, words| {
             let [shown @ .., _] = words;
-            match among {
+            match meeting.among {
                 Among::Barrier => Ok(()),
                 Among::Reduce { .. } => fold(&mut brought, shown),
                 Among::Tell { rank: root } => {
-                    if span.here[at] == root {
+                    if here[at] == root {
                         brought = *shown;
                     }
                     Ok(())
@@ -194,19 +194,18 @@ impl<F: Fabric> World<F> {
     }
 
     /// The leader: with the leaders of the other hosts.
-    #[allow(clippy::too_many_arguments)] // Parts of one function.
     fn among_leaders(
         &self,
-        comm: &Comm,
-        span: &Span,
-        brought: &[u64; FAR_WORDS],
-        words: usize,
-        among: Among,
+        meeting: &Meeting<'_, F>,
+        brought: &FarWords,
         tag: i32,
-        fold: &mut impl FnMut(&mut [u64; FAR_WORDS], &[u64; FAR_WORDS]) -> Result<()>,
-    ) -> Result<[u64; FAR_WORDS]> {
+        fold: &mut impl FnMut(&mut FarWords, &FarWords) -> Result<()>,
+    ) -> Result<FarWords> {
+        let &Meeting {
+            comm, span, words, ..
+        } = meeting;
         let mut all = *brought;
-        match among {
+        match meeting.among {
             Among::Barrier => self.meet_some(comm, &span.leaders, tag)?,
             Among::Tell { rank } => {
                 let root = span.hosts.host_of(rank);

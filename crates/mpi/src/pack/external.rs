@@ -2,12 +2,13 @@
 //!
 //! Requirements of MPI-5.0 section 5.3.
 
-use super::basic::{Basic, Repr};
-use super::pack::{room, total};
-use super::shape::Shape;
-use super::{Datatype, error};
+use super::{room, total};
+use crate::Result;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::errors::{ErrorClass, Result};
+use crate::datatype::Datatype;
+use crate::datatype::basic::{Basic, Repr};
+use crate::datatype::construct::count_arg;
+use crate::datatype::shape::Shape;
 
 /// Native bytes converted at a time.
 const CHUNK: usize = 4096;
@@ -20,10 +21,7 @@ pub fn check_datarep(datarep: &str) -> Result<()> {
     if datarep == "external32" {
         return Ok(());
     }
-    error(
-        ErrorClass::ERR_ARG,
-        format!("datarep={datarep:?}: the only representation that can be packed is \"external32\""),
-    )
+    fail!(ERR_ARG: "datarep={datarep:?}: the only representation that can be packed is \"external32\"")
 }
 
 /// `MPI_Pack_external_size`, bytes.
@@ -31,10 +29,7 @@ pub fn check_datarep(datarep: &str) -> Result<()> {
 /// # Errors
 /// As [`super::pack_size`].
 pub fn pack_external_size(count: i64, datatype: &Datatype) -> Result<i64> {
-    total(
-        super::construct::count_arg("incount", count)?,
-        external_size(datatype),
-    )
+    total(count_arg("incount", count)?, external_size(datatype))
 }
 
 /// Bytes of one element. No type grows in external32, so nothing here can overflow that passed the
@@ -179,9 +174,8 @@ fn to_external(basic: Basic, native: &[u8], external: &mut [u8]) -> Result<()> {
             _ => 0,
         };
         if value[to..].iter().any(|byte| *byte != fill) {
-            return error(
-                ErrorClass::ERR_CONVERSION,
-                format!("a value of type {basic:?} does not fit the {to} bytes it has in external32"),
+            return fail!(
+                ERR_CONVERSION: "a value of type {basic:?} does not fit the {to} bytes it has in external32"
             );
         }
         for (byte, place) in value[..to].iter().rev().zip(place) {

@@ -1,10 +1,10 @@
 //! Communicators of groups (MPI-5.0 section 7.4.2).
 
-use super::Comm;
 use super::talk::MakingTag;
+use crate::Result;
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::world::World;
-use crate::{Error, ErrorClass, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
 
@@ -100,8 +100,7 @@ impl<F: Fabric> World<F> {
         }
         let refused = near.chunks_exact(WORDS).chain(far.chunks_exact(WORDS));
         if refused.clone().any(|w| w[0] == REFUSED) {
-            let text = "group: another process gave one that is not a subset of its group of comm";
-            return Err(Error::new(ErrorClass::ERR_GROUP, text));
+            return fail!(ERR_GROUP: "group: another process gave one that is not a subset of its group of comm");
         }
         let members = |words: &[i64], from: &Group| {
             let mut list: Vec<(i64, i64, u32)> = words

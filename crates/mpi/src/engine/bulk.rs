@@ -1,8 +1,8 @@
 //! One-copy transfers between a message buffer and a peer's memory.
 #![allow(unsafe_code)]
 
+use super::request::Payload;
 use crate::buffer::RecvBuf;
-use crate::engine::request::Payload;
 use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer};
 
 /// Submit and wait.
@@ -24,30 +24,44 @@ unsafe fn run<F: Fabric>(fabric: &F, descriptor: &Descriptor) -> Result<(), Fabr
 
 /// Fill `to` from `remote` in `peer`.
 pub(crate) fn get<F: Fabric>(fabric: &F, peer: Peer, remote: u64, to: &mut [u8]) -> Result<(), FabricError> {
-    let descriptor = Descriptor {
-        peer,
-        direction: Direction::Get,
-        local: to.as_mut_ptr().expose_provenance(),
-        remote: remote as usize,
-        len: to.len(),
-        key: 0,
-    };
+    let local = to.as_mut_ptr().expose_provenance();
+    let descriptor = descriptor(peer, Direction::Get, (local, to.len()), (remote, 0));
     // SAFETY: `to` is writable memory that nobody else uses until this returns.
     unsafe { run(fabric, &descriptor) }
 }
 
 /// Copy `from` to `remote` in `peer`.
 pub(crate) fn put<F: Fabric>(fabric: &F, peer: Peer, remote: u64, from: &[u8]) -> Result<(), FabricError> {
-    let descriptor = Descriptor {
-        peer,
-        direction: Direction::Put,
-        local: from.as_ptr().expose_provenance(),
-        remote: remote as usize,
-        len: from.len(),
-        key: 0,
-    };
+    let local = from.as_ptr().expose_provenance();
+    let descriptor = descriptor(peer, Direction::Put, (local, from.len()), (remote, 0));
     // SAFETY: `from` is memory that nobody changes until this returns.
     unsafe { run(fabric, &descriptor) }
+}
+
+/// A transfer between memory here (address and bytes) and in `peer` (position and key).
+fn descriptor(
+    peer: Peer,
+    direction: Direction,
+    (local, len): (usize, usize),
+    (remote, key): (u64, u64),
+) -> Descriptor {
+    Descriptor {
+        peer,
+        direction,
+        local,
+        remote: remote as usize,
+        key,
+        len,
+    }
+}
+
+/// A buffer that both sides copy is in one run.
+fn has_gaps(peer: Peer) -> FabricError {
+    FabricError::Unsupported {
+        peer,
+        what: "one copy",
+        why: "the buffer has gaps".into(),
+    }
 }
 
 impl RecvBuf {
@@ -57,18 +71,11 @@ impl RecvBuf {
         &self,
         fabric: &F,
         peer: Peer,
-        (position, key): (u64, u64),
+        from: (u64, u64),
         len: u64,
     ) -> Option<Result<Completion, FabricError>> {
         let local = self.contiguous_address()?;
-        let descriptor = Descriptor {
-            peer,
-            direction: Direction::Get,
-            local,
-            remote: position as usize,
-            key,
-            len: len as usize,
-        };
+        let descriptor = descriptor(peer, Direction::Get, (local, len as usize), from);
         // SAFETY: the buffer has `len` bytes, and the program leaves it alone until its request has completed
         // (`RecvBuf::new`), which is after the end of the transfer.
         Some(unsafe { fabric.submit(&descriptor) })
@@ -99,26 +106,8 @@ impl RecvBuf {
         len: u64,
     ) -> Result<(), FabricError> {
         let mut buf = self.clone();
-        let Some(whole) = buf.contiguous_mut() else {
-            return Err(FabricError::Unsupported {
-                peer,
-                what: "one copy",
-                why: "the buffer has gaps".into(),
-            });
-        };
-        let part = &mut whole[at as usize..(at + len) as usize];
-        let local = part.as_mut_ptr().expose_provenance();
-        let remote = remote as usize;
-        let descriptor = Descriptor {
-            peer,
-            direction: Direction::Get,
-            local,
-            remote,
-            len: part.len(),
-            key: 0,
-        };
-        // SAFETY: `part` is writable memory of ours that nobody else uses until this returns.
-        unsafe { run(fabric, &descriptor) }
+        let whole = buf.contiguous_mut().ok_or_else(|| has_gaps(peer))?;
+        get(fabric, peer, remote, &mut whole[at as usize..(at + len) as usize])
     }
 
     /// Fill the first `len` packed bytes of any buffer from `remote` in `peer`.
@@ -136,16 +125,7 @@ impl RecvBuf {
         let mut at = 0;
         while at < len {
             let n = (packed.len() as u64).min(len - at) as usize;
-            let descriptor = Descriptor {
-                peer,
-                direction: Direction::Get,
-                local: packed.as_mut_ptr().expose_provenance(),
-                remote: (remote + at) as usize,
-                len: n,
-                key: 0,
-            };
-            // SAFETY: `packed` is ours and long enough.
-            unsafe { run(fabric, &descriptor) }?;
+            get(fabric, peer, remote + at, &mut packed[..n])?;
             self.unpack(at, &packed[..n]);
             at += n as u64;
         }
@@ -177,29 +157,11 @@ impl Payload {
         &self,
         fabric: &F,
         peer: Peer,
-        direction: Direction,
         at: u64,
         len: u64,
         remote: u64,
     ) -> Result<(), FabricError> {
-        let Some(whole) = self.contiguous() else {
-            return Err(FabricError::Unsupported {
-                peer,
-                what: "one copy",
-                why: "the buffer has gaps".into(),
-            });
-        };
-        let part = &whole[at as usize..(at + len) as usize];
-        let local = part.as_ptr().expose_provenance();
-        let descriptor = Descriptor {
-            peer,
-            direction,
-            local,
-            remote: remote as usize,
-            len: part.len(),
-            key: 0,
-        };
-        // SAFETY: `part` is readable memory of ours that stays as it is until this returns.
-        unsafe { run(fabric, &descriptor) }
+        let whole = self.contiguous().ok_or_else(|| has_gaps(peer))?;
+        put(fabric, peer, remote, &whole[at as usize..(at + len) as usize])
     }
 }

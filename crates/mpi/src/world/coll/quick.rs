@@ -1,17 +1,17 @@
 //! Small blocking collectives without a plan: what fits on a line is shown on the communicator's board
-//! ([`crate::world::board`]), or on a board of each host and by messages between them ([`crate::world::by_host`]).
+//! ([`super::board`]), or on a board of each host and by messages between them ([`super::by_host`]).
 //!
 //! Whether a collective goes this way depends only on what is the same at all ranks: the communicator and the
 //! bytes per rank.
 //!
 //! Cost class: fast path.
 
-use super::mem::{Block, Line, Pool, Temp, reduce};
+use super::board::{BYTES, WORDS};
+use super::by_host::{Among, FAR_BYTES, FAR_WORDS};
+use crate::coll::mem::{Block, Line, Pool, Temp, reduce};
 use crate::comm::Comm;
 use crate::op::Op;
 use crate::world::World;
-use crate::world::board::{BYTES, WORDS};
-use crate::world::by_host::{Among, FAR_BYTES, FAR_WORDS};
 use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 

@@ -1,8 +1,8 @@
 //! Duplicates (MPI-5.0 section 7.4.2).
 
-use super::Comm;
 use super::talk::Words;
 use crate::Result;
+use crate::comm::Comm;
 use crate::info::Info;
 use crate::world::World;
 use farpost_fabric::Fabric;
