@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::lines::wrap;
 use crate::model::{Api, CHAPTERS, Function};
-
-const LINE: usize = 110;
 
 /// The whole header.
 pub fn header(api: &Api) -> String {
@@ -187,19 +186,4 @@ pub fn prototype(prefix: &str, name: &str, function: &Function, large: bool) -> 
         "{} {prefix}{name}({params});",
         function.returns.as_deref().unwrap_or("int")
     )
-}
-
-/// Writes a declaration, broken after commas.
-pub fn wrap(line: &str, out: &mut String) {
-    let mut width = 0;
-    for (at, piece) in line.split_inclusive(", ").enumerate() {
-        if at > 0 && width + piece.trim_end().len() > LINE {
-            out.truncate(out.trim_end_matches(' ').len());
-            out.push_str("\n    ");
-            width = 4;
-        }
-        out.push_str(piece);
-        width += piece.len();
-    }
-    out.push('\n');
 }

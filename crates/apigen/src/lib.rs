@@ -15,6 +15,7 @@ pub mod checks;
 pub mod entry;
 pub mod header;
 pub mod interface;
+mod lines;
 pub mod model;
 pub mod mpi1;
 pub mod reference;

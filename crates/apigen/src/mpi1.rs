@@ -6,7 +6,7 @@ use std::fmt::Write;
 use toml::{Table, Value};
 
 use crate::checks::{Passage, passage};
-use crate::header::wrap;
+use crate::lines::wrap;
 use crate::model::{Api, Dir, Function};
 
 /// A removed name.

@@ -1,15 +1,15 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
+use crate::bench_output::{Output, finish};
 use crate::{bench_everyday, bench_layers, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
-use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json, write_json};
+use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json};
 use farpost_bench::stats::summarise;
 use farpost_bench::{BenchError, Mpi, Result, abi, launch, sizes};
-use serde_json::{Value, json};
-use std::path::Path;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Run one benchmark; the exit code of a rank is its own.
@@ -135,53 +135,6 @@ impl Job<'_> {
         let json = || to_json(self.name, self.kind, &from, &points, &[]);
         finish(self.common, json, chart)
     }
-}
-
-/// The table: at once line by line, or, where a progress bar is drawn meanwhile, at the end.
-pub struct Output {
-    shown: bool,
-    streaming: bool,
-    kept: String,
-}
-
-impl Output {
-    pub fn new(common: &Common, streaming: bool) -> Self {
-        Self {
-            shown: common.json.as_deref() != Some(Path::new("-")),
-            streaming,
-            kept: String::new(),
-        }
-    }
-
-    pub fn line(&mut self, line: &str) {
-        if self.shown && self.streaming {
-            output::out(&format!("{line}\n"));
-        } else if self.shown {
-            self.kept.push_str(line);
-            self.kept.push('\n');
-        }
-    }
-
-    pub fn flush(&mut self) {
-        if !self.streaming {
-            output::out(&self.kept);
-        }
-        self.kept.clear();
-    }
-}
-
-pub fn finish(common: &Common, json: impl FnOnce() -> Value, chart: impl Fn() -> Chart) -> Result<()> {
-    if let Some(file) = &common.json {
-        write_json(file, &json())?;
-        if file != Path::new("-") {
-            eprintln!("wrote {}", file.display());
-        }
-    }
-    for file in &common.plot {
-        chart::write(&chart(), file)?;
-        eprintln!("wrote {}", file.display());
-    }
-    Ok(())
 }
 
 /// A curve through `points`; `value` turns seconds into what is shown. Zero bytes have no place on a log axis.

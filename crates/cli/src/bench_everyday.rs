@@ -1,7 +1,7 @@
 //! `farpost bench start` and `farpost bench poll`: jobs without options, one after the other.
 
-use crate::bench::{Output, finish};
 use crate::bench_args::{Launch, Poll, Start};
+use crate::bench_output::{Output, finish};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::everyday::{self, FIRST, First, Strangers};
 use farpost_bench::progress::Progress;

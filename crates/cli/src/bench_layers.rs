@@ -1,8 +1,8 @@
 //! `farpost bench layers|logp|rsm|fm|jam|interfaces`: what each layer costs above the bare cache line.
 
-use crate::bench::{Output, finish};
 use crate::bench_args::Layers;
 use crate::bench_goals::{Goal, show};
+use crate::bench_output::{Output, finish};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::fit::{self, Burst, LogP};
 use farpost_bench::link::{Layer, REQUEST};

@@ -573,11 +573,7 @@ impl FmState {
     pub fn refuse<F: Fabric>(&mut self, fabric: &F, peer: u32, bad: Malformed) {
         self.figures.faults += 1;
         let peer = Peer(peer);
-        let error = FabricError::Corrupt {
-            peer,
-            what: bad.what,
-            value: bad.value,
-        };
+        let error = FabricError::corrupt(peer, bad.what, bad.value);
         fabric.count(peer, Counter::Faults, 1);
         self.record(Fault { peer, error });
     }

@@ -1,9 +1,8 @@
 //! Programs as C: one file, with what they share in front (`tests/generated/legal.h`).
 
 use crate::c_calls::{collective, look_recv, make};
-use crate::program::{
-    ANY_SOURCE, ANY_TAG, Arg, Code, Data, Instr, Mode, PROC_NULL, Part, Program, ROOT, Style, Swap, Wanted,
-};
+use crate::c_words::{array, check, data, named, rank, tag, wanted};
+use crate::program::{Arg, Code, Data, Instr, Mode, Part, Program, Style, Swap};
 use crate::types::{Build, Types};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -173,14 +172,6 @@ fn parents(build: &Build) -> Vec<usize> {
     }
 }
 
-pub(crate) fn array<T: ToString>(ty: &str, values: &[T]) -> String {
-    if values.is_empty() {
-        return format!("({ty}[1]){{0}}");
-    }
-    let values: Vec<String> = values.iter().map(T::to_string).collect();
-    format!("({ty}[]){{{}}}", values.join(", "))
-}
-
 fn construct(ty: usize, build: &Build) -> String {
     let new = format!("&type[{ty}]");
     match build {
@@ -240,42 +231,8 @@ fn construct(ty: usize, build: &Build) -> String {
     }
 }
 
-pub(crate) fn rank(rank: i32) -> String {
-    match rank {
-        ANY_SOURCE => "MPI_ANY_SOURCE".into(),
-        PROC_NULL => "MPI_PROC_NULL".into(),
-        ROOT => "MPI_ROOT".into(),
-        rank => rank.to_string(),
-    }
-}
-
-pub(crate) fn tag(tag: i32) -> String {
-    if tag == ANY_TAG {
-        "MPI_ANY_TAG".into()
-    } else {
-        tag.to_string()
-    }
-}
-
-pub(crate) fn data(d: &Data) -> String {
-    match d.brief {
-        true => format!("b[{}], {}, brief(type[{}])", d.buf, d.count, d.ty),
-        false => format!("b[{}], {}, type[{}]", d.buf, d.count, d.ty),
-    }
-}
-
 fn part(part: &Part) -> String {
     format!("{{{}, {}, {}, {}}}", part.at, part.ty, part.count, part.id)
-}
-
-pub(crate) fn wanted(w: &Wanted) -> String {
-    format!(
-        "{}, {}, {}, c[{}]",
-        data(&w.data),
-        rank(w.from),
-        tag(w.tag),
-        w.comm
-    )
 }
 
 fn letter(mode: Mode) -> &'static str {
@@ -285,11 +242,6 @@ fn letter(mode: Mode) -> &'static str {
         Mode::Synchronous => "s",
         Mode::Ready => "r",
     }
-}
-
-/// `MPI_` and a name whose first letter is large.
-pub(crate) fn named(name: &str) -> String {
-    format!("MPI_{}{}", name[..1].to_uppercase(), &name[1..])
 }
 
 fn style(style: Style) -> String {
@@ -509,8 +461,4 @@ fn poke(s: Style) -> &'static str {
         Style::Waitsome | Style::Testsome => "testsome",
         Style::GetStatus => "getstatus",
     }
-}
-
-pub(crate) fn check(w: &Wanted) -> &'static str {
-    if w.truncated { "TRUNCATES" } else { "OK" }
 }

@@ -1,8 +1,7 @@
 //! Calls with many arguments, as C.
 
-use crate::c::{array, check, data, named, rank, tag};
-use crate::comms::Making;
-use crate::program::{Arg, Call, CallMode, Coll, Look, Wanted};
+use crate::c_words::{array, check, data, named, rank, tag};
+use crate::program::{Arg, Call, CallMode, Coll, Look, Making, Wanted};
 
 pub(crate) fn look_recv(look: Look, w: &Wanted, req: Option<usize>) -> String {
     let (from, tag, comm, slot) = (rank(w.from), tag(w.tag), w.comm, w.slot);

@@ -1,8 +1,8 @@
 //! Communicators made and freed.
 
-use crate::comms::{Comm, Making, Topo, grid, sub_grids};
+use crate::comms::{Comm, Topo, grid, sub_grids};
 use crate::events::{END, Gen, Item};
-use crate::program::{Actor, CallMode, Instr};
+use crate::program::{Actor, CallMode, Instr, Making};
 use std::collections::HashMap;
 
 /// Communicator 0: a duplicate of `MPI_COMM_WORLD`, which the program has from the start.

@@ -1,8 +1,7 @@
 //! From events in one order to each thread's instructions.
 
-use crate::comms::Making;
 use crate::events::{COMPLETIONS, END, Item, Place, Plan};
-use crate::program::{CallMode, Code, Data, Instr, Mode, Program, Style, Swap};
+use crate::program::{CallMode, Code, Data, Instr, Making, Mode, Program, Style, Swap};
 use std::collections::HashMap;
 
 /// A number that depends on the program and a place in it, and not on what else the program has.

@@ -117,7 +117,7 @@ impl Card {
         {
             return Err(JobError::Versions {
                 rank: of,
-                there: crate::channel::clip(version),
+                there: crate::error::clip(version),
                 here: VERSION,
             });
         }

@@ -126,3 +126,17 @@ impl JobError {
         }
     }
 }
+
+/// The beginning of a text that came from elsewhere, fit to be shown.
+pub(crate) fn clip(text: &str) -> String {
+    let short: String = text
+        .chars()
+        .take(80)
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    if short.len() < text.len() {
+        short + "..."
+    } else {
+        short
+    }
+}

@@ -88,9 +88,16 @@ pub fn arm(path: &CStr) -> RawFd {
 /// Linux's, of fcntl(2).
 const F_SETSIG: libc::c_int = 10;
 
+impl JobMemory {
+    /// Be killed with the launcher's last process.
+    pub(crate) fn hold_lifeline(&mut self) {
+        self.lifeline = hold(self);
+    }
+}
+
 /// For a process that joins the job: it ends with the launcher's last process, whoever started it and whatever group it is
 /// in. To be kept; `None`: it cannot be done.
-pub(crate) fn hold(memory: &JobMemory) -> Option<OwnedFd> {
+fn hold(memory: &JobMemory) -> Option<OwnedFd> {
     let (fd, inode) = memory.lifeline()?;
     let opened = open(&path(&memory.launcher().to_string(), fd), libc::O_CLOEXEC);
     if opened < 0 {

@@ -76,7 +76,7 @@ pub struct JobMemory {
     fd: OwnedFd,
     map: Map,
     layout: Layout,
-    lifeline: Option<OwnedFd>,
+    pub(crate) lifeline: Option<OwnedFd>,
 }
 
 fn random() -> Result<Nonce, JobError> {
@@ -332,11 +332,6 @@ impl JobMemory {
             AcqRel,
             Acquire,
         );
-    }
-
-    /// Be killed with the launcher's last process.
-    pub(crate) fn hold_lifeline(&mut self) {
-        self.lifeline = crate::lifeline::hold(self);
     }
 
     /// Launcher: where its lifeline is.

@@ -1,8 +1,8 @@
 //! The plumbing between the ranks' pipes and mpiexec's own output: which pipe is watched when, who waits for whom.
 
-use crate::guardian::KILL_NOW;
 use crate::options::Marks;
 use crate::output::{Sink, Stream};
+use crate::signals::KILL_NOW;
 use crate::sys::{self, Epoll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;

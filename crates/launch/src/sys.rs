@@ -282,3 +282,18 @@ pub fn raise_file_limit() -> Option<libc::rlimit> {
         (libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0).then_some(limit)
     }
 }
+
+/// The kernel's form of a list of processors; `None` for an empty one.
+pub fn cpu_set(cpus: &[usize]) -> Option<libc::cpu_set_t> {
+    if cpus.is_empty() {
+        return None;
+    }
+    // SAFETY: zeroes are an empty set; CPU_SET checks the index against the size of the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter()
+            .filter(|c| **c < libc::CPU_SETSIZE as usize)
+            .for_each(|c| libc::CPU_SET(*c, &mut set));
+        Some(set)
+    }
+}

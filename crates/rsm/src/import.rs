@@ -1,52 +1,18 @@
 //! The importer's side: connect and disconnect.
 
-use crate::barrier::Mode;
 use crate::cesr::Cause;
-use crate::controller::Controller;
-use crate::directory::{Directory, Entry, segment_id};
+use crate::controller::PAGE;
+use crate::directory::{Entry, segment_id};
 use crate::error::{Code, Result, RsmError};
-use crate::names::{NodeId, Perm, SegId};
-use crate::signal::Signals;
+use crate::names::{Controller, NodeId, Perm, SegId};
+use crate::state::{CONNECTIONS_MAX, Import, ImportState, Inner, Mode, Rsm, Signals};
 use crate::wire::{Packet, PacketKind};
-use crate::{CONNECTIONS_MAX, Inner, Rsm};
 use farpost_fabric::{Fabric, FabricError, Peer, Permission, Remote};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Attempts to connect to a segment that changes meanwhile.
 const ATTEMPTS: usize = 100;
-
-pub(crate) struct ImportState<F: Fabric> {
-    pub(crate) inner: Rc<Inner<F>>,
-    pub(crate) peer: Peer,
-    pub(crate) id: SegId,
-    pub(crate) slot: usize,
-    pub(crate) generation: u64,
-    pub(crate) connection: u32,
-    pub(crate) directory: Rc<Directory<F>>,
-    /// None where nothing is permitted.
-    pub(crate) memory: Option<F::Import>,
-    pub(crate) perm: Perm,
-    pub(crate) len: usize,
-    pub(crate) mode: Cell<Mode>,
-    /// Barriers that are initialised and not destroyed.
-    pub(crate) barriers: Cell<u32>,
-    /// Accesses that failed after their call had returned, or that nobody was told of.
-    pub(crate) errors: Cell<u64>,
-    /// Accesses in explicit mode that no barrier has answered for yet.
-    pub(crate) open: Cell<bool>,
-    /// The exporter is known to have withdrawn the segment, or to be gone: which of the two.
-    pub(crate) aborted: RefCell<Option<String>>,
-    pub(crate) connected: Cell<bool>,
-    /// The program maps the segment.
-    pub(crate) mapped: Cell<bool>,
-    pub(crate) signals: Signals,
-}
-
-/// A connection to a segment of another node (or of this one). Dropped, it is disconnected.
-pub struct Import<F: Fabric> {
-    pub(crate) state: Rc<ImportState<F>>,
-}
 
 /// Why an attempt came to nothing.
 enum Attempt {
@@ -362,7 +328,7 @@ impl<F: Fabric> Import<F> {
             let what = format!("{len} bytes from {offset} on: the segment has {}", state.len);
             return fail(Code::BAD_LENGTH, what);
         }
-        if !offset.is_multiple_of(super::PAGE) {
+        if !offset.is_multiple_of(PAGE) {
             return fail(
                 Code::BAD_MEM_ALIGNMENT,
                 format!("offset {offset} is not that of a page"),

@@ -49,17 +49,3 @@ pub(crate) fn broken(speaks: &'static str, what: impl Into<String>) -> JobError 
         what: what.into(),
     }
 }
-
-/// The beginning of a text that came from elsewhere, fit to be shown.
-pub(crate) fn clip(text: &str) -> String {
-    let short: String = text
-        .chars()
-        .take(80)
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    if short.len() < text.len() {
-        short + "..."
-    } else {
-        short
-    }
-}

@@ -4,8 +4,9 @@
 
 use super::text::Texts;
 use super::wire::Wire;
-use super::{Launched, broken, clip};
+use super::{Launched, broken};
 use crate::JobError;
+use crate::error::clip;
 use crate::hosts::HostMap;
 
 const SPEAKS: &str = "PMI-1";

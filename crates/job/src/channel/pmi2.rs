@@ -6,9 +6,10 @@
 use super::pmi1::Reply as Line;
 use super::text::Texts;
 use super::wire::{LINE_MAX, Wire};
-use super::{Launched, broken, clip};
+use super::{Launched, broken};
 use crate::JobError;
 use crate::deadline::Step;
+use crate::error::clip;
 use crate::hosts::HostMap;
 
 const SPEAKS: &str = "PMI-2";

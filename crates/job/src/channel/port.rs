@@ -9,6 +9,7 @@ use super::pmi1::Reply;
 use super::wire::Wire;
 use crate::JobError;
 use crate::deadline::Step;
+use crate::error::clip;
 use std::fs::File;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -77,7 +78,7 @@ fn introduce(wire: &mut Wire, id: &str) -> Result<(u32, u32), JobError> {
     if reply.cmd() != "initack" || reply.word("rc").is_some_and(|rc| rc != "0") {
         return Err(broken(
             SPEAKS,
-            format!("answered cmd=initack with '{}'", super::clip(&line)),
+            format!("answered cmd=initack with '{}'", clip(&line)),
         ));
     }
     let (mut rank, mut size) = (None, None);
@@ -87,7 +88,7 @@ fn introduce(wire: &mut Wire, id: &str) -> Result<(u32, u32), JobError> {
         if reply.cmd() != "set" {
             return Err(broken(
                 SPEAKS,
-                format!("sent '{}' where it sets rank and size", super::clip(&line)),
+                format!("sent '{}' where it sets rank and size", clip(&line)),
             ));
         }
         for (name, to) in [("rank", &mut rank), ("size", &mut size)] {

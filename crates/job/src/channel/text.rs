@@ -4,8 +4,9 @@
 //! occurs in it, and cut into as many pieces as the exchange's limit asks for: `fp-RANK-KEY` holds
 //! `CHARACTERS:first piece`, `fp-RANK-KEY.1` and so on the others.
 
-use super::{Channel, broken, clip};
+use super::{Channel, broken};
 use crate::JobError;
+use crate::error::clip;
 use crate::kvs::VALUE_MAX;
 
 /// An exchange of texts: graphic ASCII without `=` and `;`.

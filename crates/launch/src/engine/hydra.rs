@@ -1,9 +1,9 @@
 //! A job in the words of MPICH's `mpiexec.hydra`.
 
 use super::{Command, Engine, EngineKind, Job};
-use crate::Refusal;
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
+use crate::refusal::Refusal;
 use std::ffi::OsString;
 
 pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {

@@ -12,7 +12,8 @@ pub use run::start;
 
 use crate::options::{App, Options};
 use crate::place::{Block, place};
-use crate::{Refusal, agents, environment, program};
+use crate::refusal::Refusal;
+use crate::{agents, environment, program};
 use farpost_job::Roles;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -1,9 +1,9 @@
 //! A job in the words of Slurm's `srun`, inside an allocation.
 
 use super::{Command, Engine, EngineKind, Job, Part};
-use crate::Refusal;
 use crate::cores::Bind;
 use crate::options::{Files, Stdin};
+use crate::refusal::Refusal;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;

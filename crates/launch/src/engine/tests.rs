@@ -1,7 +1,7 @@
 //! Jobs in each launcher's words, and which launcher is chosen.
 
 use super::*;
-use crate::options::{Request, parse};
+use crate::parser::{Request, parse};
 use std::path::Path;
 
 fn options(line: &str) -> Options {

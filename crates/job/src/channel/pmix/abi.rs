@@ -3,7 +3,8 @@
 //! are installed.
 
 use crate::JobError;
-use crate::channel::{broken, clip};
+use crate::channel::broken;
+use crate::error::clip;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
