@@ -1,13 +1,22 @@
 //! Arguments and names, as C.
 
-use crate::program::{ANY_SOURCE, ANY_TAG, Data, PROC_NULL, ROOT, Wanted};
+use crate::program::{ANY_SOURCE, ANY_TAG, Data, Outgoing, PROC_NULL, ROOT, Wanted};
 
 pub(crate) fn array<T: ToString>(ty: &str, values: &[T]) -> String {
     if values.is_empty() {
         return format!("({ty}[1]){{0}}");
     }
-    let values: Vec<String> = values.iter().map(T::to_string).collect();
-    format!("({ty}[]){{{}}}", values.join(", "))
+    format!("({ty}[]){{{}}}", joined(values, T::to_string))
+}
+
+pub(crate) fn joined<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
+    values.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Datatypes by their numbers.
+pub(crate) fn types(numbers: &[usize]) -> String {
+    let types: Vec<String> = numbers.iter().map(|ty| format!("type[{ty}]")).collect();
+    array("MPI_Datatype", &types)
 }
 
 pub(crate) fn rank(rank: i32) -> String {
@@ -35,13 +44,27 @@ pub(crate) fn data(d: &Data) -> String {
 }
 
 pub(crate) fn wanted(w: &Wanted) -> String {
-    format!(
-        "{}, {}, {}, c[{}]",
-        data(&w.data),
-        rank(w.from),
-        tag(w.tag),
-        w.comm
-    )
+    let (data, from, tag, comm) = (data(&w.data), rank(w.from), tag(w.tag), w.comm);
+    format!("{data}, {from}, {tag}, c[{comm}]")
+}
+
+pub(crate) fn outgoing(send: &Outgoing) -> String {
+    let (data, to, tag, comm) = (data(&send.data), rank(send.to), send.tag, send.comm);
+    format!("{data}, {to}, {tag}, c[{comm}]")
+}
+
+/// What is said of a request whose message is too long.
+pub(crate) fn truncates(w: &Wanted, req: usize) -> String {
+    if w.truncated {
+        format!(" truncates({req});")
+    } else {
+        String::new()
+    }
+}
+
+/// A variant's name in small letters.
+pub(crate) fn lower(variant: impl std::fmt::Debug) -> String {
+    format!("{variant:?}").to_lowercase()
 }
 
 /// `MPI_` and a name whose first letter is large.

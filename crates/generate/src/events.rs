@@ -3,6 +3,7 @@
 use crate::comms::Comm;
 use crate::program::{Actor, Data, Instr, Part};
 use crate::types::{TypeKind, Types, Unit};
+use strum::VariantArray;
 
 /// A place in the order of all calls of a program: calls at one base come in the order of events, then completions, then checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,7 +170,7 @@ impl Gen {
         match self.rng.u32(0..10) {
             0..5 => Unit::Of(TypeKind::Byte),
             5 => Unit::Pair,
-            _ => Unit::Of(TypeKind::ALL[self.rng.usize(0..TypeKind::ALL.len())]),
+            _ => Unit::Of(TypeKind::VARIANTS[self.rng.usize(0..TypeKind::VARIANTS.len())]),
         }
     }
 
