@@ -29,6 +29,12 @@ pub const LIBRARY: &str = "libmpi_abi.so.1";
 /// The environment variable that names another file to load.
 pub const LIBRARY_VARIABLE: &str = "MPI_BENCH_LIBRARY";
 
+/// A [`BenchError::Usage`] with its sentence, formatted as by [`format!`].
+#[macro_export]
+macro_rules! usage {
+    ($($sentence:tt)+) => { $crate::BenchError::Usage(format!($($sentence)+)) };
+}
+
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {

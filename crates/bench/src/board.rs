@@ -151,12 +151,12 @@ impl Board {
                 poll()?;
                 std::thread::yield_now();
                 if start.elapsed() > PATIENCE {
-                    return Err(BenchError::Usage(format!(
+                    return Err(usage!(
                         "rank {} did not come within {} s to where rank {} is: it has ended, or waits for a message",
                         1 - self.rank,
                         PATIENCE.as_secs(),
                         self.rank
-                    )));
+                    ));
                 }
             }
             std::hint::spin_loop();

@@ -93,7 +93,7 @@ impl Layer {
     pub fn parse(key: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|l| l.key() == key).ok_or_else(|| {
             let all: Vec<&str> = Self::ALL.iter().map(|l| l.key()).collect();
-            BenchError::Usage(format!("layer \"{key}\": allowed are {}", all.join(", ")))
+            usage!("layer \"{key}\": allowed are {}", all.join(", "))
         })
     }
 

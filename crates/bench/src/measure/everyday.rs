@@ -150,10 +150,10 @@ fn numbers<const N: usize>(output: &str, name: &str) -> Result<[f64; N]> {
     let numbers: Option<Vec<f64>> =
         line.and_then(|line| line.split_whitespace().map(|word| word.parse().ok()).collect());
     numbers.and_then(|n| n.try_into().ok()).ok_or_else(|| {
-        BenchError::Usage(format!(
+        usage!(
             "the measured program printed no line `{name}` with {N} number{}",
             if N == 1 { "" } else { "s" }
-        ))
+        )
     })
 }
 
@@ -166,7 +166,7 @@ pub fn probe(mut arguments: impl Iterator<Item = String>) -> Result<()> {
         "start" => first_messages(&mpi)?,
         "poll" => polls(&mpi, nanos)?,
         "ring" => token(&mpi)?,
-        _ => return Err(BenchError::Usage(format!("no such measurement: {mode}"))),
+        _ => return Err(usage!("no such measurement: {mode}")),
     };
     if mpi.rank() == 0 {
         println!("{mode} {told}");

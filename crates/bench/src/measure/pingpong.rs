@@ -42,25 +42,15 @@ pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<P
             },
         )?;
         if let Some(peer) = peer {
-            verify(
-                &into.borrow(),
-                i + peer,
-                &format!("{bytes}-byte ping-pong from rank {peer}"),
-            )?;
+            let what = format!("{bytes}-byte ping-pong from rank {peer}");
+            verify(&into.borrow(), i + peer, &what)?;
         }
         let (per, moved) = if plan.bidirectional {
             (1.0, 2 * bytes)
         } else {
             (0.5, bytes)
         };
-        let point = Point {
-            op: "",
-            bytes,
-            repetitions,
-            trials: plan.trials,
-            time: time.scaled(per),
-            moved,
-        };
+        let point = plan.point("", bytes, (repetitions, time.scaled(per)), moved);
         done(&point);
         points.push(point);
     }

@@ -62,21 +62,11 @@ pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<P
             },
         )?;
         if both || !sender {
-            verify(
-                &into.borrow(),
-                i + peer,
-                &format!("window of {bytes}-byte messages from rank {peer}"),
-            )?;
+            let what = format!("window of {bytes}-byte messages from rank {peer}");
+            verify(&into.borrow(), i + peer, &what)?;
         }
         let per = 1.0 / (plan.window * pairs * if both { 2 } else { 1 }) as f64;
-        let point = Point {
-            op: "",
-            bytes,
-            repetitions,
-            trials: plan.trials,
-            time: time.scaled(per),
-            moved: bytes,
-        };
+        let point = plan.point("", bytes, (repetitions, time.scaled(per)), bytes);
         done(&point);
         points.push(point);
     }
