@@ -120,10 +120,13 @@ pub enum JobError {
 impl JobError {
     /// The last system error, with what was attempted.
     pub(crate) fn last(what: impl Into<String>) -> Self {
-        JobError::System {
-            what: what.into(),
-            source: std::io::Error::last_os_error(),
-        }
+        JobError::system(what, std::io::Error::last_os_error())
+    }
+
+    /// What the system said while `what` was attempted.
+    pub(crate) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
+        let what = what.into();
+        JobError::System { what, source }
     }
 }
 

@@ -36,10 +36,7 @@ impl Lifeline {
         let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         let file = read.try_clone().map(std::fs::File::from);
         let about = file.and_then(|file| file.metadata());
-        let about = about.map_err(|source| JobError::System {
-            what: "looking at the job's lifeline".into(),
-            source,
-        })?;
+        let about = about.map_err(|source| JobError::system("looking at the job's lifeline", source))?;
         memory.set_lifeline(read.as_raw_fd(), about.ino());
         Ok(Self { read, _write: write })
     }

@@ -239,11 +239,7 @@ fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Opti
     if pump.as_ref().is_some_and(|p| p.targets.is_empty()) {
         *pump = None;
     }
-    let mut fds = vec![libc::pollfd {
-        fd: signals.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }];
+    let mut fds = vec![sys::poll_fd(signals.as_raw_fd(), libc::POLLIN)];
     let mut timeout = deadline.map_or(-1, |at| {
         at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
     });
@@ -252,21 +248,13 @@ fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Opti
         if pump.wants_input() {
             reading = !pump.terminal || sys::in_foreground(0);
             if reading {
-                fds.push(libc::pollfd {
-                    fd: 0,
-                    events: libc::POLLIN,
-                    revents: 0,
-                });
+                fds.push(sys::poll_fd(0, libc::POLLIN));
             } else {
                 timeout = if timeout < 0 { 300 } else { timeout.min(300) };
             }
         } else {
             let behind = pump.targets.iter().filter(|t| t.1 < pump.buffer.len());
-            fds.extend(behind.map(|t| libc::pollfd {
-                fd: t.0.as_raw_fd(),
-                events: libc::POLLOUT,
-                revents: 0,
-            }));
+            fds.extend(behind.map(|t| sys::poll_fd(t.0.as_raw_fd(), libc::POLLOUT)));
         }
         // Ranks that have closed their input show as errors without being asked for.
     }

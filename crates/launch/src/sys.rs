@@ -40,38 +40,31 @@ pub fn close_on_exec(fd: RawFd) {
     unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
+/// How many bytes a call has moved.
+fn bytes(n: isize) -> Result<usize> {
+    usize::try_from(n).map_err(|_| Error::last_os_error())
+}
+
 /// Read what there is, at most the buffer.
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<usize> {
     // SAFETY: the kernel writes at most the length of the buffer.
     let n = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-    if n < 0 {
-        Err(Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    bytes(n)
 }
 
 /// Write what fits.
-pub fn write(fd: RawFd, bytes: &[u8]) -> Result<usize> {
+pub fn write(fd: RawFd, from: &[u8]) -> Result<usize> {
     // SAFETY: the kernel reads the bytes given.
-    let n = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-    if n < 0 {
-        Err(Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    let n = unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) };
+    bytes(n)
 }
 
 /// Write to a socket what fits.
-pub fn send(fd: RawFd, bytes: &[u8]) -> Result<usize> {
+pub fn send(fd: RawFd, from: &[u8]) -> Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads the bytes given.
-    let n = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
-    if n < 0 {
-        Err(Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    let n = unsafe { libc::send(fd, from.as_ptr().cast(), from.len(), flags) };
+    bytes(n)
 }
 
 /// What the system knows about an open file.
@@ -199,6 +192,12 @@ pub fn adopt_orphans() {
 pub fn set_name(name: &std::ffi::CStr) {
     // SAFETY: a C string; the kernel copies at most 16 bytes of it.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
+/// A descriptor to [`poll`].
+pub fn poll_fd(fd: RawFd, events: i16) -> libc::pollfd {
+    let revents = 0;
+    libc::pollfd { fd, events, revents }
 }
 
 /// Wait for descriptors; which events, and until when, is in the arguments. Interruption counts as nothing.

@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::time::Duration;
+use strum::VariantArray;
 
 use farpost_fabric::Fabric;
 use farpost_job::{Job, RankState};
@@ -46,7 +47,7 @@ pub type NodeFabric = Routed<Network>;
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What a process can have open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Interface {
     Mpi = 0,
     Rsm = 1,
@@ -56,8 +57,6 @@ pub enum Interface {
 }
 
 impl Interface {
-    const ALL: [Interface; 5] = [Self::Mpi, Self::Rsm, Self::Fm, Self::Jam, Self::Portals];
-
     fn bit(self) -> u32 {
         1 << self as u32
     }
@@ -225,7 +224,7 @@ impl Node {
 
     /// Interfaces that the program has to close and has not.
     fn unclosed(&self) -> impl Iterator<Item = Interface> {
-        Interface::ALL
+        Interface::VARIANTS
             .into_iter()
             .filter(|it| self.is_open(*it) && it.closed_by().is_some())
     }

@@ -40,7 +40,8 @@ const TURNS: u32 = 8;
 const LOOKS: Duration = Duration::from_millis(20);
 
 /// Where the library of Portals runs for a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum PortalsPlace {
     /// In the process itself, as is the network layer.
     #[default]
@@ -52,15 +53,9 @@ pub enum PortalsPlace {
 }
 
 impl PortalsPlace {
-    const ALL: [PortalsPlace; 3] = [Self::Inline, Self::Generic, Self::Accelerated];
-
     /// As [`PORTALS`] calls it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Inline => "inline",
-            Self::Generic => "generic",
-            Self::Accelerated => "accelerated",
-        }
+        self.into()
     }
 
     /// What [`PORTALS`] says; empty is the default.
@@ -68,8 +63,8 @@ impl PortalsPlace {
         if value.is_empty() {
             return Ok(Self::default());
         }
-        let found = Self::ALL.into_iter().find(|place| place.name() == value);
-        found.ok_or_else(|| format!("{PORTALS}={value}: allowed are inline, generic and accelerated"))
+        let found = value.parse();
+        found.map_err(|_| format!("{PORTALS}={value}: allowed are inline, generic and accelerated"))
     }
 
     /// Where an interface's library runs.

@@ -76,21 +76,18 @@ impl<F: Fabric> ExportState<F> {
         let size = self.inner.fabric.size();
         let mut list: Vec<(Peer, Perm)> = Vec::with_capacity(entries.len());
         for entry in entries {
-            let bad = |code, what| {
-                let about = format!(
-                    "access entry for node {} with permissions 0{:o}: {what}",
-                    entry.node, entry.permission.0
-                );
-                Err(RsmError::new(code, about))
-            };
+            let about = format!(
+                "access entry for node {} with permissions 0{:o}",
+                entry.node, entry.permission.0
+            );
             if entry.node >= size {
-                return bad(Code::BAD_ACL, format!("there are nodes 0 to {}", size - 1));
+                return fail!(BAD_ACL: "{about}: there are nodes 0 to {}", size - 1);
             }
             if entry.permission.0 & !0o777 != 0 {
-                return bad(Code::BAD_PERMS, "permissions are three octal digits".into());
+                return fail!(BAD_PERMS: "{about}: permissions are three octal digits");
             }
             if list.iter().any(|(peer, _)| peer.0 == entry.node) {
-                return bad(Code::BAD_ACL, "the node is listed already".into());
+                return fail!(BAD_ACL: "{about}: the node is listed already");
             }
             list.push((Peer(entry.node), entry.permission));
         }
@@ -236,12 +233,10 @@ impl<F: Fabric> Export<F> {
         if id != 0 && taken(id) {
             return fail!(SEGID_IN_USE: "segment {id:#x} is published by this process already");
         }
-        let exhausted = |what: String| Err(RsmError::new(Code::INSUFFICIENT_RESOURCES, what));
         let Some(slot) = inner.published.borrow().iter().position(Option::is_none) else {
-            return exhausted(format!(
-                "{} segments are published already (FARPOST_RSM_SEGMENTS)",
-                inner.shape.slots
-            ));
+            return fail!(
+                INSUFFICIENT_RESOURCES: "{} segments are published already (FARPOST_RSM_SEGMENTS)", inner.shape.slots
+            );
         };
         let id = if id == 0 {
             let mut next = inner.next_id.get();
@@ -249,7 +244,7 @@ impl<F: Fabric> Export<F> {
                 next = next.wrapping_add(1);
             }
             if next == 0 {
-                return exhausted("all identifiers of the system's have been assigned".into());
+                return fail!(INSUFFICIENT_RESOURCES: "all identifiers of the system's have been assigned");
             }
             inner.next_id.set(next.wrapping_add(1));
             next

@@ -1,6 +1,11 @@
 //! What a launcher offers its processes: their place in the job, a key-value exchange, a fence. One module a
 //! protocol.
 
+/// [`broken`] with its sentence, formatted as by [`format!`].
+macro_rules! broken {
+    ($speaks:expr, $($sentence:tt)+) => { $crate::channel::broken($speaks, format!($($sentence)+)) };
+}
+
 pub(crate) mod pmi1;
 pub(crate) mod pmi2;
 pub(crate) mod pmix;

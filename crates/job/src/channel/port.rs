@@ -76,19 +76,17 @@ fn introduce(wire: &mut Wire, id: &str) -> Result<(u32, u32), JobError> {
     let line = wire.line(&step)?;
     let reply = Reply::parse(&line)?;
     if reply.cmd() != "initack" || reply.word("rc").is_some_and(|rc| rc != "0") {
-        return Err(broken(
-            SPEAKS,
-            format!("answered cmd=initack with '{}'", clip(&line)),
-        ));
+        return Err(broken!(SPEAKS, "answered cmd=initack with '{}'", clip(&line)));
     }
     let (mut rank, mut size) = (None, None);
     for _ in 0..3 {
         let line = wire.line(&step)?;
         let reply = Reply::parse(&line)?;
         if reply.cmd() != "set" {
-            return Err(broken(
+            return Err(broken!(
                 SPEAKS,
-                format!("sent '{}' where it sets rank and size", clip(&line)),
+                "sent '{}' where it sets rank and size",
+                clip(&line)
             ));
         }
         for (name, to) in [("rank", &mut rank), ("size", &mut size)] {

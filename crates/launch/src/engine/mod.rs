@@ -18,7 +18,7 @@ use farpost_job::Roles;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A launcher's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +218,16 @@ impl<'a> Job<'a> {
             agents: agents.is_some(),
             environment,
         })
+    }
+
+    /// Make the directories of ranks' output.
+    fn make_directories(&self, of_job: &Path) -> Result<(), Refusal> {
+        for rank in 0..self.ranks() {
+            let directory = of_job.join(format!("rank.{rank}"));
+            std::fs::create_dir_all(&directory)
+                .map_err(|e| refusal!(system: "could not make directory {}: {e}", directory.display()))?;
+        }
+        Ok(())
     }
 
     /// Processes to be started.

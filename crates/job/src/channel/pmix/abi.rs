@@ -3,7 +3,6 @@
 //! are installed.
 
 use crate::JobError;
-use crate::channel::broken;
 use crate::error::clip;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
@@ -174,12 +173,10 @@ impl Library {
                 Err(why) => tried.push(why),
             }
         }
-        Err(broken(
+        Err(broken!(
             SPEAKS,
-            format!(
-                "cannot be spoken with, since {SONAME} cannot be used ({}); install it (Debian: libpmix2) or set {PMIX_LIBRARY} to its path",
-                tried.join("; ")
-            ),
+            "cannot be spoken with, since {SONAME} cannot be used ({}); install it (Debian: libpmix2) or set {PMIX_LIBRARY} to its path",
+            tried.join("; ")
         ))
     }
 

@@ -153,9 +153,10 @@ pub(crate) fn join(env: &impl Fn(&str) -> Option<String>, limit: Duration) -> Re
 fn join_by(library: Library, rank: u32, namespace: &str, limit: Duration) -> Result<Launched, JobError> {
     let own = init(library, limit)?;
     if own.rank != rank || own.nspace != abi::chars::<{ abi::NSPACE_LEN }>(namespace.as_bytes()) {
-        return Err(broken(
+        return Err(broken!(
             SPEAKS,
-            format!("says this is rank {}, PMIX_RANK says {rank}", own.rank),
+            "says this is rank {}, PMIX_RANK says {rank}",
+            own.rank
         ));
     }
     let mut pmix = Pmix {
@@ -167,12 +168,10 @@ fn join_by(library: Library, rank: u32, namespace: &str, limit: Duration) -> Res
     let size = match pmix.ask(abi::RANK_WILDCARD, abi::JOB_SIZE, false)? {
         Some(Got::Number(size)) if size > rank && size <= MAX_RANKS => size,
         other => {
-            return Err(broken(
+            return Err(broken!(
                 SPEAKS,
-                format!(
-                    "says that the job's size is {other:?}; {} to {MAX_RANKS} are possible",
-                    rank + 1
-                ),
+                "says that the job's size is {other:?}; {} to {MAX_RANKS} are possible",
+                rank + 1
             ));
         }
     };
@@ -211,16 +210,10 @@ fn init(library: Library, limit: Duration) -> Result<Proc, JobError> {
             let status = unsafe { (library.init)(&mut own, std::ptr::null(), 0) };
             let _ = send.send((status, own));
         })
-        .map_err(|source| JobError::System {
-            what: "starting a thread for PMIx_Init".into(),
-            source,
-        })?;
+        .map_err(|source| JobError::system("starting a thread for PMIx_Init", source))?;
     match receive.recv_timeout(step.left()?) {
         Ok((abi::SUCCESS, own)) => Ok(own),
-        Ok((status, _)) => Err(broken(
-            SPEAKS,
-            format!("refused PMIx_Init: {}", library.say(status)),
-        )),
+        Ok((status, _)) => Err(broken!(SPEAKS, "refused PMIx_Init: {}", library.say(status))),
         Err(_) => Err(step.late()),
     }
 }
@@ -276,14 +269,12 @@ impl Pmix {
             (abi::ERR_NOT_FOUND | abi::SUCCESS, _) => Ok(None),
             (abi::ERR_TIMEOUT, _) => Err(step.late()),
             _ if known => Ok(None),
-            (status, _) => Err(broken(
+            (status, _) => Err(broken!(
                 SPEAKS,
-                format!(
-                    "has no {} of rank {}: {}",
-                    key.to_string_lossy(),
-                    of as i32,
-                    self.library.say(status)
-                ),
+                "has no {} of rank {}: {}",
+                key.to_string_lossy(),
+                of as i32,
+                self.library.say(status)
             )),
         }
     }
@@ -315,10 +306,7 @@ impl Pmix {
     fn check(&self, what: &str, status: c_int) -> Result<(), JobError> {
         match status {
             abi::SUCCESS | abi::OPERATION_SUCCEEDED => Ok(()),
-            status => Err(broken(
-                SPEAKS,
-                format!("refused {what}: {}", self.library.say(status)),
-            )),
+            status => Err(broken!(SPEAKS, "refused {what}: {}", self.library.say(status))),
         }
     }
 }
@@ -392,12 +380,10 @@ impl Channel for Pmix {
         match self.ask(of, &name, false)? {
             None => Ok(None),
             Some(Got::Bytes(bytes)) if bytes.first() == Some(&b'+') => Ok(Some(bytes[1..].to_vec())),
-            Some(other) => Err(broken(
+            Some(other) => Err(broken!(
                 SPEAKS,
-                format!(
-                    "what rank {of} put as '{key}' came back as {}",
-                    clip(&format!("{other:?}"))
-                ),
+                "what rank {of} put as '{key}' came back as {}",
+                clip(&format!("{other:?}"))
             )),
         }
     }
