@@ -225,7 +225,8 @@ impl Node {
     /// Interfaces that the program has to close and has not.
     fn unclosed(&self) -> impl Iterator<Item = Interface> {
         Interface::VARIANTS
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|it| self.is_open(*it) && it.closed_by().is_some())
     }
 
