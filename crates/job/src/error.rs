@@ -118,6 +118,12 @@ pub enum JobError {
 }
 
 impl JobError {
+    /// The variable `name` must not have this value: what is allowed.
+    pub(crate) fn variable(name: &'static str, value: impl Into<String>, allowed: impl Into<String>) -> Self {
+        let (value, allowed) = (value.into(), allowed.into());
+        JobError::Variable { name, value, allowed }
+    }
+
     /// The last system error, with what was attempted.
     pub(crate) fn last(what: impl Into<String>) -> Self {
         JobError::system(what, std::io::Error::last_os_error())

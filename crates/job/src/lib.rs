@@ -175,11 +175,9 @@ impl Drop for Job {
 }
 
 fn number<T: std::str::FromStr>(name: &'static str, value: &str, allowed: &str) -> Result<T, JobError> {
-    value.parse().map_err(|_| JobError::Variable {
-        name,
-        value: value.into(),
-        allowed: allowed.into(),
-    })
+    value
+        .parse()
+        .map_err(|_| JobError::variable(name, value, allowed))
 }
 
 /// Cores this process may use: affinity mask and cgroup quota.

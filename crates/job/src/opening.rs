@@ -98,14 +98,14 @@ impl Opening {
         if let Place::Memory(memory, _) = &place
             && memory.services() != roles.services()
         {
-            return Err(JobError::Variable {
-                name: crate::PROCESSES,
-                value: env(crate::PROCESSES).unwrap_or_default(),
-                allowed: format!(
+            return Err(JobError::variable(
+                crate::PROCESSES,
+                env(crate::PROCESSES).unwrap_or_default(),
+                format!(
                     "mpiexec started {} service processes beside the ranks; something between mpiexec and the program changed it",
                     memory.services()
                 ),
-            });
+            ));
         }
         // Services are on the ranks' hosts, and Hydra takes a host that comes again in its list for another one.
         if let Place::Launched(launched, Origin::Pmi1, _) = &mut place
@@ -204,64 +204,61 @@ impl Opening {
     /// cannot reach each other's memory.
     pub fn finish(mut self) -> Result<Job, JobError> {
         let (rank, size, given, limit) = (self.rank, self.size, self.secret, self.tunables.limit());
-        match self
-            .place
-            .take()
-            .expect("only this takes it, and ends this value")
-        {
-            Place::Memory(memory, origin) => {
-                memory.publish(rank);
-                Ok(Job {
-                    parted: AtomicBool::new(false),
-                    of: std::process::id(),
-                    secret: memory.secret(),
-                    universe: size - self.roles.services(),
-                    roles: std::mem::take(&mut self.roles),
-                    hosts: HostMap::single(size),
-                    memory,
-                    rank,
-                    origin,
-                    channel: None,
-                    limit,
-                })
-            }
-            Place::Launched(mut launched, origin, held) => {
-                let appnum = launched.appnum;
-                let (memory, hosts, secret) = match meet(&mut launched, self.roles.services(), given) {
-                    Ok(all) => all,
-                    Err(error) => {
-                        // The other ranks would wait for this one until their deadline; but a launcher that is told
-                        // at once may kill this process before it has said why.
-                        give_up(launched.channel);
-                        return Err(error);
-                    }
-                };
-                memory.claim(rank)?;
-                memory.started(rank, std::process::id(), appnum);
-                if hosts.hosts() == 1 {
-                    for (key, value) in held {
-                        kvs::put(&memory, rank, &key, &value)?;
-                    }
+        let place = self.place.take();
+        let services = self.roles.services();
+        let (memory, origin, hosts, secret, universe, channel) =
+            match place.expect("only this takes it, and ends this value") {
+                Place::Memory(memory, origin) => {
+                    let secret = memory.secret();
+                    (
+                        memory,
+                        origin,
+                        HostMap::single(size),
+                        secret,
+                        size - services,
+                        None,
+                    )
                 }
-                memory.publish(rank);
-                // SAFETY: no arguments, cannot fail.
-                allow_attach(unsafe { libc::getppid() } as u32);
-                stdio::buffer_by_line();
-                Ok(Job {
-                    parted: AtomicBool::new(false),
-                    of: std::process::id(),
-                    memory,
-                    rank,
-                    origin,
-                    hosts,
-                    secret,
-                    universe: launched.universe.saturating_sub(self.roles.services()).max(1),
-                    roles: std::mem::take(&mut self.roles),
-                    channel: Some(Mutex::new(launched.channel)),
-                    limit,
-                })
-            }
-        }
+                Place::Launched(mut launched, origin, held) => {
+                    let appnum = launched.appnum;
+                    let (memory, hosts, secret) = match meet(&mut launched, services, given) {
+                        Ok(all) => all,
+                        Err(error) => {
+                            // The other ranks would wait for this one until their deadline; but a launcher that is told
+                            // at once may kill this process before it has said why.
+                            give_up(launched.channel);
+                            return Err(error);
+                        }
+                    };
+                    memory.claim(rank)?;
+                    memory.started(rank, std::process::id(), appnum);
+                    if hosts.hosts() == 1 {
+                        for (key, value) in held {
+                            kvs::put(&memory, rank, &key, &value)?;
+                        }
+                    }
+                    // SAFETY: no arguments, cannot fail.
+                    allow_attach(unsafe { libc::getppid() } as u32);
+                    stdio::buffer_by_line();
+                    let universe = launched.universe.saturating_sub(services).max(1);
+                    let channel = Some(Mutex::new(launched.channel));
+                    (memory, origin, hosts, secret, universe, channel)
+                }
+            };
+        memory.publish(rank);
+        Ok(Job {
+            parted: AtomicBool::new(false),
+            of: std::process::id(),
+            memory,
+            rank,
+            origin,
+            hosts,
+            secret,
+            universe,
+            roles: std::mem::take(&mut self.roles),
+            channel,
+            limit,
+        })
     }
 }
 
@@ -429,51 +426,48 @@ fn pmi(
     tunables: &JobTunables,
 ) -> Result<(u32, u32, Place), JobError> {
     let raw: i32 = number("PMI_FD", fd, "must be the descriptor of a PMI server")?;
-    for name in ["PMI_SIZE", "PMI_RANK"] {
-        if env(name).is_none() {
-            return Err(JobError::Variable {
+    let place = |name, what: &str| {
+        let text = env(name).ok_or_else(|| {
+            JobError::variable(
                 name,
-                value: String::new(),
-                allowed: "is not set, though PMI_FD is; both come from the launcher".into(),
-            });
-        }
-    }
-    let size: u32 = number(
-        "PMI_SIZE",
-        &env("PMI_SIZE").unwrap_or_default(),
-        "must be the number of ranks, as the launcher that set PMI_FD says it",
-    )?;
-    let rank: u32 = number(
-        "PMI_RANK",
-        &env("PMI_RANK").unwrap_or_default(),
-        "must be a rank, as the launcher that set PMI_FD says it",
-    )?;
+                "",
+                "is not set, though PMI_FD is; both come from the launcher",
+            )
+        })?;
+        number(
+            name,
+            &text,
+            &format!("must be {what}, as the launcher that set PMI_FD says it"),
+        )
+    };
+    let (size, rank): (u32, u32) = (
+        place("PMI_SIZE", "the number of ranks")?,
+        place("PMI_RANK", "a rank")?,
+    );
     if size > MAX_RANKS {
-        return Err(JobError::Variable {
-            name: "PMI_SIZE",
-            value: size.to_string(),
-            allowed: format!("a job has 1 to {MAX_RANKS} ranks"),
-        });
+        return Err(JobError::variable(
+            "PMI_SIZE",
+            size.to_string(),
+            format!("a job has 1 to {MAX_RANKS} ranks"),
+        ));
     }
     if size == 0 || rank >= size {
-        return Err(JobError::Variable {
-            name: "PMI_RANK",
-            value: rank.to_string(),
-            allowed: format!("PMI_SIZE={size} has no such rank"),
-        });
+        return Err(JobError::variable(
+            "PMI_RANK",
+            rank.to_string(),
+            format!("PMI_SIZE={size} has no such rank"),
+        ));
     }
     // SAFETY: asks about a descriptor number; any number may be asked about.
     if raw <= 2 || unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return if size == 1 {
             alone()
         } else {
-            Err(JobError::Variable {
-                name: "PMI_FD",
-                value: fd.into(),
-                allowed:
-                    "no such descriptor is open; something between the launcher and the program closed it"
-                        .into(),
-            })
+            Err(JobError::variable(
+                "PMI_FD",
+                fd,
+                "no such descriptor is open; something between the launcher and the program closed it",
+            ))
         };
     }
     // SAFETY: the launcher left this descriptor open for the PMI client in this process, which is us.
@@ -561,11 +555,11 @@ fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(J
     };
     let size = memory.layout().ranks;
     if rank >= size {
-        return Err(JobError::Variable {
-            name: RANK,
-            value: rank_text,
-            allowed: format!("the job has ranks 0 to {}", size - 1),
-        });
+        return Err(JobError::variable(
+            RANK,
+            rank_text,
+            format!("the job has ranks 0 to {}", size - 1),
+        ));
     }
     memory.claim(rank)?;
     memory.hold_lifeline();
@@ -580,11 +574,11 @@ fn open_inherited(raw: i32, nonce: Option<[u64; 2]>) -> Result<JobMemory, JobErr
     // SAFETY: duplicates a descriptor number; any number may be tried.
     let copy = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, raw.max(3)) };
     if copy < 0 {
-        return Err(JobError::Variable {
-            name: JOB_FD,
-            value: raw.to_string(),
-            allowed: "no such descriptor is open; something between mpiexec and the program closed it".into(),
-        });
+        return Err(JobError::variable(
+            JOB_FD,
+            raw.to_string(),
+            "no such descriptor is open; something between mpiexec and the program closed it",
+        ));
     }
     // SAFETY: the kernel just returned it, nobody else owns it.
     let memory = JobMemory::open(unsafe { OwnedFd::from_raw_fd(copy) }, nonce)?;
@@ -616,10 +610,12 @@ impl JobId {
                 nonce: [half(&hex[..16])?, half(&hex[16..])?],
             })
         };
-        parse().ok_or_else(|| JobError::Variable {
-            name: JOB_ID,
-            value: text.into(),
-            allowed: "must be 'process.descriptor.nonce', as mpiexec sets it".into(),
+        parse().ok_or_else(|| {
+            JobError::variable(
+                JOB_ID,
+                text,
+                "must be 'process.descriptor.nonce', as mpiexec sets it",
+            )
         })
     }
 }

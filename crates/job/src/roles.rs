@@ -54,11 +54,7 @@ impl Roles {
         let Some(text) = env(PROCESSES) else {
             return Ok(Self::default());
         };
-        let refused = |allowed: String| JobError::Variable {
-            name: PROCESSES,
-            value: text.clone(),
-            allowed,
-        };
+        let refused = |allowed: String| JobError::variable(PROCESSES, text.clone(), allowed);
         let roles = Self::parse(&text)
             .ok_or_else(|| refused("must be 'role:ranks,role:ranks+services', as mpiexec sets it".into()))?;
         let told = u64::from(roles.services) + roles.runs.iter().map(|run| u64::from(run.1)).sum::<u64>();

@@ -40,11 +40,7 @@ pub(crate) fn fingerprint(secret: &Secret) -> String {
 
 /// The secret that the launcher left where a variable says, if one does.
 pub(crate) fn given(env: &impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, JobError> {
-    let refuse = |name, value: &str, allowed: String| JobError::Variable {
-        name,
-        value: value.into(),
-        allowed,
-    };
+    let refuse = |name, value: &str, allowed: String| JobError::variable(name, value, allowed);
     if let Some(text) = env(SECRET_FD) {
         let raw: i32 = text
             .parse()

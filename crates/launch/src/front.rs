@@ -58,7 +58,7 @@ pub fn launch(options: Options, job: PlannedJob) -> Result<i32, Refusal> {
         mask,
         default_signals,
     };
-    Ok(run(plan, pump))
+    run(plan, pump)
 }
 
 /// Who reads what: the pump, if one is needed, and each rank's reading end.
@@ -126,20 +126,12 @@ impl Pump {
 }
 
 /// Run the job and return mpiexec's exit code.
-fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
+fn run(plan: Plan, mut pump: Option<Pump>) -> Result<i32, Refusal> {
     sys::adopt_orphans();
-    let Ok((control, commands)) = sys::pipe() else {
-        eprintln!("mpiexec: cannot make a pipe: {}", std::io::Error::last_os_error());
-        return 1;
-    };
+    let (control, commands) = sys::pipe().map_err(|e| refusal!(system: "cannot make a pipe: {e}"))?;
     // Held by this process and its guardian alone, until they end.
-    let lifeline = match farpost_job::lifeline::Lifeline::of(&plan.memory) {
-        Ok(lifeline) => lifeline,
-        Err(e) => {
-            eprintln!("mpiexec: {e}");
-            return 1;
-        }
-    };
+    let lifeline = farpost_job::lifeline::Lifeline::of(&plan.memory);
+    let lifeline = lifeline.map_err(|e| Refusal::system(e.to_string()))?;
     let watched: Vec<i32> = plan
         .default_signals
         .iter()
@@ -152,21 +144,12 @@ fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
     let mut handled = watched;
     handled.push(libc::SIGCHLD);
     sys::block(&handled);
-    let signals = match sys::signal_fd(&handled) {
-        Ok(fd) => fd,
-        Err(e) => {
-            eprintln!("mpiexec: cannot watch signals: {e}");
-            return 1;
-        }
-    };
+    let signals = sys::signal_fd(&handled).map_err(|e| refusal!(system: "cannot watch signals: {e}"))?;
     // SAFETY: this program has no other threads that could hold a lock; the child runs the guardian and exits.
     let guardian = match unsafe { libc::fork() } {
         -1 => {
-            eprintln!(
-                "mpiexec: cannot start its guardian: {}",
-                std::io::Error::last_os_error()
-            );
-            return 1;
+            let why = std::io::Error::last_os_error();
+            return refuse!(system: "cannot start its guardian: {why}");
         }
         0 => {
             drop((commands, signals, pump));
@@ -184,7 +167,7 @@ fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
     if verbose {
         eprintln!("mpiexec: process {} watches the ranks", guardian);
     }
-    watch(guardian, &commands, &signals, &mut pump, waits_signal)
+    Ok(watch(guardian, &commands, &signals, &mut pump, waits_signal))
 }
 
 fn watch(

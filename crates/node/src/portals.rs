@@ -40,7 +40,9 @@ const TURNS: u32 = 8;
 const LOOKS: Duration = Duration::from_millis(20);
 
 /// Where the library of Portals runs for a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString, strum::VariantArray,
+)]
 #[strum(serialize_all = "snake_case")]
 pub enum PortalsPlace {
     /// In the process itself, as is the network layer.
@@ -351,10 +353,11 @@ pub fn serve_portals() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strum::VariantArray;
 
     #[test]
     fn places_have_names() {
-        for place in PortalsPlace::ALL {
+        for &place in PortalsPlace::VARIANTS {
             assert_eq!(PortalsPlace::parse(place.name()), Ok(place));
         }
         assert_eq!(PortalsPlace::parse(""), Ok(PortalsPlace::Inline));

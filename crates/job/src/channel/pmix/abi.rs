@@ -160,10 +160,8 @@ impl Library {
     /// Find and load the library.
     pub fn load(env: &impl Fn(&str) -> Option<String>) -> Result<Library, JobError> {
         if let Some(path) = env(PMIX_LIBRARY) {
-            return Self::open(Path::new(&path)).map_err(|why| JobError::Variable {
-                name: PMIX_LIBRARY,
-                value: path,
-                allowed: format!("must be a usable {SONAME}: {why}"),
+            return Self::open(Path::new(&path)).map_err(|why| {
+                JobError::variable(PMIX_LIBRARY, path, format!("must be a usable {SONAME}: {why}"))
             });
         }
         let mut tried = Vec::new();
