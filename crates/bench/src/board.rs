@@ -43,10 +43,7 @@ pub struct Memory(File);
 impl Memory {
     /// New memory, all zero.
     pub fn new() -> Result<Self> {
-        let failed = |cause| BenchError::Io {
-            what: "making memory for two ranks to meet in".into(),
-            cause,
-        };
+        let failed = |cause| BenchError::io("making memory for two ranks to meet in")(cause);
         // SAFETY: the name is a constant string ended by 0.
         let fd = unsafe { libc::memfd_create(c"farpost-bench".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -91,13 +88,13 @@ fn until(mut done: impl FnMut() -> bool) {
 impl Board {
     /// Open what [`Memory::path`] named, as rank 0 or 1.
     pub fn open(path: &Path, rank: usize) -> Result<Self> {
-        let failed = |cause| BenchError::Io {
-            what: format!(
+        let what = || {
+            format!(
                 "opening {}, where the ranks of one host meet (they have to be on one)",
                 path.display()
-            ),
-            cause,
+            )
         };
+        let failed = |cause| BenchError::io(what())(cause);
         let file = File::options()
             .read(true)
             .write(true)
