@@ -77,9 +77,12 @@ pub enum BenchError {
 
 impl BenchError {
     /// A file or a process failed while `what` was done.
-    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(what: impl Into<String>) -> impl Fn(std::io::Error) -> Self {
         let what = what.into();
-        |cause| BenchError::Io { what, cause }
+        move |cause| {
+            let what = what.clone();
+            BenchError::Io { what, cause }
+        }
     }
 
     /// Whether there are as many ranks as `benchmark` needs.

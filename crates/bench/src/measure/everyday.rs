@@ -43,8 +43,8 @@ pub struct Strangers(Vec<Child>);
 impl Strangers {
     /// `count` of them, each in a session of its own where that can be had, as other users' programs are.
     pub fn begin(count: usize) -> Result<Self> {
-        let failed = |cause| BenchError::io("starting a busy stranger")(cause);
-        let exe = std::env::current_exe().map_err(failed)?;
+        let failed = BenchError::io("starting a busy stranger");
+        let exe = std::env::current_exe().map_err(&failed)?;
         let mut strangers = Self(Vec::new());
         for _ in 0..count {
             let quiet = |mut command: Command| {
@@ -58,7 +58,7 @@ impl Strangers {
             apart.arg(&exe);
             let child = quiet(apart)
                 .or_else(|_| quiet(Command::new(&exe)))
-                .map_err(failed)?;
+                .map_err(&failed)?;
             strangers.0.push(child);
         }
         if count > 0 {
@@ -94,19 +94,19 @@ pub fn stranger() -> Result<()> {
 impl Start {
     fn job(&self, ranks: usize, arguments: &[&str]) -> Result<String> {
         let what = format!("running {} -n {ranks}", self.launcher.display());
-        let failed = |cause| BenchError::io(&what)(cause);
+        let failed = BenchError::io(&what);
         let mut command = Command::new(&self.launcher);
         command.args(&self.options).arg("-n").arg(ranks.to_string());
         match &self.program {
             Some(program) => command.arg(program),
-            None => command.arg(std::env::current_exe().map_err(failed)?).arg(PROBE),
+            None => command.arg(std::env::current_exe().map_err(&failed)?).arg(PROBE),
         };
         let output = command
             .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
-            .map_err(failed)?;
+            .map_err(&failed)?;
         if !output.status.success() {
             return Err(failed(std::io::Error::other(format!("{}", output.status))));
         }
