@@ -9,7 +9,7 @@
 //!
 //! Where the kernel does not do that, the parent's death is all there is.
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::memory::JobMemory;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -1,10 +1,12 @@
 //! The job memory: one anonymous, sealed memory file that all processes of a job on a host have open.
 
 use crate::deadline::Step;
+use crate::end::End;
+use crate::error::JobError;
 use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
 use crate::secret::{self, Secret};
-use crate::{End, JobError, futex, meet};
+use crate::{futex, meet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

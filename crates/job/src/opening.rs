@@ -1,18 +1,20 @@
 //! Joining a job, in two steps: what the launcher says at once, then one fence and what the others say.
 
-use crate::card::{self, Card, Identity, Pass};
+use crate::card::{self, Card, Cards, Identity, Pass};
 use crate::channel::broken;
 use crate::channel::wire::Wire;
-use crate::channel::{Channel, Launched, pmi1, pmi2, pmix, port};
+use crate::channel::{Launched, pmi1, pmi2, pmix, port};
 use crate::deadline::JobTunables;
+use crate::error::JobError;
 use crate::hosts::HostMap;
+use crate::job::{Job, Origin};
 use crate::layout::MAX_RANKS;
+use crate::leaving::give_up;
 use crate::memory::{JobMemory, NewJob};
 use crate::roles::Roles;
-use crate::{
-    JOB_FD, JOB_ID, Job, JobError, Origin, RANK, allow_attach, allowed_cores, foreign, kvs, lock, number,
-    online_cores, peer_fd, secret, stdio,
-};
+use crate::system::{allow_attach, allowed_cores, online_cores};
+use crate::variables::{JOB_FD, JOB_ID, PROCESSES, RANK, number};
+use crate::{foreign, kvs, peer_fd, secret, stdio};
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Mutex;
@@ -39,28 +41,11 @@ enum Place {
     Launched(Launched, Origin, Vec<(String, Vec<u8>)>),
 }
 
-/// The channel of a job that this process failed to join.
-static ABANDONED: Mutex<Option<Box<dyn Channel>>> = Mutex::new(None);
-
-/// Keep the channel of a job that this process will not be part of.
-pub(crate) fn give_up(channel: Box<dyn Channel>) {
-    *lock(&ABANDONED) = Some(channel);
-}
-
 impl Drop for Opening {
     fn drop(&mut self) {
         if let Some(Place::Launched(launched, ..)) = self.place.take() {
             give_up(launched.channel);
         }
-    }
-}
-
-/// When a process that began to join a job cannot be part of it, and has said why: ask the launcher, if there is one, to end the job. The
-/// process should end then, too.
-pub fn abandon(status: i32) {
-    if let Some(mut channel) = lock(&ABANDONED).take() {
-        stdio::drain();
-        let _ = channel.abort(status, "a rank could not join the job");
     }
 }
 
@@ -70,8 +55,29 @@ impl std::fmt::Debug for Opening {
     }
 }
 
+impl Job {
+    /// Find the job this process belongs to and join it: [`begin`](Self::begin) and [`finish`](Opening::finish) in one.
+    /// `env` looks up a variable.
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub fn attach(env: &impl Fn(&str) -> Option<String>) -> Result<Job, JobError> {
+        Self::begin(env)?.finish()
+    }
+
+    /// Find the job this process belongs to, as far as that is possible without the other ranks. `env` looks up a
+    /// variable.
+    ///
+    /// # Errors
+    /// The variables or the job memory are damaged, the rank is already taken, the launcher misbehaves or does not
+    /// answer in time, or a launcher that Farpost does not speak with started several processes.
+    pub fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
+        Opening::begin(env)
+    }
+}
+
 impl Opening {
-    pub(crate) fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
+    fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
         let tunables = JobTunables::read(env)?;
         let secret = secret::given(env)?;
         let (rank, size, mut place) = if let Some(fd) = env(JOB_FD) {
@@ -99,8 +105,8 @@ impl Opening {
             && memory.services() != roles.services()
         {
             return Err(JobError::variable(
-                crate::PROCESSES,
-                env(crate::PROCESSES).unwrap_or_default(),
+                PROCESSES,
+                env(PROCESSES).unwrap_or_default(),
                 format!(
                     "mpiexec started {} service processes beside the ranks; something between mpiexec and the program changed it",
                     memory.services()
@@ -294,10 +300,7 @@ fn meet(
         made = Some(memory);
     }
     launched.channel.fence()?;
-    let mut cards = Cards {
-        channel: launched.channel.as_mut(),
-        root: None,
-    };
+    let mut cards = Cards::new(launched.channel.as_mut());
     let hosts = match told {
         Some(hosts) => hosts,
         None => {
@@ -364,29 +367,6 @@ fn meet(
     Ok((memory, hosts, secret))
 }
 
-/// Cards of other ranks; rank 0's may be needed twice.
-struct Cards<'a> {
-    channel: &'a mut dyn Channel,
-    root: Option<Card>,
-}
-
-impl Cards<'_> {
-    fn get(&mut self, of: u32) -> Result<Card, JobError> {
-        if let (0, Some(card)) = (of, &self.root) {
-            return Ok(card.clone());
-        }
-        let bytes = self
-            .channel
-            .get(of, card::KEY)?
-            .ok_or_else(|| JobError::Kvs(format!("rank {of} published nothing about its host")))?;
-        let card = Card::read(of, &bytes)?;
-        if of == 0 {
-            self.root = Some(card.clone());
-        }
-        Ok(card)
-    }
-}
-
 /// A memory for the ranks of this host, made by one of them. How many they are may not be known yet: of a bound rank
 /// the header has all cores online, which `Job::placement` limits to the number of ranks.
 fn host_memory(size: u32, services: u32) -> Result<JobMemory, JobError> {
@@ -399,12 +379,6 @@ fn host_memory(size: u32, services: u32) -> Result<JobMemory, JobError> {
         allowed_cores: if bound { online_cores() } else { cores },
         bound,
     })
-}
-
-/// The card of `of`, for its host's name.
-pub(crate) fn host_name_from(channel: &mut dyn Channel, of: u32) -> Result<String, JobError> {
-    let mut cards = Cards { channel, root: None };
-    Ok(cards.get(of)?.identity.name)
 }
 
 fn alone() -> Result<(u32, u32, Place), JobError> {

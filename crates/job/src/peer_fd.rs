@@ -1,6 +1,6 @@
 //! Getting at a descriptor of another process of the same user.
 
-use crate::JobError;
+use crate::error::JobError;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{FromRawFd, OwnedFd};
 

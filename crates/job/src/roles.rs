@@ -4,8 +4,9 @@
 //! The names of roles are for those who use them. A variable of `inline:4,generic:2+2` tells of four ranks of role
 //! *inline*, two of role *generic*, and two services.
 
+use crate::error::JobError;
 use crate::layout::MAX_RANKS;
-use crate::{JobError, PROCESSES};
+use crate::variables::PROCESSES;
 
 /// What the processes of a job are for. Without the variable all are ranks, of no role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! they belong together. It travels through the launcher's own channel or a file only its user can read; never on a
 //! command line, never in the environment.
 
-use crate::JobError;
+use crate::error::JobError;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};

@@ -21,7 +21,7 @@ use farpost_tunables::file;
 
 use crate::layer::Layer;
 use crate::network::NetSettings;
-use crate::portals::{PORTALS, PortalsPlace};
+use crate::place::{PORTALS, PortalsPlace};
 
 /// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers', and [`CONFIG`].
 const OTHER_VARIABLES: &[&str] = &[

@@ -5,7 +5,7 @@
 use super::text::Texts;
 use super::wire::Wire;
 use super::{Launched, broken};
-use crate::JobError;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::hosts::HostMap;
 

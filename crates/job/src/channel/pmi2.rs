@@ -7,8 +7,8 @@ use super::pmi1::{Reply as Line, Words, words};
 use super::text::Texts;
 use super::wire::{LINE_MAX, Wire};
 use super::{Launched, broken};
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::hosts::HostMap;
 

@@ -7,8 +7,8 @@
 use super::broken;
 use super::pmi1::Reply;
 use super::wire::Wire;
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use crate::error::clip;
 use std::fs::File;
 use std::net::{TcpStream, ToSocketAddrs};

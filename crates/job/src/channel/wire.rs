@@ -1,8 +1,8 @@
 //! The descriptor on which a launcher serves PMI: bounded lines and frames, each awaited until a deadline.
 
 use super::broken;
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;

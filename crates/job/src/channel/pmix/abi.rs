@@ -2,7 +2,7 @@
 //! library that has the functions. Names, layouts and numbers are those of the headers; a test compares them with headers that
 //! are installed.
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::error::clip;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;

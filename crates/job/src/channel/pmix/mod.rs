@@ -8,8 +8,8 @@ pub(crate) mod fuzzing;
 pub use abi::PMIX_LIBRARY;
 
 use super::{Channel, Launched, broken};
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::hosts::HostMap;
 use crate::kvs::VALUE_MAX;
