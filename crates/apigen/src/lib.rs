@@ -9,6 +9,9 @@
 //! handler is called.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod lines;
+
 pub mod abi;
 pub mod bodies;
 pub mod checks;

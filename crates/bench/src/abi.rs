@@ -29,6 +29,12 @@ pub const LIBRARY: &str = "libmpi_abi.so.1";
 /// The environment variable that names another file to load.
 pub const LIBRARY_VARIABLE: &str = "MPI_BENCH_LIBRARY";
 
+/// A [`BenchError::Usage`] with its sentence, formatted as by [`format!`].
+#[macro_export]
+macro_rules! usage {
+    ($($sentence:tt)+) => { $crate::BenchError::Usage(format!($($sentence)+)) };
+}
+
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -67,6 +73,35 @@ pub enum BenchError {
     /// An option's value.
     #[error("{0}")]
     Usage(String),
+}
+
+impl BenchError {
+    /// A file or a process failed while `what` was done.
+    pub fn io(what: impl Into<String>) -> impl Fn(std::io::Error) -> Self {
+        let what = what.into();
+        move |cause| {
+            let what = what.clone();
+            BenchError::Io { what, cause }
+        }
+    }
+
+    /// Whether there are as many ranks as `benchmark` needs.
+    pub(crate) fn check_ranks(
+        benchmark: &'static str,
+        needs: &'static str,
+        have: usize,
+        enough: bool,
+    ) -> Result<()> {
+        if enough {
+            Ok(())
+        } else {
+            Err(BenchError::Ranks {
+                benchmark,
+                needs,
+                have,
+            })
+        }
+    }
 }
 
 /// What this crate's functions return.

@@ -2,6 +2,7 @@
 
 use crate::abi::{BenchError, Result};
 use crate::sizes::human;
+use crate::stats::Summary;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
@@ -49,6 +50,65 @@ pub struct Dot {
     pub high: f64,
 }
 
+impl Chart {
+    /// Of panels over anything but sizes in bytes.
+    pub fn over(
+        x_label: &str,
+        title: impl Into<String>,
+        subtitle: impl Into<String>,
+        panels: impl IntoIterator<Item = Panel>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            subtitle: subtitle.into(),
+            x_label: x_label.into(),
+            x_is_bytes: false,
+            panels: panels.into_iter().collect(),
+        }
+    }
+
+    /// Of panels over sizes of messages.
+    pub fn by_size(
+        title: impl Into<String>,
+        subtitle: impl Into<String>,
+        panels: impl IntoIterator<Item = Panel>,
+    ) -> Self {
+        Self {
+            x_is_bytes: true,
+            ..Self::over("message size (bytes)", title, subtitle, panels)
+        }
+    }
+}
+
+impl Panel {
+    pub fn new(y_label: impl Into<String>, series: impl IntoIterator<Item = Series>) -> Self {
+        let (y_label, series) = (y_label.into(), series.into_iter().collect());
+        Self { y_label, series }
+    }
+}
+
+impl Series {
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = Dot>) -> Self {
+        let (name, points) = (name.into(), points.into_iter().collect());
+        Self { name, points }
+    }
+}
+
+impl Dot {
+    /// A value without a range.
+    pub fn exact(x: f64, y: f64) -> Self {
+        let (low, high) = (y, y);
+        Self { x, y, low, high }
+    }
+
+    /// What `value` makes of times and their range.
+    pub fn of(x: f64, times: &Summary, value: impl Fn(f64) -> f64) -> Self {
+        let (a, b) = (value(times.min), value(times.max));
+        let (y, low, high) = (value(times.median), a.min(b), a.max(b));
+        Self { x, y, low, high }
+    }
+}
+
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 380;
 const HEADER: u32 = 76;
@@ -90,31 +150,27 @@ pub fn write(chart: &Chart, file: &Path) -> Result<()> {
     let bytes = match file.extension().and_then(|e| e.to_str()) {
         Some("svg") => svg(chart).map(String::into_bytes),
         Some("png") => png(chart),
-        _ => {
-            return Err(BenchError::Usage(format!(
-                "--plot {}: allowed are files ending in .svg or .png",
-                file.display()
-            )));
-        }
+        _ => return Err(wrong_name(file)),
     };
     let bytes = bytes.map_err(failed)?;
     crate::report::make_parent(file)
         .and_then(|()| std::fs::write(file, bytes))
-        .map_err(|cause| BenchError::Io {
-            what: format!("writing {}", file.display()),
-            cause,
-        })
+        .map_err(BenchError::io(format!("writing {}", file.display())))
 }
 
 /// Whether [`write`] will know what to do with the name.
 pub fn check_name(file: &Path) -> Result<()> {
     match file.extension().and_then(|e| e.to_str()) {
         Some("svg" | "png") => Ok(()),
-        _ => Err(BenchError::Usage(format!(
-            "--plot {}: allowed are files ending in .svg or .png",
-            file.display()
-        ))),
+        _ => Err(wrong_name(file)),
     }
+}
+
+fn wrong_name(file: &Path) -> BenchError {
+    usage!(
+        "--plot {}: allowed are files ending in .svg or .png",
+        file.display()
+    )
 }
 
 fn height(chart: &Chart) -> u32 {

@@ -5,6 +5,7 @@
 //! measures any library with the standard ABI, under any launcher. Every benchmark sends real, distinct data and
 //! checks it outside the timed loops; nothing is skipped that a program would have to do.
 
+#[macro_use]
 pub mod abi;
 pub mod board;
 pub mod chart;

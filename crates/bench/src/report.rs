@@ -71,42 +71,27 @@ impl BenchmarkKind {
     pub fn row(self, p: &Point) -> String {
         let us = |t: f64| format!("{:.3}", t * 1e6);
         let per_second = |t: f64| format!("{:.0}", 1.0 / t);
-        let cells = match self {
-            BenchmarkKind::PingPong => vec![
-                p.bytes.to_string(),
-                p.repetitions.to_string(),
-                us(p.time.median),
-                us(p.time.min),
-                us(p.time.max),
-                format!("{:.1}", p.megabytes(p.time.median)),
-            ],
-            BenchmarkKind::Rate => vec![
-                p.bytes.to_string(),
-                p.repetitions.to_string(),
-                per_second(p.time.median),
-                per_second(p.time.max),
-                per_second(p.time.min),
-                format!("{:.1}", p.megabytes(p.time.median)),
-            ],
-            BenchmarkKind::Collectives => vec![
-                p.op.to_owned(),
-                if p.op == "barrier" {
-                    "-".to_owned()
-                } else {
-                    p.bytes.to_string()
-                },
-                p.repetitions.to_string(),
-                us(p.time.median),
-                us(p.time.min),
-                us(p.time.max),
-            ],
-            BenchmarkKind::Startup => vec![
-                p.bytes.to_string(),
-                p.trials.to_string(),
-                format!("{:.2}", p.time.median * 1e3),
-                format!("{:.2}", p.time.min * 1e3),
-                format!("{:.2}", p.time.max * 1e3),
-            ],
+        let (bytes, repetitions, t) = (p.bytes.to_string(), p.repetitions.to_string(), p.time);
+        let rate = || format!("{:.1}", p.megabytes(t.median));
+        let times = |of: &dyn Fn(f64) -> String| [of(t.median), of(t.min), of(t.max)];
+        let cells: Vec<String> = match self {
+            BenchmarkKind::PingPong => {
+                let [median, min, max] = times(&us);
+                vec![bytes, repetitions, median, min, max, rate()]
+            }
+            BenchmarkKind::Rate => {
+                let [median, most, least] = times(&per_second);
+                vec![bytes, repetitions, median, least, most, rate()]
+            }
+            BenchmarkKind::Collectives => {
+                let bytes = if p.op == "barrier" { "-".into() } else { bytes };
+                let [median, min, max] = times(&us);
+                vec![p.op.to_owned(), bytes, repetitions, median, min, max]
+            }
+            BenchmarkKind::Startup => {
+                let [median, min, max] = times(&|t| format!("{:.2}", t * 1e3));
+                vec![bytes, p.trials.to_string(), median, min, max]
+            }
         };
         let row: Vec<String> = cells
             .iter()
@@ -233,10 +218,7 @@ pub fn write_json(file: &Path, value: &Value) -> Result<()> {
     } else {
         make_parent(file).and_then(|()| std::fs::write(file, text))
     };
-    written.map_err(|cause| BenchError::Io {
-        what: format!("writing {}", file.display()),
-        cause,
-    })
+    written.map_err(BenchError::io(format!("writing {}", file.display())))
 }
 
 /// Create the directory a file is to be in.

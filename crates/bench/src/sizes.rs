@@ -1,6 +1,6 @@
 //! Message sizes: lists a person types, and NetPIPE's walk with perturbations.
 
-use crate::abi::{BenchError, Result};
+use crate::abi::Result;
 
 /// The largest message measured: its length fits the `int` counts of the calls used.
 pub const LARGEST: usize = 1 << 30;
@@ -8,9 +8,9 @@ pub const LARGEST: usize = 1 << 30;
 /// Parse `64`, `4k`, `1m`, `1g` (powers of 1024) as bytes.
 pub fn parse(text: &str) -> Result<usize> {
     let refuse = || {
-        BenchError::Usage(format!(
+        usage!(
             "size \"{text}\": allowed are whole numbers of bytes from 0 to 1g, with suffix k, m or g for powers of 1024"
-        ))
+        )
     };
     let trimmed = text.trim();
     let lower = trimmed.to_ascii_lowercase();

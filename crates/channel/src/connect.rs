@@ -5,111 +5,18 @@
 //! by exporting an area for the sender and saying *welcome*.
 
 use crate::area::Layout;
+use crate::control::{Control, GROW, HELLO, Lack, PendingConnection, WELCOME, decode, encode};
 use crate::pool::Pool;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use std::time::Duration;
 
-use farpost_fabric::{
-    Access, Fabric, FabricError, Fault, LINE_BYTES, Moment, Peer, Permission, Port, Priority, SegmentId,
-    TrySend,
-};
-
-/// Who uses channels: several may in one process, with areas and connections of their own.
-#[derive(Clone, Copy, Debug)]
-pub struct Service {
-    /// The port and priority of the packets that make connections; nobody else takes packets of both.
-    pub control: (Port, Priority),
-    /// The first of 2^17 segment ids.
-    pub segments: u32,
-    /// Processes that may be connected to, 0 to this.
-    pub processes: u32,
-}
-
-impl Service {
-    /// Postboxes between the `size` processes of a program. The segments are of the range that RSMAPI sets aside for Sun MPI (0x400000 to
-    /// 0x4fffff).
-    pub fn postboxes(size: u32) -> Self {
-        Self {
-            control: (Port::Postbox, Priority::High),
-            segments: 0x40_0000,
-            processes: size,
-        }
-    }
-
-    fn area(&self) -> SegmentId {
-        SegmentId(self.segments)
-    }
-
-    fn acks(&self) -> SegmentId {
-        SegmentId(self.segments + 1)
-    }
-
-    fn area_for(&self, peer: Peer) -> SegmentId {
-        SegmentId(self.segments + 0x1_0000 + peer.0)
-    }
-}
+use farpost_fabric::{Access, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, TrySend};
 
 /// Bytes of the largest area that a receiver makes for one sender, where the fabric does not map memory.
 const RECEIVER_AREA_MAX: usize = 64 << 20;
 
-const HELLO: u8 = 1;
-const WELCOME: u8 = 2;
-/// A sender's [queue](crate::grow) is to have all its postboxes.
-pub(crate) const GROW: u8 = 3;
-const VERSION: u8 = 1;
-
-/// A control packet: its sender, what it says if it says something, and its first bytes.
-type Control = (Peer, Option<(u8, u16, Layout)>, u64);
-
-/// A packet that found the queue full and waits to be sent.
-pub(crate) struct PendingConnection {
-    pub(crate) peer: Peer,
-    pub(crate) kind: u8,
-    /// The low half of a count of postboxes, of [`GROW`].
-    pub(crate) count: u16,
-    pub(crate) layout: Layout,
-}
-
-fn encode(kind: u8, count: u16, layout: &Layout) -> [u8; 20] {
-    let mut packet = [0; 20];
-    packet[0] = kind;
-    packet[1] = VERSION;
-    packet[2..4].copy_from_slice(&count.to_le_bytes());
-    for (to, value) in
-        packet[4..]
-            .chunks_exact_mut(4)
-            .zip([layout.queues, layout.slots, layout.block, layout.blocks])
-    {
-        to.copy_from_slice(&value.to_le_bytes());
-    }
-    packet
-}
-
-fn decode(packet: &[u8]) -> Option<(u8, u16, Layout)> {
-    if packet.len() != 20 || packet[1] != VERSION {
-        return None;
-    }
-    let word = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().expect("four bytes"));
-    let layout = Layout {
-        queues: word(4),
-        slots: word(8),
-        block: word(12),
-        blocks: word(16),
-    };
-    let count = u16::from_le_bytes([packet[2], packet[3]]);
-    layout.plausible().then_some((packet[0], count, layout))
-}
-
 /// Longest time that connecting is tried again when something lacks.
 const HOPE: Duration = Duration::from_secs(1);
-
-/// Descriptors or memory were lacking to make a connection.
-pub(crate) struct Lack {
-    /// Who has said hello; none: my own area could not be made.
-    hello: Option<(Peer, Layout)>,
-    since: Moment,
-    error: FabricError,
-}
 
 /// What the system refuses now it may grant later.
 fn passes(error: &FabricError) -> bool {
@@ -145,12 +52,7 @@ impl<F: Fabric> Postboxes<F> {
                 let bytes = self.service.processes as usize * LINE_BYTES;
                 match self.fabric.export(self.service.acks(), bytes, self.access(false)) {
                     Ok(acks) => self.own_acks = Some(acks),
-                    Err(error) => {
-                        return self.fabric.record_fault(Fault {
-                            peer: self.fabric.me(),
-                            error,
-                        });
-                    }
+                    Err(error) => return self.own_fault(error),
                 }
             }
         }
@@ -191,18 +93,17 @@ impl<F: Fabric> Postboxes<F> {
             }
             Err(error) if passes(&error) => {
                 if self.lacks.iter().all(|lack| lack.hello.is_some()) {
-                    self.lacks.push(Lack {
-                        hello: None,
-                        since: self.fabric.now(),
-                        error,
-                    });
+                    self.lack(None, error);
                 }
             }
-            Err(error) => self.fabric.record_fault(Fault {
-                peer: self.fabric.me(),
-                error,
-            }),
+            Err(error) => self.own_fault(error),
         }
+    }
+
+    #[cold]
+    fn own_fault(&self, error: FabricError) {
+        let peer = self.fabric.me();
+        self.fabric.record_fault(Fault { peer, error });
     }
 
     /// My area, once it was exported.
@@ -302,55 +203,40 @@ impl<F: Fabric> Postboxes<F> {
                 return any;
             }
             any = true;
-            let result = match got {
-                Some((from, Some((HELLO, _, layout)), _)) => match self.on_hello(from, layout) {
+            let Some((from, packet, start)) = got else {
+                continue;
+            };
+            let result = match packet {
+                Some((HELLO, _, layout)) => match self.on_hello(from, layout) {
                     Err(error) if passes(&error) => {
-                        self.lacks.push(Lack {
-                            hello: Some((from, layout)),
-                            since: self.fabric.now(),
-                            error,
-                        });
+                        self.lack(Some((from, layout)), error);
                         Ok(())
                     }
-                    done => done.map_err(|e| (from, e)),
+                    done => done,
                 },
-                Some((from, Some((GROW, count, _)), _)) => self.on_grow(from, count).map_err(|e| (from, e)),
-                Some((from, Some((WELCOME, _, layout)), _)) => {
-                    self.on_welcome(from, layout).map_err(|e| (from, e))
-                }
-                Some((peer, _, value)) => Err((
-                    peer,
-                    FabricError::Corrupt {
-                        peer,
-                        what: "a control packet",
-                        value,
-                    },
-                )),
-                None => Ok(()),
+                Some((GROW, count, _)) => self.on_grow(from, count),
+                Some((WELCOME, _, layout)) => self.on_welcome(from, layout),
+                _ => Err(FabricError::corrupt(from, "a control packet", start)),
             };
-            if let Err((peer, error)) = result {
-                self.fabric.record_fault(Fault { peer, error });
+            if let Err(error) = result {
+                self.fabric.record_fault(Fault { peer: from, error });
             }
         }
     }
 
+    fn lack(&mut self, hello: Option<(Peer, Layout)>, error: FabricError) {
+        let since = self.fabric.now();
+        self.lacks.push(Lack { hello, since, error });
+    }
+
     fn on_hello(&mut self, from: Peer, layout: Layout) -> Result<(), FabricError> {
         if self.rx[from.index()].is_some() {
-            return Err(FabricError::Corrupt {
-                peer: from,
-                what: "a first hello",
-                value: u64::from(HELLO),
-            });
+            return Err(FabricError::corrupt(from, "a first hello", HELLO));
         }
         let me = self.fabric.me().0;
         let rx = if self.fabric.maps(from) {
             if layout.queues != self.service.processes {
-                let value = u64::from(layout.queues);
-                return Err(FabricError::Corrupt {
-                    peer: from,
-                    what: "the number of queues",
-                    value,
-                });
+                return Err(FabricError::corrupt(from, "the number of queues", layout.queues));
             }
             let area =
                 self.fabric
@@ -361,11 +247,11 @@ impl<F: Fabric> Postboxes<F> {
             // Here the memory is ours, so how much of it a peer may ask for is ours to say.
             let one = Layout { queues: 1, ..layout };
             if one.bytes() > RECEIVER_AREA_MAX {
-                return Err(FabricError::Corrupt {
-                    peer: from,
-                    what: "the size of the area it asks for",
-                    value: one.bytes() as u64,
-                });
+                return Err(FabricError::corrupt(
+                    from,
+                    "the size of the area it asks for",
+                    one.bytes() as u64,
+                ));
             }
             let id = self.service.area_for(from);
             let only = Access::Only(vec![(from, Permission::ReadWrite)]);
@@ -398,25 +284,14 @@ impl<F: Fabric> Postboxes<F> {
     fn on_welcome(&mut self, from: Peer, layout: Layout) -> Result<(), FabricError> {
         let asked = self.connecting.iter().position(|p| p.peer == from && p.kind == 0);
         let (Some(asked), false, Some(acks)) = (asked, self.fabric.maps(from), self.own_acks.clone()) else {
-            let value = u64::from(WELCOME);
-            return Err(FabricError::Corrupt {
-                peer: from,
-                what: "no unasked welcome",
-                value,
-            });
+            return Err(FabricError::corrupt(from, "no unasked welcome", WELCOME));
         };
-        if layout
-            != (Layout {
-                queues: 1,
-                ..self.layout
-            })
-        {
-            let value = u64::from(layout.slots);
-            return Err(FabricError::Corrupt {
-                peer: from,
-                what: "the layout asked for",
-                value,
-            });
+        let wanted = Layout {
+            queues: 1,
+            ..self.layout
+        };
+        if layout != wanted {
+            return Err(FabricError::corrupt(from, "the layout asked for", layout.slots));
         }
         self.connecting.swap_remove(asked);
         let id = self.service.area_for(self.fabric.me());

@@ -16,7 +16,7 @@
 //!
 //! Cost class: *queued path*, once for a connection.
 
-use crate::connect::{GROW, PendingConnection};
+use crate::control::{GROW, PendingConnection};
 use crate::postbox::{GROWN, Postboxes, Rx, Tx};
 use farpost_fabric::{Fabric, FabricError, LocalMemory, Peer};
 
@@ -88,11 +88,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// A sender asks for it. What it has posted before may not be here yet.
     pub(crate) fn on_grow(&mut self, from: Peer, count: u16) -> Result<(), FabricError> {
-        let corrupt = FabricError::Corrupt {
-            peer: from,
-            what: "the count at which a queue grows",
-            value: u64::from(count),
-        };
+        let corrupt = FabricError::corrupt(from, "the count at which a queue grows", count);
         let Some(rx) = self.rx[from.index()].as_deref_mut() else {
             return Err(corrupt);
         };

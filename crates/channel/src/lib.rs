@@ -6,6 +6,7 @@
 
 mod area;
 mod connect;
+mod control;
 mod grow;
 mod lane;
 mod pool;
@@ -19,7 +20,7 @@ mod shared_copy;
 mod waiting;
 
 pub use area::Layout;
-pub use connect::Service;
+pub use control::Service;
 pub use farpost_fabric as fabric;
 pub use lane::{Lane, Next};
 pub use postbox::Postboxes;

@@ -4,9 +4,12 @@
 //! messages take a part of a block, so that several share a page.
 
 use crate::area::PARTS;
-use crate::rest::REST;
 use farpost_fabric::Moment;
 use std::ops::Range;
+use std::time::Duration;
+
+/// So long unused, memory is given back.
+pub const REST: Duration = Duration::from_millis(500);
 
 /// A receiver may have so many times the parts that it leaves free: one alone three quarters of the pool, and a few that take
 /// nothing leave some to others; the last free block is for one who has none. Who finds none needs another way, which there is.
@@ -174,7 +177,6 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn free_blocks_are_given_back_once_after_a_rest() {

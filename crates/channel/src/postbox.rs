@@ -17,7 +17,7 @@ mod receive;
 mod send;
 
 use crate::area::Layout;
-use crate::connect::Service;
+use crate::control::{Lack, PendingConnection, Service};
 use crate::pool::Pool;
 use farpost_fabric::{Fabric, Peer};
 use std::rc::Rc;
@@ -46,9 +46,9 @@ pub struct Postboxes<F: Fabric> {
     /// For each peer, whether messages may go to it [at once](crate::lane), as far as its user knows.
     pub(crate) open: Vec<bool>,
     pub(crate) pools: Vec<Option<Box<Pool>>>,
-    pub(crate) connecting: Vec<crate::connect::PendingConnection>,
+    pub(crate) connecting: Vec<PendingConnection>,
     /// Connections that wait for descriptors or memory.
-    pub(crate) lacks: Vec<crate::connect::Lack>,
+    pub(crate) lacks: Vec<Lack>,
     pub(crate) own_area: Option<F::Export>,
     pub(crate) own_acks: Option<F::Export>,
 }

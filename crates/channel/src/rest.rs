@@ -20,12 +20,9 @@
 //!
 //! Cost class: *queued path*, for the idle moment.
 
+pub use crate::pool::REST;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
 use farpost_fabric::{Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Remote};
-use std::time::Duration;
-
-/// So long unused, memory is given back.
-pub const REST: Duration = Duration::from_millis(500);
 
 /// Beside a sender's count of postboxes: nothing is on its way. The word is 0 otherwise.
 const RESTING: u64 = 1 << 32;
@@ -84,11 +81,7 @@ impl<F: Fabric> Rx<F> {
             return Ok(false);
         }
         if word != RESTING | u64::from(self.tail) {
-            return Err(FabricError::Corrupt {
-                peer: from,
-                what: "the count of a queue at rest",
-                value: word,
-            });
+            return Err(FabricError::corrupt(from, "the count of a queue at rest", word));
         }
         match self.ack {
             AckLine::Mapped(line) => self.memory.store(line + SEEN, word),

@@ -1,16 +1,17 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
+use crate::bench_output::{Output, finish};
 use crate::{bench_everyday, bench_layers, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
-use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json, write_json};
+use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json};
 use farpost_bench::stats::summarise;
-use farpost_bench::{BenchError, Mpi, Result, abi, launch, sizes};
-use serde_json::{Value, json};
-use std::path::Path;
+use farpost_bench::{Mpi, Result, abi, launch, sizes, usage};
+use serde_json::json;
 use std::process::ExitCode;
+use strum::VariantArray;
 
 /// Run one benchmark; the exit code of a rank is its own.
 pub fn run(options: Bench) -> ExitCode {
@@ -57,9 +58,9 @@ fn list(
         high
     };
     if low > high {
-        return Err(BenchError::Usage(format!(
+        return Err(usage!(
             "--min {low} --max {high}: the smallest size is above the largest"
-        )));
+        ));
     }
     Ok(walk(low, high))
 }
@@ -76,27 +77,32 @@ struct Job<'a> {
     points: usize,
 }
 
+/// Start a job if nobody did, and do something in it.
+fn in_job(ranks: &Ranks, work: impl FnOnce(&Mpi) -> Result<()>) -> Result<()> {
+    if !launch::is_launched() {
+        return Err(launch::restart(ranks.ranks as usize));
+    }
+    let mpi = Mpi::init()?;
+    match work(&mpi) {
+        Ok(()) => mpi.finalize(),
+        Err(e) => {
+            output::error(&e.to_string());
+            mpi.abort(1)
+        }
+    }
+}
+
 impl Job<'_> {
-    /// Start the job if nobody did; measure in it; let rank 0 report.
+    /// Measure in a job; let rank 0 report.
     fn run(
         mut self,
         measure: impl FnOnce(&Mpi, &Plan, &mut dyn FnMut(&Point)) -> Result<Vec<Point>>,
     ) -> Result<()> {
         // Before anything runs: a mistake in an option is told once, and at once.
         self.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
-        if !launch::is_launched() {
-            return Err(launch::restart(self.ranks.ranks as usize));
-        }
         self.plan.trials = self.common.trials.unwrap_or(9) as usize;
         self.plan.trial_time = f64::from(self.ranks.trial_ms) * 1e-3;
-        let mpi = Mpi::init()?;
-        match self.measured(&mpi, measure) {
-            Ok(()) => mpi.finalize(),
-            Err(e) => {
-                output::error(&e.to_string());
-                mpi.abort(1)
-            }
-        }
+        in_job(self.ranks, |mpi| self.measured(mpi, measure))
     }
 
     fn measured(
@@ -125,63 +131,13 @@ impl Job<'_> {
             return Ok(());
         }
         output.flush();
-        let chart = || Chart {
-            title: self.title.clone(),
-            subtitle: format!("{} · {} ranks · {}", from.library, from.ranks, from.host),
-            x_label: "message size (bytes)".into(),
-            x_is_bytes: true,
-            panels: panels(self.kind, &points),
+        let chart = || {
+            let subtitle = format!("{} · {} ranks · {}", from.library, from.ranks, from.host);
+            Chart::by_size(&self.title, subtitle, panels(self.kind, &points))
         };
         let json = || to_json(self.name, self.kind, &from, &points, &[]);
         finish(self.common, json, chart)
     }
-}
-
-/// The table: at once line by line, or, where a progress bar is drawn meanwhile, at the end.
-pub struct Output {
-    shown: bool,
-    streaming: bool,
-    kept: String,
-}
-
-impl Output {
-    pub fn new(common: &Common, streaming: bool) -> Self {
-        Self {
-            shown: common.json.as_deref() != Some(Path::new("-")),
-            streaming,
-            kept: String::new(),
-        }
-    }
-
-    pub fn line(&mut self, line: &str) {
-        if self.shown && self.streaming {
-            output::out(&format!("{line}\n"));
-        } else if self.shown {
-            self.kept.push_str(line);
-            self.kept.push('\n');
-        }
-    }
-
-    pub fn flush(&mut self) {
-        if !self.streaming {
-            output::out(&self.kept);
-        }
-        self.kept.clear();
-    }
-}
-
-pub fn finish(common: &Common, json: impl FnOnce() -> Value, chart: impl Fn() -> Chart) -> Result<()> {
-    if let Some(file) = &common.json {
-        write_json(file, &json())?;
-        if file != Path::new("-") {
-            eprintln!("wrote {}", file.display());
-        }
-    }
-    for file in &common.plot {
-        chart::write(&chart(), file)?;
-        eprintln!("wrote {}", file.display());
-    }
-    Ok(())
 }
 
 /// A curve through `points`; `value` turns seconds into what is shown. Zero bytes have no place on a log axis.
@@ -190,50 +146,31 @@ fn curve<'p>(
     points: impl Iterator<Item = &'p Point>,
     value: impl Fn(&Point, f64) -> f64,
 ) -> Series {
-    let dots = points.filter(|p| p.bytes > 0).map(|p| {
-        let (a, b) = (value(p, p.time.min), value(p, p.time.max));
-        Dot {
-            x: p.bytes as f64,
-            y: value(p, p.time.median),
-            low: a.min(b),
-            high: a.max(b),
-        }
-    });
-    Series {
-        name: name.to_owned(),
-        points: dots.collect(),
-    }
+    let dots = points.filter(|p| p.bytes > 0);
+    Series::new(
+        name,
+        dots.map(|p| Dot::of(p.bytes as f64, &p.time, |t| value(p, t))),
+    )
 }
 
 fn panels(kind: BenchmarkKind, points: &[Point]) -> Vec<Panel> {
-    let panel = |y_label: &str, series| Panel {
-        y_label: y_label.into(),
-        series,
-    };
+    let one =
+        |label: &str, value: fn(&Point, f64) -> f64| Panel::new(label, [curve("", points.iter(), value)]);
     match kind {
         BenchmarkKind::PingPong => vec![
-            panel(
-                "bandwidth (MB/s)",
-                vec![curve("", points.iter(), |p, t| p.megabytes(t))],
-            ),
-            panel("time (µs)", vec![curve("", points.iter(), |_, t| t * 1e6)]),
+            one("bandwidth (MB/s)", Point::megabytes),
+            one("time (µs)", |_, t| t * 1e6),
         ],
-        BenchmarkKind::Rate => vec![panel(
-            "messages per second",
-            vec![curve("", points.iter(), |_, t| 1.0 / t)],
-        )],
+        BenchmarkKind::Rate => vec![one("messages per second", |_, t| 1.0 / t)],
         BenchmarkKind::Collectives => {
-            let all = collectives::Op::ALL.map(collectives::Op::name).into_iter();
+            let all = collectives::Op::VARIANTS.iter().map(|op| op.name());
             let series = all.map(|op| curve(op, points.iter().filter(|p| p.op == op), |_, t| t * 1e6));
-            vec![panel(
+            vec![Panel::new(
                 "time of a call (µs)",
-                series.filter(|s| !s.points.is_empty()).collect(),
+                series.filter(|s| !s.points.is_empty()),
             )]
         }
-        BenchmarkKind::Startup => vec![panel(
-            "wall time of a job (ms)",
-            vec![curve("", points.iter(), |_, t| t * 1e3)],
-        )],
+        BenchmarkKind::Startup => vec![one("wall time of a job (ms)", |_, t| t * 1e3)],
     }
 }
 
@@ -298,7 +235,7 @@ fn collective(o: &Collectives) -> Result<()> {
             .collect()
     })?;
     let ops = match &o.op {
-        None => collectives::Op::ALL.to_vec(),
+        None => collectives::Op::VARIANTS.to_vec(),
         Some(text) => text
             .split(',')
             .map(|n| collectives::Op::parse(n.trim()))
@@ -361,12 +298,9 @@ fn start(o: &Startup) -> Result<()> {
         ("idle", memory),
         ("launcher", json!(launcher.display().to_string())),
     ];
-    let chart = || Chart {
-        title: title.into(),
-        subtitle: format!("{} · {}", launcher.display(), from.host),
-        x_label: "ranks".into(),
-        x_is_bytes: false,
-        panels: panels(BenchmarkKind::Startup, &points),
+    let chart = || {
+        let subtitle = format!("{} · {}", launcher.display(), from.host);
+        Chart::over("ranks", title, subtitle, panels(BenchmarkKind::Startup, &points))
     };
     finish(
         &o.common,
@@ -378,17 +312,7 @@ fn start(o: &Startup) -> Result<()> {
 /// `farpost bench matmul`: under whatever launcher started the ranks.
 fn multiply(o: &Matmul) -> Result<()> {
     o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
-    if !launch::is_launched() {
-        return Err(launch::restart(o.ranks.ranks as usize));
-    }
-    let mpi = Mpi::init()?;
-    match multiplied(o, &mpi) {
-        Ok(()) => mpi.finalize(),
-        Err(e) => {
-            output::error(&e.to_string());
-            mpi.abort(1)
-        }
-    }
+    in_job(&o.ranks, |mpi| multiplied(o, mpi))
 }
 
 fn multiplied(o: &Matmul, mpi: &Mpi) -> Result<()> {
@@ -427,12 +351,7 @@ fn multiplied(o: &Matmul, mpi: &Mpi) -> Result<()> {
             json!({ "n": n, "seconds": times.median, "min_s": times.min, "max_s": times.max, "flops": rate,
             "broadcast_s": broadcast }),
         );
-        dots.push(Dot {
-            x: f64::from(n),
-            y: times.median,
-            low: times.min,
-            high: times.max,
-        });
+        dots.push(Dot::of(f64::from(n), &times, |t| t));
     }
     if mpi.rank() != 0 {
         return Ok(());
@@ -442,17 +361,14 @@ fn multiplied(o: &Matmul, mpi: &Mpi) -> Result<()> {
         json!({ "benchmark": "matmul", "library": from.library, "library_file": from.file, "layout": layout, "ranks": from.ranks,
             "host": from.host, "points": rows })
     };
-    finish(&o.common, json, || Chart {
-        title: "Multiplication of matrices".into(),
-        subtitle: format!("{} · P = {layout} · {}", from.library, from.host),
-        x_label: "rows and columns".into(),
-        x_is_bytes: false,
-        panels: vec![Panel {
-            y_label: "seconds".into(),
-            series: vec![Series {
-                name: String::new(),
-                points: dots.clone(),
-            }],
-        }],
+    finish(&o.common, json, || {
+        let subtitle = format!("{} · P = {layout} · {}", from.library, from.host);
+        let panel = Panel::new("seconds", [Series::new("", dots.clone())]);
+        Chart::over(
+            "rows and columns",
+            "Multiplication of matrices",
+            subtitle,
+            [panel],
+        )
     })
 }

@@ -1,7 +1,7 @@
 //! `farpost bench start` and `farpost bench poll`: jobs without options, one after the other.
 
-use crate::bench::{Output, finish};
 use crate::bench_args::{Launch, Poll, Start};
+use crate::bench_output::{Output, finish};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::everyday::{self, FIRST, First, Strangers};
 use farpost_bench::progress::Progress;
@@ -101,35 +101,25 @@ pub fn start(o: &Start) -> Result<()> {
         json!({ "benchmark": "start", "measured": source(&start), "host": report::host(), "starts": starts,
             "rows": rows.collect::<Vec<Value>>() })
     };
-    finish(&o.common, json, || Chart {
-        title: title.into(),
-        subtitle: format!("{} · {}", source(&start), report::host()),
-        x_label: "starts, the quickest first".into(),
-        x_is_bytes: false,
-        panels: (0..COLUMNS).map(|at| panel(&measured, at)).collect(),
+    finish(&o.common, json, || {
+        let subtitle = format!("{} · {}", source(&start), report::host());
+        let panels = (0..COLUMNS).map(|at| panel(&measured, at));
+        Chart::over("starts, the quickest first", title, subtitle, panels)
     })
 }
 
 fn panel(measured: &[(u32, Vec<First>)], at: usize) -> Panel {
-    let series = measured.iter().map(|(count, all)| Series {
-        name: format!("{count} strangers"),
-        points: (1_u32..)
+    let series = measured.iter().map(|(count, all)| {
+        let dots = (1_u32..)
             .zip(column(all, at))
-            .map(|(n, y)| Dot {
-                x: f64::from(n),
-                y,
-                low: y,
-                high: y,
-            })
-            .collect(),
+            .map(|(n, y)| Dot::exact(f64::from(n), y));
+        Series::new(format!("{count} strangers"), dots)
     });
-    Panel {
-        y_label: match FIRST.get(at) {
-            Some(messages) => format!("first {messages} (µs)"),
-            None => "one, later (µs)".into(),
-        },
-        series: series.collect(),
-    }
+    let label = match FIRST.get(at) {
+        Some(messages) => format!("first {messages} (µs)"),
+        None => "one, later (µs)".into(),
+    };
+    Panel::new(label, series)
 }
 
 /// `farpost bench poll`.
@@ -176,29 +166,15 @@ pub fn poll(o: &Poll) -> Result<()> {
         json!({ "benchmark": "poll", "measured": source(&start), "host": report::host(), "rows": rows.collect::<Vec<Value>>(),
             "ring": { "ranks": o.ring, "hop_us": hop } })
     };
-    let series = o.ranks.iter().map(|ranks| Series {
-        name: format!("{ranks} ranks"),
-        points: rows
-            .iter()
-            .filter(|(of, work, _)| of == ranks && *work > 0)
-            .map(|(_, work, time)| Dot {
-                x: f64::from(*work),
-                y: *time,
-                low: *time,
-                high: *time,
-            })
-            .collect(),
+    let series = o.ranks.iter().map(|ranks| {
+        let own = rows.iter().filter(|(of, work, _)| of == ranks && *work > 0);
+        let dots = own.map(|(_, work, time)| Dot::exact(f64::from(*work), *time));
+        Series::new(format!("{ranks} ranks"), dots)
     });
-    let series: Vec<Series> = series.collect();
-    finish(&o.common, json, || Chart {
-        title: title.into(),
-        subtitle: format!("{} · {}", source(&start), report::host()),
-        x_label: "work between calls (ns)".into(),
-        x_is_bytes: false,
-        panels: vec![Panel {
-            y_label: "time of an iteration (µs)".into(),
-            series: series.clone(),
-        }],
+    let panel = Panel::new("time of an iteration (µs)", series);
+    finish(&o.common, json, || {
+        let subtitle = format!("{} · {}", source(&start), report::host());
+        Chart::over("work between calls (ns)", title, subtitle, [panel.clone()])
     })
 }
 

@@ -45,13 +45,9 @@ impl Goal {
         aim: f64,
     ) -> Self {
         Self {
-            what: what.into(),
-            figure,
-            unit,
             reached: ratio,
             of,
-            bounds: Some((must, aim)),
-            at_least: false,
+            ..Self::plain(what, figure, unit, Some((must, aim)))
         }
     }
 

@@ -1,8 +1,8 @@
 //! `farpost bench layers|logp|rsm|fm|jam|interfaces`: what each layer costs above the bare cache line.
 
-use crate::bench::{Output, finish};
 use crate::bench_args::Layers;
 use crate::bench_goals::{Goal, show};
+use crate::bench_output::{Output, finish};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::fit::{self, Burst, LogP};
 use farpost_bench::link::{Layer, REQUEST};
@@ -130,32 +130,18 @@ pub(crate) fn curve(
         .filter(|p| p.0 > 0.0)
         .map(|(bytes, time)| {
             let all = summarise(&m.samples(layer, of(bytes as usize)));
-            let (a, b) = (value(bytes, all.min), value(bytes, all.max));
+            let y = value(bytes, time);
             Dot {
-                x: bytes,
-                y: value(bytes, time),
-                low: a.min(b),
-                high: a.max(b),
+                y,
+                ..Dot::of(bytes, &all, |t| value(bytes, t))
             }
         });
-    Series {
-        name: layer.title().into(),
-        points: dots.collect(),
-    }
+    Series::new(layer.title(), dots)
 }
 
 pub(crate) fn floor_line(m: &Measured, xs: (f64, f64)) -> Option<Series> {
     let y = m.floor()? * 1e9;
-    let dot = |x| Dot {
-        x,
-        y,
-        low: y,
-        high: y,
-    };
-    Some(Series {
-        name: "bare line".into(),
-        points: vec![dot(xs.0), dot(xs.1)],
-    })
+    Some(Series::new("bare line", [xs.0, xs.1].map(|x| Dot::exact(x, y))))
 }
 
 /// Ping-pong above, streams below, one curve for each layer.
@@ -174,22 +160,11 @@ fn both_panels(table: &LayerTable, m: &Measured) -> Chart {
     times.extend(floor_line(m, (low.min(high), high)));
     times.retain(|s| !s.points.is_empty());
     rates.retain(|s| !s.points.is_empty());
-    Chart {
-        title: table.title.clone(),
-        subtitle: table.subtitle(),
-        x_label: "message size (bytes)".into(),
-        x_is_bytes: true,
-        panels: vec![
-            Panel {
-                y_label: "one way (ns)".into(),
-                series: times,
-            },
-            Panel {
-                y_label: "stream (MB/s)".into(),
-                series: rates,
-            },
-        ],
-    }
+    let panels = [
+        Panel::new("one way (ns)", times),
+        Panel::new("stream (MB/s)", rates),
+    ];
+    Chart::by_size(&table.title, table.subtitle(), panels)
 }
 
 /// Ping-pong and streams of some layers at some sizes.
@@ -330,22 +305,9 @@ pub fn layers(o: &Layers) -> Result<()> {
             let all = m.layers().into_iter().map(|l| curve(&m, l, Op::Stream, value));
             all.filter(|s| !s.points.is_empty()).collect::<Vec<_>>()
         };
-        Chart {
-            title: table.title.clone(),
-            subtitle: table.subtitle(),
-            x_label: "message size (bytes)".into(),
-            x_is_bytes: true,
-            panels: vec![
-                Panel {
-                    y_label: "time of a message (ns)".into(),
-                    series: pick(|_, t| t * 1e9),
-                },
-                Panel {
-                    y_label: "stream (MB/s)".into(),
-                    series: pick(|n, t| n / t / 1e6),
-                },
-            ],
-        }
+        let times = Panel::new("time of a message (ns)", pick(|_, t| t * 1e9));
+        let rates = Panel::new("stream (MB/s)", pick(|n, t| n / t / 1e6));
+        Chart::by_size(&table.title, table.subtitle(), [times, rates])
     };
     table.end(&m, &lines, rows, chart)
 }
@@ -439,34 +401,20 @@ pub fn logp(o: &Layers) -> Result<()> {
             "curves": curves.iter().map(|c| json!({ "compute_ns": c.compute * 1e9,
                 "points": c.points.iter().map(|(n, t)| json!([n, t * 1e9 / n])).collect::<Vec<_>>() })).collect::<Vec<_>>(),
         }));
-        let series = curves.iter().map(|c| Series {
-            name: format!("{:.0} ns computing", c.compute * 1e9),
-            points: c
-                .points
-                .iter()
-                .map(|(n, t)| {
-                    let y = t / n * 1e9;
-                    Dot {
-                        x: *n,
-                        y,
-                        low: y,
-                        high: y,
-                    }
-                })
-                .collect(),
+        let series = curves.iter().map(|c| {
+            let dots = c.points.iter().map(|(n, t)| Dot::exact(*n, t / n * 1e9));
+            Series::new(format!("{:.0} ns computing", c.compute * 1e9), dots)
         });
-        panels.push(Panel {
-            y_label: format!("{}: ns per request", layer.title()),
-            series: series.collect(),
-        });
+        panels.push(Panel::new(format!("{}: ns per request", layer.title()), series));
     }
     lines.push("# g is the time between requests at full speed: the gap, or o_s + o_r (and serving) where that is more".into());
-    let chart = || Chart {
-        title: table.title.clone(),
-        subtitle: table.subtitle(),
-        x_label: "requests in a burst".into(),
-        x_is_bytes: false,
-        panels: panels.clone(),
+    let chart = || {
+        Chart::over(
+            "requests in a burst",
+            &table.title,
+            table.subtitle(),
+            panels.clone(),
+        )
     };
     table.end(&m, &lines, rows, chart)
 }
@@ -537,15 +485,10 @@ pub fn interfaces(o: &Layers) -> Result<()> {
         "# MPI's 8-byte ping-pong by postboxes is {} ns one way",
         nanos(postbox)
     ));
-    let chart = || Chart {
-        title: table.title.clone(),
-        subtitle: table.subtitle(),
-        x_label: "message size (bytes)".into(),
-        x_is_bytes: true,
-        panels: vec![Panel {
-            y_label: "FM 2.x stream (MB/s)".into(),
-            series: vec![curve(&m, Layer::FmStream, Op::Stream, |n, t| n / t / 1e6)],
-        }],
+    let chart = || {
+        let stream = curve(&m, Layer::FmStream, Op::Stream, |n, t| n / t / 1e6);
+        let panel = Panel::new("FM 2.x stream (MB/s)", [stream]);
+        Chart::by_size(&table.title, table.subtitle(), [panel])
     };
     table.end(&m, &lines, rows, chart)
 }

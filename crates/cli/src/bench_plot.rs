@@ -2,7 +2,8 @@
 
 use crate::bench_args::Plot;
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
-use farpost_bench::{BenchError, Result};
+use farpost_bench::stats::Summary;
+use farpost_bench::{BenchError, Result, usage};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -27,10 +28,10 @@ pub fn plot(o: &Plot) -> Result<()> {
     let first = kind(&results[0]);
     if let Some((file, other)) = o.results.iter().zip(&results).find(|(_, v)| kind(v) != first) {
         let other = kind(other);
-        return Err(BenchError::Usage(format!(
+        return Err(usage!(
             "{}: holds {other}, and the first file {first}",
             file.display()
-        )));
+        ));
     }
     let (title, axes): (&str, &[Axis]) = match first.as_str() {
         "memory" => return write(o, &memory(&names(&o.results, &results), &results)),
@@ -39,28 +40,34 @@ pub fn plot(o: &Plot) -> Result<()> {
         "netpipe" => ("NetPIPE ping-pong between two ranks, one way", &PING_PONG),
         "rate" => ("Message rate", &RATE),
         other => {
-            return Err(BenchError::Usage(format!(
+            return Err(usage!(
                 "{other}: only pingpong, netpipe, rate, memory and peers can be drawn together"
-            )));
+            ));
         }
     };
     let names = names(&o.results, &results);
-    let panels = axes.iter().map(|(label, value)| Panel {
-        y_label: (*label).into(),
-        series: results
-            .iter()
-            .zip(&names)
-            .map(|(v, name)| series(v, name, value))
-            .collect(),
+    let panels = axes.iter().map(|(label, value)| {
+        let series = results.iter().zip(&names).map(|(v, name)| series(v, name, value));
+        Panel::new(*label, series)
     });
-    let chart = Chart {
-        title: title.into(),
-        subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
-        x_label: "message size (bytes)".into(),
-        x_is_bytes: true,
-        panels: panels.collect(),
-    };
-    write(o, &chart)
+    write(o, &Chart::by_size(title, host(&results), panels))
+}
+
+fn host(results: &[Value]) -> &str {
+    results[0]["host"].as_str().unwrap_or_default()
+}
+
+/// The points of a result.
+fn points(result: &Value) -> impl Iterator<Item = &Value> {
+    result["points"].as_array().into_iter().flatten()
+}
+
+/// A median with its range by the ranks of the job.
+fn by_ranks(p: &Value, measured: &Value) -> Option<Dot> {
+    let of = |what: &str| measured[what].as_f64().filter(|x| *x > 0.0);
+    let (x, y) = (p["ranks"].as_f64()?, of("median")?);
+    let (low, high) = (of("min")?, of("max")?);
+    Some(Dot { x, y, low, high })
 }
 
 fn write(o: &Plot, chart: &Chart) -> Result<()> {
@@ -80,34 +87,19 @@ const MEMORY: [(&str, &str); 3] = [
 
 /// What a rank takes by ranks of its job: medians, from the least to the largest.
 fn memory(names: &[String], results: &[Value]) -> Chart {
-    let panels = MEMORY.iter().map(|(member, label)| Panel {
-        y_label: (*label).into(),
-        series: (results.iter().zip(names))
-            .map(|(result, name)| {
-                let points = result["points"].as_array().into_iter().flatten();
-                let dot = |p: &Value| {
-                    let of = |what: &str| p[member][what].as_f64().filter(|x| *x > 0.0);
-                    Some(Dot {
-                        x: p["ranks"].as_f64()?,
-                        y: of("median")?,
-                        low: of("min")?,
-                        high: of("max")?,
-                    })
-                };
-                Series {
-                    name: name.clone(),
-                    points: points.filter_map(dot).collect(),
-                }
-            })
-            .collect(),
+    let panels = MEMORY.iter().map(|(member, label)| {
+        let series = results
+            .iter()
+            .zip(names)
+            .map(|(result, name)| Series::new(name, points(result).filter_map(|p| by_ranks(p, &p[member]))));
+        Panel::new(*label, series)
     });
-    Chart {
-        title: "A rank's memory as its job grows".into(),
-        subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
-        x_label: "ranks of the job".into(),
-        x_is_bytes: false,
-        panels: panels.collect(),
-    }
+    Chart::over(
+        "ranks of the job",
+        "A rank's memory as its job grows",
+        host(results),
+        panels,
+    )
 }
 
 /// Steps of bench/peers.c, and what they are called.
@@ -122,56 +114,34 @@ const PEER_STEPS: [(&str, &str); 5] = [
 /// What a rank takes for its peers, after messages from all to all: a panel each for one host, for several, and for ranks in one process,
 /// as far as there are results.
 fn peers(results: &[Value]) -> Chart {
-    let points = || {
-        results
-            .iter()
-            .flat_map(|v| v["points"].as_array().into_iter().flatten())
-    };
     let panel = |name: &str, is_here: fn(Option<u64>) -> bool| {
-        let here = || points().filter(move |p| is_here(p["hosts"].as_u64()));
+        let all = || results.iter().flat_map(points);
+        let here = || all().filter(move |p| is_here(p["hosts"].as_u64()));
         let series = PEER_STEPS.iter().map(|(step, name)| {
-            let dot = |p: &Value| {
-                let of = |what: &str| p["peers_kib"][step][what].as_f64().filter(|x| *x > 0.0);
-                Some(Dot {
-                    x: p["ranks"].as_f64()?,
-                    y: of("median")?,
-                    low: of("min")?,
-                    high: of("max")?,
-                })
-            };
-            Series {
-                name: (*name).into(),
-                points: here().filter_map(dot).collect(),
-            }
+            Series::new(*name, here().filter_map(|p| by_ranks(p, &p["peers_kib"][step])))
         });
-        here().next().is_some().then(|| Panel {
-            y_label: format!("KiB of a rank, {name}"),
-            series: series.collect(),
-        })
+        let is_there = here().next().is_some();
+        is_there.then(|| Panel::new(format!("KiB of a rank, {name}"), series))
     };
     let panels = [
         panel("one host", |hosts| hosts == Some(1)),
         panel("several hosts", |hosts| hosts > Some(1)),
         panel("in one process", |hosts| hosts.is_none()),
     ];
-    Chart {
-        title: "A rank's memory for its peers, all to all".into(),
-        subtitle: results[0]["host"].as_str().unwrap_or_default().to_owned(),
-        x_label: "ranks of the job".into(),
-        x_is_bytes: false,
-        panels: panels.into_iter().flatten().collect(),
-    }
+    let panels = panels.into_iter().flatten();
+    Chart::over(
+        "ranks of the job",
+        "A rank's memory for its peers, all to all",
+        host(results),
+        panels,
+    )
 }
 
 fn read(file: &Path) -> Result<Value> {
     let what = || format!("reading {}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|cause| BenchError::Io { what: what(), cause })?;
-    serde_json::from_str(&text).map_err(|e| {
-        BenchError::Usage(format!(
-            "{}: not a result written with --json: {e}",
-            file.display()
-        ))
-    })
+    let text = std::fs::read_to_string(file).map_err(BenchError::io(what()))?;
+    serde_json::from_str(&text)
+        .map_err(|e| usage!("{}: not a result written with --json: {e}", file.display()))
 }
 
 /// Letters that fit in the legend.
@@ -211,21 +181,16 @@ fn names(files: &[PathBuf], results: &[Value]) -> Vec<String> {
 
 fn series(result: &Value, name: &str, value: &fn(f64, f64) -> f64) -> Series {
     let number = |p: &Value, name: &str| p[name].as_f64().filter(|x| *x > 0.0);
-    let points = result["points"].as_array().into_iter().flatten().filter_map(|p| {
+    let dots = points(result).filter_map(|p| {
         let x = number(p, "bytes")?;
-        let y = value(x, number(p, "median_us")?);
-        let ends = (value(x, number(p, "min_us")?), value(x, number(p, "max_us")?));
-        Some(Dot {
-            x,
-            y,
-            low: ends.0.min(ends.1),
-            high: ends.0.max(ends.1),
-        })
+        let (median, min, max) = (
+            number(p, "median_us")?,
+            number(p, "min_us")?,
+            number(p, "max_us")?,
+        );
+        Some(Dot::of(x, &Summary { median, min, max }, |t| value(x, t)))
     });
-    Series {
-        name: name.to_owned(),
-        points: points.collect(),
-    }
+    Series::new(name, dots)
 }
 
 #[cfg(test)]

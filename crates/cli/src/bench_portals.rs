@@ -259,21 +259,9 @@ fn series(m: &Measured, kind: Kind, most: usize, value: fn(f64, f64) -> f64) -> 
     each.filter(|one| !one.points.is_empty()).collect()
 }
 
-fn panel(y_label: &str, series: Vec<Series>) -> Panel {
-    Panel {
-        y_label: y_label.into(),
-        series,
-    }
-}
-
 fn figure(table: &LayerTable, title: &str, panels: Vec<Panel>) -> Chart {
-    Chart {
-        title: title.into(),
-        subtitle: format!("{}; {}", table.subtitle(), table.jobs.placement()),
-        x_label: "message size (bytes)".into(),
-        x_is_bytes: true,
-        panels,
-    }
+    let subtitle = format!("{}; {}", table.subtitle(), table.jobs.placement());
+    Chart::by_size(title, subtitle, panels)
 }
 
 fn rate(bytes: f64, time: f64) -> f64 {
@@ -290,12 +278,12 @@ fn latency(m: &Measured) -> Panel {
         }
         lines.push(floor);
     }
-    panel("time (microseconds)", lines)
+    Panel::new("time (microseconds)", lines)
 }
 
 /// The paper's figures 4 to 7 and their files.
 fn figures(table: &LayerTable, m: &Measured) -> Vec<(&'static str, Chart)> {
-    let bandwidth = |kind, value| panel("bandwidth (MB/s)", series(m, kind, HUGE, value));
+    let bandwidth = |kind, value| Panel::new("bandwidth (MB/s)", series(m, kind, HUGE, value));
     let all = [
         ("figure4.png", "Latency", latency(m)),
         (

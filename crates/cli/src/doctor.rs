@@ -23,11 +23,24 @@ struct Finding {
     told: String,
 }
 
-fn finding(verdict: Verdict, what: &'static str, told: impl Into<String>) -> Finding {
+fn ok(what: &'static str, told: impl Into<String>) -> Finding {
+    let (verdict, told) = (Verdict::Ok, told.into());
+    Finding { verdict, what, told }
+}
+
+fn slow(what: &'static str, told: impl Into<String>) -> Finding {
+    let verdict = Verdict::Slow;
     Finding {
         verdict,
-        what,
-        told: told.into(),
+        ..ok(what, told)
+    }
+}
+
+fn bad(what: &'static str, told: impl Into<String>) -> Finding {
+    let verdict = Verdict::Bad;
+    Finding {
+        verdict,
+        ..ok(what, told)
     }
 }
 
@@ -99,13 +112,13 @@ fn libfabric() -> Finding {
     let adapter = adapter();
     match survey(&OfiOptions::from_environment()) {
         Err(OfiError::Absent { .. }) if adapter.is_none() => {
-            finding(Verdict::Ok, WHAT, "not installed; no adapter here would need it")
+            ok(WHAT, "not installed; no adapter here would need it")
         }
         Err(error) => {
             let needed = adapter.map_or(String::new(), |a| {
                 format!(" (adapter {a} is not used without it)")
             });
-            finding(Verdict::Slow, WHAT, format!("{error}{needed}"))
+            slow(WHAT, format!("{error}{needed}"))
         }
         Ok(providers) => {
             let used = providers.iter().find(|p| p.verdict == Use::Chosen);
@@ -113,9 +126,9 @@ fn libfabric() -> Finding {
             match used {
                 Some(p) => {
                     let told = format!("{} on {}; {rest}", p.name, p.domain);
-                    finding(Verdict::Ok, WHAT, told)
+                    ok(WHAT, told)
                 }
-                None => finding(Verdict::Slow, WHAT, format!("no provider fits; {rest}")),
+                None => slow(WHAT, format!("no provider fits; {rest}")),
             }
         }
     }
@@ -127,13 +140,11 @@ fn cores() -> Finding {
     let limit = quota().map_or(String::new(), |q| format!(", control group quota {q:.1} cores"));
     let told = format!("{allowed} allowed{limit}");
     match allowed {
-        1 => finding(
-            Verdict::Slow,
+        1 => slow(
             "cores",
             format!("{told}; ranks take turns: allow more cores (taskset, cpuset, --cpus)"),
         ),
-        _ => finding(
-            Verdict::Ok,
+        _ => ok(
             "cores",
             format!("{told}; up to {allowed} ranks run without taking turns"),
         ),
@@ -151,21 +162,18 @@ fn network() -> Finding {
         choice.apply(&all).map_err(|e| e.to_string())
     };
     match chosen() {
-        Ok(c) if c.interfaces.iter().all(|i| i.class == Class::Loopback) => finding(
-            Verdict::Ok,
-            "network",
-            format!("{}: jobs on this host only", c.sentence()),
-        ),
-        Ok(c) => finding(Verdict::Ok, "network", c.sentence()),
-        Err(why) => finding(Verdict::Bad, "network", why),
+        Ok(c) if c.interfaces.iter().all(|i| i.class == Class::Loopback) => {
+            ok("network", format!("{}: jobs on this host only", c.sentence()))
+        }
+        Ok(c) => ok("network", c.sentence()),
+        Err(why) => bad("network", why),
     }
 }
 
 fn memfd() -> Finding {
     match rustix::fs::memfd_create("farpost-doctor", rustix::fs::MemfdFlags::CLOEXEC) {
-        Ok(_) => finding(Verdict::Ok, "memfd", "memory shared by a job's ranks can be made"),
-        Err(e) => finding(
-            Verdict::Bad,
+        Ok(_) => ok("memfd", "memory shared by a job's ranks can be made"),
+        Err(e) => bad(
             "memfd",
             format!("memfd_create: {e}; allow it in the container's seccomp profile"),
         ),
@@ -176,10 +184,10 @@ fn membarrier() -> Finding {
     // The kind the shared-memory fabric uses: a process about to sleep pays, senders do not.
     if rustix::thread::membarrier_query().contains_command(rustix::thread::MembarrierCommand::GlobalExpedited)
     {
-        return finding(Verdict::Ok, "membarrier", "senders need no fence");
+        return ok("membarrier", "senders need no fence");
     }
     let told = "not offered: every message pays a fence; Linux 4.16 or later, and seccomp profiles that allow it, have it";
-    finding(Verdict::Slow, "membarrier", told)
+    slow("membarrier", told)
 }
 
 fn cross_memory() -> Finding {
@@ -187,22 +195,19 @@ fn cross_memory() -> Finding {
         let told = format!(
             "process_vm_readv: {e}; very long messages take two copies; allow it in the container's seccomp profile"
         );
-        return finding(Verdict::Slow, "cross-memory attach", told);
+        return slow("cross-memory attach", told);
     }
     let scope = read("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_else(|| "0".into());
     match scope.as_str() {
-        "0" => finding(
-            Verdict::Ok,
+        "0" => ok(
             "cross-memory attach",
             "no Yama restriction; very long messages can move in one copy",
         ),
-        "1" => finding(
-            Verdict::Ok,
+        "1" => ok(
             "cross-memory attach",
             "Yama ptrace_scope 1: works where ranks permit each other, else two copies",
         ),
-        other => finding(
-            Verdict::Slow,
+        other => slow(
             "cross-memory attach",
             format!(
                 "Yama ptrace_scope {other}: very long messages take two copies; sysctl kernel.yama.ptrace_scope=1"
@@ -215,18 +220,12 @@ fn huge_pages() -> Finding {
     let chosen = |text: String| text.split('[').nth(1)?.split(']').next().map(str::to_owned);
     let shmem = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled").and_then(chosen);
     match shmem.as_deref() {
-        Some("never" | "deny") => finding(
-            Verdict::Slow,
+        Some("never" | "deny") => slow(
             "huge pages",
             "shared memory uses small pages; echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
         ),
-        Some(mode) => finding(
-            Verdict::Ok,
-            "huge pages",
-            format!("shared memory may use them ({mode})"),
-        ),
-        None => finding(
-            Verdict::Slow,
+        Some(mode) => ok("huge pages", format!("shared memory may use them ({mode})")),
+        None => slow(
             "huge pages",
             "this kernel has no huge pages for shared memory; long messages touch more page tables",
         ),
@@ -239,25 +238,23 @@ fn limit(which: rustix::process::Resource) -> Option<u64> {
 
 fn open_files() -> Finding {
     match limit(rustix::process::Resource::Nofile) {
-        Some(n) if n < 256 => finding(
-            Verdict::Bad,
+        Some(n) if n < 256 => bad(
             "open files",
             format!("limit {n}; a job of many ranks needs more: ulimit -n 1024"),
         ),
-        Some(n) => finding(Verdict::Ok, "open files", format!("limit {n}")),
-        None => finding(Verdict::Ok, "open files", "unlimited"),
+        Some(n) => ok("open files", format!("limit {n}")),
+        None => ok("open files", "unlimited"),
     }
 }
 
 fn processes() -> Finding {
     match limit(rustix::process::Resource::Nproc) {
-        Some(n) if n < 128 => finding(
-            Verdict::Bad,
+        Some(n) if n < 128 => bad(
             "processes",
             format!("limit {n}; ulimit -u 1024 allows larger jobs"),
         ),
-        Some(n) => finding(Verdict::Ok, "processes", format!("limit {n}")),
-        None => finding(Verdict::Ok, "processes", "unlimited"),
+        Some(n) => ok("processes", format!("limit {n}")),
+        None => ok("processes", "unlimited"),
     }
 }
 
@@ -267,16 +264,15 @@ fn locked_memory() -> Finding {
         Some(n) => format!("limit {} KiB; enough, shared memory is not locked", n / 1024),
         None => "unlimited".into(),
     };
-    finding(Verdict::Ok, "locked memory", told)
+    ok("locked memory", told)
 }
 
 fn library() -> Finding {
     let path = farpost_bench::abi::find_library();
     if path.exists() {
-        finding(Verdict::Ok, "library", path.display().to_string())
+        ok("library", path.display().to_string())
     } else {
-        finding(
-            Verdict::Bad,
+        bad(
             "library",
             "libmpi_abi.so.1 is neither in ../lib beside farpost nor in LD_LIBRARY_PATH; run make install",
         )
@@ -285,8 +281,8 @@ fn library() -> Finding {
 
 fn launcher() -> Finding {
     match farpost_bench::launch::mpiexec() {
-        Ok(path) => finding(Verdict::Ok, "launcher", path.display().to_string()),
-        Err(e) => finding(Verdict::Bad, "launcher", format!("{e}; run make install")),
+        Ok(path) => ok("launcher", path.display().to_string()),
+        Err(e) => bad("launcher", format!("{e}; run make install")),
     }
 }
 

@@ -66,6 +66,13 @@ impl FabricError {
             source_text: error.to_string(),
         }
     }
+
+    /// `peer` wrote `value` where `what` was expected.
+    #[cold]
+    pub fn corrupt(peer: Peer, what: &'static str, value: impl Into<u64>) -> Self {
+        let value = value.into();
+        FabricError::Corrupt { peer, what, value }
+    }
 }
 
 /// One entry of the error status: an error that happened without anybody waiting for its result.

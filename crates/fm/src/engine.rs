@@ -1,11 +1,11 @@
 //! One node's Fast Messages: sending, and the table of handlers.
 
-use crate::extract::Running;
+use crate::receive::{Receive, Stacks};
+use crate::running::{Flow, Running};
 use crate::state::{FmCounters, FmState};
-use crate::stream::{Receive, Stacks};
 use crate::waiting::Pacer;
 use crate::wire::{FRAME_PAYLOAD, Frame, FrameKind, Header};
-use crate::{Flow, FmError, FmTunables};
+use crate::{FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
 use std::cell::{Cell, RefCell};

@@ -1,20 +1,11 @@
 //! Extraction: accepted frames meet their handlers.
 
 use crate::engine::{Fm, Handler};
+use crate::receive::{Receive, Resumed, Wake};
+use crate::running::Flow;
 use crate::state::MessageStage;
-use crate::stream::{Receive, Resumed, Wake};
 use crate::wire::{BEGIN, END, Frame, FrameKind, Header, Malformed};
 use farpost_fabric::{Counter, Fabric, Peer};
-use std::cell::Cell;
-
-/// What a handler says when it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// On with the next message.
-    Continue,
-    /// Let the extraction return.
-    Quit,
-}
 
 /// Frames that one extraction handles at most, so that senders cannot keep it going.
 const FRAMES_AT_ONCE: u32 = 4096;
@@ -24,44 +15,6 @@ const FRAMES_BETWEEN: u32 = 32;
 const EMPTY_BEFORE_ACK: u32 = 8;
 /// And after which what came back may go again.
 const EMPTY_BEFORE_PASSED: u32 = 64;
-
-/// Which handlers run.
-#[derive(Default)]
-pub(crate) struct Running {
-    depth: Cell<u32>,
-    /// Those that run on a stack of their own: at most one of a thread, and its innermost.
-    apart: Cell<u32>,
-}
-
-impl Running {
-    /// Whether handlers may run now: not from one that runs on a stack of its own, and not too deep.
-    #[inline(always)]
-    pub fn may_extract(&self, deepest: u32) -> bool {
-        self.apart.get() == 0 && self.depth.get() < deepest
-    }
-
-    /// Whether a handler runs.
-    pub fn inside(&self) -> bool {
-        self.depth.get() > 0
-    }
-
-    #[inline(always)]
-    fn enter(&self, apart: bool) -> Entered<'_> {
-        self.depth.set(self.depth.get() + 1);
-        self.apart.set(self.apart.get() + u32::from(apart));
-        Entered(self, apart)
-    }
-}
-
-/// A handler runs until this is dropped, by a panic too.
-struct Entered<'a>(&'a Running, bool);
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.0.depth.set(self.0.depth.get() - 1);
-        self.0.apart.set(self.0.apart.get() - u32::from(self.1));
-    }
-}
 
 impl<F: Fabric + 'static> Fm<F> {
     /// Handle what has arrived (`FM_extract`): the bytes of payload handled. Does not block.

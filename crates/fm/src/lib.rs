@@ -35,6 +35,8 @@ pub mod send_queue;
 pub mod wire;
 
 #[cfg(not(loom))]
+mod apart;
+#[cfg(not(loom))]
 mod carrier;
 #[cfg(not(loom))]
 mod engine;
@@ -43,16 +45,21 @@ mod error;
 #[cfg(not(loom))]
 mod extract;
 #[cfg(not(loom))]
+mod faults;
+#[cfg(not(loom))]
 mod owed_acks;
 #[cfg(not(loom))]
+mod receive;
 #[cfg(not(loom))]
 mod receive_queue;
 #[cfg(not(loom))]
 mod reject_queue;
 #[cfg(not(loom))]
-mod state;
+mod running;
 #[cfg(not(loom))]
-mod stream;
+mod sending;
+#[cfg(not(loom))]
+mod state;
 #[cfg(not(loom))]
 mod waiting;
 #[cfg(not(loom))]
@@ -64,9 +71,10 @@ pub use {
     carrier::Label,
     engine::{ANY_ID, Fm},
     error::FmError,
-    extract::Flow,
+    receive::Receive,
+    running::Flow,
+    sending::Sending,
     state::FmCounters,
-    stream::{Receive, Sending},
 };
 
 farpost_tunables::tunables! {

@@ -1,10 +1,11 @@
 //! Programs as C: one file, with what they share in front (`tests/generated/legal.h`).
 
 use crate::c_calls::{collective, look_recv, make};
-use crate::program::{
-    ANY_SOURCE, ANY_TAG, Arg, Code, Data, Instr, Mode, PROC_NULL, Part, Program, ROOT, Style, Swap, Wanted,
+use crate::c_words::{
+    array, check, data, joined, lower, named, outgoing, rank, tag, truncates, types, wanted,
 };
-use crate::types::{Build, Types};
+use crate::program::{Arg, Code, Data, Got, Instr, Mode, Part, Program, Sent, Style, Swap, Values};
+use crate::types::Build;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -36,47 +37,33 @@ fn write_program(out: &mut String, number: usize, program: &Program) {
     let p = format!("p{number}");
     let used = used_types(program);
     for ty in &used {
-        let laid = program.types.get(*ty);
-        let runs: Vec<String> = laid
-            .segs
-            .iter()
-            .map(|(at, len)| format!("{{{at}, {len}}}"))
-            .collect();
-        let _ = writeln!(
-            out,
-            "static const long {p}_runs{ty}[][2] = {{{}}};",
-            runs.join(", ")
-        );
+        let runs = joined(&program.types.get(*ty).segs, |(at, len)| {
+            format!("{{{at}, {len}}}")
+        });
+        let _ = writeln!(out, "static const long {p}_runs{ty}[][2] = {{{runs}}};");
     }
     let _ = writeln!(out, "static void {p}_types(void) {{");
     for ty in &used {
         let laid = program.types.get(*ty);
         let _ = writeln!(out, "    {};", construct(*ty, &laid.build));
-        let runs = laid.segs.len();
         // A library may pad a structure; what is used is resized.
         let padded = matches!(laid.build, Build::Struct { .. });
-        let (size, extent) = (laid.size, if padded { -1 } else { laid.extent() as i64 });
-        let basics = laid.basics;
-        let _ = writeln!(
-            out,
-            "    lay_out({ty}, {p}_runs{ty}, {runs}, {size}, {extent}, {basics});"
-        );
+        let (runs, size, basics) = (laid.segs.len(), laid.size, laid.basics);
+        let extent = if padded { -1 } else { laid.extent() as i64 };
+        let laid = format!("{p}_runs{ty}, {runs}, {size}, {extent}, {basics}");
+        let _ = writeln!(out, "    lay_out({ty}, {laid});");
     }
     let _ = writeln!(out, "}}");
     for code in &program.code {
-        for (what, list) in [
+        let (rank, thread) = (code.rank, code.thread);
+        let parts = [
             ("before", &code.before),
             ("body", &code.body),
             ("after", &code.after),
-        ] {
-            let _ = writeln!(
-                out,
-                "static void {p}_{what}_{}_{}(void) {{",
-                code.rank, code.thread
-            );
-            for instr in list {
-                instruction(out, instr, &program.types);
-            }
+        ];
+        for (what, list) in parts {
+            let _ = writeln!(out, "static void {p}_{what}_{rank}_{thread}(void) {{");
+            list.iter().for_each(|instr| instruction(out, instr));
             let _ = writeln!(out, "}}");
         }
     }
@@ -88,15 +75,13 @@ fn write_program(out: &mut String, number: usize, program: &Program) {
     };
     let first = |what: &str| list(what, &mut program.code.iter().filter(|c| c.thread == 0));
     let bodies = list("body", &mut program.code.iter());
-    let buffered: Vec<String> = program
-        .buffered
-        .iter()
-        .map(|(bytes, n)| format!("{bytes} + {n} * MPI_BSEND_OVERHEAD"))
-        .collect();
+    let buffered = joined(&program.buffered, |(bytes, n)| {
+        format!("{bytes} + {n} * MPI_BSEND_OVERHEAD")
+    });
     let _ = writeln!(
         out,
         "static void {p}(void) {{\n    const long buffered[] = {{{}}};\n    begin({}ull, {}, {}, {}, {}, {}, buffered[me]);\n    {p}_types();",
-        buffered.join(", "),
+        buffered,
         program.seed,
         program.types.all.len(),
         program.comms,
@@ -124,15 +109,12 @@ fn used_types(program: &Program) -> BTreeSet<usize> {
         let mut data = |d: &Data| _ = used.insert(d.ty);
         match instr {
             Instr::Place { part, .. } => _ = used.insert(part.ty),
-            Instr::Send { data: d, .. } | Instr::StartSend { data: d, .. } => data(d),
-            Instr::Recv(w) | Instr::StartRecv { wanted: w, .. } | Instr::LookRecv { wanted: w, .. } => {
-                data(&w.data)
-            }
-            Instr::RecvIfCancelled { wanted: w, .. } => data(&w.data),
-            Instr::Swap { data: d, wanted, .. } => {
-                data(d);
-                data(&wanted.data);
-            }
+            Instr::Send(send) | Instr::StartSend { send, .. } => data(&send.data),
+            Instr::Recv(w)
+            | Instr::StartRecv { wanted: w, .. }
+            | Instr::LookRecv { wanted: w, .. }
+            | Instr::RecvIfCancelled { wanted: w, .. } => data(&w.data),
+            Instr::Swap { send, wanted, .. } => [send.data, wanted.data].iter().for_each(data),
             Instr::CheckPool(check) => check.got.iter().for_each(|got| data(&got.wanted.data)),
             Instr::Expect { parts, .. } => used.extend(parts.iter().map(|p| p.ty)),
             Instr::Coll { call, .. } if call.op.is_none() => {
@@ -173,14 +155,6 @@ fn parents(build: &Build) -> Vec<usize> {
     }
 }
 
-pub(crate) fn array<T: ToString>(ty: &str, values: &[T]) -> String {
-    if values.is_empty() {
-        return format!("({ty}[1]){{0}}");
-    }
-    let values: Vec<String> = values.iter().map(T::to_string).collect();
-    format!("({ty}[]){{{}}}", values.join(", "))
-}
-
 fn construct(ty: usize, build: &Build) -> String {
     let new = format!("&type[{ty}]");
     match build {
@@ -215,12 +189,9 @@ fn construct(ty: usize, build: &Build) -> String {
             format!("OK(MPI_Type_create_indexed_block({n}, {len}, {displs}, type[{of}], {new}))")
         }
         Build::Struct { lens, displs, of } => {
-            let of: Vec<String> = of.iter().map(|t| format!("type[{t}]")).collect();
-            let (n, lens, displs) = (lens.len(), array("int", lens), array("MPI_Aint", displs));
-            format!(
-                "OK(MPI_Type_create_struct({n}, {lens}, {displs}, {}, {new}))",
-                array("MPI_Datatype", &of)
-            )
+            let (of, n) = (types(of), lens.len());
+            let (lens, displs) = (array("int", lens), array("MPI_Aint", displs));
+            format!("OK(MPI_Type_create_struct({n}, {lens}, {displs}, {of}, {new}))")
         }
         Build::Resized { extent, of } => {
             format!("OK(MPI_Type_create_resized(type[{of}], 0, {extent}, {new}))")
@@ -231,51 +202,15 @@ fn construct(ty: usize, build: &Build) -> String {
             start,
             of,
         } => {
-            let (sizes, part, start) = (array("int", sizes), array("int", part), array("int", start));
-            format!(
-                "OK(MPI_Type_create_subarray(2, {sizes}, {part}, {start}, MPI_ORDER_C, type[{of}], {new}))"
-            )
+            let shape = [sizes, part, start].map(|list| array("int", list)).join(", ");
+            format!("OK(MPI_Type_create_subarray(2, {shape}, MPI_ORDER_C, type[{of}], {new}))")
         }
         Build::Dup { of } => format!("OK(MPI_Type_dup(type[{of}], {new}))"),
     }
 }
 
-pub(crate) fn rank(rank: i32) -> String {
-    match rank {
-        ANY_SOURCE => "MPI_ANY_SOURCE".into(),
-        PROC_NULL => "MPI_PROC_NULL".into(),
-        ROOT => "MPI_ROOT".into(),
-        rank => rank.to_string(),
-    }
-}
-
-pub(crate) fn tag(tag: i32) -> String {
-    if tag == ANY_TAG {
-        "MPI_ANY_TAG".into()
-    } else {
-        tag.to_string()
-    }
-}
-
-pub(crate) fn data(d: &Data) -> String {
-    match d.brief {
-        true => format!("b[{}], {}, brief(type[{}])", d.buf, d.count, d.ty),
-        false => format!("b[{}], {}, type[{}]", d.buf, d.count, d.ty),
-    }
-}
-
 fn part(part: &Part) -> String {
     format!("{{{}, {}, {}, {}}}", part.at, part.ty, part.count, part.id)
-}
-
-pub(crate) fn wanted(w: &Wanted) -> String {
-    format!(
-        "{}, {}, {}, c[{}]",
-        data(&w.data),
-        rank(w.from),
-        tag(w.tag),
-        w.comm
-    )
 }
 
 fn letter(mode: Mode) -> &'static str {
@@ -287,174 +222,115 @@ fn letter(mode: Mode) -> &'static str {
     }
 }
 
-/// `MPI_` and a name whose first letter is large.
-pub(crate) fn named(name: &str) -> String {
-    format!("MPI_{}{}", name[..1].to_uppercase(), &name[1..])
+/// What stands for these numbers behind where they are.
+fn of_numbers(values: &Values, id: u32) -> String {
+    let Values {
+        numbers,
+        first,
+        n,
+        who,
+        ..
+    } = values;
+    format!(
+        "{numbers:?}, {first}, {n}, {id}, {}, {}",
+        who.len(),
+        array("int", who)
+    )
 }
 
-fn style(style: Style) -> String {
-    format!("{style:?}").to_lowercase()
+/// How many requests, and which.
+fn list(reqs: &[usize]) -> String {
+    format!("{}, {}", reqs.len(), array("int", reqs))
 }
 
-fn instruction(out: &mut String, instr: &Instr, types: &Types) {
-    let _ = types;
+fn instruction(out: &mut String, instr: &Instr) {
     let line = match instr {
         Instr::Make(making) => make(making),
-        Instr::FreeComm {
-            comm,
-            disconnect: false,
-        } => format!("OK(MPI_Comm_free(&c[{comm}]));"),
-        Instr::FreeComm {
-            comm,
-            disconnect: true,
-        } => format!("OK(MPI_Comm_disconnect(&c[{comm}]));"),
+        Instr::FreeComm { comm, disconnect } => {
+            let how = if *disconnect { "disconnect" } else { "free" };
+            format!("OK(MPI_Comm_{how}(&c[{comm}]));")
+        }
         Instr::Room { buf, len } => format!("room({buf}, {len});"),
         Instr::Clear { buf, len } => format!("clear(b[{buf}], {len});"),
         Instr::Place { buf, part: p } => format!("place(b[{buf}], (struct part){});", part(p)),
-        Instr::PutNumbers {
-            buf,
-            at,
-            numbers,
-            first,
-            n,
-            id,
-            who,
-        } => {
-            format!(
-                "numbers(b[{buf}] + {at}, {}, {first}, {n}, {id}, 1, (int[]){{{who}}});",
-                numbers.c()
-            )
+        Instr::PutNumbers { buf, values, id } => {
+            let (at, values) = (values.at, of_numbers(values, *id));
+            format!("numbers(b[{buf}] + {at}, {values});")
         }
-        Instr::Send {
-            mode,
-            data: d,
-            to,
-            tag: t,
-            comm,
-        } => {
-            let name = named(&format!("{}send", letter(*mode)));
-            format!("OK({name}({}, {}, {t}, c[{comm}]));", data(d), rank(*to))
+        Instr::Send(send) => {
+            let name = named(&format!("{}send", letter(send.mode)));
+            format!("OK({name}({}));", outgoing(send))
         }
-        Instr::StartSend {
-            mode,
-            data: d,
-            to,
-            tag: t,
-            comm,
-            req,
-            init,
-        } => {
-            let letter = letter(*mode);
-            let name = if *init {
-                named(&format!("{letter}send_init"))
-            } else {
-                named(&format!("i{letter}send"))
+        Instr::StartSend { send, req, init } => {
+            let letter = letter(send.mode);
+            let name = match init {
+                true => named(&format!("{letter}send_init")),
+                false => named(&format!("i{letter}send")),
             };
-            format!(
-                "OK({name}({}, {}, {t}, c[{comm}], new_request({req}, -1, {})));",
-                data(d),
-                rank(*to),
-                i32::from(*init)
-            )
+            let init = i32::from(*init);
+            format!("OK({name}({}, new_request({req}, -1, {init})));", outgoing(send))
         }
         Instr::Recv(w) => format!("{}(MPI_Recv({}, &status[{}]));", check(w), wanted(w), w.slot),
         Instr::StartRecv { wanted: w, req, init } => {
             let name = if *init { "MPI_Recv_init" } else { "MPI_Irecv" };
-            let truncated = if w.truncated {
-                format!(" truncates({req});")
-            } else {
-                String::new()
-            };
+            let truncated = truncates(w, *req);
+            let (slot, init) = (w.slot, i32::from(*init));
             format!(
-                "OK({name}({}, new_request({req}, {}, {})));{truncated}",
-                wanted(w),
-                w.slot,
-                i32::from(*init)
+                "OK({name}({}, new_request({req}, {slot}, {init})));{truncated}",
+                wanted(w)
             )
         }
         Instr::LookRecv { look, wanted: w, req } => look_recv(*look, w, *req),
         Instr::Swap {
             swap,
-            data: d,
-            to,
-            tag: t,
+            send,
             wanted: w,
         } => {
-            let (to, d, slot) = (rank(*to), data(d), w.slot);
+            let (slot, from) = (w.slot, format!("{}, {}, c[{}]", rank(w.from), tag(w.tag), w.comm));
+            let sent = format!("{}, {}, {}", data(&send.data), rank(send.to), send.tag);
             match swap {
-                Swap::Sendrecv => format!(
-                    "OK(MPI_Sendrecv({d}, {to}, {t}, {}, &status[{slot}]));",
-                    wanted(w)
-                ),
-                Swap::Replace => {
-                    let from = format!("{}, {}, c[{}]", rank(w.from), tag(w.tag), w.comm);
-                    format!("OK(MPI_Sendrecv_replace({d}, {to}, {t}, {from}, &status[{slot}]));")
-                }
+                Swap::Sendrecv => format!("OK(MPI_Sendrecv({sent}, {}, &status[{slot}]));", wanted(w)),
+                Swap::Replace => format!("OK(MPI_Sendrecv_replace({sent}, {from}, &status[{slot}]));"),
                 Swap::Isendrecv(req) => {
                     format!(
-                        "OK(MPI_Isendrecv({d}, {to}, {t}, {}, new_request({req}, {slot}, 0)));",
+                        "OK(MPI_Isendrecv({sent}, {}, new_request({req}, {slot}, 0)));",
                         wanted(w)
                     )
                 }
             }
         }
         Instr::Start(reqs) if reqs.len() == 1 => format!("OK(MPI_Start(started({})));", reqs[0]),
-        Instr::Start(reqs) => format!("start_all({}, {});", reqs.len(), array("int", reqs)),
+        Instr::Start(reqs) => format!("start_all({});", list(reqs)),
         Instr::Release(req) => format!("let_go({req});"),
-        Instr::Complete { style: s, reqs } => format!(
-            "complete_by_{}({}, {});",
-            style(*s),
-            reqs.len(),
-            array("int", reqs)
-        ),
-        Instr::Poke { style: s, reqs } => {
-            format!("look_by_{}({}, {});", poke(*s), reqs.len(), array("int", reqs))
-        }
+        Instr::Complete { style, reqs } => format!("complete_by_{}({});", lower(*style), list(reqs)),
+        Instr::Poke { style, reqs } => format!("look_by_{}({});", poke(*style), list(reqs)),
         Instr::Cancel(req) => format!("cancel({req});"),
         Instr::MustBeCancelled(req) => format!("must_be_cancelled({req});"),
         Instr::RecvIfCancelled { req, wanted: w } => {
+            let slot = w.slot;
             format!(
-                "if (r[{req}].cancelled) OK(MPI_Recv({}, &status[{}]));",
-                wanted(w),
-                w.slot
+                "if (r[{req}].cancelled) OK(MPI_Recv({}, &status[{slot}]));",
+                wanted(w)
             )
         }
         Instr::Coll { call, how } => collective(call, *how),
         Instr::CheckPool(check) => {
-            let sent: Vec<String> = check
-                .sent
-                .iter()
-                .map(|s| format!("{{{}, {}, {}, {}}}", s.source, s.tag, s.bytes, s.id))
-                .collect();
-            let got: Vec<String> = check
-                .got
-                .iter()
-                .map(|g| {
-                    let (w, may) = (
-                        &g.wanted,
-                        g.may
-                            .iter()
-                            .filter(|m| **m < 64)
-                            .fold(0u64, |all, m| all | 1 << m),
-                    );
-                    let d = w.data;
-                    let head = format!("{}, {}, {}, {}, {}", w.slot, d.buf, g.len, d.ty, d.count);
-                    format!(
-                        "{{{head}, {}, {}, {}, {may:#x}}}",
-                        rank(w.from),
-                        tag(w.tag),
-                        i32::from(w.truncated)
-                    )
-                })
-                .collect();
-            format!(
-                "check_group(\"{}\", {}, (struct sent[]){{{}}}, {}, (struct got[]){{{}}});",
-                check.name,
-                sent.len(),
-                sent.join(", "),
-                got.len(),
-                got.join(", ")
-            )
+            let sent = |s: &Sent| format!("{{{}, {}, {}, {}}}", s.source, s.tag, s.bytes, s.id);
+            let got = |g: &Got| {
+                let (w, d) = (&g.wanted, &g.wanted.data);
+                let may = g
+                    .may
+                    .iter()
+                    .filter(|m| **m < 64)
+                    .fold(0u64, |all, m| all | 1 << m);
+                let head = format!("{}, {}, {}, {}, {}", w.slot, d.buf, g.len, d.ty, d.count);
+                let tail = format!("{}, {}, {}", rank(w.from), tag(w.tag), i32::from(w.truncated));
+                format!("{{{head}, {tail}, {may:#x}}}")
+            };
+            let (sent, got) = (joined(&check.sent, sent), joined(&check.got, got));
+            let (n, m) = (check.sent.len(), check.got.len());
+            let name = &check.name;
+            format!("check_group(\"{name}\", {n}, (struct sent[]){{{sent}}}, {m}, (struct got[]){{{got}}});")
         }
         Instr::Expect {
             buf,
@@ -462,33 +338,22 @@ fn instruction(out: &mut String, instr: &Instr, types: &Types) {
             parts,
             name,
         } => {
-            let list: Vec<String> = parts.iter().map(part).collect();
-            let list = if list.is_empty() {
-                "{0, 0, 0, 0}".into()
-            } else {
-                list.join(", ")
+            let n = parts.len();
+            let list = match n {
+                0 => "{0, 0, 0, 0}".into(),
+                _ => joined(parts, part),
             };
-            format!(
-                "expect(\"{name}\", b[{buf}], {len}, {}, (struct part[]){{{list}}});",
-                parts.len()
-            )
+            format!("expect(\"{name}\", b[{buf}], {len}, {n}, (struct part[]){{{list}}});")
         }
         Instr::ExpectNumbers {
             buf,
             len,
-            at,
-            numbers,
-            first,
-            n,
+            values,
             id,
-            who,
             name,
         } => {
-            let (kind, whos) = (numbers.c(), array("int", who));
-            format!(
-                "expect_numbers(\"{name}\", b[{buf}], {len}, {at}, {kind}, {first}, {n}, {id}, {}, {whos});",
-                who.len()
-            )
+            let (at, values) = (values.at, of_numbers(values, *id));
+            format!("expect_numbers(\"{name}\", b[{buf}], {len}, {at}, {values});")
         }
         Instr::Sleep { us } => format!("compute({us});"),
     };
@@ -509,8 +374,4 @@ fn poke(s: Style) -> &'static str {
         Style::Waitsome | Style::Testsome => "testsome",
         Style::GetStatus => "getstatus",
     }
-}
-
-pub(crate) fn check(w: &Wanted) -> &'static str {
-    if w.truncated { "TRUNCATES" } else { "OK" }
 }

@@ -1,16 +1,12 @@
 //! Calls with many arguments, as C.
 
-use crate::c::{array, check, data, named, rank, tag};
-use crate::comms::Making;
-use crate::program::{Arg, Call, CallMode, Coll, Look, Wanted};
+use crate::c_words::{array, check, data, named, rank, tag, truncates};
+use crate::program::{Arg, Call, CallMode, Coll, Look, Making, Wanted};
 
 pub(crate) fn look_recv(look: Look, w: &Wanted, req: Option<usize>) -> String {
     let (from, tag, comm, slot) = (rank(w.from), tag(w.tag), w.comm, w.slot);
     let d = data(&w.data);
-    let truncated = match (w.truncated, req) {
-        (true, Some(req)) => format!(" truncates({req});"),
-        _ => String::new(),
-    };
+    let truncated = req.map_or(String::new(), |req| truncates(w, req));
     let found = match look {
         Look::Probe => format!("OK(MPI_Probe({from}, {tag}, c[{comm}], &status[{slot}]));"),
         Look::Iprobe => format!("probe_until_there({from}, {tag}, {comm}, {slot});"),
@@ -28,19 +24,21 @@ pub(crate) fn look_recv(look: Look, w: &Wanted, req: Option<usize>) -> String {
 }
 
 pub(crate) fn make(making: &Making) -> String {
+    // What a rank that is not among the members passes.
     let put = |new: &Option<usize>| new.map_or("&no_comm".to_string(), |new| format!("&c[{new}]"));
-    let made = |new: &Option<usize>| new.map_or(String::new(), |new| format!(" made({new});"));
-    match making {
-        Making::Dup { of, new } => format!("OK(MPI_Comm_dup(c[{of}], &c[{new}])); made({new});"),
+    let bits = |list: &[bool]| array("int", &list.iter().map(|b| i32::from(*b)).collect::<Vec<_>>());
+    let (call, new) = match making {
+        Making::Dup { of, new } => (format!("OK(MPI_Comm_dup(c[{of}], &c[{new}]));"), Some(*new)),
         Making::Idup { of, new, req } => {
-            format!("OK(MPI_Comm_idup(c[{of}], &c[{new}], new_request({req}, -1, 0)));")
+            let call = format!("OK(MPI_Comm_idup(c[{of}], &c[{new}], new_request({req}, -1, 0)));");
+            // It is there when the request is complete.
+            (call, None)
         }
         Making::Split { of, color, key, new } => {
             let color = color.map_or("MPI_UNDEFINED".into(), |c| c.to_string());
-            format!(
-                "OK(MPI_Comm_split(c[{of}], {color}, {key}, {}));{}",
-                put(new),
-                made(new)
+            (
+                format!("OK(MPI_Comm_split(c[{of}], {color}, {key}, {}));", put(new)),
+                *new,
             )
         }
         Making::Create { of, ranks, tag, new } => {
@@ -49,7 +47,7 @@ pub(crate) fn make(making: &Making) -> String {
                 Some(tag) => format!("OK(MPI_Comm_create_group(c[{of}], some, {tag}, {}));", put(new)),
                 None => format!("OK(MPI_Comm_create(c[{of}], some, {}));", put(new)),
             };
-            format!("some = {group}; {call} MPI_Group_free(&some);{}", made(new))
+            (format!("some = {group}; {call} MPI_Group_free(&some);"), *new)
         }
         Making::Cart {
             of,
@@ -57,21 +55,17 @@ pub(crate) fn make(making: &Making) -> String {
             periods,
             new,
         } => {
-            let periods: Vec<i32> = periods.iter().map(|p| i32::from(*p)).collect();
-            let (n, dims, periods) = (dims.len(), array("int", dims), array("int", &periods));
-            format!(
-                "OK(MPI_Cart_create(c[{of}], {n}, {dims}, {periods}, 0, {}));{}",
-                put(new),
-                made(new)
+            let (n, dims, periods) = (dims.len(), array("int", dims), bits(periods));
+            let put = put(new);
+            (
+                format!("OK(MPI_Cart_create(c[{of}], {n}, {dims}, {periods}, 0, {put}));"),
+                *new,
             )
         }
-        Making::CartSub { of, remain, new } => {
-            let remain: Vec<i32> = remain.iter().map(|r| i32::from(*r)).collect();
-            format!(
-                "OK(MPI_Cart_sub(c[{of}], {}, &c[{new}])); made({new});",
-                array("int", &remain)
-            )
-        }
+        Making::CartSub { of, remain, new } => (
+            format!("OK(MPI_Cart_sub(c[{of}], {}, &c[{new}]));", bits(remain)),
+            Some(*new),
+        ),
         Making::OldGraph {
             of,
             index,
@@ -79,10 +73,10 @@ pub(crate) fn make(making: &Making) -> String {
             new,
         } => {
             let (n, index, edges) = (index.len(), array("int", index), array("int", edges));
-            format!(
-                "OK(MPI_Graph_create(c[{of}], {n}, {index}, {edges}, 0, {}));{}",
-                put(new),
-                made(new)
+            let put = put(new);
+            (
+                format!("OK(MPI_Graph_create(c[{of}], {n}, {index}, {edges}, 0, {put}));"),
+                *new,
             )
         }
         Making::Graph {
@@ -91,12 +85,12 @@ pub(crate) fn make(making: &Making) -> String {
             destinations,
             new,
         } => {
-            let (s, d) = (array("int", sources), array("int", destinations));
-            format!(
-                "OK(MPI_Dist_graph_create_adjacent(c[{of}], {}, {s}, MPI_UNWEIGHTED, {}, {d}, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c[{new}])); made({new});",
-                sources.len(),
-                destinations.len()
-            )
+            let side = |list: &[i32]| format!("{}, {}, MPI_UNWEIGHTED", list.len(), array("int", list));
+            let (s, d) = (side(sources), side(destinations));
+            let call = format!(
+                "OK(MPI_Dist_graph_create_adjacent(c[{of}], {s}, {d}, MPI_INFO_NULL, 0, &c[{new}]));"
+            );
+            (call, Some(*new))
         }
         Making::Inter {
             local,
@@ -105,16 +99,25 @@ pub(crate) fn make(making: &Making) -> String {
             remote_leader,
             tag,
             new,
-        } => format!(
-            "OK(MPI_Intercomm_create(c[{local}], {leader}, c[{peer}], {remote_leader}, {tag}, &c[{new}])); made({new});"
-        ),
-        Making::Merge { of, high, new } => {
-            format!(
-                "OK(MPI_Intercomm_merge(c[{of}], {}, &c[{new}])); made({new});",
-                i32::from(*high)
+        } => {
+            let (local, remote) = (
+                format!("c[{local}], {leader}"),
+                format!("c[{peer}], {remote_leader}"),
+            );
+            (
+                format!("OK(MPI_Intercomm_create({local}, {remote}, {tag}, &c[{new}]));"),
+                Some(*new),
             )
         }
-    }
+        Making::Merge { of, high, new } => {
+            let high = i32::from(*high);
+            (
+                format!("OK(MPI_Intercomm_merge(c[{of}], {high}, &c[{new}]));"),
+                Some(*new),
+            )
+        }
+    };
+    call + &new.map_or(String::new(), |new| format!(" made({new});"))
 }
 
 /// A buffer argument: address, counts and types as the function wants them.
@@ -148,18 +151,12 @@ fn arg(a: &Arg, v: bool, w: bool) -> String {
             displs,
             types,
         } => {
-            let types: Vec<String> = types.iter().map(|t| format!("type[{t}]")).collect();
-            let ty = if v { "MPI_Aint" } else { "int" };
-            let types = if types.is_empty() {
-                "(MPI_Datatype[]){MPI_BYTE}".into()
-            } else {
-                array("MPI_Datatype", &types)
+            let displs = array(if v { "MPI_Aint" } else { "int" }, displs);
+            let types = match types.is_empty() {
+                true => "(MPI_Datatype[]){MPI_BYTE}".into(),
+                false => crate::c_words::types(types),
             };
-            format!(
-                "b[{buf}], {}, {}, {types}",
-                array("int", counts),
-                array(ty, displs)
-            )
+            format!("b[{buf}], {}, {displs}, {types}", array("int", counts))
         }
     }
 }
@@ -175,70 +172,25 @@ fn address(a: &Arg) -> String {
 
 pub(crate) fn collective(call: &Call, how: CallMode) -> String {
     use Coll::*;
-    let name = match call.coll {
-        ReduceScatter => "reduce_scatter".into(),
-        ReduceScatterBlock => "reduce_scatter_block".into(),
-        NeighborAllgather => "neighbor_allgather".into(),
-        NeighborAllgatherv => "neighbor_allgatherv".into(),
-        NeighborAlltoall => "neighbor_alltoall".into(),
-        NeighborAlltoallv => "neighbor_alltoallv".into(),
-        NeighborAlltoallw => "neighbor_alltoallw".into(),
-        other => format!("{other:?}").to_lowercase(),
-    };
+    let name: &str = call.coll.into();
     let root = rank(call.root);
     let (s, r) = (address(&call.send), address(&call.recv));
+    let both = |s: (bool, bool), r: (bool, bool)| {
+        format!("{}, {}, ", arg(&call.send, s.0, s.1), arg(&call.recv, r.0, r.1))
+    };
+    // Arguments with one count, with counts and displacements, with a datatype each, and those with addresses.
+    let (one, v, w, aw) = ((false, false), (true, false), (false, true), (true, true));
     let arguments = match call.coll {
         Barrier => String::new(),
         Bcast => format!("{}, {root}, ", arg(&call.send, false, false)),
-        Gather => format!(
-            "{}, {}, {root}, ",
-            arg(&call.send, false, false),
-            arg(&call.recv, false, false)
-        ),
-        Scatter => format!(
-            "{}, {}, {root}, ",
-            arg(&call.send, false, false),
-            arg(&call.recv, false, false)
-        ),
-        Gatherv => format!(
-            "{}, {}, {root}, ",
-            arg(&call.send, false, false),
-            arg(&call.recv, true, false)
-        ),
-        Scatterv => format!(
-            "{}, {}, {root}, ",
-            arg(&call.send, true, false),
-            arg(&call.recv, false, false)
-        ),
-        Allgather | NeighborAllgather | Alltoall | NeighborAlltoall => {
-            format!(
-                "{}, {}, ",
-                arg(&call.send, false, false),
-                arg(&call.recv, false, false)
-            )
-        }
-        Allgatherv | NeighborAllgatherv => format!(
-            "{}, {}, ",
-            arg(&call.send, false, false),
-            arg(&call.recv, true, false)
-        ),
-        Alltoallv | NeighborAlltoallv => format!(
-            "{}, {}, ",
-            arg(&call.send, true, false),
-            arg(&call.recv, true, false)
-        ),
-        Alltoallw => format!(
-            "{}, {}, ",
-            arg(&call.send, false, true),
-            arg(&call.recv, false, true)
-        ),
-        NeighborAlltoallw => {
-            format!(
-                "{}, {}, ",
-                arg(&call.send, true, true),
-                arg(&call.recv, true, true)
-            )
-        }
+        Gather | Scatter => format!("{}{root}, ", both(one, one)),
+        Gatherv => format!("{}{root}, ", both(one, v)),
+        Scatterv => format!("{}{root}, ", both(v, one)),
+        Allgather | NeighborAllgather | Alltoall | NeighborAlltoall => both(one, one),
+        Allgatherv | NeighborAllgatherv => both(one, v),
+        Alltoallv | NeighborAlltoallv => both(v, v),
+        Alltoallw => both(w, w),
+        NeighborAlltoallw => both(aw, aw),
         Reduce | Allreduce | Scan | Exscan | ReduceScatter | ReduceScatterBlock => {
             let (ty, op) = call.op.map_or(("MPI_BYTE", "MPI_SUM"), |n| n.names());
             let n = match call.coll {
@@ -246,7 +198,7 @@ pub(crate) fn collective(call: &Call, how: CallMode) -> String {
                 _ => call.shares.first().copied().unwrap_or(0).to_string(),
             };
             let root = if call.coll == Reduce {
-                format!("{root}, ")
+                root + ", "
             } else {
                 String::new()
             };
@@ -255,11 +207,11 @@ pub(crate) fn collective(call: &Call, how: CallMode) -> String {
     };
     let comm = call.comm;
     match how {
-        CallMode::Blocking => format!("OK({}({arguments}c[{comm}]));", named(&name)),
-        CallMode::Nonblocking(req) => format!(
-            "OK({}({arguments}c[{comm}], new_request({req}, -1, 0)));",
-            named(&format!("i{name}"))
-        ),
+        CallMode::Blocking => format!("OK({}({arguments}c[{comm}]));", named(name)),
+        CallMode::Nonblocking(req) => {
+            let name = named(&format!("i{name}"));
+            format!("OK({name}({arguments}c[{comm}], new_request({req}, -1, 0)));")
+        }
         CallMode::Init(req) => {
             let name = named(&format!("{name}_init"));
             format!("OK({name}({arguments}c[{comm}], MPI_INFO_NULL, new_request({req}, -1, 1)));")

@@ -1,90 +1,7 @@
 //! Communicators as the generator knows them.
 
+use crate::program::PROC_NULL;
 use std::collections::{BTreeMap, HashMap};
-
-/// How a rank makes a communicator. Numbers of communicators; 0 is there from the start.
-#[derive(Clone, Debug)]
-pub enum Making {
-    Dup {
-        of: usize,
-        new: usize,
-    },
-    Idup {
-        of: usize,
-        new: usize,
-        req: usize,
-    },
-    /// `color`: none is `MPI_UNDEFINED`.
-    Split {
-        of: usize,
-        color: Option<i32>,
-        key: i32,
-        new: Option<usize>,
-    },
-    /// `MPI_Comm_create`, or `MPI_Comm_create_group` with this tag: ranks of `of`. `new` is none where the rank is not among them.
-    Create {
-        of: usize,
-        ranks: Vec<usize>,
-        tag: Option<i32>,
-        new: Option<usize>,
-    },
-    Cart {
-        of: usize,
-        dims: Vec<i32>,
-        periods: Vec<bool>,
-        new: Option<usize>,
-    },
-    /// `MPI_Cart_sub` of a grid.
-    CartSub {
-        of: usize,
-        remain: Vec<bool>,
-        new: usize,
-    },
-    /// `MPI_Graph_create`.
-    OldGraph {
-        of: usize,
-        index: Vec<i32>,
-        edges: Vec<i32>,
-        new: Option<usize>,
-    },
-    Graph {
-        of: usize,
-        sources: Vec<i32>,
-        destinations: Vec<i32>,
-        new: usize,
-    },
-    Inter {
-        local: usize,
-        leader: usize,
-        peer: usize,
-        remote_leader: usize,
-        tag: i32,
-        new: usize,
-    },
-    Merge {
-        of: usize,
-        high: bool,
-        new: usize,
-    },
-}
-
-impl Making {
-    /// Communicators that it is made of.
-    pub fn of(&self) -> Vec<usize> {
-        match self {
-            Self::Dup { of, .. }
-            | Self::Idup { of, .. }
-            | Self::Split { of, .. }
-            | Self::Create { of, .. }
-            | Self::Cart { of, .. }
-            | Self::CartSub { of, .. }
-            | Self::OldGraph { of, .. }
-            | Self::Graph { of, .. }
-            | Self::Merge { of, .. } => vec![*of],
-            Self::Inter { local, peer, .. } => vec![*local, *peer],
-        }
-    }
-}
 
 /// Neighbours of each rank, in order.
 #[derive(Clone, Debug)]
@@ -155,7 +72,7 @@ pub fn grid(dims: &[i32], periods: &[bool]) -> Topo {
             for to in [at - 1, at + 1] {
                 let inside = (0..*dim).contains(&to);
                 all.push(match (inside, period) {
-                    (false, false) => crate::program::PROC_NULL,
+                    (false, false) => PROC_NULL,
                     _ => rank + (to.rem_euclid(*dim) - at) * stride,
                 });
             }

@@ -1,8 +1,9 @@
-//! Events, and the choice of them.
+//! Events, of which programs are made.
 
 use crate::comms::Comm;
 use crate::program::{Actor, Data, Instr, Part};
 use crate::types::{TypeKind, Types, Unit};
+use strum::VariantArray;
 
 /// A place in the order of all calls of a program: calls at one base come in the order of events, then completions, then checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +112,7 @@ const LARGE: [u64; 14] = [
 ];
 
 impl Gen {
-    fn new(seed: u64, limits: Limits) -> Self {
+    pub fn new(seed: u64, limits: Limits) -> Self {
         let mut rng =
             fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ limits.ranks as u64);
         let threads = if rng.u32(0..4) == 0 {
@@ -169,7 +170,7 @@ impl Gen {
         match self.rng.u32(0..10) {
             0..5 => Unit::Of(TypeKind::Byte),
             5 => Unit::Pair,
-            _ => Unit::Of(TypeKind::ALL[self.rng.usize(0..TypeKind::ALL.len())]),
+            _ => Unit::Of(TypeKind::VARIANTS[self.rng.usize(0..TypeKind::VARIANTS.len())]),
         }
     }
 
@@ -285,35 +286,4 @@ impl Gen {
             Some(there[self.rng.usize(0..there.len())])
         }
     }
-}
-
-/// The program of a seed.
-pub fn generate(seed: u64, limits: Limits) -> Plan {
-    let mut g = Gen::new(seed, limits);
-    crate::gen_comm::world(&mut g);
-    for _ in 0..g.rng.u32(0..5) {
-        crate::gen_comm::make(&mut g, 0);
-    }
-    let events = g.rng.u32(4..=limits.events.max(5));
-    let mut base = 1;
-    while (g.plan.events.len() as u32) < events + 5 {
-        // Several events may share a base, where their calls come in the order of events.
-        base += g.rng.u32(0..3);
-        match g.rng.u32(0..100) {
-            0..42 => crate::gen_p2p::group(&mut g, base),
-            42..46 => crate::gen_more::flood(&mut g, base),
-            46..52 => crate::gen_more::ring(&mut g, base),
-            52..58 => crate::gen_more::repeated(&mut g, base),
-            58..63 => crate::gen_more::cancelled(&mut g, base),
-            63..65 => crate::gen_more::nobody(&mut g, base),
-            65..68 => crate::gen_more::late(&mut g, base),
-            68..88 => crate::gen_coll::one(&mut g, base),
-            88..93 => crate::gen_coll::persistent(&mut g, base),
-            _ if g.plan.threads == 1 => crate::gen_comm::make(&mut g, base),
-            _ => crate::gen_coll::one(&mut g, base),
-        }
-    }
-    crate::gen_comm::free_all(&mut g);
-    g.plan.comms = g.comms.len();
-    g.plan
 }

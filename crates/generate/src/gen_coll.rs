@@ -2,44 +2,23 @@
 
 use crate::events::Gen;
 use crate::gen_roles::{Content, IDS, Role, roles};
-use crate::program::{Actor, CallMode, Instr, Part};
+use crate::program::{Actor, CallMode, Instr};
 
 fn fill(g: &mut Gen, base: u32, actor: Actor, role: &Role, id: u32, fresh: bool) {
     for buffer in &role.buffers {
         let (buf, len) = (buffer.buf, buffer.len);
-        g.at(
-            base,
-            actor,
-            if fresh {
-                Instr::Room { buf, len }
-            } else {
-                Instr::Clear { buf, len }
-            },
-        );
+        let empty = match fresh {
+            true => Instr::Room { buf, len },
+            false => Instr::Clear { buf, len },
+        };
+        g.at(base, actor, empty);
         for content in &buffer.filled {
             let instr = match content.clone() {
-                Content::Part(part) => Instr::Place {
-                    buf,
-                    part: Part {
-                        id: part.id + id,
-                        ..part
-                    },
-                },
-                Content::Numbers {
-                    at,
-                    numbers,
-                    first,
-                    n,
-                    who,
-                } => Instr::PutNumbers {
-                    buf,
-                    at,
-                    numbers,
-                    first,
-                    n,
-                    id,
-                    who: who[0],
-                },
+                Content::Part(part) => {
+                    let part = part.from(id);
+                    Instr::Place { buf, part }
+                }
+                Content::Numbers(values) => Instr::PutNumbers { buf, values, id },
             };
             g.at(base, actor, instr);
         }
@@ -52,42 +31,23 @@ fn verify(g: &mut Gen, base: u32, actor: Actor, role: &Role, id: u32, name: &str
             continue;
         };
         let (buf, name) = (buffer.buf, format!("{name} at rank {} of the job", actor.rank));
-        let instr = match expected.first() {
-            Some(Content::Numbers {
-                at,
-                numbers,
-                first,
-                n,
-                who,
-            }) => Instr::ExpectNumbers {
+        let mut parts = Vec::new();
+        let mut numbers = None;
+        for content in expected {
+            match content {
+                Content::Part(part) => parts.push(part.from(id)),
+                Content::Numbers(values) => numbers = Some(values),
+            }
+        }
+        let instr = match numbers {
+            Some(values) => Instr::ExpectNumbers {
                 buf,
                 len,
-                at: *at,
-                numbers: *numbers,
-                first: *first,
-                n: *n,
+                values,
                 id,
-                who: who.clone(),
                 name,
             },
-            _ => {
-                let parts = expected
-                    .iter()
-                    .filter_map(|content| match content {
-                        Content::Part(part) => Some(Part {
-                            id: part.id + id,
-                            ..*part
-                        }),
-                        Content::Numbers { .. } => None,
-                    })
-                    .collect();
-                Instr::Expect {
-                    buf,
-                    len,
-                    parts,
-                    name,
-                }
-            }
+            None => Instr::expect(buf, len, parts, name),
         };
         g.check(base, actor, instr);
     }
@@ -107,27 +67,12 @@ pub fn one(g: &mut Gen, base: u32) {
     for role in roles {
         let actor = g.owner(comm, role.rank);
         fill(g, base, actor, &role, id, true);
-        let call = Box::new(role.call.clone());
         let mut done = base;
         if blocking {
-            g.at(
-                base,
-                actor,
-                Instr::Coll {
-                    call,
-                    how: CallMode::Blocking,
-                },
-            );
+            g.at(base, actor, Instr::coll(&role.call, CallMode::Blocking));
         } else {
             let req = g.new_req();
-            g.at(
-                base,
-                actor,
-                Instr::Coll {
-                    call,
-                    how: CallMode::Nonblocking(req),
-                },
-            );
+            g.at(base, actor, Instr::coll(&role.call, CallMode::Nonblocking(req)));
             done = base + g.rng.u32(0..8);
             g.complete(done, actor, req);
         }
@@ -151,26 +96,12 @@ pub fn persistent(g: &mut Gen, base: u32) {
         for role in roles {
             let actor = g.owner(comm, role.rank);
             for buffer in &role.buffers {
-                g.at(
-                    base,
-                    actor,
-                    Instr::Room {
-                        buf: buffer.buf,
-                        len: buffer.len,
-                    },
-                );
+                let (buf, len) = (buffer.buf, buffer.len);
+                g.at(base, actor, Instr::Room { buf, len });
             }
             let req = g.new_req();
             reqs.push(req);
-            let call = Box::new(role.call.clone());
-            g.at(
-                base,
-                actor,
-                Instr::Coll {
-                    call,
-                    how: CallMode::Init(req),
-                },
-            );
+            g.at(base, actor, Instr::coll(&role.call, CallMode::Init(req)));
         }
     }
     let name = format!("persistent {} on c[{comm}]", g.plan.events.len());

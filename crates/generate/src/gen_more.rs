@@ -3,7 +3,7 @@
 use crate::events::Gen;
 use crate::gen_p2p::{Order, receive, route};
 use crate::program::{
-    ANY_SOURCE, ANY_TAG, Actor, Data, Got, Instr, Mode, PROC_NULL, Part, PoolCheck, Sent, Swap, Wanted,
+    ANY_SOURCE, ANY_TAG, Actor, Data, Got, Instr, Mode, Outgoing, PROC_NULL, Part, Sent, Swap, Wanted,
 };
 use crate::types::{TypeKind, Unit};
 
@@ -21,13 +21,8 @@ pub fn flood(g: &mut Gen, base: u32) {
     let unit = Unit::Of(TypeKind::Byte);
     let size = [0, 8, 40, 41, 200, 265, 1000, 5000][g.rng.usize(0..8)];
     let by: Vec<Actor> = senders.iter().map(|rank| g.any_thread(*rank)).collect();
-    let modes = [
-        Mode::Standard,
-        Mode::Standard,
-        Mode::Standard,
-        Mode::Synchronous,
-        Mode::Buffered,
-    ];
+    let standard = Mode::Standard;
+    let modes = [standard, standard, standard, Mode::Synchronous, Mode::Buffered];
     let mode = modes[g.rng.usize(0..5)];
     let any = g.rng.bool();
     // Something that comes later than the flood and is wanted before it.
@@ -45,27 +40,10 @@ pub fn flood(g: &mut Gen, base: u32) {
         let actor = by[source];
         let (data, _) = g.data(sent_at, actor, unit, size, Some(id));
         let req = g.new_req();
-        let (to, comm) = (route.dst as i32, route.comm);
-        g.at(
-            sent_at,
-            actor,
-            Instr::StartSend {
-                mode,
-                data,
-                to,
-                tag,
-                comm,
-                req,
-                init: false,
-            },
-        );
+        let send = Outgoing::of(mode, data, route.dst as i32, tag, route.comm);
+        g.at(sent_at, actor, Instr::isend(send, req));
         g.complete(last, actor, req);
-        sent.push(Sent {
-            source: source as i32,
-            tag,
-            bytes: size,
-            id,
-        });
+        sent.push(Sent::of(source, tag, size, id));
     }
     let asks: Vec<(i32, i32)> = sent
         .iter()
@@ -78,24 +56,9 @@ pub fn flood(g: &mut Gen, base: u32) {
     for number in order {
         let (data, len) = g.data(received_at, route.to, unit, size, None);
         let (from, tag) = asks[number];
-        let slot = g.new_slot();
-        let wanted = Wanted {
-            data,
-            from,
-            tag,
-            comm: route.comm,
-            slot,
-            truncated: false,
-        };
-        let done = receive(
-            g,
-            route.to,
-            wanted,
-            true,
-            received_at,
-            received_at,
-            Order::SendsFirst,
-        );
+        let wanted = Wanted::of(data, from, tag, route.comm, g.new_slot());
+        let when = (received_at, received_at);
+        let done = receive(g, route.to, wanted, true, when, Order::SendsFirst);
         let may = (0..sent.len())
             .filter(|m| sent[*m].tag == tag && (any || sent[*m].source == from))
             .collect();
@@ -104,11 +67,7 @@ pub fn flood(g: &mut Gen, base: u32) {
     }
     let name = format!("flood {}", g.plan.events.len());
     let last = received_at + 4;
-    g.check(
-        last,
-        route.to,
-        Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
-    );
+    g.check(last, route.to, Instr::check_pool(name, sent, got));
     g.uses(route.comm, last);
     g.end_event(format!(
         "{many} messages to rank {} of c[{}], who is late",
@@ -140,92 +99,55 @@ pub fn ring(g: &mut Gen, base: u32) {
     for i in 0..k {
         let actor = g.any_thread(group[ranks[i]]);
         let before = (i + k - 1) % k;
-        let to = if i + 1 < k || closed {
-            ranks[(i + 1) % k] as i32
-        } else {
-            PROC_NULL
+        let next_to = |there: bool, at: usize| {
+            if there || closed {
+                ranks[at] as i32
+            } else {
+                PROC_NULL
+            }
         };
-        let from = if i > 0 || closed {
-            ranks[before] as i32
-        } else {
-            PROC_NULL
-        };
+        let (to, from) = (next_to(i + 1 < k, (i + 1) % k), next_to(i > 0, before));
         let (data, wanted_data, len);
         if swaps == 1 {
             let (ty, count) = same;
             len = g.plan.types.get(ty).span(count);
             let buf = g.new_buf();
             g.at(base, actor, Instr::Room { buf, len });
-            let part = Part {
-                at: 0,
-                ty,
-                count,
-                id: ids[i],
-            };
+            let id = ids[i];
+            let part = Part { at: 0, ty, count, id };
             g.at(base, actor, Instr::Place { buf, part });
+            let brief = g.chance(12);
             data = Data {
                 buf,
                 ty,
                 count,
-                brief: g.chance(12),
+                brief,
             };
             wanted_data = data;
         } else {
             data = g.data(base, actor, unit, units, Some(ids[i])).0;
             (wanted_data, len) = g.data(base, actor, unit, units, None);
         }
-        let wanted = Wanted {
-            data: wanted_data,
-            from,
-            tag,
-            comm,
-            slot: g.new_slot(),
-            truncated: false,
-        };
+        let wanted = Wanted::of(wanted_data, from, tag, comm, g.new_slot());
         let swap = match swaps {
             0 => Swap::Sendrecv,
             1 => Swap::Replace,
             _ => Swap::Isendrecv(g.new_req()),
         };
-        g.at(
-            base,
-            actor,
-            Instr::Swap {
-                swap,
-                data,
-                to,
-                tag,
-                wanted,
-            },
-        );
+        let send = Outgoing::of(Mode::Standard, data, to, tag, comm);
+        g.at(base, actor, Instr::Swap { swap, send, wanted });
         let mut done = base;
         if let Swap::Isendrecv(req) = swap {
             done = base + g.rng.u32(0..5);
             g.complete(done, actor, req);
         }
         let id = if from == PROC_NULL { ids[i] } else { ids[before] };
-        let part = Part {
-            at: 0,
-            ty: wanted_data.ty,
-            count: wanted_data.count,
-            id,
-        };
-        let parts = if from == PROC_NULL && swaps != 1 {
-            Vec::new()
-        } else {
-            vec![part]
+        let parts = match from == PROC_NULL && swaps != 1 {
+            true => Vec::new(),
+            false => vec![Part::whole(&wanted_data, id)],
         };
         let name = format!("ring {}", g.plan.events.len());
-        g.check(
-            done,
-            actor,
-            Instr::Expect {
-                buf: wanted_data.buf,
-                len,
-                parts,
-                name,
-            },
-        );
+        g.check(done, actor, Instr::expect(wanted_data.buf, len, parts, name));
         last = last.max(done);
     }
     g.uses(comm, last);
@@ -253,39 +175,17 @@ pub fn repeated(g: &mut Gen, base: u32) {
     let (mut send_req, mut recv_req) = (g.new_req(), g.new_req());
     let slot = g.new_slot();
     let any = g.comms[route.comm].wild.is_some() && g.rng.bool();
-    let wanted = Wanted {
-        data: into,
-        from: if g.rng.bool() { ANY_SOURCE } else { source as i32 },
-        tag: if any { ANY_TAG } else { tag },
-        comm,
-        slot,
-        truncated: false,
-    };
+    let asked = if g.rng.bool() { ANY_SOURCE } else { source as i32 };
+    let wanted = Wanted::of(into, asked, if any { ANY_TAG } else { tag }, comm, slot);
+    let send = Outgoing::of(mode, out, to, tag, comm);
+    let init = true;
     if again.0 {
-        g.at(
-            base,
-            from,
-            Instr::StartSend {
-                mode,
-                data: out,
-                to,
-                tag,
-                comm,
-                req: send_req,
-                init: true,
-            },
-        );
+        let req = send_req;
+        g.at(base, from, Instr::StartSend { send, req, init });
     }
     if again.1 {
-        g.at(
-            base,
-            route.to,
-            Instr::StartRecv {
-                wanted,
-                req: recv_req,
-                init: true,
-            },
-        );
+        let req = recv_req;
+        g.at(base, route.to, Instr::StartRecv { wanted, req, init });
     }
     let mut at = base;
     for _ in 0..rounds {
@@ -293,73 +193,27 @@ pub fn repeated(g: &mut Gen, base: u32) {
         let (s, r) = (at + g.rng.u32(0..3), at + g.rng.u32(0..3));
         let both = s.max(r);
         let (s_done, r_done) = (both + g.rng.u32(0..3), both + g.rng.u32(0..3));
-        g.at(
-            s,
-            from,
-            Instr::Clear {
-                buf: out.buf,
-                len: out_len,
-            },
-        );
-        let part = Part {
-            at: 0,
-            ty: out.ty,
-            count: out.count,
-            id,
-        };
-        g.at(s, from, Instr::Place { buf: out.buf, part });
+        let (buf, part) = (out.buf, Part::whole(&out, id));
+        g.at(s, from, Instr::Clear { buf, len: out_len });
+        g.at(s, from, Instr::Place { buf, part });
         if again.0 {
             g.at(s, from, Instr::Start(vec![send_req]));
         } else {
             send_req = g.new_req();
-            g.at(
-                s,
-                from,
-                Instr::StartSend {
-                    mode,
-                    data: out,
-                    to,
-                    tag,
-                    comm,
-                    req: send_req,
-                    init: false,
-                },
-            );
+            g.at(s, from, Instr::isend(send, send_req));
         }
         g.at(r, route.to, Instr::Clear { buf: into.buf, len });
         if again.1 {
             g.at(r, route.to, Instr::Start(vec![recv_req]));
         } else {
             recv_req = g.new_req();
-            g.at(
-                r,
-                route.to,
-                Instr::StartRecv {
-                    wanted,
-                    req: recv_req,
-                    init: false,
-                },
-            );
+            g.at(r, route.to, Instr::irecv(wanted, recv_req));
         }
         g.complete(s_done, from, send_req);
         g.complete(r_done, route.to, recv_req);
-        let sent = vec![Sent {
-            source: source as i32,
-            tag,
-            bytes: units * unit.bytes(),
-            id,
-        }];
+        let sent = Sent::of(source, tag, units * unit.bytes(), id);
         let name = format!("round of {}", g.plan.events.len());
-        let got = vec![Got {
-            wanted,
-            len,
-            may: vec![0],
-        }];
-        g.check(
-            r_done,
-            route.to,
-            Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
-        );
+        g.check(r_done, route.to, only(name, sent, wanted, len));
         at = s_done.max(r_done) + 1;
     }
     if again.0 {
@@ -370,6 +224,12 @@ pub fn repeated(g: &mut Gen, base: u32) {
     }
     g.uses(comm, at);
     g.end_event(format!("{rounds} times a message to rank {to} of c[{comm}]"));
+}
+
+/// The only message of a group was received, into a room of `len` bytes.
+fn only(name: String, sent: Sent, wanted: Wanted, len: u64) -> Instr {
+    let may = vec![0];
+    Instr::check_pool(name, vec![sent], vec![Got { wanted, len, may }])
 }
 
 /// A receive that is cancelled: one that nobody sends to, or one whose message may have come, and which is received then.
@@ -385,14 +245,7 @@ pub fn cancelled(g: &mut Gen, base: u32) {
     let (data, len) = g.data(base, route.to, unit, units, None);
     let comm = route.comm;
     let from = if g.rng.bool() { ANY_SOURCE } else { source as i32 };
-    let wanted = Wanted {
-        data,
-        from,
-        tag,
-        comm,
-        slot: g.new_slot(),
-        truncated: false,
-    };
+    let wanted = Wanted::of(data, from, tag, comm, g.new_slot());
     let req = g.new_req();
     let init = g.chance(20);
     g.at(base, route.to, Instr::StartRecv { wanted, req, init });
@@ -406,17 +259,8 @@ pub fn cancelled(g: &mut Gen, base: u32) {
     let mut last = wait_at + 1;
     if g.chance(40) {
         g.at(last, route.to, Instr::MustBeCancelled(req));
-        let name = "a cancelled receive".to_string();
-        g.at(
-            last,
-            route.to,
-            Instr::Expect {
-                buf: data.buf,
-                len,
-                parts: Vec::new(),
-                name,
-            },
-        );
+        let empty = Instr::expect(data.buf, len, Vec::new(), "a cancelled receive");
+        g.at(last, route.to, empty);
     } else {
         let sender = g.any_thread(senders[source]);
         let id = g.new_id();
@@ -424,41 +268,15 @@ pub fn cancelled(g: &mut Gen, base: u32) {
         let (out, _) = g.data(at, sender, unit, units, Some(id));
         let send_req = g.new_req();
         let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered][g.rng.usize(0..3)];
-        let to = route.dst as i32;
-        g.at(
-            at,
-            sender,
-            Instr::StartSend {
-                mode,
-                data: out,
-                to,
-                tag,
-                comm,
-                req: send_req,
-                init: false,
-            },
-        );
+        let send = Outgoing::of(mode, out, route.dst as i32, tag, comm);
+        g.at(at, sender, Instr::isend(send, send_req));
         let again_at = at.max(wait_at) + 1;
         g.at(again_at, route.to, Instr::RecvIfCancelled { req, wanted });
         let done = again_at + g.rng.u32(0..2);
         g.complete(done, sender, send_req);
-        let sent = vec![Sent {
-            source: source as i32,
-            tag,
-            bytes: units * unit.bytes(),
-            id,
-        }];
+        let sent = Sent::of(source, tag, units * unit.bytes(), id);
         let name = format!("cancelled {}", g.plan.events.len());
-        let got = vec![Got {
-            wanted,
-            len,
-            may: vec![0],
-        }];
-        g.at(
-            again_at,
-            route.to,
-            Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
-        );
+        g.at(again_at, route.to, only(name, sent, wanted, len));
         last = again_at + 1;
     }
     if init {
@@ -479,66 +297,21 @@ pub fn nobody(g: &mut Gen, base: u32) {
     let unit = g.unit();
     let (data, _) = g.data(base, actor, unit, 5, Some(1));
     let (into, len) = g.data(base, actor, unit, 5, None);
-    let (to, tag) = (PROC_NULL, 3);
-    let wanted = Wanted {
-        data: into,
-        from: PROC_NULL,
-        tag,
-        comm,
-        slot: g.new_slot(),
-        truncated: false,
-    };
+    let tag = 3;
+    let wanted = Wanted::of(into, PROC_NULL, tag, comm, g.new_slot());
+    let send = |mode| Outgoing::of(mode, data, PROC_NULL, tag, comm);
     if g.rng.bool() {
-        g.at(
-            base,
-            actor,
-            Instr::Send {
-                mode: Mode::Synchronous,
-                data,
-                to,
-                tag,
-                comm,
-            },
-        );
+        g.at(base, actor, Instr::Send(send(Mode::Synchronous)));
         g.at(base, actor, Instr::Recv(wanted));
     } else {
         let (a, b) = (g.new_req(), g.new_req());
-        g.at(
-            base,
-            actor,
-            Instr::StartSend {
-                mode: Mode::Standard,
-                data,
-                to,
-                tag,
-                comm,
-                req: a,
-                init: false,
-            },
-        );
-        g.at(
-            base,
-            actor,
-            Instr::StartRecv {
-                wanted,
-                req: b,
-                init: false,
-            },
-        );
+        g.at(base, actor, Instr::isend(send(Mode::Standard), a));
+        g.at(base, actor, Instr::irecv(wanted, b));
         g.complete(base, actor, a);
         g.complete(base, actor, b);
     }
-    let name = "from MPI_PROC_NULL".to_string();
-    g.check(
-        base,
-        actor,
-        Instr::Expect {
-            buf: into.buf,
-            len,
-            parts: Vec::new(),
-            name,
-        },
-    );
+    let empty = Instr::expect(into.buf, len, Vec::new(), "from MPI_PROC_NULL");
+    g.check(base, actor, empty);
     g.uses(comm, base);
     g.end_event(format!("nobody on c[{comm}]"));
 }

@@ -2,11 +2,12 @@
 
 use crate::events::Gen;
 use crate::pool::{Ask, Offer, explore};
-use crate::program::{ANY_SOURCE, ANY_TAG, Actor, Got, Instr, Look, Mode, Part, PoolCheck, Sent, Wanted};
-use crate::types::Unit;
+use crate::program::{ANY_SOURCE, ANY_TAG, Actor, Got, Instr, Look, Mode, Outgoing, Part, Sent, Wanted};
+use crate::types::{TypeKind, Unit};
+use strum::VariantArray;
 
 /// In which order the two sides come.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, strum::VariantArray)]
 pub(crate) enum Order {
     /// Receives are posted first, so that any send finds one.
     ReceivesFirst,
@@ -77,12 +78,7 @@ pub fn group(g: &mut Gen, base: u32) {
     let Some(route) = route(g, base, wild) else { return };
     let wild = g.comms[route.comm].wild.is_some();
     let senders = g.comms[route.comm].groups[route.from_side].clone();
-    let order = [
-        Order::ReceivesFirst,
-        Order::SendsFirst,
-        Order::Together,
-        Order::Mixed,
-    ][g.rng.usize(0..4)];
+    let order = Order::VARIANTS[g.rng.usize(0..4)];
     let mut sources: Vec<usize> = (0..senders.len())
         .filter(|s| order != Order::Together || senders[*s] != route.to.rank)
         .collect();
@@ -109,26 +105,15 @@ pub fn group(g: &mut Gen, base: u32) {
             },
         })
         .collect();
-    let receives = receives(g, order, &messages, wild);
-    let (receives, may) = match check(&messages, &receives) {
-        Some(may) => (receives, may),
-        None => {
-            // One receive for each message, in the order of the messages.
-            let plain: Vec<Receive> = messages
-                .iter()
-                .zip(&receives)
-                .map(|(m, r)| Receive {
-                    source: m.source as i32,
-                    tag: m.tag,
-                    blocks: r.blocks,
-                })
-                .collect();
-            let Some(may) = check(&messages, &plain) else {
-                return;
-            };
-            (plain, may)
+    let mut receives = receives(g, order, &messages, wild);
+    let may = check(&messages, &receives).or_else(|| {
+        // One receive for each message, in the order of the messages.
+        for (message, receive) in messages.iter().zip(&mut receives) {
+            (receive.source, receive.tag) = (message.source as i32, message.tag);
         }
-    };
+        check(&messages, &receives)
+    });
+    let Some(may) = may else { return };
     place(g, base, &route, order, unit, &senders, &messages, &receives, may);
     let name = format!("{many} messages to rank {} of c[{}]", route.dst, route.comm);
     g.end_event(name);
@@ -137,11 +122,15 @@ pub fn group(g: &mut Gen, base: u32) {
 fn check(messages: &[Message], receives: &[Receive]) -> Option<Vec<Vec<usize>>> {
     let offers: Vec<Offer> = messages
         .iter()
-        .map(|m| Offer {
-            source: m.source as i32,
-            tag: m.tag,
-            blocks: m.blocks,
-        })
+        .map(
+            |&Message {
+                 source, tag, blocks, ..
+             }| Offer {
+                source: source as i32,
+                tag,
+                blocks,
+            },
+        )
         .collect();
     let asks: Vec<Ask> = receives
         .iter()
@@ -241,35 +230,20 @@ fn place(
         };
         let (data, len) = g.data(*at, route.to, unit, units, None);
         let wanted = Wanted {
-            data,
-            from: receive.source,
-            tag: receive.tag,
-            comm: route.comm,
-            slot: g.new_slot(),
             truncated: short,
+            ..Wanted::of(data, receive.source, receive.tag, route.comm, g.new_slot())
         };
-        let done = self::receive(g, route.to, wanted, receive.blocks, *at, all, order);
+        let done = self::receive(g, route.to, wanted, receive.blocks, (*at, all), order);
         last = last.max(done);
         got.push(Got { wanted, len, may });
     }
     if ready {
         announce(g, route, by[messages[0].source], receive_at[0]);
     }
-    let sent = messages
-        .iter()
-        .map(|m| Sent {
-            source: m.source as i32,
-            tag: m.tag,
-            bytes: m.units * unit.bytes(),
-            id: m.id,
-        })
-        .collect();
+    let sent = |m: &Message| Sent::of(m.source, m.tag, m.units * unit.bytes(), m.id);
+    let sent = messages.iter().map(sent).collect();
     let name = format!("group {}", g.plan.events.len());
-    g.check(
-        last,
-        route.to,
-        Instr::CheckPool(Box::new(PoolCheck { name, sent, got })),
-    );
+    g.check(last, route.to, Instr::check_pool(name, sent, got));
     g.uses(route.comm, last);
 }
 
@@ -277,33 +251,16 @@ fn place(
 fn announce(g: &mut Gen, route: &Route, sender: Actor, base: u32) {
     let rank = sender.rank as i32;
     let (to, from, tag) = (rank, route.to.rank as i32, g.comms[0].tag());
-    let unit = Unit::Of(crate::types::TypeKind::Byte);
+    let unit = Unit::Of(TypeKind::Byte);
     let (data, _) = g.data(base, route.to, unit, 0, None);
     g.at(
         base,
         route.to,
-        Instr::Send {
-            mode: Mode::Standard,
-            data,
-            to,
-            tag,
-            comm: 0,
-        },
+        Instr::Send(Outgoing::of(Mode::Standard, data, to, tag, 0)),
     );
     let (data, _) = g.data(base, sender, unit, 0, None);
-    let slot = g.new_slot();
-    g.at(
-        base,
-        sender,
-        Instr::Recv(Wanted {
-            data,
-            from,
-            tag,
-            comm: 0,
-            slot,
-            truncated: false,
-        }),
-    );
+    let wanted = Wanted::of(data, from, tag, 0, g.new_slot());
+    g.at(base, sender, Instr::Recv(wanted));
     g.uses(0, base);
 }
 
@@ -320,42 +277,20 @@ fn send(
     ready: bool,
 ) -> u32 {
     let (data, len) = g.data(at, actor, unit, m.units, Some(m.id));
-    let (to, tag, comm) = (route.dst as i32, m.tag, route.comm);
     let modes = [Mode::Standard, Mode::Standard, Mode::Synchronous, Mode::Buffered];
     let mut mode = modes[g.rng.usize(0..4)];
     if ready {
         mode = Mode::Ready;
     }
+    let send = Outgoing::of(mode, data, route.dst as i32, m.tag, route.comm);
     let blocking = m.blocks || order == Order::SendsFirst && mode == Mode::Buffered && g.rng.bool();
     if blocking {
-        g.at(
-            at,
-            actor,
-            Instr::Send {
-                mode,
-                data,
-                to,
-                tag,
-                comm,
-            },
-        );
+        g.at(at, actor, Instr::Send(send));
         return at;
     }
     let req = g.new_req();
     let init = g.chance(20);
-    g.at(
-        at,
-        actor,
-        Instr::StartSend {
-            mode,
-            data,
-            to,
-            tag,
-            comm,
-            req,
-            init,
-        },
-    );
+    g.at(at, actor, Instr::StartSend { send, req, init });
     if init {
         g.at(at, actor, Instr::Start(vec![req]));
     } else if g.chance(5) {
@@ -370,38 +305,22 @@ fn send(
         g.check(done, actor, Instr::Release(req));
     }
     if g.chance(20) {
-        let part = Part {
-            at: 0,
-            ty: data.ty,
-            count: data.count,
-            id: m.id,
-        };
-        let name = "a send buffer".to_string();
-        g.check(
-            done,
-            actor,
-            Instr::Expect {
-                buf: data.buf,
-                len,
-                parts: vec![part],
-                name,
-            },
-        );
+        let parts = vec![Part::whole(&data, m.id)];
+        g.check(done, actor, Instr::expect(data.buf, len, parts, "a send buffer"));
     }
     done
 }
 
+/// Receive at `at`, or with a request that is complete once all calls up to `all` were made; when it is.
 pub(crate) fn receive(
     g: &mut Gen,
     actor: Actor,
     wanted: Wanted,
     blocks: bool,
-    at: u32,
-    all: u32,
+    (at, all): (u32, u32),
     order: Order,
 ) -> u32 {
-    let looks = [Look::Probe, Look::Iprobe, Look::Mprobe, Look::Improbe];
-    let look = looks[g.rng.usize(0..4)];
+    let look = Look::VARIANTS[g.rng.usize(0..4)];
     let from = if order == Order::SendsFirst { at } else { all };
     let done = from + g.rng.u32(0..4);
     if blocks {

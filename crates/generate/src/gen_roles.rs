@@ -1,21 +1,17 @@
 //! What each rank of a collective passes to it, has in its buffers before, and must have after.
 
+use crate::comms::Comm;
 use crate::events::Gen;
-use crate::program::{Arg, Call, Coll, Data, PROC_NULL, Part, ROOT};
+use crate::program::{Arg, Call, Coll, Data, PROC_NULL, Part, ROOT, Values};
 use crate::types::Unit;
 use crate::values::Numbers;
+use strum::VariantArray;
 
 /// What stands in a buffer; identifiers count from that of the round.
 #[derive(Clone)]
 pub(crate) enum Content {
     Part(Part),
-    Numbers {
-        at: u64,
-        numbers: Numbers,
-        first: u64,
-        n: u64,
-        who: Vec<usize>,
-    },
+    Numbers(Values),
 }
 
 pub(crate) struct Buffer {
@@ -34,34 +30,10 @@ pub(crate) struct Role {
     pub call: Call,
 }
 
-const INTRA: [Coll; 17] = [
-    Coll::Barrier,
-    Coll::Bcast,
-    Coll::Gather,
-    Coll::Gatherv,
-    Coll::Scatter,
-    Coll::Scatterv,
-    Coll::Allgather,
-    Coll::Allgatherv,
-    Coll::Alltoall,
-    Coll::Alltoallv,
-    Coll::Alltoallw,
-    Coll::Reduce,
-    Coll::Allreduce,
-    Coll::ReduceScatter,
-    Coll::ReduceScatterBlock,
-    Coll::Scan,
-    Coll::Exscan,
-];
-/// Those at the front are for inter-communicators too.
-const INTER: usize = 15;
-const AROUND: [Coll; 5] = [
-    Coll::NeighborAllgather,
-    Coll::NeighborAllgatherv,
-    Coll::NeighborAlltoall,
-    Coll::NeighborAlltoallv,
-    Coll::NeighborAlltoallw,
-];
+/// Those of [`Coll`] that inter-communicators have too, that have no neighbours, and that have.
+const INTER: std::ops::Range<usize> = 0..15;
+const INTRA: std::ops::Range<usize> = 0..17;
+const AROUND: std::ops::Range<usize> = 17..22;
 
 /// The number of what `from` has for `to`, of one side.
 fn id_of(side: usize, from: usize, to: usize) -> u32 {
@@ -92,19 +64,10 @@ enum Shape {
 }
 
 impl Blocks {
-    fn buffer(&self, ids: &[Option<u32>]) -> Vec<Content> {
+    fn contents(&self, ids: &[Option<u32>]) -> Vec<Content> {
         let parts = self.places.iter().zip(ids);
         parts
-            .filter_map(|((at, ty, count), id)| {
-                id.map(|id| {
-                    Content::Part(Part {
-                        at: *at,
-                        ty: *ty,
-                        count: *count,
-                        id,
-                    })
-                })
-            })
+            .filter_map(|(&(at, ty, count), id)| id.map(|id| Content::Part(Part { at, ty, count, id })))
             .collect()
     }
 }
@@ -211,59 +174,47 @@ impl Making<'_> {
     }
 }
 
-fn input(blocks: &Blocks, ids: &[Option<u32>]) -> Buffer {
-    let filled = blocks.buffer(ids);
-    // What is sent stays as it is.
+/// The same buffer before with some ids, after with others.
+fn in_place(blocks: &Blocks, before: &[Option<u32>], after: &[Option<u32>]) -> Buffer {
     Buffer {
         buf: blocks.buf,
         len: blocks.len,
-        expected: Some((blocks.len, filled.clone())),
-        filled,
+        filled: blocks.contents(before),
+        expected: Some((blocks.len, blocks.contents(after))),
     }
+}
+
+/// What is sent stays as it is.
+fn input(blocks: &Blocks, ids: &[Option<u32>]) -> Buffer {
+    in_place(blocks, ids, ids)
 }
 
 fn output(blocks: &Blocks, ids: &[Option<u32>]) -> Buffer {
-    let expected = Some((blocks.len, blocks.buffer(ids)));
-    Buffer {
-        buf: blocks.buf,
-        len: blocks.len,
-        filled: Vec::new(),
-        expected,
-    }
-}
-
-/// The same buffer before with some ids, after with others.
-fn in_place(blocks: &Blocks, before: &[Option<u32>], after: &[Option<u32>]) -> Buffer {
-    let expected = Some((blocks.len, blocks.buffer(after)));
-    Buffer {
-        buf: blocks.buf,
-        len: blocks.len,
-        filled: blocks.buffer(before),
-        expected,
-    }
+    in_place(blocks, &[], ids)
 }
 
 /// Everybody's part of a collective on `comm`.
 pub(crate) fn roles(g: &mut Gen, comm: usize) -> (Coll, Vec<Role>) {
     let inter = g.comms[comm].is_inter();
-    let coll = match (&g.comms[comm].topo, inter) {
-        (Some(_), _) if g.rng.bool() => AROUND[g.rng.usize(0..AROUND.len())],
-        (_, true) => INTRA[g.rng.usize(0..INTER)],
-        _ => INTRA[g.rng.usize(0..INTRA.len())],
+    let which = match (&g.comms[comm].topo, inter) {
+        (Some(_), _) if g.rng.bool() => AROUND,
+        (_, true) => INTER,
+        _ => INTRA,
     };
+    let coll = Coll::VARIANTS[which.start + g.rng.usize(0..which.len())];
     let unit = g.unit();
     let step = g.rng.u64(1..4);
     let members = g.comms[comm].members();
     let mut making = Making { g, comm, unit, step };
     let roles = match coll {
-        Coll::Barrier => members
-            .iter()
-            .map(|(_, _, rank)| Role {
-                rank: *rank,
+        Coll::Barrier => {
+            let role = |&(_, _, rank): &_| Role {
+                rank,
                 buffers: Vec::new(),
                 call: making.call(coll),
-            })
-            .collect(),
+            };
+            members.iter().map(role).collect()
+        }
         Coll::Bcast | Coll::Gather | Coll::Gatherv | Coll::Scatter | Coll::Scatterv => {
             rooted(&mut making, coll)
         }
@@ -291,6 +242,15 @@ fn units(making: &mut Making<'_>, copies: usize, even: bool) -> u64 {
     }
 }
 
+/// The argument `root` at a rank on the root's side, or on the other, that is the root or not.
+fn root_of(comm: &Comm, on_its_side: bool, is_root: bool, root: usize) -> i32 {
+    match (comm.is_inter() && on_its_side, is_root) {
+        (true, true) => ROOT,
+        (true, false) => PROC_NULL,
+        _ => root as i32,
+    }
+}
+
 fn rooted(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     let comm = making.g.comms[making.comm].clone();
     let root_side = making.g.rng.usize(0..comm.groups.len());
@@ -315,11 +275,7 @@ fn rooted(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     for (side, me, rank) in comm.members() {
         let is_root = side == root_side && me == root;
         let mut call = making.call(coll);
-        call.root = match (comm.is_inter(), side == root_side, is_root) {
-            (true, true, true) => ROOT,
-            (true, true, false) => PROC_NULL,
-            _ => root as i32,
-        };
+        call.root = root_of(&comm, side == root_side, is_root, root);
         let mut buffers = Vec::new();
         let takes_part = side == far;
         let ids: Vec<Option<u32>> = (0..far_size).map(|i| Some(id_of(far, i, 0))).collect();
@@ -336,38 +292,31 @@ fn rooted(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
                     call.send = blocks.arg;
                 }
             }
-            Coll::Gather | Coll::Gatherv => {
-                let alone = is_root && !comm.is_inter() && making.g.chance(30);
-                if is_root {
-                    let blocks = making.blocks(shape, &each);
-                    let before: Vec<Option<u32>> = (0..far_size)
-                        .map(|i| ids[i].filter(|_| alone && i == me))
-                        .collect();
-                    buffers.push(in_place(&blocks, &before, &ids));
-                    call.recv = blocks.arg;
-                }
-                if takes_part && alone {
-                    call.send = Arg::InPlace;
-                } else if takes_part {
-                    let blocks = making.one(each[me]);
-                    buffers.push(input(&blocks, &[ids[me]]));
-                    call.send = blocks.arg;
-                }
-            }
             _ => {
+                let gathers = matches!(coll, Coll::Gather | Coll::Gatherv);
                 let alone = is_root && !comm.is_inter() && making.g.chance(30);
+                let (mut whole, mut part) = (Arg::None, Arg::None);
                 if is_root {
                     let blocks = making.blocks(shape, &each);
-                    buffers.push(input(&blocks, &ids));
-                    call.send = blocks.arg;
+                    let own = |i: usize| ids[i].filter(|_| alone && i == me);
+                    let before: Vec<Option<u32>> = (0..far_size).map(own).collect();
+                    buffers.push(match gathers {
+                        true => in_place(&blocks, &before, &ids),
+                        false => input(&blocks, &ids),
+                    });
+                    whole = blocks.arg;
                 }
                 if takes_part && alone {
-                    call.recv = Arg::InPlace;
+                    part = Arg::InPlace;
                 } else if takes_part {
                     let blocks = making.one(each[me]);
-                    buffers.push(output(&blocks, &[ids[me]]));
-                    call.recv = blocks.arg;
+                    buffers.push(match gathers {
+                        true => input(&blocks, &[ids[me]]),
+                        false => output(&blocks, &[ids[me]]),
+                    });
+                    part = blocks.arg;
                 }
+                (call.send, call.recv) = if gathers { (part, whole) } else { (whole, part) };
             }
         }
         all.push(Role { rank, buffers, call });
@@ -469,15 +418,11 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     let step = making.step;
     let table: Vec<Vec<u64>> = (0..size)
         .map(|_| {
-            let row: Vec<u64> = (0..size)
-                .map(|_| {
-                    if shape == Shape::Even {
-                        most
-                    } else {
-                        making.g.rng.u64(0..=most / step) * step
-                    }
-                })
-                .collect();
+            let mut units = |_| match shape {
+                Shape::Even => most,
+                _ => making.g.rng.u64(0..=most / step) * step,
+            };
+            let row: Vec<u64> = (0..size).map(&mut units).collect();
             if to_all { row } else { vec![row[0]; size] }
         })
         .collect();
@@ -485,29 +430,15 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     for (_, me, rank) in comm.members() {
         let mut call = making.call(coll);
         // With nobody there the count is anything.
-        let length = |from: usize, to: i32| {
-            if to < 0 {
-                most / step * step
-            } else {
-                table[from][to as usize]
-            }
+        let length = |from: i32, to: i32| match from.min(to) {
+            ..0 => most / step * step,
+            _ => table[from as usize][to as usize],
         };
-        let coming: Vec<u64> = topo.sources[me]
-            .iter()
-            .map(|s| {
-                if *s < 0 {
-                    most / step * step
-                } else {
-                    table[*s as usize][me]
-                }
-            })
-            .collect();
-        let even = |list: Vec<u64>| {
-            if shape == Shape::Even {
-                vec![most; list.len()]
-            } else {
-                list
-            }
+        let own = me as i32;
+        let coming: Vec<u64> = topo.sources[me].iter().map(|s| length(*s, own)).collect();
+        let even = |list: Vec<u64>| match shape {
+            Shape::Even => vec![most; list.len()],
+            _ => list,
         };
         let ids: Vec<Option<u32>> = topo.sources[me]
             .iter()
@@ -517,7 +448,7 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
         let mut buffers = vec![output(&blocks, &ids)];
         call.recv = blocks.arg;
         let going = if to_all {
-            let list: Vec<u64> = topo.destinations[me].iter().map(|d| length(me, *d)).collect();
+            let list: Vec<u64> = topo.destinations[me].iter().map(|d| length(own, *d)).collect();
             let going = making.blocks(shape, &even(list));
             let ids: Vec<Option<u32>> = topo.destinations[me]
                 .iter()
@@ -538,7 +469,7 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
 
 fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     let comm = making.g.comms[making.comm].clone();
-    let numbers = Numbers::ALL[making.g.rng.usize(0..Numbers::ALL.len())];
+    let numbers = Numbers::VARIANTS[making.g.rng.usize(0..Numbers::VARIANTS.len())];
     let total = comm.members().len();
     let n = making.g.size(2 * total as u64) / numbers.size();
     let rooted = coll == Coll::Reduce;
@@ -582,11 +513,7 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
         let is_root = side == root_side && me == root;
         let mut call = making.call(coll);
         call.op = Some(numbers);
-        call.root = match (comm.is_inter(), side == root_side, is_root) {
-            (true, true, true) => ROOT,
-            (true, true, false) => PROC_NULL,
-            _ => root as i32,
-        };
+        call.root = root_of(&comm, side == root_side, is_root, root);
         let sends = !rooted || side == comm.other(root_side);
         let receives = !rooted || is_root;
         let who: Vec<usize> = match coll {
@@ -599,13 +526,17 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
             Some(shares) => (shares[..me].iter().sum(), shares[me]),
         };
         let in_place = receives && all_in_place;
-        let mine = |at: u64| Content::Numbers {
-            at,
-            numbers,
-            first: 0,
-            n: whole,
-            who: vec![who_of(side, me)],
+        let content = |first: u64, n: u64, who: Vec<usize>| {
+            let at = 0;
+            vec![Content::Numbers(Values {
+                at,
+                numbers,
+                first,
+                n,
+                who,
+            })]
         };
+        let mine = || content(0, whole, vec![who_of(side, me)]);
         let mut buffers = Vec::new();
         let mut buffer = |making: &mut Making<'_>, n: u64, filled: Vec<Content>, expected| {
             let buf = making.g.new_buf();
@@ -623,27 +554,19 @@ fn reductions(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
             })
         };
         if receives {
-            let result = Content::Numbers {
-                at: 0,
-                numbers,
-                first,
-                n: count,
-                who: who.clone(),
-            };
             let look = count * numbers.size();
-            let expected = (!who.is_empty()).then(|| (look, vec![result]));
-            let (room, filled) = if in_place {
-                (whole, vec![mine(0)])
-            } else {
-                (count, Vec::new())
+            let expected = (!who.is_empty()).then(|| (look, content(first, count, who)));
+            let (room, filled) = match in_place {
+                true => (whole, mine()),
+                false => (count, Vec::new()),
             };
             call.recv = buffer(making, room, filled, expected);
         }
         if in_place {
             call.send = Arg::InPlace;
         } else if sends {
-            let stays = Some((whole * numbers.size(), vec![mine(0)]));
-            call.send = buffer(making, whole, vec![mine(0)], stays);
+            let stays = Some((whole * numbers.size(), mine()));
+            call.send = buffer(making, whole, mine(), stays);
         }
         // How many elements stands in the call of one without a buffer, too.
         call.shares = shares.get(side).cloned().unwrap_or_else(|| vec![n]);

@@ -16,6 +16,8 @@
 
 pub mod c;
 mod c_calls;
+mod c_words;
+mod choose;
 pub mod comms;
 pub mod events;
 pub mod gen_coll;
@@ -30,5 +32,6 @@ pub mod shrink;
 pub mod types;
 pub mod values;
 
-pub use events::{Event, Limits, Place, Plan, generate};
+pub use choose::generate;
+pub use events::{Event, Limits, Place, Plan};
 pub use program::{Actor, Instr, Program};

@@ -1,9 +1,9 @@
 //! From events in one order to each thread's instructions.
 
-use crate::comms::Making;
 use crate::events::{COMPLETIONS, END, Item, Place, Plan};
-use crate::program::{CallMode, Code, Data, Instr, Mode, Program, Style, Swap};
+use crate::program::{CallMode, Code, Data, Instr, Making, Mode, Program, Style, Swap};
 use std::collections::HashMap;
+use strum::VariantArray;
 
 /// A number that depends on the program and a place in it, and not on what else the program has.
 fn mix(seed: u64, a: u64, b: u64) -> u64 {
@@ -32,22 +32,14 @@ impl Plan {
                 for (_, _, item) in &items {
                     let mut one = |bytes: u64| *buffered = (buffered.0 + bytes, buffered.1 + 1);
                     match item {
-                        Item::Do(Instr::Send {
-                            mode: Mode::Buffered,
-                            data,
-                            ..
-                        }) => one(self.bytes(data)),
-                        Item::Do(Instr::StartSend {
-                            mode: Mode::Buffered,
-                            data,
-                            req,
-                            init,
-                            ..
-                        }) => {
+                        Item::Do(Instr::Send(send)) if send.mode == Mode::Buffered => {
+                            one(self.bytes(&send.data))
+                        }
+                        Item::Do(Instr::StartSend { send, req, init }) if send.mode == Mode::Buffered => {
                             if *init {
-                                again.insert(*req, self.bytes(data));
+                                again.insert(*req, self.bytes(&send.data));
                             } else {
-                                one(self.bytes(data));
+                                one(self.bytes(&send.data));
                             }
                         }
                         Item::Do(Instr::Start(reqs)) => reqs
@@ -93,14 +85,12 @@ impl Plan {
     }
 
     fn style(&self, a: u64, b: u64) -> Style {
-        match self.plain {
-            true => Style::Wait,
-            // The last one is MPI_Request_get_status.
-            false => {
-                Style::ALL[(mix(self.seed, a, b) % (Style::ALL.len() as u64 - u64::from(self.no_get_status)))
-                    as usize]
-            }
+        if self.plain {
+            return Style::Wait;
         }
+        // The last one is MPI_Request_get_status.
+        let styles = &Style::VARIANTS[..Style::VARIANTS.len() - usize::from(self.no_get_status)];
+        styles[(mix(self.seed, a, b) % styles.len() as u64) as usize]
     }
 
     fn sequence<A>(&self, who: u64, items: &[&(Place, A, Item)]) -> Vec<Instr> {

@@ -1,7 +1,6 @@
 //! What a program is made of: instructions of each thread of each rank, over numbered buffers, requests, status slots,
 //! communicators and datatypes.
 
-use crate::comms::Making;
 use crate::types::Types;
 use crate::values::Numbers;
 
@@ -45,6 +44,20 @@ pub struct Part {
     pub id: u32,
 }
 
+impl Part {
+    /// All that `data` describes.
+    pub fn whole(data: &Data, id: u32) -> Self {
+        let (ty, count) = (data.ty, data.count);
+        Self { at: 0, ty, count, id }
+    }
+
+    /// Of the pattern so many behind its own.
+    pub fn from(self, id: u32) -> Self {
+        let id = self.id + id;
+        Self { id, ..self }
+    }
+}
+
 /// What a receive asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
@@ -59,8 +72,57 @@ pub struct Wanted {
     pub truncated: bool,
 }
 
+impl Wanted {
+    /// One that fits, in the order of `MPI_Recv`'s arguments.
+    pub fn of(data: Data, from: i32, tag: i32, comm: usize, slot: usize) -> Self {
+        let truncated = false;
+        Self {
+            data,
+            from,
+            tag,
+            comm,
+            slot,
+            truncated,
+        }
+    }
+}
+
+/// What a send sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    pub mode: Mode,
+    pub data: Data,
+    /// Rank, or `PROC_NULL`.
+    pub to: i32,
+    pub tag: i32,
+    pub comm: usize,
+}
+
+impl Outgoing {
+    /// In the order of `MPI_Send`'s arguments.
+    pub fn of(mode: Mode, data: Data, to: i32, tag: i32, comm: usize) -> Self {
+        Self {
+            mode,
+            data,
+            to,
+            tag,
+            comm,
+        }
+    }
+}
+
+/// Elements `first..first + n` of a contribution to a reduction, or of the reduction over several, from byte `at` of a buffer on.
+#[derive(Clone, Debug)]
+pub struct Values {
+    pub at: u64,
+    pub numbers: Numbers,
+    pub first: u64,
+    pub n: u64,
+    pub who: Vec<usize>,
+}
+
 /// How a message is looked at before it is received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Look {
     Probe,
     Iprobe,
@@ -77,7 +139,7 @@ pub enum Swap {
 }
 
 /// How a set of requests is completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Style {
     Wait,
     Waitall,
@@ -88,20 +150,6 @@ pub enum Style {
     Testany,
     Testsome,
     GetStatus,
-}
-
-impl Style {
-    pub const ALL: [Self; 9] = [
-        Self::Wait,
-        Self::Waitall,
-        Self::Waitany,
-        Self::Waitsome,
-        Self::Test,
-        Self::Testall,
-        Self::Testany,
-        Self::Testsome,
-        Self::GetStatus,
-    ];
 }
 
 /// A buffer argument of a collective.
@@ -127,7 +175,8 @@ pub enum Arg {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Coll {
     Barrier,
     Bcast,
@@ -184,6 +233,18 @@ pub struct Sent {
     pub id: u32,
 }
 
+impl Sent {
+    pub fn of(source: usize, tag: i32, bytes: u64, id: u32) -> Self {
+        let source = source as i32;
+        Self {
+            source,
+            tag,
+            bytes,
+            id,
+        }
+    }
+}
+
 /// A receive of such a group, in the order of posting.
 #[derive(Clone, Debug)]
 pub struct Got {
@@ -199,6 +260,90 @@ pub struct PoolCheck {
     pub name: String,
     pub sent: Vec<Sent>,
     pub got: Vec<Got>,
+}
+
+/// How a rank makes a communicator. Numbers of communicators; 0 is there from the start.
+#[derive(Clone, Debug)]
+pub enum Making {
+    Dup {
+        of: usize,
+        new: usize,
+    },
+    Idup {
+        of: usize,
+        new: usize,
+        req: usize,
+    },
+    /// `color`: none is `MPI_UNDEFINED`.
+    Split {
+        of: usize,
+        color: Option<i32>,
+        key: i32,
+        new: Option<usize>,
+    },
+    /// `MPI_Comm_create`, or `MPI_Comm_create_group` with this tag: ranks of `of`. `new` is none where the rank is not among them.
+    Create {
+        of: usize,
+        ranks: Vec<usize>,
+        tag: Option<i32>,
+        new: Option<usize>,
+    },
+    Cart {
+        of: usize,
+        dims: Vec<i32>,
+        periods: Vec<bool>,
+        new: Option<usize>,
+    },
+    /// `MPI_Cart_sub` of a grid.
+    CartSub {
+        of: usize,
+        remain: Vec<bool>,
+        new: usize,
+    },
+    /// `MPI_Graph_create`.
+    OldGraph {
+        of: usize,
+        index: Vec<i32>,
+        edges: Vec<i32>,
+        new: Option<usize>,
+    },
+    Graph {
+        of: usize,
+        sources: Vec<i32>,
+        destinations: Vec<i32>,
+        new: usize,
+    },
+    Inter {
+        local: usize,
+        leader: usize,
+        peer: usize,
+        remote_leader: usize,
+        tag: i32,
+        new: usize,
+    },
+    Merge {
+        of: usize,
+        high: bool,
+        new: usize,
+    },
+}
+
+impl Making {
+    /// Communicators that it is made of.
+    pub fn of(&self) -> Vec<usize> {
+        match self {
+            Self::Dup { of, .. }
+            | Self::Idup { of, .. }
+            | Self::Split { of, .. }
+            | Self::Create { of, .. }
+            | Self::Cart { of, .. }
+            | Self::CartSub { of, .. }
+            | Self::OldGraph { of, .. }
+            | Self::Graph { of, .. }
+            | Self::Merge { of, .. } => vec![*of],
+            Self::Inter { local, peer, .. } => vec![*local, *peer],
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -222,29 +367,16 @@ pub enum Instr {
         buf: usize,
         part: Part,
     },
+    /// Of one contribution.
     PutNumbers {
         buf: usize,
-        at: u64,
-        numbers: Numbers,
-        first: u64,
-        n: u64,
+        values: Values,
         id: u32,
-        who: usize,
     },
-    Send {
-        mode: Mode,
-        data: Data,
-        to: i32,
-        tag: i32,
-        comm: usize,
-    },
+    Send(Outgoing),
     /// `init`: make a persistent request.
     StartSend {
-        mode: Mode,
-        data: Data,
-        to: i32,
-        tag: i32,
-        comm: usize,
+        send: Outgoing,
         req: usize,
         init: bool,
     },
@@ -262,9 +394,7 @@ pub enum Instr {
     },
     Swap {
         swap: Swap,
-        data: Data,
-        to: i32,
-        tag: i32,
+        send: Outgoing,
         wanted: Wanted,
     },
     /// `MPI_Start` of one, `MPI_Startall` of several.
@@ -300,16 +430,12 @@ pub enum Instr {
         parts: Vec<Part>,
         name: String,
     },
-    /// Elements `first..first + n` of the reduction over contributions `who` of `id` stand from byte `at` on, guards elsewhere.
+    /// The buffer holds these of the reduction and guards elsewhere.
     ExpectNumbers {
         buf: usize,
         len: u64,
-        at: u64,
-        numbers: Numbers,
-        first: u64,
-        n: u64,
+        values: Values,
         id: u32,
-        who: Vec<usize>,
         name: String,
     },
     Sleep {
@@ -318,10 +444,42 @@ pub enum Instr {
 }
 
 impl Instr {
+    /// `MPI_Isend` in its modes.
+    pub fn isend(send: Outgoing, req: usize) -> Self {
+        let init = false;
+        Self::StartSend { send, req, init }
+    }
+
+    pub fn irecv(wanted: Wanted, req: usize) -> Self {
+        let init = false;
+        Self::StartRecv { wanted, req, init }
+    }
+
+    pub fn coll(call: &Call, how: CallMode) -> Self {
+        let call = Box::new(call.clone());
+        Self::Coll { call, how }
+    }
+
+    /// [`Expect`](Self::Expect).
+    pub fn expect(buf: usize, len: u64, parts: Vec<Part>, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::Expect {
+            buf,
+            len,
+            parts,
+            name,
+        }
+    }
+
+    /// [`CheckPool`](Self::CheckPool).
+    pub fn check_pool(name: String, sent: Vec<Sent>, got: Vec<Got>) -> Self {
+        Self::CheckPool(Box::new(PoolCheck { name, sent, got }))
+    }
+
     /// Without types that are freed after the call: a request that is started again needs its own.
     pub fn keeping_types(mut self) -> Self {
         match &mut self {
-            Self::StartSend { data, init: true, .. } => data.brief = false,
+            Self::StartSend { send, init: true, .. } => send.data.brief = false,
             Self::StartRecv {
                 wanted, init: true, ..
             } => wanted.data.brief = false,
@@ -343,7 +501,7 @@ impl Instr {
     /// The communicator that the call names.
     pub fn comm(&self) -> Option<usize> {
         match self {
-            Self::Send { comm, .. } | Self::StartSend { comm, .. } => Some(*comm),
+            Self::Send(send) | Self::StartSend { send, .. } => Some(send.comm),
             Self::Recv(wanted)
             | Self::StartRecv { wanted, .. }
             | Self::LookRecv { wanted, .. }

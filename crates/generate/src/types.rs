@@ -2,7 +2,7 @@
 //! of a library.
 
 /// A basic type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::VariantArray)]
 pub enum TypeKind {
     Byte,
     I16,
@@ -14,47 +14,28 @@ pub enum TypeKind {
 }
 
 impl TypeKind {
-    pub const ALL: [Self; 7] = [
-        Self::Byte,
-        Self::I16,
-        Self::I32,
-        Self::U32,
-        Self::I64,
-        Self::F32,
-        Self::F64,
-    ];
-
     pub fn size(self) -> u64 {
-        match self {
-            Self::Byte => 1,
-            Self::I16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::F64 => 8,
-        }
+        self.facts().0
     }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Byte => "MPI_BYTE",
-            Self::I16 => "MPI_INT16_T",
-            Self::I32 => "MPI_INT32_T",
-            Self::U32 => "MPI_UINT32_T",
-            Self::I64 => "MPI_INT64_T",
-            Self::F32 => "MPI_FLOAT",
-            Self::F64 => "MPI_DOUBLE",
-        }
+        self.facts().1
     }
 
     /// The standard ABI's handle.
     pub fn abi(self) -> usize {
+        self.facts().2
+    }
+
+    fn facts(self) -> (u64, &'static str, usize) {
         match self {
-            Self::Byte => 583,
-            Self::I16 => 584,
-            Self::I32 => 592,
-            Self::U32 => 593,
-            Self::I64 => 600,
-            Self::F32 => 528,
-            Self::F64 => 532,
+            Self::Byte => (1, "MPI_BYTE", 583),
+            Self::I16 => (2, "MPI_INT16_T", 584),
+            Self::I32 => (4, "MPI_INT32_T", 592),
+            Self::U32 => (4, "MPI_UINT32_T", 593),
+            Self::I64 => (8, "MPI_INT64_T", 600),
+            Self::F32 => (4, "MPI_FLOAT", 528),
+            Self::F64 => (8, "MPI_DOUBLE", 532),
         }
     }
 }
@@ -349,8 +330,8 @@ impl Types {
     }
 
     /// A type of `each` units that stand together or apart.
-    fn of_units(&mut self, base: usize, each: u64, rng: &mut fastrand::Rng) -> usize {
-        let extent = self.get(base).extent();
+    fn of_units(&mut self, of: usize, each: u64, rng: &mut fastrand::Rng) -> usize {
+        let extent = self.get(of).extent();
         let blocks: Vec<u64> = (1..=RUNS.min(each)).filter(|d| each.is_multiple_of(*d)).collect();
         let k = blocks[rng.usize(0..blocks.len())];
         let len = each / k;
@@ -363,32 +344,28 @@ impl Types {
             order
         };
         match rng.u32(0..8) {
-            0 => self.add(Build::Contiguous {
-                count: each,
-                of: base,
-            }),
-            1 => self.add(Build::Vector {
-                count: k,
-                len,
-                stride: len + gap,
-                of: base,
-            }),
+            0 => self.add(Build::Contiguous { count: each, of }),
+            1 => {
+                let (count, stride) = (k, len + gap);
+                self.add(Build::Vector {
+                    count,
+                    len,
+                    stride,
+                    of,
+                })
+            }
             2 => {
                 let stride = len * extent + gap * if rng.bool() { 8 } else { extent };
                 self.add(Build::Hvector {
                     count: k,
                     len,
                     stride,
-                    of: base,
+                    of,
                 })
             }
             3 => {
                 let displs = order(rng, k).into_iter().map(|i| i * (len + gap)).collect();
-                self.add(Build::IndexedBlock {
-                    len,
-                    displs,
-                    of: base,
-                })
+                self.add(Build::IndexedBlock { len, displs, of })
             }
             4 | 5 => {
                 // Cut at random into runs, with gaps at random, in any order.
@@ -409,18 +386,10 @@ impl Types {
                 let lens = order.iter().map(|i| lens[*i as usize]).collect();
                 let displs: Vec<u64> = order.iter().map(|i| displs[*i as usize]).collect();
                 if rng.bool() {
-                    self.add(Build::Indexed {
-                        lens,
-                        displs,
-                        of: base,
-                    })
+                    self.add(Build::Indexed { lens, displs, of })
                 } else {
                     let displs = displs.into_iter().map(|at| at * extent).collect();
-                    self.add(Build::Hindexed {
-                        lens,
-                        displs,
-                        of: base,
-                    })
+                    self.add(Build::Hindexed { lens, displs, of })
                 }
             }
             6 => {
@@ -430,11 +399,11 @@ impl Types {
                     sizes,
                     part: [k, len],
                     start,
-                    of: base,
+                    of,
                 })
             }
             _ => {
-                let inner = self.add(Build::Contiguous { count: len, of: base });
+                let inner = self.add(Build::Contiguous { count: len, of });
                 self.add(Build::Vector {
                     count: k,
                     len: 1,

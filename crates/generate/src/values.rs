@@ -12,7 +12,7 @@ pub fn pattern(id: u32, k: u64) -> u8 {
 }
 
 /// Numbers of a type with an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Numbers {
     SumU32,
     ProdU32,
@@ -28,19 +28,6 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    pub const ALL: [Self; 10] = [
-        Self::SumU32,
-        Self::ProdU32,
-        Self::MaxI32,
-        Self::MinI64,
-        Self::SumF64,
-        Self::BxorI64,
-        Self::BandI32,
-        Self::BorByte,
-        Self::Maxloc,
-        Self::Compose,
-    ];
-
     /// Bytes of one element.
     pub fn size(self) -> u64 {
         match self {
@@ -64,11 +51,6 @@ impl Numbers {
             Self::Maxloc => ("MPI_2INT", "MPI_MAXLOC"),
             Self::Compose => ("two_numbers", "compose"),
         }
-    }
-
-    /// The name of the pair in `legal.h`.
-    pub fn c(self) -> String {
-        format!("{self:?}")
     }
 
     /// Element `i` of contribution `who` of `id`.

@@ -4,13 +4,16 @@ use crate::faults::Faults;
 use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
 use crate::rdma::Rdma;
-use crate::rpc::{Procedure, Rpc};
+use crate::rpc::Rpc;
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
 use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// What a call runs: it gets the caller and the argument, which lives until the procedure returns.
+pub type Procedure<F> = Rc<dyn Fn(&Jam<F>, Peer, &[u8])>;
 
 /// Messages of JAM's own protocols taken in by one poll.
 const AT_ONCE: usize = 64;
@@ -24,7 +27,7 @@ pub struct Jam<F: Fabric> {
     service: Pio<F>,
     rdma: Rdma<F>,
     vi: Vi<F>,
-    rpc: Rpc<F>,
+    rpc: Rpc<Procedure<F>>,
     depth: Cell<u32>,
     faults: Rc<Faults<F>>,
     idle: Idle,
@@ -166,7 +169,8 @@ impl<F: Fabric> Jam<F> {
             moved = true;
         }
         moved |= self.rdma.serve(&self.service);
-        ran += self.rpc.run_others(self);
+        let call = |procedure: Procedure<F>, from, argument: &[u8]| procedure(self, from, argument);
+        ran += self.rpc.run_others(&self.service, &self.rdma, call);
         if moved {
             // JAM's own protocols move without a procedure that runs: who polls for them is not idle.
             self.idle.found();
@@ -185,7 +189,11 @@ impl<F: Fabric> Jam<F> {
             Message::of(from, priority, tag, payload)
         };
         match service {
-            RPC => return self.rpc.on_message(self, from, tag, payload),
+            RPC => {
+                let call = |procedure: Procedure<F>, argument: &[u8]| procedure(self, from, argument);
+                let at = (&*self.fabric, &self.service);
+                return self.rpc.on_message(at, from, (tag, payload), call);
+            }
             RDMA => self.rdma.on_message(&self.service, &message()),
             VI => self.vi.on_message(&self.service, &message()),
             other => self

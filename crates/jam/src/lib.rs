@@ -38,7 +38,7 @@ pub mod rpc;
 pub mod vi;
 
 pub use bulk::Buffer;
-pub use jam::Jam;
+pub use jam::{Jam, Procedure};
 pub use message::{Header, MAX_WORDS, MIN_WORDS, Message};
 pub use pio::Status;
 

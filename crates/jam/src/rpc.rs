@@ -22,7 +22,6 @@ use crate::{JamError, MAX_WORDS};
 use farpost_fabric::{Cost, Fabric, Peer, Priority};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
 const ONE: u32 = 0;
 const FIRST: u32 = 1;
@@ -36,9 +35,6 @@ const PROCEDURE_MASK: u32 = (1 << 28) - 1;
 /// Bytes of an argument in one message beside its length.
 const ONE_BYTES: usize = 4 * (MAX_WORDS - 1);
 
-/// What runs: the caller and the argument, which lives until the procedure returns.
-pub type Procedure<F> = Rc<dyn Fn(&crate::Jam<F>, Peer, &[u8])>;
-
 /// An argument of which a part has come.
 struct Partial {
     procedure: u32,
@@ -46,11 +42,11 @@ struct Partial {
     total: usize,
 }
 
-/// The procedures and calls of one process.
-pub struct Rpc<F: Fabric> {
+/// The procedures `P` and calls of one process.
+pub struct Rpc<P> {
     me: Peer,
     switch: usize,
-    procedures: RefCell<Vec<Option<Procedure<F>>>>,
+    procedures: RefCell<Vec<Option<P>>>,
     /// Messages that wait for room.
     waiting: RefCell<VecDeque<Packet>>,
     any_waiting: Cell<bool>,
@@ -59,7 +55,7 @@ pub struct Rpc<F: Fabric> {
     calls: Cell<u64>,
 }
 
-impl<F: Fabric> Rpc<F> {
+impl<P: Clone> Rpc<P> {
     pub(crate) fn new(me: Peer, switch: u64) -> Self {
         Self {
             me,
@@ -77,7 +73,7 @@ impl<F: Fabric> Rpc<F> {
     ///
     /// # Errors
     /// The number is above [`MAX_PROCEDURE`].
-    pub fn register(&self, number: u32, procedure: Procedure<F>) -> Result<(), JamError> {
+    pub fn register(&self, number: u32, procedure: P) -> Result<(), JamError> {
         if number > MAX_PROCEDURE {
             return Err(JamError::TooLong {
                 what: "the number of a procedure",
@@ -94,7 +90,7 @@ impl<F: Fabric> Rpc<F> {
     }
 
     #[inline]
-    pub(crate) fn start(
+    pub(crate) fn start<F: Fabric>(
         &self,
         pio: &Pio<F>,
         rdma: &Rdma<F>,
@@ -135,7 +131,7 @@ impl<F: Fabric> Rpc<F> {
     }
 
     #[inline(always)]
-    fn launch(&self, pio: &Pio<F>, packet: &Packet) -> Result<(), JamError> {
+    fn launch<F: Fabric>(&self, pio: &Pio<F>, packet: &Packet) -> Result<(), JamError> {
         if !self.any_waiting.get() {
             match pio.launch_packet(packet, PRIORITY) {
                 Err(JamError::TransmitFull(_)) => {}
@@ -153,7 +149,7 @@ impl<F: Fabric> Rpc<F> {
     }
 
     /// Launch what waits for room. True: something went.
-    pub(crate) fn push(&self, pio: &Pio<F>) -> bool {
+    pub(crate) fn push<F: Fabric>(&self, pio: &Pio<F>) -> bool {
         if !self.any_waiting.get() {
             return false;
         }
@@ -174,32 +170,40 @@ impl<F: Fabric> Rpc<F> {
         self.any_waiting.get() || !self.own.borrow().is_empty()
     }
 
-    fn run(&self, jam: &crate::Jam<F>, from: Peer, procedure: u32, argument: &[u8]) -> bool {
+    /// Have `call` run a procedure. True: there is one.
+    #[inline]
+    fn run<F: Fabric>(&self, service: &Pio<F>, from: Peer, procedure: u32, call: impl FnOnce(P)) -> bool {
         let found = self
             .procedures
             .borrow()
             .get(procedure as usize)
-            .and_then(Option::clone);
+            .cloned()
+            .flatten();
         match found {
-            Some(run) => {
+            Some(found) => {
                 self.calls.set(self.calls.get() + 1);
-                run(jam, from, argument);
+                call(found);
                 true
             }
             None => {
-                jam.service()
-                    .refuse(from, "the number of a procedure", u64::from(procedure));
+                service.refuse(from, "the number of a procedure", u64::from(procedure));
                 false
             }
         }
     }
 
-    /// A message of this protocol. True: a procedure ran.
+    /// A message of this protocol. True: a procedure ran, by `call`.
     #[inline]
-    pub(crate) fn on_message(&self, jam: &crate::Jam<F>, from: Peer, tag: u32, payload: &[u8]) -> bool {
+    pub(crate) fn on_message<F: Fabric>(
+        &self,
+        (fabric, service): (&F, &Pio<F>),
+        from: Peer,
+        (tag, payload): (u32, &[u8]),
+        call: impl FnOnce(P, &[u8]),
+    ) -> bool {
         let (kind, procedure) = (tag >> 28, tag & PROCEDURE_MASK);
         let refuse = |what, value| {
-            jam.service().refuse(from, what, value);
+            service.refuse(from, what, value);
             false
         };
         let (argument, len) = match payload.split_last_chunk::<4>() {
@@ -211,7 +215,7 @@ impl<F: Fabric> Rpc<F> {
                 if len.div_ceil(4).max(1) != argument.len() / 4 {
                     return refuse("the length of an argument", len as u64);
                 }
-                self.run(jam, from, procedure, &argument[..len])
+                self.run(service, from, procedure, |found| call(found, &argument[..len]))
             }
             FIRST => {
                 if len <= ONE_BYTES || len > 1 << 20 || argument.len() != ONE_BYTES {
@@ -222,7 +226,7 @@ impl<F: Fabric> Rpc<F> {
                     bytes: Vec::with_capacity(len),
                     total: len,
                 };
-                jam.fabric().charge(Cost::Copy(argument.len()));
+                fabric.charge(Cost::Copy(argument.len()));
                 partial.bytes.extend_from_slice(argument);
                 if self.partial.borrow_mut().insert(from, partial).is_some() {
                     return refuse("an argument inside another", len as u64);
@@ -236,7 +240,7 @@ impl<F: Fabric> Rpc<F> {
                     return refuse("the rest of no argument", u64::from(procedure));
                 };
                 let more = payload.len().min(partial.total - partial.bytes.len());
-                jam.fabric().charge(Cost::Copy(more));
+                fabric.charge(Cost::Copy(more));
                 partial.bytes.extend_from_slice(&payload[..more]);
                 if partial.bytes.len() < partial.total {
                     return false;
@@ -245,25 +249,32 @@ impl<F: Fabric> Rpc<F> {
                     return false;
                 };
                 drop(all);
-                self.run(jam, from, whole.procedure, &whole.bytes)
+                self.run(service, from, whole.procedure, |found| call(found, &whole.bytes))
             }
             _ => refuse("the kind of a call", u64::from(kind)),
         }
     }
 
-    /// Run what is complete without a message: own calls, arguments that came as blocks. How many ran.
-    pub(crate) fn run_others(&self, jam: &crate::Jam<F>) -> usize {
+    /// Run what is complete without a message, by `call`: own calls, arguments that came as blocks. How many ran.
+    pub(crate) fn run_others<F: Fabric>(
+        &self,
+        service: &Pio<F>,
+        rdma: &Rdma<F>,
+        call: impl Fn(P, Peer, &[u8]),
+    ) -> usize {
         let mut ran = 0;
         // Those that are there now; a procedure that calls its own process does not keep this from ending.
         let own = self.own.borrow().len();
         for _ in 0..own {
             let next = self.own.borrow_mut().pop_front();
             if let Some((procedure, argument)) = next {
-                ran += usize::from(self.run(jam, self.me, procedure, &argument));
+                let call = |found| call(found, self.me, &argument);
+                ran += usize::from(self.run(service, self.me, procedure, call));
             }
         }
-        while let Some((from, procedure, argument)) = jam.rdma().argument() {
-            ran += usize::from(self.run(jam, from, procedure, argument.bytes()));
+        while let Some((from, procedure, argument)) = rdma.argument() {
+            let call = |found| call(found, from, argument.bytes());
+            ran += usize::from(self.run(service, from, procedure, call));
         }
         ran
     }

@@ -118,11 +118,34 @@ pub enum JobError {
 }
 
 impl JobError {
+    /// The variable `name` must not have this value: what is allowed.
+    pub(crate) fn variable(name: &'static str, value: impl Into<String>, allowed: impl Into<String>) -> Self {
+        let (value, allowed) = (value.into(), allowed.into());
+        JobError::Variable { name, value, allowed }
+    }
+
     /// The last system error, with what was attempted.
     pub(crate) fn last(what: impl Into<String>) -> Self {
-        JobError::System {
-            what: what.into(),
-            source: std::io::Error::last_os_error(),
-        }
+        JobError::system(what, std::io::Error::last_os_error())
+    }
+
+    /// What the system said while `what` was attempted.
+    pub(crate) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
+        let what = what.into();
+        JobError::System { what, source }
+    }
+}
+
+/// The beginning of a text that came from elsewhere, fit to be shown.
+pub(crate) fn clip(text: &str) -> String {
+    let short: String = text
+        .chars()
+        .take(80)
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    if short.len() < text.len() {
+        short + "..."
+    } else {
+        short
     }
 }

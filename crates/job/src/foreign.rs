@@ -2,7 +2,7 @@
 //! join its job that Farpost knows (PMI on a descriptor, PMIx). Running such processes as jobs of one would give wrong results
 //! without a word, so it is an error.
 
-use crate::JobError;
+use crate::error::JobError;
 
 /// A launcher that tells its processes the size of the job in a variable.
 struct Known {
@@ -13,42 +13,18 @@ struct Known {
     with: Option<&'static str>,
 }
 
+const fn known(launcher: &'static str, size: &'static str, with: Option<&'static str>) -> Known {
+    Known { launcher, size, with }
+}
+
 const KNOWN: &[Known] = &[
-    Known {
-        launcher: "Open MPI's mpirun",
-        size: "OMPI_COMM_WORLD_SIZE",
-        with: None,
-    },
-    Known {
-        launcher: "a PMI launcher",
-        size: "PMI_SIZE",
-        with: None,
-    },
-    Known {
-        launcher: "Slurm's srun",
-        size: "SLURM_STEP_NUM_TASKS",
-        with: Some("SLURM_PROCID"),
-    },
-    Known {
-        launcher: "PALS",
-        size: "PALS_SIZE",
-        with: Some("PALS_RANKID"),
-    },
-    Known {
-        launcher: "MVAPICH's mpirun_rsh",
-        size: "MV2_COMM_WORLD_SIZE",
-        with: None,
-    },
-    Known {
-        launcher: "Flux",
-        size: "FLUX_JOB_SIZE",
-        with: Some("FLUX_TASK_RANK"),
-    },
-    Known {
-        launcher: "LSF's jsrun",
-        size: "JSM_NAMESPACE_SIZE",
-        with: None,
-    },
+    known("Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", None),
+    known("a PMI launcher", "PMI_SIZE", None),
+    known("Slurm's srun", "SLURM_STEP_NUM_TASKS", Some("SLURM_PROCID")),
+    known("PALS", "PALS_SIZE", Some("PALS_RANKID")),
+    known("MVAPICH's mpirun_rsh", "MV2_COMM_WORLD_SIZE", None),
+    known("Flux", "FLUX_JOB_SIZE", Some("FLUX_TASK_RANK")),
+    known("LSF's jsrun", "JSM_NAMESPACE_SIZE", None),
 ];
 
 /// A launcher that tells its processes only their rank: any rank but 0 shows that there are several.

@@ -48,7 +48,7 @@ impl HostMap {
             Some(nodes) => Ok(Some(HostMap::of(nodes.into_iter().cycle().take(size as usize)))),
             None => Err(format!(
                 "its process mapping '{}' is damaged {} characters before its end",
-                crate::channel::clip(text),
+                crate::error::clip(text),
                 reader.rest.len()
             )),
         }

@@ -9,7 +9,7 @@
 //!
 //! Where the kernel does not do that, the parent's death is all there is.
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::memory::JobMemory;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -36,10 +36,7 @@ impl Lifeline {
         let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         let file = read.try_clone().map(std::fs::File::from);
         let about = file.and_then(|file| file.metadata());
-        let about = about.map_err(|source| JobError::System {
-            what: "looking at the job's lifeline".into(),
-            source,
-        })?;
+        let about = about.map_err(|source| JobError::system("looking at the job's lifeline", source))?;
         memory.set_lifeline(read.as_raw_fd(), about.ino());
         Ok(Self { read, _write: write })
     }
@@ -88,9 +85,16 @@ pub fn arm(path: &CStr) -> RawFd {
 /// Linux's, of fcntl(2).
 const F_SETSIG: libc::c_int = 10;
 
+impl JobMemory {
+    /// Be killed with the launcher's last process.
+    pub(crate) fn hold_lifeline(&mut self) {
+        self.lifeline = hold(self);
+    }
+}
+
 /// For a process that joins the job: it ends with the launcher's last process, whoever started it and whatever group it is
 /// in. To be kept; `None`: it cannot be done.
-pub(crate) fn hold(memory: &JobMemory) -> Option<OwnedFd> {
+fn hold(memory: &JobMemory) -> Option<OwnedFd> {
     let (fd, inode) = memory.lifeline()?;
     let opened = open(&path(&memory.launcher().to_string(), fd), libc::O_CLOEXEC);
     if opened < 0 {

@@ -1,6 +1,6 @@
 //! A mapping of shared memory, seen only through atomics: other processes write to it at any time.
 
-use crate::JobError;
+use crate::error::JobError;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 

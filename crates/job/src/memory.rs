@@ -1,17 +1,20 @@
 //! The job memory: one anonymous, sealed memory file that all processes of a job on a host have open.
 
 use crate::deadline::Step;
+use crate::end::End;
+use crate::error::JobError;
 use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
 use crate::secret::{self, Secret};
-use crate::{End, JobError, futex, meet};
+use crate::{futex, meet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 
 /// How far a rank has come. Written by the launcher (`Started`) and by the rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
 pub enum RankState {
     /// No process yet.
     Waiting,
@@ -23,15 +26,6 @@ pub enum RankState {
     Finalised,
     /// The process asked for the job to be ended.
     Aborted,
-}
-
-impl RankState {
-    fn from_raw(raw: u32) -> Option<RankState> {
-        use RankState::*;
-        [Waiting, Started, Initialised, Finalised, Aborted]
-            .into_iter()
-            .find(|s| *s as u32 == raw)
-    }
 }
 
 /// What the launcher decided about cores; the fabric derives its spin budget from it.
@@ -76,7 +70,7 @@ pub struct JobMemory {
     fd: OwnedFd,
     map: Map,
     layout: Layout,
-    lifeline: Option<OwnedFd>,
+    pub(crate) lifeline: Option<OwnedFd>,
 }
 
 fn random() -> Result<Nonce, JobError> {
@@ -126,29 +120,40 @@ fn checksum(map: &Map) -> u64 {
     sum
 }
 
+fn wrong(field: &'static str, found: impl ToString, expected: String) -> Result<(), JobError> {
+    let found = found.to_string();
+    Err(JobError::Header {
+        field,
+        found,
+        expected,
+    })
+}
+
 fn must_be(field: &'static str, found: u64, expected: u64) -> Result<(), JobError> {
     if found == expected {
         return Ok(());
     }
-    Err(JobError::Header {
-        field,
-        found: found.to_string(),
-        expected: expected.to_string(),
-    })
+    wrong(field, found, expected.to_string())
 }
 
 fn in_range(field: &'static str, found: u32, min: u32, max: u32) -> Result<(), JobError> {
     if (min..=max).contains(&found) {
         return Ok(());
     }
-    Err(JobError::Header {
-        field,
-        found: found.to_string(),
-        expected: format!("{min} to {max}"),
-    })
+    wrong(field, found, format!("{min} to {max}"))
 }
 
 impl JobMemory {
+    fn of(fd: OwnedFd, map: Map, layout: Layout) -> Self {
+        let lifeline = None;
+        JobMemory {
+            fd,
+            map,
+            layout,
+            lifeline,
+        }
+    }
+
     /// Make the memory of a new job.
     pub fn create(job: &NewJob) -> Result<JobMemory, JobError> {
         let layout = Layout::for_ranks(job.size).ok_or_else(|| {
@@ -190,12 +195,7 @@ impl JobMemory {
         u64s.iter().for_each(|(at, v)| map.u64(*at).store(*v, Relaxed));
         map.write(header::SECRET, &secret::draw()?);
         map.u64(header::CHECKSUM).store(checksum(&map), Release);
-        Ok(JobMemory {
-            fd,
-            map,
-            layout,
-            lifeline: None,
-        })
+        Ok(Self::of(fd, map, layout))
     }
 
     /// Open a job memory another process made. Checks the file (owner, length, seals) before mapping it,
@@ -232,12 +232,7 @@ impl JobMemory {
         let first = Map::new(fd.as_fd(), HEADER_LEN)?;
         let layout = validate(&first, len, uid, nonce)?;
         let map = Map::new(fd.as_fd(), layout.region)?;
-        Ok(JobMemory {
-            fd,
-            map,
-            layout,
-            lifeline: None,
-        })
+        Ok(Self::of(fd, map, layout))
     }
 
     /// The layout.
@@ -308,35 +303,33 @@ impl JobMemory {
         self.layout.rank_entry(of) + field
     }
 
+    /// A word of a rank's entry.
+    fn of_rank(&self, of: u32, field: usize) -> &AtomicU32 {
+        self.map.u32(self.entry(of, field))
+    }
+
     /// State of a rank. A value that is none of the states counts as `Started`: the rank spoilt its entry.
     pub fn state(&self, of: u32) -> RankState {
-        let raw = self.map.u32(self.entry(of, rank::STATE)).load(Acquire);
-        RankState::from_raw(raw).unwrap_or(RankState::Started)
+        let raw = self.of_rank(of, rank::STATE).load(Acquire);
+        RankState::from_repr(raw).unwrap_or(RankState::Started)
     }
 
     /// Set the state of a rank.
     pub fn set_state(&self, of: u32, state: RankState) {
-        self.map
-            .u32(self.entry(of, rank::STATE))
-            .store(state as u32, Release);
+        self.of_rank(of, rank::STATE).store(state as u32, Release);
     }
 
     /// Launcher: a process has been started for the rank. Keeps the state if the process was quicker.
     pub fn started(&self, of: u32, pid: u32, appnum: u32) {
-        self.map.u32(self.entry(of, rank::PID)).store(pid, Relaxed);
-        self.map.u32(self.entry(of, rank::APPNUM)).store(appnum, Relaxed);
-        let state = self.map.u32(self.entry(of, rank::STATE));
+        self.of_rank(of, rank::PID).store(pid, Relaxed);
+        self.of_rank(of, rank::APPNUM).store(appnum, Relaxed);
+        let state = self.of_rank(of, rank::STATE);
         let _ = state.compare_exchange(
             RankState::Waiting as u32,
             RankState::Started as u32,
             AcqRel,
             Acquire,
         );
-    }
-
-    /// Be killed with the launcher's last process.
-    pub(crate) fn hold_lifeline(&mut self) {
-        self.lifeline = crate::lifeline::hold(self);
     }
 
     /// Launcher: where its lifeline is.
@@ -354,31 +347,30 @@ impl JobMemory {
 
     /// Launcher: the process of the rank has ended, with this wait status.
     pub fn set_ended(&self, of: u32, status: i32) {
-        self.map
-            .u32(self.entry(of, rank::ENDED))
+        self.of_rank(of, rank::ENDED)
             .store(status as u32 & 0xffff | rank::ENDED_SET, Release);
     }
 
     /// How the process of a rank ended, if the launcher has said so.
     pub fn ended(&self, of: u32) -> Option<End> {
-        let word = self.map.u32(self.entry(of, rank::ENDED)).load(Acquire);
+        let word = self.of_rank(of, rank::ENDED).load(Acquire);
         (word & rank::ENDED_SET != 0).then(|| End::of((word & !rank::ENDED_SET) as i32))
     }
 
     /// Launcher: record the application number before the process exists.
     pub fn set_appnum(&self, of: u32, appnum: u32) {
-        self.map.u32(self.entry(of, rank::APPNUM)).store(appnum, Relaxed);
+        self.of_rank(of, rank::APPNUM).store(appnum, Relaxed);
     }
 
     /// Which application of an MPMD job the rank runs.
     pub fn appnum(&self, of: u32) -> u32 {
-        self.map.u32(self.entry(of, rank::APPNUM)).load(Relaxed)
+        self.of_rank(of, rank::APPNUM).load(Relaxed)
     }
 
     /// The process that is the rank: the one that attached, else the one that was started; 0 for none.
     pub fn pid(&self, of: u32) -> u32 {
-        match self.map.u32(self.entry(of, rank::OWNER)).load(Acquire) {
-            0 => self.map.u32(self.entry(of, rank::PID)).load(Relaxed),
+        match self.of_rank(of, rank::OWNER).load(Acquire) {
+            0 => self.of_rank(of, rank::PID).load(Relaxed),
             owner => owner,
         }
     }
@@ -387,8 +379,7 @@ impl JobMemory {
     pub(crate) fn claim(&self, of: u32) -> Result<(), JobError> {
         let me = std::process::id();
         match self
-            .map
-            .u32(self.entry(of, rank::OWNER))
+            .of_rank(of, rank::OWNER)
             .compare_exchange(0, me, AcqRel, Acquire)
         {
             Ok(_) => Ok(()),
@@ -438,14 +429,14 @@ impl JobMemory {
 
     /// What the rank puts while it joins is in its log.
     pub(crate) fn publish(&self, of: u32) {
-        let word = self.map.u32(self.entry(of, rank::PUBLISHED));
+        let word = self.of_rank(of, rank::PUBLISHED);
         word.store(1, Release);
         futex::wake_all(word);
     }
 
     /// Wait until the rank has put what it puts while it joins.
     pub(crate) fn published(&self, of: u32, limit: Duration) -> Result<(), JobError> {
-        let word = self.map.u32(self.entry(of, rank::PUBLISHED));
+        let word = self.of_rank(of, rank::PUBLISHED);
         if word.load(Acquire) == 1 {
             return Ok(());
         }
@@ -468,9 +459,7 @@ impl JobMemory {
         }
         self.map
             .write(self.entry(of, rank::MESSAGE), &message.as_bytes()[..len]);
-        self.map
-            .u32(self.entry(of, rank::MESSAGE_LEN))
-            .store(len as u32, Relaxed);
+        self.of_rank(of, rank::MESSAGE_LEN).store(len as u32, Relaxed);
     }
 
     /// Record what the rank must call before it may end, for the launcher's report.
@@ -481,9 +470,7 @@ impl JobMemory {
     /// Record why a rank ends the job.
     pub fn set_abort(&self, of: u32, code: i32, message: &str) {
         self.set_message(of, message);
-        self.map
-            .u32(self.entry(of, rank::CODE))
-            .store(code as u32, Relaxed);
+        self.of_rank(of, rank::CODE).store(code as u32, Relaxed);
         self.set_state(of, RankState::Aborted);
         self.map.u32(header::ABORTED).fetch_add(1, AcqRel);
         self.meeting().abort();
@@ -493,8 +480,8 @@ impl JobMemory {
     /// Code and message of a rank in state `Aborted`, one line, printable; in state `Initialised` what it must call before it
     /// ends.
     pub fn abort_reason(&self, of: u32) -> (i32, String) {
-        let code = self.map.u32(self.entry(of, rank::CODE)).load(Relaxed) as i32;
-        let len = self.map.u32(self.entry(of, rank::MESSAGE_LEN)).load(Relaxed) as usize;
+        let code = self.of_rank(of, rank::CODE).load(Relaxed) as i32;
+        let len = self.of_rank(of, rank::MESSAGE_LEN).load(Relaxed) as usize;
         let bytes = self
             .map
             .read(self.entry(of, rank::MESSAGE), len.min(rank::MESSAGE_MAX));

@@ -1,6 +1,6 @@
 //! Getting at a descriptor of another process of the same user.
 
-use crate::JobError;
+use crate::error::JobError;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -9,10 +9,7 @@ pub(crate) fn open(pid: u32, fd: u32) -> Result<OwnedFd, JobError> {
     let path = format!("/proc/{pid}/fd/{fd}");
     match OpenOptions::new().read(true).write(true).open(&path) {
         Ok(file) => Ok(file.into()),
-        Err(error) => duplicate(pid, fd).ok_or_else(|| JobError::System {
-            what: format!("opening the job memory at {path}, which ranks of one host must be able to do (/proc mounted with hidepid, or containers with processes of their own, forbid it)"),
-            source: error,
-        }),
+        Err(error) => duplicate(pid, fd).ok_or_else(|| JobError::system(format!("opening the job memory at {path}, which ranks of one host must be able to do (/proc mounted with hidepid, or containers with processes of their own, forbid it)"), error)),
     }
 }
 

@@ -2,7 +2,7 @@
 //! they belong together. It travels through the launcher's own channel or a file only its user can read; never on a
 //! command line, never in the environment.
 
-use crate::JobError;
+use crate::error::JobError;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -40,11 +40,7 @@ pub(crate) fn fingerprint(secret: &Secret) -> String {
 
 /// The secret that the launcher left where a variable says, if one does.
 pub(crate) fn given(env: &impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, JobError> {
-    let refuse = |name, value: &str, allowed: String| JobError::Variable {
-        name,
-        value: value.into(),
-        allowed,
-    };
+    let refuse = |name, value: &str, allowed: String| JobError::variable(name, value, allowed);
     if let Some(text) = env(SECRET_FD) {
         let raw: i32 = text
             .parse()

@@ -1,7 +1,8 @@
 //! Finding jobs that run, from outside.
 
+use crate::error::JobError;
 use crate::memory::JobMemory;
-use crate::{JobError, peer_fd};
+use crate::peer_fd;
 
 /// The job memory that process `pid` (a launcher or a rank) has open, for looking at.
 ///
@@ -9,10 +10,8 @@ use crate::{JobError, peer_fd};
 /// There is no such process, it is another user's, or it is not part of a job.
 pub fn job_of(pid: u32) -> Result<JobMemory, JobError> {
     let directory = format!("/proc/{pid}/fd");
-    let entries = std::fs::read_dir(&directory).map_err(|source| JobError::System {
-        what: format!("looking at process {pid}"),
-        source,
-    })?;
+    let entries = std::fs::read_dir(&directory)
+        .map_err(|source| JobError::system(format!("looking at process {pid}"), source))?;
     let is_job = |path: &std::path::Path| {
         std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:farpost-job"))
     };

@@ -1,8 +1,8 @@
 //! Portals agents: where a program asks for its Portals library to run with one, each host of it has a service process
 //! beside the program's ranks. They are numbered after the ranks, and everybody is told which ranks are reached by way of them.
 
-use crate::Refusal;
 use crate::options::App;
+use crate::refusal::Refusal;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

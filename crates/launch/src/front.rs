@@ -1,34 +1,14 @@
 //! The front process: what the user started. It makes the guardian, forwards signals and what is typed to it, and
 //! cleans up should the guardian die.
 
-use crate::guardian::{self, KILL_NOW, Plan};
-use crate::options::Stdin;
+use crate::guardian;
+use crate::options::{Options, Stdin};
+use crate::plan::{Plan, PlannedJob};
+use crate::refusal::Refusal;
+use crate::signals::{FORWARDED, KILL_NOW};
 use crate::{descendants, report, sys};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
-
-/// Signals forwarded to the ranks.
-pub const FORWARDED: &[i32] = &[
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-];
-
-/// Those of them by which a user asks a job to end.
-pub const ENDING: &[i32] = &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-
-/// Signals that `--waits-signal` may name.
-pub const NAMED: &[(&str, i32)] = &[
-    ("HUP", libc::SIGHUP),
-    ("QUIT", libc::SIGQUIT),
-    ("USR1", libc::SIGUSR1),
-    ("USR2", libc::SIGUSR2),
-];
 
 /// Copies what comes in on standard input to pipes. Used at terminals, which only a process in the foreground
 /// may read, and to give every rank a copy.
@@ -40,8 +20,49 @@ pub struct Pump {
     terminal: bool,
 }
 
+/// Start the job, and return mpiexec's exit code when it has ended.
+///
+/// # Errors
+/// The system does not let us.
+pub fn launch(options: Options, job: PlannedJob) -> Result<i32, Refusal> {
+    let size = job.app_of.len() as u32;
+    let mut memory = farpost_job::JobMemory::create(&farpost_job::NewJob {
+        size,
+        services: job.roles.services(),
+        launcher: std::process::id(),
+        allowed_cores: farpost_job::allowed_cores(),
+        bound: job.own_cores,
+    })
+    .map_err(|e| Refusal::system(e.to_string()))?;
+    // Out of the way of scripts that open files by small numbers.
+    memory.move_fd_above(200);
+    let ranks = size - job.roles.services();
+    let (pump, mut stdin) = inputs(options.stdin, ranks)
+        .map_err(|e| refusal!(system: "cannot make the pipes for standard input: {e}"))?;
+    stdin.resize_with(size as usize, || None);
+    // What was ignored when we were started (by nohup, or a shell's '&') stays so, for us and for the ranks.
+    let ours = [libc::SIGTTIN, libc::SIGTTOU];
+    let default_signals: Vec<i32> = FORWARDED
+        .iter()
+        .chain(&ours)
+        .copied()
+        .filter(|s| !sys::is_ignored(*s))
+        .chain([libc::SIGPIPE])
+        .collect();
+    let mask = sys::block(&[]);
+    let plan = Plan {
+        options,
+        job,
+        memory,
+        stdin,
+        mask,
+        default_signals,
+    };
+    run(plan, pump)
+}
+
 /// Who reads what: the pump, if one is needed, and each rank's reading end.
-pub fn inputs(stdin: Stdin, ranks: u32) -> std::io::Result<(Option<Pump>, Vec<Option<OwnedFd>>)> {
+fn inputs(stdin: Stdin, ranks: u32) -> std::io::Result<(Option<Pump>, Vec<Option<OwnedFd>>)> {
     let terminal = sys::is_terminal(0);
     let mut readers: Vec<Option<OwnedFd>> = (0..ranks).map(|_| None).collect();
     let mut targets = Vec::new();
@@ -105,20 +126,12 @@ impl Pump {
 }
 
 /// Run the job and return mpiexec's exit code.
-pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
+fn run(plan: Plan, mut pump: Option<Pump>) -> Result<i32, Refusal> {
     sys::adopt_orphans();
-    let Ok((control, commands)) = sys::pipe() else {
-        eprintln!("mpiexec: cannot make a pipe: {}", std::io::Error::last_os_error());
-        return 1;
-    };
+    let (control, commands) = sys::pipe().map_err(|e| refusal!(system: "cannot make a pipe: {e}"))?;
     // Held by this process and its guardian alone, until they end.
-    let lifeline = match farpost_job::lifeline::Lifeline::of(&plan.memory) {
-        Ok(lifeline) => lifeline,
-        Err(e) => {
-            eprintln!("mpiexec: {e}");
-            return 1;
-        }
-    };
+    let lifeline = farpost_job::lifeline::Lifeline::of(&plan.memory);
+    let lifeline = lifeline.map_err(|e| Refusal::system(e.to_string()))?;
     let watched: Vec<i32> = plan
         .default_signals
         .iter()
@@ -131,21 +144,12 @@ pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
     let mut handled = watched;
     handled.push(libc::SIGCHLD);
     sys::block(&handled);
-    let signals = match sys::signal_fd(&handled) {
-        Ok(fd) => fd,
-        Err(e) => {
-            eprintln!("mpiexec: cannot watch signals: {e}");
-            return 1;
-        }
-    };
+    let signals = sys::signal_fd(&handled).map_err(|e| refusal!(system: "cannot watch signals: {e}"))?;
     // SAFETY: this program has no other threads that could hold a lock; the child runs the guardian and exits.
     let guardian = match unsafe { libc::fork() } {
         -1 => {
-            eprintln!(
-                "mpiexec: cannot start its guardian: {}",
-                std::io::Error::last_os_error()
-            );
-            return 1;
+            let why = std::io::Error::last_os_error();
+            return refuse!(system: "cannot start its guardian: {why}");
         }
         0 => {
             drop((commands, signals, pump));
@@ -163,7 +167,7 @@ pub fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
     if verbose {
         eprintln!("mpiexec: process {} watches the ranks", guardian);
     }
-    watch(guardian, &commands, &signals, &mut pump, waits_signal)
+    Ok(watch(guardian, &commands, &signals, &mut pump, waits_signal))
 }
 
 fn watch(
@@ -218,11 +222,7 @@ fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Opti
     if pump.as_ref().is_some_and(|p| p.targets.is_empty()) {
         *pump = None;
     }
-    let mut fds = vec![libc::pollfd {
-        fd: signals.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }];
+    let mut fds = vec![sys::poll_fd(signals.as_raw_fd(), libc::POLLIN)];
     let mut timeout = deadline.map_or(-1, |at| {
         at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
     });
@@ -231,21 +231,13 @@ fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Opti
         if pump.wants_input() {
             reading = !pump.terminal || sys::in_foreground(0);
             if reading {
-                fds.push(libc::pollfd {
-                    fd: 0,
-                    events: libc::POLLIN,
-                    revents: 0,
-                });
+                fds.push(sys::poll_fd(0, libc::POLLIN));
             } else {
                 timeout = if timeout < 0 { 300 } else { timeout.min(300) };
             }
         } else {
             let behind = pump.targets.iter().filter(|t| t.1 < pump.buffer.len());
-            fds.extend(behind.map(|t| libc::pollfd {
-                fd: t.0.as_raw_fd(),
-                events: libc::POLLOUT,
-                revents: 0,
-            }));
+            fds.extend(behind.map(|t| sys::poll_fd(t.0.as_raw_fd(), libc::POLLOUT)));
         }
         // Ranks that have closed their input show as errors without being asked for.
     }

@@ -1,6 +1,6 @@
 //! For the fuzz targets: what reads files, lists and command lines, as a function each.
 
-use crate::{config_line, cores, hosts, options, spawn};
+use crate::{config_line, cores, hosts, parser, spawn};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -26,7 +26,7 @@ pub fn command_line(line: &[u8]) {
         bytes.starts_with(b"-f") || bytes.starts_with(b"--f") || bytes.windows(4).any(|part| part == b"file")
     };
     if !words.iter().any(names_a_file) {
-        let _ = options::parse(words, &|_| None);
+        let _ = parser::parse(words, &|_| None);
     }
 }
 

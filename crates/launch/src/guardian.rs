@@ -2,21 +2,18 @@
 //! they started outlives the job. It is a process of its own, in a group of its own, so that whatever kills the
 //! front process leaves it to clean up, and the other way round.
 
-use crate::options::{Files, Options};
+use crate::plan::Plan;
 use crate::plumbing::Plumbing;
 use crate::report::{End, Failure, judge, judge_engine};
 use crate::roll::Roll;
-use crate::spawn::{self, REPORT_LEN, Start, Strings};
+use crate::spawn::{self, REPORT_LEN};
 use crate::sys::{self, Waited};
 use crate::widen::Widener;
-use crate::{agents, descendants};
+use crate::{descendants, signals};
+use farpost_job::RankState;
 use farpost_job::lifeline::Lifeline;
-use farpost_job::{JobMemory, RankState, Roles};
 use std::collections::HashMap;
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// From asking the ranks to end to killing them.
@@ -29,8 +26,6 @@ const IMPATIENCE: Duration = Duration::from_secs(1);
 const LOOK_OUTSIDE: Duration = Duration::from_millis(100);
 /// mpiexec's exit code when `--timeout` ended the job.
 pub const TIMEOUT_CODE: i32 = 124;
-/// On the control pipe: kill everything now. Other bytes are signals to forward.
-pub const KILL_NOW: u8 = 0xff;
 
 /// The guardian's name among processes.
 pub const NAME: &std::ffi::CStr = c"farpost-guard";
@@ -38,73 +33,17 @@ pub const NAME: &std::ffi::CStr = c"farpost-guard";
 const CONTROL: u64 = 0;
 const CHILDREN: u64 = 1;
 
-/// A program of the job, ready to be started.
-pub struct PreparedApp {
-    pub file: CString,
-    pub args: Strings,
-    pub shell_args: Strings,
-    /// Variables that are the same for all its ranks.
-    pub variables: Vec<CString>,
-    pub directory: Option<CString>,
-}
-
-/// Everything the guardian needs; prepared by the front process.
-pub struct Plan {
-    pub options: Options,
-    pub apps: Vec<PreparedApp>,
-    /// For each rank, and after them each service, which app.
-    pub app_of: Vec<u32>,
-    /// How many of them are services, and what the ranks are.
-    pub roles: Roles,
-    pub memory: JobMemory,
-    /// For each rank, the hardware threads it is bound to; empty: all.
-    pub cpus: Vec<Vec<usize>>,
-    /// Each rank has cores of its own.
-    pub own_cores: bool,
-    /// Nobody asked for that.
-    pub bound_by_default: bool,
-    pub host: String,
-    /// The only "rank" is another launcher, of this name.
-    pub engine: Option<&'static str>,
-    /// Standard input of each rank; `None`: mpiexec's own.
-    pub stdin: Vec<Option<OwnedFd>>,
-    /// Signals blocked when mpiexec was started.
-    pub mask: libc::sigset_t,
-    /// Signals that are to have their default effect in the ranks.
-    pub default_signals: Vec<i32>,
-}
-
-impl Plan {
-    /// How many of the processes are ranks of the program; the others are services.
-    pub(crate) fn ranks(&self) -> usize {
-        self.app_of.len() - self.roles.services() as usize
-    }
-
-    fn is_service(&self, number: u32) -> bool {
-        number as usize >= self.ranks()
-    }
-
-    /// A process, for people.
-    fn name(&self, number: u32) -> String {
-        match self.engine {
-            Some(engine) => engine.to_owned(),
-            None if self.is_service(number) => format!("{} on host {}", agents::NAME, self.host),
-            None => format!("rank {number} on host {}", self.host),
-        }
-    }
-}
-
 /// A rank's process or, after all ranks', a service's.
 pub(crate) struct Rank {
-    pid: i32,
+    pub(crate) pid: i32,
     pub(crate) end: Option<End>,
 }
 
 pub(crate) struct Guardian<'a> {
     pub(crate) plan: &'a Plan,
-    io: Plumbing,
+    pub(crate) io: Plumbing,
     pub(crate) ranks: Vec<Rank>,
-    by_pid: HashMap<i32, u32>,
+    pub(crate) by_pid: HashMap<i32, u32>,
     errors: OwnedFd,
     start_errors: HashMap<u32, (String, i32)>,
     pub(crate) first: Option<Failure>,
@@ -125,7 +64,7 @@ pub fn run(plan: &Plan, control: &OwnedFd, lifeline: &Lifeline) -> i32 {
     sys::adopt_orphans();
     // SAFETY: takes integers. Out of the group that a shell or a terminal sends signals to.
     unsafe { libc::setpgid(0, 0) };
-    for signal in crate::front::FORWARDED
+    for signal in signals::FORWARDED
         .iter()
         .chain(&[libc::SIGTTIN, libc::SIGTTOU, libc::SIGPIPE])
     {
@@ -163,17 +102,21 @@ impl<'a> Guardian<'a> {
         let guardian = Guardian {
             plan,
             io,
-            ranks: Vec::with_capacity(plan.app_of.len()),
+            ranks: Vec::with_capacity(plan.job.app_of.len()),
             by_pid: HashMap::new(),
             errors,
             start_errors: HashMap::new(),
             first: None,
             outside: Vec::new(),
-            roll: Roll::new(plan),
+            roll: Roll::new(plan.job.engine.is_none()),
             kill_at: None,
             killed: false,
             timeout_at: plan.options.timeout.map(|t| Instant::now() + t),
-            widener: Widener::new(plan.bound_by_default, &plan.cpus, &crate::cores::allowed()),
+            widener: Widener::new(
+                plan.job.bound_by_default,
+                &plan.job.cpus,
+                &crate::cores::allowed(),
+            ),
         };
         Ok((guardian, errors_in, children))
     }
@@ -186,7 +129,10 @@ impl<'a> Guardian<'a> {
         self.start_all(errors, lifeline);
         let mut ready = Vec::new();
         while self.ranks.iter().any(|r| r.end.is_none()) {
-            if self.ranks[..self.plan.ranks()].iter().all(|r| r.end.is_some()) {
+            if self.ranks[..self.plan.job.ranks()]
+                .iter()
+                .all(|r| r.end.is_some())
+            {
                 // The services have nobody left to serve.
                 self.end_ranks();
             }
@@ -197,7 +143,7 @@ impl<'a> Guardian<'a> {
                     CONTROL => {
                         if !self.control(control) {
                             // The front process is gone; nobody is left to report to.
-                            if self.plan.engine.is_some() {
+                            if self.plan.job.engine.is_some() {
                                 self.end_ranks();
                                 self.io.epoll.remove(control.as_fd());
                                 continue;
@@ -218,163 +164,6 @@ impl<'a> Guardian<'a> {
         self.first.as_ref().map_or(0, |f| f.code)
     }
 
-    fn start_all(&mut self, errors: OwnedFd, lifeline: &Lifeline) {
-        let lifeline = lifeline.path();
-        let plan = self.plan;
-        let file_limit = sys::raise_file_limit();
-        let null = File::open("/dev/null").ok();
-        let size = plan.app_of.len() as u32;
-        // Another launcher's ranks have a job memory of their own; no descriptor has this number.
-        let job_fd = plan.engine.map_or(plan.memory.fd().as_raw_fd(), |_| -1);
-        let job_id = plan.memory.id();
-        let mut files: HashMap<PathBuf, OwnedFd> = HashMap::new();
-        for rank in 0..size {
-            let number = plan.app_of[rank as usize];
-            let app = &plan.apps[number as usize];
-            plan.memory.set_appnum(rank, number);
-            let mut variables = app.variables.clone();
-            if plan.engine.is_none() {
-                let ranks = plan.ranks() as u32;
-                for (name, value) in crate::environment::for_rank(rank, ranks, job_fd, &job_id) {
-                    variables.push(crate::environment::c_pair(name.as_ref(), value.as_ref()));
-                }
-                if plan.roles.services() > 0 {
-                    let roles = plan.roles.to_string();
-                    variables.push(crate::environment::c_pair(
-                        farpost_job::PROCESSES.as_ref(),
-                        roles.as_ref(),
-                    ));
-                }
-            } else {
-                let name = farpost_job::HANDED_BY.as_ref();
-                variables.push(crate::environment::c_pair(name, job_id.as_ref()));
-            }
-            let mut writers: Vec<OwnedFd> = Vec::new();
-            let stdio = match self.outputs(rank, &mut files, &mut writers) {
-                Ok([out, err]) => {
-                    let input = plan.stdin[rank as usize].as_ref().map(AsRawFd::as_raw_fd);
-                    let input = input
-                        .or((!self.reads_directly(rank))
-                            .then_some(null.as_ref().map_or(0, |n| n.as_raw_fd())));
-                    [input, out, err]
-                }
-                Err(text) => return self.cannot_start(rank, size, text),
-            };
-            let cpus = crate::cpu_set(&plan.cpus[rank as usize]);
-            let env = Strings::new(variables);
-            let started = spawn::start(&Start {
-                rank,
-                file: &app.file,
-                args: &app.args,
-                shell_args: &app.shell_args,
-                env: &env,
-                directory: app.directory.as_deref(),
-                stdio,
-                job_fd,
-                lifeline: &lifeline,
-                cpus: cpus.as_ref(),
-                session: plan.own_cores,
-                errors: errors.as_raw_fd(),
-                default_signals: &plan.default_signals,
-                mask: &plan.mask,
-                file_limit: file_limit.as_ref(),
-            });
-            match started {
-                Ok(pid) => {
-                    plan.memory.started(rank, pid as u32, number);
-                    self.by_pid.insert(pid, rank);
-                    self.ranks.push(Rank { pid, end: None });
-                    if plan.options.verbose {
-                        let file = app.file.to_string_lossy().into_owned();
-                        self.say(&match plan.engine {
-                            Some(engine) => format!("{engine} is process {pid}"),
-                            None => format!("{} is process {pid}: {file}", plan.name(rank)),
-                        });
-                    }
-                }
-                Err(e) => return self.cannot_start(rank, size, format!("could not start a process: {e}")),
-            }
-        }
-    }
-
-    /// Rank `rank` reads mpiexec's own standard input.
-    fn reads_directly(&self, rank: u32) -> bool {
-        matches!(self.plan.options.stdin, crate::options::Stdin::Rank(r) if r == rank)
-            && self.plan.stdin[rank as usize].is_none()
-    }
-
-    fn cannot_start(&mut self, rank: u32, size: u32, text: String) {
-        for _ in self.ranks.len()..size as usize {
-            self.ranks.push(Rank {
-                pid: 0,
-                end: Some(End::Exit(0)),
-            });
-        }
-        self.fail(Failure {
-            rank,
-            what: text,
-            code: 1,
-            ends_job: true,
-            weight: 0,
-        });
-    }
-
-    /// Where descriptors 1 and 2 of a rank go; `None`: mpiexec's own. Reading ends become streams, writing ends
-    /// are left in `writers` until the process is started.
-    fn outputs(
-        &mut self,
-        rank: u32,
-        files: &mut HashMap<PathBuf, OwnedFd>,
-        writers: &mut Vec<OwnedFd>,
-    ) -> Result<[Option<RawFd>; 2], String> {
-        let options = &self.plan.options;
-        let service = self.plan.is_service(rank).then_some("portals agent");
-        let mut targets = [None, None];
-        match options.files.as_ref().filter(|_| service.is_none()) {
-            Some(Files::Directory(directory)) => {
-                let directory = directory.join(format!("rank.{rank}"));
-                std::fs::create_dir_all(&directory)
-                    .map_err(|e| format!("could not make directory {}: {e}", directory.display()))?;
-                targets = [Some(directory.join("stdout")), Some(directory.join("stderr"))];
-            }
-            Some(Files::Patterns(out, err)) => {
-                let name = |p: &std::ffi::OsString| crate::expand_pattern(p, rank, &self.plan.host);
-                targets = [out.as_ref().map(name), err.as_ref().map(name)];
-            }
-            None => {}
-        }
-        // A job of one writes where mpiexec would: no copy, and a terminal stays one.
-        let direct = self.plan.ranks() == 1 && options.marks.none() && service.is_none();
-        let mut fds = [None, None];
-        for (i, target) in targets.into_iter().enumerate() {
-            if i == 1 && options.merge {
-                fds[1] = Some(fds[0].unwrap_or(1));
-                continue;
-            }
-            if let Some(path) = target {
-                if !files.contains_key(&path) {
-                    let file = OpenOptions::new()
-                        .create(true)
-                        .write(true)
-                        .truncate(true)
-                        .open(&path)
-                        .and_then(|_| OpenOptions::new().append(true).open(&path));
-                    let file = file.map_err(|e| format!("could not open {}: {e}", path.display()))?;
-                    files.insert(path.clone(), file.into());
-                }
-                fds[i] = Some(files[&path].as_raw_fd());
-            } else if !direct {
-                let writer = self
-                    .io
-                    .open(rank, i, service)
-                    .map_err(|e| format!("could not make a pipe for its output: {e}"))?;
-                fds[i] = Some(writer.as_raw_fd());
-                writers.push(writer);
-            }
-        }
-        Ok(fds)
-    }
-
     /// What the front process wants. `false`: it is gone.
     fn control(&mut self, control: &OwnedFd) -> bool {
         let mut bytes = [0; 64];
@@ -383,20 +172,20 @@ impl<'a> Guardian<'a> {
             Ok(n) => {
                 for byte in &bytes[..n] {
                     match *byte {
-                        KILL_NOW if self.plan.engine.is_some() => {
+                        signals::KILL_NOW if self.plan.job.engine.is_some() => {
                             self.end_ranks();
                             self.kill_at = Some(Instant::now() + IMPATIENCE);
                         }
-                        KILL_NOW => self.kill_all(),
+                        signals::KILL_NOW => self.kill_all(),
                         signal if self.plan.options.waits_signal == Some(i32::from(signal)) => {
                             self.tell_roll();
                         }
                         // Services end when the ranks have.
                         signal => {
-                            if crate::front::ENDING.contains(&i32::from(signal)) {
+                            if signals::ENDING.contains(&i32::from(signal)) {
                                 self.keep_roll();
                             }
-                            self.signal_ranks(i32::from(signal), self.plan.ranks());
+                            self.signal_ranks(i32::from(signal), self.plan.job.ranks());
                         }
                     }
                 }
@@ -410,7 +199,7 @@ impl<'a> Guardian<'a> {
     fn signal_ranks(&self, signal: i32, count: usize) {
         for rank in self.ranks.iter().take(count).filter(|r| r.end.is_none()) {
             // The rank may have left the group it was given. Another launcher tells its own helpers itself.
-            if self.plan.engine.is_some() || !sys::kill(-rank.pid, signal) {
+            if self.plan.job.engine.is_some() || !sys::kill(-rank.pid, signal) {
                 sys::kill(rank.pid, signal);
             }
         }
@@ -421,7 +210,7 @@ impl<'a> Guardian<'a> {
         if self.kill_at.is_none() {
             self.signal_ranks(libc::SIGTERM, usize::MAX);
             self.signal_ranks(libc::SIGCONT, usize::MAX);
-            let grace = self.plan.engine.map_or(GRACE, |_| ENGINE_GRACE);
+            let grace = self.plan.job.engine.map_or(GRACE, |_| ENGINE_GRACE);
             self.kill_at = Some(Instant::now() + grace);
         }
     }
@@ -446,9 +235,9 @@ impl<'a> Guardian<'a> {
             // Who waits for it learns how it ended.
             self.plan.memory.set_ended(rank, status);
             if self.plan.options.verbose {
-                let who = match self.plan.engine {
-                    None if !self.plan.is_service(rank) => format!("rank {rank}"),
-                    _ => self.plan.name(rank),
+                let who = match self.plan.job.engine {
+                    None if !self.plan.job.is_service(rank) => format!("rank {rank}"),
+                    _ => self.plan.job.name(rank),
                 };
                 self.say(&format!("{who} {end}"));
             }
@@ -491,14 +280,16 @@ impl<'a> Guardian<'a> {
                 });
             }
         }
-        if self.plan.engine.is_some() {
+        if self.plan.job.engine.is_some() {
             return judge_engine(end);
         }
         let memory = &self.plan.memory;
         let state = memory.state(rank);
-        let busy = self.ranks[..self.plan.ranks()].iter().any(|r| r.end.is_none());
+        let busy = self.ranks[..self.plan.job.ranks()]
+            .iter()
+            .any(|r| r.end.is_none());
         // One that was not there yet leaves its clients waiting.
-        if self.plan.is_service(rank) && (!busy || state == RankState::Finalised) {
+        if self.plan.job.is_service(rank) && (!busy || state == RankState::Finalised) {
             if busy {
                 self.service_ended(rank, end);
             }
@@ -517,7 +308,7 @@ impl<'a> Guardian<'a> {
     /// Ranks that have joined the job cannot come to an end with others that never will.
     fn look_outside(&mut self) {
         let memory = &self.plan.memory;
-        let ranks = self.plan.ranks() as u32;
+        let ranks = self.plan.job.ranks() as u32;
         let waits = |rank: &u32| {
             self.ranks[*rank as usize].end.is_none() && memory.state(*rank) == RankState::Initialised
         };
@@ -550,16 +341,16 @@ impl<'a> Guardian<'a> {
             return;
         }
         self.io.drain_rank(number);
-        let name = self.plan.name(number);
+        let name = self.plan.job.name(number);
         self.say(&format!(
             "{name} {end}; its clients are told, and the job goes on"
         ));
     }
 
-    fn fail(&mut self, failure: Failure) {
+    pub(crate) fn fail(&mut self, failure: Failure) {
         // What the rank has said comes before what is said about it.
         self.io.drain_rank(failure.rank);
-        let ranks = self.ranks.iter().take(self.plan.ranks());
+        let ranks = self.ranks.iter().take(self.plan.job.ranks());
         let others = ranks.filter(|r| r.end.is_none()).count();
         let end = if failure.ends_job && others > 0 {
             "; ending the others"
@@ -569,12 +360,12 @@ impl<'a> Guardian<'a> {
         // Of failures that let the job go on, one is told; of a launcher's, those that it cannot tell itself.
         let told =
             self.plan.options.quiet || !failure.ends_job && self.first.is_some() && !self.plan.options.go_on;
-        if let Some(engine) = self.plan.engine {
+        if let Some(engine) = self.plan.job.engine {
             if !failure.what.is_empty() {
                 self.say(&format!("{engine} {}", failure.what));
             }
         } else if !told {
-            let name = self.plan.name(failure.rank);
+            let name = self.plan.job.name(failure.rank);
             self.say(&format!("{name} {}{end}", failure.what));
             if failure.ends_job && (others > 0 || self.roll.is_kept()) {
                 self.tell_roll_at_end();

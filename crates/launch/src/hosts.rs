@@ -1,7 +1,7 @@
 //! Names of hosts: host lists and host files in Hydra's and Open MPI's styles, and which of the names mean this host.
 //! Nothing is resolved to tell that: it could take seconds, and this host knows its own names and addresses.
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;

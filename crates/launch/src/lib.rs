@@ -17,15 +17,8 @@
 //! **Several hosts.** `mpiexec` decides which ranks run where and hands the job to a launcher that is there (`engine`). That launcher runs in the
 //! place of a rank: guardian and front watch it, forward signals and standard input, and end it when time is up or one of them dies.
 
-/// A refusal with its sentence, formatted as by [`format!`]: `refusal!(usage: "-n {text}: must be a number")`.
-macro_rules! refusal {
-    ($why:ident: $($sentence:tt)+) => { $crate::Refusal::$why(format!($($sentence)+)) };
-}
-
-/// A result that is such a [`refusal!`].
-macro_rules! refuse {
-    ($why:ident: $($sentence:tt)+) => { Err(refusal!($why: $($sentence)+)) };
-}
+#[macro_use]
+mod refusal;
 
 mod agents;
 mod busy;
@@ -45,51 +38,30 @@ mod hosts;
 mod option_names;
 mod options;
 mod output;
+mod parser;
 mod place;
+mod plan;
 mod plumbing;
 mod program;
 mod report;
 pub mod roll;
+mod roll_call;
+mod signals;
 mod spawn;
+mod start;
 mod sys;
 mod widen;
 
 use farpost_job::Roles;
-use guardian::{Plan, PreparedApp as Prepared};
-use options::{Options, Request};
+use options::Options;
+use parser::Request;
+use plan::{PlannedJob, PreparedApp};
 use std::ffi::{CString, OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub use guardian::TIMEOUT_CODE;
-
-/// Why a job was not started: one line, and the exit code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// What is wrong and what is allowed.
-    pub text: String,
-    /// mpiexec's exit code.
-    pub code: i32,
-}
-
-impl Refusal {
-    /// The command line is wrong.
-    fn usage(text: impl Into<String>) -> Refusal {
-        Refusal {
-            text: text.into(),
-            code: 2,
-        }
-    }
-
-    /// The system does not let us.
-    fn system(text: impl Into<String>) -> Refusal {
-        Refusal {
-            text: text.into(),
-            code: 1,
-        }
-    }
-}
+pub use refusal::Refusal;
 
 /// Run `mpiexec` with these arguments (the program's own name not among them).
 ///
@@ -103,7 +75,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: Vec<OsString>) -> Result<i32, Refusal> {
-    match options::parse(args, &|name| std::env::var_os(name))? {
+    match parser::parse(args, &|name| std::env::var_os(name))? {
         Request::Help => {
             // Whoever closes the pipe has read enough.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), help::TEXT.as_bytes());
@@ -150,12 +122,12 @@ fn start(options: Options) -> Result<i32, Refusal> {
         .map(|app| prepare(app, &options, size))
         .collect::<Result<Vec<_>, _>>()?;
     let host = farpost_job::host_name();
-    let mut job = Launch {
+    let mut job = PlannedJob {
         apps,
         app_of,
         roles: Roles::default(),
-        exclusive: false,
-        by_default: false,
+        own_cores: false,
+        bound_by_default: false,
         cpus: Vec::new(),
         host,
         engine: None,
@@ -163,15 +135,15 @@ fn start(options: Options) -> Result<i32, Refusal> {
     add_agent(&options, &mut job)?;
     let processes = job.app_of.len();
     let (binding, by_default) = bind(&options, size, processes, &job.host);
-    job.exclusive = binding.exclusive;
-    job.by_default = by_default;
+    job.own_cores = binding.exclusive;
+    job.bound_by_default = by_default;
     job.cpus = binding.cpus;
     job.cpus.resize_with(processes, Vec::new);
-    launch(options, job)
+    front::launch(options, job)
 }
 
 /// The Portals agent, if a program asks for it.
-fn add_agent(options: &Options, job: &mut Launch) -> Result<(), Refusal> {
+fn add_agent(options: &Options, job: &mut PlannedJob) -> Result<(), Refusal> {
     let variables =
         |app: &options::App| environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
     let places = options
@@ -190,69 +162,7 @@ fn add_agent(options: &Options, job: &mut Launch) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is to be started, once everything is decided.
-struct Launch {
-    apps: Vec<Prepared>,
-    /// For each rank, and after them each service, which app.
-    app_of: Vec<u32>,
-    /// How many of them are services, and what the ranks are.
-    roles: Roles,
-    /// For each rank, the hardware threads it is bound to; empty: all.
-    cpus: Vec<Vec<usize>>,
-    /// Each rank has its own.
-    exclusive: bool,
-    /// Nobody asked for it.
-    by_default: bool,
-    host: String,
-    /// The only "rank" is another launcher, of this name.
-    engine: Option<&'static str>,
-}
-
-fn launch(options: Options, job: Launch) -> Result<i32, Refusal> {
-    let size = job.app_of.len() as u32;
-    let mut memory = farpost_job::JobMemory::create(&farpost_job::NewJob {
-        size,
-        services: job.roles.services(),
-        launcher: std::process::id(),
-        allowed_cores: farpost_job::allowed_cores(),
-        bound: job.exclusive,
-    })
-    .map_err(|e| Refusal::system(e.to_string()))?;
-    // Out of the way of scripts that open files by small numbers.
-    memory.move_fd_above(200);
-    let ranks = size - job.roles.services();
-    let (pump, mut stdin) = front::inputs(options.stdin, ranks)
-        .map_err(|e| refusal!(system: "cannot make the pipes for standard input: {e}"))?;
-    stdin.resize_with(size as usize, || None);
-    // What was ignored when we were started (by nohup, or a shell's '&') stays so, for us and for the ranks.
-    let ours = [libc::SIGTTIN, libc::SIGTTOU];
-    let default_signals: Vec<i32> = front::FORWARDED
-        .iter()
-        .chain(&ours)
-        .copied()
-        .filter(|s| !sys::is_ignored(*s))
-        .chain([libc::SIGPIPE])
-        .collect();
-    let mask = sys::block(&[]);
-    let plan = Plan {
-        options,
-        apps: job.apps,
-        app_of: job.app_of,
-        roles: job.roles,
-        memory,
-        cpus: job.cpus,
-        own_cores: job.exclusive,
-        bound_by_default: job.by_default,
-        host: job.host,
-        engine: job.engine,
-        stdin,
-        mask,
-        default_signals,
-    };
-    Ok(front::run(plan, pump))
-}
-
-fn prepare(app: &options::App, options: &Options, size: u32) -> Result<Prepared, Refusal> {
+fn prepare(app: &options::App, options: &Options, size: u32) -> Result<PreparedApp, Refusal> {
     let mut variables = environment::for_app(std::env::vars_os(), &options.rules, &app.rules);
     if size > 1 || !options.marks.none() {
         // C programs write line by line as ranks; Python, whose own buffer holds output back, is asked to.
@@ -274,7 +184,7 @@ fn prepare(app: &options::App, options: &Options, size: u32) -> Result<Prepared,
     shell_args.extend_from_slice(&args[1..]);
     let variables = variables.iter().map(|(n, v)| environment::c_pair(n, v)).collect();
     let directory = app.directory.as_ref().map(|d| c(d.as_os_str())).transpose()?;
-    Ok(Prepared {
+    Ok(PreparedApp {
         file,
         args: spawn::Strings::new(args),
         shell_args: spawn::Strings::new(shell_args),
@@ -352,37 +262,4 @@ fn domains_of(
     domains::domains(size as usize, processes, quota, threads, cpus, |cpu| {
         load.get(&cpu).copied().unwrap_or(0.0)
     })
-}
-
-/// The kernel's form of a list of processors; `None` for an empty one.
-fn cpu_set(cpus: &[usize]) -> Option<libc::cpu_set_t> {
-    if cpus.is_empty() {
-        return None;
-    }
-    // SAFETY: zeroes are an empty set; CPU_SET checks the index against the size of the set.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        cpus.iter()
-            .filter(|c| **c < libc::CPU_SETSIZE as usize)
-            .for_each(|c| libc::CPU_SET(*c, &mut set));
-        Some(set)
-    }
-}
-
-/// A file name with `%r` replaced by the rank, `%h` by the host, `%%` by `%`.
-fn expand_pattern(pattern: &OsStr, rank: u32, host: &str) -> PathBuf {
-    let mut name = Vec::new();
-    let mut bytes = pattern.as_bytes().iter().copied();
-    while let Some(b) = bytes.next() {
-        match b {
-            b'%' => match bytes.next() {
-                Some(b'r') => name.extend(rank.to_string().bytes()),
-                Some(b'h') => name.extend(host.bytes()),
-                Some(b'%') | None => name.push(b'%'),
-                Some(other) => name.extend([b'%', other]),
-            },
-            b => name.push(b),
-        }
-    }
-    OsString::from_vec(name).into()
 }

@@ -109,14 +109,7 @@ impl Sink {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock && matches!(self.kind, StreamKind::File) => {
                     // Somebody made the shared file non-blocking and we could not open our own.
-                    sys::poll(
-                        &mut [libc::pollfd {
-                            fd: self.fd,
-                            events: libc::POLLOUT,
-                            revents: 0,
-                        }],
-                        100,
-                    );
+                    sys::poll(&mut [sys::poll_fd(self.fd, libc::POLLOUT)], 100);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) => self.broken = Some(e),

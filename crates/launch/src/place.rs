@@ -100,7 +100,7 @@ fn blocks<'a>(sequence: impl Iterator<Item = &'a str>) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Request, parse};
+    use crate::parser::{Request, parse};
     use proptest::prelude::*;
 
     fn placed(line: &str) -> String {

@@ -1,8 +1,8 @@
 //! The plumbing between the ranks' pipes and mpiexec's own output: which pipe is watched when, who waits for whom.
 
-use crate::guardian::KILL_NOW;
 use crate::options::Marks;
 use crate::output::{Sink, Stream};
+use crate::signals::KILL_NOW;
 use crate::sys::{self, Epoll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -197,11 +197,7 @@ impl Plumbing {
                 if self.sinks[sink].is_full() && !self.settle(control) {
                     return !self.lost;
                 }
-                let mut fds = [libc::pollfd {
-                    fd,
-                    events: libc::POLLIN,
-                    revents: 0,
-                }];
+                let mut fds = [sys::poll_fd(fd, libc::POLLIN)];
                 sys::poll(&mut fds, 0);
                 if fds[0].revents == 0 {
                     break;
@@ -220,16 +216,8 @@ impl Plumbing {
     fn settle(&mut self, control: &OwnedFd) -> bool {
         while let Some(sink) = self.sinks.iter_mut().find(|s| s.is_waiting()) {
             let mut fds = [
-                libc::pollfd {
-                    fd: sink.watched(),
-                    events: libc::POLLOUT,
-                    revents: 0,
-                },
-                libc::pollfd {
-                    fd: control.as_raw_fd(),
-                    events: libc::POLLIN,
-                    revents: 0,
-                },
+                sys::poll_fd(sink.watched(), libc::POLLOUT),
+                sys::poll_fd(control.as_raw_fd(), libc::POLLIN),
             ];
             sys::poll(&mut fds, -1);
             if fds[1].revents != 0 {

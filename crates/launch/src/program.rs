@@ -1,7 +1,7 @@
 //! Finding the program to run, before any process is started.
 
-use crate::Refusal;
 use crate::options::App;
+use crate::refusal::Refusal;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};

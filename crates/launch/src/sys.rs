@@ -40,38 +40,31 @@ pub fn close_on_exec(fd: RawFd) {
     unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
+/// How many bytes a call has moved.
+fn bytes(n: isize) -> Result<usize> {
+    usize::try_from(n).map_err(|_| Error::last_os_error())
+}
+
 /// Read what there is, at most the buffer.
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<usize> {
     // SAFETY: the kernel writes at most the length of the buffer.
     let n = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-    if n < 0 {
-        Err(Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    bytes(n)
 }
 
 /// Write what fits.
-pub fn write(fd: RawFd, bytes: &[u8]) -> Result<usize> {
+pub fn write(fd: RawFd, from: &[u8]) -> Result<usize> {
     // SAFETY: the kernel reads the bytes given.
-    let n = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-    if n < 0 {
-        Err(Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    let n = unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) };
+    bytes(n)
 }
 
 /// Write to a socket what fits.
-pub fn send(fd: RawFd, bytes: &[u8]) -> Result<usize> {
+pub fn send(fd: RawFd, from: &[u8]) -> Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads the bytes given.
-    let n = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
-    if n < 0 {
-        Err(Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    let n = unsafe { libc::send(fd, from.as_ptr().cast(), from.len(), flags) };
+    bytes(n)
 }
 
 /// What the system knows about an open file.
@@ -201,6 +194,12 @@ pub fn set_name(name: &std::ffi::CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
 }
 
+/// A descriptor to [`poll`].
+pub fn poll_fd(fd: RawFd, events: i16) -> libc::pollfd {
+    let revents = 0;
+    libc::pollfd { fd, events, revents }
+}
+
 /// Wait for descriptors; which events, and until when, is in the arguments. Interruption counts as nothing.
 pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) {
     // SAFETY: the kernel writes the results into the array given.
@@ -280,5 +279,20 @@ pub fn raise_file_limit() -> Option<libc::rlimit> {
             ..limit
         };
         (libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0).then_some(limit)
+    }
+}
+
+/// The kernel's form of a list of processors; `None` for an empty one.
+pub fn cpu_set(cpus: &[usize]) -> Option<libc::cpu_set_t> {
+    if cpus.is_empty() {
+        return None;
+    }
+    // SAFETY: zeroes are an empty set; CPU_SET checks the index against the size of the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter()
+            .filter(|c| **c < libc::CPU_SETSIZE as usize)
+            .for_each(|c| libc::CPU_SET(*c, &mut set));
+        Some(set)
     }
 }

@@ -19,7 +19,7 @@ impl Widener {
     /// For ranks bound to `cpus` out of `allowed`; where nothing is to be done, it does nothing.
     pub fn new(by_default: bool, cpus: &[Vec<usize>], allowed: &[usize]) -> Option<Widener> {
         let domains: Vec<usize> = cpus.iter().map(Vec::len).collect();
-        let all = crate::cpu_set(allowed)?;
+        let all = crate::sys::cpu_set(allowed)?;
         (by_default && domains.iter().any(|d| *d > 0)).then(|| Widener {
             domains,
             all,
@@ -83,7 +83,7 @@ mod tests {
         if all.len() < 2 {
             return;
         }
-        let one = crate::cpu_set(&all[..1]).unwrap();
+        let one = crate::sys::cpu_set(&all[..1]).unwrap();
         let (ready, told) = std::sync::mpsc::channel();
         let (quit, end) = std::sync::mpsc::channel::<()>();
         // Of this process only the new thread is bound; the widener looks at the whole process.

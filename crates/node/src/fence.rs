@@ -189,11 +189,7 @@ impl Fence {
     /// What came is another process's writing: everything in it is checked.
     fn take<F: Fabric>(&self, fabric: &F, from: Peer, bytes: &[u8]) {
         if let Err((what, value)) = self.note(fabric.me(), from, bytes) {
-            let error = FabricError::Corrupt {
-                peer: from,
-                what,
-                value,
-            };
+            let error = FabricError::corrupt(from, what, value);
             fabric.record_fault(Fault { peer: from, error });
         }
     }

@@ -25,7 +25,8 @@ pub enum WaitMode {
 }
 
 /// What is wanted, of whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
 pub enum WaitKind {
     /// A message to come.
     Receive = 0,
@@ -47,21 +48,6 @@ pub enum WaitKind {
     Program = 8,
     /// Something else of a process.
     Other = 9,
-}
-
-impl WaitKind {
-    const ALL: [WaitKind; 10] = [
-        WaitKind::Receive,
-        WaitKind::Rest,
-        WaitKind::Send,
-        WaitKind::Room,
-        WaitKind::Space,
-        WaitKind::Taken,
-        WaitKind::Probe,
-        WaitKind::Part,
-        WaitKind::Program,
-        WaitKind::Other,
-    ];
 }
 
 /// A communicator.
@@ -89,7 +75,8 @@ pub struct Want {
 }
 
 /// Why an unmatched message does not fit what is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
 pub enum Mismatch {
     Tag = 0,
     Source = 1,
@@ -246,9 +233,7 @@ impl Record {
             let what = from.word()?;
             let (peer, tag) = from.pair()?;
             record.wants.push(Want {
-                kind: *WaitKind::ALL
-                    .get((what & 0xff) as usize)
-                    .ok_or("it waits for what there is not")?,
+                kind: WaitKind::from_repr(what as u8).ok_or("it waits for what there is not")?,
                 peer: (what >> 9 & 1 == 1).then_some(peer),
                 rank: (what >> 32) as u32,
                 tag: (what >> 8 & 1 == 1).then_some(tag as i32),
@@ -275,13 +260,7 @@ impl Record {
             let (why, count) = from.pair()?;
             let (peer, tag) = from.pair()?;
             record.nears.push(NearMiss {
-                why: match why {
-                    0 => Mismatch::Tag,
-                    1 => Mismatch::Source,
-                    2 => Mismatch::Communicator,
-                    3 => Mismatch::Fits,
-                    _ => return Err("a message differs in what there is not"),
-                },
+                why: Mismatch::from_repr(why).ok_or("a message differs in what there is not")?,
                 count,
                 peer,
                 tag: tag as i32,

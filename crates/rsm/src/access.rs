@@ -2,11 +2,11 @@
 //!
 //! Cost class: *fast path* in explicit mode where the fabric maps.
 
-use crate::barrier::Mode;
 use crate::cesr;
 use crate::error::{Code, Result, RsmError};
-use crate::import::{Import, ImportState, memory};
+use crate::import::memory;
 use crate::names::Perm;
+use crate::state::{Import, ImportState, Mode};
 use farpost_fabric::{Cost, Fabric, FabricError, LINE_BYTES, Remote};
 
 /// Sizes of elements.

@@ -4,18 +4,8 @@
 //! look whether the owner lives.
 
 use crate::error::{Code, Result, RsmError};
-use crate::import::{Import, ImportState};
+use crate::state::{Import, ImportState, Mode};
 use farpost_fabric::{Fabric, FabricError, Remote};
-
-/// Who opens and closes barriers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// The program; puts and gets report errors of their arguments only.
-    Explicit = 0,
-    /// Every put and get is in a barrier of its own, and reports what became of it.
-    #[default]
-    Implicit = 1,
-}
 
 /// A scope for one import (`rsmapi_barrier_t`). As made by `default`, it is not initialised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

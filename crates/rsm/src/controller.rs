@@ -1,32 +1,10 @@
 //! Controllers and the topology: one controller for the memory of the host, one for each rail of the network, and the
 //! loopback.
 
-use crate::Rsm;
 use crate::error::Result;
-use crate::names::NodeId;
+use crate::names::{Controller, NodeId};
+use crate::state::{CONNECTIONS_MAX, Rsm};
 use farpost_fabric::{Distance, Fabric, Peer};
-
-/// A controller: what a segment is published on and connected through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Controller {
-    /// This process and itself: `loopback`.
-    Loopback,
-    /// The processes of this host, by its memory: `shm0`.
-    Host,
-    /// The processes of other hosts, by a rail of the network: `tcp0`, `ofi1`.
-    Rail(u32),
-}
-
-impl Controller {
-    /// As it is written to a directory.
-    pub(crate) fn code(self) -> u32 {
-        match self {
-            Controller::Loopback => 0,
-            Controller::Host => 1,
-            Controller::Rail(rail) => 2 + rail,
-        }
-    }
-}
 
 /// What a controller can do (`rsmapi_controller_attr_t`). Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +142,7 @@ impl<F: Fabric> Rsm<F> {
             max_export_segments: self.inner.shape.slots,
             max_import_map_size: mapped,
             tot_import_map_size: mapped,
-            max_import_segments: crate::CONNECTIONS_MAX,
+            max_import_segments: CONNECTIONS_MAX,
         }
     }
 

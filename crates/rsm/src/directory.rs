@@ -148,7 +148,7 @@ impl<F: RemoteMemory> Directory<F> {
         let import = fabric.import(peer, DIRECTORY, LINE_BYTES, Permission::Read)?;
         let mut first = [0; LINE_BYTES];
         import.get(0, &mut first)?;
-        let corrupt = |what, value| Err(FabricError::Corrupt { peer, what, value });
+        let corrupt = |what, value| Err(FabricError::corrupt(peer, what, value));
         if word(&first, 0) != MAGIC {
             return corrupt("the magic of a directory", word(&first, 0));
         }
@@ -178,11 +178,11 @@ impl<F: RemoteMemory> Directory<F> {
             }
             std::hint::spin_loop();
         }
-        Err(FabricError::Corrupt {
-            peer: self.peer,
-            what: "an entry of a directory that is at rest",
-            value: slot as u64,
-        })
+        Err(FabricError::corrupt(
+            self.peer,
+            "an entry of a directory that is at rest",
+            slot as u64,
+        ))
     }
 
     fn line(&self, slot: usize) -> Result<Line, FabricError> {
@@ -216,13 +216,7 @@ impl<F: RemoteMemory> Directory<F> {
         if line[2] == 0 {
             return Ok(None);
         }
-        let corrupt = |what, value| {
-            Err(FabricError::Corrupt {
-                peer: self.peer,
-                what,
-                value,
-            })
-        };
+        let corrupt = |what, value| Err(FabricError::corrupt(self.peer, what, value));
         if line[3] == 0 || line[3] > isize::MAX as u64 {
             return corrupt("the length of a segment", line[3]);
         }
@@ -282,11 +276,11 @@ impl<F: RemoteMemory> Directory<F> {
             code if code & !(LISTED | 0o777) == 0 && code & LISTED != 0 => {
                 Ok(Some(Perm(u32::from(code & 0o777))))
             }
-            code => Err(FabricError::Corrupt {
-                peer: self.peer,
-                what: "an entry of an access list",
-                value: u64::from(code),
-            }),
+            code => Err(FabricError::corrupt(
+                self.peer,
+                "an entry of an access list",
+                code,
+            )),
         }
     }
 

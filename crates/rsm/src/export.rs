@@ -1,76 +1,12 @@
 //! The exporter's side: create, publish, withdraw, republish, destroy.
 
-use crate::controller::Controller;
 use crate::directory::{self, Entry, segment_id};
 use crate::error::{Code, Result, RsmError};
-use crate::names::{AccessEntry, Perm, SegId, check_chosen};
-use crate::signal::Signals;
-use crate::{Inner, Rsm};
-use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission, RemoteMemory};
-use std::cell::{Cell, RefCell};
+use crate::names::{AccessEntry, Controller, Perm, SegId, check_chosen};
+use crate::state::{Export, ExportState, Importer, Memory, Published, Rsm, Signals};
+use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission};
+use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Memory that segments can be made of. Clones are the same memory.
-pub struct Memory<F: RemoteMemory> {
-    export: F::Export,
-    /// Segments that show it now.
-    shown: Rc<Cell<u32>>,
-}
-
-impl<F: RemoteMemory> Clone for Memory<F> {
-    fn clone(&self) -> Self {
-        Self {
-            export: self.export.clone(),
-            shown: Rc::clone(&self.shown),
-        }
-    }
-}
-
-impl<F: RemoteMemory> Memory<F> {
-    /// The fabric's memory.
-    pub fn local(&self) -> &F::Export {
-        &self.export
-    }
-
-    /// Whether the two are the same memory.
-    pub fn is(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.shown, &other.shown)
-    }
-}
-
-/// An importer, as the exporter's table has it: who may interrupt this segment, and whom it interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Importer {
-    pub peer: Peer,
-    pub connection: u32,
-    pub perm: Perm,
-}
-
-/// A segment while it is published.
-pub(crate) struct Published {
-    pub slot: usize,
-    pub id: SegId,
-    pub generation: u64,
-    /// Who may connect; none: everybody.
-    pub list: Option<Vec<(Peer, Perm)>>,
-}
-
-pub(crate) struct ExportState<F: Fabric> {
-    pub(crate) inner: Rc<Inner<F>>,
-    pub(crate) memory: RefCell<Memory<F>>,
-    pub(crate) len: usize,
-    pub(crate) controller: Controller,
-    /// Offered where there is no list.
-    mask: Perm,
-    pub(crate) published: RefCell<Option<Published>>,
-    pub(crate) importers: RefCell<Vec<Importer>>,
-    pub(crate) signals: Signals,
-}
-
-/// A segment of this process. Dropped, it is destroyed.
-pub struct Export<F: Fabric> {
-    pub(crate) state: Rc<ExportState<F>>,
-}
 
 impl<F: Fabric> Rsm<F> {
     /// `len` zeroed bytes that segments can be made of.
@@ -140,21 +76,18 @@ impl<F: Fabric> ExportState<F> {
         let size = self.inner.fabric.size();
         let mut list: Vec<(Peer, Perm)> = Vec::with_capacity(entries.len());
         for entry in entries {
-            let bad = |code, what| {
-                let about = format!(
-                    "access entry for node {} with permissions 0{:o}: {what}",
-                    entry.node, entry.permission.0
-                );
-                Err(RsmError::new(code, about))
-            };
+            let about = format!(
+                "access entry for node {} with permissions 0{:o}",
+                entry.node, entry.permission.0
+            );
             if entry.node >= size {
-                return bad(Code::BAD_ACL, format!("there are nodes 0 to {}", size - 1));
+                return fail!(BAD_ACL: "{about}: there are nodes 0 to {}", size - 1);
             }
             if entry.permission.0 & !0o777 != 0 {
-                return bad(Code::BAD_PERMS, "permissions are three octal digits".into());
+                return fail!(BAD_PERMS: "{about}: permissions are three octal digits");
             }
             if list.iter().any(|(peer, _)| peer.0 == entry.node) {
-                return bad(Code::BAD_ACL, "the node is listed already".into());
+                return fail!(BAD_ACL: "{about}: the node is listed already");
             }
             list.push((Peer(entry.node), entry.permission));
         }
@@ -300,12 +233,10 @@ impl<F: Fabric> Export<F> {
         if id != 0 && taken(id) {
             return fail!(SEGID_IN_USE: "segment {id:#x} is published by this process already");
         }
-        let exhausted = |what: String| Err(RsmError::new(Code::INSUFFICIENT_RESOURCES, what));
         let Some(slot) = inner.published.borrow().iter().position(Option::is_none) else {
-            return exhausted(format!(
-                "{} segments are published already (FARPOST_RSM_SEGMENTS)",
-                inner.shape.slots
-            ));
+            return fail!(
+                INSUFFICIENT_RESOURCES: "{} segments are published already (FARPOST_RSM_SEGMENTS)", inner.shape.slots
+            );
         };
         let id = if id == 0 {
             let mut next = inner.next_id.get();
@@ -313,7 +244,7 @@ impl<F: Fabric> Export<F> {
                 next = next.wrapping_add(1);
             }
             if next == 0 {
-                return exhausted("all identifiers of the system's have been assigned".into());
+                return fail!(INSUFFICIENT_RESOURCES: "all identifiers of the system's have been assigned");
             }
             inner.next_id.set(next.wrapping_add(1));
             next

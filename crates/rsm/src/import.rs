@@ -1,52 +1,18 @@
 //! The importer's side: connect and disconnect.
 
-use crate::barrier::Mode;
 use crate::cesr::Cause;
-use crate::controller::Controller;
-use crate::directory::{Directory, Entry, segment_id};
+use crate::controller::PAGE;
+use crate::directory::{Entry, segment_id};
 use crate::error::{Code, Result, RsmError};
-use crate::names::{NodeId, Perm, SegId};
-use crate::signal::Signals;
+use crate::names::{Controller, NodeId, Perm, SegId};
+use crate::state::{CONNECTIONS_MAX, Import, ImportState, Inner, Mode, Rsm, Signals};
 use crate::wire::{Packet, PacketKind};
-use crate::{CONNECTIONS_MAX, Inner, Rsm};
 use farpost_fabric::{Fabric, FabricError, Peer, Permission, Remote};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Attempts to connect to a segment that changes meanwhile.
 const ATTEMPTS: usize = 100;
-
-pub(crate) struct ImportState<F: Fabric> {
-    pub(crate) inner: Rc<Inner<F>>,
-    pub(crate) peer: Peer,
-    pub(crate) id: SegId,
-    pub(crate) slot: usize,
-    pub(crate) generation: u64,
-    pub(crate) connection: u32,
-    pub(crate) directory: Rc<Directory<F>>,
-    /// None where nothing is permitted.
-    pub(crate) memory: Option<F::Import>,
-    pub(crate) perm: Perm,
-    pub(crate) len: usize,
-    pub(crate) mode: Cell<Mode>,
-    /// Barriers that are initialised and not destroyed.
-    pub(crate) barriers: Cell<u32>,
-    /// Accesses that failed after their call had returned, or that nobody was told of.
-    pub(crate) errors: Cell<u64>,
-    /// Accesses in explicit mode that no barrier has answered for yet.
-    pub(crate) open: Cell<bool>,
-    /// The exporter is known to have withdrawn the segment, or to be gone: which of the two.
-    pub(crate) aborted: RefCell<Option<String>>,
-    pub(crate) connected: Cell<bool>,
-    /// The program maps the segment.
-    pub(crate) mapped: Cell<bool>,
-    pub(crate) signals: Signals,
-}
-
-/// A connection to a segment of another node (or of this one). Dropped, it is disconnected.
-pub struct Import<F: Fabric> {
-    pub(crate) state: Rc<ImportState<F>>,
-}
 
 /// Why an attempt came to nothing.
 enum Attempt {
@@ -156,20 +122,17 @@ impl<F: Fabric> Inner<F> {
             return Err(Attempt::Again);
         }
         let Some(offered) = offered else {
-            let what = format!(
-                "segment {id:#x} of node {} is not published to node {}",
-                peer.0,
-                self.fabric.me().0
-            );
-            return Err(Attempt::No(RsmError::new(Code::SEG_NOT_PUBLISHED_TO_NODE, what)));
+            let me = self.fabric.me().0;
+            return Err(Attempt::No(error!(
+                SEG_NOT_PUBLISHED_TO_NODE: "segment {id:#x} of node {} is not published to node {me}", peer.0
+            )));
         };
         let granted = offered.of_user(entry.owner, &self.identity);
         if !granted.allows(perm) {
-            let what = format!(
-                "segment {id:#x} of node {} is offered with 0{:o}, which is 0{:o} to this user; 0{:o} was asked for",
+            return Err(Attempt::No(error!(
+                PERM_DENIED: "segment {id:#x} of node {} is offered with 0{:o}, which is 0{:o} to this user; 0{:o} was asked for",
                 peer.0, offered.0, granted.0, perm.0
-            );
-            return Err(Attempt::No(RsmError::new(Code::PERM_DENIED, what)));
+            )));
         }
         let permission = match perm {
             Perm::NONE => None,
@@ -348,35 +311,23 @@ impl<F: Fabric> Import<F> {
     /// connection may; `CONN_ABORTED`; `MAP_FAILED`: the fabric does not map.
     pub fn map(&self, offset: usize, len: usize, perm: Perm) -> Result<&F::Export> {
         let state = &*self.state;
-        let fail = |code, what: String| Err(RsmError::new(code, what));
         if state.mapped.get() {
-            return fail(
-                Code::SEG_ALREADY_MAPPED,
-                "the segment is mapped already: unmap it first".into(),
-            );
+            return fail!(SEG_ALREADY_MAPPED: "the segment is mapped already: unmap it first");
         }
         if !Perm::RDWR.allows(perm) {
-            return fail(Code::BAD_PERMS, format!("permissions 0{:o} do not exist", perm.0));
+            return fail!(BAD_PERMS: "permissions 0{:o} do not exist", perm.0);
         }
         if len == 0 || offset > state.len || len > state.len - offset {
-            let what = format!("{len} bytes from {offset} on: the segment has {}", state.len);
-            return fail(Code::BAD_LENGTH, what);
+            return fail!(BAD_LENGTH: "{len} bytes from {offset} on: the segment has {}", state.len);
         }
-        if !offset.is_multiple_of(super::PAGE) {
-            return fail(
-                Code::BAD_MEM_ALIGNMENT,
-                format!("offset {offset} is not that of a page"),
-            );
+        if !offset.is_multiple_of(PAGE) {
+            return fail!(BAD_MEM_ALIGNMENT: "offset {offset} is not that of a page");
         }
         if !state.connected.get() {
-            return fail(Code::SEG_NOT_CONNECTED, "the segment is disconnected".into());
+            return fail!(SEG_NOT_CONNECTED: "the segment is disconnected");
         }
         if !state.perm.allows(perm) {
-            let what = format!(
-                "the connection may 0{:o}; 0{:o} was asked for",
-                state.perm.0, perm.0
-            );
-            return fail(Code::PERM_DENIED, what);
+            return fail!(PERM_DENIED: "the connection may 0{:o}; 0{:o} was asked for", state.perm.0, perm.0);
         }
         state.check_connected()?;
         match state.memory.as_ref().and_then(F::mapped) {
@@ -384,9 +335,8 @@ impl<F: Fabric> Import<F> {
                 state.mapped.set(true);
                 Ok(memory)
             }
-            None => fail(
-                Code::MAP_FAILED,
-                "memory of other hosts cannot be mapped: put and get (attr_direct_access_sizes is 0)".into(),
+            None => fail!(
+                MAP_FAILED: "memory of other hosts cannot be mapped: put and get (attr_direct_access_sizes is 0)"
             ),
         }
     }

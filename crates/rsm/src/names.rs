@@ -121,6 +121,28 @@ pub fn segmentid_range(text: &str, appid: &str) -> Result<(SegId, u32)> {
     found.ok_or_else(|| error!(BAD_APPID: "no range is set aside for {appid:?}"))
 }
 
+/// A controller: what a segment is published on and connected through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Controller {
+    /// This process and itself: `loopback`.
+    Loopback,
+    /// The processes of this host, by its memory: `shm0`.
+    Host,
+    /// The processes of other hosts, by a rail of the network: `tcp0`, `ofi1`.
+    Rail(u32),
+}
+
+impl Controller {
+    /// As it is written to a directory.
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Controller::Loopback => 0,
+            Controller::Host => 1,
+            Controller::Rail(rail) => 2 + rail,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,14 +9,11 @@
 
 use crate::cesr::Cause;
 use crate::error::{Code, Result, RsmError};
-use crate::export::{Export, ExportState, Importer};
-use crate::import::{Import, ImportState};
 use crate::names::Perm;
+use crate::state::{CONNECTIONS_MAX, Export, ExportState, Import, ImportState, Importer, Inner};
 use crate::wire::{Packet, PacketKind};
-use crate::{CONNECTIONS_MAX, Inner};
 use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
-use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -27,48 +24,6 @@ pub enum Accumulate {
     Yes,
     /// Discard it (`RSM_SIGPOST_NO_ACCUMULATE`).
     No,
-}
-
-/// Events of one segment, and who polls for them.
-#[derive(Default)]
-pub(crate) struct Signals {
-    pending: Cell<u32>,
-    pollers: Cell<u32>,
-}
-
-impl Signals {
-    fn add(&self, packet: &Packet) {
-        if packet.single && self.pending.get() > 0 {
-            return;
-        }
-        let count = if packet.single { 1 } else { packet.count };
-        self.pending.set(self.pending.get().saturating_add(count));
-    }
-
-    fn take(&self) -> bool {
-        let pending = self.pending.get();
-        self.pending.set(pending.saturating_sub(1));
-        pending > 0
-    }
-
-    /// Somebody polls: the segment stays until as many [`release`](Self::release)s.
-    pub(crate) fn hold(&self) {
-        self.pollers.set(self.pollers.get() + 1);
-    }
-
-    /// The end of one [`hold`](Self::hold). False: there was none.
-    pub(crate) fn release(&self) -> bool {
-        let held = self.pollers.get();
-        self.pollers.set(held.saturating_sub(1));
-        held > 0
-    }
-
-    pub(crate) fn check_unpolled(&self) -> Result<()> {
-        if self.pollers.get() > 0 {
-            return Err(RsmError::of(Code::POLLFD_IN_USE));
-        }
-        Ok(())
-    }
 }
 
 /// How long a post tries to find room before it leaves the packet to later calls.
@@ -104,7 +59,7 @@ impl<F: Fabric> Inner<F> {
     #[cold]
     fn corrupt(&self, peer: Peer, what: &'static str, value: u64) {
         self.faults.count(|refused| &mut refused.malformed);
-        self.fault(peer, FabricError::Corrupt { peer, what, value });
+        self.fault(peer, FabricError::corrupt(peer, what, value));
     }
 
     fn flush(&self) {
@@ -227,7 +182,7 @@ impl<F: Fabric> Inner<F> {
     fn stranger(&self, peer: Peer, what: &'static str, value: impl Into<u64>) {
         self.faults.count(|refused| &mut refused.strangers);
         let value = value.into();
-        self.fault(peer, FabricError::Corrupt { peer, what, value });
+        self.fault(peer, FabricError::corrupt(peer, what, value));
     }
 
     fn on_connect(&self, from: Peer, packet: Packet) {

@@ -1,8 +1,8 @@
 //! Scatter and gather: `rsm_memseg_import_putv` and `getv`.
 
 use crate::error::{Code, Result, RsmError};
-use crate::import::Import;
 use crate::signal::Accumulate;
+use crate::state::Import;
 use farpost_fabric::Fabric;
 
 /// Most transfers in one list (`RSM_MAX_SGIOREQS`).

@@ -1,9 +1,11 @@
 //! Fast Messages: FM_send_4, FM_send and messages in pieces.
 
-use super::library::{functions, open};
-use super::{Ends, LARGEST, Layer, Link, sink};
+use super::ends::{Ends, LARGEST, Link};
+use super::layer::Layer;
+use super::library::{self, functions, open};
+use super::sink;
 use crate::abi::{BenchError, Result};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::OnceLock;
 
 type FrameHandler = unsafe extern "C" fn(*mut c_void, c_uint, c_uint);
@@ -99,7 +101,7 @@ impl Fm {
             (f.register_streams)(STREAM, on_stream);
             **lib
                 .get::<*const c_ulong>(b"FM_nodeid\0")
-                .map_err(|_| super::library::missing(b"FM_nodeid"))?
+                .map_err(|_| library::missing(b"FM_nodeid"))?
         } as usize;
         Ok(Self {
             f,
@@ -118,12 +120,7 @@ impl Fm {
 
     #[cold]
     fn failed(&self, call: &'static str) -> BenchError {
-        // SAFETY: FM_error returns a string that stays until the next failure.
-        let message = unsafe { CStr::from_ptr((self.f.error)()) };
-        BenchError::Mpi {
-            call,
-            message: message.to_string_lossy().into_owned(),
-        }
+        library::failed(call, None, self.f.error)
     }
 
     #[inline]

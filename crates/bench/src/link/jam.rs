@@ -1,9 +1,11 @@
 //! JAM: PIO messages, batches, blocks and remote procedures.
 
-use super::library::{functions, open};
-use super::{Ends, LARGEST, Layer, Link, sink};
+use super::ends::{Ends, LARGEST, Link};
+use super::layer::Layer;
+use super::library::{self, functions, open};
+use super::sink;
 use crate::abi::{BenchError, Result};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 type Procedure = unsafe extern "C" fn(u32, *const c_void, usize, *mut c_void);
 type Receiver = unsafe extern "C" fn(u32, u32, *const u32, c_int, *mut c_void);
@@ -98,7 +100,7 @@ impl Jam {
             (f.register)(PROCEDURE + 1, on_credit, std::ptr::null_mut());
             **lib
                 .get::<*const u32>(b"JAM_me\0")
-                .map_err(|_| super::library::missing(b"JAM_me"))?
+                .map_err(|_| library::missing(b"JAM_me"))?
         } as usize;
         let peer = u32::from(ends.rank == 0);
         // SAFETY: a plain value.
@@ -117,14 +119,18 @@ impl Jam {
         })
     }
 
+    #[inline]
+    fn check(&self, call: &'static str, code: c_int) -> Result<()> {
+        if code == 0 {
+            Ok(())
+        } else {
+            Err(self.failed(call, code))
+        }
+    }
+
     #[cold]
     fn failed(&self, call: &'static str, code: c_int) -> BenchError {
-        // SAFETY: JAM_error returns a string that stays until the next error.
-        let message = unsafe { CStr::from_ptr((self.f.error)()) };
-        BenchError::Mpi {
-            call,
-            message: format!("{} (code {code})", message.to_string_lossy()),
-        }
+        library::failed(call, Some(code), self.f.error)
     }
 
     /// Call until there is room.
@@ -174,9 +180,7 @@ impl Jam {
             let into = self.ends.into.bytes_mut();
             // SAFETY: the memory lives until `close`, and is looked at only when a block has come.
             let code = unsafe { (self.f.rdma_post)(into.as_mut_ptr().cast(), into.len()) };
-            if code != 0 {
-                return Err(self.failed("JAM_rdma_post", code));
-            }
+            self.check("JAM_rdma_post", code)?;
         }
         Ok(())
     }
@@ -199,9 +203,7 @@ impl Link for Jam {
             Layer::JamVi => {
                 // SAFETY: as above, and the batch is ours.
                 let code = unsafe { (self.f.batch_push)(self.batch, 7, out.cast(), words) };
-                if code != 0 {
-                    return Err(self.failed("JAM_batch_push", code));
-                }
+                self.check("JAM_batch_push", code)?;
                 self.pushed += 1;
                 if self.pushed >= BATCH {
                     self.launch()?;
@@ -212,9 +214,7 @@ impl Link for Jam {
                 let mut transfer = 0u64;
                 // SAFETY: `out` has so many bytes and is not changed before the transfer has ended, below.
                 let code = unsafe { (self.f.rdma_send)(self.peer, 7, out.cast(), bytes, &mut transfer) };
-                if code != 0 {
-                    return Err(self.failed("JAM_rdma_send", code));
-                }
+                self.check("JAM_rdma_send", code)?;
                 // SAFETY: a plain value.
                 self.insist("JAM_rdma_test", || unsafe { (self.f.rdma_test)(transfer) })
             }
@@ -225,11 +225,7 @@ impl Link for Jam {
                 self.called += 1;
                 // SAFETY: `out` has so many bytes, which are copied.
                 let code = unsafe { (self.f.rpc)(self.peer, PROCEDURE, out.cast(), bytes) };
-                if code == 0 {
-                    Ok(())
-                } else {
-                    Err(self.failed("JAM_rpc", code))
-                }
+                self.check("JAM_rpc", code)
             }
         }
     }
@@ -267,9 +263,7 @@ impl Link for Jam {
                 if self.taken.is_multiple_of(CALLS / 2) {
                     // SAFETY: no argument.
                     let code = unsafe { (self.f.rpc)(self.peer, PROCEDURE + 1, std::ptr::null(), 0) };
-                    if code != 0 {
-                        return Err(self.failed("JAM_rpc", code));
-                    }
+                    self.check("JAM_rpc", code)?;
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Functions of the library under test, looked up by their C names.
 
 use crate::abi::{BenchError, Result, find_library};
+use std::ffi::{CStr, c_char, c_int};
 
 /// The library, loaded for good: handlers of ours are known to it.
 pub fn open() -> Result<&'static libloading::Library> {
@@ -25,6 +26,20 @@ pub fn missing(name: &[u8]) -> BenchError {
             String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name))
         ),
     }
+}
+
+/// What a function that failed says, by its interface's function for the latest error.
+#[cold]
+pub fn failed(
+    call: &'static str,
+    code: Option<c_int>,
+    error: unsafe extern "C" fn() -> *const c_char,
+) -> BenchError {
+    // SAFETY: these functions return a string that stays until the next error.
+    let message = unsafe { CStr::from_ptr(error()) }.to_string_lossy();
+    let code = code.map_or(String::new(), |code| format!(" (code {code})"));
+    let message = format!("{message}{code}");
+    BenchError::Mpi { call, message }
 }
 
 /// A structure of function pointers with `load`, from C names and types.

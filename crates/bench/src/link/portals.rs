@@ -4,10 +4,11 @@
 //! A queue that is full loses events, so a sender runs ahead of its receiver by less than a queue: the receiver says how far it is
 //! by empty puts to a portal with a queue of its own.
 
-use super::library::{functions, open};
-use super::{Ends, HUGE, Layer, Link};
+use super::ends::{Ends, HUGE, Link};
+use super::layer::Layer;
+use super::library::{self, functions, open};
 use crate::abi::{BenchError, Result};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 /// `ptl_process_id_t`.
@@ -186,12 +187,7 @@ impl Portals {
 
     #[cold]
     fn failed(&self, call: &'static str, code: c_int) -> BenchError {
-        // SAFETY: a string that stays until the next error.
-        let message = unsafe { CStr::from_ptr((self.f.error)()) };
-        BenchError::Mpi {
-            call,
-            message: format!("{} (code {code})", message.to_string_lossy()),
-        }
+        library::failed(call, Some(code), self.f.error)
     }
 
     fn entry(&self, portal: u32, bits: u64, ignore: u64) -> Result<u32> {

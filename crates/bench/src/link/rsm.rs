@@ -2,11 +2,11 @@
 //! the next one. Up to 56 bytes travel with their number in one line, which arrives whole; longer ones are put, ordered by a
 //! barrier, and then the number is put.
 
-use super::library::{functions, open};
-use super::{Block, Ends, LARGEST, Link};
+use super::ends::{Block, Ends, LARGEST, Link};
+use super::library::{self, functions, open};
 use crate::abi::{BenchError, Result};
 use crate::board::LINE_PAYLOAD;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 type Handle = *mut c_void;
@@ -77,10 +77,7 @@ impl Rsm {
             if code == 0 {
                 return Ok(());
             }
-            // SAFETY: rsm_error_message returns a string that stays until the next error.
-            let message = unsafe { CStr::from_ptr((f.message)()) };
-            let message = message.to_string_lossy().into_owned();
-            Err(BenchError::Mpi { call, message })
+            Err(library::failed(call, None, f.message))
         };
         // SAFETY: a fresh private mapping, which RSM may share pages of; it is never unmapped.
         let memory = unsafe {
@@ -154,14 +151,14 @@ impl Rsm {
         })
     }
 
+    #[inline]
+    fn check(&self, call: &'static str, code: c_int) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.failed(call)) }
+    }
+
     #[cold]
     fn failed(&self, call: &'static str) -> BenchError {
-        // SAFETY: rsm_error_message returns a string that stays until the next error.
-        let message = unsafe { CStr::from_ptr((self.f.message)()) };
-        BenchError::Mpi {
-            call,
-            message: message.to_string_lossy().into_owned(),
-        }
+        library::failed(call, None, self.f.message)
     }
 
     /// A word of the exported memory, which the peer writes.
@@ -175,22 +172,14 @@ impl Rsm {
     fn put(&self, at: usize, from: &[u8]) -> Result<()> {
         // SAFETY: the slice lives through the call.
         let code = unsafe { (self.f.put)(self.import, at as libc::off_t, from.as_ptr().cast(), from.len()) };
-        if code == 0 {
-            Ok(())
-        } else {
-            Err(self.failed("rsm_memseg_import_put"))
-        }
+        self.check("rsm_memseg_import_put", code)
     }
 
     #[inline]
     fn put_word(&self, at: usize, value: u64) -> Result<()> {
         // SAFETY: one word that lives through the call.
         let code = unsafe { (self.f.put64)(self.import, at as libc::off_t, &raw const value, 1) };
-        if code == 0 {
-            Ok(())
-        } else {
-            Err(self.failed("rsm_memseg_import_put64"))
-        }
+        self.check("rsm_memseg_import_put64", code)
     }
 
     /// Where a slot begins.
@@ -230,9 +219,8 @@ impl Link for Rsm {
         }
         self.put(at, &self.ends.out.bytes()[..bytes])?;
         // SAFETY: the barrier is the one opened.
-        if unsafe { (self.f.order_barrier)(&mut *self.barrier) } != 0 {
-            return Err(self.failed("rsm_memseg_import_order_barrier"));
-        }
+        let code = unsafe { (self.f.order_barrier)(&mut *self.barrier) };
+        self.check("rsm_memseg_import_order_barrier", code)?;
         self.put_word(at + self.slot - 64, number)
     }
 

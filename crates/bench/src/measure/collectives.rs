@@ -3,9 +3,11 @@
 use super::{Plan, Point, fill, trials, verify};
 use crate::abi::{BenchError, Mpi, Result};
 use std::cell::RefCell;
+use strum::VariantArray;
 
-/// A collective operation that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A collective operation that can be measured, in the order in which they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray, strum::IntoStaticStr, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Op {
     Barrier,
     Bcast,
@@ -20,41 +22,16 @@ pub enum Op {
 }
 
 impl Op {
-    /// All of them, in the order they are measured.
-    pub const ALL: [Op; 10] = [
-        Op::Barrier,
-        Op::Bcast,
-        Op::Reduce,
-        Op::Allreduce,
-        Op::Scan,
-        Op::ReduceScatter,
-        Op::Gather,
-        Op::Scatter,
-        Op::Allgather,
-        Op::Alltoall,
-    ];
-
     /// The name on the command line and in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Op::Barrier => "barrier",
-            Op::Bcast => "bcast",
-            Op::Reduce => "reduce",
-            Op::Allreduce => "allreduce",
-            Op::Scan => "scan",
-            Op::ReduceScatter => "reduce_scatter",
-            Op::Gather => "gather",
-            Op::Scatter => "scatter",
-            Op::Allgather => "allgather",
-            Op::Alltoall => "alltoall",
-        }
+        self.into()
     }
 
     /// The operation called `name`.
     pub fn parse(name: &str) -> Result<Op> {
-        Op::ALL.into_iter().find(|op| op.name() == name).ok_or_else(|| {
-            let known = Op::ALL.map(Op::name).join(", ");
-            BenchError::Usage(format!("operation \"{name}\": allowed are {known}"))
+        name.parse().map_err(|_| {
+            let known: Vec<_> = Op::VARIANTS.iter().map(|op| op.name()).collect();
+            usage!("operation \"{name}\": allowed are {}", known.join(", "))
         })
     }
 
@@ -206,19 +183,12 @@ pub fn run(mpi: &Mpi, plan: &Plan, ops: &[Op], mut done: impl FnMut(&Point)) -> 
                 buffers.borrow_mut().reset(mpi, op);
                 Ok(())
             };
-            let (repetitions, time) = trials(mpi, plan, true, reset, |n| {
+            let measured = trials(mpi, plan, true, reset, |n| {
                 let mut buffers = buffers.borrow_mut();
                 (0..n).try_for_each(|_| buffers.call(mpi, op))
             })?;
             buffers.borrow().check(mpi, op, bytes)?;
-            let point = Point {
-                op: op.name(),
-                bytes,
-                repetitions,
-                trials: plan.trials,
-                time,
-                moved: 0,
-            };
+            let point = plan.point(op.name(), bytes, measured, 0);
             done(&point);
             points.push(point);
         }
@@ -239,7 +209,7 @@ mod tests {
 
     #[test]
     fn names_parse_back_and_unknown_ones_list_the_known() {
-        for op in Op::ALL {
+        for &op in Op::VARIANTS {
             assert_eq!(Op::parse(op.name()).unwrap(), op);
         }
         let err = Op::parse("allsum").unwrap_err().to_string();

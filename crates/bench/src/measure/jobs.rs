@@ -64,7 +64,7 @@ impl Jobs {
         if measured.rounds.is_empty()
             && let Some((layer, why)) = measured.complaints.first()
         {
-            return Err(BenchError::Usage(format!("{}: {why}", layer.title())));
+            return Err(usage!("{}: {why}", layer.title()));
         }
         Ok(measured)
     }

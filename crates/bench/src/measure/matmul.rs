@@ -4,7 +4,7 @@
 //!
 //! The elements are small integers, so that every sum is exact, and the result is checked: C x = A (B x) for a random x.
 
-use crate::abi::{BenchError, Mpi, Result};
+use crate::abi::{Mpi, Result};
 use std::time::Instant;
 
 /// Columns of A broadcast at a time.
@@ -144,10 +144,11 @@ fn check(mpi: &Mpi, n: usize, [a, b, c]: [(&[f32], &str); 3]) -> Result<()> {
     let want = times(a, &times(b, &x)?)?;
     match got.iter().zip(&want).position(|(g, w)| g != w) {
         None => Ok(()),
-        Some(row) => Err(BenchError::Usage(format!(
+        Some(row) => Err(usage!(
             "the product of matrices of {n} x {n} is wrong: row {row} times a vector is {} and should be {}",
-            got[row], want[row]
-        ))),
+            got[row],
+            want[row]
+        )),
     }
 }
 

@@ -58,6 +58,27 @@ pub struct Point {
     pub moved: usize,
 }
 
+impl Plan {
+    /// What was measured of `op` at `bytes`, which moved so many: repetitions and the time of one.
+    fn point(
+        &self,
+        op: &'static str,
+        bytes: usize,
+        (repetitions, time): (u64, Summary),
+        moved: usize,
+    ) -> Point {
+        let trials = self.trials;
+        Point {
+            op,
+            bytes,
+            repetitions,
+            trials,
+            time,
+            moved,
+        }
+    }
+}
+
 impl Point {
     /// Microseconds of the median.
     pub fn micros(&self) -> f64 {

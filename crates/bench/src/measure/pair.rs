@@ -57,7 +57,7 @@ impl std::str::FromStr for Op {
     type Err = BenchError;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = || BenchError::Usage(format!("\"{text}\" is nothing that can be timed"));
+        let refuse = || usage!("\"{text}\" is nothing that can be timed");
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
         let numbers: Vec<u64> = words
@@ -93,7 +93,7 @@ pub fn read(output: &str) -> Option<Samples> {
 /// Be one of the two ranks: `MEMORY LAYER TRIALS MICROSECONDS OP...`.
 pub fn probe(arguments: impl Iterator<Item = String>) -> Result<()> {
     let arguments: Vec<String> = arguments.collect();
-    let wrong = || BenchError::Usage(format!("{PROBE} is for `farpost bench` itself"));
+    let wrong = || usage!("{PROBE} is for `farpost bench` itself");
     let [memory, layer, trials, micros, ops @ ..] = &arguments[..] else {
         return Err(wrong());
     };

@@ -2,6 +2,7 @@
 //!
 //! Cost class: *queued path*.
 
+use super::ends::Traffic;
 use super::{Outlet, Postboxes};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Lines, Peer, Remote};
 
@@ -57,15 +58,7 @@ impl<F: Fabric> Postboxes<F> {
             };
             // Numbers wrap after 2^32 postboxes; then the first lap's zero is a number like any other.
             if found != wanted && found != before && found != 0 && found != wanted.wrapping_sub(rx.slots) {
-                let value = u64::from(found);
-                self.fail_sender(
-                    peer,
-                    FabricError::Corrupt {
-                        peer,
-                        what: "a postbox number",
-                        value,
-                    },
-                );
+                self.fail_sender(peer, FabricError::corrupt(peer, "a postbox number", found));
                 closed = true;
             }
         }
@@ -84,29 +77,21 @@ impl<F: Fabric> Postboxes<F> {
                 self.check_ack(peer, result);
             }
         }
+        let count = |index: usize, counted: &mut Traffic, postboxes: Counter, bytes: Counter| {
+            if counted.postboxes > 0 {
+                let (peer, counted) = (Peer(index as u32), std::mem::take(counted));
+                self.fabric.count(peer, postboxes, counted.postboxes);
+                self.fabric.count(peer, bytes, counted.bytes);
+            }
+        };
         for (index, tx) in self.tx.iter_mut().enumerate() {
-            if let Some(tx) = tx
-                && tx.counted.postboxes > 0
-            {
-                let peer = Peer(index as u32);
-                self.fabric
-                    .count(peer, Counter::Sent, std::mem::take(&mut tx.counted.postboxes));
-                self.fabric
-                    .count(peer, Counter::SentBytes, std::mem::take(&mut tx.counted.bytes));
+            if let Some(tx) = tx {
+                count(index, &mut tx.counted, Counter::Sent, Counter::SentBytes);
             }
         }
         for (index, rx) in self.rx.iter_mut().enumerate() {
-            if let Some(rx) = rx
-                && rx.counted.postboxes > 0
-            {
-                let peer = Peer(index as u32);
-                self.fabric
-                    .count(peer, Counter::Received, std::mem::take(&mut rx.counted.postboxes));
-                self.fabric.count(
-                    peer,
-                    Counter::ReceivedBytes,
-                    std::mem::take(&mut rx.counted.bytes),
-                );
+            if let Some(rx) = rx {
+                count(index, &mut rx.counted, Counter::Received, Counter::ReceivedBytes);
             }
         }
     }

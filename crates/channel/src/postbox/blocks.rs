@@ -162,17 +162,12 @@ impl<F: Fabric> Postboxes<F> {
             peer,
             why: "it has opened no queue".into(),
         })?;
-        let holds = rx.layout.holds(block).ok_or(FabricError::Corrupt {
-            peer,
-            what: "a block index",
-            value: u64::from(block),
-        })?;
+        let holds = rx
+            .layout
+            .holds(block)
+            .ok_or_else(|| FabricError::corrupt(peer, "a block index", block))?;
         if offset > holds || to.len() > holds - offset {
-            return Err(FabricError::Corrupt {
-                peer,
-                what: "a block length",
-                value: to.len() as u64,
-            });
+            return Err(FabricError::corrupt(peer, "a block length", to.len() as u64));
         }
         self.fabric.charge(Cost::Copy(to.len()));
         rx.memory.read(rx.layout.pool_block(block) + offset, to);

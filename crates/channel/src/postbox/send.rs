@@ -85,11 +85,7 @@ impl<F: Fabric> Postboxes<F> {
         let wrong = said & !(HOLD_BACK | GROWN) != 0 || grown && !tx.may_have_grown(consumed);
         if wrong || consumed.wrapping_sub(tx.acked) > tx.head.wrapping_sub(tx.acked) {
             tx.die();
-            let error = FabricError::Corrupt {
-                peer,
-                what: "an ack",
-                value: word,
-            };
+            let error = FabricError::corrupt(peer, "an ack", word);
             self.fabric.record_fault(Fault { peer, error });
             return;
         }

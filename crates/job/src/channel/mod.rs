@@ -1,6 +1,11 @@
 //! What a launcher offers its processes: their place in the job, a key-value exchange, a fence. One module a
 //! protocol.
 
+/// [`broken`] with its sentence, formatted as by [`format!`].
+macro_rules! broken {
+    ($speaks:expr, $($sentence:tt)+) => { $crate::channel::broken($speaks, format!($($sentence)+)) };
+}
+
 pub(crate) mod pmi1;
 pub(crate) mod pmi2;
 pub(crate) mod pmix;
@@ -8,8 +13,9 @@ pub(crate) mod port;
 pub(crate) mod text;
 pub(crate) mod wire;
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::hosts::HostMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a launcher told a process about its job, and the way to ask for more.
 pub(crate) struct Launched {
@@ -50,16 +56,7 @@ pub(crate) fn broken(speaks: &'static str, what: impl Into<String>) -> JobError 
     }
 }
 
-/// The beginning of a text that came from elsewhere, fit to be shown.
-pub(crate) fn clip(text: &str) -> String {
-    let short: String = text
-        .chars()
-        .take(80)
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    if short.len() < text.len() {
-        short + "..."
-    } else {
-        short
-    }
+/// A channel that several threads may come to at once.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

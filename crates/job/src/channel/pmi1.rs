@@ -4,41 +4,29 @@
 
 use super::text::Texts;
 use super::wire::Wire;
-use super::{Launched, broken, clip};
-use crate::JobError;
+use super::{Launched, broken};
+use crate::error::JobError;
+use crate::error::clip;
 use crate::hosts::HostMap;
 
 const SPEAKS: &str = "PMI-1";
+
+/// Names and values.
+pub(super) type Words<'a> = Vec<(&'a str, &'a str)>;
 
 /// A reply, split into its words.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply<'a> {
     cmd: &'a str,
-    words: Vec<(&'a str, &'a str)>,
+    words: Words<'a>,
 }
 
 impl<'a> Reply<'a> {
     /// Split a line (without its newline).
     pub fn parse(line: &'a str) -> Result<Reply<'a>, JobError> {
-        let bad = |why: &str| broken(SPEAKS, format!("sent '{}': {why}", clip(line)));
-        let mut words: Vec<(&str, &str)> = Vec::new();
-        for word in line.split(' ').filter(|w| !w.is_empty()) {
-            match word.split_once('=') {
-                Some((name, value)) if !name.is_empty() => {
-                    if words.iter().any(|w| w.0 == name) {
-                        return Err(bad(&format!("'{name}' appears twice")));
-                    }
-                    words.push((name, value));
-                }
-                // A message for people may contain spaces.
-                _ if words.last().is_some_and(|w| w.0 == "msg") => {}
-                _ => return Err(bad("a word is not 'name=value'")),
-            }
-        }
-        match words.first() {
-            Some(("cmd", cmd)) if !cmd.is_empty() => Ok(Reply { cmd, words }),
-            _ => Err(bad("it does not begin with 'cmd='")),
-        }
+        // A message for people may contain spaces.
+        let (cmd, words) = words(SPEAKS, line, ' ', "msg")?;
+        Ok(Reply { cmd, words })
     }
 
     pub fn word(&self, name: &str) -> Option<&'a str> {
@@ -51,12 +39,36 @@ impl<'a> Reply<'a> {
 
     pub fn number(&self, name: &str) -> Result<i64, JobError> {
         let text = self.word(name).unwrap_or("");
-        text.parse().map_err(|_| {
-            broken(
-                SPEAKS,
-                format!("'{name}={text}' in reply '{}' is not a number", self.cmd),
-            )
-        })
+        text.parse()
+            .map_err(|_| broken!(SPEAKS, "'{name}={text}' in reply '{}' is not a number", self.cmd))
+    }
+}
+
+/// What a reply says: its command, and `name=value` words between separators, of which the first is the command. What comes
+/// behind the word `message` may be anything.
+pub(super) fn words<'a>(
+    speaks: &'static str,
+    text: &'a str,
+    separator: char,
+    message: &str,
+) -> Result<(&'a str, Words<'a>), JobError> {
+    let bad = |why: &str| broken!(speaks, "sent '{}': {why}", clip(text));
+    let mut words = Words::new();
+    for word in text.split(separator).filter(|w| !w.is_empty()) {
+        match word.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                if words.iter().any(|w| w.0 == name) {
+                    return Err(bad(&format!("'{name}' appears twice")));
+                }
+                words.push((name, value));
+            }
+            _ if words.last().is_some_and(|w| w.0 == message) => {}
+            _ => return Err(bad("a word is not 'name=value'")),
+        }
+    }
+    match words.first() {
+        Some(("cmd", cmd)) if !cmd.is_empty() => Ok((cmd, words)),
+        _ => Err(bad("it does not begin with 'cmd='")),
     }
 }
 
@@ -100,18 +112,18 @@ impl Pmi1 {
         let reply = Reply::parse(&line)?;
         let (version, rc) = (reply.number("pmi_version")?, reply.number("rc")?);
         if version != 1 || rc != 0 {
-            return Err(broken(
+            return Err(broken!(
                 SPEAKS,
-                format!("refused PMI version 1.1: pmi_version={version} rc={rc}"),
+                "refused PMI version 1.1: pmi_version={version} rc={rc}"
             ));
         }
         let line = pmi.ask("cmd=get_maxes", "maxes")?;
         let reply = Reply::parse(&line)?;
         let limit = |name| match reply.number(name)? {
             n @ 32..=1_000_000 => Ok(n as usize),
-            n => Err(broken(
+            n => Err(broken!(
                 SPEAKS,
-                format!("limit '{name}={n}' is not usable; 32 to 1000000 are"),
+                "limit '{name}={n}' is not usable; 32 to 1000000 are"
             )),
         };
         (pmi.key_max, pmi.value_max) = (limit("keylen_max")?, limit("vallen_max")?);
@@ -119,9 +131,10 @@ impl Pmi1 {
         match Reply::parse(&line)?.word("kvsname") {
             Some(name) if !name.is_empty() => pmi.kvsname = name.to_owned(),
             _ => {
-                return Err(broken(
+                return Err(broken!(
                     SPEAKS,
-                    format!("gave no name for the key-value space: '{}'", clip(&line)),
+                    "gave no name for the key-value space: '{}'",
+                    clip(&line)
                 ));
             }
         }
@@ -140,7 +153,7 @@ impl Pmi1 {
         let line = self.wire.line(&step)?;
         let reply = Reply::parse(&line)?;
         if reply.cmd != wanted {
-            return Err(broken(SPEAKS, format!("answered {word} with '{}'", clip(&line))));
+            return Err(broken!(SPEAKS, "answered {word} with '{}'", clip(&line)));
         }
         Ok(line)
     }
@@ -164,10 +177,7 @@ impl Texts for Pmi1 {
     fn put_text(&mut self, key: &str, value: &str) -> Result<(), JobError> {
         let clean = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_ascii_graphic() && c != '=');
         if !clean(key) || !clean(value) || key.len() >= self.key_max || value.len() >= self.value_max {
-            return Err(broken(
-                SPEAKS,
-                format!("cannot carry '{}={}'", clip(key), clip(value)),
-            ));
+            return Err(broken!(SPEAKS, "cannot carry '{}={}'", clip(key), clip(value)));
         }
         let line = self.ask(
             &format!("cmd=put kvsname={} key={key} value={value}", self.kvsname),
@@ -175,7 +185,7 @@ impl Texts for Pmi1 {
         )?;
         match Reply::parse(&line)?.number("rc")? {
             0 => Ok(()),
-            rc => Err(broken(SPEAKS, format!("did not accept key {key}: rc={rc}"))),
+            rc => Err(broken!(SPEAKS, "did not accept key {key}: rc={rc}")),
         }
     }
 
@@ -187,7 +197,7 @@ impl Texts for Pmi1 {
         let reply = Reply::parse(&line)?;
         match (reply.number("rc")?, reply.word("value")) {
             (0, Some(value)) => Ok(Some(value.to_owned())),
-            (0, None) => Err(broken(SPEAKS, format!("answered without a value for key {key}"))),
+            (0, None) => Err(broken!(SPEAKS, "answered without a value for key {key}")),
             _ => Ok(None),
         }
     }
@@ -196,7 +206,7 @@ impl Texts for Pmi1 {
         let line = self.ask("cmd=barrier_in", "barrier_out")?;
         match Reply::parse(&line)?.word("rc") {
             None | Some("0") => Ok(()),
-            Some(rc) => Err(broken(SPEAKS, format!("failed to make all ranks meet: rc={rc}"))),
+            Some(rc) => Err(broken!(SPEAKS, "failed to make all ranks meet: rc={rc}")),
         }
     }
 

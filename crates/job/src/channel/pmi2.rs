@@ -3,12 +3,13 @@
 //! `name=value;` words, the first of which is `cmd=`. What a server sends is input: frames are bounded, words are
 //! checked, and a reply to something else is an error.
 
-use super::pmi1::Reply as Line;
+use super::pmi1::{Reply as Line, Words, words};
 use super::text::Texts;
 use super::wire::{LINE_MAX, Wire};
-use super::{Launched, broken, clip};
-use crate::JobError;
+use super::{Launched, broken};
 use crate::deadline::Step;
+use crate::error::JobError;
+use crate::error::clip;
 use crate::hosts::HostMap;
 
 const SPEAKS: &str = "PMI-2";
@@ -20,30 +21,14 @@ const VALUE_MAX: usize = 1024;
 #[derive(Debug, PartialEq, Eq)]
 struct Reply<'a> {
     cmd: &'a str,
-    words: Vec<(&'a str, &'a str)>,
+    words: Words<'a>,
 }
 
 impl<'a> Reply<'a> {
     fn parse(frame: &'a str) -> Result<Reply<'a>, JobError> {
-        let bad = |why: &str| broken(SPEAKS, format!("sent '{}': {why}", clip(frame)));
-        let mut words: Vec<(&str, &str)> = Vec::new();
-        for word in frame.split(';').filter(|w| !w.is_empty()) {
-            match word.split_once('=') {
-                Some((name, value)) if !name.is_empty() => {
-                    if words.iter().any(|w| w.0 == name) {
-                        return Err(bad(&format!("'{name}' appears twice")));
-                    }
-                    words.push((name, value));
-                }
-                // A message for people may contain anything.
-                _ if words.last().is_some_and(|w| w.0 == "errmsg") => {}
-                _ => return Err(bad("a word is not 'name=value'")),
-            }
-        }
-        match words.first() {
-            Some(("cmd", cmd)) if !cmd.is_empty() => Ok(Reply { cmd, words }),
-            _ => Err(bad("it does not begin with 'cmd='")),
-        }
+        // A message for people may contain anything.
+        let (cmd, words) = words(SPEAKS, frame, ';', "errmsg")?;
+        Ok(Reply { cmd, words })
     }
 
     fn word(&self, name: &str) -> Option<&'a str> {
@@ -53,13 +38,11 @@ impl<'a> Reply<'a> {
     fn number(&self, name: &str) -> Result<i64, JobError> {
         let text = self.word(name).unwrap_or("");
         text.trim().parse().map_err(|_| {
-            broken(
+            broken!(
                 SPEAKS,
-                format!(
-                    "'{name}={}' in reply '{}' is not a number",
-                    clip(text),
-                    clip(self.cmd)
-                ),
+                "'{name}={}' in reply '{}' is not a number",
+                clip(text),
+                clip(self.cmd)
             )
         })
     }
@@ -69,12 +52,10 @@ impl<'a> Reply<'a> {
         match (self.word("found"), self.word("value")) {
             (Some("TRUE"), Some(value)) => Ok(Some(value.to_owned())),
             (Some("FALSE"), _) => Ok(None),
-            _ => Err(broken(
+            _ => Err(broken!(
                 SPEAKS,
-                format!(
-                    "reply '{}' says neither a value nor that there is none",
-                    clip(self.cmd)
-                ),
+                "reply '{}' says neither a value nor that there is none",
+                clip(self.cmd)
             )),
         }
     }
@@ -94,9 +75,10 @@ pub(crate) fn join(mut wire: Wire, rank: u32, size: u32, jobid: Option<&str>) ->
     let reply = Line::parse(&line)?;
     let numbers = (reply.number("pmi_version")?, reply.number("rc")?);
     if reply.cmd() != "response_to_init" || numbers != (2, 0) {
-        return Err(broken(
+        return Err(broken!(
             SPEAKS,
-            format!("refused PMI version 2.0: it answered '{}'", clip(&line)),
+            "refused PMI version 2.0: it answered '{}'",
+            clip(&line)
         ));
     }
     let mut pmi = Pmi2 { wire };
@@ -108,12 +90,11 @@ pub(crate) fn join(mut wire: Wire, rank: u32, size: u32, jobid: Option<&str>) ->
     let reply = Reply::parse(&frame)?;
     let place = (reply.number("rank")?, reply.number("size")?);
     if place != (rank.into(), size.into()) {
-        return Err(broken(
+        return Err(broken!(
             SPEAKS,
-            format!(
-                "says rank {} of {}, PMI_RANK and PMI_SIZE say {rank} of {size}",
-                place.0, place.1
-            ),
+            "says rank {} of {}, PMI_RANK and PMI_SIZE say {rank} of {size}",
+            place.0,
+            place.1
         ));
     }
     let appnum = reply
@@ -164,31 +145,24 @@ impl Pmi2 {
         let len = match length.trim().parse() {
             Ok(len @ 1..=LINE_MAX) => len,
             _ => {
-                return Err(broken(
+                return Err(broken!(
                     SPEAKS,
-                    format!(
-                        "answered {command} with a length of '{}'; 1 to {LINE_MAX} are accepted",
-                        clip(&length)
-                    ),
+                    "answered {command} with a length of '{}'; 1 to {LINE_MAX} are accepted",
+                    clip(&length)
                 ));
             }
         };
         let frame = self.wire.exactly(len, &step)?;
         let reply = Reply::parse(&frame)?;
         if reply.cmd.strip_suffix("-response") != Some(command) {
-            return Err(broken(
-                SPEAKS,
-                format!("answered {command} with '{}'", clip(&frame)),
-            ));
+            return Err(broken!(SPEAKS, "answered {command} with '{}'", clip(&frame)));
         }
         match reply.number("rc")? {
             0 => Ok(frame),
-            rc => Err(broken(
+            rc => Err(broken!(
                 SPEAKS,
-                format!(
-                    "refused {command}: rc={rc} {}",
-                    clip(reply.word("errmsg").unwrap_or(""))
-                ),
+                "refused {command}: rc={rc} {}",
+                clip(reply.word("errmsg").unwrap_or(""))
             )),
         }
     }
@@ -210,10 +184,7 @@ impl Texts for Pmi2 {
 
     fn put_text(&mut self, key: &str, value: &str) -> Result<(), JobError> {
         if !plain(key) || !plain(value) || key.len() >= KEY_MAX || value.len() >= VALUE_MAX {
-            return Err(broken(
-                SPEAKS,
-                format!("cannot carry '{}={}'", clip(key), clip(value)),
-            ));
+            return Err(broken!(SPEAKS, "cannot carry '{}={}'", clip(key), clip(value)));
         }
         self.ask("kvs-put", &format!("key={key};value={value};"))
             .map(|_| ())

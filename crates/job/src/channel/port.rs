@@ -7,8 +7,9 @@
 use super::broken;
 use super::pmi1::Reply;
 use super::wire::Wire;
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
+use crate::error::clip;
 use std::fs::File;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -27,11 +28,7 @@ pub(crate) fn connect(
     port: &str,
     limit: Duration,
 ) -> Result<(Wire, u32, u32), JobError> {
-    let refuse = |name, value: &str, allowed: String| JobError::Variable {
-        name,
-        value: value.into(),
-        allowed,
-    };
+    let refuse = |name, value: &str, allowed: String| JobError::variable(name, value, allowed);
     let number = port.rsplit_once(':').map(|(_, number)| number.parse::<u16>());
     if !matches!(number, Some(Ok(1..))) || port.starts_with(':') {
         return Err(refuse(PORT, port, "must be host:port of a PMI server".into()));
@@ -75,19 +72,17 @@ fn introduce(wire: &mut Wire, id: &str) -> Result<(u32, u32), JobError> {
     let line = wire.line(&step)?;
     let reply = Reply::parse(&line)?;
     if reply.cmd() != "initack" || reply.word("rc").is_some_and(|rc| rc != "0") {
-        return Err(broken(
-            SPEAKS,
-            format!("answered cmd=initack with '{}'", super::clip(&line)),
-        ));
+        return Err(broken!(SPEAKS, "answered cmd=initack with '{}'", clip(&line)));
     }
     let (mut rank, mut size) = (None, None);
     for _ in 0..3 {
         let line = wire.line(&step)?;
         let reply = Reply::parse(&line)?;
         if reply.cmd() != "set" {
-            return Err(broken(
+            return Err(broken!(
                 SPEAKS,
-                format!("sent '{}' where it sets rank and size", super::clip(&line)),
+                "sent '{}' where it sets rank and size",
+                clip(&line)
             ));
         }
         for (name, to) in [("rank", &mut rank), ("size", &mut size)] {

@@ -4,8 +4,9 @@
 //! occurs in it, and cut into as many pieces as the exchange's limit asks for: `fp-RANK-KEY` holds
 //! `CHARACTERS:first piece`, `fp-RANK-KEY.1` and so on the others.
 
-use super::{Channel, broken, clip};
-use crate::JobError;
+use super::Channel;
+use crate::error::JobError;
+use crate::error::clip;
 use crate::kvs::VALUE_MAX;
 
 /// An exchange of texts: graphic ASCII without `=` and `;`.
@@ -63,7 +64,7 @@ impl<T: Texts> Channel for T {
     }
 
     fn get(&mut self, of: u32, key: &str) -> Result<Option<Vec<u8>>, JobError> {
-        let bad = |speaks, what: String| broken(speaks, format!("what rank {of} put as '{key}' {what}"));
+        let bad = |speaks, what: String| broken!(speaks, "what rank {of} put as '{key}' {what}");
         let Some(first) = self.get_text(&name(of, key, 0))? else {
             return Ok(None);
         };

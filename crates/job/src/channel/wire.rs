@@ -1,8 +1,8 @@
 //! The descriptor on which a launcher serves PMI: bounded lines and frames, each awaited until a deadline.
 
 use super::broken;
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -65,10 +65,10 @@ impl Wire {
                 _ => {
                     let error = std::io::Error::last_os_error();
                     if error.kind() != std::io::ErrorKind::Interrupted {
-                        return Err(JobError::System {
-                            what: format!("waiting for the {} launcher", self.speaks),
-                            source: error,
-                        });
+                        return Err(JobError::system(
+                            format!("waiting for the {} launcher", self.speaks),
+                            error,
+                        ));
                     }
                 }
             }
@@ -98,10 +98,10 @@ impl Wire {
                 Ok(n) => bytes = &bytes[n..],
                 Err(e) if retry(&e) => {}
                 Err(source) => {
-                    return Err(JobError::System {
-                        what: format!("sending to the {} launcher", self.speaks),
+                    return Err(JobError::system(
+                        format!("sending to the {} launcher", self.speaks),
                         source,
-                    });
+                    ));
                 }
             }
         }
@@ -121,10 +121,10 @@ impl Wire {
                 }
                 Err(e) if retry(&e) => {}
                 Err(source) => {
-                    return Err(JobError::System {
-                        what: format!("reading from the {} launcher", self.speaks),
+                    return Err(JobError::system(
+                        format!("reading from the {} launcher", self.speaks),
                         source,
-                    });
+                    ));
                 }
             }
         }
@@ -144,10 +144,7 @@ impl Wire {
             }
             looked = self.buffer.len();
             if looked >= LINE_MAX {
-                return Err(broken(
-                    self.speaks,
-                    format!("sent a line of more than {LINE_MAX} bytes"),
-                ));
+                return Err(broken!(self.speaks, "sent a line of more than {LINE_MAX} bytes"));
             }
             self.more(LINE_MAX - looked, step)?;
         }

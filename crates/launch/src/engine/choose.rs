@@ -1,8 +1,9 @@
 //! Which launcher starts a job.
 
-use super::{Engine, EngineKind};
+use super::job::{Engine, EngineKind};
+use crate::hosts;
 use crate::options::Options;
-use crate::{Refusal, hosts};
+use crate::refusal::Refusal;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! A job in the words of MPICH's `mpiexec.hydra`.
 
-use super::{Command, Engine, EngineKind, Job};
-use crate::Refusal;
+use super::job::{Command, Engine, EngineKind, Job};
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
+use crate::refusal::Refusal;
 use std::ffi::OsString;
 
 pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
@@ -37,11 +37,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
     }
     match &options.files {
         Some(Files::Directory(directory)) => {
-            for rank in 0..job.ranks() {
-                let directory = directory.join(format!("rank.{rank}"));
-                std::fs::create_dir_all(&directory)
-                    .map_err(|e| refusal!(system: "could not make directory {}: {e}", directory.display()))?;
-            }
+            job.make_directories(directory)?;
             let file = |name| directory.join(format!("rank.%r/{name}"));
             command.add([OsString::from("-outfile-pattern"), file("stdout").into()]);
             command.add([OsString::from("-errfile-pattern"), file("stderr").into()]);

@@ -1,11 +1,14 @@
 //! Running another launcher: it is watched like a rank of a job of one, so that signals, time limits and deaths on either side
 //! end everything.
 
-use super::{Agents, Command, Engine, EngineKind, Job, hydra, prterun, srun};
+use super::job::{Agents, Command, Engine, EngineKind, Job};
+use super::{hydra, prterun, srun};
 use crate::environment::c_pair;
 use crate::options::{Options, Stdin};
+use crate::plan::{PlannedJob, PreparedApp};
+use crate::refusal::Refusal;
 use crate::spawn::Strings;
-use crate::{Launch, Prepared, Refusal, hosts, program};
+use crate::{front, hosts, program};
 use std::ffi::{CString, OsStr};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::ffi::OsStrExt;
@@ -53,17 +56,17 @@ pub fn start(mut options: Options, engine: &Engine) -> Result<i32, Refusal> {
         verbose: options.verbose,
         ..Options::default()
     };
-    let launch = Launch {
+    let planned = PlannedJob {
         apps: vec![prepared],
         app_of: vec![0],
         roles: farpost_job::Roles::default(),
         cpus: vec![Vec::new()],
-        exclusive: false,
-        by_default: false,
+        own_cores: false,
+        bound_by_default: false,
         host: farpost_job::host_name(),
         engine: Some(engine.kind.program()),
     };
-    let code = crate::launch(run, launch)?;
+    let code = front::launch(run, planned)?;
     // Hydra names a process and its host at best, and nothing when a whole host is gone.
     if code != 0 && engine.kind == EngineKind::Hydra && !options.quiet && job.hosts().len() > 1 {
         eprintln!(
@@ -239,14 +242,14 @@ fn sentence(job: &Job<'_>, engine: &Engine) -> String {
     )
 }
 
-fn prepare(command: &Command, engine: &Engine) -> Result<Prepared, Refusal> {
+fn prepare(command: &Command, engine: &Engine) -> Result<PreparedApp, Refusal> {
     let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| refusal!(usage: "a zero byte in an argument"));
     let file = c(engine.path.as_os_str())?;
     let args = command.args.iter().map(|a| c(a)).collect::<Result<Vec<_>, _>>()?;
     let shell_args = [c"sh".to_owned(), file.clone()]
         .into_iter()
         .chain(args[1..].iter().cloned());
-    Ok(Prepared {
+    Ok(PreparedApp {
         file,
         shell_args: Strings::new(shell_args.collect()),
         args: Strings::new(args),

@@ -1,9 +1,9 @@
 //! A job in the words of Slurm's `srun`, inside an allocation.
 
-use super::{Command, Engine, EngineKind, Job, Part};
-use crate::Refusal;
+use super::job::{Command, Engine, EngineKind, Job, Part};
 use crate::cores::Bind;
 use crate::options::{Files, Stdin};
+use crate::refusal::Refusal;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
@@ -112,27 +112,18 @@ fn output(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
         }
         OsString::from_vec(bytes)
     };
-    let add = |command: &mut Command, option: &str, value: &OsStr| {
-        let mut arg = OsString::from(option);
-        arg.push(value);
-        command.add([arg]);
-    };
     match &job.options.files {
         Some(Files::Directory(directory)) => {
-            for rank in 0..job.ranks() {
-                let directory = directory.join(format!("rank.{rank}"));
-                std::fs::create_dir_all(&directory)
-                    .map_err(|e| refusal!(system: "could not make directory {}: {e}", directory.display()))?;
-            }
-            add(command, "--output=", directory.join("rank.%t/stdout").as_os_str());
-            add(command, "--error=", directory.join("rank.%t/stderr").as_os_str());
+            job.make_directories(directory)?;
+            joined(command, "--output=", directory.join("rank.%t/stdout"));
+            joined(command, "--error=", directory.join("rank.%t/stderr"));
         }
         Some(Files::Patterns(out, err)) => {
             if let Some(out) = out {
-                add(command, "--output=", &pattern(out));
+                joined(command, "--output=", pattern(out));
             }
             if let Some(err) = err {
-                add(command, "--error=", &pattern(err));
+                joined(command, "--error=", pattern(err));
             }
         }
         None => {}
@@ -140,14 +131,19 @@ fn output(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// An option and its value in one argument.
+fn joined(command: &mut Command, option: &str, value: impl AsRef<OsStr>) {
+    let mut arg = OsString::from(option);
+    arg.push(value);
+    command.add([arg]);
+}
+
 /// One program is given on the command line, several in a file.
 fn programs(command: &mut Command, job: &Job<'_>) -> Result<(), Refusal> {
     if let [part] = job.parts.as_slice() {
         export(command, part);
         if let Some(directory) = &part.app.directory {
-            let mut arg = OsString::from("--chdir=");
-            arg.push(directory);
-            command.add([arg]);
+            joined(command, "--chdir=", directory);
         }
         command.add(part.wrapped(false, std::iter::empty()));
         return Ok(());
@@ -181,9 +177,7 @@ fn export(command: &mut Command, part: &Part<'_>) {
         Some(names) if names.is_empty() => command.add(["--export=NONE"]),
         Some(names) => {
             let names: Vec<OsString> = names.iter().cloned().collect();
-            let mut arg = OsString::from("--export=");
-            arg.push(names.join(",".as_ref()));
-            command.add([arg]);
+            joined(command, "--export=", names.join(",".as_ref()));
         }
     }
 }

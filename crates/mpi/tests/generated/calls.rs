@@ -2,8 +2,7 @@
 
 use super::play::Rank;
 use farpost_fabric::Fabric;
-use farpost_generate::comms::Making;
-use farpost_generate::program::{Arg, Call, CallMode, Coll, PROC_NULL, ROOT};
+use farpost_generate::program::{Arg, Call, CallMode, Coll, Making, PROC_NULL, ROOT};
 use farpost_generate::values::Numbers;
 use farpost_mpi::Result;
 use farpost_mpi::coll::{self, Block, Blocks, Neighbors, Plan, Root, Site};

@@ -2,7 +2,7 @@
 
 use super::play::{Rank, pause};
 use farpost_fabric::Fabric;
-use farpost_generate::program::{ANY_SOURCE, ANY_TAG, Data, Got, Look, PoolCheck, Swap, Wanted};
+use farpost_generate::program::{ANY_SOURCE, ANY_TAG, Got, Look, Outgoing, PoolCheck, Swap, Wanted};
 use farpost_generate::values::GUARD;
 use farpost_mpi::p2p;
 use farpost_mpi::world::World;
@@ -54,7 +54,8 @@ impl<F: Fabric + 'static> Rank<F> {
         self.statuses.borrow_mut()[wanted.slot] = status;
     }
 
-    pub fn swap(&self, swap: Swap, data: &Data, to: i32, tag: i32, wanted: &Wanted) {
+    pub fn swap(&self, swap: Swap, send: &Outgoing, wanted: &Wanted) {
+        let (data, to, tag) = (&send.data, send.to, send.tag);
         let (world, comm) = (&self.world, self.comm(wanted.comm));
         let standard = p2p::Mode::Standard;
         let recv =

@@ -5,7 +5,7 @@ use super::memory::Buffer;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use farpost_fabric::Fabric;
 use farpost_fabric::wait::Pause;
-use farpost_generate::program::{Data, Instr, Mode, Part, Program, Style};
+use farpost_generate::program::{Data, Instr, Mode, Part, Program, Style, Values};
 use farpost_generate::types::Build;
 use farpost_generate::values::{GUARD, pattern};
 use farpost_mpi::ErrorClass;
@@ -208,51 +208,34 @@ impl<F: Fabric + 'static> Rank<F> {
             }
             Instr::Clear { buf, .. } => self.memory(*buf, |bytes| bytes.fill(GUARD)),
             Instr::Place { buf, part } => self.memory(*buf, |bytes| self.place(bytes, part)),
-            Instr::PutNumbers {
-                buf,
-                at,
-                numbers,
-                first,
-                n,
-                id,
-                who,
-            } => self.memory(*buf, |bytes| {
-                let values = (*first..first + n).flat_map(|i| numbers.bytes(numbers.value(*id, *who, i)));
-                bytes[*at as usize..]
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(byte, value)| *byte = value);
+            Instr::PutNumbers { buf, values, id } => self.memory(*buf, |bytes| {
+                let Values {
+                    at,
+                    numbers,
+                    first,
+                    n,
+                    who,
+                } = values;
+                let values = (*first..first + n).flat_map(|i| numbers.bytes(numbers.value(*id, who[0], i)));
+                put_bytes(bytes, *at, values);
             }),
-            Instr::Send {
-                mode,
-                data,
-                to,
-                tag,
-                comm,
-            } => {
-                let (comm, buf) = (self.comm(*comm), self.send_buf(data));
-                self.expect(match mode {
-                    Mode::Buffered => world.bsend(&comm, &buf, *to, *tag),
-                    _ => world.send(&comm, &buf, *to, *tag, mode_of(*mode)),
+            Instr::Send(send) => {
+                let (comm, buf) = (self.comm(send.comm), self.send_buf(&send.data));
+                let (to, tag) = (send.to, send.tag);
+                self.expect(match send.mode {
+                    Mode::Buffered => world.bsend(&comm, &buf, to, tag),
+                    mode => world.send(&comm, &buf, to, tag, mode_of(mode)),
                 });
             }
-            Instr::StartSend {
-                mode,
-                data,
-                to,
-                tag,
-                comm,
-                req,
-                init,
-            } => {
-                let (comm, buf) = (self.comm(*comm), self.send_buf(data));
-                let (dest, tag) = (*to, *tag);
-                let handle = self.expect(match (init, mode) {
+            Instr::StartSend { send, req, init } => {
+                let (comm, buf) = (self.comm(send.comm), self.send_buf(&send.data));
+                let (dest, tag) = (send.to, send.tag);
+                let handle = self.expect(match (init, send.mode) {
                     (true, Mode::Buffered) => {
                         world.persistent(PersistentSpec::BufferedSend { comm, buf, dest, tag })
                     }
                     (true, mode) => {
-                        let mode = mode_of(*mode);
+                        let mode = mode_of(mode);
                         world.persistent(PersistentSpec::Send {
                             comm,
                             buf,
@@ -262,7 +245,7 @@ impl<F: Fabric + 'static> Rank<F> {
                         })
                     }
                     (false, Mode::Buffered) => world.ibsend(&comm, &buf, dest, tag),
-                    (false, mode) => world.isend(&comm, &buf, dest, tag, mode_of(*mode)),
+                    (false, mode) => world.isend(&comm, &buf, dest, tag, mode_of(mode)),
                 });
                 self.new_req(*req, handle, None, *init, false);
             }
@@ -282,13 +265,7 @@ impl<F: Fabric + 'static> Rank<F> {
                 self.new_req(*req, handle, Some(wanted.slot), *init, wanted.truncated);
             }
             Instr::LookRecv { look, wanted, req } => self.look(*look, wanted, *req),
-            Instr::Swap {
-                swap,
-                data,
-                to,
-                tag,
-                wanted,
-            } => self.swap(*swap, data, *to, *tag, wanted),
+            Instr::Swap { swap, send, wanted } => self.swap(*swap, send, wanted),
             Instr::Start(reqs) => {
                 for req in reqs {
                     self.reqs.borrow_mut()[*req].done = false;
@@ -335,20 +312,20 @@ impl<F: Fabric + 'static> Rank<F> {
             Instr::ExpectNumbers {
                 buf,
                 len,
-                at,
-                numbers,
-                first,
-                n,
+                values,
                 id,
-                who,
                 name,
             } => {
+                let Values {
+                    at,
+                    numbers,
+                    first,
+                    n,
+                    who,
+                } = values;
                 let mut want = vec![GUARD; *len as usize];
                 let values = (*first..first + n).flat_map(|i| numbers.bytes(numbers.reduced(*id, who, i)));
-                want[*at as usize..]
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(byte, value)| *byte = value);
+                put_bytes(&mut want, *at, values);
                 self.same(name, *buf, &want);
             }
             Instr::Sleep { us } => (0..us / 10).for_each(|_| pause()),
@@ -482,6 +459,11 @@ impl<F: Fabric + 'static> Rank<F> {
             }
         }
     }
+}
+
+fn put_bytes(to: &mut [u8], at: u64, values: impl Iterator<Item = u8>) {
+    let bytes = to[at as usize..].iter_mut();
+    bytes.zip(values).for_each(|(byte, value)| *byte = value);
 }
 
 fn mode_of(mode: Mode) -> p2p::Mode {

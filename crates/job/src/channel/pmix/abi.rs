@@ -2,8 +2,8 @@
 //! library that has the functions. Names, layouts and numbers are those of the headers; a test compares them with headers that
 //! are installed.
 
-use crate::JobError;
-use crate::channel::{broken, clip};
+use crate::error::JobError;
+use crate::error::clip;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -160,10 +160,8 @@ impl Library {
     /// Find and load the library.
     pub fn load(env: &impl Fn(&str) -> Option<String>) -> Result<Library, JobError> {
         if let Some(path) = env(PMIX_LIBRARY) {
-            return Self::open(Path::new(&path)).map_err(|why| JobError::Variable {
-                name: PMIX_LIBRARY,
-                value: path,
-                allowed: format!("must be a usable {SONAME}: {why}"),
+            return Self::open(Path::new(&path)).map_err(|why| {
+                JobError::variable(PMIX_LIBRARY, path, format!("must be a usable {SONAME}: {why}"))
             });
         }
         let mut tried = Vec::new();
@@ -173,12 +171,10 @@ impl Library {
                 Err(why) => tried.push(why),
             }
         }
-        Err(broken(
+        Err(broken!(
             SPEAKS,
-            format!(
-                "cannot be spoken with, since {SONAME} cannot be used ({}); install it (Debian: libpmix2) or set {PMIX_LIBRARY} to its path",
-                tried.join("; ")
-            ),
+            "cannot be spoken with, since {SONAME} cannot be used ({}); install it (Debian: libpmix2) or set {PMIX_LIBRARY} to its path",
+            tried.join("; ")
         ))
     }
 

@@ -7,9 +7,10 @@ pub(crate) mod fuzzing;
 
 pub use abi::PMIX_LIBRARY;
 
-use super::{Channel, Launched, broken, clip};
-use crate::JobError;
+use super::{Channel, Launched, broken};
 use crate::deadline::Step;
+use crate::error::JobError;
+use crate::error::clip;
 use crate::hosts::HostMap;
 use crate::kvs::VALUE_MAX;
 use crate::layout::MAX_RANKS;
@@ -121,29 +122,23 @@ struct Pmix {
 /// Join the job that the environment's PMIx variables tell of.
 pub(crate) fn join(env: &impl Fn(&str) -> Option<String>, limit: Duration) -> Result<Launched, JobError> {
     let variable = |name| -> Result<String, JobError> {
-        env(name).ok_or_else(|| JobError::Variable {
-            name,
-            value: String::new(),
-            allowed: "must be set, as PMIx launchers do".into(),
-        })
+        env(name).ok_or_else(|| JobError::variable(name, String::new(), "must be set, as PMIx launchers do"))
     };
     let text = variable("PMIX_RANK")?;
-    let rank: u32 = text
-        .parse()
-        .ok()
-        .filter(|r| *r < MAX_RANKS)
-        .ok_or_else(|| JobError::Variable {
-            name: "PMIX_RANK",
-            value: text.clone(),
-            allowed: format!("must be a rank, 0 to {}", MAX_RANKS - 1),
-        })?;
+    let rank: u32 = text.parse().ok().filter(|r| *r < MAX_RANKS).ok_or_else(|| {
+        JobError::variable(
+            "PMIX_RANK",
+            text.clone(),
+            format!("must be a rank, 0 to {}", MAX_RANKS - 1),
+        )
+    })?;
     let namespace = variable("PMIX_NAMESPACE")?;
     if namespace.is_empty() || namespace.len() >= abi::NSPACE_LEN {
-        return Err(JobError::Variable {
-            name: "PMIX_NAMESPACE",
-            value: clip(&namespace),
-            allowed: format!("must have 1 to {} characters", abi::NSPACE_LEN - 1),
-        });
+        return Err(JobError::variable(
+            "PMIX_NAMESPACE",
+            clip(&namespace),
+            format!("must have 1 to {} characters", abi::NSPACE_LEN - 1),
+        ));
     }
     join_by(Library::load(env)?, rank, &namespace, limit)
 }
@@ -152,9 +147,10 @@ pub(crate) fn join(env: &impl Fn(&str) -> Option<String>, limit: Duration) -> Re
 fn join_by(library: Library, rank: u32, namespace: &str, limit: Duration) -> Result<Launched, JobError> {
     let own = init(library, limit)?;
     if own.rank != rank || own.nspace != abi::chars::<{ abi::NSPACE_LEN }>(namespace.as_bytes()) {
-        return Err(broken(
+        return Err(broken!(
             SPEAKS,
-            format!("says this is rank {}, PMIX_RANK says {rank}", own.rank),
+            "says this is rank {}, PMIX_RANK says {rank}",
+            own.rank
         ));
     }
     let mut pmix = Pmix {
@@ -166,12 +162,10 @@ fn join_by(library: Library, rank: u32, namespace: &str, limit: Duration) -> Res
     let size = match pmix.ask(abi::RANK_WILDCARD, abi::JOB_SIZE, false)? {
         Some(Got::Number(size)) if size > rank && size <= MAX_RANKS => size,
         other => {
-            return Err(broken(
+            return Err(broken!(
                 SPEAKS,
-                format!(
-                    "says that the job's size is {other:?}; {} to {MAX_RANKS} are possible",
-                    rank + 1
-                ),
+                "says that the job's size is {other:?}; {} to {MAX_RANKS} are possible",
+                rank + 1
             ));
         }
     };
@@ -210,16 +204,10 @@ fn init(library: Library, limit: Duration) -> Result<Proc, JobError> {
             let status = unsafe { (library.init)(&mut own, std::ptr::null(), 0) };
             let _ = send.send((status, own));
         })
-        .map_err(|source| JobError::System {
-            what: "starting a thread for PMIx_Init".into(),
-            source,
-        })?;
+        .map_err(|source| JobError::system("starting a thread for PMIx_Init", source))?;
     match receive.recv_timeout(step.left()?) {
         Ok((abi::SUCCESS, own)) => Ok(own),
-        Ok((status, _)) => Err(broken(
-            SPEAKS,
-            format!("refused PMIx_Init: {}", library.say(status)),
-        )),
+        Ok((status, _)) => Err(broken!(SPEAKS, "refused PMIx_Init: {}", library.say(status))),
         Err(_) => Err(step.late()),
     }
 }
@@ -275,14 +263,12 @@ impl Pmix {
             (abi::ERR_NOT_FOUND | abi::SUCCESS, _) => Ok(None),
             (abi::ERR_TIMEOUT, _) => Err(step.late()),
             _ if known => Ok(None),
-            (status, _) => Err(broken(
+            (status, _) => Err(broken!(
                 SPEAKS,
-                format!(
-                    "has no {} of rank {}: {}",
-                    key.to_string_lossy(),
-                    of as i32,
-                    self.library.say(status)
-                ),
+                "has no {} of rank {}: {}",
+                key.to_string_lossy(),
+                of as i32,
+                self.library.say(status)
             )),
         }
     }
@@ -314,10 +300,7 @@ impl Pmix {
     fn check(&self, what: &str, status: c_int) -> Result<(), JobError> {
         match status {
             abi::SUCCESS | abi::OPERATION_SUCCEEDED => Ok(()),
-            status => Err(broken(
-                SPEAKS,
-                format!("refused {what}: {}", self.library.say(status)),
-            )),
+            status => Err(broken!(SPEAKS, "refused {what}: {}", self.library.say(status))),
         }
     }
 }
@@ -391,12 +374,10 @@ impl Channel for Pmix {
         match self.ask(of, &name, false)? {
             None => Ok(None),
             Some(Got::Bytes(bytes)) if bytes.first() == Some(&b'+') => Ok(Some(bytes[1..].to_vec())),
-            Some(other) => Err(broken(
+            Some(other) => Err(broken!(
                 SPEAKS,
-                format!(
-                    "what rank {of} put as '{key}' came back as {}",
-                    clip(&format!("{other:?}"))
-                ),
+                "what rank {of} put as '{key}' came back as {}",
+                clip(&format!("{other:?}"))
             )),
         }
     }

@@ -1,11 +1,11 @@
 //! Receiving a message in pieces: a handler that wants more than has arrived is suspended on a stack of its own until the
 //! next piece is there. A message of one frame is handled on the caller's stack.
 
-use crate::engine::{Fm, StreamHandler};
+use crate::running::Flow;
 use crate::wire::{Frame, HEADER_BYTES};
-use crate::{Flow, FmError, FmTunables};
+use crate::{FmError, FmTunables};
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, Yielder};
 use farpost_fabric::{Cost, Fabric, Peer};
 
 /// What resumes a handler.
@@ -24,13 +24,13 @@ pub(crate) enum Resumed {
     Returned(Flow),
 }
 
-type Apart = Coroutine<Wake, (), Flow, DefaultStack>;
+pub(crate) type Apart = Coroutine<Wake, (), Flow, DefaultStack>;
 
 /// Handlers that are suspended, and stacks for those to come.
 pub(crate) struct Stacks {
-    apart: Vec<Option<Apart>>,
-    spare: Vec<DefaultStack>,
-    bytes: usize,
+    pub(crate) apart: Vec<Option<Apart>>,
+    pub(crate) spare: Vec<DefaultStack>,
+    pub(crate) bytes: usize,
 }
 
 impl Stacks {
@@ -68,6 +68,20 @@ impl<'a, F: Fabric> Receive<'a, F> {
             last: true,
             broken: false,
             yielder: None,
+        }
+    }
+
+    /// Of several, handled on a stack of its own.
+    pub(crate) fn first_of(
+        fabric: &'a F,
+        frame: &'a mut Frame,
+        last: bool,
+        yielder: &'a Yielder<Wake, ()>,
+    ) -> Self {
+        Self {
+            last,
+            yielder: Some(yielder),
+            ..Self::whole(fabric, frame)
         }
     }
 
@@ -148,61 +162,6 @@ impl<'a, F: Fabric> Receive<'a, F> {
             Wake::BrokenOff => {
                 self.broken = true;
                 Err(FmError::BrokenOff { peer })
-            }
-        }
-    }
-}
-
-impl<F: Fabric + 'static> Fm<F> {
-    /// Run a handler on a stack of its own, with the first piece of its message.
-    pub(crate) fn start(&self, handler: StreamHandler<F>, frame: Frame, last: bool) -> Resumed {
-        let fm = self.clone();
-        let (place, stack) = {
-            let mut stacks = self.0.stacks.borrow_mut();
-            let place = (stacks.apart.iter().position(Option::is_none))
-                .expect("a place is reserved when a message's first piece is accepted");
-            let bytes = stacks.bytes;
-            let stack = stacks.spare.pop();
-            (
-                place,
-                stack.unwrap_or_else(|| DefaultStack::new(bytes).expect("memory for a handler's stack")),
-            )
-        };
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Wake, ()>, first| {
-            let Wake::Piece(mut frame, last) = first else {
-                return Flow::Continue;
-            };
-            let peer = Peer(frame.peer);
-            let mut receive = Receive {
-                fabric: &*fm.0.fabric,
-                frame: &mut frame,
-                at: 0,
-                last,
-                broken: false,
-                yielder: Some(yielder),
-            };
-            handler(&fm, &mut receive, peer)
-        });
-        self.run_apart(place, coroutine, Wake::Piece(frame, last))
-    }
-
-    /// Go on with a handler that waits.
-    pub(crate) fn resume(&self, place: usize, wake: Wake) -> Resumed {
-        let coroutine = self.0.stacks.borrow_mut().apart[place].take();
-        self.run_apart(place, coroutine.expect("a handler that waits"), wake)
-    }
-
-    fn run_apart(&self, place: usize, mut coroutine: Apart, wake: Wake) -> Resumed {
-        let result = coroutine.resume(wake);
-        let mut stacks = self.0.stacks.borrow_mut();
-        match result {
-            CoroutineResult::Yield(()) => {
-                stacks.apart[place] = Some(coroutine);
-                Resumed::Waits(place)
-            }
-            CoroutineResult::Return(flow) => {
-                stacks.spare.push(coroutine.into_stack());
-                Resumed::Returned(flow)
             }
         }
     }

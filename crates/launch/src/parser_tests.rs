@@ -1,6 +1,8 @@
 //! Command lines, right and wrong.
 
 use super::*;
+use crate::environment::Rules;
+use crate::options::Marks;
 use proptest::prelude::*;
 
 fn try_parse(line: &str) -> Result<Request, Refusal> {

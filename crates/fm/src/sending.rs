@@ -1,4 +1,4 @@
-//! Sending a message in pieces: gathered into frames, which leave as they fill.
+//! Sending a message in pieces (FM 2.x): gathered into frames, which leave as they fill.
 
 use crate::FmError;
 use crate::engine::Fm;
