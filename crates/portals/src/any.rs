@@ -1,7 +1,8 @@
 //! An interface, wherever its library runs: chosen once, when it is opened (paper, section 3.2).
 
-use crate::agent::{Access, AttachError, Client, Mode, Pen, Request};
+use crate::agent::{Access, AttachError, Client};
 use crate::backend::{Backend, Waiting};
+use crate::bridge::{Mode, Pen, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::interface::Interface;

@@ -1,6 +1,6 @@
 //! What the calls of a [`NetworkInterface`](crate::NetworkInterface) are made of, where these differ by who does them.
 
-use crate::agent::{Pen, Request};
+use crate::bridge::{Pen, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Target};

@@ -21,6 +21,7 @@
 pub mod agent;
 mod any;
 mod backend;
+mod bridge;
 pub mod error;
 mod handlers;
 pub mod interface;
@@ -31,6 +32,7 @@ pub mod net;
 mod network_interface;
 mod owner;
 mod swap;
+mod translate;
 pub mod types;
 
 pub use any::AnyInterface;

@@ -1,8 +1,8 @@
 //! The calls of a network interface (sections 3.5 to 3.13), each described once: what it is called with, what this process's library
 //! does for it, and in what words an agent is asked for it.
 
-use crate::agent::{Pen, Request, command};
 use crate::backend::Backend;
+use crate::bridge::{Pen, Request, command};
 use crate::error::Error;
 use crate::handlers::Handler;
 use crate::library::{AccessEntry, DropReason, Processes, Target};

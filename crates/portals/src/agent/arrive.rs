@@ -1,16 +1,17 @@
 //! What the network brings an agent.
 
-use super::mailbox::{SLOTS, Title, lines_of};
 use super::movement::Move;
 use super::moves;
 use super::occupancy::ANSWERS;
-use super::record::{SMALL, event};
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Refusing};
 use super::structures::Room;
-use super::{ENVELOPE_BYTES, Mode, open_envelope};
+use crate::bridge::mailbox::{SLOTS, Title, lines_of};
+use crate::bridge::record::{SMALL, event};
+use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};
 use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
 use crate::memory::{SWAP_BYTES, Segments};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
+use crate::translate::fail_of;
 use crate::types::NiFail;
 use farpost_fabric::{Cost, Direction, Fabric, FabricError, Fault, Peer};
 use std::time::Duration;
@@ -421,14 +422,5 @@ impl<F: Fabric> Upper for Core<F> {
         if let Some(Job::Leaving(arena, room)) = self.jobs.remove(name) {
             self.arenas[arena].give_back(room);
         }
-    }
-}
-
-/// A network layer's word for how it went.
-fn fail_of(outcome: Outcome) -> NiFail {
-    match outcome {
-        Outcome::Done => NiFail::OK,
-        Outcome::PeerEnded => NiFail::UNDELIVERABLE,
-        Outcome::Failed => NiFail::FAIL,
     }
 }

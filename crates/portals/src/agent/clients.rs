@@ -1,13 +1,12 @@
 //! Clients come, tell how far they are, are told, go, and fail.
 
-use super::Mode;
-use super::client::Door;
-use super::mailbox::{
-    CLIENT_BYTES, ClientState, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
+use super::state::{BodyAt, Core, Link, Lower, Silent};
+use crate::bridge::Mode;
+use crate::bridge::mailbox::{
+    CLIENT_BYTES, ClientState, Control, DOOR_AT, Door, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
     Writer,
 };
-use super::record::{Malformed, VERSION, Words};
-use super::state::{BodyAt, Core, Link, Lower, Silent};
+use crate::bridge::record::{Malformed, VERSION, Words};
 use crate::net::Placement;
 use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
 use std::rc::Rc;

@@ -1,12 +1,12 @@
 //! Bytes between the agent's memory and its clients'. The agent moves them itself where it reaches a client's memory; else it asks
 //! the client, and they go through *windows*, memory of the agent's that both see.
 
-use super::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
 use super::moves;
 use super::pieces::Pieces;
-use super::record::{Malformed, Words, event};
 use super::state::{BodyAt, Core, Job};
 use super::structures::{Arena, Room};
+use crate::bridge::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
+use crate::bridge::record::{Malformed, Words, event};
 use crate::library::NO_TOKEN;
 use crate::types::NiFail;
 use farpost_fabric::{Completion, Direction, Fabric, FabricError, Moment, Ticket};

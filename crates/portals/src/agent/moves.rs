@@ -1,6 +1,6 @@
 //! Bytes between the agent's memory and its clients': the only unsafe code of the bridge.
 
-use super::record::Piece;
+use crate::bridge::record::Piece;
 use crate::memory::{Segment, Segments};
 use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, LocalMemory, Peer, Remote};
 

@@ -1,8 +1,8 @@
 //! Objects of an accelerated client, which its agent keeps.
 
-use super::mailbox::Title;
 use super::pieces::{Pieces, Store};
-use super::record::{Malformed, Pen, Piece, Words, command, update};
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Malformed, Pen, Piece, Words, command, update};
 use crate::error::Error;
 use crate::library::{DropReason, Library};
 use crate::memory::{Segment, Segments};

@@ -1,6 +1,6 @@
 //! Lists of pieces of clients' memory: one piece lies where it is named, longer lists in places made at the start.
 
-use super::record::{MAX_PIECES, Malformed, Piece, Words};
+use crate::bridge::record::{MAX_PIECES, Malformed, Piece, Words};
 use std::cell::RefCell;
 use std::rc::Rc;
 

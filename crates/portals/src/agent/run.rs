@@ -1,15 +1,15 @@
 //! The agent's loop: network first, then the hosts (paper, section 4.3).
 
-use super::client::Door;
+use super::AgentTunables;
 use super::clients::ClientFigures;
-use super::mailbox::{AGENT_BYTES, Control, LINES, QUEUE_AT, Reader, SLOTS};
 use super::objects::{NOTHING, Objects};
 use super::occupancy::Sizes;
 use super::pieces::Store;
-use super::record::Pen;
 use super::state::{Core, Entry, Lower, NOBODY};
 use super::structures::{Arena, Slab};
-use super::{AgentTunables, Routes};
+use crate::bridge::Routes;
+use crate::bridge::mailbox::{AGENT_BYTES, Control, Door, LINES, QUEUE_AT, Reader, SLOTS};
+use crate::bridge::record::Pen;
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};
 use crate::owner::Owner;

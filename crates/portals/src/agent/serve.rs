@@ -1,10 +1,10 @@
 //! What clients ask of an agent. Everything here is input from another process.
 
-use super::Mode;
-use super::mailbox::{EVENTS, Title};
 use super::movement::Move;
-use super::record::{Malformed, SMALL, Words, command, event};
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Order};
+use crate::bridge::Mode;
+use crate::bridge::mailbox::{EVENTS, Title};
+use crate::bridge::record::{Malformed, SMALL, Words, command, event};
 use crate::error::Error;
 use crate::library::{NO_TOKEN, Outgoing};
 use crate::net::{Channel, Placement};

@@ -1,14 +1,15 @@
 //! What an agent knows of its clients and their messages. All of it is made by [`Agent::new`](super::Agent::new).
 
+use super::AgentTunables;
 use super::clients::ClientFigures;
-use super::mailbox::{Control, Reader, SLOTS, Writer};
 use super::movement::Move;
 use super::objects::Objects;
 use super::occupancy::Sizes;
 use super::pieces::{Pieces, Store};
-use super::record::{Pen, SMALL};
 use super::structures::{Arena, Room, Slab};
-use super::{AgentTunables, Mode, Routes};
+use crate::bridge::mailbox::{Control, Reader, SLOTS, Writer};
+use crate::bridge::record::{Pen, SMALL};
+use crate::bridge::{Mode, Routes};
 use crate::library::HEADER_BYTES;
 use crate::net::{Placement, RxId};
 use farpost_fabric::{Fabric, LocalMemory, Moment, Peer, RemoteMemory};

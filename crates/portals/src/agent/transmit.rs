@@ -1,12 +1,11 @@
 //! What clients send, and what they are told of it.
 
-use super::envelope;
-use super::mailbox::Title;
 use super::movement::Move;
 use super::moves;
-use super::record::{Malformed, SMALL, event};
 use super::state::{BodyAt, Core, Item, Job, Lower};
-use super::{Mode, Routes};
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Malformed, SMALL, event};
+use crate::bridge::{Mode, Routes, envelope};
 use crate::library::{NO_TOKEN, Outgoing, lose_body};
 use crate::memory::Segments;
 use crate::net::{Channel, Departure, Net};

@@ -1,24 +1,17 @@
 //! What arrives: the interface as the network layer sees it. Matching is done here, where the message is found. Fast path.
 
 use super::{Interface, InterfaceState};
-use crate::agent::{ENVELOPE_BYTES, open_envelope};
+use crate::bridge::{ENVELOPE_BYTES, open_envelope};
 use crate::library::{DropReason, HEADER_BYTES, MessageKind, Outgoing, Verdict};
 use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
+use crate::translate::fail_of;
 use crate::types::NiFail;
 use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer};
 
 /// Answers that may wait for a pending before requests are refused: they come again.
 const ANSWERS: usize = 64;
-
-fn fail_of(outcome: Outcome) -> NiFail {
-    match outcome {
-        Outcome::Done => NiFail::OK,
-        Outcome::PeerEnded => NiFail::UNDELIVERABLE,
-        Outcome::Failed => NiFail::FAIL,
-    }
-}
 
 /// The interface as the network layer sees it.
 pub(super) struct Upcalls<'a, F: Fabric>(pub(super) &'a Interface<F>);

@@ -1,8 +1,8 @@
 //! The calls of an inline interface: the library's, behind a borrow. Fast path: `begin`, `take`, `eq_take`, `progress`.
 
 use super::Interface;
-use crate::agent::{Pen, Request};
 use crate::backend::{Backend, Waiting};
+use crate::bridge::{Pen, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};

@@ -6,9 +6,7 @@ mod calls;
 mod moving;
 mod progress;
 
-pub(crate) use moving::channel_of;
-
-use crate::agent::Routes;
+use crate::bridge::Routes;
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Drops, Library, Outgoing, Processes};

@@ -5,8 +5,9 @@
 //! not from the line, which others may write.
 
 use super::moves;
-use super::{NetTunables, Owner};
+use super::tunables::NetTunables;
 use crate::memory::Segment;
+use crate::owner::Owner;
 use farpost_channel::{SharedCopy, Side};
 use farpost_fabric::{Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission};
 

@@ -24,7 +24,7 @@
 //! A header of 40 bytes and a body of 8, or what tells where a staged body lies, fill the first line of a packet in
 //! shared memory, which carries 56 bytes.
 
-use super::HEADER_BYTES;
+use super::upper::HEADER_BYTES;
 use farpost_fabric::PACKET_BYTES;
 
 /// The word at the front.

@@ -1,9 +1,9 @@
 //! Objects that the agent keeps, as far as the client has to know of them.
 
-use super::super::mailbox::Title;
-use super::super::record::{Malformed, Piece, Words, event};
 use super::Side;
 use super::post::Mailbox;
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Malformed, Piece, Words, event};
 use crate::error::Error;
 use crate::memory::{Segment, Segments};
 use crate::types::{Event, EventKind, Handle, HandleKind, Iovec, Md, Taken, option};

@@ -1,10 +1,11 @@
 //! Beginning and end of a client.
 
-use super::super::mailbox::ClientState;
-use super::super::record::{VERSION, command};
-use super::post::{Door, Mailbox};
-use super::{AcceleratedObjects, Client, GenericObjects, Inner, Mode, Routes, Side};
+use super::post::Mailbox;
+use super::{AcceleratedObjects, Client, GenericObjects, Inner, Side};
 use crate::backend::Waiting;
+use crate::bridge::mailbox::{ClientState, Door};
+use crate::bridge::record::{VERSION, command};
+use crate::bridge::{Mode, Routes};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Processes};

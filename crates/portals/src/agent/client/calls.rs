@@ -1,9 +1,10 @@
 //! The calls of an interface, done by way of an agent.
 
-use super::super::record::{Pen, Piece, Words, command, error_of, update};
 use super::accelerated::{Queue, Shown, memory_of};
-use super::{Client, Inner, Request, Side};
+use super::{Client, Inner, Side};
 use crate::backend::Backend;
+use crate::bridge::Request;
+use crate::bridge::record::{Pen, Piece, Words, command, error_of, update};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};

@@ -1,14 +1,14 @@
 //! The objects of a generic client: matching is done here, moving by the agent.
 
-use super::super::mailbox::Title;
 use super::super::moves;
-use super::super::record::{Malformed, Piece, SMALL, Words, command, event};
 use super::post::Mailbox;
-use crate::interface::channel_of;
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Malformed, Piece, SMALL, Words, command, event};
 use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict, lose_body};
 use crate::memory::{Segments, user};
 use crate::net::Channel;
 use crate::swap::Swap;
+use crate::translate::channel_of;
 use crate::types::NiFail;
 use farpost_fabric::{Cost, Fabric, Peer};
 use std::collections::VecDeque;

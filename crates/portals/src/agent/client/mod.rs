@@ -5,7 +5,7 @@
 //! | `attach` | beginning and end |
 //! | `calls`, `start` | the calls; how an operation begins |
 //! | `post` | the client's end of its mailbox |
-//! | `here`, `there` | objects that the client keeps ([`Mode::Generic`]), and those that the agent does |
+//! | `generic`, `accelerated` | objects that the client keeps ([`Mode::Generic`]), and those that the agent does |
 //! | `wait` | asking the agent, progress, waiting |
 
 mod accelerated;
@@ -17,11 +17,8 @@ mod start;
 mod wait;
 
 pub use attach::AttachError;
-pub(super) use post::Door;
-pub use start::Request;
 
-use super::Routes;
-use super::record::command;
+use crate::bridge::{Mode, command};
 use crate::handlers::Handlers;
 use crate::library::Processes;
 use crate::types::{Handle, Identity, Limits};
@@ -32,16 +29,6 @@ use generic::GenericObjects;
 use post::Mailbox;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// Where matching is done for a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum Mode {
-    /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
-    Generic = 0,
-    /// By the agent.
-    Accelerated = 1,
-}
 
 enum Side {
     Generic(Box<GenericObjects>),

@@ -1,16 +1,15 @@
 //! The client's end of its mailbox, and the memory that it lends the agent.
 
-use super::super::mailbox::{
+use super::super::moves;
+use crate::bridge::mailbox::{
     AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
     SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
 };
-use super::super::moves;
-use super::super::record::{Malformed, Pen, Piece, Words, command, event};
+use crate::bridge::record::{Malformed, Pen, Piece, Words, command, event};
 use crate::memory::{Segment, Segments};
 use crate::net::Channel;
 use farpost_fabric::{
-    Access, Fabric, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    SegmentId,
+    Access, Fabric, FabricError, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -288,49 +287,3 @@ impl<F: Fabric> Mailbox<F> {
             || (control != self.control && control.opening() == self.opening)
     }
 }
-
-/// The word by which the agent says whether a client may enter: state, the opening that would be, command lines taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Door {
-    /// Opening, and lines.
-    Free(u32, u32),
-    /// Somebody is inside.
-    InUse,
-    /// Who was inside wrote what cannot be.
-    Shut,
-}
-
-impl Door {
-    /// The number of the next opening.
-    pub fn opening_after(opening: u32) -> u32 {
-        opening.wrapping_add(1) & OPENINGS
-    }
-
-    pub fn word(self) -> u64 {
-        match self {
-            Door::Free(opening, taken) => 1 | u64::from(opening & OPENINGS) << 8 | u64::from(taken) << 32,
-            Door::InUse => 2,
-            Door::Shut => 3,
-        }
-    }
-
-    /// None: the agent has not said anything yet.
-    pub fn of(word: u64) -> Option<Self> {
-        match word as u8 {
-            1 => Some(Door::Free((word >> 8) as u32 & OPENINGS, (word >> 32) as u32)),
-            2 => Some(Door::InUse),
-            3 => Some(Door::Shut),
-            _ => None,
-        }
-    }
-
-    /// As a client reads it.
-    pub fn read<R: Remote>(import: &R) -> Result<Option<Self>, FabricError> {
-        let mut word = [0; 8];
-        import.get_elements(LINE_BYTES, &mut word, 8)?;
-        Ok(Self::of(u64::from_le_bytes(word)))
-    }
-}
-
-/// Numbers of openings have 24 bits.
-const OPENINGS: u32 = (1 << 24) - 1;

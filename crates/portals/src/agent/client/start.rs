@@ -1,64 +1,14 @@
 //! Calls that begin an operation.
 
 use super::super::moves;
-use super::super::record::{SMALL, command};
-use super::{Client, Inner, Mode, Side};
+use super::{Client, Inner, Side};
 use crate::backend::Waiting;
+use crate::bridge::{Mode, Request, SMALL, command};
 use crate::error::Error;
 use crate::library::{Library, Outgoing, Target};
 use crate::net::Channel;
-use crate::types::{AckReq, Handle};
+use crate::types::Handle;
 use farpost_fabric::{Cost, Fabric};
-
-/// An operation that an agent is asked for.
-pub struct Request<'a> {
-    kind: u8,
-    /// What is sent, or where a get's reply lands; of a get-put what is sent, then where what was there lands.
-    md: Handle,
-    get_md: Handle,
-    region: Option<(u64, u64)>,
-    ack: AckReq,
-    target: &'a Target,
-    hdr_data: u64,
-}
-
-impl<'a> Request<'a> {
-    #[inline]
-    pub fn put(
-        md: Handle,
-        region: Option<(u64, u64)>,
-        ack: AckReq,
-        target: &'a Target,
-        hdr_data: u64,
-    ) -> Self {
-        Self {
-            kind: command::PUT,
-            md,
-            get_md: Handle::NONE,
-            region,
-            ack,
-            target,
-            hdr_data,
-        }
-    }
-
-    #[inline]
-    pub fn get(md: Handle, region: Option<(u64, u64)>, target: &'a Target) -> Self {
-        Self {
-            kind: command::GET,
-            ..Self::put(md, region, AckReq::NoAck, target, 0)
-        }
-    }
-
-    #[inline]
-    pub fn get_put(get_md: Handle, put_md: Handle, target: &'a Target, hdr_data: u64) -> Self {
-        Self {
-            kind: command::GET_PUT,
-            get_md,
-            ..Self::put(put_md, None, AckReq::NoAck, target, hdr_data)
-        }
-    }
-}
 
 impl<F: Fabric> Client<F> {
     /// Who gives more than the agent takes waits here.

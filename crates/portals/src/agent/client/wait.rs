@@ -1,9 +1,9 @@
 //! Asking the agent, progress, waiting.
 
-use super::super::mailbox::ClientState;
-use super::super::record::{Pen, error_of};
 use super::{Client, Inner, Side};
 use crate::backend::Waiting;
+use crate::bridge::mailbox::ClientState;
+use crate::bridge::record::{Pen, error_of};
 use crate::error::Error;
 use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_fabric::{Fabric, Wake};

@@ -23,15 +23,19 @@ mod pendings;
 mod sources;
 
 use super::control::control;
+use super::figures::Figures;
 use super::go_back_n::{ReceiveConnection, Unexpected};
 use super::lines;
+use super::moves;
 use super::rendezvous_slots::{self, SLOTS_SEGMENT};
 use super::table::{NONE, PeerTable};
+use super::tunables::NetTunables;
+use super::upper::{Outcome, Placement, RxId};
 use super::wire::{
     self, ACK_OTHER, HAS_ACK, Malformed, Op, PacketKind, Place, STAGING, WANTS_ACK, Word, stream_bytes,
 };
-use super::{Figures, NetTunables, Outcome, Owner, Placement, RxId, moves};
 use crate::memory::{Segment, Segments};
+use crate::owner::Owner;
 use by_lines::FromLines;
 use farpost_fabric::{
     Completion, Cost, Direction, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, Piece, Remote,

@@ -4,9 +4,12 @@
 
 use super::pendings::TransmitPending;
 use crate::memory::Segments;
+use crate::net::moves;
 use crate::net::rendezvous_slots::{Offer, RendezvousSlots};
+use crate::net::tunables::NetTunables;
+use crate::net::upper::Channel;
 use crate::net::wire::{self, Malformed, PacketKind, STAGING, Writer, stream_bytes};
-use crate::net::{Channel, NetTunables, Owner, moves};
+use crate::owner::Owner;
 use farpost_fabric::{Access, Cost, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission, Time};
 use std::collections::VecDeque;
 

@@ -22,13 +22,17 @@ mod target;
 pub use bodies::COPIED;
 
 use super::control::Piggyback;
+use super::figures::Figures;
 use super::go_back_n::SendConnection;
 use super::lines::{self, Lines};
+use super::moves;
 use super::queue::{Chain, MessageQueue};
 use super::table::PeerTable;
+use super::tunables::NetTunables;
+use super::upper::{Channel, Departure, NoPending, Outcome};
 use super::wire::{self, FIRST, HAS_ACK, Malformed, PacketKind, WANTS_ACK, Word, Writer};
-use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, Owner, moves};
 use crate::memory::Segments;
+use crate::owner::Owner;
 use bodies::{Bodies, Receiver};
 use farpost_fabric::{Cost, Counter, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority, TrySend};
 use pendings::{Pendings, TransmitPending};

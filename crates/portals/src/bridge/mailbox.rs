@@ -14,7 +14,7 @@
 //! The queues are [`farpost_channel::records`]; a descriptor of 256 segments has room in one record.
 
 pub use farpost_channel::records::{Reader, Title, Writer, lines_of};
-use farpost_fabric::{LINE_BYTES, Line};
+use farpost_fabric::{FabricError, LINE_BYTES, Line, Remote};
 
 /// Lines of a command queue.
 pub const LINES: u32 = 512;
@@ -112,3 +112,49 @@ impl ClientState {
         }
     }
 }
+
+/// The word by which the agent says whether a client may enter: state, the opening that would be, command lines taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Opening, and lines.
+    Free(u32, u32),
+    /// Somebody is inside.
+    InUse,
+    /// Who was inside wrote what cannot be.
+    Shut,
+}
+
+impl Door {
+    /// The number of the next opening.
+    pub fn opening_after(opening: u32) -> u32 {
+        opening.wrapping_add(1) & OPENINGS
+    }
+
+    pub fn word(self) -> u64 {
+        match self {
+            Door::Free(opening, taken) => 1 | u64::from(opening & OPENINGS) << 8 | u64::from(taken) << 32,
+            Door::InUse => 2,
+            Door::Shut => 3,
+        }
+    }
+
+    /// None: the agent has not said anything yet.
+    pub fn of(word: u64) -> Option<Self> {
+        match word as u8 {
+            1 => Some(Door::Free((word >> 8) as u32 & OPENINGS, (word >> 32) as u32)),
+            2 => Some(Door::InUse),
+            3 => Some(Door::Shut),
+            _ => None,
+        }
+    }
+
+    /// As a client reads it.
+    pub fn read<R: Remote>(import: &R) -> Result<Option<Self>, FabricError> {
+        let mut word = [0; 8];
+        import.get_elements(LINE_BYTES, &mut word, 8)?;
+        Ok(Self::of(u64::from_le_bytes(word)))
+    }
+}
+
+/// Numbers of openings have 24 bits.
+const OPENINGS: u32 = (1 << 24) - 1;

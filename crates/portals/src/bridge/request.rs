@@ -1,0 +1,55 @@
+//! An operation that an agent is asked for.
+
+use super::record::command;
+use crate::library::Target;
+use crate::types::{AckReq, Handle};
+
+/// An operation that an agent is asked for.
+pub struct Request<'a> {
+    pub kind: u8,
+    /// What is sent, or where a get's reply lands; of a get-put what is sent, then where what was there lands.
+    pub md: Handle,
+    pub get_md: Handle,
+    pub region: Option<(u64, u64)>,
+    pub ack: AckReq,
+    pub target: &'a Target,
+    pub hdr_data: u64,
+}
+
+impl<'a> Request<'a> {
+    #[inline]
+    pub fn put(
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &'a Target,
+        hdr_data: u64,
+    ) -> Self {
+        Self {
+            kind: command::PUT,
+            md,
+            get_md: Handle::NONE,
+            region,
+            ack,
+            target,
+            hdr_data,
+        }
+    }
+
+    #[inline]
+    pub fn get(md: Handle, region: Option<(u64, u64)>, target: &'a Target) -> Self {
+        Self {
+            kind: command::GET,
+            ..Self::put(md, region, AckReq::NoAck, target, 0)
+        }
+    }
+
+    #[inline]
+    pub fn get_put(get_md: Handle, put_md: Handle, target: &'a Target, hdr_data: u64) -> Self {
+        Self {
+            kind: command::GET_PUT,
+            get_md,
+            ..Self::put(put_md, None, AckReq::NoAck, target, hdr_data)
+        }
+    }
+}
