@@ -2,7 +2,7 @@
 
 use crate::agent::{Access, AttachError, Client};
 use crate::backend::{Backend, Waiting};
-use crate::bridge::{Mode, Pen, Request};
+use crate::bridge::{Mode, Record, Request, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::interface::Interface;
@@ -164,14 +164,13 @@ impl<F: Fabric> AnyInterface<F> {
 
 impl<F: Fabric> Backend for AnyInterface<F> {
     #[inline(always)]
-    fn call<T>(
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         command: u8,
-        write: impl FnOnce(&mut Pen),
-        read: impl FnOnce(&[u64]) -> T,
+        told: impl Write,
     ) -> Result<T, Error> {
-        both!(self, it => it.call(here, command, write, read))
+        both!(self, it => it.call(here, command, told))
     }
 
     forward! {

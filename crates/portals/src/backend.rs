@@ -1,6 +1,6 @@
 //! What the calls of a [`NetworkInterface`](crate::NetworkInterface) are made of, where these differ by who does them.
 
-use crate::bridge::{Pen, Request};
+use crate::bridge::{Record, Request, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Target};
@@ -14,14 +14,12 @@ const GLANCES: u32 = 32;
 
 /// How an interface does what is asked of it. Nobody outside this crate can name it, so there are no other interfaces.
 pub trait Backend: Waiting {
-    /// A call about objects, done `here` by the library of this process; or asked of an agent: `write` says what of, and `read` takes
-    /// the words of its answer.
-    fn call<T>(
+    /// A call about objects, done `here` by the library of this process; or an agent's answer to `command`, with what it is told.
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         command: u8,
-        write: impl FnOnce(&mut Pen),
-        read: impl FnOnce(&[u64]) -> T,
+        told: impl Write,
     ) -> Result<T, Error>;
 
     /// A [`call`](Self::call) that releases `object`. While that is in use it fails, having made progress: who repeats it is not to wait

@@ -26,10 +26,12 @@ pub mod error;
 mod handlers;
 pub mod interface;
 pub mod library;
+mod malformed;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod net;
 mod network_interface;
+mod numbered;
 mod owner;
 mod swap;
 mod translate;

@@ -2,10 +2,10 @@
 //! does for it, and in what words an agent is asked for it.
 
 use crate::backend::Backend;
-use crate::bridge::{Pen, Request, command};
+use crate::bridge::{Halves, Request, command};
 use crate::error::Error;
 use crate::handlers::Handler;
-use crate::library::{AccessEntry, DropReason, Processes, Target};
+use crate::library::{AccessEntry, DropReason, Library, Processes, Target};
 use crate::types::{
     AckReq, Event, Handle, Identity, Iovec, Limits, Md, Position, ProcessId, SR_DROP_COUNT, Taken, Unlink,
 };
@@ -13,10 +13,6 @@ use farpost_fabric::wait::Relax;
 use farpost_fabric::{Distance, Peer};
 use std::rc::Rc;
 use std::time::Duration;
-
-fn handle_in(words: &[u64]) -> Handle {
-    Handle(words[0] as u32)
-}
 
 /// A network interface, wherever its library runs: an [`Interface`](crate::Interface) has it in this process, a
 /// [`Client`](crate::agent::Client) works by way of an agent, and an [`AnyInterface`](crate::AnyInterface) is either. Nothing blocks
@@ -91,14 +87,7 @@ pub trait NetworkInterface: Backend {
         }
         // Programs ask this in loops, too.
         self.poll();
-        self.call(
-            |library| library.status(register),
-            command::STATUS,
-            |pen| {
-                pen.word(0);
-            },
-            |words| words[0],
-        )
+        self.call(|library| library.status(register), command::STATUS, 0u64)
     }
 
     /// Messages that were dropped for this reason; 0 when the agent has ended.
@@ -106,10 +95,7 @@ pub trait NetworkInterface: Backend {
         let dropped = self.call(
             |library| Ok(library.drops().of(reason)),
             command::STATUS,
-            |pen| {
-                pen.word(1 + reason as u64);
-            },
-            |words| words[0],
+            1 + reason as u64,
         );
         dropped.unwrap_or(0)
     }
@@ -136,14 +122,9 @@ pub trait NetworkInterface: Backend {
         if handle == own {
             return Ok(own);
         }
-        self.call(
-            |library| library.interface_of(handle),
-            command::INTERFACE_OF,
-            |pen| {
-                pen.word(u64::from(handle.0));
-            },
-            |_| own,
-        )
+        let interface_of = |library: &mut Library| library.interface_of(handle).map(|_| ());
+        self.call(interface_of, command::INTERFACE_OF, handle)
+            .map(|()| own)
     }
 
     /// `PtlACEntry`: whom access entry `index` admits.
@@ -154,10 +135,7 @@ pub trait NetworkInterface: Backend {
         self.call(
             |library| library.ac_entry(index, entry),
             command::AC_ENTRY,
-            |pen| {
-                pen.word(u64::from(index)).access(&entry);
-            },
-            |_| (),
+            (index, entry),
         )
     }
 
@@ -178,8 +156,7 @@ pub trait NetworkInterface: Backend {
         self.call(
             |library| library.me_attach(pt_index, id, bits, unlink, position),
             command::ME_ATTACH,
-            |pen| new_entry(pen.word(u64::from(pt_index)), id, bits, unlink, position),
-            handle_in,
+            (pt_index, id, bits, Halves(unlink, position)),
         )
     }
 
@@ -189,14 +166,13 @@ pub trait NetworkInterface: Backend {
     /// [`Error::PtFull`], [`Error::ProcessInvalid`], [`Error::NoSpace`].
     #[inline]
     fn me_attach_any(&self, id: ProcessId, bits: (u64, u64), unlink: Unlink) -> Result<(u32, Handle), Error> {
-        self.call(
-            |library| library.me_attach_any(id, bits, unlink),
+        let attach = |library: &mut Library| library.me_attach_any(id, bits, unlink);
+        let made = self.call(
+            |library| attach(library).map(|(pt_index, me)| Halves(me, pt_index)),
             command::ME_ATTACH_ANY,
-            |pen| {
-                pen.id(id).word(bits.0).word(bits.1).word(unlink as u64);
-            },
-            |words| ((words[0] >> 32) as u32, handle_in(words)),
-        )
+            (id, bits, unlink),
+        );
+        made.map(|Halves(me, pt_index)| (pt_index, me))
     }
 
     /// `PtlMEInsert`: a match entry directly before or after `base`.
@@ -215,8 +191,7 @@ pub trait NetworkInterface: Backend {
         self.call(
             |library| library.me_insert(base, id, bits, unlink, position),
             command::ME_INSERT,
-            |pen| new_entry(pen.word(u64::from(base.0)), id, bits, unlink, position),
-            handle_in,
+            (base, id, bits, Halves(unlink, position)),
         )
     }
 
@@ -296,10 +271,7 @@ pub trait NetworkInterface: Backend {
         let eq = self.call(
             |library| Ok(library.eq_alloc(count, handled)?.unwrap_or(Handle::EQ_NONE)),
             command::EQ_ALLOC,
-            |pen| {
-                pen.word(u64::from(count)).word(u64::from(handled));
-            },
-            handle_in,
+            (count, handled),
         )?;
         if eq != Handle::EQ_NONE {
             self.queue_made(eq, count, handled);
@@ -315,14 +287,7 @@ pub trait NetworkInterface: Backend {
     /// # Errors
     /// [`Error::EqInvalid`].
     fn eq_free(&self, eq: Handle) -> Result<(), Error> {
-        self.call(
-            |library| library.eq_free(eq),
-            command::EQ_FREE,
-            |pen| {
-                pen.word(u64::from(eq.0));
-            },
-            |_| (),
-        )?;
+        self.call(|library| library.eq_free(eq), command::EQ_FREE, eq)?;
         self.queue_gone(eq);
         self.handlers().remove(eq);
         Ok(())
@@ -465,12 +430,4 @@ pub trait NetworkInterface: Backend {
             Request::get_put(get_md, put_md, target, hdr_data),
         )
     }
-}
-
-/// What an agent is told of a match entry, after where it goes.
-fn new_entry(pen: &mut Pen, id: ProcessId, bits: (u64, u64), unlink: Unlink, position: Position) {
-    pen.id(id)
-        .word(bits.0)
-        .word(bits.1)
-        .pair(unlink as u32, position as u32);
 }

@@ -9,11 +9,12 @@ use crate::bridge::mailbox::{SLOTS, Title, lines_of};
 use crate::bridge::record::{SMALL, event};
 use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};
 use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
+use crate::malformed::{self, error};
 use crate::memory::{SWAP_BYTES, Segments};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::translate::fail_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Direction, Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Cost, Direction, Fabric, Peer};
 use std::time::Duration;
 
 /// Lines of an event queue that requests leave to answers.
@@ -122,17 +123,17 @@ impl<F: Fabric> Core<F> {
         entry.shown += u64::from(request);
         entry.figures.wedged = false;
         entry.refusing = None;
-        self.pen
-            .begin()
-            .word(u64::from(message.from))
-            .word(message.length)
-            .bytes(&message.header)
-            .bytes(body.unwrap_or_default());
+        let shown = (
+            message.from,
+            message.length,
+            message.header,
+            body.unwrap_or_default(),
+        );
         let title = Title {
             kind: event::ARRIVED,
             aux: pending,
         };
-        let posted = link.events.put(title, &self.pen.0).unwrap_or(false);
+        let posted = link.events.put(title, self.pen.begin(shown)).unwrap_or(false);
         entry.ring |= posted;
         entry.figures.events += u64::from(posted);
         if body.is_some() {
@@ -350,15 +351,8 @@ impl<F: Fabric> Upper for Core<F> {
             } else {
                 header.len() as u64
             };
-            let what = "the envelope of a message to an agent";
-            self.fabric.record_fault(Fault {
-                peer: from,
-                error: FabricError::Corrupt {
-                    peer: from,
-                    what,
-                    value,
-                },
-            });
+            let bad = error!("the envelope of a message to an agent", value);
+            malformed::record(&*self.fabric, from, bad);
             return if inline.is_some() {
                 Placement::Done
             } else {

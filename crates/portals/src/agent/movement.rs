@@ -6,8 +6,9 @@ use super::pieces::Pieces;
 use super::state::{BodyAt, Core, Job};
 use super::structures::{Arena, Room};
 use crate::bridge::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
-use crate::bridge::record::{Malformed, Words, event};
+use crate::bridge::record::{Words, event};
 use crate::library::NO_TOKEN;
+use crate::malformed::{Malformed, fail};
 use crate::types::NiFail;
 use farpost_fabric::{Completion, Direction, Fabric, FabricError, Moment, Ticket};
 use std::time::Duration;
@@ -208,10 +209,7 @@ impl<F: Fabric> Core<F> {
         match window {
             Some(window) if *window == Some(name) => *window = None,
             _ => {
-                return Err(Malformed {
-                    what: "the number of a window",
-                    value: slot as u64,
-                });
+                return fail!("the number of a window", slot);
             }
         }
         let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {

@@ -4,9 +4,10 @@ use super::movement::Move;
 use super::moves;
 use super::state::{BodyAt, Core, Item, Job, Lower};
 use crate::bridge::mailbox::Title;
-use crate::bridge::record::{Malformed, SMALL, event};
+use crate::bridge::record::{SMALL, event};
 use crate::bridge::{Mode, Routes, envelope};
 use crate::library::{NO_TOKEN, Outgoing, lose_body};
+use crate::malformed::error;
 use crate::memory::Segments;
 use crate::net::{Channel, Departure, Net};
 use crate::types::NiFail;
@@ -30,13 +31,7 @@ impl<F: Fabric> Core<F> {
     pub fn post_outcome(&mut self, at: usize, kind: u8, token: u64, outcome: NiFail) {
         let words = [token, u64::from(outcome.0)];
         if self.clients[at].mode.is_some() && !self.post(at, Title { kind, aux: 0 }, &words) {
-            self.fault(
-                at,
-                Malformed {
-                    what: "the number of events taken",
-                    value: token,
-                },
-            );
+            self.fault(at, error!("the number of events taken", token));
         }
     }
 

@@ -13,6 +13,7 @@
 //!
 //! The queues are [`farpost_channel::records`]; a descriptor of 256 segments has room in one record.
 
+use crate::numbered::numbered;
 pub use farpost_channel::records::{Reader, Title, Writer, lines_of};
 use farpost_fabric::{FabricError, LINE_BYTES, Line, Remote};
 
@@ -54,6 +55,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// What the client is.
+    pub fn client(&self) -> ClientState {
+        ClientState::of(self.state as u8).unwrap_or(ClientState::Unknown)
+    }
+
     /// Which opening it is about.
     pub fn opening(&self) -> u32 {
         (self.state >> 8) as u32
@@ -84,32 +90,21 @@ impl Control {
     }
 }
 
-/// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ClientState {
-    /// Nothing has been said.
-    Unknown = 0,
-    /// Served.
-    Open = 1,
-    /// Closed at its own request.
-    Closed = 2,
-    /// Wrote what cannot be: not served any more.
-    Faulty = 3,
-    /// Served, with bodies going through windows: the agent cannot reach its memory.
-    Carried = 4,
-}
-
-impl ClientState {
-    /// From [`Control::state`].
-    pub fn of(word: u64) -> Self {
-        match word as u8 {
-            1 => ClientState::Open,
-            2 => ClientState::Closed,
-            3 => ClientState::Faulty,
-            4 => ClientState::Carried,
-            _ => ClientState::Unknown,
-        }
+numbered! {
+    /// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum ClientState: u8 {
+        /// Nothing has been said.
+        Unknown = 0,
+        /// Served.
+        Open = 1,
+        /// Closed at its own request.
+        Closed = 2,
+        /// Wrote what cannot be: not served any more.
+        Faulty = 3,
+        /// Served, with bodies going through windows: the agent cannot reach its memory.
+        Carried = 4,
     }
 }
 

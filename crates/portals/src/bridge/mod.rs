@@ -12,16 +12,19 @@ pub mod record;
 mod request;
 mod routes;
 
-pub use record::{Pen, SMALL, command};
+use crate::numbered::numbered;
+pub use record::{Halves, Record, SMALL, Write, command};
 pub use request::Request;
 pub use routes::{ENVELOPE_BYTES, Routes, envelope, open_envelope};
 
-/// Where matching is done for a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum Mode {
-    /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
-    Generic = 0,
-    /// By the agent.
-    Accelerated = 1,
+numbered! {
+    /// Where matching is done for a client.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u16)]
+    pub enum Mode: u16 {
+        /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
+        Generic = 0,
+        /// By the agent.
+        Accelerated = 1,
+    }
 }

@@ -3,12 +3,13 @@
 use super::{Interface, InterfaceState};
 use crate::bridge::{ENVELOPE_BYTES, open_envelope};
 use crate::library::{DropReason, HEADER_BYTES, MessageKind, Outgoing, Verdict};
+use crate::malformed::{self, error};
 use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
 use crate::translate::fail_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 
 /// Answers that may wait for a pending before requests are refused: they come again.
 const ANSWERS: usize = 64;
@@ -77,12 +78,7 @@ impl<F: Fabric> Upcalls<'_, F> {
     fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
         if reason == DropReason::Malformed {
             let value = header.first().copied().map_or(u64::MAX, u64::from);
-            let error = FabricError::Corrupt {
-                peer: from,
-                what: "a Portals header",
-                value,
-            };
-            self.0.fabric().record_fault(Fault { peer: from, error });
+            malformed::record(&**self.0.fabric(), from, error!("a Portals header", value));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Interface;
 use crate::backend::{Backend, Waiting};
-use crate::bridge::{Pen, Request};
+use crate::bridge::{Record, Request, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
@@ -16,12 +16,11 @@ use std::time::Duration;
 
 impl<F: Fabric> Backend for Interface<F> {
     #[inline]
-    fn call<T>(
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         _: u8,
-        _: impl FnOnce(&mut Pen),
-        _: impl FnOnce(&[u64]) -> T,
+        _: impl Write,
     ) -> Result<T, Error> {
         here(&mut self.state.borrow_mut().library)
     }

@@ -3,14 +3,14 @@
 //! Cost class: fast path for what comes whole with its header; else queued path.
 
 use super::*;
+use crate::malformed::{error, fail};
 
 impl<F: Fabric> Net<F> {
     #[inline(always)]
     pub(super) fn on_packet(&self, upper: &mut impl Upper, from: Peer, priority: Priority, packet: &[u8]) {
         // Asked only where the fabric has room for more.
         if F::PACKET_BYTES > PACKET_BYTES && packet.len() > PACKET_BYTES {
-            let (what, value) = ("the length of a Portals packet", packet.len() as u64);
-            return self.refuse(from, Malformed { what, value });
+            return self.refuse(from, error!("the length of a Portals packet", packet.len()));
         }
         if self.check != 0 && self.checks_route(from) && !wire::is_whole(packet) {
             return self.on_damage(from, priority);
@@ -31,16 +31,12 @@ impl<F: Fabric> Net<F> {
         let (word, mut rest) = Word::read(packet)?;
         let checked = word.has(wire::CHECKED);
         if checked {
-            rest = rest.get(wire::CHECK..).ok_or(Malformed {
-                what: "the length of a Portals packet",
-                value: packet.len() as u64,
-            })?;
+            rest = rest
+                .get(wire::CHECK..)
+                .ok_or(error!("the length of a Portals packet", packet.len()))?;
         }
         if checked != (self.check != 0) && checked != self.checks(from) {
-            return Err(Malformed {
-                what: "the flags of a Portals packet",
-                value: u64::from(packet[0]),
-            });
+            return fail!("the flags of a Portals packet", packet[0]);
         }
         let fabric = &*self.fabric;
         let mut borrowed = self.state.borrow_mut();
@@ -384,11 +380,6 @@ impl<F: Fabric> Net<F> {
     #[cold]
     fn refuse(&self, peer: Peer, bad: Malformed) {
         self.state.borrow_mut().figures.faults += 1;
-        let error = FabricError::Corrupt {
-            peer,
-            what: bad.what,
-            value: bad.value,
-        };
-        self.fabric.record_fault(Fault { peer, error });
+        malformed::record(&*self.fabric, peer, bad);
     }
 }

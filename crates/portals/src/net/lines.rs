@@ -14,7 +14,7 @@
 
 use super::tunables::NetTunables;
 use super::upper::HEADER_BYTES;
-use super::wire::Malformed;
+use crate::malformed::{self, Malformed};
 use crate::owner::Owner;
 use farpost_channel::{ChannelTunables, Next, Postboxes, Service};
 use farpost_fabric::{Fabric, LINE_BYTES, Line, Moment, PACKET_BYTES, Peer, Port, Priority};
@@ -299,11 +299,7 @@ impl<F: Fabric> Lines<F> {
     /// What `from` puts cannot be right: nothing more is taken from it.
     #[cold]
     pub fn fail_sender(&mut self, (from, index): (Peer, usize), bad: Malformed) {
-        let error = farpost_fabric::FabricError::Corrupt {
-            peer: from,
-            what: bad.what,
-            value: bad.value,
-        };
+        let error = malformed::corrupt(from, bad);
         self.note_stalled((from, index), false);
         self.first[index] = 0;
         self.post[index].fail_sender(from, error);

@@ -68,18 +68,17 @@ pub use occupancy::Occupancy;
 pub use tunables::NetTunables;
 pub use upper::{Channel, Departure, HEADER_BYTES, NoPending, Outcome, Placement, RxId, Upper};
 
+use crate::malformed::{self, Malformed};
 use crate::memory::Segments;
 use crate::owner::Owner;
-use farpost_fabric::{
-    Counter, Distance, Fabric, FabricError, Fault, Moment, PACKET_BYTES, Peer, Port, Priority,
-};
+use farpost_fabric::{Counter, Distance, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority};
 use lines::{Form, LINE_HOLDS, Lines, Title, Words};
 use receive::{Accepted, Receive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use transmit::Transmit;
-use wire::{Long, Malformed, Message, Op, PacketKind, Place, Word};
+use wire::{Long, Message, Op, PacketKind, Place, Word};
 
 /// Packets taken in one call of [`Net::progress`], and messages from lines.
 const BURST: usize = 32;

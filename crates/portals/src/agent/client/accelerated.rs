@@ -3,8 +3,9 @@
 use super::Side;
 use super::post::Mailbox;
 use crate::bridge::mailbox::Title;
-use crate::bridge::record::{Malformed, Piece, Words, event};
+use crate::bridge::record::{Piece, Words, event};
 use crate::error::Error;
+use crate::malformed::{Malformed, fail};
 use crate::memory::{Segment, Segments};
 use crate::types::{Event, EventKind, Handle, HandleKind, Iovec, Md, Taken, option};
 use farpost_fabric::Fabric;
@@ -150,13 +151,9 @@ impl AcceleratedObjects {
         mut words: Words,
     ) -> Result<(), Malformed> {
         if title.kind != event::EVENT {
-            return Err(Malformed {
-                what: "the kind of an event",
-                value: u64::from(title.kind),
-            });
+            return fail!("the kind of an event", title.kind);
         }
-        let eq = words.handle()?;
-        let event = words.event()?;
+        let (eq, event): (Handle, Event) = words.read()?;
         if event.kind == EventKind::Unlink && event.md_handle.kind() == HandleKind::Md {
             self.forget(mailbox, |shown| shown.handle == event.md_handle);
         }

@@ -101,13 +101,7 @@ impl<F: Fabric> Patience<'_, F> {
         // Both sides probe each other, so that neither finds out in the middle of something.
         let _ = fabric.can_transfer(agent);
         let mut mailbox = Mailbox::new(Rc::clone(fabric), (agent, own), import, door)?;
-        mailbox
-            .pen
-            .begin()
-            .word(VERSION)
-            .limits(limits)
-            .word(u64::from(door.0));
-        mailbox.command(command::HELLO, mode as u16);
+        mailbox.command(command::HELLO, mode as u16, (VERSION, limits, door.0));
         loop {
             mailbox.look();
             match mailbox.state() {
@@ -208,8 +202,7 @@ impl<F: Fabric> Client<F> {
         {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
             if !mailbox.ended {
-                mailbox.pen.begin();
-                mailbox.command(command::BYE, 0);
+                mailbox.command(command::BYE, 0, ());
                 mailbox.leaving = true;
             }
         }
@@ -261,8 +254,7 @@ impl<F: Fabric> Drop for Client<F> {
     fn drop(&mut self) {
         let mailbox = &mut self.inner.borrow_mut().mailbox;
         if !mailbox.ended {
-            mailbox.pen.begin();
-            mailbox.command(command::BYE, 0);
+            mailbox.command(command::BYE, 0, ());
             mailbox.ended = true;
         }
     }

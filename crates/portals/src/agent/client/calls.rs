@@ -4,7 +4,7 @@ use super::accelerated::{Queue, Shown, memory_of};
 use super::{Client, Inner, Side};
 use crate::backend::Backend;
 use crate::bridge::Request;
-use crate::bridge::record::{Pen, Piece, Words, command, error_of, update};
+use crate::bridge::record::{Piece, Record, Words, Write, command, error_of, update};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
@@ -20,12 +20,11 @@ use std::time::Duration;
 const ATTEND: Duration = Duration::from_millis(20);
 
 impl<F: Fabric> Backend for Client<F> {
-    fn call<T>(
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         command: u8,
-        write: impl FnOnce(&mut Pen),
-        read: impl FnOnce(&[u64]) -> T,
+        told: impl Write,
     ) -> Result<T, Error> {
         if let Inner {
             mailbox,
@@ -36,7 +35,7 @@ impl<F: Fabric> Backend for Client<F> {
             mailbox.fabric.charge(Cost::Trap);
             return here(&mut generic.library);
         }
-        self.ask(command, write).map(|words| read(&words))
+        self.ask(command, told)
     }
 
     fn release(
@@ -46,14 +45,7 @@ impl<F: Fabric> Backend for Client<F> {
         command: u8,
     ) -> Result<(), Error> {
         self.advance();
-        self.call(
-            here,
-            command,
-            |pen| {
-                pen.word(u64::from(object.0));
-            },
-            |_| (),
-        )?;
+        self.call(here, command, object)?;
         self.forget(|shown| shown.handle == object || shown.me == object);
         Ok(())
     }
@@ -79,16 +71,10 @@ impl<F: Fabric> Backend for Client<F> {
             command::MD_BIND
         };
         let me = me.unwrap_or(Handle::NONE);
-        let made = self.ask(kind, |pen| {
-            pen.word(u64::from(me.0))
-                .word(unlink as u64)
-                .md(&md)
-                .pieces(&pieces);
-        });
+        let made = self.ask(kind, (me, unlink, md, &pieces[..]));
         let inner = &mut *self.inner.borrow_mut();
         match (made, &mut inner.side) {
-            (Ok(words), Side::Accelerated(accelerated)) => {
-                let handle = Handle(words[0] as u32);
+            (Ok(handle), Side::Accelerated(accelerated)) => {
                 accelerated.mds.push(Shown {
                     handle,
                     me,
@@ -99,7 +85,7 @@ impl<F: Fabric> Backend for Client<F> {
             }
             (made, _) => {
                 inner.mailbox.withdraw(&pieces);
-                made.map(|words| Handle(words[0] as u32))
+                made
             }
         }
     }
@@ -306,17 +292,11 @@ impl<F: Fabric> Client<F> {
         let (values, iovec) = new.unwrap_or((Md::BLANK, None));
         let memory = memory_of(&values, &iovec)?;
         let pieces = self.show(&memory, &iovec)?;
-        let (code, words) = self.ask_code(command::MD_UPDATE, |pen| {
-            pen.word(u64::from(md.0))
-                .word(u64::from(testq.0))
-                .word(seen)
-                .word(how)
-                .md(&values)
-                .pieces(&pieces);
-        })?;
+        let told = (md, testq, seen, how, values, &pieces[..]);
+        let (code, words) = self.ask_code(command::MD_UPDATE, told)?;
         if let (Some(old), Ok(values), true) = (
             old,
-            Words(&words).md(),
+            Words(&words).read(),
             code == 0 || error_of(code) == Error::MdNoUpdate,
         ) {
             *old = values;

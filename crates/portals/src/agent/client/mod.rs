@@ -82,8 +82,7 @@ impl<F: Fabric> Client<F> {
     pub fn accept(&self) {
         let mailbox = &mut self.inner.borrow_mut().mailbox;
         if !mailbox.ended {
-            mailbox.pen.begin();
-            mailbox.command(command::ACCEPT, 0);
+            mailbox.command(command::ACCEPT, 0, ());
         }
     }
 

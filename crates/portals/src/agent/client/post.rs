@@ -5,7 +5,8 @@ use crate::bridge::mailbox::{
     AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
     SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
 };
-use crate::bridge::record::{Malformed, Pen, Piece, Words, command, event};
+use crate::bridge::record::{Pen, Piece, Words, Write, command, event};
+use crate::malformed::{Malformed, fail};
 use crate::memory::{Segment, Segments};
 use crate::net::Channel;
 use farpost_fabric::{
@@ -42,7 +43,7 @@ pub(super) struct Mailbox<F: Fabric> {
     pub settled: u64,
     /// Which opening this is.
     pub opening: u32,
-    pub pen: Pen,
+    pen: Pen,
     record: Vec<u64>,
     /// Where bodies go through the agent's memory.
     ledger: Option<Ledger>,
@@ -92,21 +93,22 @@ impl<F: Fabric> Mailbox<F> {
 
     /// What the agent says about this opening.
     pub fn state(&self) -> ClientState {
-        ClientState::of(self.control.state)
+        self.control.client()
     }
 
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.posted == self.control.sent
     }
 
-    /// Give the agent a command: what the pen has written.
+    /// Give the agent a command.
     #[inline]
-    pub fn command(&mut self, kind: u8, aux: u16) {
+    pub fn command(&mut self, kind: u8, aux: u16, told: impl Write) {
         let title = Title { kind, aux };
-        if self.waiting.is_empty() && self.commands.put(title, &self.pen.0).unwrap_or(true) {
+        let words = self.pen.begin(told);
+        if self.waiting.is_empty() && self.commands.put(title, words).unwrap_or(true) {
             self.fabric.wake(self.agent);
         } else {
-            self.waiting.push_back((title, self.pen.0.clone()));
+            self.waiting.push_back((title, words.to_vec()));
         }
     }
 
@@ -244,14 +246,10 @@ impl<F: Fabric> Mailbox<F> {
     pub fn carried(&mut self, title: Title, mut words: Words) -> Result<(), Malformed> {
         let slot = usize::from(title.aux & 0xff);
         let into = title.aux >> 8 == event::INTO_CLIENT;
-        let name = words.next()?;
-        let (key, position) = (words.next()?, words.next()?);
+        let (name, key, position): (u64, u64, u64) = words.read()?;
         let len = words.at_most("the length of a window", SLOT_BYTES as u64)?;
         if slot >= SLOTS {
-            return Err(Malformed {
-                what: "the number of a window",
-                value: slot as u64,
-            });
+            return fail!("the number of a window", slot);
         }
         let lent = self.ledger.as_ref().and_then(|ledger| {
             let fits = |len_: usize| position.checked_add(len).is_some_and(|end| end <= len_ as u64);
@@ -273,8 +271,7 @@ impl<F: Fabric> Mailbox<F> {
             };
             moved.is_ok()
         });
-        self.pen.begin().word(name).word(u64::from(done));
-        self.command(command::CARRIED, title.aux);
+        self.command(command::CARRIED, title.aux, (name, done));
         Ok(())
     }
 

@@ -45,8 +45,7 @@ impl<F: Fabric> Client<F> {
         if mailbox.ended {
             return Err(Error::Fail);
         }
-        mailbox.pen.begin().target(target).word(length).word(hdr_data);
-        mailbox.command(command::PUT_HEADER, 0);
+        mailbox.command(command::PUT_HEADER, 0, (target, length, hdr_data));
         Ok(())
     }
 
@@ -127,20 +126,16 @@ impl<F: Fabric> Client<F> {
             } else {
                 &[]
             };
-        mailbox
-            .pen
-            .begin()
-            .word(u64::from(first.0))
-            .word(u64::from(second.0))
-            .word(u64::from(region.is_some()))
-            .word(offset)
-            .word(length)
-            .target(target)
-            .word(ack as u64)
-            .word(hdr_data)
-            .word(inline.len() as u64)
-            .bytes(inline);
-        mailbox.command(kind, 0);
+        let part = (region.is_some(), offset, length);
+        let told = (
+            first,
+            second,
+            part,
+            target,
+            (ack, hdr_data),
+            (inline.len(), inline),
+        );
+        mailbox.command(kind, 0, told);
         Ok(())
     }
 }

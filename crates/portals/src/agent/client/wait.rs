@@ -3,7 +3,7 @@
 use super::{Client, Inner, Side};
 use crate::backend::Waiting;
 use crate::bridge::mailbox::ClientState;
-use crate::bridge::record::{Pen, error_of};
+use crate::bridge::record::{Record, Words, Write, error_of};
 use crate::error::Error;
 use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_fabric::{Fabric, Wake};
@@ -15,30 +15,33 @@ const CLOCK: u32 = 1024;
 const LONG: Duration = Duration::from_millis(20);
 
 impl<F: Fabric> Client<F> {
-    pub(super) fn ask(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<Vec<u64>, Error> {
-        let (code, words) = self.ask_code(kind, write)?;
-        if code == 0 { Ok(words) } else { Err(error_of(code)) }
+    pub(super) fn ask<T: Record>(&self, kind: u8, told: impl Write) -> Result<T, Error> {
+        let (code, words) = self.ask_code(kind, told)?;
+        if code == 0 {
+            Words(&words).read().map_err(|_| Error::Fail)
+        } else {
+            Err(error_of(code))
+        }
     }
 
     /// Ask the agent, and wait for what it answers: a code and at least one line of words. Answers come in order and do not
     /// say to what: who asks while another thread waits for its answer waits until that is there.
-    pub(super) fn ask_code(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<(u16, Vec<u64>), Error> {
+    pub(super) fn ask_code(&self, kind: u8, told: impl Write) -> Result<(u16, Vec<u64>), Error> {
         let turn = || (!self.asking.replace(true)).then_some(());
         self.wait_until(None, turn).ok_or(Error::Fail)?;
-        let answer = self.ask_alone(kind, write);
+        let answer = self.ask_alone(kind, told);
         self.asking.set(false);
         self.run_handlers();
         answer
     }
 
-    fn ask_alone(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<(u16, Vec<u64>), Error> {
+    fn ask_alone(&self, kind: u8, told: impl Write) -> Result<(u16, Vec<u64>), Error> {
         {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
             if mailbox.ended {
                 return Err(Error::Fail);
             }
-            write(mailbox.pen.begin());
-            mailbox.command(kind, 0);
+            mailbox.command(kind, 0, told);
         }
         let answered = || {
             let mailbox = &mut self.inner.borrow_mut().mailbox;

@@ -226,10 +226,7 @@ impl<F: Fabric> Receive<F> {
         if bytes.len() as u64 != left.min(stream_bytes(checked) as u64) {
             pending.failed = true;
             self.abandon(number);
-            return Err(Malformed {
-                what: "the length of a part of a Portals body",
-                value: bytes.len() as u64,
-            });
+            return fail!("the length of a part of a Portals body", bytes.len());
         }
         let room = pending.keep.saturating_sub(pending.done).min(bytes.len() as u64) as usize;
         if room > 0 {

@@ -4,6 +4,7 @@
 //! Cost class: queued path.
 
 use super::*;
+use crate::malformed::{self, error};
 use farpost_channel::{CopyOutcome, SharedCopy, Side, part_bytes};
 use farpost_fabric::PIECES;
 
@@ -475,11 +476,8 @@ impl Batch {
         let (mut bytes, mut taken) = (0, 0);
         while bytes < wanted && taken < room {
             if index >= pieces {
-                return Err(FabricError::Corrupt {
-                    peer: pending.peer,
-                    what: "the pieces of a Portals body",
-                    value: u64::from(pieces),
-                });
+                let bad = error!("the pieces of a Portals body", pieces);
+                return Err(malformed::corrupt(pending.peer, bad));
             }
             let mut entry = [0; wire::PIECE];
             list.get(offset + index as usize * wire::PIECE, &mut entry)?;

@@ -3,12 +3,13 @@
 //! Cost class: queued path.
 
 use super::pendings::TransmitPending;
+use crate::malformed::{Malformed, fail};
 use crate::memory::Segments;
 use crate::net::moves;
 use crate::net::rendezvous_slots::{Offer, RendezvousSlots};
 use crate::net::tunables::NetTunables;
 use crate::net::upper::Channel;
-use crate::net::wire::{self, Malformed, PacketKind, STAGING, Writer, stream_bytes};
+use crate::net::wire::{self, PacketKind, STAGING, Writer, stream_bytes};
 use crate::owner::Owner;
 use farpost_fabric::{Access, Cost, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission, Time};
 use std::collections::VecDeque;
@@ -287,10 +288,7 @@ impl<F: Fabric> Bodies<F> {
             return Ok(());
         };
         if bytes > pending.length as u64 || chunk < 4096 {
-            return Err(Malformed {
-                what: "the parts of a Portals body that both sides copy",
-                value: bytes,
-            });
+            return fail!("the parts of a Portals body that both sides copy", bytes);
         }
         let body = pending.body.as_one().unwrap_or_default();
         self.rendezvous_slots.open(Offer {
