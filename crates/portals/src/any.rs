@@ -2,7 +2,7 @@
 
 use crate::agent::{Access, AttachError, Client};
 use crate::backend::{Backend, Waiting};
-use crate::bridge::{Mode, Record, Request, Write};
+use crate::bridge::{Mode, Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::interface::Interface;
@@ -83,27 +83,6 @@ impl<F: Fabric> AnyInterface<F> {
         matches!(self, Self::Agent(_))
     }
 
-    /// `PtlMDUpdate` for who has taken in what `eq` says so far: events that it holds refuse the update, those that operations in
-    /// progress will log there do not. Who holds on to messages from their beginning to their end would otherwise wait here for
-    /// whoever sends one.
-    ///
-    /// # Errors
-    /// [`Error::MdNoUpdate`]: `eq` holds events, or the descriptor has operations in progress. Else as for
-    /// [`md_update`](NetworkInterface::md_update).
-    ///
-    /// # Safety
-    /// As for [`md_attach`](NetworkInterface::md_attach).
-    #[allow(unsafe_code)]
-    pub unsafe fn md_update_unless_logged(
-        &self,
-        md: Handle,
-        new: (Md, Iovec),
-        eq: Handle,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's promise is what both ask for.
-        both!(self, it => unsafe { it.md_update_unless_logged(md, new, eq) })
-    }
-
     /// `PtlNIInit` again, after [`close`](NetworkInterface::close): the `opening`th time. With an agent that takes `patience` at most.
     ///
     /// # Errors
@@ -176,6 +155,7 @@ impl<F: Fabric> Backend for AnyInterface<F> {
     forward! {
         fn release(&self, object: Handle, here: impl Fn(&mut Library) -> Result<(), Error>, command: u8) -> Result<(), Error>;
         fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
+        fn update(&self, of: (Handle, Handle), old: Option<&mut Md>, new: Option<(Md, Iovec)>, how: Update) -> Result<(), Error>;
         fn begin(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>, request: Request) -> Result<(), Error>;
         fn begin_put(&self, md: Handle, region: Option<(u64, u64)>, ack: AckReq, target: &Target, hdr_data: u64) -> Result<(), Error>;
         fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error>;
@@ -210,18 +190,6 @@ impl<F: Fabric> NetworkInterface for AnyInterface<F> {
     #[inline(always)]
     fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error> {
         both!(self, it => it.eq_wait_with(eq, read))
-    }
-
-    #[allow(unsafe_code)]
-    unsafe fn md_update(
-        &self,
-        md: Handle,
-        old: Option<&mut Md>,
-        new: Option<(Md, Iovec)>,
-        testq: Handle,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's promise is what both ask for.
-        both!(self, it => unsafe { it.md_update(md, old, new, testq) })
     }
 
     forward! {

@@ -1,6 +1,6 @@
 //! What the calls of a [`NetworkInterface`](crate::NetworkInterface) are made of, where these differ by who does them.
 
-use crate::bridge::{Record, Request, Write};
+use crate::bridge::{Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Target};
@@ -33,6 +33,15 @@ pub trait Backend: Waiting {
 
     /// A descriptor, of a match entry or of its own.
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
+
+    /// Change a descriptor, or say what it has.
+    fn update(
+        &self,
+        of: (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        how: Update,
+    ) -> Result<(), Error>;
 
     /// Begin an operation: as the library prepares it, or as an agent is asked for it.
     fn begin(

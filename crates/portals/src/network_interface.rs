@@ -2,7 +2,7 @@
 //! does for it, and in what words an agent is asked for it.
 
 use crate::backend::Backend;
-use crate::bridge::{Halves, Request, command};
+use crate::bridge::{Halves, Request, Update, command};
 use crate::error::Error;
 use crate::handlers::Handler;
 use crate::library::{AccessEntry, DropReason, Library, Processes, Target};
@@ -258,7 +258,29 @@ pub trait NetworkInterface: Backend {
         old: Option<&mut Md>,
         new: Option<(Md, Iovec)>,
         testq: Handle,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error> {
+        let how = if new.is_some() {
+            Update::Replace
+        } else {
+            Update::Read
+        };
+        self.update((md, testq), old, new, how)
+    }
+
+    /// As [`md_update`](Self::md_update), for who has taken in what `eq` says so far: events that it holds refuse the update, those that
+    /// operations in progress will log there do not. Who holds on to messages from their beginning to their end would otherwise wait
+    /// here for whoever sends one.
+    ///
+    /// # Errors
+    /// [`Error::MdNoUpdate`]: `eq` holds events, or the descriptor has operations in progress. Else as for
+    /// [`md_update`](Self::md_update).
+    ///
+    /// # Safety
+    /// As for [`md_attach`](Self::md_attach).
+    #[allow(unsafe_code)]
+    unsafe fn md_update_unless_logged(&self, md: Handle, new: (Md, Iovec), eq: Handle) -> Result<(), Error> {
+        self.update((md, eq), None, Some(new), Update::ReplaceUnlessLogged)
+    }
 
     /// `PtlEQAlloc`: a queue of at least `count` events; [`Handle::EQ_NONE`] for 0. `handler` sees every event, in a call of this
     /// process's that finds it. By way of an agent the mailbox holds some events beside the queue.

@@ -2,7 +2,7 @@
 
 use super::pieces::{Pieces, Store};
 use crate::bridge::mailbox::Title;
-use crate::bridge::record::{Halves, Pen, Piece, Words, Write, command, update};
+use crate::bridge::record::{Halves, Pen, Piece, Update, Words, Write, command};
 use crate::error::Error;
 use crate::library::{DropReason, Library};
 use crate::malformed::{Malformed, fail};
@@ -207,10 +207,8 @@ impl Objects {
                 answer(pen, done)
             }
             command::MD_UPDATE => {
-                let (md, testq, seen): (Handle, Handle, u64) = words.read()?;
-                let how = words.at_most("how to update a descriptor", update::REPLACE_UNLESS_LOGGED)?;
-                let replaces = how != update::READ;
-                let new: Md = words.read()?;
+                let (md, testq, seen, how, new): (Handle, Handle, u64, Update, Md) = words.read()?;
+                let replaces = how != Update::Read;
                 let pieces = words.pieces()?;
                 // What has been forwarded and not been seen is in the queue as far as the program is concerned.
                 let is_unseen = |queue: &Queue| queue.handle == testq && queue.forwarded != seen;
@@ -227,10 +225,13 @@ impl Objects {
                 let done = if let Some(no) = refused {
                     let _ = library.md_update(md, Some(&mut old), None, testq);
                     Err(no)
-                } else if how == update::REPLACE_UNLESS_LOGGED {
-                    library.md_update_unless_logged(md, (new, iovec), testq)
                 } else {
-                    library.md_update(md, Some(&mut old), replaces.then_some((new, iovec)), testq)
+                    how.apply(
+                        library,
+                        (md, testq),
+                        Some(&mut old),
+                        replaces.then_some((new, iovec)),
+                    )
                 };
                 if done.is_ok() && replaces {
                     self.exposed.retain(|(handle, _)| *handle != md);

@@ -13,7 +13,7 @@ mod request;
 mod routes;
 
 use crate::numbered::numbered;
-pub use record::{Halves, Record, SMALL, Write, command};
+pub use record::{Halves, Record, SMALL, Update, Write, command};
 pub use request::Request;
 pub use routes::{ENVELOPE_BYTES, Routes, envelope, open_envelope};
 

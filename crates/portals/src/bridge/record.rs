@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::library::{AccessEntry, Target};
 use crate::malformed::{Malformed, error, fail};
+use crate::numbered::numbered;
 use crate::types::{AckReq, Event, EventKind, Handle, Limits, Md, NiFail, Position, ProcessId, Unlink};
 
 /// What a client asks. From [`ME_ATTACH`](command::ME_ATTACH) on for accelerated clients only.
@@ -60,14 +61,17 @@ pub mod event {
     pub const NO_PENDING: u16 = u16::MAX;
 }
 
-/// What [`MD_UPDATE`](command::MD_UPDATE) is to do.
-pub mod update {
-    /// Say what the descriptor has.
-    pub const READ: u64 = 0;
-    /// Replace it, unless the queue holds an event or will.
-    pub const REPLACE: u64 = 1;
-    /// Replace it, unless the queue holds an event now.
-    pub const REPLACE_UNLESS_LOGGED: u64 = 2;
+numbered! {
+    /// What an update of a descriptor is to do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Update: u32 {
+        /// Say what the descriptor has.
+        Read = 0,
+        /// Replace it, unless the queue holds an event or will.
+        Replace = 1,
+        /// Replace it, unless the queue holds an event now.
+        ReplaceUnlessLogged = 2,
+    }
 }
 
 /// Says that this side knows the same records.
@@ -278,6 +282,7 @@ halves! {
     EventKind: it => it as u32, half => EventKind::of(half).ok_or(error!("the kind of an event", half));
     Unlink: it => it as u32, half => Unlink::of(half).ok_or(error!("when an object is released", half));
     Position: it => it as u32, half => Position::of(half).ok_or(error!("where a match entry goes", half));
+    Update: it => it as u32, half => Update::of(half).ok_or(error!("how to update a descriptor", half));
     AckReq: it => it as u32, half => AckReq::of(half).ok_or(error!("whether a put is acknowledged", half));
 }
 

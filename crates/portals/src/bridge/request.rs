@@ -1,8 +1,9 @@
-//! An operation that an agent is asked for.
+//! Operations that an agent is asked for.
 
-use super::record::command;
-use crate::library::Target;
-use crate::types::{AckReq, Handle};
+use super::record::{Update, command};
+use crate::error::Error;
+use crate::library::{Library, Target};
+use crate::types::{AckReq, Handle, Iovec, Md};
 
 /// An operation that an agent is asked for.
 pub struct Request<'a> {
@@ -50,6 +51,22 @@ impl<'a> Request<'a> {
             kind: command::GET_PUT,
             get_md,
             ..Self::put(put_md, None, AckReq::NoAck, target, hdr_data)
+        }
+    }
+}
+
+impl Update {
+    /// `PtlMDUpdate`, done by this library.
+    pub fn apply(
+        self,
+        library: &mut Library,
+        (md, testq): (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+    ) -> Result<(), Error> {
+        match (self, new) {
+            (Self::ReplaceUnlessLogged, Some(new)) => library.md_update_unless_logged(md, new, testq),
+            (_, new) => library.md_update(md, old, new, testq),
         }
     }
 }

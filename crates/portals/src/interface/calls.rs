@@ -2,7 +2,7 @@
 
 use super::Interface;
 use crate::backend::{Backend, Waiting};
-use crate::bridge::{Record, Request, Write};
+use crate::bridge::{Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
@@ -42,11 +42,22 @@ impl<F: Fabric> Backend for Interface<F> {
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        let library = &mut self.state.borrow_mut().library;
-        match me {
-            Some(me) => library.md_attach(me, md, iovec, unlink),
-            None => library.md_bind(md, iovec, unlink),
+        self.state.borrow_mut().library.new_md(me, md, iovec, unlink)
+    }
+
+    fn update(
+        &self,
+        of: (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        how: Update,
+    ) -> Result<(), Error> {
+        let updated = how.apply(&mut self.state.borrow_mut().library, of, old, new);
+        if updated == Err(Error::MdNoUpdate) && how != Update::ReplaceUnlessLogged {
+            // Who repeats the call until it succeeds is not to wait for itself.
+            self.advance();
         }
+        updated
     }
 
     #[inline(always)]
@@ -167,22 +178,6 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         !self.waiting.get()
     }
 
-    #[allow(unsafe_code)]
-    unsafe fn md_update(
-        &self,
-        md: Handle,
-        old: Option<&mut Md>,
-        new: Option<(Md, Iovec)>,
-        testq: Handle,
-    ) -> Result<(), Error> {
-        let updated = self.state.borrow_mut().library.md_update(md, old, new, testq);
-        if updated == Err(Error::MdNoUpdate) {
-            // Who repeats the call until it succeeds is not to wait for itself.
-            self.advance();
-        }
-        updated
-    }
-
     /// The same, but an event is copied once, to where it goes.
     #[inline]
     fn eq_get(&self, eq: Handle) -> Result<Taken, Error> {
@@ -228,24 +223,5 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         let state = &mut *self.state.borrow_mut();
         let (event, dropped) = state.library.eq_take(eq).ok()?;
         Some(read(event, dropped))
-    }
-}
-
-impl<F: Fabric> Interface<F> {
-    /// [`AnyInterface::md_update_unless_logged`](crate::AnyInterface::md_update_unless_logged).
-    ///
-    /// # Safety
-    /// As for [`md_update`](NetworkInterface::md_update).
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn md_update_unless_logged(
-        &self,
-        md: Handle,
-        new: (Md, Iovec),
-        eq: Handle,
-    ) -> Result<(), Error> {
-        self.state
-            .borrow_mut()
-            .library
-            .md_update_unless_logged(md, new, eq)
     }
 }

@@ -153,6 +153,23 @@ impl Library {
         Ok(self.new_descriptor(md, iovec, unlink, None)?.1)
     }
 
+    /// Either.
+    ///
+    /// # Errors
+    /// As these.
+    pub fn new_md(
+        &mut self,
+        me: Option<Handle>,
+        md: Md,
+        iovec: Iovec,
+        unlink: Unlink,
+    ) -> Result<Handle, Error> {
+        match me {
+            Some(me) => self.md_attach(me, md, iovec, unlink),
+            None => self.md_bind(md, iovec, unlink),
+        }
+    }
+
     fn new_descriptor(
         &mut self,
         md: Md,

@@ -3,8 +3,8 @@
 use super::accelerated::{Queue, Shown, memory_of};
 use super::{Client, Inner, Side};
 use crate::backend::Backend;
-use crate::bridge::Request;
-use crate::bridge::record::{Piece, Record, Words, Write, command, error_of, update};
+use crate::bridge::record::{Piece, Record, Update, Words, Write, command, error_of};
+use crate::bridge::{Mode, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
@@ -26,16 +26,10 @@ impl<F: Fabric> Backend for Client<F> {
         command: u8,
         told: impl Write,
     ) -> Result<T, Error> {
-        if let Inner {
-            mailbox,
-            side: Side::Generic(generic),
-            ..
-        } = &mut *self.inner.borrow_mut()
-        {
-            mailbox.fabric.charge(Cost::Trap);
-            return here(&mut generic.library);
+        match self.mode {
+            Mode::Generic => self.trap(here),
+            Mode::Accelerated => self.ask(command, told),
         }
-        self.ask(command, told)
     }
 
     fn release(
@@ -51,17 +45,8 @@ impl<F: Fabric> Backend for Client<F> {
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        if let Inner {
-            mailbox,
-            side: Side::Generic(generic),
-            ..
-        } = &mut *self.inner.borrow_mut()
-        {
-            mailbox.fabric.charge(Cost::Trap);
-            return match me {
-                Some(me) => generic.library.md_attach(me, md, iovec, unlink),
-                None => generic.library.md_bind(md, iovec, unlink),
-            };
+        if self.mode == Mode::Generic {
+            return self.trap(|library| library.new_md(me, md, iovec, unlink));
         }
         let memory = memory_of(&md, &iovec)?;
         let pieces = self.show(&memory, &iovec)?;
@@ -88,6 +73,22 @@ impl<F: Fabric> Backend for Client<F> {
                 made
             }
         }
+    }
+
+    fn update(
+        &self,
+        of: (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        how: Update,
+    ) -> Result<(), Error> {
+        if how != Update::ReplaceUnlessLogged || self.mode == Mode::Accelerated {
+            self.advance();
+        }
+        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+            return how.apply(&mut generic.library, of, old, new);
+        }
+        self.ask_for_update(of, old, new, how)
     }
 
     fn begin(
@@ -228,54 +229,26 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         let taken = self.take(eq).ok()?;
         Some(read(&taken.event, taken.dropped))
     }
-
-    #[allow(unsafe_code)]
-    unsafe fn md_update(
-        &self,
-        md: Handle,
-        old: Option<&mut Md>,
-        new: Option<(Md, Iovec)>,
-        testq: Handle,
-    ) -> Result<(), Error> {
-        self.advance();
-        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
-            return generic.library.md_update(md, old, new, testq);
-        }
-        let how = if new.is_some() {
-            update::REPLACE
-        } else {
-            update::READ
-        };
-        self.ask_for_update(md, old, new, (testq, how))
-    }
 }
 
 impl<F: Fabric> Client<F> {
-    /// [`AnyInterface::md_update_unless_logged`](crate::AnyInterface::md_update_unless_logged).
-    ///
-    /// # Safety
-    /// As for [`md_update`](NetworkInterface::md_update).
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn md_update_unless_logged(
-        &self,
-        md: Handle,
-        new: (Md, Iovec),
-        eq: Handle,
-    ) -> Result<(), Error> {
-        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
-            return generic.library.md_update_unless_logged(md, new, eq);
-        }
-        self.advance();
-        self.ask_for_update(md, None, Some(new), (eq, update::REPLACE_UNLESS_LOGGED))
+    /// Have the system do what its library does.
+    fn trap<T>(&self, here: impl FnOnce(&mut Library) -> Result<T, Error>) -> Result<T, Error> {
+        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+        let Side::Generic(generic) = side else {
+            return Err(Error::Fail);
+        };
+        mailbox.fabric.charge(Cost::Trap);
+        here(&mut generic.library)
     }
 
     /// Have the agent update a descriptor, and show it the new memory.
     fn ask_for_update(
         &self,
-        md: Handle,
+        (md, testq): (Handle, Handle),
         old: Option<&mut Md>,
         new: Option<(Md, Iovec)>,
-        (testq, how): (Handle, u64),
+        how: Update,
     ) -> Result<(), Error> {
         let mut seen = 0;
         if let Side::Accelerated(accelerated) = &self.inner.borrow().side
