@@ -71,16 +71,23 @@ impl<F: Fabric> AnyInterface<F> {
         Ok(Self::Agent(Box::new(client)))
     }
 
+    fn agent(&self) -> Option<&Client<F>> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Agent(it) => Some(it),
+        }
+    }
+
     /// Let messages come, for MPI's interface, whose entries must be there first. Where there is no agent they come when they are looked for.
     pub fn accept(&self) {
-        if let Self::Agent(it) = self {
+        if let Some(it) = self.agent() {
             it.accept();
         }
     }
 
     /// Whether whoever moves what this process has under way rings it.
     pub fn rings(&self) -> bool {
-        matches!(self, Self::Agent(_))
+        self.agent().is_some()
     }
 
     /// `PtlNIInit` again, after [`close`](NetworkInterface::close): the `opening`th time. With an agent that takes `patience` at most.
@@ -111,26 +118,18 @@ impl<F: Fabric> AnyInterface<F> {
 
     /// Where matching is done by way of an agent; `None`: there is none, and it is done here.
     pub fn mode(&self) -> Option<Mode> {
-        match self {
-            AnyInterface::Inline(_) => None,
-            AnyInterface::Agent(it) => Some(it.mode()),
-        }
+        self.agent().map(Client::mode)
     }
 
     /// Whether an agent does all that is to be done while the process computes: it matches, and reaches the process's memory.
     pub fn is_served(&self) -> bool {
-        match self {
-            AnyInterface::Inline(_) => false,
-            AnyInterface::Agent(it) => it.mode() == Mode::Accelerated && !it.is_carried(),
-        }
+        self.agent()
+            .is_some_and(|it| it.mode() == Mode::Accelerated && !it.is_carried())
     }
 
     /// Whether there was an agent and it has ended, or does not serve this process any longer: nothing will come any more.
     pub fn agent_has_ended(&self) -> bool {
-        match self {
-            AnyInterface::Inline(_) => false,
-            AnyInterface::Agent(it) => it.has_ended(),
-        }
+        self.agent().is_some_and(Client::has_ended)
     }
 
     /// Before a sleep: tell others what they wait for. An agent does that by itself.

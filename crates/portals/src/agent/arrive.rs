@@ -1,7 +1,6 @@
 //! What the network brings an agent.
 
 use super::movement::Move;
-use super::moves;
 use super::occupancy::ANSWERS;
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Refusing};
 use super::structures::Room;
@@ -10,7 +9,7 @@ use crate::bridge::record::{SMALL, event};
 use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};
 use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
 use crate::malformed::{self, error};
-use crate::memory::{SWAP_BYTES, Segments};
+use crate::memory::{SWAP_BYTES, Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::translate::fail_of;
 use crate::types::NiFail;
@@ -241,7 +240,7 @@ impl<F: Fabric> Core<F> {
         match message.inline {
             Some(bytes) => {
                 self.fabric.charge(Cost::Copy(keep as usize));
-                moves::store(&into, &bytes[..keep as usize]);
+                user::store(&into, &bytes[..keep as usize]);
                 self.arrived_whole(name);
                 Placement::Done
             }
@@ -310,7 +309,7 @@ impl<F: Fabric> Core<F> {
             let old = self.arenas[ARRIVALS].memory(room, SWAP_BYTES, len);
             let mut bytes = [0; SMALL];
             self.fabric.charge(Cost::Copy(len));
-            moves::load(&old, &mut bytes[..len]);
+            user::load(&old, &mut bytes[..len]);
             let swapped = objects.library.swapped(token, Segments::default());
             reply = swapped.map(|reply| (reply, bytes));
         }

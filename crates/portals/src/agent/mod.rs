@@ -8,7 +8,7 @@
 //! | `clients` | clients that come, go, and fail |
 //! | `arrive`, `serve`, `transmit` | what comes from the network, what clients ask, what they send |
 //! | `objects` | an accelerated client's objects |
-//! | `movement`, `moves` | bytes between the agent's memory and the clients' |
+//! | `movement` | bytes between the agent's memory and the clients' |
 //! | `structures`, `pieces` | memory for bodies, jobs, lists of segments |
 //!
 //! Only the agent is on the network; its clients are processes of its host that give it commands through their mailboxes. A
@@ -55,8 +55,6 @@ mod arrive;
 mod client;
 mod clients;
 mod movement;
-#[allow(unsafe_code)]
-mod moves;
 mod objects;
 mod occupancy;
 mod pieces;

@@ -1,7 +1,6 @@
 //! Bytes between the agent's memory and its clients'. The agent moves them itself where it reaches a client's memory; else it asks
 //! the client, and they go through *windows*, memory of the agent's that both see.
 
-use super::moves;
 use super::pieces::Pieces;
 use super::state::{BodyAt, Core, Job};
 use super::structures::{Arena, Room};
@@ -9,8 +8,9 @@ use crate::bridge::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
 use crate::bridge::record::{Words, event};
 use crate::library::NO_TOKEN;
 use crate::malformed::{Malformed, fail};
+use crate::memory::user;
 use crate::types::NiFail;
-use farpost_fabric::{Completion, Direction, Fabric, FabricError, Moment, Ticket};
+use farpost_fabric::{Completion, Direction, Fabric, FabricError, LocalMemory, Moment, Ticket};
 use std::time::Duration;
 
 /// Bytes of one move before others have their turn.
@@ -103,7 +103,7 @@ impl Move {
                 return Ok(true);
             };
             let local = arenas[self.arena].segment(self.room, self.at + self.done, len);
-            match moves::transfer(fabric, (client, self.direction), local, (position, key))? {
+            match user::transfer(fabric, (client, self.direction), local, (position, key))? {
                 Completion::Done => self.done += len,
                 Completion::Pending(ticket) => self.under_way = Some(Part::Transfer(ticket, len)),
             }
@@ -181,7 +181,9 @@ impl<F: Fabric> Core<F> {
         let into_client = mv.direction == Direction::Put;
         if into_client {
             let from = self.arenas[mv.arena].segment(mv.room, mv.at + mv.done, len);
-            moves::to_window(&entry.memory, WINDOWS_AT + slot * SLOT_BYTES, from);
+            user::read(from, |bytes| {
+                entry.memory.write(WINDOWS_AT + slot * SLOT_BYTES, bytes)
+            });
         }
         let way = if into_client { event::INTO_CLIENT } else { 0 };
         let title = Title {
@@ -230,7 +232,8 @@ impl<F: Fabric> Core<F> {
         }
         if mv.direction == Direction::Get {
             let into = self.arenas[mv.arena].segment(mv.room, mv.at + mv.done, len);
-            moves::from_window(&self.clients[at].memory, WINDOWS_AT + slot * SLOT_BYTES, into);
+            let memory = &self.clients[at].memory;
+            user::write(into, |bytes| memory.read(WINDOWS_AT + slot * SLOT_BYTES, bytes));
         }
         mv.done += len;
         self.advance_one(name);

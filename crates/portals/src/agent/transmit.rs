@@ -1,14 +1,13 @@
 //! What clients send, and what they are told of it.
 
 use super::movement::Move;
-use super::moves;
 use super::state::{BodyAt, Core, Item, Job, Lower};
 use crate::bridge::mailbox::Title;
 use crate::bridge::record::{SMALL, event};
 use crate::bridge::{Mode, Routes, envelope};
 use crate::library::{NO_TOKEN, Outgoing, lose_body};
 use crate::malformed::error;
-use crate::memory::Segments;
+use crate::memory::{Segments, user};
 use crate::net::{Channel, Departure, Net};
 use crate::types::NiFail;
 use farpost_fabric::{Cost, Direction, Fabric};
@@ -131,7 +130,7 @@ impl<F: Fabric> Core<F> {
                     return false;
                 };
                 self.fabric.charge(Cost::Copy(len));
-                moves::store(&self.arenas[arena].memory(room, 0, len), &bytes[..len]);
+                user::store(&self.arenas[arena].memory(room, 0, len), &bytes[..len]);
                 item.body = BodyAt::Here(room);
                 return true;
             }

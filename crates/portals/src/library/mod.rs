@@ -24,6 +24,7 @@ mod wire;
 mod without_body;
 
 pub use access::AccessEntry;
+pub(crate) use descriptor::memory_of;
 pub use drops::{DropReason, Drops};
 pub use initiate::Target;
 pub use processes::Processes;

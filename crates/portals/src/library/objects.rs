@@ -1,4 +1,5 @@
-//! Match entries, memory descriptors and event queues: making, changing and releasing them (sections 3.9 to 3.11).
+//! Match entries, memory descriptors and event queues: making, changing and releasing them (sections 3.9 to 3.11). What is wrong
+//! with a call is said as by [`NetworkInterface`](crate::NetworkInterface), which also lists it.
 
 use super::descriptor::{Descriptor, Region};
 use super::list::Criteria;
@@ -10,9 +11,6 @@ use crate::types::{Event, Handle, HandleKind, Iovec, Md, Position, ProcessId, Ta
 
 impl Library {
     /// `PtlMEAttach`: a match entry at the head or the tail of portal `pt_index`'s list.
-    ///
-    /// # Errors
-    /// [`Error::PtIndexInvalid`], [`Error::ProcessInvalid`], [`Error::MeListTooLong`], [`Error::NoSpace`].
     pub fn me_attach(
         &mut self,
         pt_index: u32,
@@ -28,9 +26,6 @@ impl Library {
     }
 
     /// `PtlMEAttachAny`: a match entry at a portal index that has none, and which one that is.
-    ///
-    /// # Errors
-    /// [`Error::PtFull`], [`Error::ProcessInvalid`], [`Error::NoSpace`].
     pub fn me_attach_any(
         &mut self,
         id: ProcessId,
@@ -39,20 +34,12 @@ impl Library {
     ) -> Result<(u32, Handle), Error> {
         let unused = self.portals.iter().position(|list| list.is_empty());
         let pt_index = unused.ok_or(Error::PtFull)? as u32;
-        let handle = self.new_entry(
-            pt_index,
-            None,
-            Criteria { id, bits, ignore },
-            unlink,
-            Position::After,
-        )?;
+        let criteria = Criteria { id, bits, ignore };
+        let handle = self.new_entry(pt_index, None, criteria, unlink, Position::After)?;
         Ok((pt_index, handle))
     }
 
     /// `PtlMEInsert`: a match entry directly before or after `base`.
-    ///
-    /// # Errors
-    /// [`Error::MeInvalid`], [`Error::ProcessInvalid`], [`Error::MeListTooLong`], [`Error::NoSpace`].
     pub fn me_insert(
         &mut self,
         base: Handle,
@@ -95,17 +82,13 @@ impl Library {
             })
             .ok_or(Error::NoSpace)?;
         let mes = &mut self.mes;
-        let label = self.portals[pt_index as usize].insert(
-            base,
-            criteria,
-            key.slot() as u16,
-            position,
-            |me, label| {
-                if let Some(entry) = mes.get_mut(u32::from(me)) {
-                    entry.label = label;
-                }
-            },
-        );
+        let relabel = |me, label| {
+            if let Some(entry) = mes.get_mut(u32::from(me)) {
+                entry.label = label;
+            }
+        };
+        let me = key.slot() as u16;
+        let label = self.portals[pt_index as usize].insert(base, criteria, me, position, relabel);
         let entry = self.mes.get_mut(key.slot()).ok_or(Error::NoSpace)?;
         entry.label = label;
         Ok(entry.handle)
@@ -128,10 +111,6 @@ impl Library {
     }
 
     /// `PtlMDAttach`: a descriptor for a match entry that has none.
-    ///
-    /// # Errors
-    /// [`Error::MeInvalid`]; [`Error::MeInUse`]: it has one; [`Error::MdIllegal`]; [`Error::EqInvalid`];
-    /// [`Error::NoSpace`].
     pub fn md_attach(&mut self, me: Handle, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
         let index = self.mes.find(me).ok_or(Error::MeInvalid)?;
         if self.mes.get(index).is_some_and(|entry| entry.md.is_some()) {
@@ -146,17 +125,11 @@ impl Library {
     }
 
     /// `PtlMDBind`: a descriptor of its own, to send from and for replies.
-    ///
-    /// # Errors
-    /// [`Error::MdIllegal`], [`Error::EqInvalid`], [`Error::NoSpace`].
     pub fn md_bind(&mut self, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
         Ok(self.new_descriptor(md, iovec, unlink, None)?.1)
     }
 
     /// Either.
-    ///
-    /// # Errors
-    /// As these.
     pub fn new_md(
         &mut self,
         me: Option<Handle>,
@@ -293,9 +266,6 @@ impl Library {
 
     /// `PtlEQFree`: release a queue with the events in it. The program sees to it that no descriptor refers to it; one
     /// that does logs no events from now on.
-    ///
-    /// # Errors
-    /// [`Error::EqInvalid`].
     pub fn eq_free(&mut self, eq: Handle) -> Result<(), Error> {
         let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
         self.eqs.remove(index);

@@ -42,12 +42,7 @@ impl<F: Fabric> Net<F> {
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
         if word.has(wire::HAS_ACK) {
-            let about = if word.has(wire::ACK_OTHER) {
-                1 - index
-            } else {
-                index
-            };
-            state.tx.acked(fabric, from, about, word.ack)?;
+            state.tx.acked(fabric, from, word.about(index), word.ack)?;
         }
         if word.kind == PacketKind::Control {
             return self.on_control(state, from, &word, rest);
@@ -220,12 +215,7 @@ impl<F: Fabric> Net<F> {
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
         if word.has(wire::HAS_ACK) {
-            let about = if word.has(wire::ACK_OTHER) {
-                1 - index
-            } else {
-                index
-            };
-            state.tx.acked(&*self.fabric, from, about, word.ack)?;
+            state.tx.acked(&*self.fabric, from, word.about(index), word.ack)?;
         }
         let accepted = state
             .rx

@@ -4,9 +4,8 @@
 //! that of a part come in a packet from the receiver alone ([`Op::Grant`](super::wire::Op::Grant)), which the fabric vouches for, and
 //! not from the line, which others may write.
 
-use super::moves;
 use super::tunables::NetTunables;
-use crate::memory::Segment;
+use crate::memory::{Segment, user};
 use crate::owner::Owner;
 use farpost_channel::{SharedCopy, Side};
 use farpost_fabric::{Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission};
@@ -107,7 +106,7 @@ impl<F: Fabric> RendezvousSlots<F> {
                         len: len as usize,
                     };
                     let to = (offer.address.wrapping_add(at), 0);
-                    let copied = moves::transfer(fabric, (offer.peer, Direction::Put), part, to);
+                    let copied = user::transfer(fabric, (offer.peer, Direction::Put), part, to);
                     if let Ok(Completion::Pending(ticket)) = copied {
                         fabric.cancel_transfer(ticket);
                     }

@@ -146,6 +146,12 @@ impl Word {
         self.flags & flag != 0
     }
 
+    /// The channel that the acknowledgement in a packet of channel `index` is about.
+    #[inline(always)]
+    pub fn about(&self, index: usize) -> usize {
+        if self.has(ACK_OTHER) { 1 - index } else { index }
+    }
+
     /// The operation and the channel of a control packet.
     pub fn op(&self) -> Result<(Op, usize), Malformed> {
         let Some(op) = Op::of(self.second & 0x7f) else {

@@ -6,11 +6,10 @@ use crate::bridge::mailbox::Title;
 use crate::bridge::record::{Piece, Words, event};
 use crate::error::Error;
 use crate::malformed::{Malformed, fail};
-use crate::memory::{Segment, Segments};
-use crate::types::{Event, EventKind, Handle, HandleKind, Iovec, Md, Taken, option};
+use crate::memory::Segments;
+use crate::types::{Event, EventKind, Handle, HandleKind, Taken};
 use farpost_fabric::Fabric;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 #[derive(Default)]
 pub(super) struct AcceleratedObjects {
@@ -48,34 +47,6 @@ impl Queue {
             handled,
             seen: 0,
         }
-    }
-}
-
-/// The memory that a descriptor describes, as far as that can be said here; the library checks the rest.
-pub(super) fn memory_of(md: &Md, iovec: &Iovec) -> Result<Segments, Error> {
-    let exists = |s: &Segment| s.len <= isize::MAX as usize && s.address.checked_add(s.len).is_some();
-    match (md.options & option::IOVEC != 0, iovec) {
-        (true, Some(list))
-            if list.len() <= 256
-                && list.iter().all(exists)
-                && list
-                    .iter()
-                    .try_fold(0usize, |sum, s| sum.checked_add(s.len))
-                    .is_some() =>
-        {
-            Ok(Segments::many(Rc::clone(list)))
-        }
-        (false, None) => {
-            let segment = Segment {
-                address: md.start,
-                len: usize::try_from(md.length).map_err(|_| Error::MdIllegal)?,
-            };
-            if !exists(&segment) || (segment.address == 0 && segment.len > 0) {
-                return Err(Error::MdIllegal);
-            }
-            Ok(segment.into())
-        }
-        _ => Err(Error::MdIllegal),
     }
 }
 

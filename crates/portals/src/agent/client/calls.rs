@@ -1,13 +1,13 @@
 //! The calls of an interface, done by way of an agent.
 
-use super::accelerated::{Queue, Shown, memory_of};
+use super::accelerated::{Queue, Shown};
 use super::{Client, Inner, Side};
 use crate::backend::Backend;
-use crate::bridge::record::{Piece, Record, Update, Words, Write, command, error_of};
+use crate::bridge::record::{MAX_PIECES, Piece, Record, Update, Words, Write, command, error_of};
 use crate::bridge::{Mode, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
-use crate::library::{Library, Outgoing, Processes, Target};
+use crate::library::{Library, Outgoing, Processes, Target, memory_of};
 use crate::memory::Segments;
 use crate::network_interface::NetworkInterface;
 use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
@@ -48,8 +48,7 @@ impl<F: Fabric> Backend for Client<F> {
         if self.mode == Mode::Generic {
             return self.trap(|library| library.new_md(me, md, iovec, unlink));
         }
-        let memory = memory_of(&md, &iovec)?;
-        let pieces = self.show(&memory, &iovec)?;
+        let (memory, pieces) = self.show(&md, &iovec)?;
         let kind = if me.is_some() {
             command::MD_ATTACH
         } else {
@@ -263,8 +262,7 @@ impl<F: Fabric> Client<F> {
         }
         let replaces = new.is_some();
         let (values, iovec) = new.unwrap_or((Md::BLANK, None));
-        let memory = memory_of(&values, &iovec)?;
-        let pieces = self.show(&memory, &iovec)?;
+        let (memory, pieces) = self.show(&values, &iovec)?;
         let told = (md, testq, seen, how, values, &pieces[..]);
         let (code, words) = self.ask_code(command::MD_UPDATE, told)?;
         if let (Some(old), Ok(values), true) = (
@@ -289,8 +287,11 @@ impl<F: Fabric> Client<F> {
         if code == 0 { Ok(()) } else { Err(error_of(code)) }
     }
 
-    /// Let the agent reach a descriptor's memory, segment by segment.
-    fn show(&self, memory: &Segments, iovec: &Iovec) -> Result<Vec<Piece>, Error> {
+    /// Let the agent reach a descriptor's memory, segment by segment. The library checks the rest.
+    fn show(&self, md: &Md, iovec: &Iovec) -> Result<(Segments, Vec<Piece>), Error> {
+        // More could not be told.
+        let iovec = iovec.as_ref().filter(|list| list.len() <= MAX_PIECES);
+        let memory = memory_of(md, iovec.cloned()).ok_or(Error::MdIllegal)?;
         let mailbox = &mut self.inner.borrow_mut().mailbox;
         let shown = match iovec {
             // Empty segments count, too.
@@ -298,9 +299,10 @@ impl<F: Fabric> Client<F> {
                 .iter()
                 .map(|segment| mailbox.expose_one(*segment, true))
                 .collect(),
-            None => mailbox.expose(memory, true),
+            None => mailbox.expose(&memory, true),
         };
-        shown.map_err(|_| Error::MdIllegal)
+        let pieces = shown.map_err(|_| Error::MdIllegal)?;
+        Ok((memory, pieces))
     }
 
     fn forget(&self, which: impl Fn(&Shown) -> bool) {

@@ -1,6 +1,5 @@
 //! The objects of a generic client: matching is done here, moving by the agent.
 
-use super::super::moves;
 use super::post::Mailbox;
 use crate::bridge::mailbox::Title;
 use crate::bridge::record::{Piece, SMALL, Words, command, event};
@@ -83,7 +82,7 @@ impl GenericObjects {
         if len <= SMALL {
             let mut bytes = [0; SMALL];
             mailbox.fabric.charge(Cost::Copy(len));
-            moves::load(&message.body, &mut bytes[..len]);
+            user::load(&message.body, &mut bytes[..len]);
             mailbox.command(command::SEND_SMALL, channel as u16, (title, &bytes[..len]));
             return self.finished(mailbox, message.token, NiFail::OK);
         }

@@ -1,13 +1,12 @@
 //! The client's end of its mailbox, and the memory that it lends the agent.
 
-use super::super::moves;
 use crate::bridge::mailbox::{
     AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
     SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
 };
 use crate::bridge::record::{Pen, Piece, Words, Write, command, event};
 use crate::malformed::{Malformed, fail};
-use crate::memory::{Segment, Segments};
+use crate::memory::{Segment, Segments, user};
 use crate::net::Channel;
 use farpost_fabric::{
     Access, Fabric, FabricError, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
@@ -208,16 +207,19 @@ impl<F: Fabric> Mailbox<F> {
 
     /// Let the agent reach a piece of memory.
     pub fn expose_one(&mut self, segment: Segment, writable: bool) -> Result<Piece, FabricError> {
-        let Some(ledger) = &mut self.ledger else {
-            return moves::expose(&*self.fabric, self.agent, segment, writable);
+        let (position, key) = match &mut self.ledger {
+            None => user::expose(&*self.fabric, self.agent, segment, writable)?,
+            Some(ledger) => {
+                ledger.next += 1;
+                ledger.lent.push((ledger.next, segment, writable));
+                (0, ledger.next)
+            }
         };
-        ledger.next += 1;
-        ledger.lent.push((ledger.next, segment, writable));
         Ok(Piece {
             address: segment.address as u64,
             len: segment.len as u64,
-            position: 0,
-            key: ledger.next,
+            position,
+            key,
         })
     }
 
@@ -265,9 +267,10 @@ impl<F: Fabric> Mailbox<F> {
         let at = WINDOWS_AT + slot * SLOT_BYTES;
         let done = lent.is_some_and(|memory| {
             let moved = if into {
-                moves::fetch(&self.import, at, memory)
+                user::write(memory, |bytes| self.import.get(at, bytes))
             } else {
-                moves::bring(&self.import, at, memory).and_then(|()| self.import.order())
+                let put = user::read(memory, |bytes| self.import.put(at, bytes));
+                put.and_then(|()| self.import.order())
             };
             moved.is_ok()
         });

@@ -1,11 +1,11 @@
 //! Calls that begin an operation.
 
-use super::super::moves;
 use super::{Client, Inner, Side};
 use crate::backend::Waiting;
 use crate::bridge::{Mode, Request, SMALL, command};
 use crate::error::Error;
 use crate::library::{Library, Outgoing, Target};
+use crate::memory::user;
 use crate::net::Channel;
 use crate::types::Handle;
 use farpost_fabric::{Cost, Fabric};
@@ -121,7 +121,7 @@ impl<F: Fabric> Client<F> {
             if kind != command::GET && length <= SMALL as u64 && offset + length <= memory.len() as u64 {
                 let bytes = &mut bytes[..length as usize];
                 mailbox.fabric.charge(Cost::Copy(bytes.len()));
-                moves::load(&memory.region(offset as usize, length as usize), bytes);
+                user::load(&memory.region(offset as usize, length as usize), bytes);
                 &*bytes
             } else {
                 &[]

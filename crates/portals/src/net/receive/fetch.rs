@@ -165,7 +165,7 @@ impl<F: Fabric> Receive<F> {
                     let one = into.region(at as usize, len as usize);
                     let one = one.as_one().expect("one run of memory");
                     let from = (position.wrapping_add(at), 0);
-                    moves::transfer(fabric, (peer, Direction::Get), one, from).is_ok()
+                    user::transfer(fabric, (peer, Direction::Get), one, from).is_ok()
                 });
                 if !copied {
                     match line.outcome((pending.keep, part)) {
@@ -540,7 +540,7 @@ fn get<F: Fabric>(
         };
     }
     let bytes = piece.len as u64;
-    match moves::transfer(fabric, (pending.peer, Direction::Get), piece, from)? {
+    match user::transfer(fabric, (pending.peer, Direction::Get), piece, from)? {
         Completion::Done => Ok(Some(bytes)),
         Completion::Pending(ticket) => {
             pending.ticket = Some(UnderWay {

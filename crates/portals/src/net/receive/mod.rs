@@ -33,7 +33,7 @@ use super::tunables::NetTunables;
 use super::upper::{Outcome, Placement, RxId};
 use super::wire::{self, ACK_OTHER, HAS_ACK, Op, PacketKind, Place, STAGING, WANTS_ACK, Word, stream_bytes};
 use crate::malformed::{Malformed, fail};
-use crate::memory::{Segment, Segments};
+use crate::memory::{Segment, Segments, user};
 use crate::owner::Owner;
 use by_lines::FromLines;
 use farpost_fabric::{

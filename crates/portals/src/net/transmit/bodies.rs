@@ -4,7 +4,7 @@
 
 use super::pendings::TransmitPending;
 use crate::malformed::{Malformed, fail};
-use crate::memory::Segments;
+use crate::memory::{Segments, user};
 use crate::net::moves;
 use crate::net::rendezvous_slots::{Offer, RendezvousSlots};
 use crate::net::tunables::NetTunables;
@@ -138,7 +138,7 @@ impl<F: Fabric> Bodies<F> {
         if not & wire::NO_PULL == 0
             && let Some(one) = body.as_one()
             && fabric.can_transfer(peer)
-            && let Some((position, key)) = moves::expose(fabric, peer, one)
+            && let Ok((position, key)) = user::expose(fabric, peer, one, false)
         {
             put(&(length as u64).to_le_bytes());
             put(&position.to_le_bytes());
@@ -348,7 +348,7 @@ impl Copies {
         }
         let place = self.free.pop()?;
         time.charge(Cost::Copy(body.len()));
-        moves::load_all(body, &mut self.memory[usize::from(place) * COPY..][..body.len()]);
+        user::load(body, &mut self.memory[usize::from(place) * COPY..][..body.len()]);
         Some(place)
     }
 
