@@ -2,9 +2,8 @@
 
 use super::movement::Move;
 use super::occupancy::ANSWERS;
-use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Refusing};
-use super::structures::Room;
-use crate::bridge::mailbox::{SLOTS, Title, lines_of};
+use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Purpose, Refusing};
+use crate::bridge::mailbox::{SLOTS, lines_of, title};
 use crate::bridge::record::{SMALL, event};
 use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};
 use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
@@ -128,13 +127,7 @@ impl<F: Fabric> Core<F> {
             message.header,
             body.unwrap_or_default(),
         );
-        let title = Title {
-            kind: event::ARRIVED,
-            aux: pending,
-        };
-        let posted = link.events.put(title, self.pen.begin(shown)).unwrap_or(false);
-        entry.ring |= posted;
-        entry.figures.events += u64::from(posted);
+        entry.post(title(event::ARRIVED, pending), self.pen.begin(shown));
         if body.is_some() {
             Placement::Done
         } else {
@@ -204,14 +197,8 @@ impl<F: Fabric> Core<F> {
                     self.finished(at, token, NiFail::FAIL);
                     return message.unwanted();
                 };
-                let job = Job::Deposit {
-                    client: at,
-                    era: self.clients[at].era,
-                    token,
-                    pending: None,
-                    mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
-                };
-                return self.body_for(message, job, room, keep);
+                let mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize);
+                return self.body_for(at, message, Purpose::Deposit(token, None), mv);
             }
             Verdict::Swap { token, keep, with } => {
                 let pieces = self.clients[at].objects.pieces_of(&self.lists, token, &with);
@@ -219,22 +206,25 @@ impl<F: Fabric> Core<F> {
                 let Some(room) = self.arenas[ARRIVALS].take(2 * SWAP_BYTES as u64) else {
                     return message.unwanted();
                 };
-                let job = Job::Swap {
-                    client: at,
-                    era: self.clients[at].era,
-                    token,
-                    mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
-                };
-                return self.body_for(message, job, room, keep);
+                let mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize);
+                return self.body_for(at, message, Purpose::Swap(token), mv);
             }
         }
         message.unwanted()
     }
 
-    /// Take a body into the arena for `job`.
-    fn body_for(&mut self, message: &Message, job: Job, room: Room, keep: u64) -> Placement {
-        let into = self.arenas[ARRIVALS].memory(room, 0, keep as usize);
-        let Some(name) = self.jobs.insert(job) else {
+    /// Take a body into the arena, to be moved on.
+    fn body_for(&mut self, client: usize, message: &Message, purpose: Purpose, mv: Move) -> Placement {
+        let keep = mv.len as u64;
+        let into = self.arenas[ARRIVALS].memory(mv.room, 0, mv.len);
+        let era = self.clients[client].era;
+        let moving = Moving {
+            client,
+            era,
+            mv,
+            purpose,
+        };
+        let Some(name) = self.jobs.insert(Job::Moving(moving)) else {
             return message.unwanted();
         };
         match message.inline {
@@ -258,23 +248,19 @@ impl<F: Fabric> Core<F> {
 
     /// A body is in the arena.
     fn arrived_whole(&mut self, name: u64) {
-        let gone = match self.jobs.get(name) {
-            Some(Job::Deposit { client, era, .. } | Job::Swap { client, era, .. }) => {
-                self.clients[*client].era != *era
-            }
-            _ => return,
-        };
-        if gone {
-            if let Some(Job::Deposit { mv, .. } | Job::Swap { mv, .. }) = self.jobs.remove(name) {
-                self.arenas[ARRIVALS].give_back(mv.room);
-            }
+        let Some(moving) = self.jobs.get(name).and_then(Job::moving) else {
             return;
+        };
+        let client = &mut self.clients[moving.client];
+        if client.era != moving.era {
+            let room = moving.mv.room;
+            self.jobs.remove(name);
+            return self.arenas[ARRIVALS].give_back(room);
         }
-        if let Some(Job::Swap { client, mv, .. }) = self.jobs.get(name) {
-            mv.direction = Direction::Get;
-            mv.at = SWAP_BYTES;
-            let client = *client;
-            let swaps = &mut self.clients[client].objects.swaps;
+        if let Purpose::Swap(_) = moving.purpose {
+            moving.mv.direction = Direction::Get;
+            moving.mv.at = SWAP_BYTES;
+            let swaps = &mut client.objects.swaps;
             swaps.push_back(name);
             if swaps.len() > 1 {
                 // One at a time: get-puts do not interrupt each other.
@@ -285,14 +271,11 @@ impl<F: Fabric> Core<F> {
     }
 
     /// A half of an exchange has been done.
-    pub fn swap_moved(&mut self, name: u64, outcome: NiFail) {
-        let Some(Job::Swap {
-            client, token, mv, ..
-        }) = self.jobs.get(name)
-        else {
+    pub fn swap_moved(&mut self, name: u64, token: u64, outcome: NiFail) {
+        let Some(Moving { client, mv, .. }) = self.moving(name) else {
             return;
         };
-        let (at, token, room, len) = (*client, *token, mv.room, mv.len);
+        let (at, room, len) = (*client, mv.room, mv.len);
         if outcome == NiFail::OK && mv.direction == Direction::Get {
             let pieces = std::mem::take(&mut mv.pieces);
             *mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), len);
@@ -383,31 +366,22 @@ impl<F: Fabric> Upper for Core<F> {
         if outcome == Outcome::Done {
             return self.arrived_whole(name);
         }
-        match self.jobs.remove(name) {
-            Some(Job::Deposit {
-                client,
-                era,
-                token,
-                pending,
-                mv,
-            }) => {
-                self.arenas[ARRIVALS].give_back(mv.room);
-                if self.clients[client].era == era {
-                    self.stored(client, token, pending, fail_of(outcome));
-                }
+        let Some(Moving {
+            client,
+            era,
+            mv,
+            purpose,
+        }) = self.remove_moving(name)
+        else {
+            return;
+        };
+        self.arenas[ARRIVALS].give_back(mv.room);
+        if self.clients[client].era == era {
+            match purpose {
+                Purpose::Fetch(_) => {}
+                Purpose::Deposit(token, pending) => self.stored(client, token, pending, fail_of(outcome)),
+                Purpose::Swap(token) => self.finished(client, token, fail_of(outcome)),
             }
-            Some(Job::Swap {
-                client,
-                era,
-                token,
-                mv,
-            }) => {
-                self.arenas[ARRIVALS].give_back(mv.room);
-                if self.clients[client].era == era {
-                    self.finished(client, token, fail_of(outcome));
-                }
-            }
-            _ => {}
         }
     }
 

@@ -2,9 +2,9 @@
 //! the client, and they go through *windows*, memory of the agent's that both see.
 
 use super::pieces::Pieces;
-use super::state::{BodyAt, Core, Job};
+use super::state::{BodyAt, Core, Job, Moving, Purpose};
 use super::structures::{Arena, Room};
-use crate::bridge::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
+use crate::bridge::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT, title};
 use crate::bridge::record::{Words, event};
 use crate::library::NO_TOKEN;
 use crate::malformed::{Malformed, fail};
@@ -115,7 +115,7 @@ impl Move {
 impl<F: Fabric> Core<F> {
     /// Begin to move the bytes of a job.
     pub fn move_bytes(&mut self, name: u64) {
-        self.moving.push(name);
+        self.movements.push(name);
         self.advance_one(name);
     }
 
@@ -123,8 +123,8 @@ impl<F: Fabric> Core<F> {
     pub fn advance(&mut self) -> bool {
         let mut moved = false;
         // From the back: a job that ends takes itself out.
-        for at in (0..self.moving.len()).rev() {
-            if let Some(name) = self.moving.get(at).copied() {
+        for at in (0..self.movements.len()).rev() {
+            if let Some(name) = self.movements.get(at).copied() {
                 moved |= self.advance_one(name);
             }
         }
@@ -132,9 +132,10 @@ impl<F: Fabric> Core<F> {
     }
 
     fn advance_one(&mut self, name: u64) -> bool {
-        let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+        let Some(Moving { client, mv, .. }) = self.jobs.get(name).and_then(Job::moving) else {
             return false;
         };
+        let client = *client;
         let entry = &mut self.clients[client];
         let before = mv.done;
         let outcome = if entry.carried {
@@ -154,14 +155,14 @@ impl<F: Fabric> Core<F> {
     }
 
     fn end_move(&mut self, name: u64, outcome: NiFail) {
-        self.moving.retain(|other| *other != name);
+        self.movements.retain(|other| *other != name);
         self.moved(name, outcome);
     }
 
     /// Let a client move the next part of a job's bytes. True: all have moved.
     fn ask_client(&mut self, client: usize, name: u64) -> bool {
         let entry = &mut self.clients[client];
-        let Some((_, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+        let Some(Moving { mv, .. }) = self.jobs.get(name).and_then(Job::moving) else {
             return false;
         };
         if mv.under_way.is_some() {
@@ -186,10 +187,7 @@ impl<F: Fabric> Core<F> {
             });
         }
         let way = if into_client { event::INTO_CLIENT } else { 0 };
-        let title = Title {
-            kind: event::CARRY,
-            aux: slot as u16 | way << 8,
-        };
+        let title = title(event::CARRY, slot as u16 | way << 8);
         let posted = link.events.put(title, &[name, key, position, len as u64]);
         if posted.unwrap_or(false) {
             entry.windows[slot] = Some(name);
@@ -214,11 +212,11 @@ impl<F: Fabric> Core<F> {
                 return fail!("the number of a window", slot);
             }
         }
-        let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+        let Some(Moving { client, mv, .. }) = self.jobs.get(name).and_then(Job::moving) else {
             // It was given up.
             return Ok(());
         };
-        let (true, Some(Part::Window(of, len))) = (client == at, mv.under_way) else {
+        let (true, Some(Part::Window(of, len))) = (*client == at, mv.under_way) else {
             return Ok(());
         };
         if of != slot {
@@ -246,32 +244,31 @@ impl<F: Fabric> Core<F> {
     pub fn give_up_moves(&mut self, at: usize) {
         let patience = Duration::from_millis(self.config.patience);
         let now = self.fabric.now();
-        let late = |core: &mut Self, name: u64| match core.jobs.get(name).and_then(Job::movement) {
-            Some((client, mv)) => client == at && mv.since.is_some_and(|since| now - since > patience),
+        let late = |core: &mut Self, name: u64| match core.moving(name) {
+            Some(it) => it.client == at && it.mv.since.is_some_and(|since| now - since > patience),
             None => false,
         };
-        if !self.clients[at].carried || !(0..self.moving.len()).any(|i| late(self, self.moving[i])) {
+        if !self.clients[at].carried || !(0..self.movements.len()).any(|i| late(self, self.movements[i])) {
             return;
         }
-        for i in (0..self.moving.len()).rev() {
-            let Some(name) = self.moving.get(i).copied() else {
+        for i in (0..self.movements.len()).rev() {
+            let Some(name) = self.movements.get(i).copied() else {
                 continue;
             };
-            let of = self
-                .jobs
-                .get(name)
-                .and_then(Job::movement)
-                .map(|(client, _)| client);
-            if of != Some(at) {
+            let Some(purpose) = self
+                .moving(name)
+                .filter(|it| it.client == at)
+                .map(|it| it.purpose)
+            else {
                 continue;
-            }
-            if !matches!(self.jobs.get(name), Some(Job::Fetch { .. })) {
+            };
+            let Purpose::Fetch(channel) = purpose else {
                 self.clients[at].figures.wedged = true;
                 self.end_move(name, NiFail::FAIL);
                 continue;
-            }
-            self.moving.swap_remove(i);
-            if let Some(Job::Fetch { channel, mv, .. }) = self.jobs.remove(name) {
+            };
+            self.movements.swap_remove(i);
+            if let Some(Moving { mv, .. }) = self.remove_moving(name) {
                 self.arenas[mv.arena].give_back(mv.room);
                 if let Some(item) = self.clients[at].items[channel].front_mut() {
                     item.body = BodyAt::Away(mv.pieces);
@@ -283,13 +280,15 @@ impl<F: Fabric> Core<F> {
 
     /// All bytes of a job have moved, or cannot.
     fn moved(&mut self, name: u64, outcome: NiFail) {
-        if matches!(self.jobs.get(name), Some(Job::Swap { .. })) {
-            return self.swap_moved(name, outcome);
+        let purpose = self.moving(name).map(|it| it.purpose);
+        if let Some(Purpose::Swap(token)) = purpose {
+            return self.swap_moved(name, token, outcome);
         }
-        match self.jobs.remove(name) {
-            Some(Job::Fetch {
-                client, channel, mv, ..
-            }) => {
+        let (Some(purpose), Some(Moving { client, mv, .. })) = (purpose, self.remove_moving(name)) else {
+            return;
+        };
+        match purpose {
+            Purpose::Fetch(channel) => {
                 let Some(item) = self.clients[client].items[channel].front_mut() else {
                     return;
                 };
@@ -303,17 +302,11 @@ impl<F: Fabric> Core<F> {
                     self.arenas[mv.arena].give_back(mv.room);
                 }
             }
-            Some(Job::Deposit {
-                client,
-                token,
-                pending,
-                mv,
-                ..
-            }) => {
+            Purpose::Deposit(token, pending) => {
                 self.arenas[mv.arena].give_back(mv.room);
                 self.stored(client, token, pending, outcome);
             }
-            _ => {}
+            Purpose::Swap(_) => {}
         }
     }
 
@@ -322,22 +315,22 @@ impl<F: Fabric> Core<F> {
     pub fn forget_moves(&mut self, at: usize) {
         self.clients[at].windows = [None; SLOTS];
         // What the network layer is still writing ends when it has ended.
-        let waits = |job: &Job| matches!(job, Job::Swap { client, mv, .. } if *client == at && mv.direction == Direction::Get);
+        let waits = |job: &Job| {
+            matches!(job, Job::Moving(it)
+                if it.client == at && matches!(it.purpose, Purpose::Swap(_)) && it.mv.direction == Direction::Get)
+        };
         let mut over: Vec<u64> = self.jobs.names(waits);
         let jobs = &mut self.jobs;
-        self.moving.retain(|name| {
-            let its = jobs
-                .get(*name)
-                .and_then(Job::movement)
-                .is_some_and(|(client, _)| client == at);
+        self.movements.retain(|name| {
+            let job = jobs.get(*name).and_then(Job::moving);
+            let its = job.is_some_and(|it| it.client == at);
             if its && !over.contains(name) {
                 over.push(*name);
             }
             !its
         });
         for name in over {
-            let mut job = self.jobs.remove(name);
-            if let Some((_, mv)) = job.as_mut().and_then(Job::movement) {
+            if let Some(Moving { mv, .. }) = self.remove_moving(name) {
                 if let Some(Part::Transfer(ticket, _)) = mv.under_way {
                     self.fabric.cancel_transfer(ticket);
                 }

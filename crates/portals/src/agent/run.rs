@@ -103,7 +103,7 @@ impl<F: Fabric> Agent<F> {
             arenas: std::array::from_fn(|_| Arena::new(config.memory as usize)),
             jobs: Slab::new(sizes.jobs),
             lists: Store::new(sizes.lists),
-            moving: Vec::with_capacity(sizes.jobs),
+            movements: Vec::with_capacity(sizes.jobs),
             clients,
             index,
             placements: Vec::with_capacity(sizes.placements),
@@ -151,7 +151,7 @@ impl<F: Fabric> Agent<F> {
         format!(
             "{:?}; {} jobs moving; {:?}",
             clients,
-            self.core.moving.len(),
+            self.core.movements.len(),
             self.net.figures()
         )
     }
@@ -186,7 +186,7 @@ impl<F: Fabric> Agent<F> {
             core.hear(at);
             moved |= core.serve(at);
         }
-        if !core.moving.is_empty() {
+        if !core.movements.is_empty() {
             moved |= core.advance();
         }
         for at in 0..core.clients.len() {

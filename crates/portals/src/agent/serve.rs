@@ -1,9 +1,9 @@
 //! What clients ask of an agent. Everything here is input from another process.
 
 use super::movement::Move;
-use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Order};
+use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Order, Purpose};
 use crate::bridge::Mode;
-use crate::bridge::mailbox::{EVENTS, Title};
+use crate::bridge::mailbox::{EVENTS, Title, title};
 use crate::bridge::record::{SMALL, Words, command, event};
 use crate::error::Error;
 use crate::library::{NO_TOKEN, Outgoing};
@@ -219,14 +219,13 @@ impl<F: Fabric> Core<F> {
             return true;
         };
         let into = self.arenas[ARRIVALS].memory(room, 0, keep as usize);
-        let job = Job::Deposit {
+        let moving = Moving {
             client: at,
             era: entry.era,
-            token: order.token,
-            pending: Some(pending),
             mv: Move::new(order.pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
+            purpose: Purpose::Deposit(order.token, Some(pending)),
         };
-        if let Some(token) = self.jobs.insert(job) {
+        if let Some(token) = self.jobs.insert(Job::Moving(moving)) {
             let bytes = keep;
             self.placements.push((id, Placement::Keep { token, bytes, into }));
         }
@@ -330,10 +329,7 @@ impl<F: Fabric> Core<F> {
                 let Ok((event, dropped)) = objects.library.eq_take(queue.handle) else {
                     break;
                 };
-                let title = Title {
-                    kind: event::EVENT,
-                    aux: u16::from(dropped),
-                };
+                let title = title(event::EVENT, u16::from(dropped));
                 let _ = link.events.put(title, pen.begin((queue.handle, event)));
                 queue.forwarded += 1;
                 entry.figures.events += 1;

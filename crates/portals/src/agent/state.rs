@@ -7,7 +7,7 @@ use super::objects::Objects;
 use super::occupancy::Sizes;
 use super::pieces::{Pieces, Store};
 use super::structures::{Arena, Room, Slab};
-use crate::bridge::mailbox::{Control, Reader, SLOTS, Writer};
+use crate::bridge::mailbox::{Control, Reader, SLOTS, Title, Writer};
 use crate::bridge::record::{Pen, SMALL};
 use crate::bridge::{Mode, Routes};
 use crate::library::HEADER_BYTES;
@@ -18,38 +18,39 @@ use std::rc::Rc;
 
 type LinesOf<F> = <<F as RemoteMemory>::Export as LocalMemory>::Lines;
 
-/// What is under way. `client` is an index, `era` says which of its lives is meant.
+/// What is under way.
 pub(super) enum Job {
     /// The network layer still reads this.
     Leaving(usize, Room),
-    /// The body of the message at the head of a client's list is being fetched.
-    Fetch { client: usize, channel: usize, mv: Move },
-    /// A body arrives, then goes to the client.
-    Deposit {
-        client: usize,
-        era: u32,
-        token: u64,
-        /// The pending of a generic client.
-        pending: Option<u16>,
-        mv: Move,
-    },
+    /// Bytes arrive, or are moved from or to a client.
+    Moving(Moving),
+}
+
+/// Bytes of a client's. `client` is an index, `era` says which of its lives is meant.
+pub(super) struct Moving {
+    pub client: usize,
+    pub era: u32,
+    pub mv: Move,
+    pub purpose: Purpose,
+}
+
+/// What bytes are moved for.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// The body of the message at the head of this list of the client's is being fetched.
+    Fetch(usize),
+    /// A body arrives, then goes to the client: its token, and the pending of a generic client.
+    Deposit(u64, Option<u16>),
     /// A get-put: its bytes arrive, then what was there is fetched, then they are put in its place.
-    Swap {
-        client: usize,
-        era: u32,
-        token: u64,
-        mv: Move,
-    },
+    Swap(u64),
 }
 
 impl Job {
-    /// The client whose memory is concerned, and the bytes to be moved.
-    pub fn movement(&mut self) -> Option<(usize, &mut Move)> {
+    /// The bytes to be moved.
+    pub fn moving(&mut self) -> Option<&mut Moving> {
         match self {
             Job::Leaving(..) => None,
-            Job::Fetch { client, mv, .. }
-            | Job::Deposit { client, mv, .. }
-            | Job::Swap { client, mv, .. } => Some((*client, mv)),
+            Job::Moving(moving) => Some(moving),
         }
     }
 }
@@ -161,6 +162,16 @@ impl<F: Fabric> Entry<F> {
         Peer(self.number)
     }
 
+    /// Post an event. False: the queue is full.
+    #[inline]
+    pub fn post(&mut self, title: Title, words: &[u64]) -> bool {
+        let link = self.link.as_mut();
+        let posted = link.is_some_and(|link| link.events.put(title, words).unwrap_or(false));
+        self.ring |= posted;
+        self.figures.events += u64::from(posted);
+        posted
+    }
+
     /// What it asks is not looked at, now or for good.
     pub fn is_waived(&self) -> bool {
         self.held || self.figures.faulty || self.figures.ended
@@ -178,7 +189,7 @@ pub(super) struct Core<F: Fabric> {
     pub jobs: Slab<Job>,
     pub lists: Rc<Store>,
     /// Jobs with bytes to be moved.
-    pub moving: Vec<u64>,
+    pub movements: Vec<u64>,
     pub clients: Vec<Entry<F>>,
     /// By number, [`NOBODY`] for others.
     pub index: Vec<u32>,
@@ -194,6 +205,20 @@ pub(super) const ARRIVALS: usize = 2;
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<F: Fabric> Core<F> {
+    /// The bytes that a job moves.
+    pub fn moving(&mut self, name: u64) -> Option<&mut Moving> {
+        self.jobs.get(name)?.moving()
+    }
+
+    /// The end of a job that moves bytes.
+    pub fn remove_moving(&mut self, name: u64) -> Option<Moving> {
+        self.moving(name)?;
+        match self.jobs.remove(name)? {
+            Job::Leaving(..) => None,
+            Job::Moving(moving) => Some(moving),
+        }
+    }
+
     #[inline]
     pub fn find(&self, number: u32) -> Option<usize> {
         let at = *self.index.get(number as usize)?;

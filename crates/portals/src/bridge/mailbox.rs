@@ -41,6 +41,12 @@ pub const AGENT_BYTES: usize = WINDOWS_AT + SLOTS * SLOT_BYTES;
 /// Bytes of a client's segment.
 pub const CLIENT_BYTES: usize = RESULTS_AT + RESULTS as usize * LINE_BYTES;
 
+/// The title of a record.
+#[inline]
+pub const fn title(kind: u8, aux: u16) -> Title {
+    Title { kind, aux }
+}
+
 /// What an agent tells a client on its first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {

@@ -2,7 +2,7 @@
 
 use crate::bridge::mailbox::{
     AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
-    SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
+    SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of, title,
 };
 use crate::bridge::record::{Pen, Piece, Words, Write, command, event};
 use crate::malformed::{Malformed, fail};
@@ -102,7 +102,7 @@ impl<F: Fabric> Mailbox<F> {
     /// Give the agent a command.
     #[inline]
     pub fn command(&mut self, kind: u8, aux: u16, told: impl Write) {
-        let title = Title { kind, aux };
+        let title = title(kind, aux);
         let words = self.pen.begin(told);
         if self.waiting.is_empty() && self.commands.put(title, words).unwrap_or(true) {
             self.fabric.wake(self.agent);
