@@ -1,7 +1,7 @@
 //! An interface, wherever its library runs: chosen once, when it is opened (paper, section 3.2).
 
 use crate::agent::{Access, AttachError, Client};
-use crate::backend::{Backend, Waiting};
+use crate::backend::{Backend, Waiting, Waits};
 use crate::bridge::{Mode, Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
@@ -11,7 +11,7 @@ use crate::net::NetTunables;
 use crate::network_interface::NetworkInterface;
 use crate::owner::Owner;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::{Pause, Relax, WaitPolicy, WaitTunables};
+use farpost_fabric::wait::{Pause, WaitTunables};
 use farpost_fabric::{Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
@@ -157,7 +157,6 @@ impl<F: Fabric> Backend for AnyInterface<F> {
         fn update(&self, of: (Handle, Handle), old: Option<&mut Md>, new: Option<(Md, Iovec)>, how: Update) -> Result<(), Error>;
         fn begin(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>, request: Request) -> Result<(), Error>;
         fn begin_put(&self, md: Handle, region: Option<(u64, u64)>, ack: AckReq, target: &Target, hdr_data: u64) -> Result<(), Error>;
-        fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error>;
         fn handlers(&self) -> &Handlers;
         fn queue_made(&self, eq: Handle, count: u32, handled: bool) -> ();
         fn queue_gone(&self, eq: Handle) -> ();
@@ -169,11 +168,12 @@ impl<F: Fabric> Backend for AnyInterface<F> {
 
 impl<F: Fabric> Waiting for AnyInterface<F> {
     forward! {
+        fn waits(&self) -> &Waits;
+        fn advance(&self) -> bool;
+        fn ask_who_has_ended(&self) -> bool;
         fn poll(&self) -> bool;
         fn rest(&self) -> ();
-        fn found(&self) -> ();
         fn glance(&self) -> bool;
-        fn policy(&self) -> &WaitPolicy;
         fn passes(&self, pause: Pause) -> bool;
         fn sleep(&self, left: Option<Duration>) -> ();
         fn is_over(&self) -> bool;
@@ -197,7 +197,6 @@ impl<F: Fabric> NetworkInterface for AnyInterface<F> {
         fn identity(&self) -> Identity;
         fn processes(&self) -> Rc<Processes>;
         fn is_idle(&self) -> bool;
-        fn set_relax(&self, relax: Option<Relax>) -> ();
         fn progress(&self) -> bool;
         fn look(&self) -> bool;
         fn close(&self, patience: Duration) -> bool;

@@ -41,7 +41,9 @@ pub trait NetworkInterface: Backend {
     fn is_idle(&self) -> bool;
 
     /// What to call while a call waits, with what would be done next; true: it let time pass. Nothing is borrowed then.
-    fn set_relax(&self, relax: Option<Relax>);
+    fn set_relax(&self, relax: Option<Relax>) {
+        self.waits().relax.set(relax);
+    }
 
     /// Move what can be moved, without blocking, and run handlers. True: something happened, now or since the last call, by way of
     /// another call that makes progress too: events may be there that nobody has looked for.
@@ -414,7 +416,10 @@ pub trait NetworkInterface: Backend {
     /// # Errors
     /// [`Error::ProcessInvalid`]; [`Error::MdIllegal`]: no memory is so long; [`Error::NiInvalid`].
     fn put_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.begin_header(length, target, hdr_data)
+        self.begin(
+            |library| library.put_header(length, target, hdr_data),
+            Request::put_header(length, target, hdr_data),
+        )
     }
 
     /// `PtlGet`: what `target` describes comes to `md`.

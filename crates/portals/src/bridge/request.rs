@@ -45,6 +45,15 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Of a put of which only the header goes.
+    #[inline]
+    pub fn put_header(length: u64, target: &'a Target, hdr_data: u64) -> Self {
+        Self {
+            kind: command::PUT_HEADER,
+            ..Self::put(Handle::NONE, Some((0, length)), AckReq::NoAck, target, hdr_data)
+        }
+    }
+
     #[inline]
     pub fn get_put(get_md: Handle, put_md: Handle, target: &'a Target, hdr_data: u64) -> Self {
         Self {

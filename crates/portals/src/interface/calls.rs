@@ -8,7 +8,6 @@ use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
 use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::Relax;
 use farpost_fabric::{Distance, Fabric, Peer};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -84,10 +83,6 @@ impl<F: Fabric> Backend for Interface<F> {
         self.start(|library| library.prepare_put(md, region, ack, target, hdr_data))
     }
 
-    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.start(|library| library.put_header(length, target, hdr_data))
-    }
-
     fn handlers(&self) -> &Handlers {
         &self.handlers
     }
@@ -139,14 +134,10 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         state.outbox.iter().all(VecDeque::is_empty) && state.swaps.is_empty() && self.net.is_idle()
     }
 
-    fn set_relax(&self, relax: Option<Relax>) {
-        self.relax.set(relax);
-    }
-
     #[inline]
     fn progress(&self) -> bool {
         self.advance();
-        self.needs_progress.replace(false)
+        self.waits.needs_progress.replace(false)
     }
 
     #[inline(always)]
@@ -155,7 +146,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
     }
 
     fn close(&self, patience: Duration) -> bool {
-        let deadline = self.policy.now() + patience;
+        let deadline = self.policy().now() + patience;
         let quiet = self.wait_until(Some(deadline), || self.is_idle().then_some(()));
         let mut state = self.state.borrow_mut();
         state.open = false;
@@ -170,7 +161,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
 
     #[inline]
     fn is_ready(&self) -> bool {
-        self.needs_progress.get() || self.has_packets()
+        self.waits.needs_progress.get() || self.has_packets()
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Data movement (section 3.13) and what leaves: operations, answers, and what waits for a pending. Fast path.
 
 use super::{Interface, InterfaceState};
+use crate::backend::Waiting;
 use crate::bridge::{Routes, envelope};
 use crate::error::Error;
 use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Target};

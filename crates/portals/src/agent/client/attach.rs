@@ -2,7 +2,7 @@
 
 use super::post::Mailbox;
 use super::{AcceleratedObjects, Client, GenericObjects, Inner, Side};
-use crate::backend::Waiting;
+use crate::backend::{Waiting, Waits};
 use crate::bridge::mailbox::{ClientState, Door};
 use crate::bridge::record::{VERSION, command};
 use crate::bridge::{Mode, Routes};
@@ -11,7 +11,7 @@ use crate::handlers::Handlers;
 use crate::library::{Library, Processes};
 use crate::network_interface::NetworkInterface;
 use crate::types::Limits;
-use farpost_fabric::wait::{Backoff, Idle, Pause, WaitPolicy, WaitTunables};
+use farpost_fabric::wait::{Backoff, Pause, WaitPolicy, WaitTunables};
 use farpost_fabric::{Fabric, FabricError, Moment, Peer, SegmentId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -165,7 +165,6 @@ impl<F: Fabric> Client<F> {
             backoff: Backoff::default(),
         };
         let segments = (routes.agent_segment(number), routes.client_segment());
-        let asked = Cell::new(fabric.now());
         let mailbox = entrance.enter(&fabric, mode, &limits, segments)?;
         let library = library(mailbox.opening).map_err(|_| nobody)?;
         Ok(Self {
@@ -185,19 +184,14 @@ impl<F: Fabric> Client<F> {
             processes,
             handlers: Handlers::default(),
             asking: Cell::new(false),
-            policy,
-            idle: Idle::default(),
-            needs_progress: Cell::new(false),
-            relax: Cell::new(None),
+            waits: Waits::new(policy),
             turn,
-            empty: Cell::new(0),
-            asked,
         })
     }
 
     /// Let what is under way leave, for `patience` at most, then take leave of the agent. True: nothing was under way.
     pub(super) fn take_leave(&self, patience: Duration) -> bool {
-        let deadline = Some(self.policy.now() + patience);
+        let deadline = Some(self.policy().now() + patience);
         let idle = self.wait_until(deadline, || self.is_idle().then_some(()));
         {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
@@ -227,7 +221,7 @@ impl<F: Fabric> Client<F> {
             fabric: &*fabric,
             agent: self.agent,
             deadline: fabric.now() + patience,
-            policy: &self.policy,
+            policy: self.policy(),
             turn: self.turn.as_deref(),
             backoff: Backoff::default(),
         };
@@ -244,7 +238,6 @@ impl<F: Fabric> Client<F> {
             Side::Accelerated(_) => Side::Accelerated(AcceleratedObjects::default()),
         };
         inner.mailbox = mailbox;
-        self.empty.set(0);
         Ok(())
     }
 }

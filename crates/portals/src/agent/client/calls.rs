@@ -2,16 +2,15 @@
 
 use super::accelerated::{Queue, Shown};
 use super::{Client, Inner, Side};
-use crate::backend::Backend;
+use crate::backend::{Backend, Waiting};
 use crate::bridge::record::{MAX_PIECES, Piece, Record, Update, Words, Write, command, error_of};
 use crate::bridge::{Mode, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
-use crate::library::{Library, Outgoing, Processes, Target, memory_of};
+use crate::library::{Library, Outgoing, Processes, memory_of};
 use crate::memory::Segments;
 use crate::network_interface::NetworkInterface;
 use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::Relax;
 use farpost_fabric::{Cost, Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
@@ -96,10 +95,6 @@ impl<F: Fabric> Backend for Client<F> {
         request: Request,
     ) -> Result<(), Error> {
         self.start(prepare, &request)
-    }
-
-    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.start_header(length, target, hdr_data)
     }
 
     fn handlers(&self) -> &Handlers {
@@ -187,29 +182,20 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         here && inner.mailbox.is_idle()
     }
 
-    fn set_relax(&self, relax: Option<Relax>) {
-        self.relax.set(relax);
-    }
-
     /// Take what the agent has posted, give it what waits, and run handlers.
     fn progress(&self) -> bool {
         self.advance_or_ask();
-        self.needs_progress.replace(false)
+        self.waits.needs_progress.replace(false)
     }
 
     fn attend(&self) -> bool {
-        let now = self.policy.now();
-        if now - self.asked.get() < ATTEND {
-            return false;
-        }
-        self.asked.set(now);
-        self.ask_whether_it_has_ended()
+        self.waits.may_ask(ATTEND) && self.ask_who_has_ended()
     }
 
     /// The agent rings whenever it has written something.
     fn is_ready(&self) -> bool {
         let mailbox = &self.inner.borrow().mailbox;
-        self.needs_progress.get() || (!mailbox.ended && mailbox.is_ready())
+        self.waits.needs_progress.get() || (!mailbox.ended && mailbox.is_ready())
     }
 
     /// Short bodies are copied into the command.

@@ -18,13 +18,13 @@ mod wait;
 
 pub use attach::AttachError;
 
+use crate::backend::Waits;
 use crate::bridge::{Mode, command};
 use crate::handlers::Handlers;
 use crate::library::Processes;
 use crate::types::{Handle, Identity, Limits};
 use accelerated::AcceleratedObjects;
-use farpost_fabric::wait::{Idle, Relax, WaitPolicy};
-use farpost_fabric::{Fabric, Moment, Peer, SegmentId};
+use farpost_fabric::{Fabric, Peer, SegmentId};
 use generic::GenericObjects;
 use post::Mailbox;
 use std::cell::{Cell, RefCell};
@@ -56,15 +56,8 @@ pub struct Client<F: Fabric> {
     handlers: Handlers,
     /// Somebody waits for an answer of the agent's.
     asking: Cell<bool>,
-    policy: WaitPolicy,
-    idle: Idle,
-    /// Something has happened since the program last called `progress`.
-    needs_progress: Cell<bool>,
-    relax: Cell<Option<Relax>>,
+    waits: Waits,
     turn: Option<Rc<dyn Fn()>>,
-    empty: Cell<u32>,
-    /// When it was asked last whether the agent has ended.
-    asked: Cell<Moment>,
 }
 
 impl<F: Fabric> Client<F> {
