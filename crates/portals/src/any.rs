@@ -35,9 +35,9 @@ macro_rules! both {
 
 /// Methods that are whichever's it is.
 macro_rules! forward {
-    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*) => {$(
+    ($(fn $name:ident $(<$given:ident $(: $bound:ident)?>)? (&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*) => {$(
         #[inline(always)]
-        fn $name(&self $(, $argument: $type)*) -> $result {
+        fn $name $(<$given $(: $bound)?>)? (&self $(, $argument: $type)*) -> $result {
             both!(self, it => it.$name($($argument),*))
         }
     )*};
@@ -141,17 +141,8 @@ impl<F: Fabric> AnyInterface<F> {
 }
 
 impl<F: Fabric> Backend for AnyInterface<F> {
-    #[inline(always)]
-    fn call<T: Record>(
-        &self,
-        here: impl FnOnce(&mut Library) -> Result<T, Error>,
-        command: u8,
-        told: impl Write,
-    ) -> Result<T, Error> {
-        both!(self, it => it.call(here, command, told))
-    }
-
     forward! {
+        fn call<T: Record>(&self, here: impl FnOnce(&mut Library) -> Result<T, Error>, command: u8, told: impl Write) -> Result<T, Error>;
         fn release(&self, object: Handle, here: impl Fn(&mut Library) -> Result<(), Error>, command: u8) -> Result<(), Error>;
         fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
         fn update(&self, of: (Handle, Handle), old: Option<&mut Md>, new: Option<(Md, Iovec)>, how: Update) -> Result<(), Error>;
@@ -181,17 +172,9 @@ impl<F: Fabric> Waiting for AnyInterface<F> {
 }
 
 impl<F: Fabric> NetworkInterface for AnyInterface<F> {
-    #[inline(always)]
-    fn eq_take<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Option<R> {
-        both!(self, it => it.eq_take(eq, read))
-    }
-
-    #[inline(always)]
-    fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error> {
-        both!(self, it => it.eq_wait_with(eq, read))
-    }
-
     forward! {
+        fn eq_take<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Option<R>;
+        fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error>;
         fn handle(&self) -> Handle;
         fn limits(&self) -> Limits;
         fn identity(&self) -> Identity;

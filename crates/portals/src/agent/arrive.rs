@@ -2,7 +2,7 @@
 
 use super::movement::Move;
 use super::occupancy::ANSWERS;
-use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Purpose, Refusing};
+use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Purpose, Standstill};
 use crate::bridge::mailbox::{SLOTS, lines_of, title};
 use crate::bridge::record::{SMALL, event};
 use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};
@@ -35,11 +35,7 @@ impl Message<'_> {
     }
 
     fn unwanted(&self) -> Placement {
-        if self.inline.is_some() {
-            Placement::Done
-        } else {
-            Placement::Discard
-        }
+        Placement::unwanted(self.inline.is_some())
     }
 }
 
@@ -72,22 +68,18 @@ impl<F: Fabric> Core<F> {
         let Some(link) = &entry.link else {
             return Placement::Refuse;
         };
-        let now = Refusing {
-            since: self.fabric.now(),
-            taken: link.events.taken(),
-            settled: entry.settled,
-        };
+        let at_now = (link.events.taken(), entry.settled);
         if link.events.is_empty() {
             // It takes what it is shown, and waits for others to take its answers, for whom others are patient as well.
             patience *= 4;
         }
-        let before = *entry.refusing.get_or_insert(now);
-        if (before.taken, before.settled) != (now.taken, now.settled) {
-            entry.refusing = Some(now);
-            entry.figures.wedged = false;
-        } else if entry.figures.wedged || now.since - before.since > patience {
-            entry.figures.wedged = true;
-            return self.drop_message(at, message);
+        match Standstill::lasts(&mut entry.refusing, self.fabric.now(), at_now) {
+            None => entry.figures.wedged = false,
+            Some(time) if entry.figures.wedged || time > patience => {
+                entry.figures.wedged = true;
+                return self.drop_message(at, message);
+            }
+            Some(_) => {}
         }
         self.clients[at].figures.refused += 1;
         Placement::Refuse
@@ -335,11 +327,7 @@ impl<F: Fabric> Upper for Core<F> {
             };
             let bad = error!("the envelope of a message to an agent", value);
             malformed::record(&*self.fabric, from, bad);
-            return if inline.is_some() {
-                Placement::Done
-            } else {
-                Placement::Discard
-            };
+            return Placement::unwanted(inline.is_some());
         };
         let message = Message {
             id,

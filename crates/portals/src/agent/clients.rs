@@ -1,6 +1,6 @@
 //! Clients come, tell how far they are, are told, go, and fail.
 
-use super::state::{BodyAt, Core, Link, Lower, Silent};
+use super::state::{BodyAt, Core, Link, Lower, Standstill};
 use crate::bridge::Mode;
 use crate::bridge::mailbox::{
     CLIENT_BYTES, ClientState, Control, DOOR_AT, Door, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
@@ -204,20 +204,14 @@ impl<F: Fabric> Core<F> {
             entry.silent = None;
             return;
         };
-        let now = Silent {
-            since: self.fabric.now(),
-            taken: link.events.taken(),
-            commands: entry.commands.taken(),
-        };
-        let before = *entry.silent.get_or_insert(now);
-        if (before.taken, before.commands) != (now.taken, now.commands) || !entry.orders.is_empty() {
-            entry.silent = Some(now);
-            return;
+        let at_now = (link.events.taken(), u64::from(entry.commands.taken()));
+        if !entry.orders.is_empty() {
+            entry.silent = None;
         }
-        if now.since - before.since <= patience {
-            return;
+        match Standstill::lasts(&mut entry.silent, self.fabric.now(), at_now) {
+            Some(time) if time > patience => entry.silent = None,
+            _ => return,
         }
-        entry.silent = None;
         entry.figures.wedged = true;
         for lower in &mut entry.lower {
             if let Lower::Shown(id) = *lower {

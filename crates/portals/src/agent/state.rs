@@ -15,6 +15,7 @@ use crate::net::{Placement, RxId};
 use farpost_fabric::{Fabric, LocalMemory, Moment, Peer, RemoteMemory};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 type LinesOf<F> = <<F as RemoteMemory>::Export as LocalMemory>::Lines;
 
@@ -96,20 +97,24 @@ pub(super) struct Order {
     pub pieces: Pieces,
 }
 
-/// Since when a client has refused, and what it had taken and dealt with then.
+/// Since when a client has not moved on, and how far it was then.
 #[derive(Clone, Copy)]
-pub(super) struct Refusing {
-    pub since: Moment,
-    pub taken: u32,
-    pub settled: u64,
+pub(super) struct Standstill {
+    since: Moment,
+    at: (u32, u64),
 }
 
-/// Since when a client has left messages unanswered and done nothing else, and how far it was then: events, commands.
-#[derive(Clone, Copy)]
-pub(super) struct Silent {
-    pub since: Moment,
-    pub taken: u32,
-    pub commands: u32,
+impl Standstill {
+    /// A client is `now` as far as `at`: how long it has been so. None: it has moved on, and how far is noted.
+    pub fn lasts(noted: &mut Option<Self>, now: Moment, at: (u32, u64)) -> Option<Duration> {
+        let here = Self { since: now, at };
+        let before = noted.get_or_insert(here);
+        if before.at == at {
+            return Some(now - before.since);
+        }
+        *before = here;
+        None
+    }
 }
 
 /// A client's end of the queues.
@@ -137,8 +142,10 @@ pub(super) struct Entry<F: Fabric> {
     pub told: Control,
     /// Something was posted since it was rung.
     pub ring: bool,
-    pub refusing: Option<Refusing>,
-    pub silent: Option<Silent>,
+    /// While it refuses: events taken, and requests dealt with.
+    pub refusing: Option<Standstill>,
+    /// While it leaves messages unanswered: events and commands taken.
+    pub silent: Option<Standstill>,
     /// Requests that a generic client was shown, and those that it has dealt with.
     pub shown: u64,
     pub settled: u64,

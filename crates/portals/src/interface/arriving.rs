@@ -50,11 +50,7 @@ impl<F: Fabric> Upcalls<'_, F> {
             Some((header, _, source)) => self.arrived(id, Peer(source), &header, length, inline),
             None => {
                 self.refused(from, bytes, DropReason::Malformed);
-                if inline.is_some() || length == 0 {
-                    Placement::Done
-                } else {
-                    Placement::Discard
-                }
+                Placement::unwanted(inline.is_some() || length == 0)
             }
         }
     }
@@ -120,11 +116,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             None => library.incoming_searched(from.0, header, length, searched),
         };
         let inline = if length == 0 { Some(&[][..]) } else { inline };
-        let unwanted = if inline.is_some() {
-            Placement::Done
-        } else {
-            Placement::Discard
-        };
+        let unwanted = Placement::unwanted(inline.is_some());
         match verdict {
             Verdict::Drop { reason, answer } => {
                 self.drop(state, (from, header), reason, answer);

@@ -312,6 +312,10 @@ impl<F: Fabric> Net<F> {
     ) -> Result<(), Malformed> {
         let fabric = &*self.fabric;
         let (op, index) = word.op()?;
+        let detached = |seq| {
+            let (on, to) = ((fabric, self.port), (from, self.checks(from)));
+            control::control(on, to, Op::Detached, 0, (word.tag, seq), &[]);
+        };
         match op {
             Op::Ack => {
                 let (known, wanted, _) = wire::numbers_of(wire::argument(rest, 0)?);
@@ -327,23 +331,14 @@ impl<F: Fabric> Net<F> {
                     .synchronised(fabric, from, word, wire::argument(rest, 0)?)?;
                 if state.tx.has_nothing_for(from) {
                     // It would wait for a packet with this tag, and keep a place that others want.
-                    let to = (from, self.checks(from));
-                    control::control(
-                        (fabric, self.port),
-                        to,
-                        Op::Detached,
-                        0,
-                        (word.tag, wire::UNUSED),
-                        &[],
-                    );
+                    detached(wire::UNUSED);
                 }
                 Ok(())
             }
             Op::Detach => {
                 state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
-                let to = (from, self.checks(from));
                 // Lost or without room: the receiver asks again.
-                control::control((fabric, self.port), to, Op::Detached, 0, (word.tag, 0), &[]);
+                detached(0);
                 Ok(())
             }
             Op::Detached => {

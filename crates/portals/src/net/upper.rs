@@ -84,6 +84,14 @@ pub enum Placement {
     Refuse,
 }
 
+impl Placement {
+    /// Of a body that nobody wants, which has come with its header or not.
+    #[inline(always)]
+    pub fn unwanted(has_come: bool) -> Self {
+        if has_come { Self::Done } else { Self::Discard }
+    }
+}
+
 /// The layer above, while [`progress`](super::Net::progress) runs. It may send from inside, but not make progress.
 pub trait Upper {
     /// Bytes of the header of a message for [`arrived_at_once`](Self::arrived_at_once); with 0 there is none.

@@ -41,7 +41,7 @@ use farpost_fabric::{
     Ticket,
 };
 use origin::{Lane, Origin, ReceivePath};
-use pendings::{BodySource, ReceivePending, SCRATCH, Scratch, Stage};
+use pendings::{ReceivePending, SCRATCH, Scratch, Stage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
