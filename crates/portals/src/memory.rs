@@ -13,6 +13,14 @@ pub struct Segment {
     pub len: usize,
 }
 
+impl Segment {
+    /// `len` bytes at `address`.
+    #[inline(always)]
+    pub const fn new(address: usize, len: usize) -> Self {
+        Self { address, len }
+    }
+}
+
 /// A range of bytes in one segment, or in several taken together. Cloning costs a count at most.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
@@ -49,7 +57,7 @@ impl Segments {
     /// `len` bytes at `address`.
     #[inline]
     pub fn one(address: usize, len: usize) -> Self {
-        Segment { address, len }.into()
+        Segment::new(address, len).into()
     }
 
     /// All of `list`, in order. The caller has checked that the lengths add up without overflow.
@@ -135,10 +143,7 @@ impl Segments {
             skip -= dropped;
             let len = (segment.len - dropped).min(left);
             left -= len;
-            (len > 0).then(|| Segment {
-                address: segment.address.wrapping_add(dropped),
-                len,
-            })
+            (len > 0).then(|| Segment::new(segment.address.wrapping_add(dropped), len))
         })
     }
 

@@ -65,10 +65,9 @@ pub(super) struct Objects {
 /// The segments of a descriptor's pieces.
 fn iovec_of(md: &Md, pieces: &[Piece]) -> Iovec {
     (md.options & option::IOVEC != 0).then(|| {
-        let segments = pieces.iter().map(|p| Segment {
-            address: p.address as usize,
-            len: p.len as usize,
-        });
+        let segments = pieces
+            .iter()
+            .map(|p| Segment::new(p.address as usize, p.len as usize));
         segments.collect::<Rc<[Segment]>>()
     })
 }

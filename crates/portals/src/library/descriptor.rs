@@ -68,10 +68,7 @@ impl Region {
 pub fn memory_of(md: &Md, iovec: Iovec) -> Option<Segments> {
     match (md.options & option::IOVEC != 0, iovec) {
         (false, None) => {
-            let segment = Segment {
-                address: md.start,
-                len: usize::try_from(md.length).ok()?,
-            };
+            let segment = Segment::new(md.start, usize::try_from(md.length).ok()?);
             exists(&segment).then(|| segment.into())
         }
         (true, Some(list)) => {

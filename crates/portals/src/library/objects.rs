@@ -4,7 +4,6 @@
 use super::descriptor::{Descriptor, Region};
 use super::list::Criteria;
 use super::queue::{EventQueue, MAX_EVENTS};
-use super::table::ObjectTable;
 use super::{Library, MatchEntry};
 use crate::error::Error;
 use crate::types::{Event, Handle, HandleKind, Iovec, Md, Position, ProcessId, Taken, Unlink};
@@ -48,11 +47,10 @@ impl Library {
         unlink: Unlink,
         position: Position,
     ) -> Result<Handle, Error> {
-        let index = self.mes.find(base).ok_or(Error::MeInvalid)?;
-        let entry = self.mes.get(index).ok_or(Error::MeInvalid)?;
-        let (pt_index, label) = (entry.pt_index, entry.label);
+        let entry = self.mes.seen(base).ok_or(Error::MeInvalid)?;
+        let (pt_index, base) = (entry.pt_index, (base.index(), entry.label));
         let criteria = Criteria { id, bits, ignore };
-        self.new_entry(pt_index, Some((index as u16, label)), criteria, unlink, position)
+        self.new_entry(pt_index, Some(base), criteria, unlink, position)
     }
 
     fn new_entry(
@@ -70,28 +68,24 @@ impl Library {
         if self.portals[pt_index as usize].len() >= self.limits.max_me_list as usize {
             return Err(Error::MeListTooLong);
         }
-        let interface = self.interface;
-        let key = self
-            .mes
-            .insert(|key| MatchEntry {
-                handle: ObjectTable::<MatchEntry>::handle(interface, key),
-                pt_index,
-                label: 0,
-                unlink,
-                md: None,
-            })
-            .ok_or(Error::NoSpace)?;
+        let (me, handle) = self.mes.enter(self.interface, |handle| MatchEntry {
+            handle,
+            pt_index,
+            label: 0,
+            unlink,
+            md: None,
+        })?;
         let mes = &mut self.mes;
         let relabel = |me, label| {
             if let Some(entry) = mes.get_mut(u32::from(me)) {
                 entry.label = label;
             }
         };
-        let me = key.slot() as u16;
-        let label = self.portals[pt_index as usize].insert(base, criteria, me, position, relabel);
-        let entry = self.mes.get_mut(key.slot()).ok_or(Error::NoSpace)?;
-        entry.label = label;
-        Ok(entry.handle)
+        let label = self.portals[pt_index as usize].insert(base, criteria, me as u16, position, relabel);
+        if let Some(entry) = self.mes.get_mut(me) {
+            entry.label = label;
+        }
+        Ok(handle)
     }
 
     /// `PtlMEUnlink`: take a match entry out of its list and release it with its descriptor.
@@ -151,13 +145,9 @@ impl Library {
         me: Option<u32>,
     ) -> Result<(u32, Handle), Error> {
         let region = self.check_descriptor(&md, iovec)?;
-        let interface = self.interface;
-        let key = self.mds.insert(|key| {
-            let handle = ObjectTable::<Descriptor>::handle(interface, key);
+        self.mds.enter(self.interface, |handle| {
             Descriptor::new(handle, md, region, unlink, me)
-        });
-        let key = key.ok_or(Error::NoSpace)?;
-        Ok((key.slot(), ObjectTable::<Descriptor>::handle(interface, key)))
+        })
     }
 
     fn check_descriptor(&self, md: &Md, iovec: Iovec) -> Result<Region, Error> {
@@ -208,11 +198,7 @@ impl Library {
         let quiet = if testq == Handle::EQ_NONE {
             true
         } else {
-            let queue = self
-                .eqs
-                .find(testq)
-                .and_then(|at| self.eqs.get(at))
-                .ok_or(Error::EqInvalid)?;
+            let queue = self.eqs.seen(testq).ok_or(Error::EqInvalid)?;
             queue.is_empty() && queue.pending == 0
         };
         let Some((new, iovec)) = new else { return Ok(()) };
@@ -249,19 +235,14 @@ impl Library {
         if count == 0 {
             return Ok(None);
         }
-        if count > MAX_EVENTS {
+        if count > MAX_EVENTS || !self.eqs.has_room() {
             return Err(Error::NoSpace);
         }
-        if !self.eqs.has_room() {
-            return Err(Error::NoSpace);
-        }
-        let interface = self.interface;
         let memory = EventQueue::memory(count).ok_or(Error::NoSpace)?;
-        let key = self.eqs.insert(|key| {
-            EventQueue::new(ObjectTable::<EventQueue>::handle(interface, key), memory, handled)
-        });
-        let key = key.ok_or(Error::NoSpace)?;
-        Ok(Some(ObjectTable::<EventQueue>::handle(interface, key)))
+        let made = self
+            .eqs
+            .enter(self.interface, |handle| EventQueue::new(handle, memory, handled));
+        made.map(|(_, handle)| Some(handle))
     }
 
     /// `PtlEQFree`: release a queue with the events in it. The program sees to it that no descriptor refers to it; one
@@ -301,13 +282,14 @@ impl Library {
     /// [`Error::EqInvalid`].
     #[inline]
     pub fn eq_has_events(&self, eq: Handle) -> Result<bool, Error> {
-        let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
-        Ok(self.eqs.get(index).is_some_and(|queue| !queue.is_empty()))
+        self.eqs
+            .seen(eq)
+            .map(|queue| !queue.is_empty())
+            .ok_or(Error::EqInvalid)
     }
 
     /// Events that a queue holds; 0 of what is no queue.
     pub fn eq_len(&self, eq: Handle) -> usize {
-        let queue = self.eqs.find(eq).and_then(|index| self.eqs.get(index));
-        queue.map_or(0, EventQueue::len)
+        self.eqs.seen(eq).map_or(0, EventQueue::len)
     }
 }

@@ -101,10 +101,7 @@ impl<F: Fabric> RendezvousSlots<F> {
             let line = SharedCopy::new(memory, usize::from(offer.line) * LINE_BYTES);
             for _ in 0..PARTS {
                 let left = line.copy_part(Side::Back, (offer.bytes, offer.chunk), |at, len| {
-                    let part = Segment {
-                        address: offer.body.wrapping_add(at as usize),
-                        len: len as usize,
-                    };
+                    let part = Segment::new(offer.body.wrapping_add(at as usize), len as usize);
                     let to = (offer.address.wrapping_add(at), 0);
                     let copied = user::transfer(fabric, (offer.peer, Direction::Put), part, to);
                     if let Ok(Completion::Pending(ticket)) = copied {

@@ -259,10 +259,7 @@ impl<F: Fabric> Mailbox<F> {
                 .lent
                 .iter()
                 .find(|(of, segment, writable)| *of == key && fits(segment.len) && (*writable || !into))
-                .map(|(_, segment, _)| Segment {
-                    address: segment.address + position as usize,
-                    len: len as usize,
-                })
+                .map(|(_, segment, _)| Segment::new(segment.address + position as usize, len as usize))
         });
         let at = WINDOWS_AT + slot * SLOT_BYTES;
         let done = lent.is_some_and(|memory| {

@@ -231,10 +231,7 @@ impl<F: Fabric> Receive<F> {
                 bytes
             }
             Some(Place::Pull { position, key }) => {
-                let piece = Segment {
-                    address: room.address,
-                    len: room.len,
-                };
+                let piece = Segment::new(room.address, room.len);
                 let key = if fabric.maps(pending.peer) { 0 } else { key };
                 match get(fabric, pending, piece, (position.wrapping_add(at), key))? {
                     Some(bytes) => bytes,
