@@ -1,7 +1,8 @@
 //! An interface, wherever its library runs: chosen once, when it is opened (paper, section 3.2).
 
-use crate::agent::{Access, AttachError, Client, Mode, Pen, Request};
-use crate::backend::{Backend, Waiting};
+use crate::agent::{Access, AttachError, Client};
+use crate::backend::{Backend, Waiting, Waits};
+use crate::bridge::{Mode, Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::interface::Interface;
@@ -10,7 +11,7 @@ use crate::net::NetTunables;
 use crate::network_interface::NetworkInterface;
 use crate::owner::Owner;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::{Pause, Relax, WaitPolicy, WaitTunables};
+use farpost_fabric::wait::{Pause, WaitTunables};
 use farpost_fabric::{Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
@@ -34,9 +35,9 @@ macro_rules! both {
 
 /// Methods that are whichever's it is.
 macro_rules! forward {
-    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*) => {$(
+    ($(fn $name:ident $(<$given:ident $(: $bound:ident)?>)? (&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*) => {$(
         #[inline(always)]
-        fn $name(&self $(, $argument: $type)*) -> $result {
+        fn $name $(<$given $(: $bound)?>)? (&self $(, $argument: $type)*) -> $result {
             both!(self, it => it.$name($($argument),*))
         }
     )*};
@@ -70,37 +71,23 @@ impl<F: Fabric> AnyInterface<F> {
         Ok(Self::Agent(Box::new(client)))
     }
 
+    fn agent(&self) -> Option<&Client<F>> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Agent(it) => Some(it),
+        }
+    }
+
     /// Let messages come, for MPI's interface, whose entries must be there first. Where there is no agent they come when they are looked for.
     pub fn accept(&self) {
-        if let Self::Agent(it) = self {
+        if let Some(it) = self.agent() {
             it.accept();
         }
     }
 
     /// Whether whoever moves what this process has under way rings it.
     pub fn rings(&self) -> bool {
-        matches!(self, Self::Agent(_))
-    }
-
-    /// `PtlMDUpdate` for who has taken in what `eq` says so far: events that it holds refuse the update, those that operations in
-    /// progress will log there do not. Who holds on to messages from their beginning to their end would otherwise wait here for
-    /// whoever sends one.
-    ///
-    /// # Errors
-    /// [`Error::MdNoUpdate`]: `eq` holds events, or the descriptor has operations in progress. Else as for
-    /// [`md_update`](NetworkInterface::md_update).
-    ///
-    /// # Safety
-    /// As for [`md_attach`](NetworkInterface::md_attach).
-    #[allow(unsafe_code)]
-    pub unsafe fn md_update_unless_logged(
-        &self,
-        md: Handle,
-        new: (Md, Iovec),
-        eq: Handle,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's promise is what both ask for.
-        both!(self, it => unsafe { it.md_update_unless_logged(md, new, eq) })
+        self.agent().is_some()
     }
 
     /// `PtlNIInit` again, after [`close`](NetworkInterface::close): the `opening`th time. With an agent that takes `patience` at most.
@@ -131,26 +118,18 @@ impl<F: Fabric> AnyInterface<F> {
 
     /// Where matching is done by way of an agent; `None`: there is none, and it is done here.
     pub fn mode(&self) -> Option<Mode> {
-        match self {
-            AnyInterface::Inline(_) => None,
-            AnyInterface::Agent(it) => Some(it.mode()),
-        }
+        self.agent().map(Client::mode)
     }
 
     /// Whether an agent does all that is to be done while the process computes: it matches, and reaches the process's memory.
     pub fn is_served(&self) -> bool {
-        match self {
-            AnyInterface::Inline(_) => false,
-            AnyInterface::Agent(it) => it.mode() == Mode::Accelerated && !it.is_carried(),
-        }
+        self.agent()
+            .is_some_and(|it| it.mode() == Mode::Accelerated && !it.is_carried())
     }
 
     /// Whether there was an agent and it has ended, or does not serve this process any longer: nothing will come any more.
     pub fn agent_has_ended(&self) -> bool {
-        match self {
-            AnyInterface::Inline(_) => false,
-            AnyInterface::Agent(it) => it.has_ended(),
-        }
+        self.agent().is_some_and(Client::has_ended)
     }
 
     /// Before a sleep: tell others what they wait for. An agent does that by itself.
@@ -162,23 +141,13 @@ impl<F: Fabric> AnyInterface<F> {
 }
 
 impl<F: Fabric> Backend for AnyInterface<F> {
-    #[inline(always)]
-    fn call<T>(
-        &self,
-        here: impl FnOnce(&mut Library) -> Result<T, Error>,
-        command: u8,
-        write: impl FnOnce(&mut Pen),
-        read: impl FnOnce(&[u64]) -> T,
-    ) -> Result<T, Error> {
-        both!(self, it => it.call(here, command, write, read))
-    }
-
     forward! {
+        fn call<T: Record>(&self, here: impl FnOnce(&mut Library) -> Result<T, Error>, command: u8, told: impl Write) -> Result<T, Error>;
         fn release(&self, object: Handle, here: impl Fn(&mut Library) -> Result<(), Error>, command: u8) -> Result<(), Error>;
         fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
+        fn update(&self, of: (Handle, Handle), old: Option<&mut Md>, new: Option<(Md, Iovec)>, how: Update) -> Result<(), Error>;
         fn begin(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>, request: Request) -> Result<(), Error>;
         fn begin_put(&self, md: Handle, region: Option<(u64, u64)>, ack: AckReq, target: &Target, hdr_data: u64) -> Result<(), Error>;
-        fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error>;
         fn handlers(&self) -> &Handlers;
         fn queue_made(&self, eq: Handle, count: u32, handled: bool) -> ();
         fn queue_gone(&self, eq: Handle) -> ();
@@ -190,11 +159,12 @@ impl<F: Fabric> Backend for AnyInterface<F> {
 
 impl<F: Fabric> Waiting for AnyInterface<F> {
     forward! {
+        fn waits(&self) -> &Waits;
+        fn advance(&self) -> bool;
+        fn ask_who_has_ended(&self) -> bool;
         fn poll(&self) -> bool;
         fn rest(&self) -> ();
-        fn found(&self) -> ();
         fn glance(&self) -> bool;
-        fn policy(&self) -> &WaitPolicy;
         fn passes(&self, pause: Pause) -> bool;
         fn sleep(&self, left: Option<Duration>) -> ();
         fn is_over(&self) -> bool;
@@ -202,35 +172,14 @@ impl<F: Fabric> Waiting for AnyInterface<F> {
 }
 
 impl<F: Fabric> NetworkInterface for AnyInterface<F> {
-    #[inline(always)]
-    fn eq_take<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Option<R> {
-        both!(self, it => it.eq_take(eq, read))
-    }
-
-    #[inline(always)]
-    fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error> {
-        both!(self, it => it.eq_wait_with(eq, read))
-    }
-
-    #[allow(unsafe_code)]
-    unsafe fn md_update(
-        &self,
-        md: Handle,
-        old: Option<&mut Md>,
-        new: Option<(Md, Iovec)>,
-        testq: Handle,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's promise is what both ask for.
-        both!(self, it => unsafe { it.md_update(md, old, new, testq) })
-    }
-
     forward! {
+        fn eq_take<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Option<R>;
+        fn eq_wait_with<R>(&self, eq: Handle, read: impl FnOnce(&Event, bool) -> R) -> Result<R, Error>;
         fn handle(&self) -> Handle;
         fn limits(&self) -> Limits;
         fn identity(&self) -> Identity;
         fn processes(&self) -> Rc<Processes>;
         fn is_idle(&self) -> bool;
-        fn set_relax(&self, relax: Option<Relax>) -> ();
         fn progress(&self) -> bool;
         fn look(&self) -> bool;
         fn close(&self, patience: Duration) -> bool;

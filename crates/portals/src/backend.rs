@@ -1,27 +1,28 @@
 //! What the calls of a [`NetworkInterface`](crate::NetworkInterface) are made of, where these differ by who does them.
 
-use crate::agent::{Pen, Request};
+use crate::bridge::{Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Target};
 use crate::types::{AckReq, Handle, Iovec, Md, Taken, Unlink};
-use farpost_fabric::wait::{Backoff, Pause, WaitPolicy};
+use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy};
 use farpost_fabric::{Distance, Moment, Peer};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Glances before each poll of a call that waits.
 const GLANCES: u32 = 32;
+/// Calls that find nothing between two looks at the clock: a power of two.
+const CLOCK: u32 = 1024;
 
 /// How an interface does what is asked of it. Nobody outside this crate can name it, so there are no other interfaces.
 pub trait Backend: Waiting {
-    /// A call about objects, done `here` by the library of this process; or asked of an agent: `write` says what of, and `read` takes
-    /// the words of its answer.
-    fn call<T>(
+    /// A call about objects, done `here` by the library of this process; or an agent's answer to `command`, with what it is told.
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         command: u8,
-        write: impl FnOnce(&mut Pen),
-        read: impl FnOnce(&[u64]) -> T,
+        told: impl Write,
     ) -> Result<T, Error>;
 
     /// A [`call`](Self::call) that releases `object`. While that is in use it fails, having made progress: who repeats it is not to wait
@@ -35,6 +36,15 @@ pub trait Backend: Waiting {
 
     /// A descriptor, of a match entry or of its own.
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error>;
+
+    /// Change a descriptor, or say what it has.
+    fn update(
+        &self,
+        of: (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        how: Update,
+    ) -> Result<(), Error>;
 
     /// Begin an operation: as the library prepares it, or as an agent is asked for it.
     fn begin(
@@ -59,9 +69,6 @@ pub trait Backend: Waiting {
         )
     }
 
-    /// Begin a put of which only the header goes.
-    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error>;
-
     /// Handlers of event queues.
     fn handlers(&self) -> &Handlers;
 
@@ -81,16 +88,81 @@ pub trait Backend: Waiting {
     fn distance(&self, peer: Peer) -> Distance;
 }
 
+/// How an interface waits, and since when.
+pub struct Waits {
+    pub policy: WaitPolicy,
+    pub idle: Idle,
+    /// Something has moved since the program last called `progress`.
+    pub needs_progress: Cell<bool>,
+    pub relax: Cell<Option<Relax>>,
+    /// Calls in a row that found nothing.
+    empty: Cell<u32>,
+    /// When it was asked last who has ended.
+    pub asked: Cell<Moment>,
+}
+
+impl Waits {
+    pub fn new(policy: WaitPolicy) -> Self {
+        Self {
+            asked: Cell::new(policy.now()),
+            policy,
+            idle: Idle::default(),
+            needs_progress: Cell::new(false),
+            relax: Cell::new(None),
+            empty: Cell::new(0),
+        }
+    }
+
+    /// Whether so much time has passed since it was asked last who has ended; it is asked now, then.
+    pub fn may_ask(&self, pause: Duration) -> bool {
+        let now = self.policy.now();
+        let may = now - self.asked.get() >= pause;
+        if may {
+            self.asked.set(now);
+        }
+        may
+    }
+}
+
 /// What a call does that has found nothing.
 pub trait Waiting {
+    fn waits(&self) -> &Waits;
+
+    /// Move what can be moved, within whatever call: what did move is news to the next
+    /// [`progress`](crate::NetworkInterface::progress) as well. True: something did.
+    fn advance(&self) -> bool;
+
+    /// Look who has ended. True: something happened.
+    fn ask_who_has_ended(&self) -> bool;
+
+    /// As [`advance`](Self::advance), and now and then a look who has ended.
+    #[inline]
+    fn advance_or_ask(&self) -> bool {
+        let empty = &self.waits().empty;
+        if self.advance() {
+            empty.set(0);
+            return true;
+        }
+        empty.set(empty.get().wrapping_add(1));
+        empty.get().is_multiple_of(CLOCK) && self.ask_who_has_ended()
+    }
+
     /// Progress, and now and then a look who has ended. True: something happened.
-    fn poll(&self) -> bool;
+    #[inline]
+    fn poll(&self) -> bool {
+        let waits = self.waits();
+        waits.idle.begin(&waits.policy);
+        self.advance_or_ask()
+    }
 
     /// A call that does not block found nothing.
     fn rest(&self);
 
     /// A call that does not block found something.
-    fn found(&self);
+    #[inline(always)]
+    fn found(&self) {
+        self.waits().idle.found();
+    }
 
     /// What is quicker than a poll and may be done instead of one, between two of them. True: something has come.
     fn glance(&self) -> bool {
@@ -98,10 +170,16 @@ pub trait Waiting {
     }
 
     /// How this process waits.
-    fn policy(&self) -> &WaitPolicy;
+    #[inline(always)]
+    fn policy(&self) -> &WaitPolicy {
+        &self.waits().policy
+    }
 
     /// Before a pause: whether somebody else let time pass.
-    fn passes(&self, pause: Pause) -> bool;
+    #[inline]
+    fn passes(&self, pause: Pause) -> bool {
+        self.waits().relax.get().is_some_and(|relax| relax(pause))
+    }
 
     /// Sleep until something comes, as long as `left` at most; and see who has ended.
     fn sleep(&self, left: Option<Duration>);

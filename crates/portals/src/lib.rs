@@ -21,16 +21,20 @@
 pub mod agent;
 mod any;
 mod backend;
+mod bridge;
 pub mod error;
 mod handlers;
 pub mod interface;
 pub mod library;
+mod malformed;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod net;
 mod network_interface;
+mod numbered;
 mod owner;
 mod swap;
+mod translate;
 pub mod types;
 
 pub use any::AnyInterface;

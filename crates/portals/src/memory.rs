@@ -21,6 +21,14 @@ pub fn field<T: Copy>(at: &T) -> T {
     unsafe { std::ptr::read_volatile(at) }
 }
 
+impl Segment {
+    /// `len` bytes at `address`.
+    #[inline(always)]
+    pub const fn new(address: usize, len: usize) -> Self {
+        Self { address, len }
+    }
+}
+
 /// A range of bytes in one segment, or in several taken together. Cloning costs a count at most.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
@@ -57,7 +65,7 @@ impl Segments {
     /// `len` bytes at `address`.
     #[inline]
     pub fn one(address: usize, len: usize) -> Self {
-        Segment { address, len }.into()
+        Segment::new(address, len).into()
     }
 
     /// All of `list`, in order. The caller has checked that the lengths add up without overflow.
@@ -143,10 +151,7 @@ impl Segments {
             skip -= dropped;
             let len = (segment.len - dropped).min(left);
             left -= len;
-            (len > 0).then(|| Segment {
-                address: segment.address.wrapping_add(dropped),
-                len,
-            })
+            (len > 0).then(|| Segment::new(segment.address.wrapping_add(dropped), len))
         })
     }
 
@@ -231,9 +236,70 @@ impl Segments {
 /// Most bytes that [`Segments::swap`] exchanges.
 pub const SWAP_BYTES: usize = 64;
 
-/// The program's memory as the interface uses it: what descriptors describe.
+/// The memory of messages as interfaces, agents and the network layer use it: what descriptors describe, and what was allocated for a
+/// message on its way. Whoever made a descriptor vouches for its memory until the descriptor is gone, and the library keeps that until the
+/// operation has ended; nobody else uses what is being written, nor writes what is being read.
 pub(crate) mod user {
     use super::{Segment, Segments};
+    use farpost_fabric::{Completion, Descriptor, Direction, Fabric, FabricError, Peer};
+
+    /// Copy the bytes of a short message.
+    #[inline(always)]
+    pub fn load(body: &Segments, into: &mut [u8]) {
+        // SAFETY: the memory of a message that is being sent: readable, and nobody writes it before that is over.
+        unsafe { body.load(into) }
+    }
+
+    /// Look at a piece of a message.
+    pub fn read<T>(Segment { address, len }: Segment, look: impl FnOnce(&[u8]) -> T) -> T {
+        if len == 0 {
+            return look(&[]);
+        }
+        // SAFETY: as for `load`, and not empty.
+        look(unsafe { std::slice::from_raw_parts(address as *const u8, len) })
+    }
+
+    /// Write a piece of a message.
+    pub fn write<T>(Segment { address, len }: Segment, write: impl FnOnce(&mut [u8]) -> T) -> T {
+        if len == 0 {
+            return write(&mut []);
+        }
+        // SAFETY: memory that a message is kept in: writable, nobody else's until it is complete, and not empty.
+        write(unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len) })
+    }
+
+    /// Let a peer reach a piece of a message: position and key.
+    pub fn expose<F: Fabric>(
+        fabric: &F,
+        peer: Peer,
+        piece: Segment,
+        writable: bool,
+    ) -> Result<(u64, u64), FabricError> {
+        // SAFETY: the memory stays as it is until the message is over, and is withdrawn before that is said, or before its descriptor is
+        // gone.
+        let key = unsafe { fabric.expose(peer, piece.address, piece.len, writable) }?;
+        Ok((fabric.exposed_base(peer, piece.address), key))
+    }
+
+    /// Begin to move `local` from or to `peer`.
+    pub fn transfer<F: Fabric>(
+        fabric: &F,
+        (peer, direction): (Peer, Direction),
+        local: Segment,
+        (position, key): (u64, u64),
+    ) -> Result<Completion, FabricError> {
+        let descriptor = Descriptor {
+            peer,
+            direction,
+            local: local.address,
+            remote: position as usize,
+            key,
+            len: local.len,
+        };
+        // SAFETY: the memory is the message's, readable (put) or writable (get) and used by nobody else, until it is said that it is
+        // over, which is after the end of the transfer or its cancellation. What the peer's side is, the fabric checks.
+        unsafe { fabric.submit(&descriptor) }
+    }
 
     /// Store the bytes of a message.
     #[inline]

@@ -1,11 +1,11 @@
 //! The calls of a network interface (sections 3.5 to 3.13), each described once: what it is called with, what this process's library
 //! does for it, and in what words an agent is asked for it.
 
-use crate::agent::{Pen, Request, command};
 use crate::backend::Backend;
+use crate::bridge::{Halves, Request, Update, command};
 use crate::error::Error;
 use crate::handlers::Handler;
-use crate::library::{AccessEntry, DropReason, Processes, Target};
+use crate::library::{AccessEntry, DropReason, Library, Processes, Target};
 use crate::types::{
     AckReq, Event, Handle, Identity, Iovec, Limits, Md, Position, ProcessId, SR_DROP_COUNT, Taken, Unlink,
 };
@@ -13,10 +13,6 @@ use farpost_fabric::wait::Relax;
 use farpost_fabric::{Distance, Peer};
 use std::rc::Rc;
 use std::time::Duration;
-
-fn handle_in(words: &[u64]) -> Handle {
-    Handle(words[0] as u32)
-}
 
 /// A network interface, wherever its library runs: an [`Interface`](crate::Interface) has it in this process, a
 /// [`Client`](crate::agent::Client) works by way of an agent, and an [`AnyInterface`](crate::AnyInterface) is either. Nothing blocks
@@ -45,7 +41,9 @@ pub trait NetworkInterface: Backend {
     fn is_idle(&self) -> bool;
 
     /// What to call while a call waits, with what would be done next; true: it let time pass. Nothing is borrowed then.
-    fn set_relax(&self, relax: Option<Relax>);
+    fn set_relax(&self, relax: Option<Relax>) {
+        self.waits().relax.set(relax);
+    }
 
     /// Move what can be moved, without blocking, and run handlers. True: something happened, now or since the last call, by way of
     /// another call that makes progress too: events may be there that nobody has looked for.
@@ -91,14 +89,7 @@ pub trait NetworkInterface: Backend {
         }
         // Programs ask this in loops, too.
         self.poll();
-        self.call(
-            |library| library.status(register),
-            command::STATUS,
-            |pen| {
-                pen.word(0);
-            },
-            |words| words[0],
-        )
+        self.call(|library| library.status(register), command::STATUS, 0u64)
     }
 
     /// Messages that were dropped for this reason; 0 when the agent has ended.
@@ -106,10 +97,7 @@ pub trait NetworkInterface: Backend {
         let dropped = self.call(
             |library| Ok(library.drops().of(reason)),
             command::STATUS,
-            |pen| {
-                pen.word(1 + reason as u64);
-            },
-            |words| words[0],
+            1 + reason as u64,
         );
         dropped.unwrap_or(0)
     }
@@ -136,14 +124,9 @@ pub trait NetworkInterface: Backend {
         if handle == own {
             return Ok(own);
         }
-        self.call(
-            |library| library.interface_of(handle),
-            command::INTERFACE_OF,
-            |pen| {
-                pen.word(u64::from(handle.0));
-            },
-            |_| own,
-        )
+        let interface_of = |library: &mut Library| library.interface_of(handle).map(|_| ());
+        self.call(interface_of, command::INTERFACE_OF, handle)
+            .map(|()| own)
     }
 
     /// `PtlACEntry`: whom access entry `index` admits.
@@ -154,10 +137,7 @@ pub trait NetworkInterface: Backend {
         self.call(
             |library| library.ac_entry(index, entry),
             command::AC_ENTRY,
-            |pen| {
-                pen.word(u64::from(index)).access(&entry);
-            },
-            |_| (),
+            (index, entry),
         )
     }
 
@@ -178,8 +158,7 @@ pub trait NetworkInterface: Backend {
         self.call(
             |library| library.me_attach(pt_index, id, bits, unlink, position),
             command::ME_ATTACH,
-            |pen| new_entry(pen.word(u64::from(pt_index)), id, bits, unlink, position),
-            handle_in,
+            (pt_index, id, bits, Halves(unlink, position)),
         )
     }
 
@@ -189,14 +168,13 @@ pub trait NetworkInterface: Backend {
     /// [`Error::PtFull`], [`Error::ProcessInvalid`], [`Error::NoSpace`].
     #[inline]
     fn me_attach_any(&self, id: ProcessId, bits: (u64, u64), unlink: Unlink) -> Result<(u32, Handle), Error> {
-        self.call(
-            |library| library.me_attach_any(id, bits, unlink),
+        let attach = |library: &mut Library| library.me_attach_any(id, bits, unlink);
+        let made = self.call(
+            |library| attach(library).map(|(pt_index, me)| Halves(me, pt_index)),
             command::ME_ATTACH_ANY,
-            |pen| {
-                pen.id(id).word(bits.0).word(bits.1).word(unlink as u64);
-            },
-            |words| ((words[0] >> 32) as u32, handle_in(words)),
-        )
+            (id, bits, unlink),
+        );
+        made.map(|Halves(me, pt_index)| (pt_index, me))
     }
 
     /// `PtlMEInsert`: a match entry directly before or after `base`.
@@ -215,8 +193,7 @@ pub trait NetworkInterface: Backend {
         self.call(
             |library| library.me_insert(base, id, bits, unlink, position),
             command::ME_INSERT,
-            |pen| new_entry(pen.word(u64::from(base.0)), id, bits, unlink, position),
-            handle_in,
+            (base, id, bits, Halves(unlink, position)),
         )
     }
 
@@ -283,7 +260,29 @@ pub trait NetworkInterface: Backend {
         old: Option<&mut Md>,
         new: Option<(Md, Iovec)>,
         testq: Handle,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error> {
+        let how = if new.is_some() {
+            Update::Replace
+        } else {
+            Update::Read
+        };
+        self.update((md, testq), old, new, how)
+    }
+
+    /// As [`md_update`](Self::md_update), for who has taken in what `eq` says so far: events that it holds refuse the update, those that
+    /// operations in progress will log there do not. Who holds on to messages from their beginning to their end would otherwise wait
+    /// here for whoever sends one.
+    ///
+    /// # Errors
+    /// [`Error::MdNoUpdate`]: `eq` holds events, or the descriptor has operations in progress. Else as for
+    /// [`md_update`](Self::md_update).
+    ///
+    /// # Safety
+    /// As for [`md_attach`](Self::md_attach).
+    #[allow(unsafe_code)]
+    unsafe fn md_update_unless_logged(&self, md: Handle, new: (Md, Iovec), eq: Handle) -> Result<(), Error> {
+        self.update((md, eq), None, Some(new), Update::ReplaceUnlessLogged)
+    }
 
     /// `PtlEQAlloc`: a queue of at least `count` events; [`Handle::EQ_NONE`] for 0. `handler` sees every event, in a call of this
     /// process's that finds it. By way of an agent the mailbox holds some events beside the queue.
@@ -296,10 +295,7 @@ pub trait NetworkInterface: Backend {
         let eq = self.call(
             |library| Ok(library.eq_alloc(count, handled)?.unwrap_or(Handle::EQ_NONE)),
             command::EQ_ALLOC,
-            |pen| {
-                pen.word(u64::from(count)).word(u64::from(handled));
-            },
-            handle_in,
+            (count, handled),
         )?;
         if eq != Handle::EQ_NONE {
             self.queue_made(eq, count, handled);
@@ -315,14 +311,7 @@ pub trait NetworkInterface: Backend {
     /// # Errors
     /// [`Error::EqInvalid`].
     fn eq_free(&self, eq: Handle) -> Result<(), Error> {
-        self.call(
-            |library| library.eq_free(eq),
-            command::EQ_FREE,
-            |pen| {
-                pen.word(u64::from(eq.0));
-            },
-            |_| (),
-        )?;
+        self.call(|library| library.eq_free(eq), command::EQ_FREE, eq)?;
         self.queue_gone(eq);
         self.handlers().remove(eq);
         Ok(())
@@ -427,7 +416,10 @@ pub trait NetworkInterface: Backend {
     /// # Errors
     /// [`Error::ProcessInvalid`]; [`Error::MdIllegal`]: no memory is so long; [`Error::NiInvalid`].
     fn put_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.begin_header(length, target, hdr_data)
+        self.begin(
+            |library| library.put_header(length, target, hdr_data),
+            Request::put_header(length, target, hdr_data),
+        )
     }
 
     /// `PtlGet`: what `target` describes comes to `md`.
@@ -465,12 +457,4 @@ pub trait NetworkInterface: Backend {
             Request::get_put(get_md, put_md, target, hdr_data),
         )
     }
-}
-
-/// What an agent is told of a match entry, after where it goes.
-fn new_entry(pen: &mut Pen, id: ProcessId, bits: (u64, u64), unlink: Unlink, position: Position) {
-    pen.id(id)
-        .word(bits.0)
-        .word(bits.1)
-        .pair(unlink as u32, position as u32);
 }

@@ -1,18 +1,18 @@
 //! What the network brings an agent.
 
-use super::mailbox::{SLOTS, Title, lines_of};
 use super::movement::Move;
-use super::moves;
 use super::occupancy::ANSWERS;
-use super::record::{SMALL, event};
-use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Refusing};
-use super::structures::Room;
-use super::{ENVELOPE_BYTES, Mode, open_envelope};
+use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Purpose, Standstill};
+use crate::bridge::mailbox::{SLOTS, lines_of, title};
+use crate::bridge::record::{SMALL, event};
+use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};
 use crate::library::{HEADER_BYTES, MessageKind, Verdict, lose_body};
-use crate::memory::{SWAP_BYTES, Segments};
+use crate::malformed::{self, error};
+use crate::memory::{SWAP_BYTES, Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
+use crate::translate::fail_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Direction, Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Cost, Direction, Fabric, Peer};
 use std::time::Duration;
 
 /// Lines of an event queue that requests leave to answers.
@@ -35,11 +35,7 @@ impl Message<'_> {
     }
 
     fn unwanted(&self) -> Placement {
-        if self.inline.is_some() {
-            Placement::Done
-        } else {
-            Placement::Discard
-        }
+        Placement::unwanted(self.inline.is_some())
     }
 }
 
@@ -72,22 +68,18 @@ impl<F: Fabric> Core<F> {
         let Some(link) = &entry.link else {
             return Placement::Refuse;
         };
-        let now = Refusing {
-            since: self.fabric.now(),
-            taken: link.events.taken(),
-            settled: entry.settled,
-        };
+        let at_now = (link.events.taken(), entry.settled);
         if link.events.is_empty() {
             // It takes what it is shown, and waits for others to take its answers, for whom others are patient as well.
             patience *= 4;
         }
-        let before = *entry.refusing.get_or_insert(now);
-        if (before.taken, before.settled) != (now.taken, now.settled) {
-            entry.refusing = Some(now);
-            entry.figures.wedged = false;
-        } else if entry.figures.wedged || now.since - before.since > patience {
-            entry.figures.wedged = true;
-            return self.drop_message(at, message);
+        match Standstill::lasts(&mut entry.refusing, self.fabric.now(), at_now) {
+            None => entry.figures.wedged = false,
+            Some(time) if entry.figures.wedged || time > patience => {
+                entry.figures.wedged = true;
+                return self.drop_message(at, message);
+            }
+            Some(_) => {}
         }
         self.clients[at].figures.refused += 1;
         Placement::Refuse
@@ -121,19 +113,13 @@ impl<F: Fabric> Core<F> {
         entry.shown += u64::from(request);
         entry.figures.wedged = false;
         entry.refusing = None;
-        self.pen
-            .begin()
-            .word(u64::from(message.from))
-            .word(message.length)
-            .bytes(&message.header)
-            .bytes(body.unwrap_or_default());
-        let title = Title {
-            kind: event::ARRIVED,
-            aux: pending,
-        };
-        let posted = link.events.put(title, &self.pen.0).unwrap_or(false);
-        entry.ring |= posted;
-        entry.figures.events += u64::from(posted);
+        let shown = (
+            message.from,
+            message.length,
+            message.header,
+            body.unwrap_or_default(),
+        );
+        entry.post(title(event::ARRIVED, pending), self.pen.begin(shown));
         if body.is_some() {
             Placement::Done
         } else {
@@ -203,14 +189,8 @@ impl<F: Fabric> Core<F> {
                     self.finished(at, token, NiFail::FAIL);
                     return message.unwanted();
                 };
-                let job = Job::Deposit {
-                    client: at,
-                    era: self.clients[at].era,
-                    token,
-                    pending: None,
-                    mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
-                };
-                return self.body_for(message, job, room, keep);
+                let mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize);
+                return self.body_for(at, message, Purpose::Deposit(token, None), mv);
             }
             Verdict::Swap { token, keep, with } => {
                 let pieces = self.clients[at].objects.pieces_of(&self.lists, token, &with);
@@ -218,28 +198,31 @@ impl<F: Fabric> Core<F> {
                 let Some(room) = self.arenas[ARRIVALS].take(2 * SWAP_BYTES as u64) else {
                     return message.unwanted();
                 };
-                let job = Job::Swap {
-                    client: at,
-                    era: self.clients[at].era,
-                    token,
-                    mv: Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
-                };
-                return self.body_for(message, job, room, keep);
+                let mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize);
+                return self.body_for(at, message, Purpose::Swap(token), mv);
             }
         }
         message.unwanted()
     }
 
-    /// Take a body into the arena for `job`.
-    fn body_for(&mut self, message: &Message, job: Job, room: Room, keep: u64) -> Placement {
-        let into = self.arenas[ARRIVALS].memory(room, 0, keep as usize);
-        let Some(name) = self.jobs.insert(job) else {
+    /// Take a body into the arena, to be moved on.
+    fn body_for(&mut self, client: usize, message: &Message, purpose: Purpose, mv: Move) -> Placement {
+        let keep = mv.len as u64;
+        let into = self.arenas[ARRIVALS].memory(mv.room, 0, mv.len);
+        let era = self.clients[client].era;
+        let moving = Moving {
+            client,
+            era,
+            mv,
+            purpose,
+        };
+        let Some(name) = self.jobs.insert(Job::Moving(moving)) else {
             return message.unwanted();
         };
         match message.inline {
             Some(bytes) => {
                 self.fabric.charge(Cost::Copy(keep as usize));
-                moves::store(&into, &bytes[..keep as usize]);
+                user::store(&into, &bytes[..keep as usize]);
                 self.arrived_whole(name);
                 Placement::Done
             }
@@ -257,23 +240,19 @@ impl<F: Fabric> Core<F> {
 
     /// A body is in the arena.
     fn arrived_whole(&mut self, name: u64) {
-        let gone = match self.jobs.get(name) {
-            Some(Job::Deposit { client, era, .. } | Job::Swap { client, era, .. }) => {
-                self.clients[*client].era != *era
-            }
-            _ => return,
-        };
-        if gone {
-            if let Some(Job::Deposit { mv, .. } | Job::Swap { mv, .. }) = self.jobs.remove(name) {
-                self.arenas[ARRIVALS].give_back(mv.room);
-            }
+        let Some(moving) = self.jobs.get(name).and_then(Job::moving) else {
             return;
+        };
+        let client = &mut self.clients[moving.client];
+        if client.era != moving.era {
+            let room = moving.mv.room;
+            self.jobs.remove(name);
+            return self.arenas[ARRIVALS].give_back(room);
         }
-        if let Some(Job::Swap { client, mv, .. }) = self.jobs.get(name) {
-            mv.direction = Direction::Get;
-            mv.at = SWAP_BYTES;
-            let client = *client;
-            let swaps = &mut self.clients[client].objects.swaps;
+        if let Purpose::Swap(_) = moving.purpose {
+            moving.mv.direction = Direction::Get;
+            moving.mv.at = SWAP_BYTES;
+            let swaps = &mut client.objects.swaps;
             swaps.push_back(name);
             if swaps.len() > 1 {
                 // One at a time: get-puts do not interrupt each other.
@@ -284,14 +263,11 @@ impl<F: Fabric> Core<F> {
     }
 
     /// A half of an exchange has been done.
-    pub fn swap_moved(&mut self, name: u64, outcome: NiFail) {
-        let Some(Job::Swap {
-            client, token, mv, ..
-        }) = self.jobs.get(name)
-        else {
+    pub fn swap_moved(&mut self, name: u64, token: u64, outcome: NiFail) {
+        let Some(Moving { client, mv, .. }) = self.moving(name) else {
             return;
         };
-        let (at, token, room, len) = (*client, *token, mv.room, mv.len);
+        let (at, room, len) = (*client, mv.room, mv.len);
         if outcome == NiFail::OK && mv.direction == Direction::Get {
             let pieces = std::mem::take(&mut mv.pieces);
             *mv = Move::new(pieces, Direction::Put, (ARRIVALS, room, 0), len);
@@ -308,7 +284,7 @@ impl<F: Fabric> Core<F> {
             let old = self.arenas[ARRIVALS].memory(room, SWAP_BYTES, len);
             let mut bytes = [0; SMALL];
             self.fabric.charge(Cost::Copy(len));
-            moves::load(&old, &mut bytes[..len]);
+            user::load(&old, &mut bytes[..len]);
             let swapped = objects.library.swapped(token, Segments::default());
             reply = swapped.map(|reply| (reply, bytes));
         }
@@ -349,20 +325,9 @@ impl<F: Fabric> Upper for Core<F> {
             } else {
                 header.len() as u64
             };
-            let what = "the envelope of a message to an agent";
-            self.fabric.record_fault(Fault {
-                peer: from,
-                error: FabricError::Corrupt {
-                    peer: from,
-                    what,
-                    value,
-                },
-            });
-            return if inline.is_some() {
-                Placement::Done
-            } else {
-                Placement::Discard
-            };
+            let bad = error!("the envelope of a message to an agent", value);
+            malformed::record(&*self.fabric, from, bad);
+            return Placement::unwanted(inline.is_some());
         };
         let message = Message {
             id,
@@ -389,31 +354,22 @@ impl<F: Fabric> Upper for Core<F> {
         if outcome == Outcome::Done {
             return self.arrived_whole(name);
         }
-        match self.jobs.remove(name) {
-            Some(Job::Deposit {
-                client,
-                era,
-                token,
-                pending,
-                mv,
-            }) => {
-                self.arenas[ARRIVALS].give_back(mv.room);
-                if self.clients[client].era == era {
-                    self.stored(client, token, pending, fail_of(outcome));
-                }
+        let Some(Moving {
+            client,
+            era,
+            mv,
+            purpose,
+        }) = self.remove_moving(name)
+        else {
+            return;
+        };
+        self.arenas[ARRIVALS].give_back(mv.room);
+        if self.clients[client].era == era {
+            match purpose {
+                Purpose::Fetch(_) => {}
+                Purpose::Deposit(token, pending) => self.stored(client, token, pending, fail_of(outcome)),
+                Purpose::Swap(token) => self.finished(client, token, fail_of(outcome)),
             }
-            Some(Job::Swap {
-                client,
-                era,
-                token,
-                mv,
-            }) => {
-                self.arenas[ARRIVALS].give_back(mv.room);
-                if self.clients[client].era == era {
-                    self.finished(client, token, fail_of(outcome));
-                }
-            }
-            _ => {}
         }
     }
 
@@ -421,14 +377,5 @@ impl<F: Fabric> Upper for Core<F> {
         if let Some(Job::Leaving(arena, room)) = self.jobs.remove(name) {
             self.arenas[arena].give_back(room);
         }
-    }
-}
-
-/// A network layer's word for how it went.
-fn fail_of(outcome: Outcome) -> NiFail {
-    match outcome {
-        Outcome::Done => NiFail::OK,
-        Outcome::PeerEnded => NiFail::UNDELIVERABLE,
-        Outcome::Failed => NiFail::FAIL,
     }
 }

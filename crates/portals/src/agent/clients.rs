@@ -1,15 +1,16 @@
 //! Clients come, tell how far they are, are told, go, and fail.
 
-use super::Mode;
-use super::client::Door;
-use super::mailbox::{
-    CLIENT_BYTES, ClientState, Control, DOOR_AT, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
+use super::state::{BodyAt, Core, Link, Lower, Standstill};
+use crate::bridge::Mode;
+use crate::bridge::mailbox::{
+    CLIENT_BYTES, ClientState, Control, DOOR_AT, Door, EVENTS, QUEUE_AT, RESULTS, RESULTS_AT, TOLD_AT, Title,
     Writer,
 };
-use super::record::{Malformed, VERSION, Words};
-use super::state::{BodyAt, Core, Link, Lower, Silent};
+use crate::bridge::record::{VERSION, Words};
+use crate::malformed::{self, Malformed, error, fail};
 use crate::net::Placement;
-use farpost_fabric::{Fabric, FabricError, Fault, LocalMemory, Peer, Permission, Remote};
+use crate::types::Limits;
+use farpost_fabric::{Fabric, LocalMemory, Peer, Permission, Remote};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -42,22 +43,16 @@ impl<F: Fabric> Core<F> {
     /// # Errors
     /// It is of another version, or says what cannot be.
     pub fn hello(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
-        let bad = |what, value| Malformed { what, value };
-        words.next().and_then(|version| match version {
-            VERSION => Ok(()),
-            other => Err(bad("the version of a mailbox", other)),
-        })?;
-        let limits = words.limits()?;
-        let opening = words.next()?;
-        let mode = match title.aux {
-            0 => Mode::Generic,
-            1 => Mode::Accelerated,
-            other => return Err(bad("the mode of a client", u64::from(other))),
-        };
+        let version: u64 = words.read()?;
+        if version != VERSION {
+            return fail!("the version of a mailbox", version);
+        }
+        let (limits, opening): (Limits, u32) = words.read()?;
+        let mode = Mode::of(title.aux).ok_or(error!("the mode of a client", title.aux))?;
         let entry = &mut self.clients[at];
         let (number, peer) = (entry.number, entry.peer());
-        if opening != u64::from(entry.era) {
-            return Err(bad("the number of an opening", opening));
+        if opening != entry.era {
+            return fail!("the number of an opening", opening);
         }
         let import = self
             .fabric
@@ -67,7 +62,7 @@ impl<F: Fabric> Core<F> {
                 CLIENT_BYTES,
                 Permission::ReadWrite,
             )
-            .map_err(|_| bad("a mailbox that can be reached", u64::from(number)))?;
+            .map_err(|_| error!("a mailbox that can be reached", number))?;
         if mode == Mode::Accelerated {
             entry.objects.begin(&limits, entry.era);
         }
@@ -103,14 +98,7 @@ impl<F: Fabric> Core<F> {
     #[cold]
     pub fn fault(&mut self, at: usize, bad: Malformed) {
         let peer = self.clients[at].peer();
-        self.fabric.record_fault(Fault {
-            peer,
-            error: FabricError::Corrupt {
-                peer,
-                what: bad.what,
-                value: bad.value,
-            },
-        });
+        malformed::record(&*self.fabric, peer, bad);
         self.clients[at].figures.faulty = true;
         self.set_state(at, ClientState::Faulty);
         self.tell(at);
@@ -216,20 +204,14 @@ impl<F: Fabric> Core<F> {
             entry.silent = None;
             return;
         };
-        let now = Silent {
-            since: self.fabric.now(),
-            taken: link.events.taken(),
-            commands: entry.commands.taken(),
-        };
-        let before = *entry.silent.get_or_insert(now);
-        if (before.taken, before.commands) != (now.taken, now.commands) || !entry.orders.is_empty() {
-            entry.silent = Some(now);
-            return;
+        let at_now = (link.events.taken(), u64::from(entry.commands.taken()));
+        if !entry.orders.is_empty() {
+            entry.silent = None;
         }
-        if now.since - before.since <= patience {
-            return;
+        match Standstill::lasts(&mut entry.silent, self.fabric.now(), at_now) {
+            Some(time) if time > patience => entry.silent = None,
+            _ => return,
         }
-        entry.silent = None;
         entry.figures.wedged = true;
         for lower in &mut entry.lower {
             if let Lower::Shown(id) = *lower {

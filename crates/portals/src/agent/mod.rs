@@ -2,15 +2,13 @@
 //!
 //! | File | What |
 //! |---|---|
-//! | `mailbox` | queues of records between a client and the agent, in memory that the reader exports |
-//! | `words` | what the records hold |
 //! | `client` | what a client links |
 //! | `run` | the agent: what it makes at its start, and its loop |
 //! | `state`, `occupancy` | what it knows of clients and messages; how much that is |
 //! | `clients` | clients that come, go, and fail |
 //! | `arrive`, `serve`, `transmit` | what comes from the network, what clients ask, what they send |
 //! | `objects` | an accelerated client's objects |
-//! | `movement`, `moves` | bytes between the agent's memory and the clients' |
+//! | `movement` | bytes between the agent's memory and the clients' |
 //! | `structures`, `pieces` | memory for bodies, jobs, lists of segments |
 //!
 //! Only the agent is on the network; its clients are processes of its host that give it commands through their mailboxes. A
@@ -56,30 +54,22 @@
 mod arrive;
 mod client;
 mod clients;
-mod mailbox;
 mod movement;
-#[allow(unsafe_code)]
-mod moves;
 mod objects;
 mod occupancy;
 mod pieces;
-mod record;
 mod run;
 mod serve;
 mod state;
 mod structures;
 mod transmit;
 
-pub(crate) use client::Request;
-pub use client::{AttachError, Client, Mode};
+pub use crate::bridge::{Mode, Routes};
+pub use client::{AttachError, Client};
 pub use clients::ClientFigures;
 pub use occupancy::AgentOccupancy;
-pub(crate) use record::{Pen, command};
 pub use run::Agent;
 
-use crate::library::HEADER_BYTES;
-use crate::owner::Owner;
-use farpost_fabric::{Peer, SegmentId};
 use std::time::Duration;
 
 farpost_tunables::tunables! {
@@ -98,89 +88,6 @@ farpost_tunables::tunables! {
     }
 }
 
-/// Which processes are reached by way of an agent.
-#[derive(Clone, Debug)]
-pub struct Routes {
-    via: Vec<Peer>,
-    owner: Owner,
-}
-
-impl Routes {
-    /// All `size` processes of the job are reached directly, except for these (client, agent).
-    ///
-    /// # Panics
-    /// When one of them does not exist, or an agent is somebody's client.
-    pub fn new(size: u32, clients: &[(u32, Peer)]) -> Self {
-        let mut via: Vec<Peer> = (0..size).map(Peer).collect();
-        for (client, agent) in clients {
-            assert!(agent.0 < size && agent.0 != *client, "{agent} is no agent");
-            via[*client as usize] = *agent;
-        }
-        let routes = Self {
-            via,
-            owner: Owner::Program,
-        };
-        for (_, agent) in clients {
-            assert!(
-                routes.via(agent.0) == Some(*agent),
-                "{agent} is an agent and a client"
-            );
-        }
-        routes
-    }
-
-    /// The same for the interfaces of `owner`.
-    pub fn of(self, owner: Owner) -> Self {
-        Self { owner, ..self }
-    }
-
-    /// Whose interfaces are reached so.
-    pub fn owner(&self) -> Owner {
-        self.owner
-    }
-
-    /// The agent's segment for client `number`.
-    fn agent_segment(&self, number: u32) -> SegmentId {
-        self.owner.segment(0x5041_0000 + number)
-    }
-
-    /// A client's segment.
-    fn client_segment(&self) -> SegmentId {
-        self.owner.segment(0x5043_0000)
-    }
-
-    /// Who carries the messages of process `number`: its agent, or itself. None: there is no such process.
-    #[inline]
-    pub fn via(&self, number: u32) -> Option<Peer> {
-        self.via.get(number as usize).copied()
-    }
-
-    /// Whether `number` is some agent's client.
-    #[inline]
-    pub fn is_client(&self, number: u32) -> bool {
-        self.via(number).is_some_and(|via| via.0 != number)
-    }
-
-    /// The clients of `agent`.
-    pub fn clients_of(&self, agent: Peer) -> impl Iterator<Item = u32> + '_ {
-        (0u32..)
-            .zip(&self.via)
-            .filter(move |(number, via)| **via == agent && *number != agent.0)
-            .map(|(number, _)| number)
-    }
-
-    /// Processes of the job.
-    pub fn size(&self) -> u32 {
-        self.via.len() as u32
-    }
-
-    /// Whether whoever carries messages of `number` sent this: `from`, as the fabric says.
-    #[inline]
-    pub fn speaks_for(&self, from: Peer, number: u32) -> bool {
-        self.via(number) == Some(from)
-    }
-}
-
 /// How a process of a job with agents opens an interface.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -195,26 +102,4 @@ pub struct Access {
     pub memory: u64,
     /// For tests: called instead of letting time pass.
     pub turn: Option<fn()>,
-}
-
-/// Bytes of a header with its envelope.
-pub const ENVELOPE_BYTES: usize = HEADER_BYTES + 8;
-
-/// A header for process `to` of process `from`.
-#[inline]
-pub fn envelope(header: &[u8; HEADER_BYTES], to: u32, from: u32) -> [u8; ENVELOPE_BYTES] {
-    let mut bytes = [0; ENVELOPE_BYTES];
-    bytes[..HEADER_BYTES].copy_from_slice(header);
-    bytes[HEADER_BYTES..HEADER_BYTES + 4].copy_from_slice(&to.to_le_bytes());
-    bytes[HEADER_BYTES + 4..].copy_from_slice(&from.to_le_bytes());
-    bytes
-}
-
-/// Header, receiver and sender, of what is as long as an envelope.
-#[inline]
-pub fn open_envelope(bytes: &[u8]) -> Option<([u8; HEADER_BYTES], u32, u32)> {
-    let bytes: &[u8; ENVELOPE_BYTES] = bytes.try_into().ok()?;
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let header = bytes[..HEADER_BYTES].try_into().expect("a header");
-    Some((header, word(HEADER_BYTES), word(HEADER_BYTES + 4)))
 }

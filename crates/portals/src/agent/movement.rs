@@ -1,15 +1,16 @@
 //! Bytes between the agent's memory and its clients'. The agent moves them itself where it reaches a client's memory; else it asks
 //! the client, and they go through *windows*, memory of the agent's that both see.
 
-use super::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT};
-use super::moves;
 use super::pieces::Pieces;
-use super::record::{Malformed, Words, event};
-use super::state::{BodyAt, Core, Job};
+use super::state::{BodyAt, Core, Job, Moving, Purpose};
 use super::structures::{Arena, Room};
+use crate::bridge::mailbox::{SLOT_BYTES, SLOTS, Title, WINDOWS_AT, title};
+use crate::bridge::record::{Words, event};
 use crate::library::NO_TOKEN;
+use crate::malformed::{Malformed, fail};
+use crate::memory::user;
 use crate::types::NiFail;
-use farpost_fabric::{Completion, Direction, Fabric, FabricError, Moment, Ticket};
+use farpost_fabric::{Completion, Direction, Fabric, FabricError, LocalMemory, Moment, Ticket};
 use std::time::Duration;
 
 /// Bytes of one move before others have their turn.
@@ -102,7 +103,7 @@ impl Move {
                 return Ok(true);
             };
             let local = arenas[self.arena].segment(self.room, self.at + self.done, len);
-            match moves::transfer(fabric, (client, self.direction), local, (position, key))? {
+            match user::transfer(fabric, (client, self.direction), local, (position, key))? {
                 Completion::Done => self.done += len,
                 Completion::Pending(ticket) => self.under_way = Some(Part::Transfer(ticket, len)),
             }
@@ -114,7 +115,7 @@ impl Move {
 impl<F: Fabric> Core<F> {
     /// Begin to move the bytes of a job.
     pub fn move_bytes(&mut self, name: u64) {
-        self.moving.push(name);
+        self.movements.push(name);
         self.advance_one(name);
     }
 
@@ -122,8 +123,8 @@ impl<F: Fabric> Core<F> {
     pub fn advance(&mut self) -> bool {
         let mut moved = false;
         // From the back: a job that ends takes itself out.
-        for at in (0..self.moving.len()).rev() {
-            if let Some(name) = self.moving.get(at).copied() {
+        for at in (0..self.movements.len()).rev() {
+            if let Some(name) = self.movements.get(at).copied() {
                 moved |= self.advance_one(name);
             }
         }
@@ -131,9 +132,10 @@ impl<F: Fabric> Core<F> {
     }
 
     fn advance_one(&mut self, name: u64) -> bool {
-        let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+        let Some(Moving { client, mv, .. }) = self.jobs.get(name).and_then(Job::moving) else {
             return false;
         };
+        let client = *client;
         let entry = &mut self.clients[client];
         let before = mv.done;
         let outcome = if entry.carried {
@@ -153,14 +155,14 @@ impl<F: Fabric> Core<F> {
     }
 
     fn end_move(&mut self, name: u64, outcome: NiFail) {
-        self.moving.retain(|other| *other != name);
+        self.movements.retain(|other| *other != name);
         self.moved(name, outcome);
     }
 
     /// Let a client move the next part of a job's bytes. True: all have moved.
     fn ask_client(&mut self, client: usize, name: u64) -> bool {
         let entry = &mut self.clients[client];
-        let Some((_, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+        let Some(Moving { mv, .. }) = self.jobs.get(name).and_then(Job::moving) else {
             return false;
         };
         if mv.under_way.is_some() {
@@ -180,13 +182,12 @@ impl<F: Fabric> Core<F> {
         let into_client = mv.direction == Direction::Put;
         if into_client {
             let from = self.arenas[mv.arena].segment(mv.room, mv.at + mv.done, len);
-            moves::to_window(&entry.memory, WINDOWS_AT + slot * SLOT_BYTES, from);
+            user::read(from, |bytes| {
+                entry.memory.write(WINDOWS_AT + slot * SLOT_BYTES, bytes)
+            });
         }
         let way = if into_client { event::INTO_CLIENT } else { 0 };
-        let title = Title {
-            kind: event::CARRY,
-            aux: slot as u16 | way << 8,
-        };
+        let title = title(event::CARRY, slot as u16 | way << 8);
         let posted = link.events.put(title, &[name, key, position, len as u64]);
         if posted.unwrap_or(false) {
             entry.windows[slot] = Some(name);
@@ -208,17 +209,14 @@ impl<F: Fabric> Core<F> {
         match window {
             Some(window) if *window == Some(name) => *window = None,
             _ => {
-                return Err(Malformed {
-                    what: "the number of a window",
-                    value: slot as u64,
-                });
+                return fail!("the number of a window", slot);
             }
         }
-        let Some((client, mv)) = self.jobs.get(name).and_then(Job::movement) else {
+        let Some(Moving { client, mv, .. }) = self.jobs.get(name).and_then(Job::moving) else {
             // It was given up.
             return Ok(());
         };
-        let (true, Some(Part::Window(of, len))) = (client == at, mv.under_way) else {
+        let (true, Some(Part::Window(of, len))) = (*client == at, mv.under_way) else {
             return Ok(());
         };
         if of != slot {
@@ -232,7 +230,8 @@ impl<F: Fabric> Core<F> {
         }
         if mv.direction == Direction::Get {
             let into = self.arenas[mv.arena].segment(mv.room, mv.at + mv.done, len);
-            moves::from_window(&self.clients[at].memory, WINDOWS_AT + slot * SLOT_BYTES, into);
+            let memory = &self.clients[at].memory;
+            user::write(into, |bytes| memory.read(WINDOWS_AT + slot * SLOT_BYTES, bytes));
         }
         mv.done += len;
         self.advance_one(name);
@@ -245,32 +244,31 @@ impl<F: Fabric> Core<F> {
     pub fn give_up_moves(&mut self, at: usize) {
         let patience = Duration::from_millis(self.config.patience);
         let now = self.fabric.now();
-        let late = |core: &mut Self, name: u64| match core.jobs.get(name).and_then(Job::movement) {
-            Some((client, mv)) => client == at && mv.since.is_some_and(|since| now - since > patience),
+        let late = |core: &mut Self, name: u64| match core.moving(name) {
+            Some(it) => it.client == at && it.mv.since.is_some_and(|since| now - since > patience),
             None => false,
         };
-        if !self.clients[at].carried || !(0..self.moving.len()).any(|i| late(self, self.moving[i])) {
+        if !self.clients[at].carried || !(0..self.movements.len()).any(|i| late(self, self.movements[i])) {
             return;
         }
-        for i in (0..self.moving.len()).rev() {
-            let Some(name) = self.moving.get(i).copied() else {
+        for i in (0..self.movements.len()).rev() {
+            let Some(name) = self.movements.get(i).copied() else {
                 continue;
             };
-            let of = self
-                .jobs
-                .get(name)
-                .and_then(Job::movement)
-                .map(|(client, _)| client);
-            if of != Some(at) {
+            let Some(purpose) = self
+                .moving(name)
+                .filter(|it| it.client == at)
+                .map(|it| it.purpose)
+            else {
                 continue;
-            }
-            if !matches!(self.jobs.get(name), Some(Job::Fetch { .. })) {
+            };
+            let Purpose::Fetch(channel) = purpose else {
                 self.clients[at].figures.wedged = true;
                 self.end_move(name, NiFail::FAIL);
                 continue;
-            }
-            self.moving.swap_remove(i);
-            if let Some(Job::Fetch { channel, mv, .. }) = self.jobs.remove(name) {
+            };
+            self.movements.swap_remove(i);
+            if let Some(Moving { mv, .. }) = self.remove_moving(name) {
                 self.arenas[mv.arena].give_back(mv.room);
                 if let Some(item) = self.clients[at].items[channel].front_mut() {
                     item.body = BodyAt::Away(mv.pieces);
@@ -282,13 +280,15 @@ impl<F: Fabric> Core<F> {
 
     /// All bytes of a job have moved, or cannot.
     fn moved(&mut self, name: u64, outcome: NiFail) {
-        if matches!(self.jobs.get(name), Some(Job::Swap { .. })) {
-            return self.swap_moved(name, outcome);
+        let purpose = self.moving(name).map(|it| it.purpose);
+        if let Some(Purpose::Swap(token)) = purpose {
+            return self.swap_moved(name, token, outcome);
         }
-        match self.jobs.remove(name) {
-            Some(Job::Fetch {
-                client, channel, mv, ..
-            }) => {
+        let (Some(purpose), Some(Moving { client, mv, .. })) = (purpose, self.remove_moving(name)) else {
+            return;
+        };
+        match purpose {
+            Purpose::Fetch(channel) => {
                 let Some(item) = self.clients[client].items[channel].front_mut() else {
                     return;
                 };
@@ -302,17 +302,11 @@ impl<F: Fabric> Core<F> {
                     self.arenas[mv.arena].give_back(mv.room);
                 }
             }
-            Some(Job::Deposit {
-                client,
-                token,
-                pending,
-                mv,
-                ..
-            }) => {
+            Purpose::Deposit(token, pending) => {
                 self.arenas[mv.arena].give_back(mv.room);
                 self.stored(client, token, pending, outcome);
             }
-            _ => {}
+            Purpose::Swap(_) => {}
         }
     }
 
@@ -321,22 +315,22 @@ impl<F: Fabric> Core<F> {
     pub fn forget_moves(&mut self, at: usize) {
         self.clients[at].windows = [None; SLOTS];
         // What the network layer is still writing ends when it has ended.
-        let waits = |job: &Job| matches!(job, Job::Swap { client, mv, .. } if *client == at && mv.direction == Direction::Get);
+        let waits = |job: &Job| {
+            matches!(job, Job::Moving(it)
+                if it.client == at && matches!(it.purpose, Purpose::Swap(_)) && it.mv.direction == Direction::Get)
+        };
         let mut over: Vec<u64> = self.jobs.names(waits);
         let jobs = &mut self.jobs;
-        self.moving.retain(|name| {
-            let its = jobs
-                .get(*name)
-                .and_then(Job::movement)
-                .is_some_and(|(client, _)| client == at);
+        self.movements.retain(|name| {
+            let job = jobs.get(*name).and_then(Job::moving);
+            let its = job.is_some_and(|it| it.client == at);
             if its && !over.contains(name) {
                 over.push(*name);
             }
             !its
         });
         for name in over {
-            let mut job = self.jobs.remove(name);
-            if let Some((_, mv)) = job.as_mut().and_then(Job::movement) {
+            if let Some(Moving { mv, .. }) = self.remove_moving(name) {
                 if let Some(Part::Transfer(ticket, _)) = mv.under_way {
                     self.fabric.cancel_transfer(ticket);
                 }

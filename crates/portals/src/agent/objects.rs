@@ -1,12 +1,13 @@
 //! Objects of an accelerated client, which its agent keeps.
 
-use super::mailbox::Title;
 use super::pieces::{Pieces, Store};
-use super::record::{Malformed, Pen, Piece, Words, command, update};
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Halves, Pen, Piece, Update, Words, Write, command};
 use crate::error::Error;
 use crate::library::{DropReason, Library};
+use crate::malformed::{Malformed, fail};
 use crate::memory::{Segment, Segments};
-use crate::types::{Event, Handle, Iovec, Limits, Md, Position, SR_DROP_COUNT, Unlink, option};
+use crate::types::{Event, Handle, Iovec, Limits, Md, SR_DROP_COUNT, option};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -61,25 +62,12 @@ pub(super) struct Objects {
     most: u64,
 }
 
-fn unlink_of(word: u64) -> Unlink {
-    if word == 0 { Unlink::Retain } else { Unlink::Unlink }
-}
-
-fn position_of(word: u32) -> Position {
-    if word == 0 {
-        Position::Before
-    } else {
-        Position::After
-    }
-}
-
 /// The segments of a descriptor's pieces.
 fn iovec_of(md: &Md, pieces: &[Piece]) -> Iovec {
     (md.options & option::IOVEC != 0).then(|| {
-        let segments = pieces.iter().map(|p| Segment {
-            address: p.address as usize,
-            len: p.len as usize,
-        });
+        let segments = pieces
+            .iter()
+            .map(|p| Segment::new(p.address as usize, p.len as usize));
         segments.collect::<Rc<[Segment]>>()
     })
 }
@@ -166,61 +154,38 @@ impl Objects {
     /// # Errors
     /// It is none.
     pub fn call(&mut self, title: Title, mut words: Words, pen: &mut Pen) -> Result<u16, Malformed> {
-        let room = match title.kind {
-            command::ME_ATTACH | command::ME_ATTACH_ANY | command::ME_INSERT => self.may_make(0, 0),
-            _ => Ok(()),
-        };
-        if let Err(no) = room {
-            return Ok(code_of::<()>(&Err(no)));
+        let makes_entry = matches!(
+            title.kind,
+            command::ME_ATTACH | command::ME_ATTACH_ANY | command::ME_INSERT
+        );
+        if makes_entry && let Err(no) = self.may_make(0, 0) {
+            return Ok(code_of(no));
         }
         let library = &mut self.library;
         Ok(match title.kind {
             command::ME_ATTACH => {
-                let pt_index = words.next()? as u32;
-                let (id, bits) = (words.id()?, (words.next()?, words.next()?));
-                let (unlink, position) = words.pair()?;
-                let made = library.me_attach(
-                    pt_index,
-                    id,
-                    bits,
-                    unlink_of(u64::from(unlink)),
-                    position_of(position),
-                );
-                handle_result(pen, made)
+                let (pt_index, id, bits, Halves(unlink, position)) = words.read()?;
+                answer(pen, library.me_attach(pt_index, id, bits, unlink, position))
             }
             command::ME_ATTACH_ANY => {
-                let (id, bits) = (words.id()?, (words.next()?, words.next()?));
-                let made = library.me_attach_any(id, bits, unlink_of(words.next()?));
-                if let Ok((pt_index, handle)) = made {
-                    pen.pair(handle.0, pt_index);
-                }
-                code_of(&made)
+                let (id, bits, unlink) = words.read()?;
+                let made = library.me_attach_any(id, bits, unlink);
+                answer(pen, made.map(|(pt_index, handle)| Halves(handle, pt_index)))
             }
             command::ME_INSERT => {
-                let base = words.handle()?;
-                let (id, bits) = (words.id()?, (words.next()?, words.next()?));
-                let (unlink, position) = words.pair()?;
-                let made = library.me_insert(
-                    base,
-                    id,
-                    bits,
-                    unlink_of(u64::from(unlink)),
-                    position_of(position),
-                );
-                handle_result(pen, made)
+                let (base, id, bits, Halves(unlink, position)) = words.read()?;
+                answer(pen, library.me_insert(base, id, bits, unlink, position))
             }
             command::ME_UNLINK => {
-                let done = library.me_unlink(words.handle()?);
+                let done = library.me_unlink(words.read()?);
                 self.forget_what_is_gone();
-                code_of(&done)
+                answer(pen, done)
             }
             command::MD_ATTACH | command::MD_BIND => {
-                let me = words.handle()?;
-                let unlink = unlink_of(words.next()?);
-                let md = words.md()?;
+                let (me, unlink, md) = words.read()?;
                 let pieces = words.pieces()?;
                 if let Err(no) = self.may_make(pieces.len(), 0) {
-                    return Ok(code_of::<()>(&Err(no)));
+                    return Ok(code_of(no));
                 }
                 let library = &mut self.library;
                 let iovec = iovec_of(&md, &pieces);
@@ -233,66 +198,57 @@ impl Objects {
                     self.forget_what_is_gone();
                     self.exposed.push((handle, pieces));
                 }
-                handle_result(pen, made)
+                answer(pen, made)
             }
             command::MD_UNLINK => {
-                let done = library.md_unlink(words.handle()?);
+                let done = library.md_unlink(words.read()?);
                 self.forget_what_is_gone();
-                code_of(&done)
+                answer(pen, done)
             }
             command::MD_UPDATE => {
-                let md = words.handle()?;
-                let testq = words.handle()?;
-                let seen = words.next()?;
-                let how = words.at_most("how to update a descriptor", update::REPLACE_UNLESS_LOGGED)?;
-                let replaces = how != update::READ;
-                let new = words.md()?;
+                let (md, testq, seen, how, new): (Handle, Handle, u64, Update, Md) = words.read()?;
+                let replaces = how != Update::Read;
                 let pieces = words.pieces()?;
                 // What has been forwarded and not been seen is in the queue as far as the program is concerned.
-                let unseen = self
-                    .queues
-                    .iter()
-                    .any(|queue| queue.handle == testq && queue.forwarded != seen);
-                let room = if replaces {
-                    self.may_make(pieces.len(), 0)
+                let is_unseen = |queue: &Queue| queue.handle == testq && queue.forwarded != seen;
+                let refused = if !replaces {
+                    None
+                } else if self.queues.iter().any(is_unseen) {
+                    Some(Error::MdNoUpdate)
                 } else {
-                    Ok(())
+                    self.may_make(pieces.len(), 0).err()
                 };
                 let library = &mut self.library;
                 let mut old = new;
                 let iovec = iovec_of(&new, &pieces);
-                let done = if unseen && replaces {
-                    let _ = library.md_update(md, Some(&mut old), None, testq);
-                    Err(Error::MdNoUpdate)
-                } else if let Err(no) = room {
+                let done = if let Some(no) = refused {
                     let _ = library.md_update(md, Some(&mut old), None, testq);
                     Err(no)
-                } else if how == update::REPLACE_UNLESS_LOGGED {
-                    library.md_update_unless_logged(md, (new, iovec), testq)
                 } else {
-                    library.md_update(md, Some(&mut old), replaces.then_some((new, iovec)), testq)
+                    how.apply(
+                        library,
+                        (md, testq),
+                        Some(&mut old),
+                        replaces.then_some((new, iovec)),
+                    )
                 };
                 if done.is_ok() && replaces {
                     self.exposed.retain(|(handle, _)| *handle != md);
                     self.exposed.push((md, pieces));
                 }
-                pen.md(&old);
-                code_of(&done)
+                let code = answer(pen, done);
+                pen.begin(old);
+                code
             }
             command::EQ_ALLOC => {
-                let count = words.next()?;
-                let handled = words.next()? != 0;
+                let (count, handled): (u32, bool) = words.read()?;
                 let least = if handled { KEPT } else { MIN_EVENTS };
-                let kept = (count.min(u64::from(MAX_EVENTS)) as u32)
-                    .max(least)
-                    .next_power_of_two();
+                let kept = count.min(MAX_EVENTS).max(least).next_power_of_two();
                 let room = self.may_make(0, kept);
                 let library = &mut self.library;
                 let made = match count {
                     0 => Ok(None),
-                    _ if count > u64::from(MAX_EVENTS) || self.queues.len() >= MAX_QUEUES => {
-                        Err(Error::NoSpace)
-                    }
+                    _ if count > MAX_EVENTS || self.queues.len() >= MAX_QUEUES => Err(Error::NoSpace),
                     // What the client's own queue holds, and loses, is the client's affair.
                     _ => room.and_then(|()| library.eq_alloc(kept, false)),
                 };
@@ -303,38 +259,32 @@ impl Objects {
                         handled,
                     });
                 }
-                handle_result(pen, made.map(|handle| handle.unwrap_or(Handle::EQ_NONE)))
+                answer(pen, made.map(|handle| handle.unwrap_or(Handle::EQ_NONE)))
             }
             command::EQ_FREE => {
-                let handle = words.handle()?;
+                let handle = words.read()?;
                 let done = library.eq_free(handle);
                 if done.is_ok() {
                     self.queues.retain(|queue| queue.handle != handle);
                 }
-                code_of(&done)
+                answer(pen, done)
             }
             command::AC_ENTRY => {
-                let index = words.next()? as u32;
-                code_of(&library.ac_entry(index, words.access()?))
+                let (index, entry) = words.read()?;
+                answer(pen, library.ac_entry(index, entry))
             }
             command::STATUS => {
-                let status = match words.next()? {
-                    0 => library.status(SR_DROP_COUNT),
+                let status = match words.read()? {
+                    0usize => library.status(SR_DROP_COUNT),
                     reason => DropReason::ALL
-                        .get(reason as usize - 1)
+                        .get(reason - 1)
                         .map(|reason| library.drops().of(*reason))
                         .ok_or(Error::SrIndexInvalid),
                 };
-                pen.word(status.unwrap_or(0));
-                code_of(&status)
+                answer(pen, status)
             }
-            command::INTERFACE_OF => code_of(&library.interface_of(words.handle()?)),
-            other => {
-                return Err(Malformed {
-                    what: "the kind of a command",
-                    value: u64::from(other),
-                });
-            }
+            command::INTERFACE_OF => answer(pen, library.interface_of(words.read()?)),
+            other => return fail!("the kind of a command", other),
         })
     }
 
@@ -344,14 +294,19 @@ impl Objects {
     }
 }
 
-fn handle_result(pen: &mut Pen, made: Result<Handle, Error>) -> u16 {
-    if let Ok(handle) = made {
-        pen.word(u64::from(handle.0));
+/// Write down what a call has made, for a result: its code.
+fn answer(pen: &mut Pen, made: Result<impl Write, Error>) -> u16 {
+    pen.begin(());
+    match made {
+        Ok(made) => {
+            pen.begin(made);
+            0
+        }
+        Err(error) => code_of(error),
     }
-    code_of(&made)
 }
 
 /// The code of an error, for a result.
-fn code_of<T>(result: &Result<T, Error>) -> u16 {
-    result.as_ref().err().map_or(0, |error| error.code() as u16)
+fn code_of(error: Error) -> u16 {
+    error.code() as u16
 }

@@ -1,10 +1,10 @@
 //! What an agent's structures take: the formula of section 4.2 of the paper.
 
 use super::AgentTunables;
-use super::mailbox::{AGENT_BYTES, CLIENT_BYTES};
 use super::pieces::LIST_BYTES;
 use super::state::{Item, Job, Lower, Order};
 use super::structures::Slab;
+use crate::bridge::mailbox::{AGENT_BYTES, CLIENT_BYTES};
 use crate::net::{NetTunables, Occupancy, Placement, RxId};
 use farpost_fabric::Fabric;
 

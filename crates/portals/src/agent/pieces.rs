@@ -1,6 +1,7 @@
 //! Lists of pieces of clients' memory: one piece lies where it is named, longer lists in places made at the start.
 
-use super::record::{MAX_PIECES, Malformed, Piece, Words};
+use crate::bridge::record::{MAX_PIECES, Piece, Words};
+use crate::malformed::{Malformed, error};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -45,10 +46,9 @@ impl Store {
         let (mut pieces, mut total) = (Pieces::default(), 0);
         for _ in 0..count {
             let piece = words.piece(&mut total)?;
-            pieces.push(self, piece).ok_or(Malformed {
-                what: "a number of lists of segments",
-                value: count,
-            })?;
+            pieces
+                .push(self, piece)
+                .ok_or(error!("a number of lists of segments", count))?;
         }
         Ok(pieces)
     }

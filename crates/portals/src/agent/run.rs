@@ -1,15 +1,15 @@
 //! The agent's loop: network first, then the hosts (paper, section 4.3).
 
-use super::client::Door;
+use super::AgentTunables;
 use super::clients::ClientFigures;
-use super::mailbox::{AGENT_BYTES, Control, LINES, QUEUE_AT, Reader, SLOTS};
 use super::objects::{NOTHING, Objects};
 use super::occupancy::Sizes;
 use super::pieces::Store;
-use super::record::Pen;
 use super::state::{Core, Entry, Lower, NOBODY};
 use super::structures::{Arena, Slab};
-use super::{AgentTunables, Routes};
+use crate::bridge::Routes;
+use crate::bridge::mailbox::{AGENT_BYTES, Control, Door, LINES, QUEUE_AT, Reader, SLOTS};
+use crate::bridge::record::Pen;
 use crate::library::{Library, Processes};
 use crate::net::{Channel, Net, NetTunables};
 use crate::owner::Owner;
@@ -103,7 +103,7 @@ impl<F: Fabric> Agent<F> {
             arenas: std::array::from_fn(|_| Arena::new(config.memory as usize)),
             jobs: Slab::new(sizes.jobs),
             lists: Store::new(sizes.lists),
-            moving: Vec::with_capacity(sizes.jobs),
+            movements: Vec::with_capacity(sizes.jobs),
             clients,
             index,
             placements: Vec::with_capacity(sizes.placements),
@@ -151,7 +151,7 @@ impl<F: Fabric> Agent<F> {
         format!(
             "{:?}; {} jobs moving; {:?}",
             clients,
-            self.core.moving.len(),
+            self.core.movements.len(),
             self.net.figures()
         )
     }
@@ -186,7 +186,7 @@ impl<F: Fabric> Agent<F> {
             core.hear(at);
             moved |= core.serve(at);
         }
-        if !core.moving.is_empty() {
+        if !core.movements.is_empty() {
             moved |= core.advance();
         }
         for at in 0..core.clients.len() {

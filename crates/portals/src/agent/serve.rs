@@ -1,14 +1,15 @@
 //! What clients ask of an agent. Everything here is input from another process.
 
-use super::Mode;
-use super::mailbox::{EVENTS, Title};
 use super::movement::Move;
-use super::record::{Malformed, SMALL, Words, command, event};
-use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Order};
+use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Order, Purpose};
+use crate::bridge::Mode;
+use crate::bridge::mailbox::{EVENTS, Title, title};
+use crate::bridge::record::{SMALL, Words, command, event};
 use crate::error::Error;
 use crate::library::{NO_TOKEN, Outgoing};
+use crate::malformed::{Malformed, fail};
 use crate::net::{Channel, Placement};
-use crate::types::{AckReq, NiFail};
+use crate::types::NiFail;
 use farpost_fabric::{Direction, Fabric};
 
 /// Commands of one client in a turn.
@@ -23,10 +24,6 @@ const MUCH: u32 = EVENTS / 2;
 /// Whether a command begins an operation whose objects are here.
 fn begins(kind: u8) -> bool {
     matches!(kind, command::PUT | command::GET | command::GET_PUT)
-}
-
-fn bad(what: &'static str, value: u64) -> Malformed {
-    Malformed { what, value }
 }
 
 impl<F: Fabric> Core<F> {
@@ -67,7 +64,7 @@ impl<F: Fabric> Core<F> {
         let Some(mode) = self.clients[at].mode else {
             return match title.kind {
                 command::HELLO => self.hello(at, title, words),
-                other => Err(bad("a command before the first", u64::from(other))),
+                other => fail!("a command before the first", other),
             };
         };
         let generic = mode == Mode::Generic;
@@ -86,7 +83,7 @@ impl<F: Fabric> Core<F> {
                 self.bye(at);
                 Ok(())
             }
-            other => Err(bad("the kind of a command", u64::from(other))),
+            other => fail!("the kind of a command", other),
         }
     }
 
@@ -97,7 +94,7 @@ impl<F: Fabric> Core<F> {
         entry.given[channel] += 1;
         let waiting = entry.given[channel] - entry.control.sent[channel];
         if waiting > most {
-            return Err(bad("the number of messages given", waiting));
+            return fail!("the number of messages given", waiting);
         }
         Ok(())
     }
@@ -105,15 +102,14 @@ impl<F: Fabric> Core<F> {
     fn send(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
         let channel = usize::from(title.aux);
         if channel > 1 {
-            return Err(bad("the channel of a message", u64::from(title.aux)));
+            return fail!("the channel of a message", title.aux);
         }
         let to = words.at_most("the number of a process", u64::from(self.routes.size() - 1))? as u32;
         let len = words.at_most("the length of a message", isize::MAX as u64)?;
-        let token = words.next()?;
-        let header = words.header()?;
+        let (token, header) = words.read()?;
         let body = if title.kind == command::SEND_SMALL {
             if len > SMALL as u64 {
-                return Err(bad("the length of a short message", len));
+                return fail!("the length of a short message", len);
             }
             let mut bytes = [0; SMALL];
             words.bytes(&mut bytes[..len as usize])?;
@@ -121,7 +117,7 @@ impl<F: Fabric> Core<F> {
         } else {
             let pieces = self.lists.read(&mut words)?;
             if pieces.len() != len || len == 0 {
-                return Err(bad("the length of a message", len));
+                return fail!("the length of a message", len);
             }
             BodyAt::Away(pieces)
         };
@@ -155,7 +151,7 @@ impl<F: Fabric> Core<F> {
                 }
                 return Ok(());
             }
-            _ => return Err(bad("a pending", u64::from(title.aux))),
+            _ => return fail!("a pending", title.aux),
         };
         if title.kind == command::DISCARD {
             self.clients[at].lower[place] = Lower::Free;
@@ -166,11 +162,11 @@ impl<F: Fabric> Core<F> {
         let keep = words.at_most("the length of a message", isize::MAX as u64)?;
         let pieces = self.lists.read(&mut words)?;
         if pieces.len() != keep || keep == 0 {
-            return Err(bad("the length of a message", keep));
+            return fail!("the length of a message", keep);
         }
         let orders = &mut self.clients[at].orders;
         if orders.len() >= self.sizes.pendings {
-            return Err(bad("a pending", u64::from(title.aux)));
+            return fail!("a pending", title.aux);
         }
         orders.push_back(Order {
             pending: title.aux,
@@ -223,14 +219,13 @@ impl<F: Fabric> Core<F> {
             return true;
         };
         let into = self.arenas[ARRIVALS].memory(room, 0, keep as usize);
-        let job = Job::Deposit {
+        let moving = Moving {
             client: at,
             era: entry.era,
-            token: order.token,
-            pending: Some(pending),
             mv: Move::new(order.pieces, Direction::Put, (ARRIVALS, room, 0), keep as usize),
+            purpose: Purpose::Deposit(order.token, Some(pending)),
         };
-        if let Some(token) = self.jobs.insert(job) {
+        if let Some(token) = self.jobs.insert(Job::Moving(moving)) {
             let bytes = keep;
             self.placements.push((id, Placement::Keep { token, bytes, into }));
         }
@@ -241,18 +236,9 @@ impl<F: Fabric> Core<F> {
     /// inactive descriptor: there is no result to tell it in.
     fn initiate(&mut self, at: usize, title: Title, mut words: Words) -> Result<(), Malformed> {
         self.count(at, Channel::Request as usize)?;
-        let md = words.handle()?;
-        let other = words.handle()?;
-        let regional = words.next()? != 0;
-        let region = (words.next()?, words.next()?);
-        let region = regional.then_some(region);
-        let target = words.target()?;
-        let ack = if words.next()? == AckReq::Ack as u64 {
-            AckReq::Ack
-        } else {
-            AckReq::NoAck
-        };
-        let hdr_data = words.next()?;
+        let (md, other, (is_region, region), target, (ack, hdr_data)): (_, _, (bool, _), _, _) =
+            words.read()?;
+        let region = is_region.then_some(region);
         let inline = words.at_most("the length of a short message", SMALL as u64)? as usize;
         self.forward(at);
         let objects = &mut self.clients[at].objects;
@@ -287,8 +273,7 @@ impl<F: Fabric> Core<F> {
     /// A put of an accelerated client of which only the header goes.
     fn initiate_header(&mut self, at: usize, mut words: Words) -> Result<(), Malformed> {
         self.count(at, Channel::Request as usize)?;
-        let target = words.target()?;
-        let (length, hdr_data) = (words.next()?, words.next()?);
+        let (target, length, hdr_data) = words.read()?;
         match self.clients[at]
             .objects
             .library
@@ -306,7 +291,6 @@ impl<F: Fabric> Core<F> {
         let Some(link) = &mut entry.link else {
             return Ok(());
         };
-        self.pen.begin();
         let code = entry.objects.call(title, words, &mut self.pen)?;
         let posted = link.results.put(Title { kind: 1, aux: code }, &self.pen.0);
         // One call at a time: what there is a result for has been taken.
@@ -315,7 +299,7 @@ impl<F: Fabric> Core<F> {
         if posted == Ok(true) {
             Ok(())
         } else {
-            Err(bad("a mailbox that can be reached", 0))
+            fail!("a mailbox that can be reached", 0)
         }
     }
 
@@ -345,12 +329,8 @@ impl<F: Fabric> Core<F> {
                 let Ok((event, dropped)) = objects.library.eq_take(queue.handle) else {
                     break;
                 };
-                pen.begin().word(u64::from(queue.handle.0)).event(event);
-                let title = Title {
-                    kind: event::EVENT,
-                    aux: u16::from(dropped),
-                };
-                let _ = link.events.put(title, &pen.0);
+                let title = title(event::EVENT, u16::from(dropped));
+                let _ = link.events.put(title, pen.begin((queue.handle, event)));
                 queue.forwarded += 1;
                 entry.figures.events += 1;
                 entry.ring = true;

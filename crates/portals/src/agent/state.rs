@@ -1,54 +1,57 @@
 //! What an agent knows of its clients and their messages. All of it is made by [`Agent::new`](super::Agent::new).
 
+use super::AgentTunables;
 use super::clients::ClientFigures;
-use super::mailbox::{Control, Reader, SLOTS, Writer};
 use super::movement::Move;
 use super::objects::Objects;
 use super::occupancy::Sizes;
 use super::pieces::{Pieces, Store};
-use super::record::{Pen, SMALL};
 use super::structures::{Arena, Room, Slab};
-use super::{AgentTunables, Mode, Routes};
+use crate::bridge::mailbox::{Control, Reader, SLOTS, Title, Writer};
+use crate::bridge::record::{Pen, SMALL};
+use crate::bridge::{Mode, Routes};
 use crate::library::HEADER_BYTES;
 use crate::net::{Placement, RxId};
 use farpost_fabric::{Fabric, LocalMemory, Moment, Peer, RemoteMemory};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 type LinesOf<F> = <<F as RemoteMemory>::Export as LocalMemory>::Lines;
 
-/// What is under way. `client` is an index, `era` says which of its lives is meant.
+/// What is under way.
 pub(super) enum Job {
     /// The network layer still reads this.
     Leaving(usize, Room),
-    /// The body of the message at the head of a client's list is being fetched.
-    Fetch { client: usize, channel: usize, mv: Move },
-    /// A body arrives, then goes to the client.
-    Deposit {
-        client: usize,
-        era: u32,
-        token: u64,
-        /// The pending of a generic client.
-        pending: Option<u16>,
-        mv: Move,
-    },
+    /// Bytes arrive, or are moved from or to a client.
+    Moving(Moving),
+}
+
+/// Bytes of a client's. `client` is an index, `era` says which of its lives is meant.
+pub(super) struct Moving {
+    pub client: usize,
+    pub era: u32,
+    pub mv: Move,
+    pub purpose: Purpose,
+}
+
+/// What bytes are moved for.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// The body of the message at the head of this list of the client's is being fetched.
+    Fetch(usize),
+    /// A body arrives, then goes to the client: its token, and the pending of a generic client.
+    Deposit(u64, Option<u16>),
     /// A get-put: its bytes arrive, then what was there is fetched, then they are put in its place.
-    Swap {
-        client: usize,
-        era: u32,
-        token: u64,
-        mv: Move,
-    },
+    Swap(u64),
 }
 
 impl Job {
-    /// The client whose memory is concerned, and the bytes to be moved.
-    pub fn movement(&mut self) -> Option<(usize, &mut Move)> {
+    /// The bytes to be moved.
+    pub fn moving(&mut self) -> Option<&mut Moving> {
         match self {
             Job::Leaving(..) => None,
-            Job::Fetch { client, mv, .. }
-            | Job::Deposit { client, mv, .. }
-            | Job::Swap { client, mv, .. } => Some((*client, mv)),
+            Job::Moving(moving) => Some(moving),
         }
     }
 }
@@ -94,20 +97,24 @@ pub(super) struct Order {
     pub pieces: Pieces,
 }
 
-/// Since when a client has refused, and what it had taken and dealt with then.
+/// Since when a client has not moved on, and how far it was then.
 #[derive(Clone, Copy)]
-pub(super) struct Refusing {
-    pub since: Moment,
-    pub taken: u32,
-    pub settled: u64,
+pub(super) struct Standstill {
+    since: Moment,
+    at: (u32, u64),
 }
 
-/// Since when a client has left messages unanswered and done nothing else, and how far it was then: events, commands.
-#[derive(Clone, Copy)]
-pub(super) struct Silent {
-    pub since: Moment,
-    pub taken: u32,
-    pub commands: u32,
+impl Standstill {
+    /// A client is `now` as far as `at`: how long it has been so. None: it has moved on, and how far is noted.
+    pub fn lasts(noted: &mut Option<Self>, now: Moment, at: (u32, u64)) -> Option<Duration> {
+        let here = Self { since: now, at };
+        let before = noted.get_or_insert(here);
+        if before.at == at {
+            return Some(now - before.since);
+        }
+        *before = here;
+        None
+    }
 }
 
 /// A client's end of the queues.
@@ -135,8 +142,10 @@ pub(super) struct Entry<F: Fabric> {
     pub told: Control,
     /// Something was posted since it was rung.
     pub ring: bool,
-    pub refusing: Option<Refusing>,
-    pub silent: Option<Silent>,
+    /// While it refuses: events taken, and requests dealt with.
+    pub refusing: Option<Standstill>,
+    /// While it leaves messages unanswered: events and commands taken.
+    pub silent: Option<Standstill>,
     /// Requests that a generic client was shown, and those that it has dealt with.
     pub shown: u64,
     pub settled: u64,
@@ -160,6 +169,16 @@ impl<F: Fabric> Entry<F> {
         Peer(self.number)
     }
 
+    /// Post an event. False: the queue is full.
+    #[inline]
+    pub fn post(&mut self, title: Title, words: &[u64]) -> bool {
+        let link = self.link.as_mut();
+        let posted = link.is_some_and(|link| link.events.put(title, words).unwrap_or(false));
+        self.ring |= posted;
+        self.figures.events += u64::from(posted);
+        posted
+    }
+
     /// What it asks is not looked at, now or for good.
     pub fn is_waived(&self) -> bool {
         self.held || self.figures.faulty || self.figures.ended
@@ -177,7 +196,7 @@ pub(super) struct Core<F: Fabric> {
     pub jobs: Slab<Job>,
     pub lists: Rc<Store>,
     /// Jobs with bytes to be moved.
-    pub moving: Vec<u64>,
+    pub movements: Vec<u64>,
     pub clients: Vec<Entry<F>>,
     /// By number, [`NOBODY`] for others.
     pub index: Vec<u32>,
@@ -193,6 +212,20 @@ pub(super) const ARRIVALS: usize = 2;
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<F: Fabric> Core<F> {
+    /// The bytes that a job moves.
+    pub fn moving(&mut self, name: u64) -> Option<&mut Moving> {
+        self.jobs.get(name)?.moving()
+    }
+
+    /// The end of a job that moves bytes.
+    pub fn remove_moving(&mut self, name: u64) -> Option<Moving> {
+        self.moving(name)?;
+        match self.jobs.remove(name)? {
+            Job::Leaving(..) => None,
+            Job::Moving(moving) => Some(moving),
+        }
+    }
+
     #[inline]
     pub fn find(&self, number: u32) -> Option<usize> {
         let at = *self.index.get(number as usize)?;

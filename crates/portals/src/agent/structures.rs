@@ -80,10 +80,7 @@ impl Arena {
             offset + len <= room.pages as usize * PAGE,
             "a body leaves its room"
         );
-        Segment {
-            address: self.address + room.page as usize * PAGE + offset,
-            len,
-        }
+        Segment::new(self.address + room.page as usize * PAGE + offset, len)
     }
 
     /// Pages in use.

@@ -1,43 +1,24 @@
 //! What clients send, and what they are told of it.
 
-use super::envelope;
-use super::mailbox::Title;
 use super::movement::Move;
-use super::moves;
-use super::record::{Malformed, SMALL, event};
-use super::state::{BodyAt, Core, Item, Job, Lower};
-use super::{Mode, Routes};
+use super::state::{BodyAt, Core, Item, Job, Lower, Moving, Purpose};
+use crate::bridge::mailbox::title;
+use crate::bridge::record::{SMALL, event};
+use crate::bridge::{Mode, Routes, envelope};
 use crate::library::{NO_TOKEN, Outgoing, lose_body};
-use crate::memory::Segments;
+use crate::malformed::error;
+use crate::memory::{Segments, user};
 use crate::net::{Channel, Departure, Net};
 use crate::types::NiFail;
 use farpost_fabric::{Cost, Direction, Fabric};
 
 impl<F: Fabric> Core<F> {
-    /// Post an event. False: the queue is full.
-    #[inline]
-    pub fn post(&mut self, at: usize, title: Title, words: &[u64]) -> bool {
-        let entry = &mut self.clients[at];
-        let Some(link) = &mut entry.link else {
-            return false;
-        };
-        let posted = link.events.put(title, words).unwrap_or(false);
-        entry.ring |= posted;
-        entry.figures.events += u64::from(posted);
-        posted
-    }
-
     /// Post what a generic client always has room for, unless it lies about what it has taken.
     pub fn post_outcome(&mut self, at: usize, kind: u8, token: u64, outcome: NiFail) {
         let words = [token, u64::from(outcome.0)];
-        if self.clients[at].mode.is_some() && !self.post(at, Title { kind, aux: 0 }, &words) {
-            self.fault(
-                at,
-                Malformed {
-                    what: "the number of events taken",
-                    value: token,
-                },
-            );
+        let entry = &mut self.clients[at];
+        if entry.mode.is_some() && !entry.post(title(kind, 0), &words) {
+            self.fault(at, error!("the number of events taken", token));
         }
     }
 
@@ -122,12 +103,13 @@ impl<F: Fabric> Core<F> {
                 };
                 let mv = Move::new(std::mem::take(pieces), Direction::Get, (arena, room, 0), len);
                 item.body = BodyAt::Moving;
-                let job = Job::Fetch {
+                let moving = Moving {
                     client: at,
-                    channel: arena,
+                    era: entry.era,
                     mv,
+                    purpose: Purpose::Fetch(arena),
                 };
-                if let Some(name) = self.jobs.insert(job) {
+                if let Some(name) = self.jobs.insert(Job::Moving(moving)) {
                     self.move_bytes(name);
                 }
                 return true;
@@ -137,7 +119,7 @@ impl<F: Fabric> Core<F> {
                     return false;
                 };
                 self.fabric.charge(Cost::Copy(len));
-                moves::store(&self.arenas[arena].memory(room, 0, len), &bytes[..len]);
+                user::store(&self.arenas[arena].memory(room, 0, len), &bytes[..len]);
                 item.body = BodyAt::Here(room);
                 return true;
             }

@@ -1,24 +1,18 @@
 //! What arrives: the interface as the network layer sees it. Matching is done here, where the message is found. Fast path.
 
 use super::{Interface, InterfaceState};
-use crate::agent::{ENVELOPE_BYTES, open_envelope};
+use crate::bridge::{ENVELOPE_BYTES, open_envelope};
 use crate::library::{DropReason, HEADER_BYTES, MessageKind, Outgoing, Verdict};
+use crate::malformed::{self, error};
 use crate::memory::{Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
+use crate::translate::fail_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer};
+use farpost_fabric::{Cost, Fabric, Peer};
 
 /// Answers that may wait for a pending before requests are refused: they come again.
 const ANSWERS: usize = 64;
-
-fn fail_of(outcome: Outcome) -> NiFail {
-    match outcome {
-        Outcome::Done => NiFail::OK,
-        Outcome::PeerEnded => NiFail::UNDELIVERABLE,
-        Outcome::Failed => NiFail::FAIL,
-    }
-}
 
 /// The interface as the network layer sees it.
 pub(super) struct Upcalls<'a, F: Fabric>(pub(super) &'a Interface<F>);
@@ -56,11 +50,7 @@ impl<F: Fabric> Upcalls<'_, F> {
             Some((header, _, source)) => self.arrived(id, Peer(source), &header, length, inline),
             None => {
                 self.refused(from, bytes, DropReason::Malformed);
-                if inline.is_some() || length == 0 {
-                    Placement::Done
-                } else {
-                    Placement::Discard
-                }
+                Placement::unwanted(inline.is_some() || length == 0)
             }
         }
     }
@@ -84,12 +74,7 @@ impl<F: Fabric> Upcalls<'_, F> {
     fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
         if reason == DropReason::Malformed {
             let value = header.first().copied().map_or(u64::MAX, u64::from);
-            let error = FabricError::Corrupt {
-                peer: from,
-                what: "a Portals header",
-                value,
-            };
-            self.0.fabric().record_fault(Fault { peer: from, error });
+            malformed::record(&**self.0.fabric(), from, error!("a Portals header", value));
         }
     }
 }
@@ -131,11 +116,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             None => library.incoming_searched(from.0, header, length, searched),
         };
         let inline = if length == 0 { Some(&[][..]) } else { inline };
-        let unwanted = if inline.is_some() {
-            Placement::Done
-        } else {
-            Placement::Discard
-        };
+        let unwanted = Placement::unwanted(inline.is_some());
         match verdict {
             Verdict::Drop { reason, answer } => {
                 self.drop(state, (from, header), reason, answer);

@@ -1,14 +1,13 @@
 //! The calls of an inline interface: the library's, behind a borrow. Fast path: `begin`, `take`, `eq_take`, `progress`.
 
 use super::Interface;
-use crate::agent::{Pen, Request};
 use crate::backend::{Backend, Waiting};
+use crate::bridge::{Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
 use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::Relax;
 use farpost_fabric::{Distance, Fabric, Peer};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,12 +15,11 @@ use std::time::Duration;
 
 impl<F: Fabric> Backend for Interface<F> {
     #[inline]
-    fn call<T>(
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         _: u8,
-        _: impl FnOnce(&mut Pen),
-        _: impl FnOnce(&[u64]) -> T,
+        _: impl Write,
     ) -> Result<T, Error> {
         here(&mut self.state.borrow_mut().library)
     }
@@ -43,11 +41,22 @@ impl<F: Fabric> Backend for Interface<F> {
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        let library = &mut self.state.borrow_mut().library;
-        match me {
-            Some(me) => library.md_attach(me, md, iovec, unlink),
-            None => library.md_bind(md, iovec, unlink),
+        self.state.borrow_mut().library.new_md(me, md, iovec, unlink)
+    }
+
+    fn update(
+        &self,
+        of: (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        how: Update,
+    ) -> Result<(), Error> {
+        let updated = how.apply(&mut self.state.borrow_mut().library, of, old, new);
+        if updated == Err(Error::MdNoUpdate) && how != Update::ReplaceUnlessLogged {
+            // Who repeats the call until it succeeds is not to wait for itself.
+            self.advance();
         }
+        updated
     }
 
     #[inline(always)]
@@ -72,10 +81,6 @@ impl<F: Fabric> Backend for Interface<F> {
             return Ok(());
         }
         self.start(|library| library.prepare_put(md, region, ack, target, hdr_data))
-    }
-
-    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.start(|library| library.put_header(length, target, hdr_data))
     }
 
     fn handlers(&self) -> &Handlers {
@@ -129,14 +134,10 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         state.outbox.iter().all(VecDeque::is_empty) && state.swaps.is_empty() && self.net.is_idle()
     }
 
-    fn set_relax(&self, relax: Option<Relax>) {
-        self.relax.set(relax);
-    }
-
     #[inline]
     fn progress(&self) -> bool {
         self.advance();
-        self.needs_progress.replace(false)
+        self.waits.needs_progress.replace(false)
     }
 
     #[inline(always)]
@@ -145,7 +146,7 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
     }
 
     fn close(&self, patience: Duration) -> bool {
-        let deadline = self.policy.now() + patience;
+        let deadline = self.policy().now() + patience;
         let quiet = self.wait_until(Some(deadline), || self.is_idle().then_some(()));
         let mut state = self.state.borrow_mut();
         state.open = false;
@@ -160,28 +161,12 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
 
     #[inline]
     fn is_ready(&self) -> bool {
-        self.needs_progress.get() || self.has_packets()
+        self.waits.needs_progress.get() || self.has_packets()
     }
 
     #[inline(always)]
     fn is_clear(&self) -> bool {
         !self.waiting.get()
-    }
-
-    #[allow(unsafe_code)]
-    unsafe fn md_update(
-        &self,
-        md: Handle,
-        old: Option<&mut Md>,
-        new: Option<(Md, Iovec)>,
-        testq: Handle,
-    ) -> Result<(), Error> {
-        let updated = self.state.borrow_mut().library.md_update(md, old, new, testq);
-        if updated == Err(Error::MdNoUpdate) {
-            // Who repeats the call until it succeeds is not to wait for itself.
-            self.advance();
-        }
-        updated
     }
 
     /// The same, but an event is copied once, to where it goes.
@@ -229,24 +214,5 @@ impl<F: Fabric> NetworkInterface for Interface<F> {
         let state = &mut *self.state.borrow_mut();
         let (event, dropped) = state.library.eq_take(eq).ok()?;
         Some(read(event, dropped))
-    }
-}
-
-impl<F: Fabric> Interface<F> {
-    /// [`AnyInterface::md_update_unless_logged`](crate::AnyInterface::md_update_unless_logged).
-    ///
-    /// # Safety
-    /// As for [`md_update`](NetworkInterface::md_update).
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn md_update_unless_logged(
-        &self,
-        md: Handle,
-        new: (Md, Iovec),
-        eq: Handle,
-    ) -> Result<(), Error> {
-        self.state
-            .borrow_mut()
-            .library
-            .md_update_unless_logged(md, new, eq)
     }
 }

@@ -6,9 +6,8 @@ mod calls;
 mod moving;
 mod progress;
 
-pub(crate) use moving::channel_of;
-
-use crate::agent::Routes;
+use crate::backend::Waits;
+use crate::bridge::Routes;
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Drops, Library, Outgoing, Processes};
@@ -16,8 +15,8 @@ use crate::net::{Net, NetTunables};
 use crate::owner::Owner;
 use crate::swap::Swap;
 use crate::types::Limits;
-use farpost_fabric::wait::{Idle, Relax, WaitPolicy, WaitTunables};
-use farpost_fabric::{Fabric, Moment};
+use farpost_fabric::Fabric;
+use farpost_fabric::wait::{WaitPolicy, WaitTunables};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -42,14 +41,7 @@ pub struct Interface<F: Fabric> {
     handlers: Handlers,
     /// The outbox holds something.
     waiting: Cell<bool>,
-    policy: WaitPolicy,
-    idle: Idle,
-    /// Something has moved since the program last called `progress`.
-    needs_progress: Cell<bool>,
-    relax: Cell<Option<Relax>>,
-    /// Calls in a row that found nothing, and when it was asked last who has ended.
-    empty: Cell<u32>,
-    asked: Cell<Moment>,
+    waits: Waits,
     /// Where some processes are reached by way of agents.
     routes: Option<Rc<Routes>>,
 }
@@ -87,8 +79,7 @@ impl<F: Fabric> Interface<F> {
     ) -> Result<Self, Error> {
         let library = Library::new(0, opening, fabric.me().0, processes, desired)?;
         Ok(Self {
-            policy: WaitPolicy::of(wait, &*fabric),
-            asked: Cell::new(fabric.now()),
+            waits: Waits::new(WaitPolicy::of(wait, &*fabric)),
             net: Net::of(owner, fabric, config),
             state: RefCell::new(InterfaceState {
                 library,
@@ -99,10 +90,6 @@ impl<F: Fabric> Interface<F> {
             }),
             handlers: Handlers::default(),
             waiting: Cell::new(false),
-            idle: Idle::default(),
-            needs_progress: Cell::new(false),
-            relax: Cell::new(None),
-            empty: Cell::new(0),
             routes: None,
         })
     }

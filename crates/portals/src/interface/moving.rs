@@ -1,25 +1,17 @@
 //! Data movement (section 3.13) and what leaves: operations, answers, and what waits for a pending. Fast path.
 
 use super::{Interface, InterfaceState};
-use crate::agent::{Routes, envelope};
+use crate::backend::Waiting;
+use crate::bridge::{Routes, envelope};
 use crate::error::Error;
-use crate::library::{HEADER_BYTES, Library, MessageKind, NO_TOKEN, Outgoing, Target};
+use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Target};
 use crate::memory::user;
 use crate::net::{Channel, Departure};
+use crate::translate::channel_of;
 use crate::types::{AckReq, Handle, NiFail};
 use farpost_fabric::{Fabric, Peer};
 use std::cell::RefMut;
 use std::collections::VecDeque;
-
-/// What a message travels on.
-#[inline(always)]
-pub(crate) fn channel_of(header: &[u8; HEADER_BYTES]) -> Channel {
-    if MessageKind::is_request(header) {
-        Channel::Request
-    } else {
-        Channel::Answer
-    }
-}
 
 impl<F: Fabric> Interface<F> {
     /// A put that fits into a packet and leaves here and now. False: nothing has happened, it takes the ordinary way.

@@ -55,33 +55,28 @@ impl Region {
         if md.options & !option::ALL != 0 || md.threshold < THRESHOLD_INFINITE {
             return Err(Error::MdIllegal);
         }
-        let memory = match (md.options & option::IOVEC != 0, iovec) {
-            (false, None) => {
-                let len = usize::try_from(md.length).map_err(|_| Error::MdIllegal)?;
-                let segment = Segment {
-                    address: md.start,
-                    len,
-                };
-                if !exists(&segment) {
-                    return Err(Error::MdIllegal);
-                }
-                segment.into()
-            }
-            (true, Some(list)) => {
-                let total = list.iter().try_fold(0usize, |sum, s| sum.checked_add(s.len));
-                if md.length != list.len() as u64
-                    || md.length > limits.max_md_iovecs as u64
-                    || total.is_none_or(|total| total > isize::MAX as usize)
-                    || !list.iter().all(exists)
-                {
-                    return Err(Error::MdIllegal);
-                }
-                Segments::many(list)
-            }
-            _ => return Err(Error::MdIllegal),
-        };
+        if iovec.is_some() && md.length > limits.max_md_iovecs as u64 {
+            return Err(Error::MdIllegal);
+        }
+        let memory = memory_of(md, iovec).ok_or(Error::MdIllegal)?;
         let length = memory.len() as u64;
         Ok(Self { memory, length })
+    }
+}
+
+/// The memory that a descriptor describes, if there can be such.
+pub fn memory_of(md: &Md, iovec: Iovec) -> Option<Segments> {
+    match (md.options & option::IOVEC != 0, iovec) {
+        (false, None) => {
+            let segment = Segment::new(md.start, usize::try_from(md.length).ok()?);
+            exists(&segment).then(|| segment.into())
+        }
+        (true, Some(list)) => {
+            let total = list.iter().try_fold(0usize, |sum, s| sum.checked_add(s.len))?;
+            let fits = total <= isize::MAX as usize && md.length == list.len() as u64;
+            (fits && list.iter().all(exists)).then(|| Segments::many(list))
+        }
+        _ => None,
     }
 }
 

@@ -24,6 +24,38 @@ pub struct Target {
     pub offset: u64,
 }
 
+impl Target {
+    /// The header of a request for it.
+    #[inline(always)]
+    pub(super) fn header(&self, kind: MessageKind, interface: u8, operation: u64, data: u64) -> Header {
+        Header {
+            kind,
+            pt_index: index_byte(self.pt_index),
+            ac_index: index_byte(self.ac_index),
+            interface,
+            operation,
+            match_bits: self.match_bits,
+            offset: self.offset,
+            data,
+        }
+    }
+
+    /// What events tell of `length` bytes that go there.
+    #[inline(always)]
+    fn facts(&self, length: u64, hdr_data: u64, link: u32) -> Facts {
+        Facts {
+            pt_index: self.pt_index,
+            match_bits: self.match_bits,
+            rlength: length,
+            mlength: length,
+            offset: self.offset,
+            hdr_data,
+            link,
+            start: 0,
+        }
+    }
+}
+
 const NO_FACTS: Facts = Facts {
     pt_index: ANY,
     match_bits: 0,
@@ -98,16 +130,7 @@ impl Library {
             // What is to be acknowledged is kept until then.
             return Ok(false);
         }
-        let header = Header {
-            kind: MessageKind::Put,
-            pt_index: index_byte(target.pt_index),
-            ac_index: index_byte(target.ac_index),
-            interface: self.interface,
-            operation: NO_ANSWER,
-            match_bits: target.match_bits,
-            offset: target.offset,
-            data: hdr_data,
-        };
+        let header = target.header(MessageKind::Put, self.interface, NO_ANSWER, hdr_data);
         if !send(to, &header, body) {
             return Ok(false);
         }
@@ -121,16 +144,7 @@ impl Library {
     /// Count a put that has left, and log all events of it.
     #[inline]
     fn left(&mut self, md: u32, target: &Target, (length, hdr_data, link): (u64, u64, u32)) {
-        let facts = Facts {
-            pt_index: target.pt_index,
-            match_bits: target.match_bits,
-            rlength: length,
-            mlength: length,
-            offset: target.offset,
-            hdr_data,
-            link,
-            start: 0,
-        };
+        let facts = target.facts(length, hdr_data, link);
         let me = self.me;
         let kinds = [EventKind::SendStart, EventKind::SendEnd];
         let over = |library: &mut Self| library.show_spent(md);
@@ -158,52 +172,14 @@ impl Library {
             .mds
             .get(key.slot())
             .is_some_and(|d| self.eqs.find(d.md.eq_handle).is_some());
-        let ack = ack == AckReq::Ack && has_queue;
-        let facts = Facts {
-            pt_index: target.pt_index,
-            match_bits: target.match_bits,
-            rlength: local.1,
-            mlength: local.1,
-            offset: target.offset,
-            hdr_data,
-            link,
-            start: 0,
+        let answer = if ack == AckReq::Ack && has_queue {
+            Answer::Awaited
+        } else {
+            Answer::None
         };
-        let token = self
-            .operations
-            .insert(|_| Operation {
-                role: Role::Put,
-                peer,
-                sending: true,
-                answer: if ack { Answer::Awaited } else { Answer::None },
-                md: key,
-                get_md: key,
-                facts,
-                reply: NO_FACTS,
-                initiator: NO_ANSWER,
-            })
-            .ok_or(Error::NoSpace)?;
-        let body = self
-            .mds
-            .get(key.slot())
-            .map(|d| d.part(local.0, local.1))
-            .unwrap_or_default();
-        let header = Header {
-            kind: MessageKind::Put,
-            pt_index: index_byte(target.pt_index),
-            ac_index: index_byte(target.ac_index),
-            interface: self.interface,
-            operation: if ack { token.number() } else { NO_ANSWER },
-            match_bits: target.match_bits,
-            offset: target.offset,
-            data: hdr_data,
-        };
-        Ok(Outgoing {
-            to: peer,
-            header: header.encode(),
-            body,
-            token: token.number(),
-        })
+        let facts = target.facts(local.1, hdr_data, link);
+        let operation = Operation::begun((Role::Put, peer), answer, (key, facts), (key, NO_FACTS));
+        self.begin(MessageKind::Put, operation, target, local, hdr_data)
     }
 
     /// `PtlGet`, or `PtlGetRegion` with a `region` (offset, length) of the descriptor, where the reply lands. Sending
@@ -226,37 +202,9 @@ impl Library {
             offset: local.0,
             ..NO_FACTS
         };
-        let token = self
-            .operations
-            .insert(|_| Operation {
-                role: Role::Get,
-                peer,
-                sending: true,
-                answer: Answer::Awaited,
-                md: key,
-                get_md: key,
-                facts: NO_FACTS,
-                reply,
-                initiator: NO_ANSWER,
-            })
-            .ok_or(Error::NoSpace)?
-            .number();
-        let header = Header {
-            kind: MessageKind::Get,
-            pt_index: index_byte(target.pt_index),
-            ac_index: index_byte(target.ac_index),
-            interface: self.interface,
-            operation: token,
-            match_bits: target.match_bits,
-            offset: target.offset,
-            data: local.1,
-        };
-        Ok(Outgoing {
-            to: peer,
-            header: header.encode(),
-            body: Default::default(),
-            token,
-        })
+        let whose = (Role::Get, peer);
+        let operation = Operation::begun(whose, Answer::Awaited, (key, NO_FACTS), (key, reply));
+        self.begin(MessageKind::Get, operation, target, local, local.1)
     }
 
     /// `PtlGetPut`: what `put_md` describes goes to the target, and what was there comes to `get_md`.
@@ -293,54 +241,43 @@ impl Library {
         }
         let peer = self.processes.number(target.id).ok_or(Error::ProcessInvalid)?;
         let link = self.link();
-        let facts = Facts {
-            pt_index: target.pt_index,
-            match_bits: target.match_bits,
-            rlength: local.1,
-            mlength: local.1,
-            offset: target.offset,
-            hdr_data,
-            link,
-            start: 0,
+        let facts = target.facts(local.1, hdr_data, link);
+        let reply = Facts {
+            rlength: into.1,
+            mlength: into.1,
+            ..NO_FACTS
         };
+        let whose = (Role::GetPut, peer);
+        let operation = Operation::begun(whose, Answer::Awaited, (key, facts), (get_key, reply));
+        self.begin(MessageKind::GetPut, operation, target, local, hdr_data)
+    }
+
+    /// Keep an operation that begins, and make its message: `part` (offset, length) of its descriptor goes to `target`.
+    #[inline(always)]
+    fn begin(
+        &mut self,
+        kind: MessageKind,
+        operation: Operation,
+        target: &Target,
+        part: (u64, u64),
+        data: u64,
+    ) -> Result<Outgoing, Error> {
+        let (to, md, answer) = (operation.peer, operation.md, operation.answer);
         let token = self
             .operations
-            .insert(|_| Operation {
-                role: Role::GetPut,
-                peer,
-                sending: true,
-                answer: Answer::Awaited,
-                md: key,
-                get_md: get_key,
-                facts,
-                reply: Facts {
-                    rlength: into.1,
-                    mlength: into.1,
-                    ..NO_FACTS
-                },
-                initiator: NO_ANSWER,
-            })
-            .ok_or(Error::NoSpace)?;
-        let body = self
-            .mds
-            .get(key.slot())
-            .map(|d| d.part(local.0, local.1))
-            .unwrap_or_default();
-        let header = Header {
-            kind: MessageKind::GetPut,
-            pt_index: index_byte(target.pt_index),
-            ac_index: index_byte(target.ac_index),
-            interface: self.interface,
-            operation: token.number(),
-            match_bits: target.match_bits,
-            offset: target.offset,
-            data: hdr_data,
+            .insert(|_| operation)
+            .ok_or(Error::NoSpace)?
+            .number();
+        let body = match kind {
+            MessageKind::Get => None,
+            _ => self.mds.get(md.slot()).map(|d| d.part(part.0, part.1)),
         };
+        let asks = if answer == Answer::None { NO_ANSWER } else { token };
         Ok(Outgoing {
-            to: peer,
-            header: header.encode(),
-            body,
-            token: token.number(),
+            to,
+            header: target.header(kind, self.interface, asks, data).encode(),
+            body: body.unwrap_or_default(),
+            token,
         })
     }
 

@@ -24,6 +24,7 @@ mod wire;
 mod without_body;
 
 pub use access::AccessEntry;
+pub(crate) use descriptor::memory_of;
 pub use drops::{DropReason, Drops};
 pub use initiate::Target;
 pub use processes::Processes;
@@ -198,9 +199,7 @@ impl Library {
     }
 
     /// `PtlNIStatus`: a status register.
-    ///
-    /// # Errors
-    /// [`Error::SrIndexInvalid`]: there is only [`SR_DROP_COUNT`].
+    /// There is only [`SR_DROP_COUNT`].
     pub fn status(&self, register: u32) -> Result<u64, Error> {
         if register == SR_DROP_COUNT {
             Ok(self.drops.total())
@@ -215,9 +214,6 @@ impl Library {
     }
 
     /// `PtlNIHandle`: the interface of any object, this interface's own handle included.
-    ///
-    /// # Errors
-    /// [`Error::HandleInvalid`]: it names nothing here.
     pub fn interface_of(&self, handle: Handle) -> Result<Handle, Error> {
         let known = match handle.kind() {
             HandleKind::Ni => handle == self.handle,
@@ -233,10 +229,6 @@ impl Library {
     }
 
     /// `PtlACEntry` (section 3.12): whom access entry `index` admits.
-    ///
-    /// # Errors
-    /// [`Error::AcIndexInvalid`]; [`Error::PtIndexInvalid`]; [`Error::ProcessInvalid`]: no process of the job can be
-    /// meant.
     pub fn ac_entry(&mut self, index: u32, entry: AccessEntry) -> Result<(), Error> {
         let slot = self.access.get_mut(index as usize).ok_or(Error::AcIndexInvalid)?;
         if entry.pt_index != crate::types::ANY && entry.pt_index as usize >= self.portals.len() {

@@ -1,18 +1,15 @@
-//! Match entries, memory descriptors and event queues: making, changing and releasing them (sections 3.9 to 3.11).
+//! Match entries, memory descriptors and event queues: making, changing and releasing them (sections 3.9 to 3.11). What is wrong
+//! with a call is said as by [`NetworkInterface`](crate::NetworkInterface), which also lists it.
 
 use super::descriptor::{Descriptor, Region};
 use super::list::Criteria;
 use super::queue::{EventQueue, MAX_EVENTS};
-use super::table::ObjectTable;
 use super::{Library, MatchEntry};
 use crate::error::Error;
 use crate::types::{Event, Handle, HandleKind, Iovec, Md, Position, ProcessId, Taken, Unlink};
 
 impl Library {
     /// `PtlMEAttach`: a match entry at the head or the tail of portal `pt_index`'s list.
-    ///
-    /// # Errors
-    /// [`Error::PtIndexInvalid`], [`Error::ProcessInvalid`], [`Error::MeListTooLong`], [`Error::NoSpace`].
     pub fn me_attach(
         &mut self,
         pt_index: u32,
@@ -28,9 +25,6 @@ impl Library {
     }
 
     /// `PtlMEAttachAny`: a match entry at a portal index that has none, and which one that is.
-    ///
-    /// # Errors
-    /// [`Error::PtFull`], [`Error::ProcessInvalid`], [`Error::NoSpace`].
     pub fn me_attach_any(
         &mut self,
         id: ProcessId,
@@ -39,20 +33,12 @@ impl Library {
     ) -> Result<(u32, Handle), Error> {
         let unused = self.portals.iter().position(|list| list.is_empty());
         let pt_index = unused.ok_or(Error::PtFull)? as u32;
-        let handle = self.new_entry(
-            pt_index,
-            None,
-            Criteria { id, bits, ignore },
-            unlink,
-            Position::After,
-        )?;
+        let criteria = Criteria { id, bits, ignore };
+        let handle = self.new_entry(pt_index, None, criteria, unlink, Position::After)?;
         Ok((pt_index, handle))
     }
 
     /// `PtlMEInsert`: a match entry directly before or after `base`.
-    ///
-    /// # Errors
-    /// [`Error::MeInvalid`], [`Error::ProcessInvalid`], [`Error::MeListTooLong`], [`Error::NoSpace`].
     pub fn me_insert(
         &mut self,
         base: Handle,
@@ -61,11 +47,10 @@ impl Library {
         unlink: Unlink,
         position: Position,
     ) -> Result<Handle, Error> {
-        let index = self.mes.find(base).ok_or(Error::MeInvalid)?;
-        let entry = self.mes.get(index).ok_or(Error::MeInvalid)?;
-        let (pt_index, label) = (entry.pt_index, entry.label);
+        let entry = self.mes.seen(base).ok_or(Error::MeInvalid)?;
+        let (pt_index, base) = (entry.pt_index, (base.index(), entry.label));
         let criteria = Criteria { id, bits, ignore };
-        self.new_entry(pt_index, Some((index as u16, label)), criteria, unlink, position)
+        self.new_entry(pt_index, Some(base), criteria, unlink, position)
     }
 
     fn new_entry(
@@ -83,32 +68,24 @@ impl Library {
         if self.portals[pt_index as usize].len() >= self.limits.max_me_list as usize {
             return Err(Error::MeListTooLong);
         }
-        let interface = self.interface;
-        let key = self
-            .mes
-            .insert(|key| MatchEntry {
-                handle: ObjectTable::<MatchEntry>::handle(interface, key),
-                pt_index,
-                label: 0,
-                unlink,
-                md: None,
-            })
-            .ok_or(Error::NoSpace)?;
+        let (me, handle) = self.mes.enter(self.interface, |handle| MatchEntry {
+            handle,
+            pt_index,
+            label: 0,
+            unlink,
+            md: None,
+        })?;
         let mes = &mut self.mes;
-        let label = self.portals[pt_index as usize].insert(
-            base,
-            criteria,
-            key.slot() as u16,
-            position,
-            |me, label| {
-                if let Some(entry) = mes.get_mut(u32::from(me)) {
-                    entry.label = label;
-                }
-            },
-        );
-        let entry = self.mes.get_mut(key.slot()).ok_or(Error::NoSpace)?;
-        entry.label = label;
-        Ok(entry.handle)
+        let relabel = |me, label| {
+            if let Some(entry) = mes.get_mut(u32::from(me)) {
+                entry.label = label;
+            }
+        };
+        let label = self.portals[pt_index as usize].insert(base, criteria, me as u16, position, relabel);
+        if let Some(entry) = self.mes.get_mut(me) {
+            entry.label = label;
+        }
+        Ok(handle)
     }
 
     /// `PtlMEUnlink`: take a match entry out of its list and release it with its descriptor.
@@ -128,10 +105,6 @@ impl Library {
     }
 
     /// `PtlMDAttach`: a descriptor for a match entry that has none.
-    ///
-    /// # Errors
-    /// [`Error::MeInvalid`]; [`Error::MeInUse`]: it has one; [`Error::MdIllegal`]; [`Error::EqInvalid`];
-    /// [`Error::NoSpace`].
     pub fn md_attach(&mut self, me: Handle, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
         let index = self.mes.find(me).ok_or(Error::MeInvalid)?;
         if self.mes.get(index).is_some_and(|entry| entry.md.is_some()) {
@@ -146,11 +119,22 @@ impl Library {
     }
 
     /// `PtlMDBind`: a descriptor of its own, to send from and for replies.
-    ///
-    /// # Errors
-    /// [`Error::MdIllegal`], [`Error::EqInvalid`], [`Error::NoSpace`].
     pub fn md_bind(&mut self, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
         Ok(self.new_descriptor(md, iovec, unlink, None)?.1)
+    }
+
+    /// Either.
+    pub fn new_md(
+        &mut self,
+        me: Option<Handle>,
+        md: Md,
+        iovec: Iovec,
+        unlink: Unlink,
+    ) -> Result<Handle, Error> {
+        match me {
+            Some(me) => self.md_attach(me, md, iovec, unlink),
+            None => self.md_bind(md, iovec, unlink),
+        }
     }
 
     fn new_descriptor(
@@ -161,13 +145,9 @@ impl Library {
         me: Option<u32>,
     ) -> Result<(u32, Handle), Error> {
         let region = self.check_descriptor(&md, iovec)?;
-        let interface = self.interface;
-        let key = self.mds.insert(|key| {
-            let handle = ObjectTable::<Descriptor>::handle(interface, key);
+        self.mds.enter(self.interface, |handle| {
             Descriptor::new(handle, md, region, unlink, me)
-        });
-        let key = key.ok_or(Error::NoSpace)?;
-        Ok((key.slot(), ObjectTable::<Descriptor>::handle(interface, key)))
+        })
     }
 
     fn check_descriptor(&self, md: &Md, iovec: Iovec) -> Result<Region, Error> {
@@ -218,11 +198,7 @@ impl Library {
         let quiet = if testq == Handle::EQ_NONE {
             true
         } else {
-            let queue = self
-                .eqs
-                .find(testq)
-                .and_then(|at| self.eqs.get(at))
-                .ok_or(Error::EqInvalid)?;
+            let queue = self.eqs.seen(testq).ok_or(Error::EqInvalid)?;
             queue.is_empty() && queue.pending == 0
         };
         let Some((new, iovec)) = new else { return Ok(()) };
@@ -259,26 +235,18 @@ impl Library {
         if count == 0 {
             return Ok(None);
         }
-        if count > MAX_EVENTS {
+        if count > MAX_EVENTS || !self.eqs.has_room() {
             return Err(Error::NoSpace);
         }
-        if !self.eqs.has_room() {
-            return Err(Error::NoSpace);
-        }
-        let interface = self.interface;
         let memory = EventQueue::memory(count).ok_or(Error::NoSpace)?;
-        let key = self.eqs.insert(|key| {
-            EventQueue::new(ObjectTable::<EventQueue>::handle(interface, key), memory, handled)
-        });
-        let key = key.ok_or(Error::NoSpace)?;
-        Ok(Some(ObjectTable::<EventQueue>::handle(interface, key)))
+        let made = self
+            .eqs
+            .enter(self.interface, |handle| EventQueue::new(handle, memory, handled));
+        made.map(|(_, handle)| Some(handle))
     }
 
     /// `PtlEQFree`: release a queue with the events in it. The program sees to it that no descriptor refers to it; one
     /// that does logs no events from now on.
-    ///
-    /// # Errors
-    /// [`Error::EqInvalid`].
     pub fn eq_free(&mut self, eq: Handle) -> Result<(), Error> {
         let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
         self.eqs.remove(index);
@@ -314,13 +282,14 @@ impl Library {
     /// [`Error::EqInvalid`].
     #[inline]
     pub fn eq_has_events(&self, eq: Handle) -> Result<bool, Error> {
-        let index = self.eqs.find(eq).ok_or(Error::EqInvalid)?;
-        Ok(self.eqs.get(index).is_some_and(|queue| !queue.is_empty()))
+        self.eqs
+            .seen(eq)
+            .map(|queue| !queue.is_empty())
+            .ok_or(Error::EqInvalid)
     }
 
     /// Events that a queue holds; 0 of what is no queue.
     pub fn eq_len(&self, eq: Handle) -> usize {
-        let queue = self.eqs.find(eq).and_then(|index| self.eqs.get(index));
-        queue.map_or(0, EventQueue::len)
+        self.eqs.seen(eq).map_or(0, EventQueue::len)
     }
 }

@@ -111,28 +111,17 @@ impl Library {
     }
 
     pub(super) fn nothing(&self, to: u32, operation: u64) -> Outgoing {
-        self.answer(
-            to,
-            MessageKind::Nothing,
-            operation,
-            0,
-            0,
-            Segments::default(),
-            NO_TOKEN,
-        )
+        let none = (Segments::default(), NO_TOKEN);
+        self.answer(to, (MessageKind::Nothing, operation), (0, 0), none)
     }
 
-    #[allow(clippy::too_many_arguments)]
     #[inline]
     pub(super) fn answer(
         &self,
         to: u32,
-        kind: MessageKind,
-        operation: u64,
-        offset: u64,
-        data: u64,
-        body: Segments,
-        token: u64,
+        (kind, operation): (MessageKind, u64),
+        (offset, data): (u64, u64),
+        (body, token): (Segments, u64),
     ) -> Outgoing {
         let header = Header {
             kind,
@@ -279,15 +268,10 @@ impl Library {
                 keep: accepted,
                 into: memory,
             },
-            Role::Answering => Verdict::Reply(self.answer(
-                from,
-                MessageKind::Reply,
-                header.operation,
-                offset,
-                0,
-                memory,
-                token,
-            )),
+            Role::Answering => {
+                let reply = (MessageKind::Reply, header.operation);
+                Verdict::Reply(self.answer(from, reply, (offset, 0), (memory, token)))
+            }
             _ => Verdict::Swap {
                 token,
                 keep: accepted,
@@ -485,8 +469,8 @@ impl Library {
                     None
                 } else if acknowledges {
                     let (offset, stored) = (facts.offset, facts.mlength);
-                    let none = Segments::default();
-                    Some(self.answer(peer, MessageKind::Ack, initiator, offset, stored, none, NO_TOKEN))
+                    let none = (Segments::default(), NO_TOKEN);
+                    Some(self.answer(peer, (MessageKind::Ack, initiator), (offset, stored), none))
                 } else {
                     Some(self.nothing(peer, initiator))
                 }
@@ -525,7 +509,7 @@ impl Library {
             .filter(|o| o.role == Role::Swapping)?;
         operation.role = Role::Swapped;
         let (peer, initiator, offset) = (operation.peer, operation.initiator, operation.facts.offset);
-        Some(self.answer(peer, MessageKind::Reply, initiator, offset, 0, old, token))
+        Some(self.answer(peer, (MessageKind::Reply, initiator), (offset, 0), (old, token)))
     }
 
     /// A message of ours has left, or could not.

@@ -1,6 +1,7 @@
 //! Tables of objects. A name ([`Key`]) means one use of a slot exactly, where a handle repeats after [`Handle::GENERATIONS`] uses. Fast path:
 //! a look-up is a bound, a load and a compare.
 
+use crate::error::Error;
 use crate::types::{Handle, HandleKind};
 pub(super) use farpost_fabric::slots::Key;
 use farpost_fabric::slots::Slots;
@@ -123,7 +124,7 @@ impl<T> ObjectTable<T> {
 impl<T: Named> ObjectTable<T> {
     /// The handle that goes with a name.
     #[inline]
-    pub fn handle(interface: u8, key: Key) -> Handle {
+    fn handle(interface: u8, key: Key) -> Handle {
         Handle::new(T::KIND, interface, key.slot() as u16, key.generation())
     }
 
@@ -133,6 +134,23 @@ impl<T: Named> ObjectTable<T> {
         let index = u32::from(handle.index());
         let value = self.get(index)?;
         (value.handle() == handle).then_some(index)
+    }
+
+    /// Put a value in; `make` is told its handle. Its place, and the handle.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: the table is full.
+    #[inline]
+    pub fn enter(&mut self, interface: u8, make: impl FnOnce(Handle) -> T) -> Result<(u32, Handle), Error> {
+        let handle = |key| Self::handle(interface, key);
+        let key = self.insert(|key| make(handle(key))).ok_or(Error::NoSpace)?;
+        Ok((key.slot(), handle(key)))
+    }
+
+    /// The value that a handle names, to be looked at.
+    #[inline]
+    pub fn seen(&self, handle: Handle) -> Option<&T> {
+        self.get(self.find(handle)?)
     }
 
     /// The value that a handle names.

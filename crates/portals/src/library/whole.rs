@@ -135,9 +135,13 @@ impl Library {
         if header.operation == NO_ANSWER {
             Verdict::Done
         } else if acknowledges {
-            let none = Segments::default();
-            let answer = header.operation;
-            Verdict::Reply(self.answer(from, MessageKind::Ack, answer, offset, accepted, none, NO_TOKEN))
+            let none = (Segments::default(), NO_TOKEN);
+            Verdict::Reply(self.answer(
+                from,
+                (MessageKind::Ack, header.operation),
+                (offset, accepted),
+                none,
+            ))
         } else {
             Verdict::Reply(self.nothing(from, header.operation))
         }

@@ -2,7 +2,7 @@
 //! could not be read. The document has neither (`docs/portals-deviations.md`). Queued path.
 
 use super::receive::PUT;
-use super::wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER, index_byte};
+use super::wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER};
 use super::{Library, NO_TOKEN, Outgoing, Target, Verdict};
 use crate::error::Error;
 use crate::memory::Segments;
@@ -39,16 +39,7 @@ impl Library {
         if length > isize::MAX as u64 {
             return Err(Error::MdIllegal);
         }
-        let header = Header {
-            kind: MessageKind::PutHeader,
-            pt_index: index_byte(target.pt_index),
-            ac_index: index_byte(target.ac_index),
-            interface: self.interface,
-            operation: length,
-            match_bits: target.match_bits,
-            offset: target.offset,
-            data: hdr_data,
-        };
+        let header = target.header(MessageKind::PutHeader, self.interface, length, hdr_data);
         Ok(Outgoing {
             to,
             header: header.encode(),

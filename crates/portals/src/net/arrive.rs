@@ -3,14 +3,14 @@
 //! Cost class: fast path for what comes whole with its header; else queued path.
 
 use super::*;
+use crate::malformed::{error, fail};
 
 impl<F: Fabric> Net<F> {
     #[inline(always)]
     pub(super) fn on_packet(&self, upper: &mut impl Upper, from: Peer, priority: Priority, packet: &[u8]) {
         // Asked only where the fabric has room for more.
         if F::PACKET_BYTES > PACKET_BYTES && packet.len() > PACKET_BYTES {
-            let (what, value) = ("the length of a Portals packet", packet.len() as u64);
-            return self.refuse(from, Malformed { what, value });
+            return self.refuse(from, error!("the length of a Portals packet", packet.len()));
         }
         if self.check != 0 && self.checks_route(from) && !wire::is_whole(packet) {
             return self.on_damage(from, priority);
@@ -31,27 +31,18 @@ impl<F: Fabric> Net<F> {
         let (word, mut rest) = Word::read(packet)?;
         let checked = word.has(wire::CHECKED);
         if checked {
-            rest = rest.get(wire::CHECK..).ok_or(Malformed {
-                what: "the length of a Portals packet",
-                value: packet.len() as u64,
-            })?;
+            rest = rest
+                .get(wire::CHECK..)
+                .ok_or(error!("the length of a Portals packet", packet.len()))?;
         }
         if checked != (self.check != 0) && checked != self.checks(from) {
-            return Err(Malformed {
-                what: "the flags of a Portals packet",
-                value: u64::from(packet[0]),
-            });
+            return fail!("the flags of a Portals packet", packet[0]);
         }
         let fabric = &*self.fabric;
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
         if word.has(wire::HAS_ACK) {
-            let about = if word.has(wire::ACK_OTHER) {
-                1 - index
-            } else {
-                index
-            };
-            state.tx.acked(fabric, from, about, word.ack)?;
+            state.tx.acked(fabric, from, word.about(index), word.ack)?;
         }
         if word.kind == PacketKind::Control {
             return self.on_control(state, from, &word, rest);
@@ -240,12 +231,7 @@ impl<F: Fabric> Net<F> {
         let mut borrowed = self.state.borrow_mut();
         let state = &mut *borrowed;
         if word.has(wire::HAS_ACK) {
-            let about = if word.has(wire::ACK_OTHER) {
-                1 - index
-            } else {
-                index
-            };
-            state.tx.acked(&*self.fabric, from, about, word.ack)?;
+            state.tx.acked(&*self.fabric, from, word.about(index), word.ack)?;
         }
         let accepted = state
             .rx
@@ -342,6 +328,10 @@ impl<F: Fabric> Net<F> {
     ) -> Result<(), Malformed> {
         let fabric = &*self.fabric;
         let (op, index) = word.op()?;
+        let detached = |seq| {
+            let (on, to) = ((fabric, self.port), (from, self.checks(from)));
+            control::control(on, to, Op::Detached, 0, (word.tag, seq), &[]);
+        };
         match op {
             Op::Ack => {
                 let (known, wanted, _) = wire::numbers_of(wire::argument(rest, 0)?);
@@ -357,23 +347,14 @@ impl<F: Fabric> Net<F> {
                     .synchronised(fabric, from, word, wire::argument(rest, 0)?)?;
                 if state.tx.has_nothing_for(from) {
                     // It would wait for a packet with this tag, and keep a place that others want.
-                    let to = (from, self.checks(from));
-                    control::control(
-                        (fabric, self.port),
-                        to,
-                        Op::Detached,
-                        0,
-                        (word.tag, wire::UNUSED),
-                        &[],
-                    );
+                    detached(wire::UNUSED);
                 }
                 Ok(())
             }
             Op::Detach => {
                 state.tx.detached(fabric, from, word, wire::argument(rest, 0)?)?;
-                let to = (from, self.checks(from));
                 // Lost or without room: the receiver asks again.
-                control::control((fabric, self.port), to, Op::Detached, 0, (word.tag, 0), &[]);
+                detached(0);
                 Ok(())
             }
             Op::Detached => {
@@ -400,11 +381,6 @@ impl<F: Fabric> Net<F> {
     #[cold]
     fn refuse(&self, peer: Peer, bad: Malformed) {
         self.state.borrow_mut().figures.faults += 1;
-        let error = FabricError::Corrupt {
-            peer,
-            what: bad.what,
-            value: bad.value,
-        };
-        self.fabric.record_fault(Fault { peer, error });
+        malformed::record(&*self.fabric, peer, bad);
     }
 }

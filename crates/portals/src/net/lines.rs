@@ -12,8 +12,10 @@
 //!
 //! Cost class: *fast path*, but for [`Lines::hear`] and [`Lines::give_back`].
 
-use super::wire::Malformed;
-use super::{NetTunables, Owner};
+use super::tunables::NetTunables;
+use super::upper::HEADER_BYTES;
+use crate::malformed::{self, Malformed};
+use crate::owner::Owner;
 use farpost_channel::{ChannelTunables, Next, Postboxes, Service};
 use farpost_fabric::{Fabric, LINE_BYTES, Line, Moment, PACKET_BYTES, Peer, Port, Priority};
 use std::rc::Rc;
@@ -59,7 +61,7 @@ impl Title {
             _ => return Err(malformed("the form of Portals lines")),
         };
         let (header, bytes) = (usize::from((word >> 40) as u8), usize::from((word >> 48) as u8));
-        if bytes > PACKET_BYTES || header > bytes.min(super::HEADER_BYTES) || word >> 56 != 0 {
+        if bytes > PACKET_BYTES || header > bytes.min(HEADER_BYTES) || word >> 56 != 0 {
             return Err(malformed("the length of Portals lines"));
         }
         Ok(Self { form, header, bytes })
@@ -307,11 +309,7 @@ impl<F: Fabric> Lines<F> {
     /// What `from` puts cannot be right: nothing more is taken from it.
     #[cold]
     pub fn fail_sender(&mut self, (from, index): (Peer, usize), bad: Malformed) {
-        let error = farpost_fabric::FabricError::Corrupt {
-            peer: from,
-            what: bad.what,
-            value: bad.value,
-        };
+        let error = malformed::corrupt(from, bad);
         self.note_stalled((from, index), false);
         self.first[index] = 0;
         self.post[index].fail_sender(from, error);
@@ -393,7 +391,7 @@ mod tests {
             Title { bytes: 177, ..title },
             Title { bytes: 39, ..title },
             Title {
-                header: super::super::HEADER_BYTES + 1,
+                header: HEADER_BYTES + 1,
                 ..title
             },
         ] {

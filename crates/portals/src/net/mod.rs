@@ -12,8 +12,9 @@
 //! | `wire`, `control` | packets; those without a number |
 //! | `rendezvous_slots` | long bodies that both sides copy |
 //! | `table` | structures by peer, a hash table of fixed size |
+//! | `upper` | what the layer above sees of it, and is asked |
 //! | `moves` | the memory of messages, where it is handed to the fabric or copied |
-//! | `figures`, `occupancy` | what has happened; what structures take |
+//! | `figures`, `occupancy`, `tunables` | what has happened; what structures take; settings |
 //!
 //! `transmit` and `receive` know nothing of each other; what the one says by the way in packets of the other is [`Piggyback`](control::Piggyback).
 //!
@@ -58,26 +59,26 @@ mod receive;
 mod rendezvous_slots;
 mod table;
 mod transmit;
+mod tunables;
+mod upper;
 mod wire;
 
 pub use figures::Figures;
 pub use occupancy::Occupancy;
+pub use tunables::NetTunables;
+pub use upper::{Channel, Departure, HEADER_BYTES, NoPending, Outcome, Placement, RxId, Upper};
 
+use crate::malformed::{self, Malformed};
 use crate::memory::Segments;
 use crate::owner::Owner;
-use farpost_fabric::{
-    Counter, Distance, Fabric, FabricError, Fault, Moment, PACKET_BYTES, Peer, Port, Priority,
-};
+use farpost_fabric::{Counter, Distance, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority};
 use lines::{Form, LINE_HOLDS, Lines, Title, Words};
 use receive::{Accepted, Receive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use transmit::Transmit;
-use wire::{Long, Malformed, Message, Op, PacketKind, Place, Word};
-
-/// Longest header, bytes. With 40 or fewer, a body of 8 bytes travels in the same line of shared memory.
-pub const HEADER_BYTES: usize = 48;
+use wire::{Long, Message, Op, PacketKind, Place, Word};
 
 /// Packets taken in one call of [`Net::progress`], and messages from lines.
 const BURST: usize = 32;
@@ -96,152 +97,6 @@ const MOST_MISSED: u64 = 500;
 const TEND: Duration = Duration::from_millis(1);
 /// Time between two questions whether peers have ended.
 const ASK: Duration = Duration::from_millis(50);
-
-farpost_tunables::tunables! {
-    /// Tunables of the Portals network layer.
-    pub struct NetTunables {
-        /// Structures for targets, and as many for sources. With fewer than there are peers, peers take turns. Those whose memory is mapped have their own.
-        sources: "FARPOST_PORTALS_SOURCES" = 1024, 1..=16384, "structures";
-        /// Messages of a process that may be on their way, of each channel. More hide a longer way, fewer stay in the cache.
-        tx_pendings: "FARPOST_PORTALS_TX_PENDINGS" = 128, 1..=16384, "messages";
-        /// Messages to a process that may be arriving at once. When they run out, senders are asked to come back.
-        rx_pendings: "FARPOST_PORTALS_RX_PENDINGS" = 1274, 1..=32768, "messages";
-        /// Packets to one process that may be unacknowledged, of each channel; where memory is mapped, four lines each. A receiver acknowledges a quarter of it at a time.
-        window: "FARPOST_PORTALS_WINDOW" = 32, 1..=1024, "packets";
-        /// Longest body that goes through staging memory where both sides map it. Two copies cost more than one system call beyond some length.
-        staged: "FARPOST_PORTALS_STAGED" = 8 << 10, 0..=1 << 20, "bytes";
-        /// Bodies that staging memory holds at a time. With fewer than transmit pendings, streams of short bodies are fetched in part, which costs a system call each.
-        staging: "FARPOST_PORTALS_STAGING" = 128, 1..=1024, "bodies";
-        /// Bytes that a receiver fetches in one system call on shared memory, before it looks after other messages.
-        chunk: "FARPOST_PORTALS_CHUNK" = 256 << 10, 4 << 10..=1 << 30, "bytes";
-        /// Bodies on shared memory from which on both sides copy. Below, one of them does it sooner alone.
-        shared: "FARPOST_PORTALS_SHARED" = 512 << 10, 4 << 10..=1 << 40, "bytes";
-        /// Time without an acknowledgement after which packets are sent again. Only what was lost needs it; it doubles with each time.
-        resend: "FARPOST_PORTALS_RESEND" = 100, 0..=60_000, "milliseconds";
-        /// Which messages carry a CRC-32: 0 none, 1 those that cross a wire, 2 all.
-        check: "FARPOST_PORTALS_CHECK" = 1, 0..=2, "routes";
-    }
-}
-
-/// What kind of message: each kind has pendings and an order of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// Replies and acknowledgements. Who receives one never has to send in order to deal with it.
-    Answer = 0,
-    /// Everything else.
-    Request = 1,
-}
-
-/// No transmit pending, or no structure for another target: call [`Net::progress`] and try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many messages are on their way: make progress and send again")]
-pub struct NoPending;
-
-/// When the memory of a message's body may be used again.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
-    /// Now. [`Upper::sent`] is not called.
-    Gone,
-    /// When [`Upper::sent`] is called.
-    Waits,
-}
-
-/// How a message ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Well.
-    Done,
-    /// The other process has ended.
-    PeerEnded,
-    /// Memory could not be read or written, or the peer does not keep to the protocol.
-    Failed,
-}
-
-/// Names a receive pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RxId(u32);
-
-impl RxId {
-    #[inline(always)]
-    fn new(number: u16, generation: u16) -> Self {
-        Self(u32::from(generation) << 16 | u32::from(number))
-    }
-
-    fn parts(self) -> (u16, u16) {
-        (self.0 as u16, (self.0 >> 16) as u16)
-    }
-
-    /// Its place among the pendings, below `FARPOST_PORTALS_RX_PENDINGS`.
-    pub fn index(self) -> usize {
-        usize::from(self.0 as u16)
-    }
-}
-
-/// Where a body goes.
-#[derive(Clone, Debug)]
-pub enum Placement {
-    /// Nothing is left to do: the body was taken where it lay, or there is none.
-    Done,
-    /// The body is not wanted.
-    Discard,
-    /// The first `bytes` of it go to `into`, the rest is not wanted; then [`Upper::deposited`] is called with `token`.
-    Keep {
-        /// The upper layer's name for it.
-        token: u64,
-        /// Bytes wanted. More than the body or the memory has are not stored.
-        bytes: u64,
-        /// Where to. The memory is nobody else's until `deposited`.
-        into: Segments,
-    },
-    /// Somebody else decides, with [`Net::place`]. Messages of the same source behind it may arrive before.
-    Later,
-    /// Not now: the message is refused, and comes again. Nothing may have been noted about it, nor anything sent to its sender from
-    /// within the call.
-    Refuse,
-}
-
-/// The layer above, while [`Net::progress`] runs. It may send from inside, but not make progress.
-pub trait Upper {
-    /// Bytes of the header of a message for [`arrived_at_once`](Self::arrived_at_once); with 0 there is none.
-    const AT_ONCE: usize = 0;
-
-    /// A header has come, once for each message and in the order that `from` sent those of its channel. `length` is the
-    /// body's; `inline` is the body if it has come whole.
-    fn arrived(
-        &mut self,
-        pending: RxId,
-        from: Peer,
-        header: &[u8],
-        length: u64,
-        inline: Option<&[u8]>,
-    ) -> Placement;
-    /// As [`arrived`](Self::arrived), of a message that has come whole and is over when this returns true: nothing is answered to it, and
-    /// nothing may be sent from within. False, and nothing has been noted about it: `arrived` is called for it. The header has
-    /// [`AT_ONCE`](Self::AT_ONCE) bytes, the body so many. Of both, which lie behind each other, `word` gives the words; each may be
-    /// another one when it is asked for again. Fast path.
-    #[inline(always)]
-    fn arrived_at_once(&mut self, from: Peer, body: usize, word: impl Fn(usize) -> u64) -> bool {
-        let _ = (from, body, word);
-        false
-    }
-    /// As [`arrived`](Self::arrived), of a body that can be had at once: `fetch` moves its first bytes to memory, from there on. False, and
-    /// nothing has been noted about the message: `arrived` is called for it.
-    fn arrived_near(
-        &mut self,
-        from: Peer,
-        header: &[u8],
-        length: u64,
-        fetch: impl FnOnce(&Segments, u64, u64),
-    ) -> bool {
-        let _ = (from, header, length, fetch);
-        false
-    }
-    /// What was to be kept is in its place, or never will be.
-    fn deposited(&mut self, token: u64, outcome: Outcome);
-    /// The memory of a body may be used again.
-    fn sent(&mut self, token: u64, outcome: Outcome);
-}
 
 struct NetState<F: Fabric> {
     tx: Transmit<F>,

@@ -3,7 +3,7 @@
 //!
 //! Cost class: fast path.
 
-use super::wire::Malformed;
+use crate::malformed::{Malformed, fail};
 
 /// Whether a number is older than another one.
 #[inline(always)]
@@ -67,10 +67,7 @@ impl Outstanding {
             return if is_before(wanted, self.base) {
                 Ok(0)
             } else {
-                Err(Malformed {
-                    what: "the number of a packet that was sent",
-                    value: u64::from(wanted),
-                })
+                fail!("the number of a packet that was sent", wanted)
             };
         }
         self.base = wanted;

@@ -1,8 +1,8 @@
 //! What the structures of a network layer take.
 
-use super::NetTunables;
 use super::receive::Receive;
 use super::transmit::{COPIED, Transmit};
+use super::tunables::NetTunables;
 use farpost_fabric::Fabric;
 
 /// What the structures of a network layer take, by the formula of the paper's section 4.2: *M = S Ssize + sum of Pi Psize*.

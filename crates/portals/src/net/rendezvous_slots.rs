@@ -4,9 +4,9 @@
 //! that of a part come in a packet from the receiver alone ([`Op::Grant`](super::wire::Op::Grant)), which the fabric vouches for, and
 //! not from the line, which others may write.
 
-use super::moves;
-use super::{NetTunables, Owner};
-use crate::memory::Segment;
+use super::tunables::NetTunables;
+use crate::memory::{Segment, user};
+use crate::owner::Owner;
 use farpost_channel::{SharedCopy, Side};
 use farpost_fabric::{Access, Completion, Direction, Fabric, LINE_BYTES, LocalMemory, Peer, Permission};
 
@@ -101,12 +101,9 @@ impl<F: Fabric> RendezvousSlots<F> {
             let line = SharedCopy::new(memory, usize::from(offer.line) * LINE_BYTES);
             for _ in 0..PARTS {
                 let left = line.copy_part(Side::Back, (offer.bytes, offer.chunk), |at, len| {
-                    let part = Segment {
-                        address: offer.body.wrapping_add(at as usize),
-                        len: len as usize,
-                    };
+                    let part = Segment::new(offer.body.wrapping_add(at as usize), len as usize);
                     let to = (offer.address.wrapping_add(at), 0);
-                    let copied = moves::transfer(fabric, (offer.peer, Direction::Put), part, to);
+                    let copied = user::transfer(fabric, (offer.peer, Direction::Put), part, to);
                     if let Ok(Completion::Pending(ticket)) = copied {
                         fabric.cancel_transfer(ticket);
                     }

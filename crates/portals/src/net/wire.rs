@@ -24,7 +24,9 @@
 //! A header of 40 bytes and a body of 8, or what tells where a staged body lies, fill the first line of a packet in
 //! shared memory, which carries 56 bytes.
 
-use super::HEADER_BYTES;
+use super::upper::HEADER_BYTES;
+use crate::malformed::{Malformed, fail};
+use crate::numbered::numbered;
 use farpost_fabric::PACKET_BYTES;
 
 /// The word at the front.
@@ -39,17 +41,19 @@ pub fn stream_bytes(checked: bool) -> usize {
     PACKET_BYTES - WORD - if checked { CHECK } else { 0 }
 }
 
-/// What a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum PacketKind {
-    Short = 1,
-    Staged = 2,
-    Pull = 3,
-    Stream = 4,
-    Data = 5,
-    Control = 6,
-    Gather = 7,
+numbered! {
+    /// What a packet is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum PacketKind: u8 {
+        Short = 1,
+        Staged = 2,
+        Pull = 3,
+        Stream = 4,
+        Data = 5,
+        Control = 6,
+        Gather = 7,
+    }
 }
 
 pub const HAS_ACK: u8 = 1 << 3;
@@ -60,26 +64,28 @@ pub const WANTS_ACK: u8 = 1 << 5;
 pub const CHECKED: u8 = 1 << 6;
 pub const ACK_OTHER: u8 = 1 << 7;
 
-/// Unnumbered packets. The channel is the one whose receiver (acknowledgements, refusals) or sender speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Op {
-    /// Acknowledgements of both channels: word 1 holds a mask (bytes 0, 1) and the packets wanted next (bytes 2..6).
-    Ack = 1,
-    /// A packet before this one is missing: send again from the numbered one on.
-    Gap = 2,
-    /// No room for the numbered packet: send again later. Tag 0: no source, nothing is known about the sender.
-    Busy = 3,
-    /// A new connection with this tag. Word 1: the tag before (bytes 0, 1), the packets wanted next of both channels under it
-    /// (bytes 2..6), ways of sending that do not work (byte 6).
-    Sync = 4,
-    /// The receiver wants to forget the connection with this tag. Word 1 as in `Ack`.
-    Detach = 5,
-    /// The sender has forgotten it too.
-    Detached = 6,
-    /// The sender of the numbered message may copy parts of its body too. Words 1 to 3: bytes wanted, bytes of a part, the
-    /// receiver's address.
-    Grant = 7,
+numbered! {
+    /// Unnumbered packets. The channel is the one whose receiver (acknowledgements, refusals) or sender speaks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Op: u8 {
+        /// Acknowledgements of both channels: word 1 holds a mask (bytes 0, 1) and the packets wanted next (bytes 2..6).
+        Ack = 1,
+        /// A packet before this one is missing: send again from the numbered one on.
+        Gap = 2,
+        /// No room for the numbered packet: send again later. Tag 0: no source, nothing is known about the sender.
+        Busy = 3,
+        /// A new connection with this tag. Word 1: the tag before (bytes 0, 1), the packets wanted next of both channels under it
+        /// (bytes 2..6), ways of sending that do not work (byte 6).
+        Sync = 4,
+        /// The receiver wants to forget the connection with this tag. Word 1 as in `Ack`.
+        Detach = 5,
+        /// The sender has forgotten it too.
+        Detached = 6,
+        /// The sender of the numbered message may copy parts of its body too. Words 1 to 3: bytes wanted, bytes of a part, the
+        /// receiver's address.
+        Grant = 7,
+    }
 }
 
 /// Number of an [`Op::Detached`] by which a sender says that it has no use for the tag that it was told of, and knows what was
@@ -104,13 +110,6 @@ pub struct Word {
     pub ack: u16,
 }
 
-/// A packet that cannot be right: what, and the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed {
-    pub what: &'static str,
-    pub value: u64,
-}
-
 impl Word {
     #[inline(always)]
     pub fn bits(self) -> u64 {
@@ -125,26 +124,11 @@ impl Word {
     #[inline(always)]
     pub fn read(packet: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let Some((first, rest)) = packet.split_first_chunk::<WORD>() else {
-            return Err(Malformed {
-                what: "the length of a Portals packet",
-                value: packet.len() as u64,
-            });
+            return fail!("the length of a Portals packet", packet.len());
         };
         let word = u64::from_le_bytes(*first);
-        let kind = match word as u8 & 7 {
-            1 => PacketKind::Short,
-            2 => PacketKind::Staged,
-            3 => PacketKind::Pull,
-            4 => PacketKind::Stream,
-            5 => PacketKind::Data,
-            6 => PacketKind::Control,
-            7 => PacketKind::Gather,
-            _ => {
-                return Err(Malformed {
-                    what: "the kind of a Portals packet",
-                    value: word & 0xff,
-                });
-            }
+        let Some(kind) = PacketKind::of(word as u8 & 7) else {
+            return fail!("the kind of a Portals packet", word & 0xff);
         };
         let read = Self {
             kind,
@@ -162,22 +146,16 @@ impl Word {
         self.flags & flag != 0
     }
 
+    /// The channel that the acknowledgement in a packet of channel `index` is about.
+    #[inline(always)]
+    pub fn about(&self, index: usize) -> usize {
+        if self.has(ACK_OTHER) { 1 - index } else { index }
+    }
+
     /// The operation and the channel of a control packet.
     pub fn op(&self) -> Result<(Op, usize), Malformed> {
-        let op = match self.second & 0x7f {
-            1 => Op::Ack,
-            2 => Op::Gap,
-            3 => Op::Busy,
-            4 => Op::Sync,
-            5 => Op::Detach,
-            6 => Op::Detached,
-            7 => Op::Grant,
-            _ => {
-                return Err(Malformed {
-                    what: "the operation of a Portals control packet",
-                    value: u64::from(self.second),
-                });
-            }
+        let Some(op) = Op::of(self.second & 0x7f) else {
+            return fail!("the operation of a Portals control packet", self.second);
         };
         Ok((op, usize::from(self.second >> 7)))
     }
@@ -272,10 +250,7 @@ fn half_at(bytes: &[u8], at: usize) -> u32 {
 pub fn message<'a>(word: &Word, rest: &'a [u8]) -> Result<Message<'a>, Malformed> {
     let length = usize::from(word.second);
     if length > HEADER_BYTES || length > rest.len() {
-        return Err(Malformed {
-            what: "the length of a Portals header",
-            value: length as u64,
-        });
+        return fail!("the length of a Portals header", length);
     }
     let (header, body) = rest.split_at(length);
     if word.kind == PacketKind::Short {
@@ -295,10 +270,10 @@ fn long<'a>(word: &Word, header: &'a [u8], extra: &[u8]) -> Result<Message<'a>, 
     let checked = word.has(CHECKED) && word.kind != PacketKind::Stream;
     let wanted = fixed + if checked { CHECK } else { 0 };
     if extra.len() != wanted {
-        return Err(Malformed {
-            what: "the length of the header packet of a long Portals message",
-            value: extra.len() as u64,
-        });
+        return fail!(
+            "the length of the header packet of a long Portals message",
+            extra.len()
+        );
     }
     let check = checked.then(|| half_at(extra, fixed));
     let (length, place) = match word.kind {
@@ -317,10 +292,7 @@ fn long<'a>(word: &Word, header: &'a [u8], extra: &[u8]) -> Result<Message<'a>, 
         _ => (word_at(extra, 0), Place::Stream),
     };
     if length == 0 || length > 1 << 48 {
-        return Err(Malformed {
-            what: "the length of a long Portals message",
-            value: length,
-        });
+        return fail!("the length of a long Portals message", length);
     }
     Ok(Message::Long(Long {
         header,
@@ -367,10 +339,7 @@ impl<'a> Writer<'a> {
 /// A word of a control packet's arguments, if it is that long.
 pub fn argument(rest: &[u8], index: usize) -> Result<u64, Malformed> {
     if rest.len() < 8 * (index + 1) {
-        return Err(Malformed {
-            what: "the length of a Portals control packet",
-            value: rest.len() as u64,
-        });
+        return fail!("the length of a Portals control packet", rest.len());
     }
     Ok(word_at(rest, 8 * index))
 }

@@ -1,15 +1,15 @@
 //! Objects that the agent keeps, as far as the client has to know of them.
 
-use super::super::mailbox::Title;
-use super::super::record::{Malformed, Piece, Words, event};
 use super::Side;
 use super::post::Mailbox;
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Piece, Words, event};
 use crate::error::Error;
-use crate::memory::{Segment, Segments};
-use crate::types::{Event, EventKind, Handle, HandleKind, Iovec, Md, Taken, option};
+use crate::malformed::{Malformed, fail};
+use crate::memory::Segments;
+use crate::types::{Event, EventKind, Handle, HandleKind, Taken};
 use farpost_fabric::Fabric;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 #[derive(Default)]
 pub(super) struct AcceleratedObjects {
@@ -47,34 +47,6 @@ impl Queue {
             handled,
             seen: 0,
         }
-    }
-}
-
-/// The memory that a descriptor describes, as far as that can be said here; the library checks the rest.
-pub(super) fn memory_of(md: &Md, iovec: &Iovec) -> Result<Segments, Error> {
-    let exists = |s: &Segment| s.len <= isize::MAX as usize && s.address.checked_add(s.len).is_some();
-    match (md.options & option::IOVEC != 0, iovec) {
-        (true, Some(list))
-            if list.len() <= 256
-                && list.iter().all(exists)
-                && list
-                    .iter()
-                    .try_fold(0usize, |sum, s| sum.checked_add(s.len))
-                    .is_some() =>
-        {
-            Ok(Segments::many(Rc::clone(list)))
-        }
-        (false, None) => {
-            let segment = Segment {
-                address: md.start,
-                len: usize::try_from(md.length).map_err(|_| Error::MdIllegal)?,
-            };
-            if !exists(&segment) || (segment.address == 0 && segment.len > 0) {
-                return Err(Error::MdIllegal);
-            }
-            Ok(segment.into())
-        }
-        _ => Err(Error::MdIllegal),
     }
 }
 
@@ -150,13 +122,9 @@ impl AcceleratedObjects {
         mut words: Words,
     ) -> Result<(), Malformed> {
         if title.kind != event::EVENT {
-            return Err(Malformed {
-                what: "the kind of an event",
-                value: u64::from(title.kind),
-            });
+            return fail!("the kind of an event", title.kind);
         }
-        let eq = words.handle()?;
-        let event = words.event()?;
+        let (eq, event): (Handle, Event) = words.read()?;
         if event.kind == EventKind::Unlink && event.md_handle.kind() == HandleKind::Md {
             self.forget(mailbox, |shown| shown.handle == event.md_handle);
         }

@@ -1,16 +1,17 @@
 //! Beginning and end of a client.
 
-use super::super::mailbox::ClientState;
-use super::super::record::{VERSION, command};
-use super::post::{Door, Mailbox};
-use super::{AcceleratedObjects, Client, GenericObjects, Inner, Mode, Routes, Side};
-use crate::backend::Waiting;
+use super::post::Mailbox;
+use super::{AcceleratedObjects, Client, GenericObjects, Inner, Side};
+use crate::backend::{Waiting, Waits};
+use crate::bridge::mailbox::{ClientState, Door};
+use crate::bridge::record::{VERSION, command};
+use crate::bridge::{Mode, Routes};
 use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::library::{Library, Processes};
 use crate::network_interface::NetworkInterface;
 use crate::types::Limits;
-use farpost_fabric::wait::{Backoff, Idle, Pause, WaitPolicy, WaitTunables};
+use farpost_fabric::wait::{Backoff, Pause, WaitPolicy, WaitTunables};
 use farpost_fabric::{Fabric, FabricError, Moment, Peer, SegmentId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -100,13 +101,7 @@ impl<F: Fabric> Patience<'_, F> {
         // Both sides probe each other, so that neither finds out in the middle of something.
         let _ = fabric.can_transfer(agent);
         let mut mailbox = Mailbox::new(Rc::clone(fabric), (agent, own), import, door)?;
-        mailbox
-            .pen
-            .begin()
-            .word(VERSION)
-            .limits(limits)
-            .word(u64::from(door.0));
-        mailbox.command(command::HELLO, mode as u16);
+        mailbox.command(command::HELLO, mode as u16, (VERSION, limits, door.0));
         loop {
             mailbox.look();
             match mailbox.state() {
@@ -170,7 +165,6 @@ impl<F: Fabric> Client<F> {
             backoff: Backoff::default(),
         };
         let segments = (routes.agent_segment(number), routes.client_segment());
-        let asked = Cell::new(fabric.now());
         let mailbox = entrance.enter(&fabric, mode, &limits, segments)?;
         let library = library(mailbox.opening).map_err(|_| nobody)?;
         Ok(Self {
@@ -190,25 +184,19 @@ impl<F: Fabric> Client<F> {
             processes,
             handlers: Handlers::default(),
             asking: Cell::new(false),
-            policy,
-            idle: Idle::default(),
-            needs_progress: Cell::new(false),
-            relax: Cell::new(None),
+            waits: Waits::new(policy),
             turn,
-            empty: Cell::new(0),
-            asked,
         })
     }
 
     /// Let what is under way leave, for `patience` at most, then take leave of the agent. True: nothing was under way.
     pub(super) fn take_leave(&self, patience: Duration) -> bool {
-        let deadline = Some(self.policy.now() + patience);
+        let deadline = Some(self.policy().now() + patience);
         let idle = self.wait_until(deadline, || self.is_idle().then_some(()));
         {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
             if !mailbox.ended {
-                mailbox.pen.begin();
-                mailbox.command(command::BYE, 0);
+                mailbox.command(command::BYE, 0, ());
                 mailbox.leaving = true;
             }
         }
@@ -233,7 +221,7 @@ impl<F: Fabric> Client<F> {
             fabric: &*fabric,
             agent: self.agent,
             deadline: fabric.now() + patience,
-            policy: &self.policy,
+            policy: self.policy(),
             turn: self.turn.as_deref(),
             backoff: Backoff::default(),
         };
@@ -250,7 +238,6 @@ impl<F: Fabric> Client<F> {
             Side::Accelerated(_) => Side::Accelerated(AcceleratedObjects::default()),
         };
         inner.mailbox = mailbox;
-        self.empty.set(0);
         Ok(())
     }
 }
@@ -260,8 +247,7 @@ impl<F: Fabric> Drop for Client<F> {
     fn drop(&mut self) {
         let mailbox = &mut self.inner.borrow_mut().mailbox;
         if !mailbox.ended {
-            mailbox.pen.begin();
-            mailbox.command(command::BYE, 0);
+            mailbox.command(command::BYE, 0, ());
             mailbox.ended = true;
         }
     }

@@ -1,16 +1,16 @@
 //! The calls of an interface, done by way of an agent.
 
-use super::super::record::{Pen, Piece, Words, command, error_of, update};
-use super::accelerated::{Queue, Shown, memory_of};
-use super::{Client, Inner, Request, Side};
-use crate::backend::Backend;
+use super::accelerated::{Queue, Shown};
+use super::{Client, Inner, Side};
+use crate::backend::{Backend, Waiting};
+use crate::bridge::record::{MAX_PIECES, Piece, Record, Update, Words, Write, command, error_of};
+use crate::bridge::{Mode, Request};
 use crate::error::Error;
 use crate::handlers::Handlers;
-use crate::library::{Library, Outgoing, Processes, Target};
+use crate::library::{Library, Outgoing, Processes, memory_of};
 use crate::memory::Segments;
 use crate::network_interface::NetworkInterface;
 use crate::types::{Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::wait::Relax;
 use farpost_fabric::{Cost, Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,23 +19,16 @@ use std::time::Duration;
 const ATTEND: Duration = Duration::from_millis(20);
 
 impl<F: Fabric> Backend for Client<F> {
-    fn call<T>(
+    fn call<T: Record>(
         &self,
         here: impl FnOnce(&mut Library) -> Result<T, Error>,
         command: u8,
-        write: impl FnOnce(&mut Pen),
-        read: impl FnOnce(&[u64]) -> T,
+        told: impl Write,
     ) -> Result<T, Error> {
-        if let Inner {
-            mailbox,
-            side: Side::Generic(generic),
-            ..
-        } = &mut *self.inner.borrow_mut()
-        {
-            mailbox.fabric.charge(Cost::Trap);
-            return here(&mut generic.library);
+        match self.mode {
+            Mode::Generic => self.trap(here),
+            Mode::Accelerated => self.ask(command, told),
         }
-        self.ask(command, write).map(|words| read(&words))
     }
 
     fn release(
@@ -45,49 +38,26 @@ impl<F: Fabric> Backend for Client<F> {
         command: u8,
     ) -> Result<(), Error> {
         self.advance();
-        self.call(
-            here,
-            command,
-            |pen| {
-                pen.word(u64::from(object.0));
-            },
-            |_| (),
-        )?;
+        self.call(here, command, object)?;
         self.forget(|shown| shown.handle == object || shown.me == object);
         Ok(())
     }
 
     fn new_md(&self, me: Option<Handle>, md: Md, iovec: Iovec, unlink: Unlink) -> Result<Handle, Error> {
-        if let Inner {
-            mailbox,
-            side: Side::Generic(generic),
-            ..
-        } = &mut *self.inner.borrow_mut()
-        {
-            mailbox.fabric.charge(Cost::Trap);
-            return match me {
-                Some(me) => generic.library.md_attach(me, md, iovec, unlink),
-                None => generic.library.md_bind(md, iovec, unlink),
-            };
+        if self.mode == Mode::Generic {
+            return self.trap(|library| library.new_md(me, md, iovec, unlink));
         }
-        let memory = memory_of(&md, &iovec)?;
-        let pieces = self.show(&memory, &iovec)?;
+        let (memory, pieces) = self.show(&md, &iovec)?;
         let kind = if me.is_some() {
             command::MD_ATTACH
         } else {
             command::MD_BIND
         };
         let me = me.unwrap_or(Handle::NONE);
-        let made = self.ask(kind, |pen| {
-            pen.word(u64::from(me.0))
-                .word(unlink as u64)
-                .md(&md)
-                .pieces(&pieces);
-        });
+        let made = self.ask(kind, (me, unlink, md, &pieces[..]));
         let inner = &mut *self.inner.borrow_mut();
         match (made, &mut inner.side) {
-            (Ok(words), Side::Accelerated(accelerated)) => {
-                let handle = Handle(words[0] as u32);
+            (Ok(handle), Side::Accelerated(accelerated)) => {
                 accelerated.mds.push(Shown {
                     handle,
                     me,
@@ -98,9 +68,25 @@ impl<F: Fabric> Backend for Client<F> {
             }
             (made, _) => {
                 inner.mailbox.withdraw(&pieces);
-                made.map(|words| Handle(words[0] as u32))
+                made
             }
         }
+    }
+
+    fn update(
+        &self,
+        of: (Handle, Handle),
+        old: Option<&mut Md>,
+        new: Option<(Md, Iovec)>,
+        how: Update,
+    ) -> Result<(), Error> {
+        if how != Update::ReplaceUnlessLogged || self.mode == Mode::Accelerated {
+            self.advance();
+        }
+        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
+            return how.apply(&mut generic.library, of, old, new);
+        }
+        self.ask_for_update(of, old, new, how)
     }
 
     fn begin(
@@ -109,10 +95,6 @@ impl<F: Fabric> Backend for Client<F> {
         request: Request,
     ) -> Result<(), Error> {
         self.start(prepare, &request)
-    }
-
-    fn begin_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        self.start_header(length, target, hdr_data)
     }
 
     fn handlers(&self) -> &Handlers {
@@ -200,29 +182,20 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         here && inner.mailbox.is_idle()
     }
 
-    fn set_relax(&self, relax: Option<Relax>) {
-        self.relax.set(relax);
-    }
-
     /// Take what the agent has posted, give it what waits, and run handlers.
     fn progress(&self) -> bool {
         self.advance_or_ask();
-        self.needs_progress.replace(false)
+        self.waits.needs_progress.replace(false)
     }
 
     fn attend(&self) -> bool {
-        let now = self.policy.now();
-        if now - self.asked.get() < ATTEND {
-            return false;
-        }
-        self.asked.set(now);
-        self.ask_whether_it_has_ended()
+        self.waits.may_ask(ATTEND) && self.ask_who_has_ended()
     }
 
     /// The agent rings whenever it has written something.
     fn is_ready(&self) -> bool {
         let mailbox = &self.inner.borrow().mailbox;
-        self.needs_progress.get() || (!mailbox.ended && mailbox.is_ready())
+        self.waits.needs_progress.get() || (!mailbox.ended && mailbox.is_ready())
     }
 
     /// Short bodies are copied into the command.
@@ -241,54 +214,26 @@ impl<F: Fabric> NetworkInterface for Client<F> {
         let taken = self.take(eq).ok()?;
         Some(read(&taken.event, taken.dropped))
     }
-
-    #[allow(unsafe_code)]
-    unsafe fn md_update(
-        &self,
-        md: Handle,
-        old: Option<&mut Md>,
-        new: Option<(Md, Iovec)>,
-        testq: Handle,
-    ) -> Result<(), Error> {
-        self.advance();
-        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
-            return generic.library.md_update(md, old, new, testq);
-        }
-        let how = if new.is_some() {
-            update::REPLACE
-        } else {
-            update::READ
-        };
-        self.ask_for_update(md, old, new, (testq, how))
-    }
 }
 
 impl<F: Fabric> Client<F> {
-    /// [`AnyInterface::md_update_unless_logged`](crate::AnyInterface::md_update_unless_logged).
-    ///
-    /// # Safety
-    /// As for [`md_update`](NetworkInterface::md_update).
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn md_update_unless_logged(
-        &self,
-        md: Handle,
-        new: (Md, Iovec),
-        eq: Handle,
-    ) -> Result<(), Error> {
-        if let Side::Generic(generic) = &mut self.inner.borrow_mut().side {
-            return generic.library.md_update_unless_logged(md, new, eq);
-        }
-        self.advance();
-        self.ask_for_update(md, None, Some(new), (eq, update::REPLACE_UNLESS_LOGGED))
+    /// Have the system do what its library does.
+    fn trap<T>(&self, here: impl FnOnce(&mut Library) -> Result<T, Error>) -> Result<T, Error> {
+        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+        let Side::Generic(generic) = side else {
+            return Err(Error::Fail);
+        };
+        mailbox.fabric.charge(Cost::Trap);
+        here(&mut generic.library)
     }
 
     /// Have the agent update a descriptor, and show it the new memory.
     fn ask_for_update(
         &self,
-        md: Handle,
+        (md, testq): (Handle, Handle),
         old: Option<&mut Md>,
         new: Option<(Md, Iovec)>,
-        (testq, how): (Handle, u64),
+        how: Update,
     ) -> Result<(), Error> {
         let mut seen = 0;
         if let Side::Accelerated(accelerated) = &self.inner.borrow().side
@@ -303,19 +248,12 @@ impl<F: Fabric> Client<F> {
         }
         let replaces = new.is_some();
         let (values, iovec) = new.unwrap_or((Md::BLANK, None));
-        let memory = memory_of(&values, &iovec)?;
-        let pieces = self.show(&memory, &iovec)?;
-        let (code, words) = self.ask_code(command::MD_UPDATE, |pen| {
-            pen.word(u64::from(md.0))
-                .word(u64::from(testq.0))
-                .word(seen)
-                .word(how)
-                .md(&values)
-                .pieces(&pieces);
-        })?;
+        let (memory, pieces) = self.show(&values, &iovec)?;
+        let told = (md, testq, seen, how, values, &pieces[..]);
+        let (code, words) = self.ask_code(command::MD_UPDATE, told)?;
         if let (Some(old), Ok(values), true) = (
             old,
-            Words(&words).md(),
+            Words(&words).read(),
             code == 0 || error_of(code) == Error::MdNoUpdate,
         ) {
             *old = values;
@@ -335,8 +273,11 @@ impl<F: Fabric> Client<F> {
         if code == 0 { Ok(()) } else { Err(error_of(code)) }
     }
 
-    /// Let the agent reach a descriptor's memory, segment by segment.
-    fn show(&self, memory: &Segments, iovec: &Iovec) -> Result<Vec<Piece>, Error> {
+    /// Let the agent reach a descriptor's memory, segment by segment. The library checks the rest.
+    fn show(&self, md: &Md, iovec: &Iovec) -> Result<(Segments, Vec<Piece>), Error> {
+        // More could not be told.
+        let iovec = iovec.as_ref().filter(|list| list.len() <= MAX_PIECES);
+        let memory = memory_of(md, iovec.cloned()).ok_or(Error::MdIllegal)?;
         let mailbox = &mut self.inner.borrow_mut().mailbox;
         let shown = match iovec {
             // Empty segments count, too.
@@ -344,9 +285,10 @@ impl<F: Fabric> Client<F> {
                 .iter()
                 .map(|segment| mailbox.expose_one(*segment, true))
                 .collect(),
-            None => mailbox.expose(memory, true),
+            None => mailbox.expose(&memory, true),
         };
-        shown.map_err(|_| Error::MdIllegal)
+        let pieces = shown.map_err(|_| Error::MdIllegal)?;
+        Ok((memory, pieces))
     }
 
     fn forget(&self, which: impl Fn(&Shown) -> bool) {

@@ -1,14 +1,14 @@
 //! The objects of a generic client: matching is done here, moving by the agent.
 
-use super::super::mailbox::Title;
-use super::super::moves;
-use super::super::record::{Malformed, Piece, SMALL, Words, command, event};
 use super::post::Mailbox;
-use crate::interface::channel_of;
+use crate::bridge::mailbox::Title;
+use crate::bridge::record::{Piece, SMALL, Words, command, event};
 use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Verdict, lose_body};
+use crate::malformed::{Malformed, fail};
 use crate::memory::{Segments, user};
 use crate::net::Channel;
 use crate::swap::Swap;
+use crate::translate::channel_of;
 use crate::types::NiFail;
 use farpost_fabric::{Cost, Fabric, Peer};
 use std::collections::VecDeque;
@@ -78,25 +78,17 @@ impl GenericObjects {
 
     fn give<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, channel: Channel, message: Outgoing) {
         let len = message.body.len();
-        mailbox
-            .pen
-            .begin()
-            .word(u64::from(message.to))
-            .word(len as u64)
-            .word(message.token)
-            .bytes(&message.header);
+        let title = (message.to, len, message.token, message.header);
         if len <= SMALL {
             let mut bytes = [0; SMALL];
             mailbox.fabric.charge(Cost::Copy(len));
-            moves::load(&message.body, &mut bytes[..len]);
-            mailbox.pen.bytes(&bytes[..len]);
-            mailbox.command(command::SEND_SMALL, channel as u16);
+            user::load(&message.body, &mut bytes[..len]);
+            mailbox.command(command::SEND_SMALL, channel as u16, (title, &bytes[..len]));
             return self.finished(mailbox, message.token, NiFail::OK);
         }
         match mailbox.expose(&message.body, false) {
             Ok(pieces) => {
-                mailbox.pen.pieces(&pieces);
-                mailbox.command(command::SEND, channel as u16);
+                mailbox.command(command::SEND, channel as u16, (title, &pieces[..]));
                 self.lent.push(Lent {
                     token: message.token,
                     pieces,
@@ -109,14 +101,8 @@ impl GenericObjects {
                 if !lose_body(&mut header, len as u64) {
                     header = [0xff; HEADER_BYTES];
                 }
-                mailbox
-                    .pen
-                    .begin()
-                    .word(u64::from(message.to))
-                    .word(0)
-                    .word(NO_TOKEN)
-                    .bytes(&header);
-                mailbox.command(command::SEND_SMALL, channel as u16);
+                let lost = (message.to, 0usize, NO_TOKEN, header);
+                mailbox.command(command::SEND_SMALL, channel as u16, lost);
                 self.finished(mailbox, message.token, NiFail::FAIL);
             }
         }
@@ -141,16 +127,11 @@ impl GenericObjects {
     ) -> Result<(), Malformed> {
         match title.kind {
             event::ARRIVED => {
-                let from = words.next()? as u32;
-                let length = words.next()?;
-                let header = words.header()?;
+                let (from, length, header): (u32, u64, [u8; HEADER_BYTES]) = words.read()?;
                 let mut bytes = [0; SMALL];
                 let inline = if title.aux == event::NO_PENDING {
                     if length > SMALL as u64 {
-                        return Err(Malformed {
-                            what: "the length of a short message",
-                            value: length,
-                        });
+                        return fail!("the length of a short message", length);
                     }
                     words.bytes(&mut bytes[..length as usize])?;
                     Some(&bytes[..length as usize])
@@ -160,8 +141,7 @@ impl GenericObjects {
                 self.arrived(mailbox, title.aux, from, &header, length, inline);
             }
             event::DEPOSITED | event::SENT => {
-                let token = words.next()?;
-                let outcome = NiFail(words.next()? as u32);
+                let (token, outcome) = words.read()?;
                 if let Some(at) = self.lent.iter().position(|lent| lent.token == token) {
                     let lent = self.lent.swap_remove(at);
                     self.receiving -= u64::from(lent.request);
@@ -178,10 +158,7 @@ impl GenericObjects {
                 }
             }
             other => {
-                return Err(Malformed {
-                    what: "the kind of an event",
-                    value: u64::from(other),
-                });
+                return fail!("the kind of an event", other);
             }
         }
         Ok(())
@@ -237,8 +214,7 @@ impl GenericObjects {
             }
         }
         if inline.is_none() {
-            mailbox.pen.begin();
-            mailbox.command(command::DISCARD, pending);
+            mailbox.command(command::DISCARD, pending, ());
         }
     }
 
@@ -253,8 +229,7 @@ impl GenericObjects {
     ) {
         match mailbox.expose(into, true) {
             Ok(pieces) => {
-                mailbox.pen.begin().word(token).word(keep).pieces(&pieces);
-                mailbox.command(command::RECEIVE, pending);
+                mailbox.command(command::RECEIVE, pending, (token, keep, &pieces[..]));
                 self.lent.push(Lent {
                     token,
                     pieces,
@@ -263,8 +238,7 @@ impl GenericObjects {
                 self.receiving += u64::from(request);
             }
             Err(_) => {
-                mailbox.pen.begin();
-                mailbox.command(command::DISCARD, pending);
+                mailbox.command(command::DISCARD, pending, ());
                 self.swaps.retain(|swap| swap.token != token);
                 self.finished(mailbox, token, NiFail::FAIL);
             }

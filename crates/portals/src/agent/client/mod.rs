@@ -5,7 +5,7 @@
 //! | `attach` | beginning and end |
 //! | `calls`, `start` | the calls; how an operation begins |
 //! | `post` | the client's end of its mailbox |
-//! | `here`, `there` | objects that the client keeps ([`Mode::Generic`]), and those that the agent does |
+//! | `generic`, `accelerated` | objects that the client keeps ([`Mode::Generic`]), and those that the agent does |
 //! | `wait` | asking the agent, progress, waiting |
 
 mod accelerated;
@@ -17,31 +17,18 @@ mod start;
 mod wait;
 
 pub use attach::AttachError;
-pub(super) use post::Door;
-pub use start::Request;
 
-use super::Routes;
-use super::record::command;
+use crate::backend::Waits;
+use crate::bridge::{Mode, command};
 use crate::handlers::Handlers;
 use crate::library::Processes;
 use crate::types::{Handle, Identity, Limits};
 use accelerated::AcceleratedObjects;
-use farpost_fabric::wait::{Idle, Relax, WaitPolicy};
-use farpost_fabric::{Fabric, Moment, Peer, SegmentId};
+use farpost_fabric::{Fabric, Peer, SegmentId};
 use generic::GenericObjects;
 use post::Mailbox;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// Where matching is done for a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum Mode {
-    /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
-    Generic = 0,
-    /// By the agent.
-    Accelerated = 1,
-}
 
 enum Side {
     Generic(Box<GenericObjects>),
@@ -69,15 +56,8 @@ pub struct Client<F: Fabric> {
     handlers: Handlers,
     /// Somebody waits for an answer of the agent's.
     asking: Cell<bool>,
-    policy: WaitPolicy,
-    idle: Idle,
-    /// Something has happened since the program last called `progress`.
-    needs_progress: Cell<bool>,
-    relax: Cell<Option<Relax>>,
+    waits: Waits,
     turn: Option<Rc<dyn Fn()>>,
-    empty: Cell<u32>,
-    /// When it was asked last whether the agent has ended.
-    asked: Cell<Moment>,
 }
 
 impl<F: Fabric> Client<F> {
@@ -95,8 +75,7 @@ impl<F: Fabric> Client<F> {
     pub fn accept(&self) {
         let mailbox = &mut self.inner.borrow_mut().mailbox;
         if !mailbox.ended {
-            mailbox.pen.begin();
-            mailbox.command(command::ACCEPT, 0);
+            mailbox.command(command::ACCEPT, 0, ());
         }
     }
 

@@ -1,16 +1,15 @@
 //! The client's end of its mailbox, and the memory that it lends the agent.
 
-use super::super::mailbox::{
+use crate::bridge::mailbox::{
     AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
-    SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of,
+    SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of, title,
 };
-use super::super::moves;
-use super::super::record::{Malformed, Pen, Piece, Words, command, event};
-use crate::memory::{Segment, Segments};
+use crate::bridge::record::{Pen, Piece, Words, Write, command, event};
+use crate::malformed::{Malformed, fail};
+use crate::memory::{Segment, Segments, user};
 use crate::net::Channel;
 use farpost_fabric::{
-    Access, Fabric, FabricError, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    SegmentId,
+    Access, Fabric, FabricError, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -43,7 +42,7 @@ pub(super) struct Mailbox<F: Fabric> {
     pub settled: u64,
     /// Which opening this is.
     pub opening: u32,
-    pub pen: Pen,
+    pen: Pen,
     record: Vec<u64>,
     /// Where bodies go through the agent's memory.
     ledger: Option<Ledger>,
@@ -93,21 +92,22 @@ impl<F: Fabric> Mailbox<F> {
 
     /// What the agent says about this opening.
     pub fn state(&self) -> ClientState {
-        ClientState::of(self.control.state)
+        self.control.client()
     }
 
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.posted == self.control.sent
     }
 
-    /// Give the agent a command: what the pen has written.
+    /// Give the agent a command.
     #[inline]
-    pub fn command(&mut self, kind: u8, aux: u16) {
-        let title = Title { kind, aux };
-        if self.waiting.is_empty() && self.commands.put(title, &self.pen.0).unwrap_or(true) {
+    pub fn command(&mut self, kind: u8, aux: u16, told: impl Write) {
+        let title = title(kind, aux);
+        let words = self.pen.begin(told);
+        if self.waiting.is_empty() && self.commands.put(title, words).unwrap_or(true) {
             self.fabric.wake(self.agent);
         } else {
-            self.waiting.push_back((title, self.pen.0.clone()));
+            self.waiting.push_back((title, words.to_vec()));
         }
     }
 
@@ -207,16 +207,19 @@ impl<F: Fabric> Mailbox<F> {
 
     /// Let the agent reach a piece of memory.
     pub fn expose_one(&mut self, segment: Segment, writable: bool) -> Result<Piece, FabricError> {
-        let Some(ledger) = &mut self.ledger else {
-            return moves::expose(&*self.fabric, self.agent, segment, writable);
+        let (position, key) = match &mut self.ledger {
+            None => user::expose(&*self.fabric, self.agent, segment, writable)?,
+            Some(ledger) => {
+                ledger.next += 1;
+                ledger.lent.push((ledger.next, segment, writable));
+                (0, ledger.next)
+            }
         };
-        ledger.next += 1;
-        ledger.lent.push((ledger.next, segment, writable));
         Ok(Piece {
             address: segment.address as u64,
             len: segment.len as u64,
-            position: 0,
-            key: ledger.next,
+            position,
+            key,
         })
     }
 
@@ -245,14 +248,10 @@ impl<F: Fabric> Mailbox<F> {
     pub fn carried(&mut self, title: Title, mut words: Words) -> Result<(), Malformed> {
         let slot = usize::from(title.aux & 0xff);
         let into = title.aux >> 8 == event::INTO_CLIENT;
-        let name = words.next()?;
-        let (key, position) = (words.next()?, words.next()?);
+        let (name, key, position): (u64, u64, u64) = words.read()?;
         let len = words.at_most("the length of a window", SLOT_BYTES as u64)?;
         if slot >= SLOTS {
-            return Err(Malformed {
-                what: "the number of a window",
-                value: slot as u64,
-            });
+            return fail!("the number of a window", slot);
         }
         let lent = self.ledger.as_ref().and_then(|ledger| {
             let fits = |len_: usize| position.checked_add(len).is_some_and(|end| end <= len_ as u64);
@@ -260,22 +259,19 @@ impl<F: Fabric> Mailbox<F> {
                 .lent
                 .iter()
                 .find(|(of, segment, writable)| *of == key && fits(segment.len) && (*writable || !into))
-                .map(|(_, segment, _)| Segment {
-                    address: segment.address + position as usize,
-                    len: len as usize,
-                })
+                .map(|(_, segment, _)| Segment::new(segment.address + position as usize, len as usize))
         });
         let at = WINDOWS_AT + slot * SLOT_BYTES;
         let done = lent.is_some_and(|memory| {
             let moved = if into {
-                moves::fetch(&self.import, at, memory)
+                user::write(memory, |bytes| self.import.get(at, bytes))
             } else {
-                moves::bring(&self.import, at, memory).and_then(|()| self.import.order())
+                let put = user::read(memory, |bytes| self.import.put(at, bytes));
+                put.and_then(|()| self.import.order())
             };
             moved.is_ok()
         });
-        self.pen.begin().word(name).word(u64::from(done));
-        self.command(command::CARRIED, title.aux);
+        self.command(command::CARRIED, title.aux, (name, done));
         Ok(())
     }
 
@@ -288,49 +284,3 @@ impl<F: Fabric> Mailbox<F> {
             || (control != self.control && control.opening() == self.opening)
     }
 }
-
-/// The word by which the agent says whether a client may enter: state, the opening that would be, command lines taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Door {
-    /// Opening, and lines.
-    Free(u32, u32),
-    /// Somebody is inside.
-    InUse,
-    /// Who was inside wrote what cannot be.
-    Shut,
-}
-
-impl Door {
-    /// The number of the next opening.
-    pub fn opening_after(opening: u32) -> u32 {
-        opening.wrapping_add(1) & OPENINGS
-    }
-
-    pub fn word(self) -> u64 {
-        match self {
-            Door::Free(opening, taken) => 1 | u64::from(opening & OPENINGS) << 8 | u64::from(taken) << 32,
-            Door::InUse => 2,
-            Door::Shut => 3,
-        }
-    }
-
-    /// None: the agent has not said anything yet.
-    pub fn of(word: u64) -> Option<Self> {
-        match word as u8 {
-            1 => Some(Door::Free((word >> 8) as u32 & OPENINGS, (word >> 32) as u32)),
-            2 => Some(Door::InUse),
-            3 => Some(Door::Shut),
-            _ => None,
-        }
-    }
-
-    /// As a client reads it.
-    pub fn read<R: Remote>(import: &R) -> Result<Option<Self>, FabricError> {
-        let mut word = [0; 8];
-        import.get_elements(LINE_BYTES, &mut word, 8)?;
-        Ok(Self::of(u64::from_le_bytes(word)))
-    }
-}
-
-/// Numbers of openings have 24 bits.
-const OPENINGS: u32 = (1 << 24) - 1;

@@ -1,64 +1,14 @@
 //! Calls that begin an operation.
 
-use super::super::moves;
-use super::super::record::{SMALL, command};
-use super::{Client, Inner, Mode, Side};
+use super::{Client, Inner, Side};
 use crate::backend::Waiting;
+use crate::bridge::{Mode, Request, SMALL, command};
 use crate::error::Error;
-use crate::library::{Library, Outgoing, Target};
+use crate::library::{Library, Outgoing};
+use crate::memory::user;
 use crate::net::Channel;
-use crate::types::{AckReq, Handle};
+use crate::types::Handle;
 use farpost_fabric::{Cost, Fabric};
-
-/// An operation that an agent is asked for.
-pub struct Request<'a> {
-    kind: u8,
-    /// What is sent, or where a get's reply lands; of a get-put what is sent, then where what was there lands.
-    md: Handle,
-    get_md: Handle,
-    region: Option<(u64, u64)>,
-    ack: AckReq,
-    target: &'a Target,
-    hdr_data: u64,
-}
-
-impl<'a> Request<'a> {
-    #[inline]
-    pub fn put(
-        md: Handle,
-        region: Option<(u64, u64)>,
-        ack: AckReq,
-        target: &'a Target,
-        hdr_data: u64,
-    ) -> Self {
-        Self {
-            kind: command::PUT,
-            md,
-            get_md: Handle::NONE,
-            region,
-            ack,
-            target,
-            hdr_data,
-        }
-    }
-
-    #[inline]
-    pub fn get(md: Handle, region: Option<(u64, u64)>, target: &'a Target) -> Self {
-        Self {
-            kind: command::GET,
-            ..Self::put(md, region, AckReq::NoAck, target, 0)
-        }
-    }
-
-    #[inline]
-    pub fn get_put(get_md: Handle, put_md: Handle, target: &'a Target, hdr_data: u64) -> Self {
-        Self {
-            kind: command::GET_PUT,
-            get_md,
-            ..Self::put(put_md, None, AckReq::NoAck, target, hdr_data)
-        }
-    }
-}
 
 impl<F: Fabric> Client<F> {
     /// Who gives more than the agent takes waits here.
@@ -70,127 +20,111 @@ impl<F: Fabric> Client<F> {
         self.wait_until(None, ready);
     }
 
-    /// Begin a put of which only the header goes.
-    pub(super) fn start_header(&self, length: u64, target: &Target, hdr_data: u64) -> Result<(), Error> {
-        if self.processes.number(target.id).is_none() {
-            return Err(Error::ProcessInvalid);
-        }
-        if self.mode == Mode::Generic {
-            let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
-            if mailbox.ended {
-                return Err(Error::Fail);
-            }
-            if let Side::Generic(generic) = side {
-                mailbox.fabric.charge(Cost::Trap);
-                let message = generic.library.put_header(length, target, hdr_data)?;
-                generic.post(mailbox, message);
-            }
-            return Ok(());
-        }
-        if length > isize::MAX as u64 {
-            return Err(Error::MdIllegal);
-        }
-        self.wait_for_room();
-        let mailbox = &mut self.inner.borrow_mut().mailbox;
-        if mailbox.ended {
-            return Err(Error::Fail);
-        }
-        mailbox.pen.begin().target(target).word(length).word(hdr_data);
-        mailbox.command(command::PUT_HEADER, 0);
-        Ok(())
-    }
-
     /// Begin an operation: as the library prepares it where that is here, otherwise as the agent is asked.
     pub(super) fn start(
         &self,
         prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
         request: &Request,
     ) -> Result<(), Error> {
-        let Request {
-            kind,
-            md,
-            get_md,
-            region,
-            ack,
-            target,
-            hdr_data,
-        } = *request;
-        {
-            let Inner {
-                mailbox,
-                side,
-                limits,
-                ..
-            } = &mut *self.inner.borrow_mut();
-            if mailbox.ended {
-                return Err(Error::Fail);
-            }
-            if let Side::Generic(generic) = side {
-                mailbox.fabric.charge(Cost::Trap);
-                let message = prepare(&mut generic.library)?;
-                generic.library.started(message.token);
-                generic.post(mailbox, message);
-            } else if let Side::Accelerated(accelerated) = side {
-                if self.processes.number(target.id).is_none() {
-                    return Err(Error::ProcessInvalid);
-                }
-                if kind == command::GET_PUT {
-                    accelerated.memory(get_md)?;
-                }
-                let whole = accelerated.memory(md)?.len() as u64;
-                let (offset, length) = region.unwrap_or((0, whole));
-                if offset > whole
-                    || length > whole - offset
-                    || (kind == command::GET_PUT && length > limits.max_getput_md as u64)
-                {
-                    return Err(Error::MdIllegal);
-                }
-            }
-        }
         if self.mode == Mode::Generic {
+            self.start_here(prepare)?;
             self.run_handlers();
             return Ok(());
         }
+        if self.inner.borrow().mailbox.ended {
+            return Err(Error::Fail);
+        }
+        if self.processes.number(request.target.id).is_none() {
+            return Err(Error::ProcessInvalid);
+        }
+        self.check(request)?;
         self.wait_for_room();
+        self.ask_for(request)
+    }
+
+    fn start_here(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>) -> Result<(), Error> {
         let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
-        let Side::Accelerated(accelerated) = side else {
+        let (Side::Generic(generic), false) = (side, mailbox.ended) else {
+            return Err(Error::Fail);
+        };
+        mailbox.fabric.charge(Cost::Trap);
+        let message = prepare(&mut generic.library)?;
+        generic.library.started(message.token);
+        generic.post(mailbox, message);
+        Ok(())
+    }
+
+    /// What the agent would refuse without a word.
+    fn check(&self, request: &Request) -> Result<(), Error> {
+        let inner = &*self.inner.borrow();
+        let Side::Accelerated(accelerated) = &inner.side else {
             return Ok(());
         };
-        if mailbox.ended {
+        let most = match request.kind {
+            // Of a body that stays where it is.
+            command::PUT_HEADER => {
+                let possible = request
+                    .region
+                    .is_some_and(|(_, length)| length <= isize::MAX as u64);
+                return possible.then_some(()).ok_or(Error::MdIllegal);
+            }
+            command::GET_PUT => {
+                accelerated.memory(request.get_md)?;
+                inner.limits.max_getput_md as u64
+            }
+            _ => u64::MAX,
+        };
+        let whole = accelerated.memory(request.md)?.len() as u64;
+        let (offset, length) = request.region.unwrap_or((0, whole));
+        if offset > whole || length > whole - offset || length > most {
+            return Err(Error::MdIllegal);
+        }
+        Ok(())
+    }
+
+    fn ask_for(&self, request: &Request) -> Result<(), Error> {
+        let Request {
+            kind,
+            md,
+            region,
+            target,
+            hdr_data,
+            ..
+        } = *request;
+        let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
+        let (Side::Accelerated(accelerated), false) = (side, mailbox.ended) else {
             return Err(Error::Fail);
+        };
+        if let (command::PUT_HEADER, Some((_, length))) = (kind, region) {
+            mailbox.command(kind, 0, (target, length, hdr_data));
+            return Ok(());
         }
         let memory = accelerated.memory(md)?;
         let (offset, length) = region.unwrap_or((0, memory.len() as u64));
         // The library takes what goes first: of a get-put the descriptor that receives.
         let (first, second) = if kind == command::GET_PUT {
-            (get_md, md)
+            (request.get_md, md)
         } else {
             (md, Handle::NONE)
         };
         let mut bytes = [0; SMALL];
-        let inline =
-            if kind != command::GET && length <= SMALL as u64 && offset + length <= memory.len() as u64 {
-                let bytes = &mut bytes[..length as usize];
-                mailbox.fabric.charge(Cost::Copy(bytes.len()));
-                moves::load(&memory.region(offset as usize, length as usize), bytes);
-                &*bytes
-            } else {
-                &[]
-            };
-        mailbox
-            .pen
-            .begin()
-            .word(u64::from(first.0))
-            .word(u64::from(second.0))
-            .word(u64::from(region.is_some()))
-            .word(offset)
-            .word(length)
-            .target(target)
-            .word(ack as u64)
-            .word(hdr_data)
-            .word(inline.len() as u64)
-            .bytes(inline);
-        mailbox.command(kind, 0);
+        let mut inline = &bytes[..0];
+        if kind != command::GET && length <= SMALL as u64 && offset + length <= memory.len() as u64 {
+            let len = length as usize;
+            mailbox.fabric.charge(Cost::Copy(len));
+            user::load(&memory.region(offset as usize, len), &mut bytes[..len]);
+            inline = &bytes[..len];
+        }
+        let part = (region.is_some(), offset, length);
+        let told = (
+            first,
+            second,
+            part,
+            target,
+            (request.ack, hdr_data),
+            (inline.len(), inline),
+        );
+        mailbox.command(kind, 0, told);
         Ok(())
     }
 }

@@ -1,44 +1,45 @@
 //! Asking the agent, progress, waiting.
 
-use super::super::mailbox::ClientState;
-use super::super::record::{Pen, error_of};
 use super::{Client, Inner, Side};
-use crate::backend::Waiting;
+use crate::backend::{Waiting, Waits};
+use crate::bridge::mailbox::ClientState;
+use crate::bridge::record::{Record, Words, Write, error_of};
 use crate::error::Error;
-use farpost_fabric::wait::{Pause, WaitPolicy};
+use farpost_fabric::wait::Pause;
 use farpost_fabric::{Fabric, Wake};
 use std::time::Duration;
 
-/// Polls that find nothing between two looks who has ended: a power of two.
-const CLOCK: u32 = 1024;
 /// Longest sleep: an agent that ends rings nobody.
 const LONG: Duration = Duration::from_millis(20);
 
 impl<F: Fabric> Client<F> {
-    pub(super) fn ask(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<Vec<u64>, Error> {
-        let (code, words) = self.ask_code(kind, write)?;
-        if code == 0 { Ok(words) } else { Err(error_of(code)) }
+    pub(super) fn ask<T: Record>(&self, kind: u8, told: impl Write) -> Result<T, Error> {
+        let (code, words) = self.ask_code(kind, told)?;
+        if code == 0 {
+            Words(&words).read().map_err(|_| Error::Fail)
+        } else {
+            Err(error_of(code))
+        }
     }
 
     /// Ask the agent, and wait for what it answers: a code and at least one line of words. Answers come in order and do not
     /// say to what: who asks while another thread waits for its answer waits until that is there.
-    pub(super) fn ask_code(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<(u16, Vec<u64>), Error> {
+    pub(super) fn ask_code(&self, kind: u8, told: impl Write) -> Result<(u16, Vec<u64>), Error> {
         let turn = || (!self.asking.replace(true)).then_some(());
         self.wait_until(None, turn).ok_or(Error::Fail)?;
-        let answer = self.ask_alone(kind, write);
+        let answer = self.ask_alone(kind, told);
         self.asking.set(false);
         self.run_handlers();
         answer
     }
 
-    fn ask_alone(&self, kind: u8, write: impl FnOnce(&mut Pen)) -> Result<(u16, Vec<u64>), Error> {
+    fn ask_alone(&self, kind: u8, told: impl Write) -> Result<(u16, Vec<u64>), Error> {
         {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
             if mailbox.ended {
                 return Err(Error::Fail);
             }
-            write(mailbox.pen.begin());
-            mailbox.command(kind, 0);
+            mailbox.command(kind, 0, told);
         }
         let answered = || {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
@@ -51,27 +52,6 @@ impl<F: Fabric> Client<F> {
             }
         };
         self.wait_until(None, answered).ok_or(Error::Fail)
-    }
-
-    /// Take what the agent has posted, give it what waits and run handlers, within whatever call: what happened is news to the next
-    /// [`progress`](crate::NetworkInterface::progress) as well. True: something did.
-    pub(super) fn advance(&self) -> bool {
-        let moved = self.take_what_is_there();
-        if moved {
-            self.needs_progress.set(true);
-            self.run_handlers();
-        }
-        moved
-    }
-
-    /// As [`advance`](Self::advance), with a look now and then whether the agent has ended.
-    pub(super) fn advance_or_ask(&self) -> bool {
-        if self.advance() {
-            self.empty.set(0);
-            return true;
-        }
-        self.empty.set(self.empty.get().wrapping_add(1));
-        self.empty.get().is_multiple_of(CLOCK) && self.ask_whether_it_has_ended()
     }
 
     fn take_what_is_there(&self) -> bool {
@@ -97,8 +77,24 @@ impl<F: Fabric> Client<F> {
         mailbox.tell(!moved);
         moved
     }
+}
 
-    pub(super) fn ask_whether_it_has_ended(&self) -> bool {
+impl<F: Fabric> Waiting for Client<F> {
+    fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Take what the agent has posted, give it what waits and run handlers.
+    fn advance(&self) -> bool {
+        let moved = self.take_what_is_there();
+        if moved {
+            self.waits.needs_progress.set(true);
+            self.run_handlers();
+        }
+        moved
+    }
+
+    fn ask_who_has_ended(&self) -> bool {
         let changed = {
             let Inner { mailbox, side, .. } = &mut *self.inner.borrow_mut();
             if mailbox.ended || !mailbox.fabric.has_ended(mailbox.agent) {
@@ -108,36 +104,21 @@ impl<F: Fabric> Client<F> {
                 // What it posted before is still taken.
                 while side.take_events(mailbox) {}
                 side.agent_ended(mailbox);
-                self.needs_progress.set(true);
+                self.waits.needs_progress.set(true);
                 true
             }
         };
         self.run_handlers();
         changed
     }
-}
-
-impl<F: Fabric> Waiting for Client<F> {
-    fn poll(&self) -> bool {
-        self.idle.begin(&self.policy);
-        self.advance_or_ask()
-    }
 
     fn rest(&self) {
-        if self.turn.is_some() || self.relax.get().is_some_and(|relax| relax(Pause::Yield)) {
+        if self.turn.is_some() || self.waits.relax.get().is_some_and(|relax| relax(Pause::Yield)) {
             return;
         }
         let mailbox = &self.inner.borrow().mailbox;
-        self.idle
-            .nothing(&self.policy, &*mailbox.fabric, || mailbox.is_ready());
-    }
-
-    fn found(&self) {
-        self.idle.found();
-    }
-
-    fn policy(&self) -> &WaitPolicy {
-        &self.policy
+        let Waits { idle, policy, .. } = &self.waits;
+        idle.nothing(policy, &*mailbox.fabric, || mailbox.is_ready());
     }
 
     fn passes(&self, pause: Pause) -> bool {
@@ -145,7 +126,7 @@ impl<F: Fabric> Waiting for Client<F> {
             turn();
             return true;
         }
-        self.relax.get().is_some_and(|relax| relax(pause))
+        self.waits.relax.get().is_some_and(|relax| relax(pause))
     }
 
     fn sleep(&self, left: Option<Duration>) {
@@ -155,7 +136,7 @@ impl<F: Fabric> Waiting for Client<F> {
             mailbox.fabric.sleep(longest, &mut || mailbox.is_ready())
         };
         if woken == Wake::Timeout {
-            self.ask_whether_it_has_ended();
+            self.ask_who_has_ended();
         }
     }
 

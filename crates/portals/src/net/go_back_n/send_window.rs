@@ -2,9 +2,9 @@
 //!
 //! Cost class: fast path, but for [`SendWindow::go_back`].
 
+use crate::malformed::Malformed;
 use crate::net::numbers::{Outstanding, is_before};
 use crate::net::queue::{Chain, MessageQueue};
-use crate::net::wire::Malformed;
 
 /// Which packets of a channel are outstanding, and which goes next.
 pub struct SendWindow {

@@ -4,6 +4,7 @@
 //! Cost class: fast path ([`Receive::spare`]); else queued path.
 
 use super::*;
+use crate::malformed::error;
 
 /// What is kept about a process that sends by lines.
 pub struct FromLines {
@@ -72,10 +73,7 @@ impl<F: Fabric> Receive<F> {
         (from, index): (Peer, usize),
         word: &Word,
     ) -> Result<Option<Accepted>, Malformed> {
-        let malformed = |what| Malformed {
-            what,
-            value: u64::from(word.kind as u8),
-        };
+        let malformed = |what| error!(what, word.kind as u8);
         let stranger = malformed("a Portals process that sends by lines");
         let at = self.origins.find(from).ok_or(stranger)?;
         let origin = self.origins.at(at);

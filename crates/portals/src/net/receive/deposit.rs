@@ -46,7 +46,7 @@ impl<F: Fabric> Receive<F> {
             }
             Placement::Later => {
                 pending.stage = Stage::Later;
-                pending.from = BodySource::Inline;
+                pending.from = None;
                 pending.inline_len = body.len() as u8;
                 pending.length = body.len() as u64;
                 fabric.charge(Cost::Copy(body.len()));
@@ -81,12 +81,7 @@ impl<F: Fabric> Receive<F> {
         let pending = &mut self.pendings[usize::from(number)];
         pending.peer = origin.peer;
         pending.stage = Stage::Later;
-        pending.from = match place {
-            Place::Staged { offset } => BodySource::Staged { offset },
-            Place::Pull { position, key } => BodySource::Pull { position, key },
-            Place::Gather { offset, pieces } => BodySource::Gather { offset, pieces },
-            Place::Stream => BodySource::Stream,
-        };
+        pending.from = Some(place);
         pending.origin = at;
         pending.lane = index as u8;
         pending.seq = seq;
@@ -154,7 +149,7 @@ impl<F: Fabric> Receive<F> {
             Placement::Done | Placement::Discard => {
                 pending.stage = Stage::Placed;
                 pending.keep = 0;
-                if pending.from != BodySource::Stream {
+                if pending.from != Some(Place::Stream) {
                     self.end(number, Outcome::Done);
                 }
             }
@@ -163,7 +158,7 @@ impl<F: Fabric> Receive<F> {
                 pending.token = Some(token);
                 pending.keep = bytes.min(pending.length).min(into.len() as u64);
                 pending.into = into;
-                if pending.from == BodySource::Stream {
+                if pending.from == Some(Place::Stream) {
                     return;
                 }
                 if pending.keep == 0 {
@@ -196,7 +191,7 @@ impl<F: Fabric> Receive<F> {
                 }
                 self.release(number);
             }
-            (Stage::Later, placement) if pending.from == BodySource::Inline => {
+            (Stage::Later, placement) if pending.from.is_none() => {
                 if let Placement::Keep { token, bytes, into } = placement {
                     let len = usize::from(pending.inline_len);
                     let kept = (bytes as usize).min(len).min(into.len());
@@ -226,10 +221,7 @@ impl<F: Fabric> Receive<F> {
         if bytes.len() as u64 != left.min(stream_bytes(checked) as u64) {
             pending.failed = true;
             self.abandon(number);
-            return Err(Malformed {
-                what: "the length of a part of a Portals body",
-                value: bytes.len() as u64,
-            });
+            return fail!("the length of a part of a Portals body", bytes.len());
         }
         let room = pending.keep.saturating_sub(pending.done).min(bytes.len() as u64) as usize;
         if room > 0 {
@@ -288,7 +280,10 @@ impl<F: Fabric> Receive<F> {
         let pending = &self.pendings[usize::from(number)];
         let (at, index) = (pending.origin, usize::from(pending.lane));
         // The sender waits to use its memory again.
-        let waits = matches!(pending.from, BodySource::Pull { .. } | BodySource::Gather { .. });
+        let waits = matches!(
+            pending.from,
+            Some(Place::Pull { .. }) | Some(Place::Gather { .. })
+        );
         if let Some(token) = pending.token {
             self.finished.push_back((token, outcome));
         }

@@ -4,6 +4,7 @@
 //! Cost class: queued path.
 
 use super::*;
+use crate::malformed::{self, error};
 use farpost_channel::{CopyOutcome, SharedCopy, Side, part_bytes};
 use farpost_fabric::PIECES;
 
@@ -38,8 +39,10 @@ impl<F: Fabric> Receive<F> {
     /// Whether a body is fetched together with others, when all packets have been looked at.
     pub(super) fn is_batched(&self, fabric: &F, number: u16) -> bool {
         let pending = &self.pendings[usize::from(number)];
-        matches!(pending.from, BodySource::Pull { .. } | BodySource::Gather { .. })
-            && pending.part.is_none()
+        matches!(
+            pending.from,
+            Some(Place::Pull { .. }) | Some(Place::Gather { .. })
+        ) && pending.part.is_none()
             && pending.done < pending.keep
             && fabric.can_transfer_pieces(pending.peer)
     }
@@ -48,7 +51,7 @@ impl<F: Fabric> Receive<F> {
     pub(super) fn share(&mut self, fabric: &F, number: u16) {
         let pending = &mut self.pendings[usize::from(number)];
         let origin = self.origins.at(pending.origin);
-        let BodySource::Pull { key, .. } = pending.from else {
+        let Some(Place::Pull { key, .. }) = pending.from else {
             return;
         };
         if key == 0 || pending.keep < self.shared || !fabric.maps(origin.peer) {
@@ -75,17 +78,10 @@ impl<F: Fabric> Receive<F> {
             let part = part_bytes(pending.keep, (LEAST_PART, self.chunk));
             let to = (origin.peer, origin.checked);
             let arguments = [pending.keep, part, one.address as u64];
+            let (on, index) = ((fabric, self.owner.port()), usize::from(pending.lane));
             let about = (origin.path.tag(), pending.seq);
-            if control(
-                (fabric, self.owner.port()),
-                to,
-                Op::Grant,
-                usize::from(pending.lane),
-                about,
-                &arguments,
-            ) {
-                pending.part = Some(part);
-            }
+            let told = control(on, to, Op::Grant, index, about, &arguments);
+            pending.part = told.then_some(part);
         }
     }
 
@@ -146,14 +142,14 @@ impl<F: Fabric> Receive<F> {
         let origin = self.origins.at(pending.origin);
         let peer = pending.peer;
         match pending.from {
-            BodySource::Staged { offset } => {
+            Some(Place::Staged { offset }) => {
                 let memory = origin.staging.as_ref().expect("imported before");
                 let into = pending.into.region(0, pending.keep as usize);
                 pending.done = pending.keep;
                 fabric.charge(Cost::Copy(into.len()));
                 moves::fetch_staged(memory, offset as usize, &into)?;
             }
-            BodySource::Pull { position, key } if let Some(part) = pending.part => {
+            Some(Place::Pull { position, key }) if let Some(part) = pending.part => {
                 let line = origin
                     .rendezvous_slots
                     .as_ref()
@@ -164,7 +160,7 @@ impl<F: Fabric> Receive<F> {
                     let one = into.region(at as usize, len as usize);
                     let one = one.as_one().expect("one run of memory");
                     let from = (position.wrapping_add(at), 0);
-                    moves::transfer(fabric, (peer, Direction::Get), one, from).is_ok()
+                    user::transfer(fabric, (peer, Direction::Get), one, from).is_ok()
                 });
                 if !copied {
                     match line.outcome((pending.keep, part)) {
@@ -181,7 +177,7 @@ impl<F: Fabric> Receive<F> {
                     }
                 }
             }
-            BodySource::Pull { position, key } => {
+            Some(Place::Pull { position, key }) => {
                 let rest = (pending.keep - pending.done) as usize;
                 let rest = pending.into.region(pending.done as usize, rest);
                 let mut piece = rest.pieces().next().unwrap_or_default();
@@ -194,7 +190,7 @@ impl<F: Fabric> Receive<F> {
                     None => return Ok(pending.ticket.is_some_and(|ticket| ticket.fresh())),
                 }
             }
-            BodySource::Gather { .. } | BodySource::Inline | BodySource::Stream => {}
+            Some(Place::Gather { .. }) | None | Some(Place::Stream) => {}
         }
         Ok(true)
     }
@@ -217,12 +213,12 @@ impl<F: Fabric> Receive<F> {
         };
         let room = moves::of_scratch(&mut scratch[..], left as usize);
         let bytes = match pending.from {
-            BodySource::Staged { offset } => {
+            Some(Place::Staged { offset }) => {
                 let memory = origin.staging.as_ref().expect("imported before");
                 memory.get(offset as usize + at as usize, &mut scratch[..left as usize])?;
                 left
             }
-            BodySource::Gather { .. } => {
+            Some(Place::Gather { .. }) => {
                 let batch = &mut self.batch;
                 batch.clear();
                 batch.local.push(room);
@@ -234,18 +230,15 @@ impl<F: Fabric> Receive<F> {
                 pending.cursor = cursor;
                 bytes
             }
-            BodySource::Pull { position, key } => {
-                let piece = Segment {
-                    address: room.address,
-                    len: room.len,
-                };
+            Some(Place::Pull { position, key }) => {
+                let piece = Segment::new(room.address, room.len);
                 let key = if fabric.maps(pending.peer) { 0 } else { key };
                 match get(fabric, pending, piece, (position.wrapping_add(at), key))? {
                     Some(bytes) => bytes,
                     None => return Ok(pending.ticket.is_some_and(|ticket| ticket.fresh())),
                 }
             }
-            BodySource::Inline | BodySource::Stream => left,
+            None | Some(Place::Stream) => left,
         };
         if let Some(scratch) = &pending.scratch {
             let kept = pending.keep.saturating_sub(at).min(bytes) as usize;
@@ -457,7 +450,7 @@ impl Batch {
     ) -> Result<(u64, (u32, u64)), FabricError> {
         let room = PIECES - self.remote.len();
         let (offset, pieces) = match (pending.from, list) {
-            (BodySource::Pull { position, .. }, _) => {
+            (Some(Place::Pull { position, .. }), _) => {
                 if room == 0 {
                     return Ok((0, (0, 0)));
                 }
@@ -467,7 +460,7 @@ impl Batch {
                 });
                 return Ok((wanted, (0, 0)));
             }
-            (BodySource::Gather { offset, pieces }, Some(_)) => (offset as usize, pieces),
+            (Some(Place::Gather { offset, pieces }), Some(_)) => (offset as usize, pieces),
             _ => return Ok((0, (0, 0))),
         };
         let list = list.expect("just seen");
@@ -475,11 +468,8 @@ impl Batch {
         let (mut bytes, mut taken) = (0, 0);
         while bytes < wanted && taken < room {
             if index >= pieces {
-                return Err(FabricError::Corrupt {
-                    peer: pending.peer,
-                    what: "the pieces of a Portals body",
-                    value: u64::from(pieces),
-                });
+                let bad = error!("the pieces of a Portals body", pieces);
+                return Err(malformed::corrupt(pending.peer, bad));
             }
             let mut entry = [0; wire::PIECE];
             list.get(offset + index as usize * wire::PIECE, &mut entry)?;
@@ -542,7 +532,7 @@ fn get<F: Fabric>(
         };
     }
     let bytes = piece.len as u64;
-    match moves::transfer(fabric, (pending.peer, Direction::Get), piece, from)? {
+    match user::transfer(fabric, (pending.peer, Direction::Get), piece, from)? {
         Completion::Done => Ok(Some(bytes)),
         Completion::Pending(ticket) => {
             pending.ticket = Some(UnderWay {

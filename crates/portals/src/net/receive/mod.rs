@@ -23,22 +23,25 @@ mod pendings;
 mod sources;
 
 use super::control::control;
+use super::figures::Figures;
 use super::go_back_n::{ReceiveConnection, Unexpected};
 use super::lines;
+use super::moves;
 use super::rendezvous_slots::{self, SLOTS_SEGMENT};
 use super::table::{NONE, PeerTable};
-use super::wire::{
-    self, ACK_OTHER, HAS_ACK, Malformed, Op, PacketKind, Place, STAGING, WANTS_ACK, Word, stream_bytes,
-};
-use super::{Figures, NetTunables, Outcome, Owner, Placement, RxId, moves};
-use crate::memory::{Segment, Segments};
+use super::tunables::NetTunables;
+use super::upper::{Outcome, Placement, RxId};
+use super::wire::{self, ACK_OTHER, HAS_ACK, Op, PacketKind, Place, STAGING, WANTS_ACK, Word, stream_bytes};
+use crate::malformed::{Malformed, fail};
+use crate::memory::{Segment, Segments, user};
+use crate::owner::Owner;
 use by_lines::FromLines;
 use farpost_fabric::{
     Completion, Cost, Direction, Fabric, FabricError, Fault, LINE_BYTES, Peer, Permission, Piece, Remote,
     Ticket,
 };
 use origin::{Lane, Origin, ReceivePath};
-use pendings::{BodySource, ReceivePending, SCRATCH, Scratch, Stage};
+use pendings::{ReceivePending, SCRATCH, Scratch, Stage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -188,10 +191,7 @@ impl<F: Fabric> Receive<F> {
                 if number != NONE {
                     self.abandon(number);
                 }
-                Err(Malformed {
-                    what: "the next part of a Portals message",
-                    value: u64::from(word.kind as u8),
-                })
+                fail!("the next part of a Portals message", word.kind as u8)
             }
             accepted => Ok(accepted),
         }
@@ -242,10 +242,7 @@ impl<F: Fabric> Receive<F> {
                         return Ok(true);
                     }
                     Some(_) => {
-                        return Err(Malformed {
-                            what: "the place of a staged Portals body",
-                            value: u64::from(offset),
-                        });
+                        return fail!("the place of a staged Portals body", offset);
                     }
                     None => wire::NO_STAGING,
                 }
@@ -253,10 +250,7 @@ impl<F: Fabric> Receive<F> {
         };
         if let ReceivePath::Lines(_) = origin.path {
             // It has been told.
-            return Err(Malformed {
-                what: "the way of a Portals body",
-                value: u64::from(not),
-            });
+            return fail!("the way of a Portals body", not);
         }
         // Numbers change with the way, so nothing accepted may be open.
         self.take_back(at, index);

@@ -3,6 +3,7 @@
 use super::fetch;
 use crate::memory::Segments;
 use crate::net::table::NONE;
+use crate::net::wire::Place;
 use farpost_fabric::{FabricError, Moment, PACKET_BYTES, Peer};
 
 /// Bytes of it.
@@ -10,26 +11,6 @@ pub const SCRATCH: usize = 16 << 10;
 
 /// Memory for bytes that nobody keeps, of bodies whose check is about them too.
 pub type Scratch = Box<[u8; SCRATCH]>;
-
-/// Where a body is, or comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodySource {
-    /// In the pending: it came with its header.
-    Inline,
-    Staged {
-        offset: u32,
-    },
-    Pull {
-        position: u64,
-        key: u64,
-    },
-    /// In pieces, of which there is a list in the sender's staging memory.
-    Gather {
-        offset: u32,
-        pieces: u32,
-    },
-    Stream,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -45,7 +26,8 @@ pub enum Stage {
 pub struct ReceivePending {
     pub generation: u16,
     pub stage: Stage,
-    pub from: BodySource,
+    /// Where its body comes from; `None`: that came with its header, and is in the pending.
+    pub from: Option<Place>,
     pub peer: Peer,
     pub origin: u16,
     pub lane: u8,
@@ -82,7 +64,7 @@ impl ReceivePending {
         Self {
             generation: 0,
             stage: Stage::Free,
-            from: BodySource::Inline,
+            from: None,
             peer: me,
             origin: NONE,
             lane: 0,
@@ -111,7 +93,7 @@ impl ReceivePending {
 
     /// Whether its header packet is not acknowledged before it is finished.
     pub fn holds_back(&self) -> bool {
-        !matches!(self.from, BodySource::Inline | BodySource::Stream)
+        !matches!(self.from, None | Some(Place::Stream))
     }
 
     /// Bytes that go straight to their place: all that are kept, but none of a body that is fetched again.

@@ -33,15 +33,8 @@ impl<F: Fabric> Receive<F> {
             Unexpected::Stale => figures.stale += 1,
             Unexpected::LostTag => {
                 let (tag, argument) = (connection.tag(), connection.sync(origin.not));
-                let to = (origin.peer, origin.checked);
-                control(
-                    (fabric, self.owner.port()),
-                    to,
-                    Op::Sync,
-                    0,
-                    (tag, 0),
-                    &[argument],
-                );
+                let (on, to) = ((fabric, self.owner.port()), (origin.peer, origin.checked));
+                control(on, to, Op::Sync, 0, (tag, 0), &[argument]);
             }
             Unexpected::NoTag => self.resync(at, 0, turn),
             Unexpected::Duplicate => {

@@ -5,6 +5,7 @@
 use super::bodies::BodyRoute;
 use super::by_lines::KeptInLines;
 use super::*;
+use crate::malformed::fail;
 use crate::net::table::NONE;
 
 impl<F: Fabric> Transmit<F> {
@@ -131,10 +132,7 @@ impl<F: Fabric> Transmit<F> {
         let (not, by_lines) = (about & 3, about & wire::BY_LINES != 0);
         let known = u16::from(about >> 4);
         if word.tag == 0 {
-            return Err(Malformed {
-                what: "the tag of a Portals connection",
-                value: 0,
-            });
+            return fail!("the tag of a Portals connection", 0);
         }
         let is_new = |connection: &&mut SendConnection| connection.is_new(word.tag);
         let Some(connection) = self.connection(at).filter(is_new) else {

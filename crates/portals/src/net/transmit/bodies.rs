@@ -3,10 +3,14 @@
 //! Cost class: queued path.
 
 use super::pendings::TransmitPending;
-use crate::memory::Segments;
+use crate::malformed::{Malformed, fail};
+use crate::memory::{Segments, user};
+use crate::net::moves;
 use crate::net::rendezvous_slots::{Offer, RendezvousSlots};
-use crate::net::wire::{self, Malformed, PacketKind, STAGING, Writer, stream_bytes};
-use crate::net::{Channel, NetTunables, Owner, moves};
+use crate::net::tunables::NetTunables;
+use crate::net::upper::Channel;
+use crate::net::wire::{self, PacketKind, STAGING, Writer, stream_bytes};
+use crate::owner::Owner;
 use farpost_fabric::{Access, Cost, Fabric, LocalMemory, PACKET_BYTES, Peer, Permission, Time};
 use std::collections::VecDeque;
 
@@ -134,7 +138,7 @@ impl<F: Fabric> Bodies<F> {
         if not & wire::NO_PULL == 0
             && let Some(one) = body.as_one()
             && fabric.can_transfer(peer)
-            && let Some((position, key)) = moves::expose(fabric, peer, one)
+            && let Ok((position, key)) = user::expose(fabric, peer, one, false)
         {
             put(&(length as u64).to_le_bytes());
             put(&position.to_le_bytes());
@@ -284,10 +288,7 @@ impl<F: Fabric> Bodies<F> {
             return Ok(());
         };
         if bytes > pending.length as u64 || chunk < 4096 {
-            return Err(Malformed {
-                what: "the parts of a Portals body that both sides copy",
-                value: bytes,
-            });
+            return fail!("the parts of a Portals body that both sides copy", bytes);
         }
         let body = pending.body.as_one().unwrap_or_default();
         self.rendezvous_slots.open(Offer {
@@ -347,7 +348,7 @@ impl Copies {
         }
         let place = self.free.pop()?;
         time.charge(Cost::Copy(body.len()));
-        moves::load_all(body, &mut self.memory[usize::from(place) * COPY..][..body.len()]);
+        user::load(body, &mut self.memory[usize::from(place) * COPY..][..body.len()]);
         Some(place)
     }
 

@@ -15,7 +15,7 @@ pub fn put_short<F: Fabric>(lines: &mut Lines<F>, to: (Peer, usize), header: &[u
     let mut bytes = [0; PACKET_BYTES];
     let (length, len) = (body.len(), header.len() + body.len());
     bytes[..header.len()].copy_from_slice(header);
-    moves::load_all(body, &mut bytes[header.len()..len]);
+    user::load(body, &mut bytes[header.len()..len]);
     lines.put(to, (Form::Short, header.len()), &bytes[..len], length)
 }
 

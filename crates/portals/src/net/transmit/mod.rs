@@ -22,13 +22,17 @@ mod target;
 pub use bodies::COPIED;
 
 use super::control::Piggyback;
+use super::figures::Figures;
 use super::go_back_n::SendConnection;
 use super::lines::{self, Lines};
 use super::queue::{Chain, MessageQueue};
 use super::table::PeerTable;
-use super::wire::{self, FIRST, HAS_ACK, Malformed, PacketKind, WANTS_ACK, Word, Writer};
-use super::{Channel, Departure, Figures, NetTunables, NoPending, Outcome, Owner, moves};
-use crate::memory::Segments;
+use super::tunables::NetTunables;
+use super::upper::{Channel, Departure, NoPending, Outcome};
+use super::wire::{self, FIRST, HAS_ACK, PacketKind, WANTS_ACK, Word, Writer};
+use crate::malformed::Malformed;
+use crate::memory::{Segments, user};
+use crate::owner::Owner;
 use bodies::{Bodies, Receiver};
 use farpost_fabric::{Cost, Counter, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority, TrySend};
 use pendings::{Pendings, TransmitPending};
@@ -189,7 +193,7 @@ impl<F: Fabric> Transmit<F> {
         pending.length = length;
         let departure = if length <= PACKET_BYTES - writer.len() {
             fabric.charge(Cost::Copy(length));
-            moves::load_all(body, writer.room(length));
+            user::load(body, writer.room(length));
             let packet = writer.len();
             pending.is_short(header.len(), packet);
             Departure::Gone

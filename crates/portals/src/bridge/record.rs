@@ -1,10 +1,10 @@
 //! What records hold. Everything read here comes from another process and is checked.
 
 use crate::error::Error;
-use crate::library::{AccessEntry, HEADER_BYTES, Target};
-use crate::types::{Event, EventKind, Handle, Limits, Md, NiFail, ProcessId};
-
-pub use farpost_channel::records::Malformed;
+use crate::library::{AccessEntry, Target};
+use crate::malformed::{Malformed, error, fail};
+use crate::numbered::numbered;
+use crate::types::{AckReq, Event, EventKind, Handle, Limits, Md, NiFail, Position, ProcessId, Unlink};
 
 /// What a client asks. From [`ME_ATTACH`](command::ME_ATTACH) on for accelerated clients only.
 pub mod command {
@@ -61,14 +61,17 @@ pub mod event {
     pub const NO_PENDING: u16 = u16::MAX;
 }
 
-/// What [`MD_UPDATE`](command::MD_UPDATE) is to do.
-pub mod update {
-    /// Say what the descriptor has.
-    pub const READ: u64 = 0;
-    /// Replace it, unless the queue holds an event or will.
-    pub const REPLACE: u64 = 1;
-    /// Replace it, unless the queue holds an event now.
-    pub const REPLACE_UNLESS_LOGGED: u64 = 2;
+numbered! {
+    /// What an update of a descriptor is to do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Update: u32 {
+        /// Say what the descriptor has.
+        Read = 0,
+        /// Replace it, unless the queue holds an event or will.
+        Replace = 1,
+        /// Replace it, unless the queue holds an event now.
+        ReplaceUnlessLogged = 2,
+    }
 }
 
 /// Says that this side knows the same records.
@@ -92,13 +95,17 @@ pub struct Piece {
 pub struct Words<'a>(pub &'a [u64]);
 
 impl Words<'_> {
+    #[inline]
     pub fn next(&mut self) -> Result<u64, Malformed> {
-        let (first, rest) = self.0.split_first().ok_or(Malformed {
-            what: "the length of a record",
-            value: 0,
-        })?;
+        let (first, rest) = self.0.split_first().ok_or(error!("the length of a record", 0))?;
         self.0 = rest;
         Ok(*first)
+    }
+
+    /// What is next.
+    #[inline]
+    pub fn read<T: Record>(&mut self) -> Result<T, Malformed> {
+        T::read(self)
     }
 
     /// A number at most `most`.
@@ -107,22 +114,8 @@ impl Words<'_> {
         if value <= most {
             Ok(value)
         } else {
-            Err(Malformed { what, value })
+            fail!(what, value)
         }
-    }
-
-    pub fn pair(&mut self) -> Result<(u32, u32), Malformed> {
-        let word = self.next()?;
-        Ok((word as u32, (word >> 32) as u32))
-    }
-
-    pub fn handle(&mut self) -> Result<Handle, Malformed> {
-        Ok(Handle(self.at_most("a handle", u64::from(u32::MAX))? as u32))
-    }
-
-    pub fn id(&mut self) -> Result<ProcessId, Malformed> {
-        let (nid, pid) = self.pair()?;
-        Ok(ProcessId::new(nid, pid))
     }
 
     /// So many bytes.
@@ -134,56 +127,6 @@ impl Words<'_> {
         Ok(())
     }
 
-    pub fn header(&mut self) -> Result<[u8; HEADER_BYTES], Malformed> {
-        let mut header = [0; HEADER_BYTES];
-        self.bytes(&mut header)?;
-        Ok(header)
-    }
-
-    pub fn limits(&mut self) -> Result<Limits, Malformed> {
-        let mut four = [(0, 0); 4];
-        for pair in &mut four {
-            *pair = self.pair()?;
-        }
-        let [a, b, c, d] = four.map(|(low, high)| (low as i32, high as i32));
-        Ok(Limits {
-            max_mes: a.0,
-            max_mds: a.1,
-            max_eqs: b.0,
-            max_ac_index: b.1,
-            max_pt_index: c.0,
-            max_md_iovecs: c.1,
-            max_me_list: d.0,
-            max_getput_md: d.1,
-        })
-    }
-
-    pub fn md(&mut self) -> Result<Md, Malformed> {
-        let (start, length) = (self.next()? as usize, self.next()?);
-        let (threshold, options) = self.pair()?;
-        Ok(Md {
-            start,
-            length,
-            threshold: threshold as i32,
-            options,
-            max_size: self.next()?,
-            user_ptr: self.next()? as usize,
-            eq_handle: self.handle()?,
-        })
-    }
-
-    pub fn target(&mut self) -> Result<Target, Malformed> {
-        let id = self.id()?;
-        let (pt_index, ac_index) = self.pair()?;
-        Ok(Target {
-            id,
-            pt_index,
-            ac_index,
-            match_bits: self.next()?,
-            offset: self.next()?,
-        })
-    }
-
     /// How many pieces follow.
     pub fn piece_count(&mut self) -> Result<u64, Malformed> {
         self.at_most("a number of segments", MAX_PIECES as u64)
@@ -191,20 +134,12 @@ impl Words<'_> {
 
     /// A piece of a list with `total` bytes before it, whose lengths add up.
     pub fn piece(&mut self, total: &mut u64) -> Result<Piece, Malformed> {
-        let piece = Piece {
-            address: self.next()?,
-            len: self.next()?,
-            position: self.next()?,
-            key: self.next()?,
-        };
+        let piece: Piece = self.read()?;
         let fits =
             piece.address.checked_add(piece.len).is_some() && piece.position.checked_add(piece.len).is_some();
         *total = total.saturating_add(piece.len);
         if !fits || *total > isize::MAX as u64 {
-            return Err(Malformed {
-                what: "the length of a segment",
-                value: piece.len,
-            });
+            return fail!("the length of a segment", piece.len);
         }
         Ok(piece)
     }
@@ -214,152 +149,228 @@ impl Words<'_> {
         let mut total = 0;
         (0..self.piece_count()?).map(|_| self.piece(&mut total)).collect()
     }
-
-    pub fn event(&mut self) -> Result<Event, Malformed> {
-        use EventKind::*;
-        const KINDS: [EventKind; 12] = [
-            GetStart,
-            GetEnd,
-            PutStart,
-            PutEnd,
-            GetPutStart,
-            GetPutEnd,
-            ReplyStart,
-            ReplyEnd,
-            SendStart,
-            SendEnd,
-            Ack,
-            Unlink,
-        ];
-        let (kind, fail) = self.pair()?;
-        let kind = *KINDS.get(kind as usize).ok_or(Malformed {
-            what: "the kind of an event",
-            value: u64::from(kind),
-        })?;
-        let initiator = self.id()?;
-        let (uid, jid) = self.pair()?;
-        let (pt_index, link) = self.pair()?;
-        let (match_bits, rlength, mlength, offset) = (self.next()?, self.next()?, self.next()?, self.next()?);
-        let (md_handle, sequence) = self.pair()?;
-        Ok(Event {
-            kind,
-            initiator,
-            uid,
-            jid,
-            pt_index,
-            match_bits,
-            rlength,
-            mlength,
-            offset,
-            md_handle: Handle(md_handle),
-            hdr_data: self.next()?,
-            md: self.md()?,
-            link,
-            ni_fail_type: NiFail(fail),
-            sequence,
-        })
-    }
 }
 
 /// Writes words.
 #[derive(Default)]
 pub struct Pen(pub Vec<u64>);
 
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
+impl Pen {
+    /// A record of this alone.
+    #[inline]
+    pub fn begin(&mut self, what: impl Write) -> &[u64] {
+        self.0.clear();
+        what.write(self);
+        &self.0
+    }
 }
 
-impl Pen {
-    pub fn begin(&mut self) -> &mut Self {
-        self.0.clear();
-        self
-    }
+/// What records are written from.
+pub trait Write {
+    fn write(&self, pen: &mut Pen);
+}
 
-    pub fn word(&mut self, word: u64) -> &mut Self {
-        self.0.push(word);
-        self
-    }
+/// What is read from them, too.
+pub trait Record: Write + Sized {
+    fn read(words: &mut Words) -> Result<Self, Malformed>;
+}
 
-    pub fn pair(&mut self, low: u32, high: u32) -> &mut Self {
-        self.word(pair(low, high))
+impl<T: Write + ?Sized> Write for &T {
+    #[inline]
+    fn write(&self, pen: &mut Pen) {
+        (**self).write(pen);
     }
+}
 
-    pub fn id(&mut self, id: ProcessId) -> &mut Self {
-        self.pair(id.nid, id.pid)
-    }
-
-    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        for part in bytes.chunks(8) {
+/// Bytes, in as many words as they take.
+impl Write for [u8] {
+    fn write(&self, pen: &mut Pen) {
+        for part in self.chunks(8) {
             let mut word = [0; 8];
             word[..part.len()].copy_from_slice(part);
-            self.word(u64::from_le_bytes(word));
+            pen.0.push(u64::from_le_bytes(word));
         }
-        self
-    }
-
-    pub fn limits(&mut self, l: &Limits) -> &mut Self {
-        let two = |a: i32, b: i32| pair(a as u32, b as u32);
-        self.0.extend([
-            two(l.max_mes, l.max_mds),
-            two(l.max_eqs, l.max_ac_index),
-            two(l.max_pt_index, l.max_md_iovecs),
-            two(l.max_me_list, l.max_getput_md),
-        ]);
-        self
-    }
-
-    pub fn md(&mut self, md: &Md) -> &mut Self {
-        self.0.extend([
-            md.start as u64,
-            md.length,
-            pair(md.threshold as u32, md.options),
-            md.max_size,
-            md.user_ptr as u64,
-            u64::from(md.eq_handle.0),
-        ]);
-        self
-    }
-
-    pub fn target(&mut self, target: &Target) -> &mut Self {
-        self.id(target.id)
-            .pair(target.pt_index, target.ac_index)
-            .word(target.match_bits)
-            .word(target.offset)
-    }
-
-    pub fn pieces(&mut self, pieces: &[Piece]) -> &mut Self {
-        self.word(pieces.len() as u64);
-        for p in pieces {
-            self.0.extend([p.address, p.len, p.position, p.key]);
-        }
-        self
-    }
-
-    pub fn event(&mut self, e: &Event) -> &mut Self {
-        self.pair(e.kind as u32, e.ni_fail_type.0)
-            .id(e.initiator)
-            .pair(e.uid, e.jid)
-            .pair(e.pt_index, e.link);
-        self.0.extend([e.match_bits, e.rlength, e.mlength, e.offset]);
-        self.pair(e.md_handle.0, e.sequence).word(e.hdr_data).md(&e.md)
-    }
-
-    pub fn access(&mut self, e: &AccessEntry) -> &mut Self {
-        self.id(e.id).pair(e.uid, e.jid).word(u64::from(e.pt_index))
     }
 }
 
-impl Words<'_> {
-    pub fn access(&mut self) -> Result<AccessEntry, Malformed> {
-        let id = self.id()?;
-        let (uid, jid) = self.pair()?;
-        Ok(AccessEntry {
-            id,
-            uid,
-            jid,
-            pt_index: self.pair()?.0,
-        })
+impl<const N: usize> Write for [u8; N] {
+    fn write(&self, pen: &mut Pen) {
+        self.as_slice().write(pen);
     }
+}
+
+impl<const N: usize> Record for [u8; N] {
+    fn read(words: &mut Words) -> Result<Self, Malformed> {
+        let mut bytes = [0; N];
+        words.bytes(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// How many, and each.
+impl Write for [Piece] {
+    fn write(&self, pen: &mut Pen) {
+        self.len().write(pen);
+        self.iter().for_each(|piece| piece.write(pen));
+    }
+}
+
+/// Numbers of a word.
+macro_rules! words {
+    ($($number:ty),*) => {$(
+        impl Write for $number {
+            #[inline]
+            fn write(&self, pen: &mut Pen) {
+                pen.0.push(*self as u64);
+            }
+        }
+
+        impl Record for $number {
+            #[inline]
+            fn read(words: &mut Words) -> Result<Self, Malformed> {
+                Ok(words.next()? as $number)
+            }
+        }
+    )*};
+}
+
+words!(u64, usize);
+
+/// What fits into half a word. Alone it takes a whole one.
+pub trait Half: Copy {
+    fn half(self) -> u32;
+    fn of_half(half: u32) -> Result<Self, Malformed>;
+}
+
+macro_rules! halves {
+    ($($half:ty: $value:pat => $number:expr, $read:pat => $of:expr;)*) => {$(
+        impl Half for $half {
+            #[inline]
+            fn half(self) -> u32 {
+                let $value = self;
+                $number
+            }
+
+            #[inline]
+            fn of_half($read: u32) -> Result<Self, Malformed> {
+                $of
+            }
+        }
+
+        impl Write for $half {
+            #[inline]
+            fn write(&self, pen: &mut Pen) {
+                pen.0.push(u64::from(self.half()));
+            }
+        }
+
+        impl Record for $half {
+            #[inline]
+            fn read(words: &mut Words) -> Result<Self, Malformed> {
+                Self::of_half(words.at_most("a number of 32 bits", u64::from(u32::MAX))? as u32)
+            }
+        }
+    )*};
+}
+
+halves! {
+    u32: it => it, half => Ok(half);
+    i32: it => it as u32, half => Ok(half as i32);
+    bool: it => u32::from(it), half => Ok(half != 0);
+    Handle: Handle(it) => it, half => Ok(Handle(half));
+    NiFail: NiFail(it) => it, half => Ok(NiFail(half));
+    EventKind: it => it as u32, half => EventKind::of(half).ok_or(error!("the kind of an event", half));
+    Unlink: it => it as u32, half => Unlink::of(half).ok_or(error!("when an object is released", half));
+    Position: it => it as u32, half => Position::of(half).ok_or(error!("where a match entry goes", half));
+    Update: it => it as u32, half => Update::of(half).ok_or(error!("how to update a descriptor", half));
+    AckReq: it => it as u32, half => AckReq::of(half).ok_or(error!("whether a put is acknowledged", half));
+}
+
+/// Two halves of a word.
+pub struct Halves<A, B>(pub A, pub B);
+
+impl<A: Half, B: Half> Write for Halves<A, B> {
+    #[inline]
+    fn write(&self, pen: &mut Pen) {
+        pen.0
+            .push(u64::from(self.0.half()) | u64::from(self.1.half()) << 32);
+    }
+}
+
+impl<A: Half, B: Half> Record for Halves<A, B> {
+    #[inline]
+    fn read(words: &mut Words) -> Result<Self, Malformed> {
+        let word = words.next()?;
+        Ok(Self(A::of_half(word as u32)?, B::of_half((word >> 32) as u32)?))
+    }
+}
+
+impl Write for () {
+    fn write(&self, _: &mut Pen) {}
+}
+
+impl Record for () {
+    fn read(_: &mut Words) -> Result<Self, Malformed> {
+        Ok(())
+    }
+}
+
+/// One after the other.
+macro_rules! tuples {
+    ($($($part:ident $index:tt)+;)*) => {$(
+        impl<$($part: Write),+> Write for ($($part,)+) {
+            #[inline]
+            fn write(&self, pen: &mut Pen) {
+                $(self.$index.write(pen);)+
+            }
+        }
+
+        impl<$($part: Record),+> Record for ($($part,)+) {
+            #[inline]
+            fn read(words: &mut Words) -> Result<Self, Malformed> {
+                Ok(($($part::read(words)?,)+))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
+}
+
+/// Structures, field by field; two in brackets are halves of a word.
+macro_rules! structures {
+    ($($name:ty: $($([$low:ident, $high:ident])? $($field:ident)?),*;)*) => {$(
+        impl Write for $name {
+            #[inline]
+            fn write(&self, pen: &mut Pen) {
+                $($(Halves(self.$low, self.$high).write(pen);)? $(self.$field.write(pen);)?)*
+            }
+        }
+
+        impl Record for $name {
+            #[inline]
+            fn read(words: &mut Words) -> Result<Self, Malformed> {
+                $($(let Halves($low, $high) = words.read()?;)? $(let $field = words.read()?;)?)*
+                Ok(Self { $($($low, $high,)? $($field,)?)* })
+            }
+        }
+    )*};
+}
+
+structures! {
+    ProcessId: [nid, pid];
+    Limits: [max_mes, max_mds], [max_eqs, max_ac_index], [max_pt_index, max_md_iovecs], [max_me_list, max_getput_md];
+    Md: start, length, [threshold, options], max_size, user_ptr, eq_handle;
+    Target: id, [pt_index, ac_index], match_bits, offset;
+    AccessEntry: id, [uid, jid], pt_index;
+    Piece: address, len, position, key;
+    Event: [kind, ni_fail_type], initiator, [uid, jid], [pt_index, link], match_bits, rlength, mlength, offset,
+        [md_handle, sequence], hdr_data, md;
 }
 
 /// The error of a code.
@@ -374,6 +385,7 @@ pub fn error_of(code: u16) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::library::HEADER_BYTES;
     use crate::types::THRESHOLD_INFINITE;
 
     #[test]
@@ -405,13 +417,11 @@ mod tests {
             sequence: 13,
         };
         let mut pen = Pen::default();
-        pen.event(&event).limits(&Limits::LIBRARY).bytes(b"some bytes");
+        pen.begin((event, Limits::LIBRARY, *b"some bytes"));
         let mut words = Words(&pen.0);
-        assert_eq!(words.event(), Ok(event));
-        assert_eq!(words.limits(), Ok(Limits::LIBRARY));
-        let mut bytes = [0; 10];
-        words.bytes(&mut bytes).expect("bytes");
-        assert_eq!(&bytes, b"some bytes");
+        assert_eq!(words.read(), Ok(event));
+        assert_eq!(words.read(), Ok(Limits::LIBRARY));
+        assert_eq!(words.read(), Ok(*b"some bytes"));
         assert!(words.next().is_err());
     }
 
@@ -440,11 +450,16 @@ mod tests {
                 })
                 .collect();
             let read = || Words(&words);
-            let (limits, event, md) = (read().limits(), read().event(), read().md());
+            let (limits, event, md) = (
+                read().read::<Limits>(),
+                read().read::<Event>(),
+                read().read::<Md>(),
+            );
             assert_eq!(limits.is_err(), words.len() < 4);
             assert!(words.len() >= 6 || md.is_err());
             assert!(event.is_err() || words[0] as u32 <= EventKind::Unlink as u32);
-            let _ = (read().target(), read().access(), read().header(), read().handle());
+            let _ = (read().read::<Target>(), read().read::<AccessEntry>());
+            let _ = (read().read::<[u8; HEADER_BYTES]>(), read().read::<Handle>());
             if let Ok(pieces) = read().pieces() {
                 let total = pieces
                     .iter()

@@ -13,8 +13,9 @@
 //!
 //! The queues are [`farpost_channel::records`]; a descriptor of 256 segments has room in one record.
 
+use crate::numbered::numbered;
 pub use farpost_channel::records::{Reader, Title, Writer, lines_of};
-use farpost_fabric::{LINE_BYTES, Line};
+use farpost_fabric::{FabricError, LINE_BYTES, Line, Remote};
 
 /// Lines of a command queue.
 pub const LINES: u32 = 512;
@@ -40,6 +41,12 @@ pub const AGENT_BYTES: usize = WINDOWS_AT + SLOTS * SLOT_BYTES;
 /// Bytes of a client's segment.
 pub const CLIENT_BYTES: usize = RESULTS_AT + RESULTS as usize * LINE_BYTES;
 
+/// The title of a record.
+#[inline]
+pub const fn title(kind: u8, aux: u16) -> Title {
+    Title { kind, aux }
+}
+
 /// What an agent tells a client on its first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
@@ -54,6 +61,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// What the client is.
+    pub fn client(&self) -> ClientState {
+        ClientState::of(self.state as u8).unwrap_or(ClientState::Unknown)
+    }
+
     /// Which opening it is about.
     pub fn opening(&self) -> u32 {
         (self.state >> 8) as u32
@@ -84,31 +96,66 @@ impl Control {
     }
 }
 
-/// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ClientState {
-    /// Nothing has been said.
-    Unknown = 0,
-    /// Served.
-    Open = 1,
-    /// Closed at its own request.
-    Closed = 2,
-    /// Wrote what cannot be: not served any more.
-    Faulty = 3,
-    /// Served, with bodies going through windows: the agent cannot reach its memory.
-    Carried = 4,
-}
-
-impl ClientState {
-    /// From [`Control::state`].
-    pub fn of(word: u64) -> Self {
-        match word as u8 {
-            1 => ClientState::Open,
-            2 => ClientState::Closed,
-            3 => ClientState::Faulty,
-            4 => ClientState::Carried,
-            _ => ClientState::Unknown,
-        }
+numbered! {
+    /// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum ClientState: u8 {
+        /// Nothing has been said.
+        Unknown = 0,
+        /// Served.
+        Open = 1,
+        /// Closed at its own request.
+        Closed = 2,
+        /// Wrote what cannot be: not served any more.
+        Faulty = 3,
+        /// Served, with bodies going through windows: the agent cannot reach its memory.
+        Carried = 4,
     }
 }
+
+/// The word by which the agent says whether a client may enter: state, the opening that would be, command lines taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Opening, and lines.
+    Free(u32, u32),
+    /// Somebody is inside.
+    InUse,
+    /// Who was inside wrote what cannot be.
+    Shut,
+}
+
+impl Door {
+    /// The number of the next opening.
+    pub fn opening_after(opening: u32) -> u32 {
+        opening.wrapping_add(1) & OPENINGS
+    }
+
+    pub fn word(self) -> u64 {
+        match self {
+            Door::Free(opening, taken) => 1 | u64::from(opening & OPENINGS) << 8 | u64::from(taken) << 32,
+            Door::InUse => 2,
+            Door::Shut => 3,
+        }
+    }
+
+    /// None: the agent has not said anything yet.
+    pub fn of(word: u64) -> Option<Self> {
+        match word as u8 {
+            1 => Some(Door::Free((word >> 8) as u32 & OPENINGS, (word >> 32) as u32)),
+            2 => Some(Door::InUse),
+            3 => Some(Door::Shut),
+            _ => None,
+        }
+    }
+
+    /// As a client reads it.
+    pub fn read<R: Remote>(import: &R) -> Result<Option<Self>, FabricError> {
+        let mut word = [0; 8];
+        import.get_elements(LINE_BYTES, &mut word, 8)?;
+        Ok(Self::of(u64::from_le_bytes(word)))
+    }
+}
+
+/// Numbers of openings have 24 bits.
+const OPENINGS: u32 = (1 << 24) - 1;
