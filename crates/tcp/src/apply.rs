@@ -10,7 +10,7 @@ use crate::link::{FrameKind, GetRequest, Header, ZCOPY};
 use farpost_fabric::{LINE_BYTES, Line, LocalMemory, Peer, Permission};
 
 /// Control frames; their words are 64 bits each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub enum ControlCode {
     /// So many more packets (word 0) of lane `object` may be sent.
@@ -38,22 +38,16 @@ pub enum ControlCode {
 }
 
 impl ControlCode {
-    fn of(byte: u8) -> Option<(Self, usize)> {
+    /// Words that it has.
+    fn words(self) -> usize {
         use ControlCode::*;
-        const ALL: [(ControlCode, usize); 11] = [
-            (Credit, 1),
-            (Fence, 1),
-            (Fenced, 1),
-            (Segment, SegmentNotice::WORDS),
-            (Find, 1),
-            (Forget, 0),
-            (Forgotten, 0),
-            (PutAsk, 5),
-            (PutDone, 2),
-            (ZcopyGrant, 1),
-            (Refused, 1),
-        ];
-        ALL.get(usize::from(byte).wrapping_sub(1)).copied()
+        match self {
+            Forget | Forgotten => 0,
+            PutDone => 2,
+            Segment => SegmentNotice::WORDS,
+            PutAsk => WORDS_MAX,
+            Credit | Fence | Fenced | Find | ZcopyGrant | Refused => 1,
+        }
     }
 }
 
@@ -140,9 +134,9 @@ impl TcpState {
 
     fn control_frame(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
         let bad = |(what, value)| CloseReason::Violation(what, value);
-        let (code, count) = ControlCode::of(header.flags)
+        let code = ControlCode::from_repr(header.flags)
             .ok_or(CloseReason::Violation("a control frame", header.flags.into()))?;
-        if payload.len() != 8 * count {
+        if payload.len() != 8 * code.words() {
             return Err(CloseReason::Violation(
                 "the length of a control frame",
                 payload.len() as u64,

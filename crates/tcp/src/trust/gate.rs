@@ -240,7 +240,7 @@ impl Gate {
     /// The connection was refused, ended, or was too slow, and is closed.
     pub fn refused(&mut self, place: GateSlot, now: Instant, why: &Refusal) {
         if let Some(w) = self.free(place) {
-            self.count(why.reason(), w.source);
+            self.count(why.into(), w.source);
             self.remember(now, w.source);
         }
     }
