@@ -106,11 +106,11 @@ pub trait BulkTransfer {
         _local: &[Piece],
         _remote: &[Piece],
     ) -> Result<(), FabricError> {
-        Err(FabricError::Unsupported {
+        Err(FabricError::unsupported(
             peer,
-            what: "a transfer of several pieces",
-            why: "this fabric has none".into(),
-        })
+            "a transfer of several pieces",
+            "this fabric has none",
+        ))
     }
     /// Whether the transfer has ended. After `true` or an error the ticket is used up.
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError>;

@@ -98,11 +98,11 @@ pub trait LocalMemory {
     /// `address`, a multiple of the page size, for as many bytes as there are here is memory that nobody else uses
     /// during the call, and that is not unmapped before [`uncover`](Self::uncover).
     unsafe fn overlay(&self, _address: usize) -> Result<(), FabricError> {
-        Err(FabricError::Unsupported {
-            peer: Peer(0),
-            what: "exporting memory of the caller's own",
-            why: "this fabric has no mappings".into(),
-        })
+        Err(FabricError::unsupported(
+            Peer(0),
+            "exporting memory of the caller's own",
+            "this fabric has no mappings",
+        ))
     }
     /// The end of what [`overlay`](Self::overlay) began: the range becomes private memory again, with the contents it
     /// shows. Nothing happens when no range is covered.

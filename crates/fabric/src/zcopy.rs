@@ -66,9 +66,5 @@ pub trait ZeroCopy {
 
 #[cold]
 fn none(peer: Peer) -> FabricError {
-    FabricError::Unsupported {
-        peer,
-        what: "bytes that follow a line",
-        why: "this fabric has none".into(),
-    }
+    FabricError::unsupported(peer, "bytes that follow a line", "this fabric has none")
 }

@@ -207,11 +207,7 @@ unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<(
 
 /// The range is ordinary memory of this process: private, anonymous, readable and writable.
 fn check_private(address: usize, len: usize) -> Result<(), FabricError> {
-    let unsuitable = |why: String| FabricError::Unsupported {
-        peer: Peer(0),
-        what: "exporting this memory",
-        why,
-    };
+    let unsuitable = |why: String| FabricError::unsupported(Peer(0), "exporting this memory", why);
     if !address.is_multiple_of(PAGE) || address == 0 || address.checked_add(len).is_none() {
         return Err(unsuitable(format!("address {address:#x} is not that of a page")));
     }

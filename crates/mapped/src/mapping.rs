@@ -142,11 +142,11 @@ impl Mapping {
             Some(file) => file
                 .try_clone()
                 .map_err(|e| FabricError::os_error("pass shared memory on", &e)),
-            None => Err(FabricError::Unsupported {
-                peer: self.pages.owner.0,
-                what: "passing memory on",
-                why: "it was not allocated for that".into(),
-            }),
+            None => Err(FabricError::unsupported(
+                self.pages.owner.0,
+                "passing memory on",
+                "it was not allocated for that",
+            )),
         }
     }
 

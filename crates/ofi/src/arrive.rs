@@ -85,11 +85,7 @@ impl Inner {
     pub fn blame(&self, link: &Link, (what, value): (&'static str, u64)) {
         self.record_fault(Fault {
             peer: link.peer,
-            error: FabricError::Corrupt {
-                peer: link.peer,
-                what,
-                value,
-            },
+            error: FabricError::corrupt(link.peer, what, value),
         });
     }
 

@@ -180,11 +180,11 @@ impl Bulk {
                 }
                 Offered::Failed(code) => {
                     self.operations.give(operation);
-                    transfer.error = Some(FabricError::Unsupported {
-                        peer: transfer.link.peer,
-                        what: "a transfer",
-                        why: inner.endpoint.library().explain(code),
-                    });
+                    transfer.error = Some(FabricError::unsupported(
+                        transfer.link.peer,
+                        "a transfer",
+                        inner.endpoint.library().explain(code),
+                    ));
                 }
             }
         }
@@ -212,16 +212,12 @@ impl Bulk {
             ffi::FI_ENOKEY,
         ];
         transfer.error.get_or_insert(if refused.contains(&error) {
-            FabricError::Corrupt {
-                peer,
-                what: "a key or a position of exposed memory",
-                value: transfer.what.key,
-            }
+            FabricError::corrupt(peer, "a key or a position of exposed memory", transfer.what.key)
         } else {
-            FabricError::PutFailed {
+            FabricError::put_failed(
                 peer,
-                why: format!("{} broke a transfer off: {why}", inner.card.provider),
-            }
+                format!("{} broke a transfer off: {why}", inner.card.provider),
+            )
         });
     }
 
@@ -234,10 +230,7 @@ impl Bulk {
             .values_mut()
             .filter(|t| Rc::ptr_eq(&t.link, link) && !t.over())
         {
-            transfer.error.get_or_insert(FabricError::PeerDead {
-                peer: link.peer,
-                why: why.to_owned(),
-            });
+            transfer.error.get_or_insert(FabricError::dead(link.peer, why));
         }
     }
 }
@@ -273,14 +266,14 @@ impl Inner {
                 }
             }
         }
-        Err(FabricError::Unsupported {
-            peer: self.me,
-            what: "registering memory",
-            why: format!(
+        Err(FabricError::unsupported(
+            self.me,
+            "registering memory",
+            format!(
                 "{}: {last} (is the limit on locked memory, ulimit -l, high enough?)",
                 self.card.provider
             ),
-        })
+        ))
     }
 
     /// Make memory reachable, or once more: the key.
@@ -384,11 +377,11 @@ impl BulkTransfer for Ofi {
         let peer = descriptor.peer;
         inner.check_peer(peer)?;
         if peer == inner.me {
-            return Err(FabricError::Unsupported {
+            return Err(FabricError::unsupported(
                 peer,
-                what: "a transfer",
-                why: "it is this process itself".into(),
-            });
+                "a transfer",
+                "it is this process itself",
+            ));
         }
         let link = Rc::clone(inner.link(peer));
         inner.check_alive(&link)?;
@@ -396,21 +389,17 @@ impl BulkTransfer for Ofi {
             return Ok(Completion::Done);
         }
         if descriptor.key == 0 {
-            return Err(FabricError::Corrupt {
-                peer,
-                what: "a key of exposed memory",
-                value: 0,
-            });
+            return Err(FabricError::corrupt(peer, "a key of exposed memory", 0u64));
         }
         if inner.keys_tell() {
             let exposed = full((descriptor.key - 1) >> RANDOM_BITS);
             let end = (descriptor.remote as u64).checked_add(descriptor.len as u64);
             if end.is_none_or(|end| end > exposed) {
-                return Err(FabricError::Corrupt {
+                return Err(FabricError::corrupt(
                     peer,
-                    what: "a position in exposed memory",
-                    value: descriptor.remote as u64,
-                });
+                    "a position in exposed memory",
+                    descriptor.remote as u64,
+                ));
             }
         }
         let mut registration = None;

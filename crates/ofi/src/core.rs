@@ -280,10 +280,7 @@ impl Inner {
             return Ok(());
         }
         match &*link.dead.borrow() {
-            Some(why) => Err(FabricError::PeerDead {
-                peer: link.peer,
-                why: why.clone(),
-            }),
+            Some(why) => Err(FabricError::dead(link.peer, why.clone())),
             None => Ok(()),
         }
     }
@@ -536,10 +533,7 @@ impl Inner {
         self.bulk.peer_died(self, link, why);
         self.record_fault(Fault {
             peer: link.peer,
-            error: FabricError::PeerDead {
-                peer: link.peer,
-                why: why.to_owned(),
-            },
+            error: FabricError::dead(link.peer, why),
         });
         self.faulted.set(true);
     }

@@ -400,17 +400,14 @@ impl Remote for Imported {
             let answer = self.inner.ask(&self.link, control::GET, &words, "a get")?;
             let bytes = self.inner.answers.bytes.take();
             if answer[1] != outcome::YES {
-                return Err(FabricError::NotPublished {
-                    peer: self.link.peer,
-                    id: self.grant.owner.1.0,
-                });
+                return Err(FabricError::not_published(self.link.peer, self.grant.owner.1));
             }
             if bytes.len() != part.len() {
-                return Err(FabricError::Corrupt {
-                    peer: self.link.peer,
-                    what: "the length of an answer to a get",
-                    value: bytes.len() as u64,
-                });
+                return Err(FabricError::corrupt(
+                    self.link.peer,
+                    "the length of an answer to a get",
+                    bytes.len() as u64,
+                ));
             }
             part.copy_from_slice(&bytes);
             at += part.len();
@@ -476,10 +473,7 @@ impl RemoteMemory for Ofi {
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let inner = &self.0;
         let gone = inner.segments.published.borrow_mut().remove(&id.0);
-        let gone = gone.ok_or(FabricError::NotPublished {
-            peer: inner.me,
-            id: id.0,
-        })?;
+        let gone = gone.ok_or(FabricError::not_published(inner.me, id))?;
         inner.forget_segment(&gone.memory);
         let mut holders: Vec<Rc<Link>> = Vec::new();
         let mut entries = inner.segments.entries.borrow_mut();
@@ -551,10 +545,9 @@ impl RemoteMemory for Ofi {
         access.check(inner.size)?;
         let before = {
             let mut published = inner.segments.published.borrow_mut();
-            let segment = published.get_mut(&id.0).ok_or(FabricError::NotPublished {
-                peer: inner.me,
-                id: id.0,
-            })?;
+            let segment = published
+                .get_mut(&id.0)
+                .ok_or(FabricError::not_published(inner.me, id))?;
             std::mem::replace(&mut segment.access, access.clone())
         };
         // What peers were told is not so any more: handles that say more are void, and the next import asks.
@@ -610,7 +603,7 @@ impl Inner {
         }
         let words = [u64::from(id), code(permission), len as u64];
         let answer = self.ask(link, control::IMPORT, &words, "a question for a segment")?;
-        let corrupt = |what, value| FabricError::Corrupt { peer, what, value };
+        let corrupt = |what, value| FabricError::corrupt(peer, what, value);
         match answer[1] {
             outcome::YES => {
                 let handle = u32::try_from(answer[3]).map_err(|_| corrupt("a handle", answer[3]))?;

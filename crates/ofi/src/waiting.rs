@@ -203,14 +203,14 @@ impl Inner {
                 let limit = Duration::from_millis(self.tunables.answer);
                 if began.elapsed() > limit {
                     self.answers.awaited.set(0);
-                    return Err(FabricError::Unsupported {
-                        peer: link.peer,
-                        what: name,
-                        why: format!(
+                    return Err(FabricError::unsupported(
+                        link.peer,
+                        name,
+                        format!(
                             "it has not answered for {} ms (FARPOST_OFI_ANSWER_TIMEOUT)",
                             self.tunables.answer
                         ),
-                    });
+                    ));
                 }
                 self.nap();
             } else {

@@ -230,10 +230,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         // A new list may name processes of a kind that the old one did not.
         let (near_list, far_list) = self.split(access);
         let mut published = false;
-        let absent = FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        };
+        let absent = FabricError::not_published(self.me, id);
         for near in [true, false] {
             let list = if near { &near_list } else { &far_list };
             let again = if near {

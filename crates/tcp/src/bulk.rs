@@ -151,19 +151,12 @@ impl TcpState {
     fn gone(&mut self, peer: Peer) -> FabricError {
         self.peer_state(peer)
             .err()
-            .unwrap_or_else(|| FabricError::PeerDead {
-                peer,
-                why: "it has left the job".into(),
-            })
+            .unwrap_or_else(|| FabricError::dead(peer, "it has left the job"))
     }
 
     fn suspicious(&mut self, peer: Peer, key: u64) {
         let what = "a key and a range that it may use";
-        let error = FabricError::Corrupt {
-            peer,
-            what,
-            value: key,
-        };
+        let error = FabricError::corrupt(peer, what, key);
         self.diagnostics.record_fault(Fault { peer, error });
     }
 
@@ -350,10 +343,10 @@ impl Core {
         // Does not return before the transfer is over, so that `to` may be written until then.
         self.wait(|state| match state.transfers.poll(token) {
             Ok(done) => Ok(done.then_some(())),
-            Err(TransferError::Refused(_)) => Err(FabricError::PutFailed {
+            Err(TransferError::Refused(_)) => Err(FabricError::put_failed(
                 peer,
-                why: "a get from a segment that it has withdrawn".into(),
-            }),
+                "a get from a segment that it has withdrawn",
+            )),
             Err(TransferError::Gone) => Err(state.gone(peer)),
         })
     }
@@ -394,11 +387,11 @@ impl BulkTransfer for Tcp {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(d.peer)?;
         if d.peer == state.me {
-            return Err(FabricError::Unsupported {
-                peer: d.peer,
-                what: "a bulk transfer",
-                why: "it is this process itself".into(),
-            });
+            return Err(FabricError::unsupported(
+                d.peer,
+                "a bulk transfer",
+                "it is this process itself",
+            ));
         }
         state.peer_state(d.peer)?;
         let (remote, len) = (d.remote as u64, d.len as u64);
@@ -406,11 +399,7 @@ impl BulkTransfer for Tcp {
             return Ok(Completion::Done);
         }
         if len > OFFSET_LIMIT || remote.checked_add(len).is_none() {
-            return Err(FabricError::Corrupt {
-                peer: d.peer,
-                what: "a buffer's key and range",
-                value: remote,
-            });
+            return Err(FabricError::corrupt(d.peer, "a buffer's key and range", remote));
         }
         state.diagnostics.count(d.peer, Counter::BulkBytes, len);
         let token = match d.direction {
@@ -448,11 +437,7 @@ impl BulkTransfer for Tcp {
             state.stop_serving(peer, key);
         }
         result.map_err(|failed| match failed {
-            TransferError::Refused(value) => FabricError::Corrupt {
-                peer,
-                what: "a buffer's key and range",
-                value,
-            },
+            TransferError::Refused(value) => FabricError::corrupt(peer, "a buffer's key and range", value),
             TransferError::Gone => state.gone(peer),
         })
     }

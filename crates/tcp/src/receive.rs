@@ -205,7 +205,7 @@ impl TcpState {
                 }
             }
             CloseReason::Violation(what, value) => {
-                let error = FabricError::Corrupt { peer, what, value };
+                let error = FabricError::corrupt(peer, what, value);
                 self.diagnostics.record_fault(Fault { peer, error });
                 let why = format!("it sent {value:#x} where {what} was expected");
                 if let Some(remote) = &mut self.peers[peer.index()] {

@@ -298,11 +298,11 @@ impl TcpState {
     /// Frames have room for offsets up to a limit.
     fn check_size(&self, len: usize) -> Result<(), FabricError> {
         if len as u64 >= OFFSET_LIMIT && len != usize::MAX {
-            return Err(FabricError::Unsupported {
-                peer: self.me,
-                what: "a segment of so many bytes",
-                why: format!("{len} bytes are wanted, and less than {OFFSET_LIMIT} are possible"),
-            });
+            return Err(FabricError::unsupported(
+                self.me,
+                "a segment of so many bytes",
+                format!("{len} bytes are wanted, and less than {OFFSET_LIMIT} are possible"),
+            ));
         }
         Ok(())
     }
@@ -325,10 +325,7 @@ impl TcpState {
 
     /// Withdraw a segment and tell the peers that may reach it. Its handle.
     fn retract(&mut self, id: SegmentId) -> Result<u32, FabricError> {
-        let gone = FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        };
+        let gone = FabricError::not_published(self.me, id);
         let Some((handle, _)) = self.segments.find(id) else {
             return Err(gone);
         };
@@ -368,10 +365,7 @@ impl TcpState {
     fn republish(&mut self, id: SegmentId, access: Access) -> Result<(), FabricError> {
         access.check(self.size)?;
         let Some((handle, _)) = self.segments.find(id) else {
-            return Err(FabricError::NotPublished {
-                peer: self.me,
-                id: id.0,
-            });
+            return Err(FabricError::not_published(self.me, id));
         };
         let Some(mine) = &mut self.segments.mine[handle] else {
             return Ok(());
@@ -527,7 +521,7 @@ impl Core {
             let news = state.segments.refused_since(peer, handle);
             if news > 0 {
                 let why = format!("{news} times to a segment that was withdrawn");
-                return Err(FabricError::PutFailed { peer, why });
+                return Err(FabricError::put_failed(peer, why));
             }
             Ok(Some(()))
         })

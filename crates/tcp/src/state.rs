@@ -167,14 +167,8 @@ impl TcpState {
         let remote = self.peers[peer.index()].as_deref_mut().expect("made above");
         match &remote.status {
             PeerStatus::Active => Ok(remote),
-            PeerStatus::Left => Err(FabricError::PeerDead {
-                peer,
-                why: "it has left the job".into(),
-            }),
-            PeerStatus::Lost(why) => Err(FabricError::PeerDead {
-                peer,
-                why: why.clone(),
-            }),
+            PeerStatus::Left => Err(FabricError::dead(peer, "it has left the job")),
+            PeerStatus::Lost(why) => Err(FabricError::dead(peer, why.clone())),
         }
     }
 
@@ -280,7 +274,7 @@ impl TcpState {
         self.transfers.peer_gone(peer);
         self.arrivals += 1;
         if before == PeerStatus::Active && !self.closing {
-            let error = FabricError::PeerDead { peer, why };
+            let error = FabricError::dead(peer, why);
             self.diagnostics.record_fault(Fault { peer, error });
         }
     }

@@ -144,11 +144,7 @@ pub enum ZcopyAction {
 }
 
 fn corrupt(peer: Peer, number: u32) -> FabricError {
-    FabricError::Corrupt {
-        peer,
-        what: "the number and length of bytes behind a line",
-        value: u64::from(number),
-    }
+    FabricError::corrupt(peer, "the number and length of bytes behind a line", number)
 }
 
 impl TcpState {

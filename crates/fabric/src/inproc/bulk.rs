@@ -25,11 +25,7 @@ pub fn copy(d: &Descriptor) -> Result<(), FabricError> {
         if moved <= 0 {
             let error = std::io::Error::last_os_error();
             return Err(match error.raw_os_error() {
-                Some(libc::EFAULT) => FabricError::Corrupt {
-                    peer: d.peer,
-                    what: "a buffer address",
-                    value: remote as u64,
-                },
+                Some(libc::EFAULT) => FabricError::corrupt(d.peer, "a buffer address", remote as u64),
                 _ => FabricError::os_error("copy between endpoints", &error),
             });
         }
@@ -47,11 +43,11 @@ impl BulkTransfer for InProc {
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
         self.check_peer(descriptor.peer)?;
         if !self.can_transfer(descriptor.peer) {
-            return Err(FabricError::Unsupported {
-                peer: descriptor.peer,
-                what: "bulk transfer",
-                why: "this network was configured without".into(),
-            });
+            return Err(FabricError::unsupported(
+                descriptor.peer,
+                "bulk transfer",
+                "this network was configured without",
+            ));
         }
         let ticket = self.network.0.borrow_mut().transfer(self.me, *descriptor)?;
         self.count(descriptor.peer, Counter::BulkBytes, descriptor.len as u64);

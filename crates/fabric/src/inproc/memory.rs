@@ -221,10 +221,7 @@ impl RemoteMemory for InProc {
         access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         let published = state.published.get_mut(&(self.me, id));
-        let published = published.ok_or(FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        })?;
+        let published = published.ok_or(FabricError::not_published(self.me, id))?;
         published.access = access;
         Ok(())
     }
@@ -247,10 +244,7 @@ impl RemoteMemory for InProc {
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
         let mut state = self.network.0.borrow_mut();
         let gone = state.published.remove(&(self.me, id));
-        gone.map(|_| ()).ok_or(FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        })
+        gone.map(|_| ()).ok_or(FabricError::not_published(self.me, id))
     }
 
     fn import(

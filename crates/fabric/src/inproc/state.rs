@@ -257,10 +257,7 @@ impl NetworkState {
 
     pub fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
         if self.ports[peer.index()].dead {
-            return Err(FabricError::PeerDead {
-                peer,
-                why: "the test ended it".into(),
-            });
+            return Err(FabricError::dead(peer, "the test ended it"));
         }
         Ok(())
     }
@@ -280,10 +277,7 @@ impl NetworkState {
         self.now += self.config.costs.of(Cost::Store(bytes.len().div_ceil(8)));
         let lost = self.one_in(self.config.put_error_every);
         if lost {
-            let error = FabricError::PutFailed {
-                peer: to,
-                why: "the test lost it on the way".into(),
-            };
+            let error = FabricError::put_failed(to, "the test lost it on the way");
             self.put_errors.entry(import).or_insert(error);
         }
         let mut at = 0;
@@ -466,10 +460,7 @@ impl NetworkState {
                     self.ports[event.to.index()].occupied[lane] -= 1;
                 }
                 What::Transfer(ticket, _) => {
-                    let error = FabricError::PeerDead {
-                        peer,
-                        why: why.into(),
-                    };
+                    let error = FabricError::dead(peer, why);
                     self.ended.insert(ticket, Err(error));
                 }
                 What::Piece { .. } | What::Ring => {}

@@ -219,19 +219,15 @@ impl BulkTransfer for Shm {
 }
 
 fn unreachable(peer: Peer) -> FabricError {
-    FabricError::Unsupported {
+    FabricError::unsupported(
         peer,
-        what: "cross-memory attach",
-        why: "FARPOST_SHM_CMA is 0, or the system or the peer does not let us".into(),
-    }
+        "cross-memory attach",
+        "FARPOST_SHM_CMA is 0, or the system or the peer does not let us",
+    )
 }
 
 fn bad_address(peer: Peer, remote: usize) -> FabricError {
-    FabricError::Corrupt {
-        peer,
-        what: "a buffer address",
-        value: remote as u64,
-    }
+    FabricError::corrupt(peer, "a buffer address", remote as u64)
 }
 
 impl Shm {

@@ -147,11 +147,7 @@ impl Shm {
     fn open_pipe(&self, peer: Peer) -> Result<File, FabricError> {
         let process = self.process(peer);
         let pid = process.identity.pid.load(Ordering::Acquire);
-        let corrupt = |value| FabricError::Corrupt {
-            peer,
-            what: "the descriptor of its pipe",
-            value: u64::from(value),
-        };
+        let corrupt = |value| FabricError::corrupt(peer, "the descriptor of its pipe", value);
         let published = match process.sleep.pipe.view() {
             Some(view) if pid != 0 && pid != region::GONE => view.key(),
             _ => return Err(corrupt(0)),

@@ -167,11 +167,7 @@ impl Shm {
         // SAFETY: the header has only atomic fields.
         let header: &region::Header = unsafe { region.table(0) };
         let claim = |found: Result<u64, u64>, wanted: u64, what| match found {
-            Err(found) if found != wanted => Err(FabricError::Corrupt {
-                peer: Peer(0),
-                what,
-                value: found,
-            }),
+            Err(found) if found != wanted => Err(FabricError::corrupt(Peer(0), what, found)),
             _ => Ok(()),
         };
         // The first to attach writes, the others compare.
@@ -261,14 +257,11 @@ impl Shm {
         const MOMENTS: u32 = 200;
         for _ in 0..MOMENTS {
             if let Some(End { why, .. }) = self.end_of(peer) {
-                return FabricError::PeerDead { peer, why };
+                return FabricError::dead(peer, why);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        FabricError::PeerDead {
-            peer,
-            why: "its process has ended".into(),
-        }
+        FabricError::dead(peer, "its process has ended")
     }
 
     /// Whether the process has ended, and how where the kernel tells; `None`: not yet, or it has not attached yet.

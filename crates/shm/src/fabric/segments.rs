@@ -53,10 +53,12 @@ impl RemoteMemory for Shm {
         let slot = table
             .iter()
             .position(|entry| !entry.shown.is_shown())
-            .ok_or_else(|| FabricError::Unsupported {
-                peer: Peer(self.index),
-                what: "another published segment",
-                why: format!("the table holds {}", region::SEGMENTS),
+            .ok_or_else(|| {
+                FabricError::unsupported(
+                    Peer(self.index),
+                    "another published segment",
+                    format!("the table holds {}", region::SEGMENTS),
+                )
             })?;
         let file = memory.clone_file()?;
         let code = self.encode_access(slot, &access)?;
@@ -78,10 +80,9 @@ impl RemoteMemory for Shm {
     /// Who looks meanwhile finds no such segment.
     fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
         let mine = self.segments.0.borrow();
-        let &(slot, _) = mine.get(&id.0).ok_or(FabricError::NotPublished {
-            peer: Peer(self.index),
-            id: id.0,
-        })?;
+        let &(slot, _) = mine
+            .get(&id.0)
+            .ok_or(FabricError::not_published(Peer(self.index), id))?;
         access.check(self.size)?;
         let entry = &self.process(Peer(self.index)).segments[slot];
         entry.shown.hide();
@@ -109,10 +110,7 @@ impl RemoteMemory for Shm {
             .0
             .borrow_mut()
             .remove(&id.0)
-            .ok_or(FabricError::NotPublished {
-                peer: Peer(self.index),
-                id: id.0,
-            })?;
+            .ok_or(FabricError::not_published(Peer(self.index), id))?;
         self.process(Peer(self.index)).segments[slot].shown.hide();
         Ok(())
     }
@@ -128,10 +126,7 @@ impl RemoteMemory for Shm {
         let life = self.life(peer);
         let pid = life.pid;
         if pid == region::GONE {
-            return Err(FabricError::PeerDead {
-                peer,
-                why: "it has left the job".into(),
-            });
+            return Err(FabricError::dead(peer, "it has left the job"));
         }
         let gone = FabricError::NotPublished { peer, id: id.0 };
         let Some((slot, seen)) = self.find(peer, id) else {
@@ -152,18 +147,13 @@ impl RemoteMemory for Shm {
             .open(format!("/proc/{pid}/fd/{}", seen.fd))
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::ENOENT | libc::ESRCH) if super::process_handles::has_ended(life) => {
-                    FabricError::PeerDead {
-                        peer,
-                        why: format!("its process {pid} has ended"),
-                    }
+                    FabricError::dead(peer, format!("its process {pid} has ended"))
                 }
                 // Withdrawn just now.
                 Some(libc::ENOENT) if !self.is_still(peer, slot, &seen) => gone,
-                Some(libc::ENOENT | libc::ENXIO) => FabricError::Corrupt {
-                    peer,
-                    what: "a segment's descriptor",
-                    value: u64::from(seen.fd),
-                },
+                Some(libc::ENOENT | libc::ENXIO) => {
+                    FabricError::corrupt(peer, "a segment's descriptor", seen.fd)
+                }
                 _ => FabricError::os_error("open a peer's segment", &error),
             })?;
         // Withdrawn just now, and its descriptor's number is another file's.
@@ -263,11 +253,7 @@ impl Shm {
             region::access::NOBODY => Ok(None),
             region::access::READ => Ok(Some(Permission::Read)),
             region::access::READ_WRITE => Ok(Some(Permission::ReadWrite)),
-            other => Err(FabricError::Corrupt {
-                peer,
-                what: "a segment's access",
-                value: u64::from(other),
-            }),
+            other => Err(FabricError::corrupt(peer, "a segment's access", other)),
         }
     }
 }
@@ -297,7 +283,7 @@ fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<(), FabricE
     ];
     for (what, value, wanted) in checks {
         if value != wanted {
-            return Err(FabricError::Corrupt { peer, what, value });
+            return Err(FabricError::corrupt(peer, what, value));
         }
     }
     Ok(())
