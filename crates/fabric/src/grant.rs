@@ -39,6 +39,18 @@ pub fn check_range(offset: usize, len: usize, limit: usize) -> Result<(), Fabric
     Ok(())
 }
 
+/// An `offset` of something that has to lie at a multiple of `to` bytes, such as a word or a line.
+///
+/// # Panics
+/// When it does not.
+#[inline(always)]
+pub fn assert_aligned(offset: usize, to: usize) {
+    assert!(
+        offset.is_multiple_of(to),
+        "offset {offset} is no multiple of {to}"
+    );
+}
+
 /// What an importer of a segment has been given.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant {

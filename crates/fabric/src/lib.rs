@@ -45,7 +45,7 @@ mod zcopy;
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
 pub use error::{End, ErrorStatus, FabricError, Fault};
-pub use grant::{Grant, check_range};
+pub use grant::{Grant, assert_aligned, check_range};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,

@@ -278,7 +278,12 @@ pub trait RemoteMemory {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Self::Export),
-    ) -> Result<Self::Export, FabricError>;
+    ) -> Result<Self::Export, FabricError> {
+        let memory = self.allocate(len)?;
+        begin(&memory);
+        self.publish(id, &memory, access)?;
+        Ok(memory)
+    }
     /// Withdraw `id`. Importers' later accesses do no harm; whether they fail is the fabric's affair.
     fn unpublish(&self, id: SegmentId) -> Result<(), FabricError>;
     /// `len` zeroed bytes, whole pages, that [`publish`](Self::publish) can show to peers, now or later and as often
@@ -319,5 +324,8 @@ pub trait RemoteMemory {
         None
     }
     /// Plain access to an imported segment where the fabric is load/store.
-    fn mapped(import: &Self::Import) -> Option<&Self::Export>;
+    #[inline(always)]
+    fn mapped(_import: &Self::Import) -> Option<&Self::Export> {
+        None
+    }
 }

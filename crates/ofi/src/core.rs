@@ -301,6 +301,14 @@ impl Inner {
         self.send_parts(link, &[bytes]);
     }
 
+    /// Send a control message.
+    pub fn control(&self, link: &Rc<Link>, what: u8, argument: u16, words: &[u64]) {
+        self.send(
+            link,
+            &Small::control(link.token(), self.me.0, what, argument, words),
+        );
+    }
+
     /// Send a message given in parts.
     pub fn send_parts(&self, link: &Rc<Link>, parts: &[&[u8]]) {
         if self.gathers.get() {

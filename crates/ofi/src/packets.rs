@@ -91,8 +91,7 @@ impl Inner {
         if owed >= (self.packets.window / 2).max(1) {
             credits.told.set(credits.consumed.get());
             let words = [u64::from(credits.consumed.get())];
-            let message = Small::control(link.token(), self.me.0, control::CREDIT, lane as u16, &words);
-            self.send(link, &message);
+            self.control(link, control::CREDIT, lane as u16, &words);
         }
     }
 }
@@ -158,8 +157,7 @@ impl Inner {
         self.check_peer(peer).ok()?;
         let which = usize::try_from(words[2]).ok().filter(|w| *w < Counter::COUNT)?;
         let value = self.known(peer).map_or(0, |l| l.counters[which].get());
-        let answer = Small::control(link.token(), self.me.0, control::COUNTED, 0, &[words[0], value]);
-        self.send(link, &answer);
+        self.control(link, control::COUNTED, 0, &[words[0], value]);
         Some(())
     }
 

@@ -9,8 +9,8 @@
 use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
-use super::wire::{Small, control, outcome};
-use farpost_fabric::{BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory};
+use super::wire::{control, outcome};
+use farpost_fabric::{BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, SegmentId};
 use farpost_mapped::Mapping;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,8 +56,7 @@ impl Inner {
                 Err(_) => [number, outcome::CANNOT, 0, 0],
             },
         };
-        let answer = Small::control(link.token(), self.me.0, control::READABLE, 0, &answer);
-        self.send(link, &answer);
+        self.control(link, control::READABLE, 0, &answer);
         Some(())
     }
 
@@ -126,7 +125,7 @@ impl Inner {
     pub fn read_segment(
         self: &Rc<Self>,
         link: &Rc<Link>,
-        (id, handle): (u32, u32),
+        (id, handle): (SegmentId, u32),
         offset: usize,
         to: &mut [u8],
     ) -> Result<bool, FabricError> {
@@ -135,12 +134,11 @@ impl Inner {
         match answer[1] {
             outcome::YES => {}
             outcome::CANNOT => return Ok(false),
-            _ => return Err(FabricError::NotPublished { peer: link.peer, id }),
+            _ => return Err(FabricError::not_published(link.peer, id)),
         }
         let outcome = self.read_into(link, (answer[2], answer[3]), to);
         if !link.is_dead() {
-            let done = Small::control(link.token(), self.me.0, control::WAS_READ, 0, &answer[3..4]);
-            self.send(link, &done);
+            self.control(link, control::WAS_READ, 0, &answer[3..4]);
         }
         outcome.map(|()| true)
     }

@@ -12,7 +12,6 @@ use super::calls::Endpoint;
 use super::core::Inner;
 use super::library::OfiError;
 use super::link::Link;
-use super::wire::Small;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{FabricError, Interrupt, Peer, Time, Wake};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -183,8 +182,7 @@ impl Inner {
         *self.answers.words.borrow_mut() = None;
         let mut all = [number, 0, 0, 0];
         all[1..=words.len()].copy_from_slice(words);
-        let question = Small::control(link.token(), self.me.0, what, 0, &all[..=words.len()]);
-        self.send(link, &question);
+        self.control(link, what, 0, &all[..=words.len()]);
         let began = Instant::now();
         let mut idle = 0u32;
         loop {

@@ -67,10 +67,6 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
             Either::Other(it) => it.import(peer, id, len, permission).map(Either::Other),
         }
     }
-
-    fn mapped(_import: &Self::Import) -> Option<&Mapping> {
-        None
-    }
 }
 
 impl<A: NetFabric, B: NetFabric> Interrupt for Either<A, B> {

@@ -98,9 +98,7 @@ impl TcpState {
                 };
                 if drop.is_some() {
                     let slot = self.acceptor.slots[place.index()];
-                    if let Some(conn) = self.conns.get_mut(slot) {
-                        *conn = None;
-                    }
+                    self.conns.close(slot);
                 }
                 let listener = Listener {
                     job: JOB,
@@ -145,11 +143,11 @@ impl TcpState {
                 continue;
             }
             let mut why = Refusal::Crowded;
-            if let Some(Some(conn)) = self.conns.get(slot)
+            if let Some(conn) = self.conns.get(slot)
                 && let ConnectionStage::Unauthenticated { shake, .. } = &conn.stage
             {
                 why = shake.late();
-                self.conns[slot] = None;
+                self.conns.close(slot);
             }
             self.acceptor.gate.refused(place, now, &why);
         }

@@ -107,7 +107,7 @@ impl TcpState {
                 Ok(())
             }
             FrameKind::BulkRefused => {
-                if let Some(remote) = &mut self.peers[peer.index()]
+                if let Some(remote) = self.peers.at(peer)
                     && let Some(token) = remote.tickets.remove(&header.object)
                 {
                     self.transfer_refused(peer, token);
@@ -120,7 +120,7 @@ impl TcpState {
             }
             FrameKind::Control => self.control_frame(peer, header, payload),
             FrameKind::Bye => {
-                if let Some(remote) = &mut self.peers[peer.index()] {
+                if let Some(remote) = self.peers.at(peer) {
                     remote.status = PeerStatus::Left;
                 }
                 Ok(())
@@ -155,7 +155,7 @@ impl TcpState {
                 self.control(peer, ControlCode::Fenced, 0, &[words[0]]);
             }
             ControlCode::Fenced => {
-                if let Some(remote) = &mut self.peers[peer.index()] {
+                if let Some(remote) = self.peers.at(peer) {
                     let number = words[0];
                     if number > remote.fences || number < remote.fenced {
                         return Err(CloseReason::Violation("the number of a fence", number));

@@ -4,7 +4,7 @@
 //! sockets and from the sockets into the other.
 
 use super::apply::{ControlCode, WORDS_MAX};
-use super::peer::Deferred;
+use super::peer::{Deferred, Wanted};
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{GetRequest, OFFSET_LIMIT, Refusal};
@@ -178,7 +178,7 @@ impl TcpState {
         if let Err((_, true)) = found {
             self.suspicious(peer, key);
         }
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         match found {
@@ -197,7 +197,7 @@ impl TcpState {
         match self.transfers.exposed(peer, key, offset, len, true) {
             Ok(address) if sane => {
                 let purpose = TransferPurpose::Serve { token, key };
-                self.get(peer, purpose, (from, 0), address, len);
+                self.get(peer, purpose, Wanted::new(from, 0, address, len));
             }
             _ => {
                 self.suspicious(peer, key);
@@ -220,26 +220,9 @@ impl TcpState {
         }
     }
 
-    fn get(
-        &mut self,
-        peer: Peer,
-        purpose: TransferPurpose,
-        from: (u64, u64),
-        address: usize,
-        len: u64,
-    ) -> u64 {
-        let (key, offset) = from;
-        let token = self.transfers.begin(peer, purpose, offset);
-        self.push_or_defer(
-            peer,
-            Deferred::Get {
-                token,
-                key,
-                offset,
-                address,
-                len,
-            },
-        );
+    fn get(&mut self, peer: Peer, purpose: TransferPurpose, wanted: Wanted) -> u64 {
+        let token = self.transfers.begin(peer, purpose, wanted.offset);
+        self.push_or_defer(peer, Deferred::Get(token, wanted));
         token
     }
 
@@ -272,7 +255,7 @@ impl TcpState {
 
     /// The memory of a get is not written any more.
     fn give_up(&mut self, peer: Peer, token: u64) {
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             remote.tickets.retain(|_, of| *of != token);
             remote.retract(token);
         }
@@ -281,7 +264,7 @@ impl TcpState {
     /// What key `key` exposed is not read any more.
     pub fn stop_serving(&mut self, peer: Peer, key: u64) {
         let now = self.now();
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             remote.link.withdraw(key, now);
             self.run_link_timers(peer, now);
         }
@@ -332,13 +315,8 @@ impl Core {
             state.peer_state(peer)?;
             let key = SEGMENT | u64::from(handle);
             let address = to.as_mut_ptr().expose_provenance();
-            state.get(
-                peer,
-                TransferPurpose::Get,
-                (key, offset as u64),
-                address,
-                to.len() as u64,
-            )
+            let wanted = Wanted::new(key, offset as u64, address, to.len() as u64);
+            state.get(peer, TransferPurpose::Get, wanted)
         };
         // Does not return before the transfer is over, so that `to` may be written until then.
         self.wait(|state| match state.transfers.poll(token) {
@@ -403,7 +381,11 @@ impl BulkTransfer for Tcp {
         }
         state.diagnostics.count(d.peer, Counter::BulkBytes, len);
         let token = match d.direction {
-            Direction::Get => state.get(d.peer, TransferPurpose::Get, (d.key, remote), d.local, len),
+            Direction::Get => state.get(
+                d.peer,
+                TransferPurpose::Get,
+                Wanted::new(d.key, remote, d.local, len),
+            ),
             Direction::Put => {
                 let key = state.transfers.expose(ExposedMemory {
                     peer: d.peer,

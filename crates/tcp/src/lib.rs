@@ -244,7 +244,7 @@ impl Tcp {
     /// first message.
     pub fn rails_up(&self, peer: Peer) -> Vec<Result<(), String>> {
         let state = self.core.state.borrow();
-        let Some(Some(remote)) = state.peers.get(peer.index()) else {
+        let Some(remote) = state.peers.get(peer) else {
             return Vec::new();
         };
         let of = |rail: &peer::Rail| match rail.slot {
@@ -411,7 +411,7 @@ impl ErrorStatus for Tcp {
 
     fn is_gone(&self, peer: Peer) -> bool {
         let state = self.core.state.borrow();
-        let remote = state.peers.get(peer.index()).and_then(Option::as_deref);
+        let remote = state.peers.get(peer);
         remote.is_some_and(|remote| remote.status != peer::PeerStatus::Active)
     }
 }
@@ -460,7 +460,7 @@ impl Topology for Tcp {
 
     fn rails(&self, peer: Peer) -> u32 {
         let state = self.core.state.borrow();
-        let rails = match state.peers.get(peer.index()).and_then(Option::as_ref) {
+        let rails = match state.peers.get(peer) {
             Some(remote) => remote.rails.len(),
             None if peer == self.me => 1,
             // Nothing was sent there yet: what the two cards say.
@@ -474,7 +474,7 @@ impl Topology for Tcp {
 
     fn rail_works(&self, peer: Peer, rail: u32) -> bool {
         let state = self.core.state.borrow();
-        match state.peers.get(peer.index()).and_then(Option::as_ref) {
+        match state.peers.get(peer) {
             Some(remote) if remote.link.was_up() => remote.link.is_usable(rail as usize),
             _ => {
                 drop(state);

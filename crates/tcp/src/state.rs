@@ -6,11 +6,11 @@ use super::TcpSettings;
 use super::acceptor::{Acceptor, LISTENER};
 use super::bulk::Transfers;
 use super::card;
-use super::connection::{Connection, ConnectionStage};
+use super::connection::{ConnectionStage, Connections};
 use super::diagnostics::Diagnostics;
 use super::heap::{self, FreedBytes};
 use super::packets::Packets;
-use super::peer::{Deferred, NONE, PeerState, PeerStatus, Rail};
+use super::peer::{Deferred, NONE, PeerState, PeerStatus, Peers, Rail};
 use super::routes;
 use super::segments::SegmentTable;
 use super::socket::{self, Alarm, Poll};
@@ -43,16 +43,8 @@ pub struct TcpState {
     pub settings: TcpSettings,
     pub secret: Secret,
     pub card: Card,
-    pub peers: Vec<Option<Box<PeerState>>>,
-    pub conns: Vec<Option<Box<Connection>>>,
-    /// The slot whose connection is taken out while it is read.
-    pub reading: usize,
-    /// Connections in use as rails.
-    pub open: usize,
-    /// The slot of the connection that last received something.
-    pub hot: usize,
-    /// Rails whose sockets are full.
-    pub blocked: usize,
+    pub peers: Peers,
+    pub conns: Connections,
     pub poll: Poll,
     pub acceptor: Acceptor,
     alarm: Alarm,
@@ -81,8 +73,6 @@ pub struct TcpState {
     freed: FreedBytes,
     /// Peers to which acknowledgements are due.
     pub ack_pending: Vec<u32>,
-    /// Connections that are not read before the protocol above has polled what they brought.
-    pub paused: Vec<usize>,
     pub diagnostics: Diagnostics,
     pub closing: bool,
 }
@@ -104,12 +94,8 @@ impl TcpState {
             size: net.size,
             secret: Secret::new(&net.secret),
             card,
-            peers: (0..net.size).map(|_| None).collect(),
-            conns: Vec::new(),
-            reading: NONE,
-            open: 0,
-            hot: NONE,
-            blocked: 0,
+            peers: Peers::new(net.size),
+            conns: Connections::default(),
             poll,
             acceptor,
             alarm,
@@ -129,7 +115,6 @@ impl TcpState {
             spare_logs: Default::default(),
             freed: FreedBytes::default(),
             ack_pending: Vec::new(),
-            paused: Vec::new(),
             diagnostics: Diagnostics::new(net.size),
             closing: false,
             net,
@@ -161,10 +146,10 @@ impl TcpState {
     /// The state of `peer`, to which something is to be sent; the first call makes the link.
     #[inline]
     pub fn peer_state(&mut self, peer: Peer) -> Result<&mut PeerState, FabricError> {
-        if self.peers[peer.index()].is_none() {
+        if self.peers.get(peer).is_none() {
             self.meet(peer);
         }
-        let remote = self.peers[peer.index()].as_deref_mut().expect("made above");
+        let remote = self.peers.at(peer).expect("made above");
         match &remote.status {
             PeerStatus::Active => Ok(remote),
             PeerStatus::Left => Err(FabricError::dead(peer, "it has left the job")),
@@ -174,7 +159,7 @@ impl TcpState {
 
     /// There is something to send to `peer`: [`TcpState::flush`] sends it.
     pub fn schedule_send(&mut self, peer: Peer) {
-        if let Some(remote) = &mut self.peers[peer.index()]
+        if let Some(remote) = self.peers.at(peer)
             && !remote.in_send_list
         {
             remote.in_send_list = true;
@@ -186,8 +171,7 @@ impl TcpState {
     pub fn push_or_defer(&mut self, peer: Peer, message: Deferred) {
         if let Ok(remote) = self.peer_state(peer) {
             remote.push_or_defer(message);
-            remote.sent_since_ring = true;
-            remote.has_user_traffic = true;
+            remote.note_sent();
             self.schedule_send(peer);
         }
     }
@@ -196,8 +180,7 @@ impl TcpState {
     pub fn control(&mut self, peer: Peer, code: super::apply::ControlCode, object: u32, words: &[u64]) {
         if let Ok(remote) = self.peer_state(peer) {
             remote.control(code, object, words);
-            remote.sent_since_ring = true;
-            remote.has_user_traffic = true;
+            remote.note_sent();
             self.schedule_send(peer);
         }
     }
@@ -211,21 +194,9 @@ impl TcpState {
             Ok(plan) => (plan, None),
             Err(why) => (Default::default(), Some(why)),
         };
-        let rail = |of: farpost_net::interfaces::Rail| Rail {
-            candidates: of.candidates,
-            next: 0,
-            outcomes: Vec::new(),
-            refusals: Vec::new(),
-            slot: NONE,
-            fd: -1,
-            blocked: false,
-            sealed: false,
-            trying: NONE,
-            took: 0,
-            ours_since: None,
-            trouble: String::new(),
-        };
-        let mut rails: Vec<Rail> = plan.rails.into_iter().map(rail).collect();
+        let mut rails: Vec<Rail> = (plan.rails.into_iter())
+            .map(|of| Rail::new(of.candidates))
+            .collect();
         if let Some(first) = rails.first_mut() {
             first.candidates.extend(plan.fallback);
         }
@@ -239,9 +210,9 @@ impl TcpState {
             spare: self.spare_logs.0.clone(),
         };
         let link = Link::new(config, self.now());
-        let mut remote = Box::new(PeerState::new(link, rails));
+        let mut remote = PeerState::new(link, rails);
         self.segments.announce_all(peer, &mut remote);
-        self.peers[peer.index()] = Some(remote);
+        self.peers.insert(peer, remote);
         self.open_zcopy(peer);
         match why {
             Some(why) => self.lose(peer, why),
@@ -254,21 +225,16 @@ impl TcpState {
 
     /// Give `peer` up: calls that wait for it end with an error.
     pub fn lose(&mut self, peer: Peer, why: String) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let before = std::mem::replace(&mut remote.status, PeerStatus::Lost(why.clone()));
         remote.clear_deferred();
-        for rail in 0..self.peers[peer.index()]
-            .as_ref()
-            .map_or(0, |remote| remote.rails.len())
-        {
+        for rail in 0..self.peers.get(peer).map_or(0, |remote| remote.rails.len()) {
             self.close_rail(peer, rail);
-            if let Some(remote) = &mut self.peers[peer.index()] {
+            if let Some(remote) = self.peers.at(peer) {
                 let trying = std::mem::replace(&mut remote.rails[rail].trying, NONE);
-                if let Some(conn) = self.conns.get_mut(trying) {
-                    *conn = None;
-                }
+                self.conns.close(trying);
             }
         }
         self.transfers.peer_gone(peer);
@@ -292,12 +258,12 @@ impl TcpState {
         }
         self.turns = self.turns.wrapping_add(1);
         let away = now.saturating_sub(std::mem::replace(&mut self.turned, now)) > COMPUTE_GAP;
-        if !self.paused.is_empty() {
+        if !self.conns.paused.is_empty() {
             self.resume(now);
         }
-        if self.hot != NONE && timeout == 0 && self.blocked == 0 {
-            let only = self.open == 1 && self.conns.len() == 1;
-            self.read(self.hot, now);
+        if self.conns.hot != NONE && timeout == 0 && self.conns.blocked == 0 {
+            let only = self.conns.open == 1 && self.conns.len() == 1;
+            self.read(self.conns.hot, now);
             let every = if only { POLL_OTHERS } else { POLL_ALL };
             if away || self.arrivals == before && self.turns.is_multiple_of(every) {
                 self.poll_descriptors(0, now);
@@ -363,13 +329,11 @@ impl TcpState {
                 _ => self.ready(key as usize, what, now),
             }
         }
-        while let Some(None) = self.conns.last() {
-            self.conns.pop();
-        }
+        self.conns.trim();
     }
 
     fn ready(&mut self, slot: usize, what: u32, now: u64) {
-        let Some(Some(conn)) = self.conns.get(slot) else {
+        let Some(conn) = self.conns.get(slot) else {
             return;
         };
         match conn.stage {
@@ -418,12 +382,12 @@ impl TcpState {
         let mut routes = self.host_routes();
         for at in 0..u64::from(self.size) {
             let peer = Peer(((first + at) % u64::from(self.size)) as u32);
-            if self.peers[peer.index()].is_some() {
+            if self.peers.get(peer).is_some() {
                 self.use_host_routes(peer, &mut routes, now);
                 self.run_link_timers(peer, now);
                 self.add_host_routes(peer, &mut routes);
             }
-            if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+            if let Some(remote) = self.peers.at(peer) {
                 self.freed.add(remote.take_freed());
             }
         }
@@ -435,7 +399,7 @@ impl TcpState {
     /// Run the timers of the link to `peer` and do what the link asks for.
     pub fn run_link_timers(&mut self, peer: Peer, now: u64) {
         loop {
-            let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+            let Some(remote) = self.peers.at(peer) else {
                 return;
             };
             if matches!(remote.status, PeerStatus::Lost(_)) {
@@ -473,7 +437,7 @@ impl TcpState {
 
     fn record_rail_error(&mut self, peer: Peer, rail: usize, why: &str) {
         self.diagnostics.count(peer, Counter::Retries, 1);
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             let via = remote.rails[rail]
                 .candidates
                 .first()
@@ -494,7 +458,7 @@ impl TcpState {
         };
         let host = self.net.book.host(peer).unwrap_or_else(number);
         let ms = waited / 1_000_000;
-        let remote = self.peers[peer.index()].as_deref();
+        let remote = self.peers.get(peer);
         if let Some(never) = remote.filter(|remote| !remote.link.was_up()) {
             return routes::never_reached(&host, never, waited);
         }
@@ -515,7 +479,7 @@ impl TcpState {
             return;
         }
         self.turn(0);
-        for remote in self.peers.iter().flatten() {
+        for remote in self.peers.iter() {
             for rail in remote.rails.iter().filter(|rail| rail.fd >= 0) {
                 socket::finish(rail.fd);
             }
@@ -529,7 +493,7 @@ impl TcpState {
         }
         let started = Instant::now();
         for peer in (0..self.size).map(Peer) {
-            if let Some(remote) = &mut self.peers[peer.index()]
+            if let Some(remote) = self.peers.at(peer)
                 && (remote.is_connected() || remote.is_active() && remote.has_user_traffic)
             {
                 // Also to a peer that has sent its bye first and waits for ours: an end without one looks like a rail
@@ -544,7 +508,7 @@ impl TcpState {
         let mut held = true;
         while held && started.elapsed() < patience {
             let late = started.elapsed() > LINGER;
-            held = self.peers.iter().flatten().any(|remote| {
+            held = self.peers.iter().any(|remote| {
                 // A peer that has sent its bye and closed its connections acknowledges nothing more.
                 let here = match remote.status {
                     PeerStatus::Lost(_) => false,
@@ -565,7 +529,7 @@ impl TcpState {
                 self.turn(1_000_000);
             }
         }
-        for remote in self.peers.iter().flatten() {
+        for remote in self.peers.iter() {
             for rail in remote.rails.iter().filter(|rail| rail.fd >= 0) {
                 socket::finish(rail.fd);
             }

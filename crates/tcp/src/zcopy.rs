@@ -151,7 +151,7 @@ impl TcpState {
     /// Send the first grant to a new peer.
     pub fn open_zcopy(&mut self, peer: Peer) {
         let window = self.settings.tcp.zcopy;
-        if let Some(remote) = self.peers[peer.index()].as_deref_mut()
+        if let Some(remote) = self.peers.at(peer)
             && window > 0
         {
             remote.link.grant_zcopy(window);
@@ -162,7 +162,7 @@ impl TcpState {
 
     /// A grant arrived.
     pub fn zcopy_granted(&mut self, peer: Peer, granted: u64) -> Result<(), CloseReason> {
-        if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+        if let Some(remote) = self.peers.at(peer) {
             if granted < remote.zcopy.granted {
                 return Err(CloseReason::Violation("how much may follow lines", granted));
             }
@@ -172,7 +172,7 @@ impl TcpState {
     }
 
     fn zcopy_room(&self, peer: Peer) -> usize {
-        let Some(Some(remote)) = self.peers.get(peer.index()) else {
+        let Some(remote) = self.peers.get(peer) else {
             return 0;
         };
         let open = remote.rails.iter().filter(|rail| rail.slot != NONE).count();
@@ -190,7 +190,7 @@ impl TcpState {
 
     /// The peer has all of zero-copy payload `number`.
     pub fn zcopy_arrived(&mut self, peer: Peer, number: u32) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let at = remote.zcopy.out.iter().position(|sent| sent.number == number);
@@ -204,7 +204,7 @@ impl TcpState {
 
     /// A frame of an eager zero-copy payload begins.
     pub fn zcopy_begins(&mut self, peer: Peer, header: &Header) -> Result<ZcopyAction, LinkError> {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return Ok(ZcopyAction::Read);
         };
         let number = header.object;
@@ -234,7 +234,7 @@ impl TcpState {
 
     /// All of an eager zero-copy payload is here.
     pub fn zcopy_complete(&mut self, peer: Peer, number: u32) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         if !remote.ack_pending {
@@ -263,7 +263,7 @@ impl TcpState {
 
     /// A payload occupies no buffer any more: grant as many bytes again.
     fn zcopy_taken(&mut self, peer: Peer, len: u32) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         remote.link.grant_zcopy(u64::from(len));
@@ -279,7 +279,7 @@ impl TcpState {
     #[inline]
     pub fn flush_pending_acks(&mut self) {
         while let Some(index) = self.ack_pending.pop() {
-            if let Some(remote) = &mut self.peers[index as usize] {
+            if let Some(remote) = self.peers.at(Peer(index)) {
                 remote.ack_pending = false;
             }
             self.schedule_send(Peer(index));
@@ -288,7 +288,7 @@ impl TcpState {
 
     /// The error if nothing more can come from `peer`.
     fn closed_error(&mut self, peer: Peer) -> Option<FabricError> {
-        match &self.peers[peer.index()] {
+        match self.peers.get(peer) {
             Some(remote) if remote.status == PeerStatus::Active || remote.is_connected() => None,
             Some(_) => self.peer_state(peer).err(),
             None => None,
@@ -298,7 +298,7 @@ impl TcpState {
     /// The entry of an announced payload, whether some of it is here or not.
     fn zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<&mut IncomingPayload, FabricError> {
         let bad = corrupt(peer, number);
-        let (Some(remote), Ok(len)) = (self.peers[peer.index()].as_deref_mut(), u32::try_from(len)) else {
+        let (Some(remote), Ok(len)) = (self.peers.at(peer), u32::try_from(len)) else {
             return Err(bad);
         };
         if !remote.zcopy.came.contains_key(&number) {
@@ -317,7 +317,7 @@ impl TcpState {
     }
 
     fn place_zcopy(&mut self, peer: Peer, number: u32, address: Option<usize>) {
-        if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+        if let Some(remote) = self.peers.at(peer) {
             remote.link.land_zcopy(number, address);
         }
     }
@@ -343,7 +343,7 @@ impl TcpState {
     }
 
     fn zcopy_landed(&mut self, peer: Peer, number: u32) -> Result<bool, FabricError> {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return Err(corrupt(peer, number));
         };
         match remote.zcopy.came.get(&number) {
@@ -369,7 +369,7 @@ impl TcpState {
             }
             Destination::Buffered(buffer, None) if complete => {
                 let buffer = std::mem::take(buffer);
-                if let Some(remote) = &mut self.peers[peer.index()] {
+                if let Some(remote) = self.peers.at(peer) {
                     remote.zcopy.came.remove(&number);
                 }
                 self.zcopy_taken(peer, len as u32);
@@ -388,7 +388,7 @@ impl TcpState {
         let complete = came.complete;
         let before = std::mem::replace(&mut came.destination, Destination::Dropped);
         if complete {
-            if let Some(remote) = &mut self.peers[peer.index()] {
+            if let Some(remote) = self.peers.at(peer) {
                 remote.zcopy.came.remove(&number);
             }
             // One with a destination was counted when it was complete.
@@ -442,7 +442,7 @@ impl ZeroCopy for Tcp {
 
     fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
         let state = &mut *self.core.state.borrow_mut();
-        let Some(remote) = state.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = state.peers.at(peer) else {
             return Ok(true);
         };
         let Some(at) = remote.zcopy.out.iter().position(|sent| sent.number == number) else {
@@ -451,7 +451,7 @@ impl ZeroCopy for Tcp {
         match state.closed_error(peer) {
             None => Ok(false),
             Some(error) => {
-                if let Some(remote) = &mut state.peers[peer.index()] {
+                if let Some(remote) = state.peers.at(peer) {
                     remote.zcopy.out.remove(at);
                 }
                 Err(error)
@@ -461,7 +461,7 @@ impl ZeroCopy for Tcp {
 
     fn release_zcopy(&self, peer: Peer, number: u32) {
         let state = &mut *self.core.state.borrow_mut();
-        let Some(remote) = state.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = state.peers.at(peer) else {
             return;
         };
         let Some(sent) = remote.zcopy.out.iter_mut().find(|sent| sent.number == number) else {

@@ -5,7 +5,7 @@ use super::state::{ImportId, Published, line_bytes};
 use super::{InProc, Network};
 use crate::{
     Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    SegmentId,
+    SegmentId, assert_aligned,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -52,11 +52,7 @@ impl Segment {
     }
 
     fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
-        assert!(
-            offset.is_multiple_of(8 * N),
-            "offset {offset} of {} bytes is not aligned",
-            8 * N
-        );
+        assert_aligned(offset, 8 * N);
         let mut words = [[0; 8]; N];
         self.0.borrow().borrow().read(offset, words.as_flattened_mut());
         words.map(u64::from_ne_bytes)
@@ -79,10 +75,7 @@ impl LocalMemory for Segment {
     }
 
     fn store(&self, offset: usize, value: u64) {
-        assert!(
-            offset.is_multiple_of(8),
-            "offset {offset} of a word is not aligned"
-        );
+        assert_aligned(offset, 8);
         self.arrive(offset, &value.to_ne_bytes());
     }
 
@@ -97,10 +90,7 @@ impl LocalMemory for Segment {
     }
 
     fn store_line(&self, offset: usize, line: &Line) {
-        assert!(
-            offset.is_multiple_of(LINE_BYTES),
-            "offset {offset} of a line is not aligned"
-        );
+        assert_aligned(offset, LINE_BYTES);
         self.arrive(offset, &line_bytes(line));
     }
 
@@ -143,18 +133,12 @@ impl Remote for Imported {
     }
 
     fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        assert!(
-            offset.is_multiple_of(8),
-            "offset {offset} of a word is not aligned"
-        );
+        assert_aligned(offset, 8);
         self.send(offset, &value.to_ne_bytes(), true)
     }
 
     fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        assert!(
-            offset.is_multiple_of(LINE_BYTES),
-            "offset {offset} of a line is not aligned"
-        );
+        assert_aligned(offset, LINE_BYTES);
         self.send(offset, &line_bytes(line), true)
     }
 
@@ -185,19 +169,6 @@ impl RemoteMemory for InProc {
     const MAPPED: bool = false;
     type Export = Segment;
     type Import = Imported;
-
-    fn export_with(
-        &self,
-        id: SegmentId,
-        len: usize,
-        access: Access,
-        begin: impl FnOnce(&Segment),
-    ) -> Result<Segment, FabricError> {
-        let segment = Segment::new(len);
-        begin(&segment);
-        self.publish(id, &segment, access)?;
-        Ok(segment)
-    }
 
     fn allocate(&self, len: usize) -> Result<Segment, FabricError> {
         Ok(Segment::new(len))
@@ -271,9 +242,5 @@ impl RemoteMemory for InProc {
             grant,
             segment,
         })
-    }
-
-    fn mapped(_import: &Imported) -> Option<&Segment> {
-        None
     }
 }

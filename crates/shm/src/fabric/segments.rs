@@ -20,22 +20,6 @@ impl RemoteMemory for Shm {
     type Export = Mapping;
     type Import = Mapping;
 
-    fn export_with(
-        &self,
-        id: SegmentId,
-        len: usize,
-        access: Access,
-        begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
-        if self.segments.0.borrow().contains_key(&id.0) {
-            return Err(FabricError::InUse { id: id.0 });
-        }
-        let memory = self.allocate(len)?;
-        begin(&memory);
-        self.publish(id, &memory, access)?;
-        Ok(memory)
-    }
-
     fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
         let memory = Mapping::shared(len)?;
         if farpost_fabric::LocalMemory::len(&memory) as u64 >= self.tunables.huge_from {
