@@ -4,8 +4,9 @@ use farpost_fabric::sync::{AtomicU32, AtomicU64, Ordering};
 use farpost_fabric::{
     FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, SegmentId,
 };
+use rustix::fs::{MemfdFlags, SealFlags};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -606,28 +607,19 @@ impl Mapping {
 /// An anonymous file of `len` zero bytes that can change its size no more, so that a peer cannot make our
 /// accesses fault.
 pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd, FabricError> {
-    // SAFETY: `name` is a valid C string; the call makes a new descriptor and touches nothing else.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(FabricError::os("create shared memory"));
-    }
-    // SAFETY: just made, and owned by nobody else.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: plain calls on a descriptor that we own.
-    if unsafe { libc::ftruncate(fd, len as libc::off_t) } != 0 {
-        return Err(FabricError::os("size shared memory"));
-    }
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: as above.
-    if unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(FabricError::os("seal shared memory"));
-    }
+    let failed = |what| move |error: rustix::io::Errno| FabricError::os_error(what, &error.into());
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create(name, flags).map_err(failed("create shared memory"))?;
+    rustix::fs::ftruncate(&file, len as u64).map_err(failed("size shared memory"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals).map_err(failed("seal shared memory"))?;
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
     use std::os::unix::fs::MetadataExt;
 
     #[test]

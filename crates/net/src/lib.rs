@@ -8,6 +8,7 @@
 pub mod conformance;
 mod import;
 pub mod interfaces;
+pub mod poll;
 
 pub use import::{Far, Imported};
 

@@ -12,6 +12,7 @@ use super::state::TcpState;
 use crate::link::Checks;
 use crate::trust::{Caller, GateSlot, Handshake, Opener, Progress, Refusal, Sealer, Session};
 use farpost_fabric::Peer;
+use farpost_net::poll;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
@@ -205,7 +206,7 @@ impl TcpState {
             return;
         };
         let connected = socket::connect(candidate.to, candidate.from, tuning)
-            .and_then(|fd| self.admit(fd, ConnectionStage::Connecting { peer, rail }, socket::OUT));
+            .and_then(|fd| self.admit(fd, ConnectionStage::Connecting { peer, rail }, poll::OUT));
         match connected {
             Ok(slot) => {
                 if let Some(of) = self.rail(peer, rail) {
@@ -267,12 +268,12 @@ impl TcpState {
             note: 0,
         };
         let mut shake = Box::new(Handshake::initiator(&self.secret, caller));
-        let greeted = socket::outcome(fd)
+        let greeted = socket::outcome(&conn.fd)
             .and_then(|()| match shake.feed(&[]).1 {
                 Progress::Send(flight) => socket::send(fd, &flight).map(drop),
                 _ => Err(std::io::Error::other("no random numbers to be had")),
             })
-            .and_then(|()| self.poll.change(fd, socket::IN, slot as u64));
+            .and_then(|()| self.poll.change(fd, poll::IN, slot as u64));
         match greeted {
             Ok(()) => {
                 conn.stage = ConnectionStage::Handshaking { peer, rail, shake };

@@ -8,6 +8,7 @@ use super::socket;
 use super::state::TcpState;
 use crate::link::{Link, PIECES_MAX, Piece, PushError};
 use farpost_fabric::{Counter, FabricError, Line, Peer};
+use farpost_net::poll;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Bytes that are sealed at once.
@@ -140,9 +141,7 @@ impl TcpState {
                 // Or broken: then the receiving side finds out why, and what came before it.
                 rail.blocked = true;
                 self.conns.blocked += 1;
-                let _ = self
-                    .poll
-                    .change(rail.fd, socket::IN | socket::OUT, rail.slot as u64);
+                let _ = self.poll.change(rail.fd, poll::IN | poll::OUT, rail.slot as u64);
             }
         }
         self.deadline = self.deadline.min(remote.link.next_deadline());
@@ -155,7 +154,7 @@ impl TcpState {
         let rail = &mut remote.rails[at];
         if std::mem::take(&mut rail.blocked) {
             self.conns.blocked -= 1;
-            let _ = self.poll.change(rail.fd, socket::IN, rail.slot as u64);
+            let _ = self.poll.change(rail.fd, poll::IN, rail.slot as u64);
             self.schedule_send(peer);
         }
     }

@@ -13,13 +13,14 @@ use super::packets::Packets;
 use super::peer::{Deferred, NONE, PeerState, PeerStatus, Peers, Rail};
 use super::routes;
 use super::segments::SegmentTable;
-use super::socket::{self, Alarm, Poll};
+use super::socket;
 use crate::link::{Event, Link, LinkConfig, SpareLogs, TransportReport};
 use crate::trust::Secret;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{Counter, FabricError, Fault, Peer};
 use farpost_net::NetConfig;
 use farpost_net::interfaces::Card;
+use farpost_net::poll::{self, Alarm, Poll};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -88,7 +89,7 @@ impl TcpState {
         let poll = Poll::new().map_err(fail)?;
         let acceptor = Acceptor::new(listeners, settings.trust.limits(), &poll).map_err(fail)?;
         let alarm = Alarm::new().map_err(fail)?;
-        poll.add(alarm.descriptor(), socket::IN, ALARM).map_err(fail)?;
+        poll.add(alarm.descriptor(), poll::IN, ALARM).map_err(fail)?;
         Ok(Self {
             me: net.me,
             size: net.size,
@@ -299,13 +300,14 @@ impl TcpState {
         if self.deadline != self.alarm_at {
             self.alarm_at = self.deadline;
             if self.deadline != u64::MAX {
-                self.alarm.set(self.deadline.saturating_sub(self.now()));
+                let left = Duration::from_nanos(self.deadline.saturating_sub(self.now()));
+                self.alarm.set(left, Duration::ZERO);
             }
         }
     }
 
     fn poll_descriptors(&mut self, timeout: u64, now: u64) {
-        let mut events = [socket::NO_EVENT; 32];
+        let mut events = [poll::NO_EVENT; 32];
         let mut found = [(0, 0); 32];
         let mut count = 0;
         let clock = self.deadline.saturating_sub(now);
@@ -346,11 +348,11 @@ impl TcpState {
                 self.advance_handshake(slot);
             }
             ConnectionStage::Open { peer, rail } => {
-                if what & socket::OUT != 0 {
+                if what & poll::OUT != 0 {
                     self.arrivals += 1;
                     self.unblock(peer, rail);
                 }
-                if what & !socket::OUT != 0 {
+                if what & !poll::OUT != 0 {
                     self.read(slot, now);
                 }
             }

@@ -652,7 +652,11 @@ fn twenty_talk_to_each_other() {
             (0..SIZE).all(|from| from == to || memory.load_line(from * LINE_BYTES) == [from as u64 + 1; 8])
         })
     });
-    let open: usize = job.ends.iter().map(|end| end.core.state.borrow().open).sum();
+    let open: usize = job
+        .ends
+        .iter()
+        .map(|end| end.core.state.borrow().conns.open)
+        .sum();
     assert_eq!(open, SIZE * (SIZE - 1), "one connection a pair, which both count");
 }
 

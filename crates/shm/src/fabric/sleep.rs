@@ -137,16 +137,11 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> Wake {
     };
     match result {
         0 => Wake::Rung,
-        _ => woken_by_error(),
-    }
-}
-
-/// What the error of a call that sleeps means.
-pub fn woken_by_error() -> Wake {
-    match std::io::Error::last_os_error().raw_os_error() {
-        Some(libc::ETIMEDOUT) => Wake::Timeout,
-        Some(libc::EINTR) => Wake::Interrupted,
-        _ => Wake::Rung,
+        _ => match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::ETIMEDOUT) => Wake::Timeout,
+            Some(libc::EINTR) => Wake::Interrupted,
+            _ => Wake::Rung,
+        },
     }
 }
 

@@ -8,7 +8,7 @@ use crate::peer::Rail;
 use crate::trust::HeaderCheck;
 use crate::{TcpSettings, socket};
 use farpost_net::interfaces::Card;
-use farpost_net::{AddressBook, NetConfig};
+use farpost_net::{AddressBook, NetConfig, poll};
 use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -109,7 +109,7 @@ impl World {
         far.set_nonblocking(true)?;
         let near = OwnedFd::from(near);
         let fd = near.as_raw_fd();
-        let slot = state.admit(near, ConnectionStage::Open { peer, rail: 0 }, socket::IN)?;
+        let slot = state.admit(near, ConnectionStage::Open { peer, rail: 0 }, poll::IN)?;
         let remote = state.peers.at(peer).expect("met");
         (remote.rails[0].slot, remote.rails[0].fd) = (slot, fd);
         let checks = Checks {
