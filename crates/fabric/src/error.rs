@@ -50,6 +50,9 @@ pub enum FabricError {
     },
 }
 
+/// Of what a fabric does.
+pub type Result<T, E = FabricError> = std::result::Result<T, E>;
+
 /// Errors in one line each. Numbers and sentences may be given as whatever becomes them.
 impl FabricError {
     /// [`NotPublished`](Self::NotPublished).

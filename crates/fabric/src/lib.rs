@@ -44,7 +44,7 @@ mod zcopy;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
-pub use error::{End, ErrorStatus, FabricError, Fault};
+pub use error::{End, ErrorStatus, FabricError, Fault, Result};
 pub use grant::{Grant, assert_aligned, check_range};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
@@ -71,7 +71,7 @@ impl Peer {
 
     /// Whether a job of `size` processes has it; else [`FabricError::NoSuchPeer`].
     #[inline]
-    pub fn check(self, size: u32) -> Result<(), FabricError> {
+    pub fn check(self, size: u32) -> Result<()> {
         if self.0 >= size {
             return Err(FabricError::NoSuchPeer { peer: self, size });
         }

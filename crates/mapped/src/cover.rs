@@ -4,7 +4,7 @@
 //! Cost class: *set-up path*.
 
 use super::mapping::{Mapping, sealed_memory};
-use farpost_fabric::{FabricError, LocalMemory, Peer, Permission, SegmentId};
+use farpost_fabric::{FabricError, LocalMemory, Peer, Permission, Result, SegmentId};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Segments are whole pages.
@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 
 impl Mapping {
     /// `len` zeroed bytes, whole pages, with a file behind them that others may be given.
-    pub fn shared(len: usize) -> Result<Self, FabricError> {
+    pub fn shared(len: usize) -> Result<Self> {
         // Rounding up past the end of the address space leaves a size that the system refuses.
         let len = len
             .max(1)
@@ -26,7 +26,7 @@ impl Mapping {
     }
 
     /// As [`detach`](farpost_fabric::RemoteMemory::detach).
-    pub fn renew(&self) -> Result<(), FabricError> {
+    pub fn renew(&self) -> Result<()> {
         if !self.replace_given(false) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Mapping {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn cover(&self, address: usize) -> Result<(), FabricError> {
+    pub(crate) unsafe fn cover(&self, address: usize) -> Result<()> {
         let len = LocalMemory::len(self);
         check_private(address, len)?;
         let file = self.clone_file()?;
@@ -84,7 +84,7 @@ impl Mapping {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn end_cover(&self) -> Result<(), FabricError> {
+    pub(crate) unsafe fn end_cover(&self) -> Result<()> {
         let Some(address) = self.covered() else {
             return Ok(());
         };
@@ -121,7 +121,7 @@ impl Mapping {
         len: usize,
         writable: bool,
         at: Option<usize>,
-    ) -> Result<Window, FabricError> {
+    ) -> Result<Window> {
         let limit = LocalMemory::len(self);
         if len == 0 || offset > limit || len > limit - offset {
             return Err(FabricError::OutOfRange {
@@ -187,7 +187,7 @@ impl Drop for Window {
 ///
 /// # Safety
 /// The range may be replaced: nothing of this process relies on its pages being other than those of `file`.
-unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<(), FabricError> {
+unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: the caller's promise.
     let at = unsafe {
         libc::mmap(
@@ -206,7 +206,7 @@ unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<(
 }
 
 /// The range is ordinary memory of this process: private, anonymous, readable and writable.
-fn check_private(address: usize, len: usize) -> Result<(), FabricError> {
+fn check_private(address: usize, len: usize) -> Result<()> {
     let unsuitable = |why: String| FabricError::unsupported(Peer(0), "exporting this memory", why);
     if !address.is_multiple_of(PAGE) || address == 0 || address.checked_add(len).is_none() {
         return Err(unsuitable(format!("address {address:#x} is not that of a page")));

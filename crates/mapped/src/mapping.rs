@@ -2,7 +2,7 @@
 
 use farpost_fabric::sync::{AtomicU32, AtomicU64, Ordering};
 use farpost_fabric::{
-    FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, SegmentId,
+    FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, Result, SegmentId,
 };
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::cell::{Cell, RefCell};
@@ -59,12 +59,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// Map `len` bytes of `file` from `offset` (a multiple of the page size).
-    pub fn new(
-        file: BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Self, FabricError> {
+    pub fn new(file: BorrowedFd<'_>, offset: u64, len: usize, permission: Permission) -> Result<Self> {
         Self::of_segment(file, offset, len, permission, (Peer(u32::MAX), SegmentId(0)))
     }
 
@@ -75,7 +70,7 @@ impl Mapping {
         len: usize,
         permission: Permission,
         owner: (Peer, SegmentId),
-    ) -> Result<Self, FabricError> {
+    ) -> Result<Self> {
         let writable = permission == Permission::ReadWrite;
         let protection = if writable {
             libc::PROT_READ | libc::PROT_WRITE
@@ -108,7 +103,7 @@ impl Mapping {
 
     /// `len` zeroed bytes of this process alone: a segment that peers reach through a network. Pages cost memory
     /// once they are touched.
-    pub fn private(len: usize, owner: (Peer, SegmentId)) -> Result<Self, FabricError> {
+    pub fn private(len: usize, owner: (Peer, SegmentId)) -> Result<Self> {
         // SAFETY: a fresh anonymous mapping at an address the kernel chooses touches no existing memory.
         let at = unsafe {
             libc::mmap(
@@ -138,7 +133,7 @@ impl Mapping {
     }
 
     /// A descriptor of the file behind the mapping.
-    pub fn clone_file(&self) -> Result<OwnedFd, FabricError> {
+    pub fn clone_file(&self) -> Result<OwnedFd> {
         match &*self.pages.file.borrow() {
             Some(file) => file
                 .try_clone()
@@ -514,12 +509,12 @@ impl LocalMemory for Mapping {
         unsafe { super::copy::to_other_core(from.as_ptr(), to.as_ptr(), from.len()) };
     }
 
-    unsafe fn overlay(&self, address: usize) -> Result<(), FabricError> {
+    unsafe fn overlay(&self, address: usize) -> Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.cover(address) }
     }
 
-    unsafe fn uncover(&self) -> Result<(), FabricError> {
+    unsafe fn uncover(&self) -> Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.end_cover() }
     }
@@ -530,31 +525,31 @@ impl Remote for Mapping {
         self.len
     }
 
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         self.write(offset, from);
         Ok(())
     }
 
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
         self.check(offset, 8)?;
         self.store(offset, value);
         Ok(())
     }
 
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         self.check(offset, LINE_BYTES)?;
         self.store_line(offset, line);
         Ok(())
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check_range(offset, to.len())?;
         self.read(offset, to);
         Ok(())
     }
 
-    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         assert!(offset.is_multiple_of(LINE_BYTES) && from.len().is_multiple_of(LINE_BYTES));
         let to = self.at(offset, from.len(), LINE_BYTES);
@@ -563,7 +558,7 @@ impl Remote for Mapping {
         Ok(())
     }
 
-    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
         self.check(offset, from.len())?;
         assert!(offset.is_multiple_of(size) && from.len().is_multiple_of(size));
         let to = self.at(offset, from.len(), size);
@@ -572,7 +567,7 @@ impl Remote for Mapping {
         Ok(())
     }
 
-    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
+    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
         self.check_range(offset, to.len())?;
         assert!(offset.is_multiple_of(size) && to.len().is_multiple_of(size));
         let from = self.at(offset, to.len(), size);
@@ -581,18 +576,18 @@ impl Remote for Mapping {
         Ok(())
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         farpost_fabric::sync::fence(Ordering::SeqCst);
         Ok(())
     }
 }
 
 impl Mapping {
-    fn check_range(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    fn check_range(&self, offset: usize, len: usize) -> Result<()> {
         farpost_fabric::check_range(offset, len, self.len)
     }
 
-    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    fn check(&self, offset: usize, len: usize) -> Result<()> {
         self.check_range(offset, len)?;
         if !self.writable {
             return Err(FabricError::Denied {
@@ -606,7 +601,7 @@ impl Mapping {
 
 /// An anonymous file of `len` zero bytes that can change its size no more, so that a peer cannot make our
 /// accesses fault.
-pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd, FabricError> {
+pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd> {
     let failed = |what| move |error: rustix::io::Errno| FabricError::os_error(what, &error.into());
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create(name, flags).map_err(failed("create shared memory"))?;

@@ -1,25 +1,25 @@
 //! Segments imported over a network: one's own by loads and stores, those of peers by what the fabric does. What is checked of either is
 //! checked here.
 
-use farpost_fabric::{FabricError, Grant, LINE_BYTES, Line, LocalMemory, Remote, assert_aligned};
+use farpost_fabric::{Grant, LINE_BYTES, Line, LocalMemory, Remote, Result, assert_aligned};
 use farpost_mapped::Mapping;
 
 /// A peer's segment, as a fabric reaches it: as [`Remote`], with ranges, permissions and alignment checked before.
 pub trait Far: Clone {
     /// See [`Remote::put`].
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError>;
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()>;
     /// See [`Remote::put_word`].
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError>;
+    fn put_word(&self, offset: usize, value: u64) -> Result<()>;
     /// See [`Remote::put_line`].
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError>;
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()>;
     /// See [`Remote::put_line_ahead`].
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError>;
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()>;
     /// See [`Remote::get`].
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError>;
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()>;
     /// See [`Remote::fence`].
-    fn fence(&self) -> Result<(), FabricError>;
+    fn fence(&self) -> Result<()>;
     /// See [`Remote::order`].
-    fn order(&self) -> Result<(), FabricError>;
+    fn order(&self) -> Result<()>;
 }
 
 /// Whose memory it is.
@@ -50,11 +50,7 @@ impl<F: Far> Imported<F> {
     }
 
     #[inline(always)]
-    fn by(
-        &self,
-        own: impl FnOnce(&Mapping),
-        far: impl FnOnce(&F) -> Result<(), FabricError>,
-    ) -> Result<(), FabricError> {
+    fn by(&self, own: impl FnOnce(&Mapping), far: impl FnOnce(&F) -> Result<()>) -> Result<()> {
         match &self.at {
             Location::Far(it) => far(it),
             Location::Own(memory) => {
@@ -65,7 +61,7 @@ impl<F: Far> Imported<F> {
     }
 
     #[inline(always)]
-    fn check_line(&self, offset: usize) -> Result<(), FabricError> {
+    fn check_line(&self, offset: usize) -> Result<()> {
         self.grant.check_write(offset, LINE_BYTES)?;
         assert_aligned(offset, LINE_BYTES);
         Ok(())
@@ -77,13 +73,13 @@ impl<F: Far> Remote for Imported<F> {
         self.grant.len
     }
 
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.grant.check_write(offset, from.len())?;
         self.by(|memory| memory.write(offset, from), |far| far.put(offset, from))
     }
 
     #[inline]
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
         self.grant.check_write(offset, 8)?;
         assert_aligned(offset, 8);
         self.by(
@@ -93,7 +89,7 @@ impl<F: Far> Remote for Imported<F> {
     }
 
     #[inline]
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         self.check_line(offset)?;
         self.by(
             |memory| memory.store_line(offset, line),
@@ -102,7 +98,7 @@ impl<F: Far> Remote for Imported<F> {
     }
 
     #[inline]
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()> {
         self.check_line(offset)?;
         self.by(
             |memory| memory.store_line(offset, line),
@@ -110,7 +106,7 @@ impl<F: Far> Remote for Imported<F> {
         )
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.grant.check(offset, to.len())?;
         match &self.at {
             Location::Far(far) => far.get(offset, to),
@@ -121,12 +117,12 @@ impl<F: Far> Remote for Imported<F> {
         }
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         self.by(|_| (), F::fence)
     }
 
     #[inline]
-    fn order(&self) -> Result<(), FabricError> {
+    fn order(&self) -> Result<()> {
         self.by(|_| (), F::order)
     }
 }

@@ -24,7 +24,9 @@ use super::ffi;
 use super::link::Link;
 use super::operations::{Operation, OperationKind, Pool};
 use super::token;
-use farpost_fabric::{BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Peer, Ticket};
+use farpost_fabric::{
+    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Peer, Result, Ticket,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -243,7 +245,7 @@ impl Inner {
     }
 
     /// Register with a random key, where we choose keys.
-    fn register_random(&self, at: (*mut u8, usize), access: u64) -> Result<Registration, FabricError> {
+    fn register_random(&self, at: (*mut u8, usize), access: u64) -> Result<Registration> {
         let told = self.keys_tell().then(|| brief(at.1) << RANDOM_BITS);
         let bits = (self.endpoint.domain_attr().mr_key_size * 8).min(64) as u32;
         // The largest number means no key.
@@ -277,7 +279,7 @@ impl Inner {
     }
 
     /// Make memory reachable, or once more: the key.
-    pub fn expose(&self, (address, len): (usize, usize), writable: bool) -> Result<u64, FabricError> {
+    pub fn expose(&self, (address, len): (usize, usize), writable: bool) -> Result<u64> {
         let access = if writable {
             ffi::FI_REMOTE_READ | ffi::FI_REMOTE_WRITE
         } else {
@@ -350,13 +352,7 @@ impl BulkTransfer for Ofi {
         peer.0 < self.0.size && peer != self.0.me && self.0.known(peer).is_none_or(|link| !link.is_dead())
     }
 
-    unsafe fn expose(
-        &self,
-        peer: Peer,
-        address: usize,
-        len: usize,
-        writable: bool,
-    ) -> Result<u64, FabricError> {
+    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64> {
         self.0.check_peer(peer)?;
         if len == 0 {
             return Ok(0);
@@ -372,7 +368,7 @@ impl BulkTransfer for Ofi {
         self.0.withdraw(key);
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         let inner = &self.0;
         let peer = descriptor.peer;
         inner.check_peer(peer)?;
@@ -432,7 +428,7 @@ impl BulkTransfer for Ofi {
         Ok(Completion::Pending(Ticket(ticket)))
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         let mut transfers = self.0.bulk.transfers.borrow_mut();
         match transfers.get(&ticket.0) {
             Some(transfer) if transfer.over() => {}

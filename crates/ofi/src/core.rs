@@ -16,7 +16,7 @@ use super::waiting::Waiting;
 use super::wire::{self, Small, control};
 use super::{OfiOptions, OfiTunables, ffi, survey};
 use farpost_fabric::clock::Clock;
-use farpost_fabric::{Counter, FabricError, Fault, Peer};
+use farpost_fabric::{Counter, FabricError, Fault, Peer, Result};
 use farpost_net::{AddressBook, NetConfig};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::MaybeUninit;
@@ -269,13 +269,13 @@ impl Inner {
         self.links.get(peer.index())?.get()
     }
 
-    pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    pub fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 
     /// Why nothing can be sent to the peer, if so.
     #[inline]
-    pub fn check_alive(&self, link: &Link) -> Result<(), FabricError> {
+    pub fn check_alive(&self, link: &Link) -> Result<()> {
         if link.direct.get() {
             return Ok(());
         }

@@ -13,7 +13,8 @@ use super::link::{Announced, Link};
 use super::read::{READ_FROM, Readers};
 use super::wire::{self, Parsed, Small, control, outcome};
 use farpost_fabric::{
-    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RemoteMemory, SegmentId,
+    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RemoteMemory, Result,
+    SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
@@ -291,7 +292,7 @@ pub type Imported = farpost_net::Imported<FarSegment>;
 impl FarSegment {
     /// Before something is put.
     #[inline]
-    fn begin_put(&self) -> Result<(), FabricError> {
+    fn begin_put(&self) -> Result<()> {
         self.inner.check_alive(&self.link)?;
         self.link.unfenced.set(true);
         Ok(())
@@ -299,7 +300,7 @@ impl FarSegment {
 }
 
 impl Far for FarSegment {
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.begin_put()?;
         if self.inner.resolve(&self.link).is_none() {
             return self.inner.check_alive(&self.link);
@@ -316,20 +317,20 @@ impl Far for FarSegment {
     }
 
     #[inline]
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
         self.begin_put()?;
         let message = Small::put(self.link.token(), self.handle, offset).with(value);
         self.inner.send(&self.link, &message);
         Ok(())
     }
 
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()> {
         // The next line takes it along. Whoever reads it is who takes it from the network, and sees it whole.
         self.put(offset, line.map(u64::to_ne_bytes).as_flattened())
     }
 
     #[inline]
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         self.begin_put()?;
         let number = offset / LINE_BYTES;
         if number < wire::LINES {
@@ -350,7 +351,7 @@ impl Far for FarSegment {
         Ok(())
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.inner.check_alive(&self.link)?;
         if self.inner.resolve(&self.link).is_none() {
             return self.inner.check_alive(&self.link);
@@ -383,7 +384,7 @@ impl Far for FarSegment {
         Ok(())
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         if self.link.unfenced.get() {
             self.inner.ask(&self.link, control::FENCE, &[], "a fence")?;
             self.link.unfenced.set(false);
@@ -394,7 +395,7 @@ impl Far for FarSegment {
 
     /// Messages to a peer arrive in order, and all puts are messages.
     #[inline]
-    fn order(&self) -> Result<(), FabricError> {
+    fn order(&self) -> Result<()> {
         self.inner.check_alive(&self.link)
     }
 }
@@ -416,7 +417,7 @@ impl RemoteMemory for Ofi {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
+    ) -> Result<Mapping> {
         if self.0.segments.published.borrow().contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
         }
@@ -438,7 +439,7 @@ impl RemoteMemory for Ofi {
         }
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let inner = &self.0;
         let gone = inner.segments.published.borrow_mut().remove(&id.0);
         let gone = gone.ok_or(FabricError::not_published(inner.me, id))?;
@@ -455,13 +456,7 @@ impl RemoteMemory for Ofi {
         Ok(())
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Imported, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Imported> {
         let inner = &self.0;
         inner.check_peer(peer)?;
         let (owner, wanted) = ((peer, id), (permission, len));
@@ -488,11 +483,11 @@ impl RemoteMemory for Ofi {
         ))
     }
 
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Mapping> {
         Mapping::shared(len)
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let inner = &self.0;
         access.check(inner.size)?;
         let mut published = inner.segments.published.borrow_mut();
@@ -505,7 +500,7 @@ impl RemoteMemory for Ofi {
         Ok(())
     }
 
-    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         let inner = &self.0;
         access.check(inner.size)?;
         let before = {
@@ -556,7 +551,7 @@ impl Inner {
         id: SegmentId,
         len: usize,
         permission: Permission,
-    ) -> Result<(u32, usize), FabricError> {
+    ) -> Result<(u32, usize)> {
         let (peer, id) = (link.peer, id.0);
         if let Some(known) = link.directory.borrow().get(&id)
             && known.len >= len

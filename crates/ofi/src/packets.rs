@@ -7,7 +7,7 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
 use super::wire::{Small, control};
-use farpost_fabric::{Counter, FabricError, Fault, PacketQueue, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Counter, Fault, PacketQueue, Peer, Port, Priority, Result, TrySend};
 use farpost_fabric::{LANES, lane};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -165,8 +165,7 @@ impl Inner {
     pub fn counter_of(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
         let link = Rc::clone(self.link(of));
         let words = [u64::from(peer.0), counter as u64];
-        let answer: Result<_, FabricError> =
-            self.ask(&link, control::COUNT, &words, "a question for a counter");
+        let answer: Result<_> = self.ask(&link, control::COUNT, &words, "a question for a counter");
         answer.map_or(0, |words| words[1])
     }
 }

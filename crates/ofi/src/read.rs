@@ -10,7 +10,9 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
 use super::wire::{control, outcome};
-use farpost_fabric::{BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, SegmentId};
+use farpost_fabric::{
+    BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, Result, SegmentId,
+};
 use farpost_mapped::Mapping;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -61,7 +63,7 @@ impl Inner {
     }
 
     /// Position and key of a segment's memory, which is `link`'s to read until it says otherwise.
-    fn let_read(&self, link: &Rc<Link>, memory: Mapping) -> Result<(u64, u64), FabricError> {
+    fn let_read(&self, link: &Rc<Link>, memory: Mapping) -> Result<(u64, u64)> {
         let readers = &self.segments.readers;
         let (address, len) = (memory.address(), LocalMemory::len(&memory));
         let mut registered = readers.registered.borrow_mut();
@@ -128,7 +130,7 @@ impl Inner {
         (id, handle): (SegmentId, u32),
         offset: usize,
         to: &mut [u8],
-    ) -> Result<bool, FabricError> {
+    ) -> Result<bool> {
         let words = [u64::from(handle), offset as u64, to.len() as u64];
         let answer = self.ask(link, control::READ, &words, "a question for memory to read")?;
         match answer[1] {
@@ -143,12 +145,7 @@ impl Inner {
         outcome.map(|()| true)
     }
 
-    fn read_into(
-        self: &Rc<Self>,
-        link: &Rc<Link>,
-        (position, key): (u64, u64),
-        to: &mut [u8],
-    ) -> Result<(), FabricError> {
+    fn read_into(self: &Rc<Self>, link: &Rc<Link>, (position, key): (u64, u64), to: &mut [u8]) -> Result<()> {
         let fabric = Ofi(Rc::clone(self));
         let descriptor = Descriptor {
             peer: link.peer,

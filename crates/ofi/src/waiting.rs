@@ -13,7 +13,7 @@ use super::core::Inner;
 use super::library::OfiError;
 use super::link::Link;
 use farpost_fabric::clock::Clock;
-use farpost_fabric::{FabricError, Interrupt, Peer, Time, Wake};
+use farpost_fabric::{FabricError, Interrupt, Peer, Result, Time, Wake};
 use farpost_net::poll::{Alarm, Poll};
 use std::cell::Cell;
 use std::os::fd::RawFd;
@@ -109,13 +109,7 @@ impl Inner {
     }
 
     /// Ask `link` and wait for its answer, making progress.
-    pub fn ask(
-        &self,
-        link: &Rc<Link>,
-        what: u8,
-        words: &[u64],
-        name: &'static str,
-    ) -> Result<Vec<u64>, FabricError> {
+    pub fn ask(&self, link: &Rc<Link>, what: u8, words: &[u64], name: &'static str) -> Result<Vec<u64>> {
         let number = self.answers.next.get() + 1;
         self.answers.next.set(number);
         self.answers.awaited.set(number);

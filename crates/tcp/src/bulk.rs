@@ -9,7 +9,8 @@ use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{GetRequest, OFFSET_LIMIT, Refusal};
 use farpost_fabric::{
-    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Fault, Peer, Permission, Ticket,
+    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Fault, Peer, Permission, Result,
+    Ticket,
 };
 use std::collections::HashMap;
 
@@ -306,7 +307,7 @@ impl TcpState {
 
 impl Core {
     /// Read from a peer's segment.
-    pub fn get(&self, peer: Peer, handle: u32, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    pub fn get(&self, peer: Peer, handle: u32, offset: usize, to: &mut [u8]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
@@ -335,13 +336,7 @@ impl BulkTransfer for Tcp {
         peer.0 < self.size && peer != self.me
     }
 
-    unsafe fn expose(
-        &self,
-        peer: Peer,
-        address: usize,
-        len: usize,
-        writable: bool,
-    ) -> Result<u64, FabricError> {
+    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         Ok(state.transfers.expose(ExposedMemory {
@@ -360,7 +355,7 @@ impl BulkTransfer for Tcp {
         self.core.state.borrow_mut().withdraw(key);
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         let d = descriptor;
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(d.peer)?;
@@ -402,7 +397,7 @@ impl BulkTransfer for Tcp {
         Ok(Completion::Pending(Ticket(token)))
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         let state = &mut *self.core.state.borrow_mut();
         let Some(OwnTransfer { peer, purpose, .. }) = state.transfers.ours.get(&ticket.0) else {
             return Ok(true);

@@ -50,7 +50,7 @@ use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port,
-    Priority, Time, Topology, TrySend, Wake,
+    Priority, Result, Time, Topology, TrySend, Wake,
 };
 use farpost_net::NetConfig;
 use farpost_net::interfaces::{
@@ -211,7 +211,7 @@ impl Listening {
     ///
     /// # Errors
     /// The job does not have this process, or the system refuses.
-    pub fn start(self, net: NetConfig) -> Result<Tcp, FabricError> {
+    pub fn start(self, net: NetConfig) -> Result<Tcp> {
         let (me, size, host_of) = (net.me, net.size, Rc::clone(&net.host_of));
         if me.0 >= size || host_of.len() != size as usize {
             return Err(FabricError::NoSuchPeer { peer: me, size });
@@ -269,10 +269,7 @@ impl Tcp {
 
 impl Core {
     /// Progress until `ready` has an answer.
-    fn wait<T>(
-        &self,
-        mut ready: impl FnMut(&mut TcpState) -> Result<Option<T>, FabricError>,
-    ) -> Result<T, FabricError> {
+    fn wait<T>(&self, mut ready: impl FnMut(&mut TcpState) -> Result<Option<T>>) -> Result<T> {
         let mut idle = 0;
         loop {
             let mut state = self.state.borrow_mut();

@@ -9,7 +9,7 @@ use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::OFFSET_LIMIT;
 use farpost_fabric::{
-    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RemoteMemory, SegmentId,
+    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RemoteMemory, Result, SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
@@ -291,7 +291,7 @@ impl SegmentTable {
 }
 
 impl TcpState {
-    fn check_export(&self, id: SegmentId, access: &Access) -> Result<(), FabricError> {
+    fn check_export(&self, id: SegmentId, access: &Access) -> Result<()> {
         if self.segments.find(id).is_some() {
             return Err(FabricError::InUse { id: id.0 });
         }
@@ -299,7 +299,7 @@ impl TcpState {
     }
 
     /// Frames have room for offsets up to a limit.
-    fn check_size(&self, len: usize) -> Result<(), FabricError> {
+    fn check_size(&self, len: usize) -> Result<()> {
         if len as u64 >= OFFSET_LIMIT && len != usize::MAX {
             return Err(FabricError::unsupported(
                 self.me,
@@ -340,7 +340,7 @@ impl TcpState {
     }
 
     /// Withdraw a segment and tell the peers that may reach it. Its handle.
-    fn retract(&mut self, id: SegmentId) -> Result<u32, FabricError> {
+    fn retract(&mut self, id: SegmentId) -> Result<u32> {
         let found = self.segments.find(id).map(|(handle, _)| handle);
         let handle = found.ok_or(FabricError::not_published(self.me, id))?;
         let mine = self.segments.mine[handle].take();
@@ -351,7 +351,7 @@ impl TcpState {
     }
 
     /// Send a query about a segment; its token.
-    fn ask(&mut self, peer: Peer, id: SegmentId) -> Result<u64, FabricError> {
+    fn ask(&mut self, peer: Peer, id: SegmentId) -> Result<u64> {
         self.peer_state(peer)?;
         self.segments.next_token += 1;
         let token = self.segments.next_token;
@@ -366,7 +366,7 @@ impl TcpState {
     }
 
     /// Replace a segment's access list and tell connected peers whose access changed.
-    fn republish(&mut self, id: SegmentId, access: Access) -> Result<(), FabricError> {
+    fn republish(&mut self, id: SegmentId, access: Access) -> Result<()> {
         access.check(self.size)?;
         let found = self.segments.find(id).map(|(handle, _)| handle);
         let handle = found.ok_or(FabricError::not_published(self.me, id))?;
@@ -395,14 +395,14 @@ pub struct FarSegment {
 pub type Imported = farpost_net::Imported<FarSegment>;
 
 impl Far for FarSegment {
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.core
             .state
             .borrow_mut()
             .put(self.peer, self.handle, offset, from)
     }
 
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
         self.core
             .state
             .borrow_mut()
@@ -410,7 +410,7 @@ impl Far for FarSegment {
     }
 
     #[inline]
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         self.core
             .state
             .borrow_mut()
@@ -418,23 +418,23 @@ impl Far for FarSegment {
     }
 
     #[inline]
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()> {
         self.core
             .state
             .borrow_mut()
             .put_line_ahead(self.peer, self.handle, offset, line)
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.core.get(self.peer, self.handle, offset, to)
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         self.core.fence(self.peer, self.handle)
     }
 
     #[inline]
-    fn order(&self) -> Result<(), FabricError> {
+    fn order(&self) -> Result<()> {
         // One stream per peer, which keeps its order.
         Ok(())
     }
@@ -442,7 +442,7 @@ impl Far for FarSegment {
 
 impl Core {
     /// Everything put to `peer` has arrived, or what became of what was put to the segment of that handle.
-    fn fence(&self, peer: Peer, handle: u32) -> Result<(), FabricError> {
+    fn fence(&self, peer: Peer, handle: u32) -> Result<()> {
         let mut wanted = None;
         self.wait(|state| {
             let remote = state.peer_state(peer)?;
@@ -479,7 +479,7 @@ impl RemoteMemory for Tcp {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
+    ) -> Result<Mapping> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
         // Rounding up past the end of the address space leaves a size that the system refuses.
@@ -507,7 +507,7 @@ impl RemoteMemory for Tcp {
         memory.give_back(range);
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let handle = self.core.state.borrow_mut().retract(id)?;
         let started = Instant::now();
         self.core.wait(|state| {
@@ -525,13 +525,7 @@ impl RemoteMemory for Tcp {
         })
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Imported, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Imported> {
         let wanted = (permission, len);
         let theirs = {
             let state = &mut *self.core.state.borrow_mut();
@@ -555,11 +549,11 @@ impl RemoteMemory for Tcp {
         Ok(Imported::far(FarSegment { core, peer, handle }, grant))
     }
 
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Mapping> {
         Mapping::shared(len)
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
         state.check_size(LocalMemory::len(memory))?;
@@ -568,7 +562,7 @@ impl RemoteMemory for Tcp {
         Ok(())
     }
 
-    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         self.core.state.borrow_mut().republish(id, access)
     }
 }
@@ -581,7 +575,7 @@ impl NetFabric for Tcp {
 
 impl Core {
     /// Ask the peer about a segment.
-    fn ask(&self, peer: Peer, id: SegmentId) -> Result<PeerSegment, FabricError> {
+    fn ask(&self, peer: Peer, id: SegmentId) -> Result<PeerSegment> {
         let token = self.state.borrow_mut().ask(peer, id)?;
         let answer = self.wait(|state| {
             let question = state.segments.questions.get(&token);

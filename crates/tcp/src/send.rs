@@ -7,7 +7,7 @@ use super::peer::Deferred;
 use super::socket;
 use super::state::TcpState;
 use crate::link::{Link, PIECES_MAX, Piece, PushError};
-use farpost_fabric::{Counter, FabricError, Line, Peer};
+use farpost_fabric::{Counter, Line, Peer, Result};
 use farpost_net::poll;
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -16,7 +16,7 @@ const SEALED_AT_ONCE: usize = 256 << 10;
 
 impl TcpState {
     /// Put bytes, held back to be sent together with what follows if they are few.
-    pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<()> {
         let many = from.len() >= self.settings.tcp.direct as usize;
         let at = offset as u64;
         let later = || Deferred::Put(handle, at, from.to_vec());
@@ -33,13 +33,7 @@ impl TcpState {
     }
 
     /// Put a word, held back to be sent together with what follows.
-    pub fn put_word(
-        &mut self,
-        peer: Peer,
-        handle: u32,
-        offset: usize,
-        value: u64,
-    ) -> Result<(), FabricError> {
+    pub fn put_word(&mut self, peer: Peer, handle: u32, offset: usize, value: u64) -> Result<()> {
         let at = offset as u64;
         let later = || Deferred::Word(handle, at, value);
         self.push(peer, |link| link.push_word(handle, at, value), later)?;
@@ -49,13 +43,7 @@ impl TcpState {
 
     /// Put a line, and send what waits.
     #[inline]
-    pub fn put_line(
-        &mut self,
-        peer: Peer,
-        handle: u32,
-        offset: usize,
-        line: &Line,
-    ) -> Result<(), FabricError> {
+    pub fn put_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<()> {
         let now = self.now();
         self.push_line(peer, handle, offset, line)?;
         self.pump(peer, now);
@@ -64,20 +52,14 @@ impl TcpState {
 
     /// Put a line, held back to be sent together with the next one.
     #[inline]
-    pub fn put_line_ahead(
-        &mut self,
-        peer: Peer,
-        handle: u32,
-        offset: usize,
-        line: &Line,
-    ) -> Result<(), FabricError> {
+    pub fn put_line_ahead(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<()> {
         self.push_line(peer, handle, offset, line)?;
         self.schedule_send(peer);
         Ok(())
     }
 
     #[inline(always)]
-    fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<()> {
         let at = offset as u64;
         let later = || Deferred::Line(handle, at, *line);
         self.push(peer, |link| link.push_line(handle, at, line), later)
@@ -91,7 +73,7 @@ impl TcpState {
         peer: Peer,
         now: impl FnOnce(&mut Link) -> Result<(), PushError>,
         later: impl FnOnce() -> Deferred,
-    ) -> Result<bool, FabricError> {
+    ) -> Result<bool> {
         let remote = self.peer_state(peer)?;
         remote.unfenced = true;
         remote.note_sent();

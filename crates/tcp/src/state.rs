@@ -17,7 +17,7 @@ use super::socket;
 use crate::link::{Event, Link, LinkConfig, SpareLogs, TransportReport};
 use crate::trust::Secret;
 use farpost_fabric::clock::Clock;
-use farpost_fabric::{Counter, FabricError, Fault, Peer};
+use farpost_fabric::{Counter, FabricError, Fault, Peer, Result};
 use farpost_net::NetConfig;
 use farpost_net::interfaces::Card;
 use farpost_net::poll::{self, Alarm, Poll};
@@ -79,12 +79,7 @@ pub struct TcpState {
 }
 
 impl TcpState {
-    pub fn new(
-        net: NetConfig,
-        settings: TcpSettings,
-        listeners: Vec<OwnedFd>,
-        card: Card,
-    ) -> Result<Self, FabricError> {
+    pub fn new(net: NetConfig, settings: TcpSettings, listeners: Vec<OwnedFd>, card: Card) -> Result<Self> {
         let fail = |e: std::io::Error| FabricError::os_error("make a poll set", &e);
         let poll = Poll::new().map_err(fail)?;
         let acceptor = Acceptor::new(listeners, settings.trust.limits(), &poll).map_err(fail)?;
@@ -140,13 +135,13 @@ impl TcpState {
 
     // ---- peers ----
 
-    pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    pub fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 
     /// The state of `peer`, to which something is to be sent; the first call makes the link.
     #[inline]
-    pub fn peer_state(&mut self, peer: Peer) -> Result<&mut PeerState, FabricError> {
+    pub fn peer_state(&mut self, peer: Peer) -> Result<&mut PeerState> {
         if self.peers.get(peer).is_none() {
             self.meet(peer);
         }

@@ -12,7 +12,7 @@ use super::peer::{NONE, PeerStatus};
 use super::receive::CloseReason;
 use super::state::TcpState;
 use crate::link::{Header, LinkError, ZCOPY_MAX};
-use farpost_fabric::{Counter, FabricError, Peer, ZeroCopy};
+use farpost_fabric::{Counter, FabricError, Peer, Result, ZeroCopy};
 use std::collections::{HashMap, VecDeque};
 
 /// Polls by the protocol above before a payload is buffered: one finds the line, one matches a receive posted meanwhile.
@@ -296,7 +296,7 @@ impl TcpState {
     }
 
     /// The entry of an announced payload, whether some of it is here or not.
-    fn zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<&mut IncomingPayload, FabricError> {
+    fn zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<&mut IncomingPayload> {
         let bad = corrupt(peer, number);
         let (Some(remote), Ok(len)) = (self.peers.at(peer), u32::try_from(len)) else {
             return Err(bad);
@@ -322,7 +322,7 @@ impl TcpState {
         }
     }
 
-    fn land_zcopy(&mut self, peer: Peer, number: u32, address: usize, len: usize) -> Result<(), FabricError> {
+    fn land_zcopy(&mut self, peer: Peer, number: u32, address: usize, len: usize) -> Result<()> {
         let came = self.zcopy(peer, number, len)?;
         match std::mem::replace(&mut came.destination, Destination::Direct) {
             Destination::Undecided(_) => self.place_zcopy(peer, number, Some(address)),
@@ -342,7 +342,7 @@ impl TcpState {
         Ok(())
     }
 
-    fn zcopy_landed(&mut self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_landed(&mut self, peer: Peer, number: u32) -> Result<bool> {
         let Some(remote) = self.peers.at(peer) else {
             return Err(corrupt(peer, number));
         };
@@ -357,7 +357,7 @@ impl TcpState {
     }
 
     /// The buffer of a complete zero-copy payload.
-    fn take_zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<Option<Vec<u8>>, FabricError> {
+    fn take_zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<Option<Vec<u8>>> {
         let came = self.zcopy(peer, number, len)?;
         let complete = came.complete;
         match &mut came.destination {
@@ -421,7 +421,7 @@ impl ZeroCopy for Tcp {
         self.core.state.borrow().zcopy_room(peer)
     }
 
-    unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+    unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32> {
         let state = &mut *self.core.state.borrow_mut();
         assert!(
             (1..=state.zcopy_room(peer)).contains(&len),
@@ -440,7 +440,7 @@ impl ZeroCopy for Tcp {
         Ok(number)
     }
 
-    fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool> {
         let state = &mut *self.core.state.borrow_mut();
         let Some(remote) = state.peers.at(peer) else {
             return Ok(true);
@@ -485,31 +485,19 @@ impl ZeroCopy for Tcp {
         sent.copy = Some(buffer);
     }
 
-    unsafe fn land_zcopy(
-        &self,
-        peer: Peer,
-        number: u32,
-        address: usize,
-        len: usize,
-    ) -> Result<(), FabricError> {
+    unsafe fn land_zcopy(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<()> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         state.land_zcopy(peer, number, address, len)
     }
 
-    fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         state.zcopy_landed(peer, number)
     }
 
-    fn take_zcopy(
-        &self,
-        peer: Peer,
-        number: u32,
-        len: usize,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<bool, FabricError> {
+    fn take_zcopy(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let taken = {
             let state = &mut *self.core.state.borrow_mut();
             state.check_peer(peer)?;

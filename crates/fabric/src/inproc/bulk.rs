@@ -1,11 +1,13 @@
 //! Bulk transfer: the copy happens when its event arrives.
 
 use super::InProc;
-use crate::{BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, Peer, Ticket};
+use crate::{
+    BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, Peer, Result, Ticket,
+};
 
 /// Copy within this process, checked by the kernel: an address that the peer got wrong is an error, not a
 /// crash.
-pub fn copy(d: &Descriptor) -> Result<(), FabricError> {
+pub fn copy(d: &Descriptor) -> Result<()> {
     let (mut local, mut remote, mut len) = (d.local, d.remote, d.len);
     while len > 0 {
         let iovec = |at: usize| libc::iovec {
@@ -40,7 +42,7 @@ impl BulkTransfer for InProc {
         peer.0 < self.size && self.network.0.borrow().config.bulk
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         self.check_peer(descriptor.peer)?;
         if !self.can_transfer(descriptor.peer) {
             return Err(FabricError::unsupported(
@@ -54,7 +56,7 @@ impl BulkTransfer for InProc {
         Ok(Completion::Pending(Ticket(ticket)))
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         self.network.0.borrow_mut().transfer_ended(ticket.0)
     }
 }

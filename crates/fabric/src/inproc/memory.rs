@@ -5,7 +5,7 @@ use super::state::{ImportId, Published, line_bytes};
 use super::{InProc, Network};
 use crate::{
     Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    SegmentId, assert_aligned,
+    Result, SegmentId, assert_aligned,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -114,7 +114,7 @@ pub struct Imported {
 }
 
 impl Imported {
-    fn send(&self, offset: usize, bytes: &[u8], whole: bool) -> Result<(), FabricError> {
+    fn send(&self, offset: usize, bytes: &[u8], whole: bool) -> Result<()> {
         self.grant.check_write(offset, bytes.len())?;
         let mut state = self.network.0.borrow_mut();
         state.put(self.route, &self.segment, offset, bytes, whole);
@@ -128,21 +128,21 @@ impl Remote for Imported {
         self.segment.len()
     }
 
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.send(offset, from, false)
     }
 
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
         assert_aligned(offset, 8);
         self.send(offset, &value.to_ne_bytes(), true)
     }
 
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         assert_aligned(offset, LINE_BYTES);
         self.send(offset, &line_bytes(line), true)
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.grant.check(offset, to.len())?;
         let mut at = 0;
         while at < to.len() {
@@ -159,7 +159,7 @@ impl Remote for Imported {
         self.network.0.borrow().check_alive(self.route.1)
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         let (_, to, import) = self.route;
         self.network.0.borrow_mut().fence(to, import)
     }
@@ -170,11 +170,11 @@ impl RemoteMemory for InProc {
     type Export = Segment;
     type Import = Imported;
 
-    fn allocate(&self, len: usize) -> Result<Segment, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Segment> {
         Ok(Segment::new(len))
     }
 
-    fn publish(&self, id: SegmentId, memory: &Segment, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Segment, access: Access) -> Result<()> {
         access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         if state.published.contains_key(&(self.me, id)) {
@@ -188,7 +188,7 @@ impl RemoteMemory for InProc {
         Ok(())
     }
 
-    fn republish(&self, id: SegmentId, _memory: &Segment, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Segment, access: Access) -> Result<()> {
         access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         let published = state.published.get_mut(&(self.me, id));
@@ -198,7 +198,7 @@ impl RemoteMemory for InProc {
     }
 
     /// Imports of the past see memory of their own from now on.
-    fn detach(&self, memory: &Segment) -> Result<(), FabricError> {
+    fn detach(&self, memory: &Segment) -> Result<()> {
         memory.detach();
         Ok(())
     }
@@ -212,19 +212,13 @@ impl RemoteMemory for InProc {
         memory.0.borrow().borrow_mut().clear(range);
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let mut state = self.network.0.borrow_mut();
         let gone = state.published.remove(&(self.me, id));
         gone.map(|_| ()).ok_or(FabricError::not_published(self.me, id))
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Imported, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Imported> {
         self.check_peer(peer)?;
         let mut state = self.network.0.borrow_mut();
         state.drift();

@@ -6,7 +6,8 @@ use super::record::Arrival;
 use super::{Config, InProc};
 use crate::packet::LANES;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PacketQueue, Peer, SegmentId, TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PacketQueue, Peer, Result, SegmentId,
+    TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,7 +89,7 @@ pub struct NetworkState {
     /// Errors that the next fence of an import reports.
     put_errors: BTreeMap<ImportId, FabricError>,
     /// Ended transfers that nobody asked about yet.
-    ended: BTreeMap<u64, Result<(), FabricError>>,
+    ended: BTreeMap<u64, Result<()>>,
     /// Processes that are coroutines.
     pub ranks: Option<Ranks>,
 }
@@ -255,7 +256,7 @@ impl NetworkState {
         ImportId(self.imports)
     }
 
-    pub fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
+    pub fn check_alive(&self, peer: Peer) -> Result<()> {
         if self.ports[peer.index()].dead {
             return Err(FabricError::dead(peer, "the test ended it"));
         }
@@ -302,7 +303,7 @@ impl NetworkState {
     }
 
     /// Everything put through `import` arrives, among other things.
-    pub fn fence(&mut self, to: Peer, import: ImportId) -> Result<(), FabricError> {
+    pub fn fence(&mut self, to: Peer, import: ImportId) -> Result<()> {
         let of_import = |e: &Event| matches!(e.what, What::Piece { import: i, .. } if i == import);
         while self.events.iter().any(of_import) {
             self.step();
@@ -395,7 +396,7 @@ impl NetworkState {
 
     // Bulk.
 
-    pub fn transfer(&mut self, me: Peer, descriptor: Descriptor) -> Result<u64, FabricError> {
+    pub fn transfer(&mut self, me: Peer, descriptor: Descriptor) -> Result<u64> {
         self.check_alive(descriptor.peer)?;
         let ticket = self.serial + 1;
         let submitted = self.submit(me, descriptor.peer, What::Transfer(ticket, descriptor));
@@ -404,7 +405,7 @@ impl NetworkState {
     }
 
     /// Whether the transfer has ended; lets time pass if not.
-    pub fn transfer_ended(&mut self, ticket: u64) -> Result<bool, FabricError> {
+    pub fn transfer_ended(&mut self, ticket: u64) -> Result<bool> {
         self.drift();
         match self.ended.remove(&ticket) {
             Some(result) => result.map(|()| true),

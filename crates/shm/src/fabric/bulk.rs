@@ -7,7 +7,7 @@ use super::{Shm, region};
 use farpost_fabric::sync::{AtomicU64, Ordering};
 use farpost_fabric::{
     BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, PIECES, Peer, Piece,
-    Ticket,
+    Result, Ticket,
 };
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -158,7 +158,7 @@ impl BulkTransfer for Shm {
         matches!(self.reach(peer), CmaAccess::Yes(_))
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         let peer = descriptor.peer;
         self.check_peer(peer)?;
         let CmaAccess::Yes(pid) = self.reach(peer) else {
@@ -191,7 +191,7 @@ impl BulkTransfer for Shm {
         direction: Direction,
         local: &[Piece],
         remote: &[Piece],
-    ) -> Result<(), FabricError> {
+    ) -> Result<()> {
         self.check_peer(peer)?;
         assert!(
             local.len() <= PIECES && remote.len() <= PIECES,
@@ -213,7 +213,7 @@ impl BulkTransfer for Shm {
         Ok(())
     }
 
-    fn poll_transfer(&self, _ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, _ticket: Ticket) -> Result<bool> {
         Ok(true)
     }
 }
@@ -243,7 +243,7 @@ impl Shm {
 
     /// The kernel gives numbers of processes out again: whose number is used here was there moments ago. Looked up so
     /// often that no other process can have the number yet.
-    fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
+    fn check_alive(&self, peer: Peer) -> Result<()> {
         let now = coarse_millis();
         let checked = &self.bulk.checked[peer.index()];
         if now.wrapping_sub(checked.get()) < CHECK_INTERVAL {

@@ -5,7 +5,7 @@
 
 use super::{Shm, flag, region};
 use farpost_fabric::sync::Ordering;
-use farpost_fabric::{FabricError, Fault, Peer, Wake};
+use farpost_fabric::{FabricError, Fault, Peer, Result, Wake};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
@@ -43,7 +43,7 @@ enum Pipe {
 
 impl Shm {
     /// My pipe's reading end; made and published at the first call.
-    pub(super) fn own_pipe(&self) -> Result<&File, FabricError> {
+    pub(super) fn own_pipe(&self) -> Result<&File> {
         if let Some((read, _)) = self.doorbell.mine.get() {
             return Ok(read);
         }
@@ -138,7 +138,7 @@ impl Shm {
         self.doorbell.fails.set(errno);
     }
 
-    fn open_pipe(&self, peer: Peer) -> Result<File, FabricError> {
+    fn open_pipe(&self, peer: Peer) -> Result<File> {
         let process = self.process(peer);
         let pid = process.identity.pid.load(Ordering::Acquire);
         let corrupt = |value| FabricError::corrupt(peer, "the descriptor of its pipe", value);

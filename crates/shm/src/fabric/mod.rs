@@ -24,7 +24,7 @@ use farpost_fabric::sync::Ordering;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, Peer, Permission,
-    Time, Topology, Wake,
+    Result, Time, Topology, Wake,
 };
 use farpost_mapped::{Mapping, sealed_memory};
 use std::cell::RefCell;
@@ -75,7 +75,7 @@ pub const fn region_bytes(size: u32) -> usize {
 const FAULTS_MAX: usize = 64;
 
 /// Device and inode.
-fn file_identity(file: &OwnedFd) -> Result<(u64, u64), FabricError> {
+fn file_identity(file: &OwnedFd) -> Result<(u64, u64)> {
     let about = file
         .try_clone()
         .and_then(|copy| File::from(copy).metadata())
@@ -141,7 +141,7 @@ pub type EndReport = Box<dyn Fn(Peer, PeerProcess) -> Option<End>>;
 
 impl Shm {
     /// Attach to the region.
-    pub fn attach(config: ShmConfig) -> Result<Self, FabricError> {
+    pub fn attach(config: ShmConfig) -> Result<Self> {
         use std::os::fd::AsFd;
         let ShmConfig {
             file,
@@ -276,7 +276,7 @@ impl Shm {
     }
 
     /// A fabric of one process, with nobody to talk to but itself.
-    pub fn alone(tunables: ShmTunables) -> Result<Self, FabricError> {
+    pub fn alone(tunables: ShmTunables) -> Result<Self> {
         let len = region_bytes(1);
         Self::attach(ShmConfig {
             file: sealed_memory(c"farpost-alone", len)?,
@@ -376,7 +376,7 @@ impl Shm {
         }
     }
 
-    fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 }

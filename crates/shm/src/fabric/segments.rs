@@ -3,7 +3,7 @@
 use super::{Shm, file_identity, region};
 use farpost_fabric::publish::View;
 use farpost_fabric::sync::{AtomicU64, Ordering};
-use farpost_fabric::{Access, FabricError, Grant, Peer, Permission, RemoteMemory, SegmentId};
+use farpost_fabric::{Access, FabricError, Grant, Peer, Permission, RemoteMemory, Result, SegmentId};
 use farpost_mapped::Mapping;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl RemoteMemory for Shm {
     type Export = Mapping;
     type Import = Mapping;
 
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Mapping> {
         let memory = Mapping::shared(len)?;
         if farpost_fabric::LocalMemory::len(&memory) as u64 >= self.tunables.huge_from {
             memory.prefer_huge_pages();
@@ -28,7 +28,7 @@ impl RemoteMemory for Shm {
         Ok(memory)
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let mut mine = self.segments.0.borrow_mut();
         if mine.contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
@@ -62,7 +62,7 @@ impl RemoteMemory for Shm {
     }
 
     /// Who looks meanwhile finds no such segment.
-    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         let mine = self.segments.0.borrow();
         let &(slot, _) = mine
             .get(&id.0)
@@ -76,7 +76,7 @@ impl RemoteMemory for Shm {
         Ok(())
     }
 
-    fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
+    fn detach(&self, memory: &Mapping) -> Result<()> {
         memory.renew()
     }
 
@@ -88,7 +88,7 @@ impl RemoteMemory for Shm {
         memory.give_back(range);
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let (slot, _file) = self
             .segments
             .0
@@ -99,13 +99,7 @@ impl RemoteMemory for Shm {
         Ok(())
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Mapping, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Mapping> {
         self.check_peer(peer)?;
         let life = self.life(peer);
         let pid = life.pid;
@@ -204,7 +198,7 @@ impl Shm {
     }
 
     /// Write the list of segment `slot`, if there is one, and say what the table's entry must say.
-    fn encode_access(&self, slot: usize, access: &Access) -> Result<u32, FabricError> {
+    fn encode_access(&self, slot: usize, access: &Access) -> Result<u32> {
         let list = match access {
             Access::Everyone(permission) => return Ok(code(*permission)),
             Access::Only(list) => list,
@@ -225,7 +219,7 @@ impl Shm {
     }
 
     /// What `peer` lets us do with its segment `slot`.
-    fn granted(&self, peer: Peer, slot: usize, access: u32) -> Result<Option<Permission>, FabricError> {
+    fn granted(&self, peer: Peer, slot: usize, access: u32) -> Result<Option<Permission>> {
         let code = if access == region::access::LISTED {
             let word = self.list_word(peer, slot, (self.index / region::LISTED_PER_WORD) as usize);
             let bits = word.load(Ordering::Relaxed) >> (self.index % region::LISTED_PER_WORD * 2);
@@ -250,7 +244,7 @@ fn code(permission: Permission) -> u32 {
 }
 
 /// The file is the one that was published, belongs to this user, and cannot shrink under us.
-fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<(), FabricError> {
+fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<()> {
     let about = file
         .metadata()
         .map_err(|e| FabricError::os_error("inspect a peer's segment", &e))?;

@@ -2,7 +2,7 @@
 
 use super::region;
 use farpost_fabric::sync::Ordering;
-use farpost_fabric::{Counter, FabricError, Peer, Permission};
+use farpost_fabric::{Counter, Peer, Permission, Result};
 use farpost_mapped::Mapping;
 use std::os::fd::BorrowedFd;
 
@@ -17,7 +17,7 @@ impl Watch {
     ///
     /// # Errors
     /// The memory cannot be mapped.
-    pub fn open(file: BorrowedFd<'_>, offset: u64, size: u32) -> Result<Self, FabricError> {
+    pub fn open(file: BorrowedFd<'_>, offset: u64, size: u32) -> Result<Self> {
         let region = Mapping::new(file, offset, region::bytes(size), Permission::Read)?;
         Ok(Self { region, size })
     }

@@ -47,7 +47,7 @@ impl World {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn new(settings: TcpSettings) -> Result<Self, FabricError> {
+    pub fn new(settings: TcpSettings) -> Result<Self> {
         let net = NetConfig {
             me: Peer(0),
             size: SIZE,
