@@ -108,103 +108,51 @@ pub(super) unsafe fn from_other_core(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-/// Copy `steps` (not zero) times [`SMALL_STEP`] bytes.
-///
-/// # Safety
-/// As [`from_other_core`], on a processor with AVX.
+/// A function that copies some steps of so many bytes, each by these registers of 32 bytes. Written out by the assembler, since a compiler makes a
+/// call of `memcpy` of any loop that copies.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-unsafe fn in_small_steps(from: *const u8, to: *mut u8, steps: usize) {
-    // SAFETY: loads and stores `steps * SMALL_STEP` bytes, which the caller vouches for; the registers it changes are named.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "vmovdqu ymm0, [{from} + 0]",
-            "vmovdqu ymm1, [{from} + 32]",
-            "vmovdqu ymm2, [{from} + 64]",
-            "vmovdqu ymm3, [{from} + 96]",
-            "vmovdqu [{to} + 0], ymm0",
-            "vmovdqu [{to} + 32], ymm1",
-            "vmovdqu [{to} + 64], ymm2",
-            "vmovdqu [{to} + 96], ymm3",
-            "sub {from}, -128",
-            "sub {to}, -128",
-            "dec {steps}",
-            "jnz 2b",
-            "vzeroupper",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            steps = inout(reg) steps => _,
-            // vzeroupper changes all of them.
-            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
-            out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
-            out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
-            options(nostack)
-        );
-    }
+macro_rules! copy_in_steps {
+    ($name:ident, $bytes:literal by $registers:literal) => {
+        /// Copy `steps` (not zero) times so many bytes.
+        ///
+        /// # Safety
+        /// As [`from_other_core`], on a processor with AVX.
+        #[inline]
+        unsafe fn $name(from: *const u8, to: *mut u8, steps: usize) {
+            // SAFETY: loads and stores `steps` times so many bytes, which the caller vouches for; the registers it changes are named.
+            unsafe {
+                std::arch::asm!(
+                    "2:",
+                    concat!(".irp n, ", $registers),
+                    "vmovdqu ymm\\n, [{from} + 32 * \\n]",
+                    ".endr",
+                    concat!(".irp n, ", $registers),
+                    "vmovdqu [{to} + 32 * \\n], ymm\\n",
+                    ".endr",
+                    concat!("sub {from}, -", $bytes),
+                    concat!("sub {to}, -", $bytes),
+                    "dec {steps}",
+                    "jnz 2b",
+                    "vzeroupper",
+                    from = inout(reg) from => _,
+                    to = inout(reg) to => _,
+                    steps = inout(reg) steps => _,
+                    // vzeroupper changes all of them.
+                    out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
+                    out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
+                    out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                    out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
+                    options(nostack)
+                );
+            }
+        }
+    };
 }
 
-/// Copy `steps` (not zero) times [`STEP`] bytes. Written out, since a compiler makes a call of `memcpy` of any loop that
-/// copies.
-///
-/// # Safety
-/// As [`from_other_core`], on a processor with AVX.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-unsafe fn in_steps(from: *const u8, to: *mut u8, steps: usize) {
-    // SAFETY: loads and stores `steps * STEP` bytes, which the caller vouches for; the registers it changes are named.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "vmovdqu ymm0, [{from} + 0]",
-            "vmovdqu ymm1, [{from} + 32]",
-            "vmovdqu ymm2, [{from} + 64]",
-            "vmovdqu ymm3, [{from} + 96]",
-            "vmovdqu ymm4, [{from} + 128]",
-            "vmovdqu ymm5, [{from} + 160]",
-            "vmovdqu ymm6, [{from} + 192]",
-            "vmovdqu ymm7, [{from} + 224]",
-            "vmovdqu ymm8, [{from} + 256]",
-            "vmovdqu ymm9, [{from} + 288]",
-            "vmovdqu ymm10, [{from} + 320]",
-            "vmovdqu ymm11, [{from} + 352]",
-            "vmovdqu ymm12, [{from} + 384]",
-            "vmovdqu ymm13, [{from} + 416]",
-            "vmovdqu ymm14, [{from} + 448]",
-            "vmovdqu ymm15, [{from} + 480]",
-            "vmovdqu [{to} + 0], ymm0",
-            "vmovdqu [{to} + 32], ymm1",
-            "vmovdqu [{to} + 64], ymm2",
-            "vmovdqu [{to} + 96], ymm3",
-            "vmovdqu [{to} + 128], ymm4",
-            "vmovdqu [{to} + 160], ymm5",
-            "vmovdqu [{to} + 192], ymm6",
-            "vmovdqu [{to} + 224], ymm7",
-            "vmovdqu [{to} + 256], ymm8",
-            "vmovdqu [{to} + 288], ymm9",
-            "vmovdqu [{to} + 320], ymm10",
-            "vmovdqu [{to} + 352], ymm11",
-            "vmovdqu [{to} + 384], ymm12",
-            "vmovdqu [{to} + 416], ymm13",
-            "vmovdqu [{to} + 448], ymm14",
-            "vmovdqu [{to} + 480], ymm15",
-            "add {from}, 512",
-            "add {to}, 512",
-            "dec {steps}",
-            "jnz 2b",
-            "vzeroupper",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            steps = inout(reg) steps => _,
-            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
-            out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
-            out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
-            options(nostack)
-        );
-    }
-}
+copy_in_steps!(in_small_steps, 128 by "0, 1, 2, 3");
+#[cfg(target_arch = "x86_64")]
+copy_in_steps!(in_steps, 512 by "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15");
 
 /// Stores that a processor has for lines, by their bytes: AVX-512's, AVX's, and those of every processor.
 #[cfg(target_arch = "x86_64")]

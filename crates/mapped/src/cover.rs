@@ -3,9 +3,10 @@
 //!
 //! Cost class: *set-up path*.
 
-use super::mapping::{Mapping, sealed_memory};
-use farpost_fabric::{FabricError, LocalMemory, Peer, Permission, Result, SegmentId};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use super::mapping::{Mapping, READ_WRITE, sealed_memory};
+use farpost_fabric::{FabricError, LocalMemory, Peer, Permission, Result, SegmentId, check_range};
+use rustix::mm::{self, MapFlags};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Segments are whole pages.
 const PAGE: usize = 4096;
@@ -122,14 +123,8 @@ impl Mapping {
         writable: bool,
         at: Option<usize>,
     ) -> Result<Window> {
-        let limit = LocalMemory::len(self);
-        if len == 0 || offset > limit || len > limit - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(len),
-                len: limit,
-            });
-        }
+        // A window of no bytes is none.
+        check_range(offset, len.max(1), LocalMemory::len(self))?;
         if writable && !self.is_writable() {
             let (peer, id) = self.owner();
             return Err(FabricError::Denied { peer, id: id.0 });
@@ -188,21 +183,15 @@ impl Drop for Window {
 /// # Safety
 /// The range may be replaced: nothing of this process relies on its pages being other than those of `file`.
 unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<()> {
+    let (at, flags) = (address as *mut libc::c_void, MapFlags::SHARED | MapFlags::FIXED);
     // SAFETY: the caller's promise.
-    let at = unsafe {
-        libc::mmap(
-            address as *mut libc::c_void,
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED {
-        return Err(FabricError::os("map a segment over a program's memory"));
+    match unsafe { mm::mmap(at, len, READ_WRITE, flags, file, 0) } {
+        Ok(_) => Ok(()),
+        Err(error) => Err(FabricError::os_error(
+            "map a segment over a program's memory",
+            &error.into(),
+        )),
     }
-    Ok(())
 }
 
 /// The range is ordinary memory of this process: private, anonymous, readable and writable.

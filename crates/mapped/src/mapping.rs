@@ -5,10 +5,22 @@ use farpost_fabric::{
     FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, Result, SegmentId,
 };
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{self, MapFlags, ProtFlags};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ffi::c_void;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
+
+/// What memory that is written is mapped for.
+pub(crate) const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// Where something was mapped.
+fn mapped_at(at: Result<*mut c_void, Errno>, what: &'static str) -> Result<NonNull<u8>> {
+    let at = at.map_err(|error| FabricError::os_error(what, &error.into()))?;
+    Ok(NonNull::new(at.cast()).expect("mmap never returns null"))
+}
 
 /// The pages; unmapped when the last view goes.
 struct Pages {
@@ -72,26 +84,19 @@ impl Mapping {
         owner: (Peer, SegmentId),
     ) -> Result<Self> {
         let writable = permission == Permission::ReadWrite;
-        let protection = if writable {
-            libc::PROT_READ | libc::PROT_WRITE
-        } else {
-            libc::PROT_READ
-        };
+        let protection = if writable { READ_WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh shared mapping at an address the kernel chooses touches no existing memory.
         let at = unsafe {
-            libc::mmap(
+            mm::mmap(
                 std::ptr::null_mut(),
                 len,
                 protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset as libc::off_t,
+                MapFlags::SHARED,
+                file,
+                offset,
             )
         };
-        if at == libc::MAP_FAILED {
-            return Err(FabricError::os("map shared memory"));
-        }
-        let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
+        let base = mapped_at(at, "map shared memory")?;
         let pages = Pages::new(base, len, owner);
         Ok(Self {
             base,
@@ -104,21 +109,10 @@ impl Mapping {
     /// `len` zeroed bytes of this process alone: a segment that peers reach through a network. Pages cost memory
     /// once they are touched.
     pub fn private(len: usize, owner: (Peer, SegmentId)) -> Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh anonymous mapping at an address the kernel chooses touches no existing memory.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(FabricError::os("map memory for a segment"));
-        }
-        let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
+        let at = unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, READ_WRITE, flags) };
+        let base = mapped_at(at, "map memory for a segment")?;
         Ok(Self {
             base,
             len,
@@ -614,7 +608,7 @@ pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::MetadataExt;
 
     #[test]

@@ -83,10 +83,8 @@ impl Inner {
     /// The peer said something that cannot be.
     #[cold]
     pub fn blame(&self, link: &Link, (what, value): (&'static str, u64)) {
-        self.record_fault(Fault {
-            peer: link.peer,
-            error: FabricError::corrupt(link.peer, what, value),
-        });
+        let (peer, error) = (link.peer, FabricError::corrupt(link.peer, what, value));
+        self.record_fault(Fault { peer, error });
     }
 
     fn on_control(&self, link: &Rc<Link>, what: u8, argument: u16, rest: &[u8]) {

@@ -150,7 +150,7 @@ impl Bulk {
         let Some(address) = inner.resolve(&transfer.link) else {
             return true;
         };
-        let most = inner.endpoint.ep_attr().max_msg_size;
+        let most = inner.endpoint.attr.ep.max_msg_size;
         let desc = transfer
             .registration
             .as_ref()
@@ -240,14 +240,14 @@ impl Bulk {
 impl Inner {
     /// Whether keys tell lengths.
     fn keys_tell(&self) -> bool {
-        let attr = self.endpoint.domain_attr();
+        let attr = self.endpoint.attr.domain;
         attr.mr_key_size == 8 && self.endpoint.mr_mode() & (ffi::FI_MR_PROV_KEY | ffi::FI_MR_VIRT_ADDR) == 0
     }
 
     /// Register with a random key, where we choose keys.
     fn register_random(&self, at: (*mut u8, usize), access: u64) -> Result<Registration> {
         let told = self.keys_tell().then(|| brief(at.1) << RANDOM_BITS);
-        let bits = (self.endpoint.domain_attr().mr_key_size * 8).min(64) as u32;
+        let bits = (self.endpoint.attr.domain.mr_key_size * 8).min(64) as u32;
         // The largest number means no key.
         let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
         let mut last = String::new();

@@ -399,11 +399,11 @@ impl ErrorStatus for Tcp {
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
-        self.core.state.borrow_mut().diagnostics.take_faults()
+        self.core.state.borrow_mut().diagnostics.faults.take()
     }
 
     fn faulted(&self) -> bool {
-        self.core.state.borrow().diagnostics.faulted()
+        !self.core.state.borrow().diagnostics.faults.is_empty()
     }
 
     fn is_gone(&self, peer: Peer) -> bool {

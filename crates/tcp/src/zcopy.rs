@@ -43,6 +43,17 @@ struct IncomingPayload {
     destination: Destination,
 }
 
+impl IncomingPayload {
+    fn new(len: u32) -> Self {
+        let destination = Destination::Undecided(POLLS);
+        Self {
+            len,
+            complete: false,
+            destination,
+        }
+    }
+}
+
 struct OutgoingPayload {
     number: u32,
     address: usize,
@@ -211,11 +222,11 @@ impl TcpState {
         if !remote.link.expect_zcopy(number, header.seq)? {
             return Ok(ZcopyAction::Read);
         }
-        let came = remote.zcopy.came.entry(number).or_insert(IncomingPayload {
-            len: header.seq,
-            complete: false,
-            destination: Destination::Undecided(POLLS),
-        });
+        let came = remote
+            .zcopy
+            .came
+            .entry(number)
+            .or_insert(IncomingPayload::new(header.seq));
         match &mut came.destination {
             Destination::Undecided(0) => {
                 let mut buffer = self.spare.take(came.len as usize);
@@ -305,12 +316,7 @@ impl TcpState {
             if !remote.link.expect_zcopy(number, len).is_ok_and(|missing| missing) {
                 return Err(bad);
             }
-            let came = IncomingPayload {
-                len,
-                complete: false,
-                destination: Destination::Undecided(POLLS),
-            };
-            remote.zcopy.came.insert(number, came);
+            remote.zcopy.came.insert(number, IncomingPayload::new(len));
         }
         let came = remote.zcopy.came.get_mut(&number);
         came.filter(|came| came.len == len).ok_or(bad)

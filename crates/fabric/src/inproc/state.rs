@@ -6,8 +6,8 @@ use super::record::Arrival;
 use super::{Config, InProc};
 use crate::packet::LANES;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PacketQueue, Peer, Result, SegmentId,
-    TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, Line, PacketQueue, Peer, Result,
+    SegmentId, TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -60,13 +60,9 @@ struct Endpoint {
     arrived: [VecDeque<Packet>; LANES],
     /// Packets arrived or on their way.
     occupied: [usize; LANES],
-    faults: Vec<Fault>,
-    faults_lost: u64,
+    faults: FaultLog,
     counters: Vec<[u64; Counter::COUNT]>,
 }
-
-/// How many faults are kept until somebody asks.
-pub const FAULTS_KEPT: usize = 64;
 
 /// A step of the network's, in nanoseconds.
 const STEP: u64 = 1_000;
@@ -419,12 +415,7 @@ impl NetworkState {
         if fault.peer.index() < self.ports.len() {
             self.count(me, fault.peer, Counter::Faults, 1);
         }
-        let port = &mut self.ports[me.index()];
-        if port.faults.len() < FAULTS_KEPT {
-            port.faults.push(fault);
-        } else {
-            port.faults_lost += 1;
-        }
+        self.ports[me.index()].faults.record(fault);
     }
 
     pub fn has_ended(&self, peer: Peer) -> bool {
@@ -432,11 +423,7 @@ impl NetworkState {
     }
 
     pub fn take_faults(&mut self, me: Peer) -> (Vec<Fault>, u64) {
-        let port = &mut self.ports[me.index()];
-        (
-            std::mem::take(&mut port.faults),
-            std::mem::take(&mut port.faults_lost),
-        )
+        self.ports[me.index()].faults.take()
     }
 
     pub fn count(&mut self, me: Peer, peer: Peer, counter: Counter, amount: u64) {

@@ -32,10 +32,8 @@ impl Watch {
             of.0 < self.size && peer.0 < self.size,
             "{of} or {peer} does not exist"
         );
-        let at = region::counters_offset(of.0, peer.0, self.size);
-        // SAFETY: only atomic fields, which are only loaded: the mapping may be read.
-        let counters: &region::PeerCounters = unsafe { self.region.table(at) };
-        counters.0[counter as usize].load(Ordering::Relaxed)
+        // Only loaded: the mapping may be read.
+        region::counter(&self.region, of.0, peer.0, self.size, counter).load(Ordering::Relaxed)
     }
 
     /// A counter of process `of`, summed over its peers.

@@ -211,6 +211,24 @@ impl Header {
         }
     }
 
+    /// Of `kind`, about an object, at an offset.
+    #[inline]
+    pub fn of(kind: FrameKind, object: u32, offset: u64) -> Self {
+        Self {
+            object,
+            offset,
+            ..Self::new(kind)
+        }
+    }
+
+    /// Of `kind` and with these flags, about an object.
+    pub fn flagged(kind: FrameKind, flags: u8, object: u32) -> Self {
+        Self {
+            flags,
+            ..Self::of(kind, object, 0)
+        }
+    }
+
     /// Header and payload.
     #[inline]
     pub fn total(&self) -> usize {
