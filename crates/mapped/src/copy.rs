@@ -8,6 +8,7 @@
 //! Copies for other cores use non-temporal stores where fetching lines back takes long: see `streaming`.
 
 use super::streaming::COPY_POLICY;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Whether this processor looks far ahead by itself: AMD's, and those made after them.
 #[cfg(target_arch = "x86_64")]
@@ -272,68 +273,26 @@ pub(super) unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
             // SAFETY: words of the lines that the caller vouches for; `to` is aligned.
             unsafe {
                 let value = from.add(at).cast::<u64>().read_unaligned();
-                (*to.add(at).cast::<std::sync::atomic::AtomicU64>())
-                    .store(value, std::sync::atomic::Ordering::Release);
+                (*to.add(at).cast::<std::sync::atomic::AtomicU64>()).store(value, Release);
             }
         }
     }
 }
 
-/// For each size of an element, its atomic.
+/// `$body` for elements of so many bytes, of the integer and its atomic.
 macro_rules! by_size {
-    ($size:expr, $element:ident => $body:expr) => {{
-        use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
-        match $size {
-            1 => {
-                type $element = (AtomicU8, u8);
+    ($size:expr, $atomic:ident, $plain:ident => $body:expr) => {
+        by_size!(@ $size, $atomic, $plain, $body, 1 AtomicU8 u8, 2 AtomicU16 u16, 4 AtomicU32 u32, _ AtomicU64 u64)
+    };
+    (@ $size:expr, $atomic:ident, $plain:ident, $body:expr, $($bytes:tt $a:ident $p:ident),*) => {
+        match $size {$(
+            $bytes => {
+                type $atomic = std::sync::atomic::$a;
+                type $plain = $p;
                 $body
             }
-            2 => {
-                type $element = (AtomicU16, u16);
-                $body
-            }
-            4 => {
-                type $element = (AtomicU32, u32);
-                $body
-            }
-            _ => {
-                type $element = (AtomicU64, u64);
-                $body
-            }
-        }
-    }};
-}
-
-/// An unsigned integer and its atomic.
-trait Element {
-    type Atomic;
-    type Plain: Copy;
-    fn store(to: &Self::Atomic, value: Self::Plain);
-    fn load(from: &Self::Atomic) -> Self::Plain;
-}
-
-macro_rules! element {
-    ($($atomic:ty, $plain:ty;)*) => {$(
-        impl Element for ($atomic, $plain) {
-            type Atomic = $atomic;
-            type Plain = $plain;
-            #[inline(always)]
-            fn store(to: &$atomic, value: $plain) {
-                to.store(value, std::sync::atomic::Ordering::Release);
-            }
-            #[inline(always)]
-            fn load(from: &$atomic) -> $plain {
-                from.load(std::sync::atomic::Ordering::Acquire)
-            }
-        }
-    )*};
-}
-
-element! {
-    std::sync::atomic::AtomicU8, u8;
-    std::sync::atomic::AtomicU16, u16;
-    std::sync::atomic::AtomicU32, u32;
-    std::sync::atomic::AtomicU64, u64;
+        )*}
+    };
 }
 
 /// Store `len` bytes of elements of `size` bytes (1, 2, 4, 8), each whole.
@@ -343,11 +302,11 @@ element! {
 /// `to` meanwhile.
 #[inline]
 pub(super) unsafe fn store_elements(from: *const u8, to: *mut u8, len: usize, size: usize) {
-    by_size!(size, E => for at in (0..len).step_by(size) {
+    by_size!(size, Atomic, Plain => for at in (0..len).step_by(size) {
         // SAFETY: an element in range, aligned in `to`.
         unsafe {
-            let value = from.add(at).cast::<<E as Element>::Plain>().read_unaligned();
-            E::store(&*to.add(at).cast::<<E as Element>::Atomic>(), value);
+            let value = from.add(at).cast::<Plain>().read_unaligned();
+            (*to.add(at).cast::<Atomic>()).store(value, Release);
         }
     });
 }
@@ -359,11 +318,11 @@ pub(super) unsafe fn store_elements(from: *const u8, to: *mut u8, len: usize, si
 /// `from` meanwhile.
 #[inline]
 pub(super) unsafe fn load_elements(from: *const u8, to: *mut u8, len: usize, size: usize) {
-    by_size!(size, E => for at in (0..len).step_by(size) {
+    by_size!(size, Atomic, Plain => for at in (0..len).step_by(size) {
         // SAFETY: an element in range, aligned in `from`.
         unsafe {
-            let value = E::load(&*from.add(at).cast::<<E as Element>::Atomic>());
-            to.add(at).cast::<<E as Element>::Plain>().write_unaligned(value);
+            let value = (*from.add(at).cast::<Atomic>()).load(Acquire);
+            to.add(at).cast::<Plain>().write_unaligned(value);
         }
     });
 }

@@ -20,8 +20,6 @@ use std::rc::Rc;
 
 /// Gets of fewer bytes are messages: the question for the key costs as much as they do.
 pub const READ_FROM: usize = 32 << 10;
-/// Polls without anything before a reader sleeps a little.
-const SPINS: u32 = 200;
 
 /// A peer that reads.
 struct Reader {
@@ -169,12 +167,7 @@ impl Inner {
                 idle = 0;
                 continue;
             }
-            idle += 1;
-            if idle > SPINS {
-                self.nap();
-            } else {
-                std::hint::spin_loop();
-            }
+            self.idle(&mut idle);
         }
         Ok(())
     }

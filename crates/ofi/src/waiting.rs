@@ -26,6 +26,8 @@ const RETRY: Duration = Duration::from_millis(1);
 const POLL: Duration = Duration::from_micros(200);
 /// No sleep is longer.
 const LONGEST: Duration = Duration::from_secs(1 << 30);
+/// Looks without anything before a wait sleeps a little.
+const SPINS: u32 = 200;
 /// The longest time between two looks at silent peers during a sleep.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -108,6 +110,18 @@ impl Inner {
         self.look_at_silent();
     }
 
+    /// One more look found nothing, after `idle` that did not: spin, and sleep a little after many. True: it has slept.
+    pub fn idle(&self, idle: &mut u32) -> bool {
+        *idle += 1;
+        let sleeps = *idle > SPINS;
+        if sleeps {
+            self.nap();
+        } else {
+            std::hint::spin_loop();
+        }
+        sleeps
+    }
+
     /// Ask `link` and wait for its answer, making progress.
     pub fn ask(&self, link: &Rc<Link>, what: u8, words: &[u64], name: &'static str) -> Result<Vec<u64>> {
         let number = self.answers.next.get() + 1;
@@ -130,23 +144,12 @@ impl Inner {
                 idle = 0;
                 continue;
             }
-            idle += 1;
-            if idle > 200 {
-                let limit = Duration::from_millis(self.tunables.answer);
-                if began.elapsed() > limit {
-                    self.answers.awaited.set(0);
-                    return Err(FabricError::unsupported(
-                        link.peer,
-                        name,
-                        format!(
-                            "it has not answered for {} ms (FARPOST_OFI_ANSWER_TIMEOUT)",
-                            self.tunables.answer
-                        ),
-                    ));
-                }
-                self.nap();
-            } else {
-                std::hint::spin_loop();
+            let limit = Duration::from_millis(self.tunables.answer);
+            if self.idle(&mut idle) && began.elapsed() > limit {
+                self.answers.awaited.set(0);
+                let (ms, why) = (self.tunables.answer, "(FARPOST_OFI_ANSWER_TIMEOUT)");
+                let why = format!("it has not answered for {ms} ms {why}");
+                return Err(FabricError::unsupported(link.peer, name, why));
             }
         }
     }

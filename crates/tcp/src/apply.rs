@@ -75,8 +75,7 @@ impl TcpState {
         let reached = self
             .segments
             .reach(peer, handle, header.offset, len, Permission::ReadWrite);
-        let Some((memory, offset)) = reached.map_err(|(what, value)| CloseReason::Violation(what, value))?
-        else {
+        let Some((memory, offset)) = reached? else {
             self.segments.refuse(peer, handle);
             return Ok(());
         };
@@ -96,10 +95,7 @@ impl TcpState {
 
     fn apply_non_put(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
         match header.kind {
-            FrameKind::Packet => {
-                let taken = self.packets.arrived(peer, header.flags, payload);
-                taken.map_err(|(what, value)| CloseReason::Violation(what, value))
-            }
+            FrameKind::Packet => Ok(self.packets.arrived(peer, header.flags, payload)?),
             FrameKind::BulkGet => {
                 let request =
                     GetRequest::parse(payload).ok_or(CloseReason::Violation("a request for bytes", 0))?;
@@ -120,9 +116,10 @@ impl TcpState {
             }
             FrameKind::Control => self.control_frame(peer, header, payload),
             FrameKind::Bye => {
-                if let Some(remote) = self.peers.at(peer) {
-                    remote.status = PeerStatus::Left;
-                }
+                self.peers
+                    .at(peer)
+                    .into_iter()
+                    .for_each(|remote| remote.status = PeerStatus::Left);
                 Ok(())
             }
             FrameKind::Fault => Err(CloseReason::Accused(
@@ -133,7 +130,6 @@ impl TcpState {
     }
 
     fn control_frame(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
-        let bad = |(what, value)| CloseReason::Violation(what, value);
         let code = ControlCode::from_repr(header.flags)
             .ok_or(CloseReason::Violation("a control frame", header.flags.into()))?;
         if payload.len() != 8 * code.words() {
@@ -147,7 +143,7 @@ impl TcpState {
             *to = u64::from_le_bytes(from.try_into().expect("eight bytes"));
         }
         match code {
-            ControlCode::Credit => self.packets.credit(peer, header.object, words[0]).map_err(bad)?,
+            ControlCode::Credit => self.packets.credit(peer, header.object, words[0])?,
             ControlCode::Fence => {
                 for (handle, puts) in self.segments.refusals_of(peer) {
                     self.control(peer, ControlCode::Refused, handle, &[puts]);
@@ -165,8 +161,7 @@ impl TcpState {
             }
             ControlCode::Segment => self
                 .segments
-                .on_notice(peer, &SegmentNotice::decode(header.object, &words))
-                .map_err(bad)?,
+                .on_notice(peer, &SegmentNotice::decode(header.object, &words))?,
             ControlCode::Find => {
                 let told = self.segments.answer(peer, header.object, words[0]);
                 self.control(peer, ControlCode::Segment, told.id, &told.encode());
@@ -175,10 +170,7 @@ impl TcpState {
                 self.segments.forget(peer, header.object);
                 self.control(peer, ControlCode::Forgotten, header.object, &[]);
             }
-            ControlCode::Refused => self
-                .segments
-                .refused(peer, header.object, words[0])
-                .map_err(bad)?,
+            ControlCode::Refused => self.segments.refused(peer, header.object, words[0])?,
             ControlCode::Forgotten => self.segments.forgotten(peer, header.object),
             ControlCode::PutAsk => self.put_asked(peer, &words),
             ControlCode::ZcopyGrant => self.zcopy_granted(peer, words[0])?,

@@ -29,6 +29,15 @@ pub enum CloseReason {
     Accused(String),
 }
 
+/// What was expected of a field, and its value.
+pub type InvalidField = (&'static str, u64);
+
+impl From<InvalidField> for CloseReason {
+    fn from((what, value): InvalidField) -> Self {
+        CloseReason::Violation(what, value)
+    }
+}
+
 impl From<LinkError> for CloseReason {
     fn from(error: LinkError) -> Self {
         CloseReason::Damaged(error)

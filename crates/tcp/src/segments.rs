@@ -5,6 +5,7 @@
 
 use super::apply::ControlCode;
 use super::peer::PeerState;
+use super::receive::InvalidField;
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::OFFSET_LIMIT;
@@ -121,9 +122,6 @@ pub struct SegmentTable {
     /// Withdrawn handles and the peers that have yet to say that they know.
     withdrawals: HashMap<u32, Vec<Peer>>,
 }
-
-/// What was expected of a field, and its value.
-type InvalidField = (&'static str, u64);
 
 const ABSENT: u32 = 0;
 const DENIED: u32 = 1;
