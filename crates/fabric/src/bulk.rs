@@ -1,6 +1,6 @@
 //! Bulk transfer between the memories of two processes: a descriptor in, a completion out.
 
-use crate::{FabricError, Peer};
+use crate::{FabricError, Peer, Result};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +67,7 @@ pub trait BulkTransfer {
     /// # Safety
     /// `address` for `len` bytes is valid memory until `withdraw` has returned; while it is exposed writable,
     /// nothing else uses it.
-    unsafe fn expose(
-        &self,
-        _peer: Peer,
-        _address: usize,
-        _len: usize,
-        _writable: bool,
-    ) -> Result<u64, FabricError> {
+    unsafe fn expose(&self, _peer: Peer, _address: usize, _len: usize, _writable: bool) -> Result<u64> {
         Ok(0)
     }
     /// What a peer is told as the position of the first byte exposed: its address, or 0 where positions are
@@ -88,7 +82,7 @@ pub trait BulkTransfer {
     /// # Safety
     /// `descriptor.local` for `descriptor.len` bytes is memory of this process, valid and otherwise unused
     /// (for `Get`: writable) until the completion.
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError>;
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion>;
     /// Whether [`transfer_pieces`](Self::transfer_pieces) works with `peer`: where a transfer costs much however short it
     /// is, and many can be made at the cost of one.
     fn can_transfer_pieces(&self, _peer: Peer) -> bool {
@@ -105,15 +99,15 @@ pub trait BulkTransfer {
         _direction: Direction,
         _local: &[Piece],
         _remote: &[Piece],
-    ) -> Result<(), FabricError> {
-        Err(FabricError::Unsupported {
+    ) -> Result<()> {
+        Err(FabricError::unsupported(
             peer,
-            what: "a transfer of several pieces",
-            why: "this fabric has none".into(),
-        })
+            "a transfer of several pieces",
+            "this fabric has none",
+        ))
     }
     /// Whether the transfer has ended. After `true` or an error the ticket is used up.
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError>;
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool>;
     /// Give a transfer up. When it returns, our memory is not touched any more; the ticket is used up.
     fn cancel_transfer(&self, _ticket: Ticket) {}
 }

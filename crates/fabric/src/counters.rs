@@ -3,7 +3,7 @@
 use crate::Peer;
 
 /// What is counted, per peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumCount, strum::EnumIter)]
 #[repr(usize)]
 pub enum Counter {
     /// Postboxes or packets sent.
@@ -26,18 +26,7 @@ pub enum Counter {
 
 impl Counter {
     /// Number of counters per peer.
-    pub const COUNT: usize = 8;
-    /// All of them, in order.
-    pub const ALL: [Counter; Self::COUNT] = [
-        Counter::Sent,
-        Counter::SentBytes,
-        Counter::Received,
-        Counter::ReceivedBytes,
-        Counter::Stalls,
-        Counter::Retries,
-        Counter::BulkBytes,
-        Counter::Faults,
-    ];
+    pub const COUNT: usize = <Self as strum::EnumCount>::COUNT;
 }
 
 /// Counting.

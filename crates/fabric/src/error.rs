@@ -1,6 +1,6 @@
 //! What can go wrong on a fabric, split by what the caller can do about it, and the sticky error status.
 
-use crate::Peer;
+use crate::{Peer, SegmentId};
 
 /// An operation that failed. Back-pressure (*full*) is not an error and has its own return values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +50,44 @@ pub enum FabricError {
     },
 }
 
+/// Of what a fabric does.
+pub type Result<T, E = FabricError> = std::result::Result<T, E>;
+
+/// Errors in one line each. Numbers and sentences may be given as whatever becomes them.
 impl FabricError {
+    /// [`NotPublished`](Self::NotPublished).
+    pub fn not_published(peer: Peer, id: SegmentId) -> Self {
+        Self::NotPublished { peer, id: id.0 }
+    }
+
+    /// [`Corrupt`](Self::Corrupt).
+    #[cold]
+    pub fn corrupt(peer: Peer, what: &'static str, value: impl Into<u64>) -> Self {
+        let value = value.into();
+        Self::Corrupt { peer, what, value }
+    }
+
+    /// [`PeerDead`](Self::PeerDead).
+    #[cold]
+    pub fn dead(peer: Peer, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::PeerDead { peer, why }
+    }
+
+    /// [`PutFailed`](Self::PutFailed).
+    #[cold]
+    pub fn put_failed(peer: Peer, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::PutFailed { peer, why }
+    }
+
+    /// [`Unsupported`](Self::Unsupported).
+    #[cold]
+    pub fn unsupported(peer: Peer, what: &'static str, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::Unsupported { peer, what, why }
+    }
+
     /// The operating system's latest refusal, while trying `what`.
     #[cold]
     pub fn os(what: &'static str) -> Self {
@@ -65,13 +102,6 @@ impl FabricError {
             errno: error.raw_os_error().unwrap_or(0),
             source_text: error.to_string(),
         }
-    }
-
-    /// `peer` wrote `value` where `what` was expected.
-    #[cold]
-    pub fn corrupt(peer: Peer, what: &'static str, value: impl Into<u64>) -> Self {
-        let value = value.into();
-        FabricError::Corrupt { peer, what, value }
     }
 }
 

@@ -92,44 +92,37 @@ impl<P: Platform> Drop for Guest<'_, P> {
     }
 }
 
-impl<P: Platform> Gate<P> {
-    /// With nobody inside.
-    #[cfg(not(loom))]
-    pub const fn new(platform: P) -> Self {
-        Self {
-            state: AtomicU32::new(0),
-            watched: AtomicU32::new(0),
-            owner: AtomicU64::new(0),
-            inside: AtomicU64::new(0),
-            lock: AtomicU32::new(0),
-            depth: AtomicU32::new(0),
-            holder: AtomicU64::new(0),
-            turns: AtomicU64::new(0),
-            over: AtomicU64::new(0),
-            counted: AtomicU32::new(0),
-            early: AtomicU32::new(0),
-            early_of: AtomicU64::new(0),
-            platform,
-        }
-    }
+/// A `const fn`, but for loom, whose atomics are made at run time.
+macro_rules! const_but_in_models {
+    ($(#[$meta:meta])* pub const fn $($function:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$meta])*
+        pub const fn $($function)*
+        #[cfg(loom)]
+        $(#[$meta])*
+        pub fn $($function)*
+    };
+}
 
-    /// With nobody inside.
-    #[cfg(loom)]
-    pub fn new(platform: P) -> Self {
-        Self {
-            state: AtomicU32::new(0),
-            watched: AtomicU32::new(0),
-            owner: AtomicU64::new(0),
-            inside: AtomicU64::new(0),
-            lock: AtomicU32::new(0),
-            depth: AtomicU32::new(0),
-            holder: AtomicU64::new(0),
-            turns: AtomicU64::new(0),
-            over: AtomicU64::new(0),
-            counted: AtomicU32::new(0),
-            early: AtomicU32::new(0),
-            early_of: AtomicU64::new(0),
-            platform,
+impl<P: Platform> Gate<P> {
+    const_but_in_models! {
+        /// With nobody inside.
+        pub const fn new(platform: P) -> Self {
+            Self {
+                state: AtomicU32::new(0),
+                watched: AtomicU32::new(0),
+                owner: AtomicU64::new(0),
+                inside: AtomicU64::new(0),
+                lock: AtomicU32::new(0),
+                depth: AtomicU32::new(0),
+                holder: AtomicU64::new(0),
+                turns: AtomicU64::new(0),
+                over: AtomicU64::new(0),
+                counted: AtomicU32::new(0),
+                early: AtomicU32::new(0),
+                early_of: AtomicU64::new(0),
+                platform,
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Who may do what with a segment, and where it ends: checks that every fabric makes.
 
-use crate::{Access, FabricError, Peer, Permission, SegmentId};
+use crate::{Access, FabricError, Peer, Permission, Result, SegmentId};
 
 impl Permission {
     /// Whether who has this may do what needs `wanted`.
@@ -18,7 +18,7 @@ impl Access {
     }
 
     /// Whether a job of `size` processes has all that are listed; else [`FabricError::NoSuchPeer`].
-    pub fn check(&self, size: u32) -> Result<(), FabricError> {
+    pub fn check(&self, size: u32) -> Result<()> {
         match self {
             Access::Only(list) => list.iter().try_for_each(|(peer, _)| peer.check(size)),
             Access::Everyone(_) => Ok(()),
@@ -28,7 +28,7 @@ impl Access {
 
 /// Whether `len` bytes from `offset` on lie in a segment of `limit` bytes; else [`FabricError::OutOfRange`].
 #[inline]
-pub fn check_range(offset: usize, len: usize, limit: usize) -> Result<(), FabricError> {
+pub fn check_range(offset: usize, len: usize, limit: usize) -> Result<()> {
     if offset > limit || len > limit - offset {
         return Err(FabricError::OutOfRange {
             offset,
@@ -37,6 +37,18 @@ pub fn check_range(offset: usize, len: usize, limit: usize) -> Result<(), Fabric
         });
     }
     Ok(())
+}
+
+/// An `offset` of something that has to lie at a multiple of `to` bytes, such as a word or a line.
+///
+/// # Panics
+/// When it does not.
+#[inline(always)]
+pub fn assert_aligned(offset: usize, to: usize) {
+    assert!(
+        offset.is_multiple_of(to),
+        "offset {offset} is no multiple of {to}"
+    );
 }
 
 /// What an importer of a segment has been given.
@@ -61,7 +73,7 @@ impl Grant {
         len: usize,
         granted: Option<Permission>,
         wanted: (Permission, usize),
-    ) -> Result<Self, FabricError> {
+    ) -> Result<Self> {
         let (permission, bytes) = wanted;
         if !granted.is_some_and(|granted| granted.admits(permission)) {
             return Err(denied(owner));
@@ -76,13 +88,13 @@ impl Grant {
 
     /// Whether these bytes may be read.
     #[inline]
-    pub fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    pub fn check(&self, offset: usize, len: usize) -> Result<()> {
         check_range(offset, len, self.len)
     }
 
     /// Whether these bytes may be written.
     #[inline]
-    pub fn check_write(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    pub fn check_write(&self, offset: usize, len: usize) -> Result<()> {
         self.check(offset, len)?;
         if self.permission == Permission::Read {
             return Err(denied(self.owner));

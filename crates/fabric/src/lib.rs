@@ -23,6 +23,7 @@ pub mod clock;
 pub mod conformance;
 mod counters;
 mod error;
+mod fault_log;
 pub mod forward;
 pub mod gate;
 mod grant;
@@ -44,8 +45,9 @@ mod zcopy;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
 pub use counters::{Counter, Counters};
-pub use error::{End, ErrorStatus, FabricError, Fault};
-pub use grant::{Grant, check_range};
+pub use error::{End, ErrorStatus, FabricError, Fault, Result};
+pub use fault_log::FaultLog;
+pub use grant::{Grant, assert_aligned, check_range};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
@@ -59,7 +61,7 @@ pub use topology::{Distance, Topology};
 pub use zcopy::ZeroCopy;
 
 /// A process of the job, numbered from 0 without gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u32);
 
 impl Peer {
@@ -71,7 +73,7 @@ impl Peer {
 
     /// Whether a job of `size` processes has it; else [`FabricError::NoSuchPeer`].
     #[inline]
-    pub fn check(self, size: u32) -> Result<(), FabricError> {
+    pub fn check(self, size: u32) -> Result<()> {
         if self.0 >= size {
             return Err(FabricError::NoSuchPeer { peer: self, size });
         }

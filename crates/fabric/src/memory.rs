@@ -1,6 +1,6 @@
 //! Remote memory: export a segment, import a peer's, put, get, fence; plain access where the fabric maps.
 
-use crate::{FabricError, Peer};
+use crate::{FabricError, Peer, Result};
 
 /// Bytes in a cache line, the unit that [`Remote::put_line`] delivers whole.
 pub const LINE_BYTES: usize = 64;
@@ -97,19 +97,19 @@ pub trait LocalMemory {
     /// # Safety
     /// `address`, a multiple of the page size, for as many bytes as there are here is memory that nobody else uses
     /// during the call, and that is not unmapped before [`uncover`](Self::uncover).
-    unsafe fn overlay(&self, _address: usize) -> Result<(), FabricError> {
-        Err(FabricError::Unsupported {
-            peer: Peer(0),
-            what: "exporting memory of the caller's own",
-            why: "this fabric has no mappings".into(),
-        })
+    unsafe fn overlay(&self, _address: usize) -> Result<()> {
+        Err(FabricError::unsupported(
+            Peer(0),
+            "exporting memory of the caller's own",
+            "this fabric has no mappings",
+        ))
     }
     /// The end of what [`overlay`](Self::overlay) began: the range becomes private memory again, with the contents it
     /// shows. Nothing happens when no range is covered.
     ///
     /// # Safety
     /// The range is still mapped and nobody else uses it during the call.
-    unsafe fn uncover(&self) -> Result<(), FabricError> {
+    unsafe fn uncover(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -196,32 +196,32 @@ pub trait Remote {
         self.len() == 0
     }
     /// Write `from` at `offset`.
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError>;
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()>;
     /// Write one aligned word, whole.
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError>;
+    fn put_word(&self, offset: usize, value: u64) -> Result<()>;
     /// Write one aligned line, whole: who sees its first word sees the rest.
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError>;
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()>;
     /// As [`put_line`](Remote::put_line) where only the first `words` words (1 to 8) count: the others may or may not be
     /// written.
     #[inline(always)]
-    fn put_line_words(&self, offset: usize, line: &Line, _words: usize) -> Result<(), FabricError> {
+    fn put_line_words(&self, offset: usize, line: &Line, _words: usize) -> Result<()> {
         self.put_line(offset, line)
     }
     /// As [`put_line`](Remote::put_line), ahead of another line to the same memory that follows at once: it may wait for that.
     #[inline]
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()> {
         self.put_line(offset, line)
     }
     /// Write whole lines, `from` and `offset` multiples of 64. Each line arrives whole where there is one line, or where
     /// the fabric maps; more lines may arrive in any order.
-    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<()> {
         match from.try_into() {
             Ok(bytes) => self.put_line(offset, &line_of(bytes)),
             Err(_) => self.put(offset, from),
         }
     }
     /// Write elements of `size` bytes (1, 2, 4 or 8), aligned to it, none of which is ever seen in part.
-    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
         if size == 8 {
             for (i, word) in from.chunks_exact(8).enumerate() {
                 let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
@@ -237,16 +237,16 @@ pub trait Remote {
         Ok(())
     }
     /// Read into `to`. Returns when the bytes are here.
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError>;
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()>;
     /// Read elements of `size` bytes (1, 2, 4 or 8), aligned to it, none of them torn.
-    fn get_elements(&self, offset: usize, to: &mut [u8], _size: usize) -> Result<(), FabricError> {
+    fn get_elements(&self, offset: usize, to: &mut [u8], _size: usize) -> Result<()> {
         self.get(offset, to)
     }
     /// Everything put so far has arrived, or here is the error.
-    fn fence(&self) -> Result<(), FabricError>;
+    fn fence(&self) -> Result<()>;
     /// What was put to this peer so far, in whatever segment, arrives before what is put from now on. Where
     /// the way there keeps the order this costs nothing; elsewhere it is a fence.
-    fn order(&self) -> Result<(), FabricError> {
+    fn order(&self) -> Result<()> {
         self.fence()
     }
 }
@@ -268,7 +268,7 @@ pub trait RemoteMemory {
     type Import: Remote + Clone;
 
     /// Make `len` zeroed bytes of memory and publish them as `id`.
-    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Self::Export, FabricError> {
+    fn export(&self, id: SegmentId, len: usize, access: Access) -> Result<Self::Export> {
         self.export_with(id, len, access, |_| ())
     }
     /// As [`export`](Self::export), for memory that is not to be found as zeroes: `begin` writes what everybody finds there.
@@ -278,22 +278,27 @@ pub trait RemoteMemory {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Self::Export),
-    ) -> Result<Self::Export, FabricError>;
+    ) -> Result<Self::Export> {
+        let memory = self.allocate(len)?;
+        begin(&memory);
+        self.publish(id, &memory, access)?;
+        Ok(memory)
+    }
     /// Withdraw `id`. Importers' later accesses do no harm; whether they fail is the fabric's affair.
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError>;
+    fn unpublish(&self, id: SegmentId) -> Result<()>;
     /// `len` zeroed bytes, whole pages, that [`publish`](Self::publish) can show to peers, now or later and as often
     /// as wanted.
-    fn allocate(&self, len: usize) -> Result<Self::Export, FabricError>;
+    fn allocate(&self, len: usize) -> Result<Self::Export>;
     /// Let peers import `memory` as segment `id`, as if it had been exported under it. Ended by
     /// [`unpublish`](Self::unpublish).
-    fn publish(&self, id: SegmentId, memory: &Self::Export, access: Access) -> Result<(), FabricError>;
+    fn publish(&self, id: SegmentId, memory: &Self::Export, access: Access) -> Result<()>;
     /// A new access list for `id`, which shows `memory`. It decides about later imports; what is imported stays so only
     /// for those that the new list admits as well.
-    fn republish(&self, id: SegmentId, memory: &Self::Export, access: Access) -> Result<(), FabricError>;
+    fn republish(&self, id: SegmentId, memory: &Self::Export, access: Access) -> Result<()>;
     /// From now on, what peers that have imported `memory` do with it is not seen here any more: where they map it, they
     /// keep the old pages and this process gets others with the same contents. For memory that is not published.
     /// What other threads of this process store meanwhile may be lost.
-    fn detach(&self, _memory: &Self::Export) -> Result<(), FabricError> {
+    fn detach(&self, _memory: &Self::Export) -> Result<()> {
         Ok(())
     }
     /// Whether [`give_back`](Self::give_back) frees memory that `peer` reaches.
@@ -306,18 +311,15 @@ pub trait RemoteMemory {
     /// pages, say) nothing happens.
     fn give_back(&self, _peer: Peer, _memory: &Self::Export, _range: std::ops::Range<usize>) {}
     /// Reach a peer's segment, which must have at least `len` bytes.
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Self::Import, FabricError>;
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Self::Import>;
     /// A little memory of `peer`'s, [`COMMON_BYTES`], zeroed at the start, that every process of its host sees
     /// from the start without any import; `peer` writes it, others read. None where the fabric has no such thing.
     fn common(&self, _peer: Peer) -> Option<Self::Export> {
         None
     }
     /// Plain access to an imported segment where the fabric is load/store.
-    fn mapped(import: &Self::Import) -> Option<&Self::Export>;
+    #[inline(always)]
+    fn mapped(_import: &Self::Import) -> Option<&Self::Export> {
+        None
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::Peer;
 use std::hint::black_box;
+use strum::{EnumCount, EnumIter};
 
 /// The most that a messaging layer here puts into a packet, in bytes: every fabric has room for it ([`fits`]), and some for more
 /// ([`PacketQueue::PACKET_BYTES`]). An Arctic message carries up to 96 bytes, an FM frame 128 bytes and its header.
@@ -19,7 +20,7 @@ pub const fn fits<F: PacketQueue>() {
 }
 
 /// The messaging layer that a packet is for: layers share a process's fabric and do not see each other's packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumCount, EnumIter)]
 #[repr(u8)]
 pub enum Port {
     /// Setting up postboxes.
@@ -42,24 +43,6 @@ pub enum Port {
     PortalsChannel = 8,
     /// The same of the Portals that carries MPI.
     DeviceChannel = 9,
-}
-
-impl Port {
-    /// How many there are.
-    pub const COUNT: usize = 10;
-    /// All of them, in order.
-    pub const ALL: [Port; Port::COUNT] = [
-        Port::Postbox,
-        Port::Rsm,
-        Port::Fm,
-        Port::Jam,
-        Port::Portals,
-        Port::JamService,
-        Port::Device,
-        Port::Job,
-        Port::PortalsChannel,
-        Port::DeviceChannel,
-    ];
 }
 
 /// High can hold up low, never the reverse.

@@ -1,6 +1,6 @@
 //! Eager zero-copy: bytes that follow a line without being asked for.
 
-use crate::{FabricError, Peer};
+use crate::{FabricError, Peer, Result};
 
 /// Messages whose bytes go along with the line that tells of them, from the sender's memory to the network. The receiver
 /// says where they belong when it has read the line; until then they stay where they are, or in memory of the fabric, of
@@ -20,11 +20,11 @@ pub trait ZeroCopy {
     /// # Safety
     /// The memory is valid and stays as it is until [`zcopy_sent`](Self::zcopy_sent) says so, or
     /// [`release_zcopy`](Self::release_zcopy) has returned.
-    unsafe fn send_zcopy(&self, peer: Peer, _address: usize, _len: usize) -> Result<u32, FabricError> {
+    unsafe fn send_zcopy(&self, peer: Peer, _address: usize, _len: usize) -> Result<u32> {
         Err(none(peer))
     }
     /// Whether `peer` has all of the payload; then, and after an error, the number is used up.
-    fn zcopy_sent(&self, peer: Peer, _number: u32) -> Result<bool, FabricError> {
+    fn zcopy_sent(&self, peer: Peer, _number: u32) -> Result<bool> {
         Err(none(peer))
     }
     /// The memory of a payload is wanted back: what may have to be sent yet is copied. The number is used up.
@@ -37,17 +37,11 @@ pub trait ZeroCopy {
     /// # Safety
     /// The memory is writable and otherwise unused until [`zcopy_landed`](Self::zcopy_landed) says so, or
     /// [`drop_zcopy`](Self::drop_zcopy) has returned.
-    unsafe fn land_zcopy(
-        &self,
-        peer: Peer,
-        _number: u32,
-        _address: usize,
-        _len: usize,
-    ) -> Result<(), FabricError> {
+    unsafe fn land_zcopy(&self, peer: Peer, _number: u32, _address: usize, _len: usize) -> Result<()> {
         Err(none(peer))
     }
     /// Whether all bytes of a payload that was given a place are there; then, and after an error, it is forgotten.
-    fn zcopy_landed(&self, peer: Peer, _number: u32) -> Result<bool, FabricError> {
+    fn zcopy_landed(&self, peer: Peer, _number: u32) -> Result<bool> {
         Err(none(peer))
     }
     /// Show `take` the bytes of a payload without a place, once all are here (then true, and it is forgotten).
@@ -57,7 +51,7 @@ pub trait ZeroCopy {
         _number: u32,
         _len: usize,
         _take: &mut dyn FnMut(&[u8]),
-    ) -> Result<bool, FabricError> {
+    ) -> Result<bool> {
         Err(none(peer))
     }
     /// Nobody wants a payload, or wants it any more: its memory is not written after this returns.
@@ -66,9 +60,5 @@ pub trait ZeroCopy {
 
 #[cold]
 fn none(peer: Peer) -> FabricError {
-    FabricError::Unsupported {
-        peer,
-        what: "bytes that follow a line",
-        why: "this fabric has none".into(),
-    }
+    FabricError::unsupported(peer, "bytes that follow a line", "this fabric has none")
 }

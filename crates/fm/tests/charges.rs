@@ -3,50 +3,23 @@
 
 mod support;
 
-use farpost_fabric::Time;
 use farpost_fabric::inproc::{Config, Costs, Network};
 use farpost_fm::FmTunables;
 use farpost_fm::wire::{FRAME_PAYLOAD, HEADER_BYTES};
 use support::*;
 
-/// Nanoseconds of what is counted.
-const UNIT: u64 = 1_000_000_000;
-
 fn counting(costs: Costs) -> (Network, Vec<Node>) {
-    let config = Config {
-        full_every: 0,
-        queue_packets: 64,
-        costs,
-        ..Config::default()
-    };
-    nodes(2, 5, config, &FmTunables::default())
+    nodes(2, 5, Config::counting(costs), &FmTunables::default())
 }
 
-const NOTHING: Costs = Costs {
-    byte: 0,
-    poll: 0,
-    store: 0,
-    entry: 0,
-    trap: 0,
-};
-
-/// How often UNIT has passed while `work` was done.
+/// What is charged while `work` is done.
 fn charged(nodes: &[Node], work: impl FnOnce()) -> u64 {
-    let start = nodes[0].fm.fabric().now();
-    work();
-    (nodes[0].fm.fabric().now() - start).as_nanos() as u64 / UNIT
-}
-
-fn bytes_copied() -> Costs {
-    Costs {
-        byte: 1000 * UNIT,
-        ..NOTHING
-    }
+    nodes[0].fm.fabric().network().charged(work).0
 }
 
 #[test]
 fn a_message_is_copied_into_its_frame_and_out_of_the_network() {
-    let (network, nodes) = counting(bytes_copied());
+    let (network, nodes) = counting(Costs::COPIES);
     let bytes = message(0, 1, 7, 100);
     let len = bytes.len() as u64;
     assert_eq!(
@@ -68,7 +41,7 @@ fn a_message_is_copied_into_its_frame_and_out_of_the_network() {
 
 #[test]
 fn a_message_extracted_in_part_goes_through_the_host_receive_queue() {
-    let (network, nodes) = counting(bytes_copied());
+    let (network, nodes) = counting(Costs::COPIES);
     let bytes = message(0, 1, 7, 100);
     nodes[0].fm.send(1, MESSAGE, &bytes).unwrap();
     network.settle();
@@ -82,7 +55,7 @@ fn a_message_extracted_in_part_goes_through_the_host_receive_queue() {
 
 #[test]
 fn a_stream_is_gathered_and_received() {
-    let (network, nodes) = counting(bytes_copied());
+    let (network, nodes) = counting(Costs::COPIES);
     let bytes = message(0, 1, 7, 600);
     let len = bytes.len() as u64;
     let send = || {
@@ -105,8 +78,8 @@ fn a_stream_is_gathered_and_received() {
 #[test]
 fn the_host_receive_queue_is_polled_when_it_is_extracted_from() {
     let polls = Costs {
-        poll: UNIT,
-        ..NOTHING
+        poll: Costs::UNIT,
+        ..Costs::NOTHING
     };
     let (_, nodes) = counting(polls);
     let straight = charged(&nodes, || assert_eq!(nodes[0].fm.extract(usize::MAX), 0));

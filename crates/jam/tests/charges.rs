@@ -2,52 +2,26 @@
 
 use farpost_fabric::inproc::{Config, Costs, InProc, Network};
 use farpost_fabric::wait::WaitTunables;
-use farpost_fabric::{Peer, Priority, Time};
+use farpost_fabric::{Peer, Priority};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Header, Jam, JamTunables};
 use std::rc::Rc;
 
-/// Nanoseconds of what is counted.
-const UNIT: u64 = 1_000_000_000;
-
-const NOTHING: Costs = Costs {
-    byte: 0,
-    poll: 0,
-    store: 0,
-    entry: 0,
-    trap: 0,
-};
-
 fn jams(costs: Costs) -> (Network, Vec<Jam<InProc>>) {
-    let config = Config {
-        full_every: 0,
-        queue_packets: 64,
-        costs,
-        ..Config::default()
-    };
-    let ends = Network::new(2, 5, config);
+    let ends = Network::new(2, 5, Config::counting(costs));
     let network = ends[0].network().clone();
     let jam = |end| Jam::new(Rc::new(end), &JamTunables::default(), &WaitTunables::default());
     (network, ends.into_iter().map(jam).collect())
 }
 
-/// How often UNIT has passed while `work` was done.
+/// What is charged while `work` is done, and what it gives.
 fn charged<T>(jam: &Jam<InProc>, work: impl FnOnce() -> T) -> (u64, T) {
-    let start = jam.fabric().now();
-    let done = work();
-    ((jam.fabric().now() - start).as_nanos() as u64 / UNIT, done)
-}
-
-fn bytes_copied() -> Costs {
-    Costs {
-        byte: 1000 * UNIT,
-        ..NOTHING
-    }
+    jam.fabric().network().charged(work)
 }
 
 #[test]
 fn a_message_is_copied_into_its_packet_and_out_of_the_network() {
-    let (network, jams) = jams(bytes_copied());
+    let (network, jams) = jams(Costs::COPIES);
     let words = [7u32; 9];
     let header = Header::new(Peer(1), Priority::Low, 3);
     let (sent, _) = charged(&jams[0], || jams[0].send(&header, &words).unwrap());
@@ -64,8 +38,8 @@ fn a_message_is_copied_into_its_packet_and_out_of_the_network() {
 #[test]
 fn the_status_word_is_one_poll() {
     let costs = Costs {
-        poll: UNIT,
-        ..NOTHING
+        poll: Costs::UNIT,
+        ..Costs::NOTHING
     };
     let (_, jams) = jams(costs);
     assert_eq!(charged(&jams[0], || jams[0].status()).0, 1);
@@ -73,7 +47,7 @@ fn the_status_word_is_one_poll() {
 
 #[test]
 fn a_batch_is_copied_when_it_is_gathered_and_when_it_is_taken_apart() {
-    let (network, jams) = jams(bytes_copied());
+    let (network, jams) = jams(Costs::COPIES);
     let mut batch = Batch::new(Peer(1));
     let mut doorbell = || {
         if batch.is_empty() {

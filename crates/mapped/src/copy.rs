@@ -8,6 +8,7 @@
 //! Copies for other cores use non-temporal stores where fetching lines back takes long: see `streaming`.
 
 use super::streaming::COPY_POLICY;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Whether this processor looks far ahead by itself: AMD's, and those made after them.
 #[cfg(target_arch = "x86_64")]
@@ -108,103 +109,51 @@ pub(super) unsafe fn from_other_core(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-/// Copy `steps` (not zero) times [`SMALL_STEP`] bytes.
-///
-/// # Safety
-/// As [`from_other_core`], on a processor with AVX.
+/// A function that copies some steps of so many bytes, each by these registers of 32 bytes. Written out by the assembler, since a compiler makes a
+/// call of `memcpy` of any loop that copies.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-unsafe fn in_small_steps(from: *const u8, to: *mut u8, steps: usize) {
-    // SAFETY: loads and stores `steps * SMALL_STEP` bytes, which the caller vouches for; the registers it changes are named.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "vmovdqu ymm0, [{from} + 0]",
-            "vmovdqu ymm1, [{from} + 32]",
-            "vmovdqu ymm2, [{from} + 64]",
-            "vmovdqu ymm3, [{from} + 96]",
-            "vmovdqu [{to} + 0], ymm0",
-            "vmovdqu [{to} + 32], ymm1",
-            "vmovdqu [{to} + 64], ymm2",
-            "vmovdqu [{to} + 96], ymm3",
-            "sub {from}, -128",
-            "sub {to}, -128",
-            "dec {steps}",
-            "jnz 2b",
-            "vzeroupper",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            steps = inout(reg) steps => _,
-            // vzeroupper changes all of them.
-            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
-            out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
-            out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
-            options(nostack)
-        );
-    }
+macro_rules! copy_in_steps {
+    ($name:ident, $bytes:literal by $registers:literal) => {
+        /// Copy `steps` (not zero) times so many bytes.
+        ///
+        /// # Safety
+        /// As [`from_other_core`], on a processor with AVX.
+        #[inline]
+        unsafe fn $name(from: *const u8, to: *mut u8, steps: usize) {
+            // SAFETY: loads and stores `steps` times so many bytes, which the caller vouches for; the registers it changes are named.
+            unsafe {
+                std::arch::asm!(
+                    "2:",
+                    concat!(".irp n, ", $registers),
+                    "vmovdqu ymm\\n, [{from} + 32 * \\n]",
+                    ".endr",
+                    concat!(".irp n, ", $registers),
+                    "vmovdqu [{to} + 32 * \\n], ymm\\n",
+                    ".endr",
+                    concat!("sub {from}, -", $bytes),
+                    concat!("sub {to}, -", $bytes),
+                    "dec {steps}",
+                    "jnz 2b",
+                    "vzeroupper",
+                    from = inout(reg) from => _,
+                    to = inout(reg) to => _,
+                    steps = inout(reg) steps => _,
+                    // vzeroupper changes all of them.
+                    out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
+                    out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
+                    out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                    out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
+                    options(nostack)
+                );
+            }
+        }
+    };
 }
 
-/// Copy `steps` (not zero) times [`STEP`] bytes. Written out, since a compiler makes a call of `memcpy` of any loop that
-/// copies.
-///
-/// # Safety
-/// As [`from_other_core`], on a processor with AVX.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-unsafe fn in_steps(from: *const u8, to: *mut u8, steps: usize) {
-    // SAFETY: loads and stores `steps * STEP` bytes, which the caller vouches for; the registers it changes are named.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "vmovdqu ymm0, [{from} + 0]",
-            "vmovdqu ymm1, [{from} + 32]",
-            "vmovdqu ymm2, [{from} + 64]",
-            "vmovdqu ymm3, [{from} + 96]",
-            "vmovdqu ymm4, [{from} + 128]",
-            "vmovdqu ymm5, [{from} + 160]",
-            "vmovdqu ymm6, [{from} + 192]",
-            "vmovdqu ymm7, [{from} + 224]",
-            "vmovdqu ymm8, [{from} + 256]",
-            "vmovdqu ymm9, [{from} + 288]",
-            "vmovdqu ymm10, [{from} + 320]",
-            "vmovdqu ymm11, [{from} + 352]",
-            "vmovdqu ymm12, [{from} + 384]",
-            "vmovdqu ymm13, [{from} + 416]",
-            "vmovdqu ymm14, [{from} + 448]",
-            "vmovdqu ymm15, [{from} + 480]",
-            "vmovdqu [{to} + 0], ymm0",
-            "vmovdqu [{to} + 32], ymm1",
-            "vmovdqu [{to} + 64], ymm2",
-            "vmovdqu [{to} + 96], ymm3",
-            "vmovdqu [{to} + 128], ymm4",
-            "vmovdqu [{to} + 160], ymm5",
-            "vmovdqu [{to} + 192], ymm6",
-            "vmovdqu [{to} + 224], ymm7",
-            "vmovdqu [{to} + 256], ymm8",
-            "vmovdqu [{to} + 288], ymm9",
-            "vmovdqu [{to} + 320], ymm10",
-            "vmovdqu [{to} + 352], ymm11",
-            "vmovdqu [{to} + 384], ymm12",
-            "vmovdqu [{to} + 416], ymm13",
-            "vmovdqu [{to} + 448], ymm14",
-            "vmovdqu [{to} + 480], ymm15",
-            "add {from}, 512",
-            "add {to}, 512",
-            "dec {steps}",
-            "jnz 2b",
-            "vzeroupper",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            steps = inout(reg) steps => _,
-            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
-            out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
-            out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
-            options(nostack)
-        );
-    }
-}
+copy_in_steps!(in_small_steps, 128 by "0, 1, 2, 3");
+#[cfg(target_arch = "x86_64")]
+copy_in_steps!(in_steps, 512 by "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15");
 
 /// Stores that a processor has for lines, by their bytes: AVX-512's, AVX's, and those of every processor.
 #[cfg(target_arch = "x86_64")]
@@ -324,68 +273,26 @@ pub(super) unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
             // SAFETY: words of the lines that the caller vouches for; `to` is aligned.
             unsafe {
                 let value = from.add(at).cast::<u64>().read_unaligned();
-                (*to.add(at).cast::<std::sync::atomic::AtomicU64>())
-                    .store(value, std::sync::atomic::Ordering::Release);
+                (*to.add(at).cast::<std::sync::atomic::AtomicU64>()).store(value, Release);
             }
         }
     }
 }
 
-/// For each size of an element, its atomic.
+/// `$body` for elements of so many bytes, of the integer and its atomic.
 macro_rules! by_size {
-    ($size:expr, $element:ident => $body:expr) => {{
-        use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
-        match $size {
-            1 => {
-                type $element = (AtomicU8, u8);
+    ($size:expr, $atomic:ident, $plain:ident => $body:expr) => {
+        by_size!(@ $size, $atomic, $plain, $body, 1 AtomicU8 u8, 2 AtomicU16 u16, 4 AtomicU32 u32, _ AtomicU64 u64)
+    };
+    (@ $size:expr, $atomic:ident, $plain:ident, $body:expr, $($bytes:tt $a:ident $p:ident),*) => {
+        match $size {$(
+            $bytes => {
+                type $atomic = std::sync::atomic::$a;
+                type $plain = $p;
                 $body
             }
-            2 => {
-                type $element = (AtomicU16, u16);
-                $body
-            }
-            4 => {
-                type $element = (AtomicU32, u32);
-                $body
-            }
-            _ => {
-                type $element = (AtomicU64, u64);
-                $body
-            }
-        }
-    }};
-}
-
-/// An unsigned integer and its atomic.
-trait Element {
-    type Atomic;
-    type Plain: Copy;
-    fn store(to: &Self::Atomic, value: Self::Plain);
-    fn load(from: &Self::Atomic) -> Self::Plain;
-}
-
-macro_rules! element {
-    ($($atomic:ty, $plain:ty;)*) => {$(
-        impl Element for ($atomic, $plain) {
-            type Atomic = $atomic;
-            type Plain = $plain;
-            #[inline(always)]
-            fn store(to: &$atomic, value: $plain) {
-                to.store(value, std::sync::atomic::Ordering::Release);
-            }
-            #[inline(always)]
-            fn load(from: &$atomic) -> $plain {
-                from.load(std::sync::atomic::Ordering::Acquire)
-            }
-        }
-    )*};
-}
-
-element! {
-    std::sync::atomic::AtomicU8, u8;
-    std::sync::atomic::AtomicU16, u16;
-    std::sync::atomic::AtomicU32, u32;
-    std::sync::atomic::AtomicU64, u64;
+        )*}
+    };
 }
 
 /// Store `len` bytes of elements of `size` bytes (1, 2, 4, 8), each whole.
@@ -395,11 +302,11 @@ element! {
 /// `to` meanwhile.
 #[inline]
 pub(super) unsafe fn store_elements(from: *const u8, to: *mut u8, len: usize, size: usize) {
-    by_size!(size, E => for at in (0..len).step_by(size) {
+    by_size!(size, Atomic, Plain => for at in (0..len).step_by(size) {
         // SAFETY: an element in range, aligned in `to`.
         unsafe {
-            let value = from.add(at).cast::<<E as Element>::Plain>().read_unaligned();
-            E::store(&*to.add(at).cast::<<E as Element>::Atomic>(), value);
+            let value = from.add(at).cast::<Plain>().read_unaligned();
+            (*to.add(at).cast::<Atomic>()).store(value, Release);
         }
     });
 }
@@ -411,11 +318,11 @@ pub(super) unsafe fn store_elements(from: *const u8, to: *mut u8, len: usize, si
 /// `from` meanwhile.
 #[inline]
 pub(super) unsafe fn load_elements(from: *const u8, to: *mut u8, len: usize, size: usize) {
-    by_size!(size, E => for at in (0..len).step_by(size) {
+    by_size!(size, Atomic, Plain => for at in (0..len).step_by(size) {
         // SAFETY: an element in range, aligned in `from`.
         unsafe {
-            let value = E::load(&*from.add(at).cast::<<E as Element>::Atomic>());
-            to.add(at).cast::<<E as Element>::Plain>().write_unaligned(value);
+            let value = (*from.add(at).cast::<Atomic>()).load(Acquire);
+            to.add(at).cast::<Plain>().write_unaligned(value);
         }
     });
 }

@@ -3,16 +3,17 @@
 //!
 //! Cost class: *set-up path*.
 
-use super::mapping::{Mapping, sealed_memory};
-use farpost_fabric::{FabricError, LocalMemory, Peer, Permission, SegmentId};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use super::mapping::{Mapping, READ_WRITE, sealed_memory};
+use farpost_fabric::{FabricError, LocalMemory, Peer, Permission, Result, SegmentId, check_range};
+use rustix::mm::{self, MapFlags};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Segments are whole pages.
 const PAGE: usize = 4096;
 
 impl Mapping {
     /// `len` zeroed bytes, whole pages, with a file behind them that others may be given.
-    pub fn shared(len: usize) -> Result<Self, FabricError> {
+    pub fn shared(len: usize) -> Result<Self> {
         // Rounding up past the end of the address space leaves a size that the system refuses.
         let len = len
             .max(1)
@@ -26,7 +27,7 @@ impl Mapping {
     }
 
     /// As [`detach`](farpost_fabric::RemoteMemory::detach).
-    pub fn renew(&self) -> Result<(), FabricError> {
+    pub fn renew(&self) -> Result<()> {
         if !self.replace_given(false) {
             return Ok(());
         }
@@ -62,7 +63,7 @@ impl Mapping {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn cover(&self, address: usize) -> Result<(), FabricError> {
+    pub(crate) unsafe fn cover(&self, address: usize) -> Result<()> {
         let len = LocalMemory::len(self);
         check_private(address, len)?;
         let file = self.clone_file()?;
@@ -84,7 +85,7 @@ impl Mapping {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn end_cover(&self) -> Result<(), FabricError> {
+    pub(crate) unsafe fn end_cover(&self) -> Result<()> {
         let Some(address) = self.covered() else {
             return Ok(());
         };
@@ -121,15 +122,9 @@ impl Mapping {
         len: usize,
         writable: bool,
         at: Option<usize>,
-    ) -> Result<Window, FabricError> {
-        let limit = LocalMemory::len(self);
-        if len == 0 || offset > limit || len > limit - offset {
-            return Err(FabricError::OutOfRange {
-                offset,
-                end: offset.saturating_add(len),
-                len: limit,
-            });
-        }
+    ) -> Result<Window> {
+        // A window of no bytes is none.
+        check_range(offset, len.max(1), LocalMemory::len(self))?;
         if writable && !self.is_writable() {
             let (peer, id) = self.owner();
             return Err(FabricError::Denied { peer, id: id.0 });
@@ -187,31 +182,21 @@ impl Drop for Window {
 ///
 /// # Safety
 /// The range may be replaced: nothing of this process relies on its pages being other than those of `file`.
-unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<(), FabricError> {
+unsafe fn map_over(address: usize, len: usize, file: BorrowedFd<'_>) -> Result<()> {
+    let (at, flags) = (address as *mut libc::c_void, MapFlags::SHARED | MapFlags::FIXED);
     // SAFETY: the caller's promise.
-    let at = unsafe {
-        libc::mmap(
-            address as *mut libc::c_void,
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED {
-        return Err(FabricError::os("map a segment over a program's memory"));
+    match unsafe { mm::mmap(at, len, READ_WRITE, flags, file, 0) } {
+        Ok(_) => Ok(()),
+        Err(error) => Err(FabricError::os_error(
+            "map a segment over a program's memory",
+            &error.into(),
+        )),
     }
-    Ok(())
 }
 
 /// The range is ordinary memory of this process: private, anonymous, readable and writable.
-fn check_private(address: usize, len: usize) -> Result<(), FabricError> {
-    let unsuitable = |why: String| FabricError::Unsupported {
-        peer: Peer(0),
-        what: "exporting this memory",
-        why,
-    };
+fn check_private(address: usize, len: usize) -> Result<()> {
+    let unsuitable = |why: String| FabricError::unsupported(Peer(0), "exporting this memory", why);
     if !address.is_multiple_of(PAGE) || address == 0 || address.checked_add(len).is_none() {
         return Err(unsuitable(format!("address {address:#x} is not that of a page")));
     }

@@ -2,12 +2,25 @@
 
 use farpost_fabric::sync::{AtomicU32, AtomicU64, Ordering};
 use farpost_fabric::{
-    FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, SegmentId,
+    FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission, Remote, Result, SegmentId,
 };
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{self, MapFlags, ProtFlags};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ffi::c_void;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
+
+/// What memory that is written is mapped for.
+pub(crate) const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// Where something was mapped.
+fn mapped_at(at: Result<*mut c_void, Errno>, what: &'static str) -> Result<NonNull<u8>> {
+    let at = at.map_err(|error| FabricError::os_error(what, &error.into()))?;
+    Ok(NonNull::new(at.cast()).expect("mmap never returns null"))
+}
 
 /// The pages; unmapped when the last view goes.
 struct Pages {
@@ -58,12 +71,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// Map `len` bytes of `file` from `offset` (a multiple of the page size).
-    pub fn new(
-        file: BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Self, FabricError> {
+    pub fn new(file: BorrowedFd<'_>, offset: u64, len: usize, permission: Permission) -> Result<Self> {
         Self::of_segment(file, offset, len, permission, (Peer(u32::MAX), SegmentId(0)))
     }
 
@@ -74,28 +82,21 @@ impl Mapping {
         len: usize,
         permission: Permission,
         owner: (Peer, SegmentId),
-    ) -> Result<Self, FabricError> {
+    ) -> Result<Self> {
         let writable = permission == Permission::ReadWrite;
-        let protection = if writable {
-            libc::PROT_READ | libc::PROT_WRITE
-        } else {
-            libc::PROT_READ
-        };
+        let protection = if writable { READ_WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh shared mapping at an address the kernel chooses touches no existing memory.
         let at = unsafe {
-            libc::mmap(
+            mm::mmap(
                 std::ptr::null_mut(),
                 len,
                 protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset as libc::off_t,
+                MapFlags::SHARED,
+                file,
+                offset,
             )
         };
-        if at == libc::MAP_FAILED {
-            return Err(FabricError::os("map shared memory"));
-        }
-        let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
+        let base = mapped_at(at, "map shared memory")?;
         let pages = Pages::new(base, len, owner);
         Ok(Self {
             base,
@@ -107,22 +108,11 @@ impl Mapping {
 
     /// `len` zeroed bytes of this process alone: a segment that peers reach through a network. Pages cost memory
     /// once they are touched.
-    pub fn private(len: usize, owner: (Peer, SegmentId)) -> Result<Self, FabricError> {
+    pub fn private(len: usize, owner: (Peer, SegmentId)) -> Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh anonymous mapping at an address the kernel chooses touches no existing memory.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(FabricError::os("map memory for a segment"));
-        }
-        let base = NonNull::new(at.cast::<u8>()).expect("mmap never returns null");
+        let at = unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, READ_WRITE, flags) };
+        let base = mapped_at(at, "map memory for a segment")?;
         Ok(Self {
             base,
             len,
@@ -137,16 +127,16 @@ impl Mapping {
     }
 
     /// A descriptor of the file behind the mapping.
-    pub fn clone_file(&self) -> Result<OwnedFd, FabricError> {
+    pub fn clone_file(&self) -> Result<OwnedFd> {
         match &*self.pages.file.borrow() {
             Some(file) => file
                 .try_clone()
                 .map_err(|e| FabricError::os_error("pass shared memory on", &e)),
-            None => Err(FabricError::Unsupported {
-                peer: self.pages.owner.0,
-                what: "passing memory on",
-                why: "it was not allocated for that".into(),
-            }),
+            None => Err(FabricError::unsupported(
+                self.pages.owner.0,
+                "passing memory on",
+                "it was not allocated for that",
+            )),
         }
     }
 
@@ -513,12 +503,12 @@ impl LocalMemory for Mapping {
         unsafe { super::copy::to_other_core(from.as_ptr(), to.as_ptr(), from.len()) };
     }
 
-    unsafe fn overlay(&self, address: usize) -> Result<(), FabricError> {
+    unsafe fn overlay(&self, address: usize) -> Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.cover(address) }
     }
 
-    unsafe fn uncover(&self) -> Result<(), FabricError> {
+    unsafe fn uncover(&self) -> Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.end_cover() }
     }
@@ -529,31 +519,31 @@ impl Remote for Mapping {
         self.len
     }
 
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         self.write(offset, from);
         Ok(())
     }
 
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
         self.check(offset, 8)?;
         self.store(offset, value);
         Ok(())
     }
 
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         self.check(offset, LINE_BYTES)?;
         self.store_line(offset, line);
         Ok(())
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check_range(offset, to.len())?;
         self.read(offset, to);
         Ok(())
     }
 
-    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put_lines(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         assert!(offset.is_multiple_of(LINE_BYTES) && from.len().is_multiple_of(LINE_BYTES));
         let to = self.at(offset, from.len(), LINE_BYTES);
@@ -562,7 +552,7 @@ impl Remote for Mapping {
         Ok(())
     }
 
-    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<(), FabricError> {
+    fn put_elements(&self, offset: usize, from: &[u8], size: usize) -> Result<()> {
         self.check(offset, from.len())?;
         assert!(offset.is_multiple_of(size) && from.len().is_multiple_of(size));
         let to = self.at(offset, from.len(), size);
@@ -571,7 +561,7 @@ impl Remote for Mapping {
         Ok(())
     }
 
-    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<(), FabricError> {
+    fn get_elements(&self, offset: usize, to: &mut [u8], size: usize) -> Result<()> {
         self.check_range(offset, to.len())?;
         assert!(offset.is_multiple_of(size) && to.len().is_multiple_of(size));
         let from = self.at(offset, to.len(), size);
@@ -580,18 +570,18 @@ impl Remote for Mapping {
         Ok(())
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         farpost_fabric::sync::fence(Ordering::SeqCst);
         Ok(())
     }
 }
 
 impl Mapping {
-    fn check_range(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    fn check_range(&self, offset: usize, len: usize) -> Result<()> {
         farpost_fabric::check_range(offset, len, self.len)
     }
 
-    fn check(&self, offset: usize, len: usize) -> Result<(), FabricError> {
+    fn check(&self, offset: usize, len: usize) -> Result<()> {
         self.check_range(offset, len)?;
         if !self.writable {
             return Err(FabricError::Denied {
@@ -605,29 +595,20 @@ impl Mapping {
 
 /// An anonymous file of `len` zero bytes that can change its size no more, so that a peer cannot make our
 /// accesses fault.
-pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd, FabricError> {
-    // SAFETY: `name` is a valid C string; the call makes a new descriptor and touches nothing else.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(FabricError::os("create shared memory"));
-    }
-    // SAFETY: just made, and owned by nobody else.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: plain calls on a descriptor that we own.
-    if unsafe { libc::ftruncate(fd, len as libc::off_t) } != 0 {
-        return Err(FabricError::os("size shared memory"));
-    }
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: as above.
-    if unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(FabricError::os("seal shared memory"));
-    }
+pub fn sealed_memory(name: &std::ffi::CStr, len: usize) -> Result<OwnedFd> {
+    let failed = |what| move |error: rustix::io::Errno| FabricError::os_error(what, &error.into());
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create(name, flags).map_err(failed("create shared memory"))?;
+    rustix::fs::ftruncate(&file, len as u64).map_err(failed("size shared memory"))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals).map_err(failed("seal shared memory"))?;
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::MetadataExt;
 
     #[test]

@@ -6,7 +6,11 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod import;
 pub mod interfaces;
+pub mod poll;
+
+pub use import::{Far, Imported};
 
 use farpost_fabric::{Fabric, Peer};
 use farpost_mapped::Mapping;

@@ -9,7 +9,10 @@
 //! Cost class: *set-up path*.
 
 use super::ffi;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Instant;
 
 /// A connection being tried.
@@ -34,59 +37,40 @@ impl Probe {
     /// Try `address`, in libfabric's `format`. None: it is no internet address, or no socket could be made.
     pub fn begin(format: u32, address: &[u8]) -> Option<Self> {
         let (family, len) = match format {
-            ffi::FI_SOCKADDR_IN => (libc::AF_INET, size_of::<libc::sockaddr_in>()),
-            ffi::FI_SOCKADDR_IN6 => (libc::AF_INET6, size_of::<libc::sockaddr_in6>()),
+            ffi::FI_SOCKADDR_IN => (AddressFamily::INET, size_of::<libc::sockaddr_in>()),
+            ffi::FI_SOCKADDR_IN6 => (AddressFamily::INET6, size_of::<libc::sockaddr_in6>()),
             _ => return None,
         };
         if address.len() < len {
             return None;
         }
-        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: a plain call that makes a descriptor.
-        let fd = unsafe { libc::socket(family, kind, 0) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: just made, owned by nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
         // SAFETY: the address has `len` bytes and the form of its family. What the call says comes again from `look`.
-        unsafe { libc::connect(fd, address.as_ptr().cast(), len as libc::socklen_t) };
-        Some(Self {
-            socket,
-            began: Instant::now(),
-        })
+        unsafe {
+            libc::connect(
+                socket.as_raw_fd(),
+                address.as_ptr().cast(),
+                len as libc::socklen_t,
+            )
+        };
+        let began = Instant::now();
+        Some(Self { socket, began })
     }
 
     /// What has become of it.
     pub fn look(&self) -> Found {
-        let mut poll = libc::pollfd {
-            fd: self.socket.as_raw_fd(),
-            events: libc::POLLOUT,
-            revents: 0,
-        };
-        // SAFETY: one writable entry; does not wait.
-        if unsafe { libc::poll(&raw mut poll, 1, 0) } != 1 {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::OUT)];
+        if poll(&mut polled, Some(&Timespec::default())) != Ok(1) {
             return Found::Nothing;
         }
-        let mut error: libc::c_int = 0;
-        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: `error` has `len` writable bytes.
-        let code = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut error).cast(),
-                &raw mut len,
-            )
-        };
-        match (code, error) {
-            (0, 0) => Found::Alive,
-            (0, libc::ECONNREFUSED) => {
+        match sockopt::socket_error(&self.socket) {
+            Ok(Ok(())) => Found::Alive,
+            Ok(Err(Errno::CONNREFUSED)) => {
                 Found::Gone("its address refuses connections: the process has ended".into())
             }
-            (0, error) => Found::Gone(std::io::Error::from_raw_os_error(error).to_string()),
-            _ => Found::Nothing,
+            Ok(Err(error)) => Found::Gone(std::io::Error::from(error).to_string()),
+            Err(_) => Found::Nothing,
         }
     }
 }

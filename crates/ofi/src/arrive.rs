@@ -4,7 +4,7 @@
 
 use super::core::Inner;
 use super::link::Link;
-use super::wire::{self, Parsed, Small, control};
+use super::wire::{self, Parsed, control};
 use farpost_fabric::{FabricError, Fault, Peer};
 use std::rc::Rc;
 
@@ -69,7 +69,7 @@ impl Inner {
             }
             let link = Rc::clone(self.link(Peer(sender)));
             if self.admit(&link, token, bytes) {
-                self.control(&link, what, argument, rest);
+                self.on_control(&link, what, argument, rest);
             }
             return;
         }
@@ -83,17 +83,11 @@ impl Inner {
     /// The peer said something that cannot be.
     #[cold]
     pub fn blame(&self, link: &Link, (what, value): (&'static str, u64)) {
-        self.record_fault(Fault {
-            peer: link.peer,
-            error: FabricError::Corrupt {
-                peer: link.peer,
-                what,
-                value,
-            },
-        });
+        let (peer, error) = (link.peer, FabricError::corrupt(link.peer, what, value));
+        self.record_fault(Fault { peer, error });
     }
 
-    fn control(&self, link: &Rc<Link>, what: u8, argument: u16, rest: &[u8]) {
+    fn on_control(&self, link: &Rc<Link>, what: u8, argument: u16, rest: &[u8]) {
         let words = |count: usize| -> Option<Vec<u64>> { (0..count).map(|i| wire::word(rest, i)).collect() };
         let answer = |count: usize| match words(count) {
             Some(words) => {
@@ -109,8 +103,7 @@ impl Inner {
             control::ANNOUNCE => words(4).and_then(|w| self.on_announce(link, &w)),
             control::WITHDRAW => words(1).and_then(|w| self.on_withdraw(link, &w)),
             control::FENCE => words(1).map(|w| {
-                let answer = Small::control(link.token(), self.me.0, control::FENCED, 0, &w);
-                self.send(link, &answer);
+                self.control(link, control::FENCED, 0, &w);
             }),
             control::GET => words(4).and_then(|w| self.on_get(link, &w)),
             control::READ => words(4).and_then(|w| self.on_read(link, &w)),

@@ -24,7 +24,9 @@ use super::ffi;
 use super::link::Link;
 use super::operations::{Operation, OperationKind, Pool};
 use super::token;
-use farpost_fabric::{BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Peer, Ticket};
+use farpost_fabric::{
+    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Peer, Result, Ticket,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -148,7 +150,7 @@ impl Bulk {
         let Some(address) = inner.resolve(&transfer.link) else {
             return true;
         };
-        let most = inner.endpoint.ep_attr().max_msg_size;
+        let most = inner.endpoint.attr.ep.max_msg_size;
         let desc = transfer
             .registration
             .as_ref()
@@ -180,11 +182,11 @@ impl Bulk {
                 }
                 Offered::Failed(code) => {
                     self.operations.give(operation);
-                    transfer.error = Some(FabricError::Unsupported {
-                        peer: transfer.link.peer,
-                        what: "a transfer",
-                        why: inner.endpoint.library().explain(code),
-                    });
+                    transfer.error = Some(FabricError::unsupported(
+                        transfer.link.peer,
+                        "a transfer",
+                        inner.endpoint.library().explain(code),
+                    ));
                 }
             }
         }
@@ -212,16 +214,12 @@ impl Bulk {
             ffi::FI_ENOKEY,
         ];
         transfer.error.get_or_insert(if refused.contains(&error) {
-            FabricError::Corrupt {
-                peer,
-                what: "a key or a position of exposed memory",
-                value: transfer.what.key,
-            }
+            FabricError::corrupt(peer, "a key or a position of exposed memory", transfer.what.key)
         } else {
-            FabricError::PutFailed {
+            FabricError::put_failed(
                 peer,
-                why: format!("{} broke a transfer off: {why}", inner.card.provider),
-            }
+                format!("{} broke a transfer off: {why}", inner.card.provider),
+            )
         });
     }
 
@@ -234,10 +232,7 @@ impl Bulk {
             .values_mut()
             .filter(|t| Rc::ptr_eq(&t.link, link) && !t.over())
         {
-            transfer.error.get_or_insert(FabricError::PeerDead {
-                peer: link.peer,
-                why: why.to_owned(),
-            });
+            transfer.error.get_or_insert(FabricError::dead(link.peer, why));
         }
     }
 }
@@ -245,14 +240,14 @@ impl Bulk {
 impl Inner {
     /// Whether keys tell lengths.
     fn keys_tell(&self) -> bool {
-        let attr = self.endpoint.domain_attr();
+        let attr = self.endpoint.attr.domain;
         attr.mr_key_size == 8 && self.endpoint.mr_mode() & (ffi::FI_MR_PROV_KEY | ffi::FI_MR_VIRT_ADDR) == 0
     }
 
     /// Register with a random key, where we choose keys.
-    fn register_random(&self, at: (*mut u8, usize), access: u64) -> Result<Registration, FabricError> {
+    fn register_random(&self, at: (*mut u8, usize), access: u64) -> Result<Registration> {
         let told = self.keys_tell().then(|| brief(at.1) << RANDOM_BITS);
-        let bits = (self.endpoint.domain_attr().mr_key_size * 8).min(64) as u32;
+        let bits = (self.endpoint.attr.domain.mr_key_size * 8).min(64) as u32;
         // The largest number means no key.
         let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
         let mut last = String::new();
@@ -273,18 +268,18 @@ impl Inner {
                 }
             }
         }
-        Err(FabricError::Unsupported {
-            peer: self.me,
-            what: "registering memory",
-            why: format!(
+        Err(FabricError::unsupported(
+            self.me,
+            "registering memory",
+            format!(
                 "{}: {last} (is the limit on locked memory, ulimit -l, high enough?)",
                 self.card.provider
             ),
-        })
+        ))
     }
 
     /// Make memory reachable, or once more: the key.
-    pub fn expose(&self, (address, len): (usize, usize), writable: bool) -> Result<u64, FabricError> {
+    pub fn expose(&self, (address, len): (usize, usize), writable: bool) -> Result<u64> {
         let access = if writable {
             ffi::FI_REMOTE_READ | ffi::FI_REMOTE_WRITE
         } else {
@@ -357,13 +352,7 @@ impl BulkTransfer for Ofi {
         peer.0 < self.0.size && peer != self.0.me && self.0.known(peer).is_none_or(|link| !link.is_dead())
     }
 
-    unsafe fn expose(
-        &self,
-        peer: Peer,
-        address: usize,
-        len: usize,
-        writable: bool,
-    ) -> Result<u64, FabricError> {
+    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64> {
         self.0.check_peer(peer)?;
         if len == 0 {
             return Ok(0);
@@ -379,16 +368,16 @@ impl BulkTransfer for Ofi {
         self.0.withdraw(key);
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         let inner = &self.0;
         let peer = descriptor.peer;
         inner.check_peer(peer)?;
         if peer == inner.me {
-            return Err(FabricError::Unsupported {
+            return Err(FabricError::unsupported(
                 peer,
-                what: "a transfer",
-                why: "it is this process itself".into(),
-            });
+                "a transfer",
+                "it is this process itself",
+            ));
         }
         let link = Rc::clone(inner.link(peer));
         inner.check_alive(&link)?;
@@ -396,21 +385,17 @@ impl BulkTransfer for Ofi {
             return Ok(Completion::Done);
         }
         if descriptor.key == 0 {
-            return Err(FabricError::Corrupt {
-                peer,
-                what: "a key of exposed memory",
-                value: 0,
-            });
+            return Err(FabricError::corrupt(peer, "a key of exposed memory", 0u64));
         }
         if inner.keys_tell() {
             let exposed = full((descriptor.key - 1) >> RANDOM_BITS);
             let end = (descriptor.remote as u64).checked_add(descriptor.len as u64);
             if end.is_none_or(|end| end > exposed) {
-                return Err(FabricError::Corrupt {
+                return Err(FabricError::corrupt(
                     peer,
-                    what: "a position in exposed memory",
-                    value: descriptor.remote as u64,
-                });
+                    "a position in exposed memory",
+                    descriptor.remote as u64,
+                ));
             }
         }
         let mut registration = None;
@@ -443,7 +428,7 @@ impl BulkTransfer for Ofi {
         Ok(Completion::Pending(Ticket(ticket)))
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         let mut transfers = self.0.bulk.transfers.borrow_mut();
         match transfers.get(&ticket.0) {
             Some(transfer) if transfer.over() => {}

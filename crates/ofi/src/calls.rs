@@ -69,6 +69,32 @@ pub struct Endpoint {
     wait: Option<RawFd>,
     /// What of registration the provider asks for, and what is done besides.
     mr_mode: c_int,
+    /// What it was opened with.
+    pub attr: Attributes,
+}
+
+/// What an endpoint's description says of its parts.
+#[derive(Clone, Copy)]
+pub struct Attributes {
+    pub domain: ffi::DomainAttr,
+    pub tx: ffi::TxAttr,
+    pub rx: ffi::RxAttr,
+    pub ep: ffi::EpAttr,
+}
+
+impl Attributes {
+    /// Those of a description.
+    pub fn of(info: &ffi::Info) -> Self {
+        // SAFETY: every description of the library's has these parts, and they live as long as it.
+        unsafe {
+            Self {
+                domain: *info.domain_attr,
+                tx: *info.tx_attr,
+                rx: *info.rx_attr,
+                ep: *info.ep_attr,
+            }
+        }
+    }
 }
 
 impl Endpoint {
@@ -80,6 +106,7 @@ impl Endpoint {
         completions: usize,
         register: bool,
     ) -> Result<Self, OfiError> {
+        let attr = Attributes::of(info.iter().next().expect("an endpoint has a description"));
         let mut endpoint = Self {
             library,
             info,
@@ -89,9 +116,9 @@ impl Endpoint {
             cq: std::ptr::null_mut(),
             ep: Cell::new(std::ptr::null_mut()),
             wait: None,
-            mr_mode: 0,
+            mr_mode: attr.domain.mr_mode | if register { ffi::FI_MR_LOCAL } else { 0 },
+            attr,
         };
-        endpoint.mr_mode = endpoint.domain_attr().mr_mode | if register { ffi::FI_MR_LOCAL } else { 0 };
         endpoint.open_all(completions)?;
         Ok(endpoint)
     }
@@ -108,7 +135,7 @@ impl Endpoint {
             let code = ((*(*self.fabric).ops).domain)(self.fabric, info, &raw mut self.domain, nobody);
             self.check("fi_domain", code)?;
             let mut attributes = ffi::AvAttr {
-                r#type: (*(*info).domain_attr).av_type,
+                r#type: self.attr.domain.av_type,
                 rx_ctx_bits: 0,
                 // A guess: how many there will be is not known yet.
                 count: 256,
@@ -172,39 +199,15 @@ impl Endpoint {
         self.info.iter().next().expect("an endpoint has a description")
     }
 
-    /// Its domain's attributes.
-    pub fn domain_attr(&self) -> &ffi::DomainAttr {
-        // SAFETY: every description of the library's has them, and they live as long as it.
-        unsafe { &*self.info().domain_attr }
-    }
-
     /// What of registration is to be done (`FI_MR_*`).
     #[inline]
     pub fn mr_mode(&self) -> c_int {
         self.mr_mode
     }
 
-    /// Its transmit attributes.
-    pub fn tx_attr(&self) -> &ffi::TxAttr {
-        // SAFETY: as for `domain_attr`.
-        unsafe { &*self.info().tx_attr }
-    }
-
-    /// Its receive attributes.
-    pub fn rx_attr(&self) -> &ffi::RxAttr {
-        // SAFETY: as for `domain_attr`.
-        unsafe { &*self.info().rx_attr }
-    }
-
-    /// Its endpoint attributes.
-    pub fn ep_attr(&self) -> &ffi::EpAttr {
-        // SAFETY: as for `domain_attr`.
-        unsafe { &*self.info().ep_attr }
-    }
-
     /// The provider's name.
     pub fn provider(&self) -> String {
-        // SAFETY: as for `domain_attr`.
+        // SAFETY: every description of the library's has this part.
         text(unsafe { (*self.info().fabric_attr).prov_name })
     }
 

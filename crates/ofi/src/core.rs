@@ -4,7 +4,7 @@
 //! of libfabric each, no allocation.
 
 use super::bulk::Bulk;
-use super::calls::{Completions, Endpoint, FailedOperation, Offered};
+use super::calls::{Attributes, Completions, Endpoint, FailedOperation, Offered};
 use super::card::Card;
 use super::library::{Library, OfiError};
 use super::link::Link;
@@ -16,7 +16,7 @@ use super::waiting::Waiting;
 use super::wire::{self, Small, control};
 use super::{OfiOptions, OfiTunables, ffi, survey};
 use farpost_fabric::clock::Clock;
-use farpost_fabric::{Counter, FabricError, Fault, Peer};
+use farpost_fabric::{Counter, FabricError, Fault, FaultLog, Peer, Result};
 use farpost_net::{AddressBook, NetConfig};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::MaybeUninit;
@@ -30,8 +30,6 @@ const BATCH: usize = 16;
 const SMALL: usize = 192;
 /// No message limit may be less: a line with its header, a packet, and room for some bytes of a put.
 const SMALLEST_MESSAGE: usize = 512;
-/// How many faults are kept until somebody asks.
-const FAULTS_KEPT: usize = 64;
 /// After so many polls without anything the clock is looked at.
 const IDLE_POLLS: u32 = 1024;
 /// The same while something waits for room.
@@ -82,7 +80,7 @@ pub struct Inner {
     pub bulk: Bulk,
     pub waiting: Waiting,
     pub answers: Answers,
-    faults: RefCell<(Vec<Fault>, u64)>,
+    faults: RefCell<FaultLog>,
     pub faulted: Cell<bool>,
     /// Messages that did not prove to come from the job.
     pub strangers: Cell<u64>,
@@ -122,11 +120,8 @@ impl Listening {
                 why: survey::nothing(library, options, &choice.reports),
             });
         };
-        let (transmit, receive) = {
-            let first = info.iter().next().expect("a description was chosen");
-            // SAFETY: every description of the library's has these parts.
-            unsafe { ((*first.tx_attr).size, (*first.rx_attr).size) }
-        };
+        let attr = Attributes::of(info.iter().next().expect("a description was chosen"));
+        let (transmit, receive) = (attr.tx.size, attr.rx.size);
         // Some say the largest number where they have no limit.
         let completions = transmit.saturating_add(receive).clamp(256, 1 << 16);
         let endpoint = Rc::new(Endpoint::open(
@@ -136,13 +131,13 @@ impl Listening {
             tunables.register != 0,
         )?);
         let wanted = (tunables.message as usize + wire::GATHER_ROOM).next_multiple_of(64);
-        let message = wanted.min(endpoint.ep_attr().max_msg_size & !63);
+        let message = wanted.min(endpoint.attr.ep.max_msg_size & !63);
         if message < SMALLEST_MESSAGE {
             return Err(OfiError::Refused(format!(
                 "libfabric provider {}: its messages have at most {} bytes, and Farpost needs {SMALLEST_MESSAGE}; name another one with \
                  FARPOST_OFI_PROVIDER",
                 endpoint.provider(),
-                endpoint.ep_attr().max_msg_size
+                endpoint.attr.ep.max_msg_size
             )));
         }
         let card = Card {
@@ -189,15 +184,11 @@ impl Listening {
                 config.host_of.len()
             )));
         }
-        let receives = (tunables.receives as usize).min(endpoint.rx_attr().size.max(4));
+        let receives = (tunables.receives as usize).min(endpoint.attr.rx.size.max(4));
         let message = card.message as usize;
         // Without an order among messages the last one to be out says nothing of what was injected before it.
-        let ordered = endpoint.tx_attr().msg_order & ffi::FI_ORDER_SAS != 0;
-        let inject_max = if ordered {
-            endpoint.tx_attr().inject_size
-        } else {
-            0
-        };
+        let ordered = endpoint.attr.tx.msg_order & ffi::FI_ORDER_SAS != 0;
+        let inject_max = if ordered { endpoint.attr.tx.inject_size } else { 0 };
         let in_order = ordered && order::completes_in_order(&card.provider, message);
         let inner = Inner {
             me: config.me,
@@ -269,21 +260,18 @@ impl Inner {
         self.links.get(peer.index())?.get()
     }
 
-    pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    pub fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 
     /// Why nothing can be sent to the peer, if so.
     #[inline]
-    pub fn check_alive(&self, link: &Link) -> Result<(), FabricError> {
+    pub fn check_alive(&self, link: &Link) -> Result<()> {
         if link.direct.get() {
             return Ok(());
         }
         match &*link.dead.borrow() {
-            Some(why) => Err(FabricError::PeerDead {
-                peer: link.peer,
-                why: why.clone(),
-            }),
+            Some(why) => Err(FabricError::dead(link.peer, why.clone())),
             None => Ok(()),
         }
     }
@@ -302,6 +290,14 @@ impl Inner {
             }
         }
         self.send_parts(link, &[bytes]);
+    }
+
+    /// Send a control message.
+    pub fn control(&self, link: &Rc<Link>, what: u8, argument: u16, words: &[u64]) {
+        self.send(
+            link,
+            &Small::control(link.token(), self.me.0, what, argument, words),
+        );
     }
 
     /// Send a message given in parts.
@@ -534,13 +530,8 @@ impl Inner {
         link.held.borrow_mut().clear();
         self.forget_reader(link);
         self.bulk.peer_died(self, link, why);
-        self.record_fault(Fault {
-            peer: link.peer,
-            error: FabricError::PeerDead {
-                peer: link.peer,
-                why: why.to_owned(),
-            },
-        });
+        let (peer, error) = (link.peer, FabricError::dead(link.peer, why));
+        self.record_fault(Fault { peer, error });
         self.faulted.set(true);
     }
 
@@ -548,17 +539,12 @@ impl Inner {
         if fault.peer.0 < self.size {
             self.link(fault.peer).count(Counter::Faults, 1);
         }
-        let mut faults = self.faults.borrow_mut();
-        if faults.0.len() < FAULTS_KEPT {
-            faults.0.push(fault);
-        } else {
-            faults.1 += 1;
-        }
+        self.faults.borrow_mut().record(fault);
     }
 
     pub fn take_faults(&self) -> (Vec<Fault>, u64) {
         self.faulted.set(false);
-        std::mem::take(&mut self.faults.borrow_mut())
+        self.faults.borrow_mut().take()
     }
 
     // Progress.

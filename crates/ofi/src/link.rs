@@ -4,8 +4,7 @@
 
 use super::operations::Operation;
 use super::token;
-use farpost_fabric::LANES;
-use farpost_fabric::{Counter, Peer, Permission};
+use farpost_fabric::{Counter, LANES, Peer, Permission};
 use farpost_net::SECRET_BYTES;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +35,7 @@ pub struct Credits {
 }
 
 /// A peer.
+#[derive(Default)]
 pub struct Link {
     pub peer: Peer,
     /// libfabric's handle of its address, once it was looked up.
@@ -88,28 +88,9 @@ impl Link {
     pub fn new(me: Peer, peer: Peer, secret: &[u8; SECRET_BYTES]) -> Self {
         Self {
             peer,
-            address: Cell::new(None),
-            card_address: RefCell::default(),
-            direct: Cell::new(false),
-            fast_address: Cell::new(0),
             next_out: Cell::new(token::first(secret, me, peer)),
             next_in: Cell::new(token::first(secret, peer, me)),
-            held: RefCell::default(),
-            held_since: Cell::new(None),
-            message: Cell::new(0),
-            backlog: RefCell::default(),
-            under_way: Cell::new(0),
-            silent_since: Cell::new(None),
-            heard: Cell::new(false),
-            unanswered: Cell::new(false),
-            dead: RefCell::new(None),
-            left: Cell::new(false),
-            unfenced: Cell::new(false),
-            credits: Default::default(),
-            told_segments: Cell::new(0),
-            directory: RefCell::default(),
-            probe: RefCell::new(None),
-            counters: Default::default(),
+            ..Self::default()
         }
     }
 

@@ -13,11 +13,11 @@ use super::link::{Announced, Link};
 use super::read::{READ_FROM, Readers};
 use super::wire::{self, Parsed, Small, control, outcome};
 use farpost_fabric::{
-    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RemoteMemory, Result,
     SegmentId,
 };
 use farpost_mapped::Mapping;
-use farpost_net::NetFabric;
+use farpost_net::{Far, NetFabric};
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -212,10 +212,7 @@ impl Inner {
             let handle = self.segments.grant(link, *id, &segment.memory, granted);
             let len = LocalMemory::len(&segment.memory) as u64;
             let words = [u64::from(*id), code(granted), len, u64::from(handle)];
-            self.send(
-                link,
-                &Small::control(link.token(), self.me.0, control::ANNOUNCE, 0, &words),
-            );
+            self.control(link, control::ANNOUNCE, 0, &words);
         }
         link.told_segments.set(log.len());
     }
@@ -250,8 +247,7 @@ impl Inner {
             }
         };
         drop(published);
-        let answer = Small::control(link.token(), self.me.0, control::IMPORTED, 0, &answer);
-        self.send(link, &answer);
+        self.control(link, control::IMPORTED, 0, &answer);
         Some(())
     }
 
@@ -281,38 +277,31 @@ fn get_limit(link: &Link) -> usize {
     link.message.get().saturating_sub(64)
 }
 
-/// A peer's segment (or one's own) as imported.
+/// A peer's segment.
 #[derive(Clone)]
-pub struct Imported {
+pub struct FarSegment {
     inner: Rc<Inner>,
     link: Rc<Link>,
+    id: SegmentId,
     handle: u32,
-    grant: Grant,
-    /// One's own segment.
-    own: Option<Mapping>,
 }
 
-impl Imported {
+/// A segment as imported.
+pub type Imported = farpost_net::Imported<FarSegment>;
+
+impl FarSegment {
+    /// Before something is put.
     #[inline]
-    fn may_put(&self, offset: usize, len: usize) -> Result<(), FabricError> {
-        self.grant.check_write(offset, len)?;
+    fn begin_put(&self) -> Result<()> {
         self.inner.check_alive(&self.link)?;
         self.link.unfenced.set(true);
         Ok(())
     }
 }
 
-impl Remote for Imported {
-    fn len(&self) -> usize {
-        self.grant.len
-    }
-
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
-        self.may_put(offset, from.len())?;
-        if let Some(own) = &self.own {
-            own.write(offset, from);
-            return Ok(());
-        }
+impl Far for FarSegment {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.begin_put()?;
         if self.inner.resolve(&self.link).is_none() {
             return self.inner.check_alive(&self.link);
         }
@@ -328,31 +317,21 @@ impl Remote for Imported {
     }
 
     #[inline]
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        debug_assert!(offset.is_multiple_of(8));
-        self.may_put(offset, 8)?;
-        if let Some(own) = &self.own {
-            own.store(offset, value);
-            return Ok(());
-        }
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
+        self.begin_put()?;
         let message = Small::put(self.link.token(), self.handle, offset).with(value);
         self.inner.send(&self.link, &message);
         Ok(())
     }
 
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()> {
         // The next line takes it along. Whoever reads it is who takes it from the network, and sees it whole.
         self.put(offset, line.map(u64::to_ne_bytes).as_flattened())
     }
 
     #[inline]
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        debug_assert!(offset.is_multiple_of(LINE_BYTES));
-        self.may_put(offset, LINE_BYTES)?;
-        if let Some(own) = &self.own {
-            own.store_line(offset, line);
-            return Ok(());
-        }
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
+        self.begin_put()?;
         let number = offset / LINE_BYTES;
         if number < wire::LINES {
             if self.inner.gathers.get() {
@@ -365,21 +344,14 @@ impl Remote for Imported {
             self.inner.send(&self.link, &message);
         } else {
             let header = Small::put(self.link.token(), self.handle, offset);
-            let mut bytes = [0; LINE_BYTES];
-            for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
-                to.copy_from_slice(&word.to_ne_bytes());
-            }
-            self.inner.send_parts(&self.link, &[header.bytes(), &bytes]);
+            let bytes = line.map(u64::to_ne_bytes);
+            self.inner
+                .send_parts(&self.link, &[header.bytes(), bytes.as_flattened()]);
         }
         Ok(())
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        self.grant.check(offset, to.len())?;
-        if let Some(own) = &self.own {
-            own.read(offset, to);
-            return Ok(());
-        }
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.inner.check_alive(&self.link)?;
         if self.inner.resolve(&self.link).is_none() {
             return self.inner.check_alive(&self.link);
@@ -389,7 +361,7 @@ impl Remote for Imported {
             self.fence()?;
             if self
                 .inner
-                .read_segment(&self.link, (self.grant.owner.1.0, self.handle), offset, to)?
+                .read_segment(&self.link, (self.id, self.handle), offset, to)?
             {
                 return Ok(());
             }
@@ -400,17 +372,11 @@ impl Remote for Imported {
             let answer = self.inner.ask(&self.link, control::GET, &words, "a get")?;
             let bytes = self.inner.answers.bytes.take();
             if answer[1] != outcome::YES {
-                return Err(FabricError::NotPublished {
-                    peer: self.link.peer,
-                    id: self.grant.owner.1.0,
-                });
+                return Err(FabricError::not_published(self.link.peer, self.id));
             }
             if bytes.len() != part.len() {
-                return Err(FabricError::Corrupt {
-                    peer: self.link.peer,
-                    what: "the length of an answer to a get",
-                    value: bytes.len() as u64,
-                });
+                let what = "the length of an answer to a get";
+                return Err(FabricError::corrupt(self.link.peer, what, bytes.len() as u64));
             }
             part.copy_from_slice(&bytes);
             at += part.len();
@@ -418,8 +384,8 @@ impl Remote for Imported {
         Ok(())
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
-        if self.own.is_none() && self.link.unfenced.get() {
+    fn fence(&self) -> Result<()> {
+        if self.link.unfenced.get() {
             self.inner.ask(&self.link, control::FENCE, &[], "a fence")?;
             self.link.unfenced.set(false);
             return Ok(());
@@ -429,7 +395,7 @@ impl Remote for Imported {
 
     /// Messages to a peer arrive in order, and all puts are messages.
     #[inline]
-    fn order(&self) -> Result<(), FabricError> {
+    fn order(&self) -> Result<()> {
         self.inner.check_alive(&self.link)
     }
 }
@@ -451,7 +417,7 @@ impl RemoteMemory for Ofi {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
+    ) -> Result<Mapping> {
         if self.0.segments.published.borrow().contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
         }
@@ -473,13 +439,10 @@ impl RemoteMemory for Ofi {
         }
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let inner = &self.0;
         let gone = inner.segments.published.borrow_mut().remove(&id.0);
-        let gone = gone.ok_or(FabricError::NotPublished {
-            peer: inner.me,
-            id: id.0,
-        })?;
+        let gone = gone.ok_or(FabricError::not_published(inner.me, id))?;
         inner.forget_segment(&gone.memory);
         let mut holders: Vec<Rc<Link>> = Vec::new();
         let mut entries = inner.segments.entries.borrow_mut();
@@ -489,51 +452,42 @@ impl RemoteMemory for Ofi {
             }
         }
         drop(entries);
-        for link in holders.iter().filter(|link| !link.is_dead() && !link.left.get()) {
-            let words = [u64::from(id.0)];
-            let message = Small::control(link.token(), inner.me.0, control::WITHDRAW, 0, &words);
-            inner.send(link, &message);
-        }
+        inner.tell_withdrawn(&holders, id);
         Ok(())
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Imported, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Imported> {
         let inner = &self.0;
         inner.check_peer(peer)?;
-        let link = Rc::clone(inner.link(peer));
         let (owner, wanted) = ((peer, id), (permission, len));
-        let (handle, grant, own) = if peer == inner.me {
+        if peer == inner.me {
             let published = inner.segments.published.borrow();
-            let gone = FabricError::NotPublished { peer, id: id.0 };
-            let segment = published.get(&id.0).ok_or(gone)?;
+            let segment = published.get(&id.0).ok_or(FabricError::not_published(peer, id))?;
             let found = LocalMemory::len(&segment.memory);
             let grant = Grant::new(owner, found, segment.access.of(peer), wanted)?;
-            (0, grant, Some(segment.memory.clone()))
-        } else {
-            inner.check_alive(&link)?;
-            let (handle, found) = inner.reach(&link, id, len, permission)?;
-            (handle, Grant::new(owner, found, Some(permission), wanted)?, None)
-        };
-        Ok(Imported {
-            inner: Rc::clone(inner),
-            link,
-            handle,
+            return Ok(Imported::own(segment.memory.clone(), grant));
+        }
+        let link = Rc::clone(inner.link(peer));
+        inner.check_alive(&link)?;
+        let (handle, found) = inner.reach(&link, id, len, permission)?;
+        let grant = Grant::new(owner, found, Some(permission), wanted)?;
+        let inner = Rc::clone(inner);
+        Ok(Imported::far(
+            FarSegment {
+                inner,
+                link,
+                id,
+                handle,
+            },
             grant,
-            own,
-        })
+        ))
     }
 
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Mapping> {
         Mapping::shared(len)
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let inner = &self.0;
         access.check(inner.size)?;
         let mut published = inner.segments.published.borrow_mut();
@@ -546,15 +500,14 @@ impl RemoteMemory for Ofi {
         Ok(())
     }
 
-    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         let inner = &self.0;
         access.check(inner.size)?;
         let before = {
             let mut published = inner.segments.published.borrow_mut();
-            let segment = published.get_mut(&id.0).ok_or(FabricError::NotPublished {
-                peer: inner.me,
-                id: id.0,
-            })?;
+            let segment = published
+                .get_mut(&id.0)
+                .ok_or(FabricError::not_published(inner.me, id))?;
             std::mem::replace(&mut segment.access, access.clone())
         };
         // What peers were told is not so any more: handles that say more are void, and the next import asks.
@@ -578,21 +531,19 @@ impl RemoteMemory for Ofi {
                 holders.push(Rc::clone(&entry.link));
             }
         }
-        for link in holders.iter().filter(|link| !link.is_dead() && !link.left.get()) {
-            let words = [u64::from(id.0)];
-            let message = Small::control(link.token(), inner.me.0, control::WITHDRAW, 0, &words);
-            inner.send(link, &message);
-        }
+        inner.tell_withdrawn(&holders, id);
         Ok(())
-    }
-
-    #[inline]
-    fn mapped(_import: &Imported) -> Option<&Mapping> {
-        None
     }
 }
 
 impl Inner {
+    /// Tell those who have handles to a segment that it is withdrawn.
+    fn tell_withdrawn(&self, holders: &[Rc<Link>], id: SegmentId) {
+        for link in holders.iter().filter(|link| !link.is_dead() && !link.left.get()) {
+            self.control(link, control::WITHDRAW, 0, &[id.0.into()]);
+        }
+    }
+
     /// Handle and length of a peer's segment: as announced, or asked for.
     fn reach(
         &self,
@@ -600,7 +551,7 @@ impl Inner {
         id: SegmentId,
         len: usize,
         permission: Permission,
-    ) -> Result<(u32, usize), FabricError> {
+    ) -> Result<(u32, usize)> {
         let (peer, id) = (link.peer, id.0);
         if let Some(known) = link.directory.borrow().get(&id)
             && known.len >= len
@@ -610,7 +561,7 @@ impl Inner {
         }
         let words = [u64::from(id), code(permission), len as u64];
         let answer = self.ask(link, control::IMPORT, &words, "a question for a segment")?;
-        let corrupt = |what, value| FabricError::Corrupt { peer, what, value };
+        let corrupt = |what, value| FabricError::corrupt(peer, what, value);
         match answer[1] {
             outcome::YES => {
                 let handle = u32::try_from(answer[3]).map_err(|_| corrupt("a handle", answer[3]))?;

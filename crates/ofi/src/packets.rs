@@ -7,7 +7,7 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
 use super::wire::{Small, control};
-use farpost_fabric::{Counter, FabricError, Fault, PacketQueue, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Counter, Fault, PacketQueue, Peer, Port, Priority, Result, TrySend};
 use farpost_fabric::{LANES, lane};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -91,8 +91,7 @@ impl Inner {
         if owed >= (self.packets.window / 2).max(1) {
             credits.told.set(credits.consumed.get());
             let words = [u64::from(credits.consumed.get())];
-            let message = Small::control(link.token(), self.me.0, control::CREDIT, lane as u16, &words);
-            self.send(link, &message);
+            self.control(link, control::CREDIT, lane as u16, &words);
         }
     }
 }
@@ -158,8 +157,7 @@ impl Inner {
         self.check_peer(peer).ok()?;
         let which = usize::try_from(words[2]).ok().filter(|w| *w < Counter::COUNT)?;
         let value = self.known(peer).map_or(0, |l| l.counters[which].get());
-        let answer = Small::control(link.token(), self.me.0, control::COUNTED, 0, &[words[0], value]);
-        self.send(link, &answer);
+        self.control(link, control::COUNTED, 0, &[words[0], value]);
         Some(())
     }
 
@@ -167,8 +165,7 @@ impl Inner {
     pub fn counter_of(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
         let link = Rc::clone(self.link(of));
         let words = [u64::from(peer.0), counter as u64];
-        let answer: Result<_, FabricError> =
-            self.ask(&link, control::COUNT, &words, "a question for a counter");
+        let answer: Result<_> = self.ask(&link, control::COUNT, &words, "a question for a counter");
         answer.map_or(0, |words| words[1])
     }
 }

@@ -9,8 +9,10 @@
 use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
-use super::wire::{Small, control, outcome};
-use farpost_fabric::{BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory};
+use super::wire::{control, outcome};
+use farpost_fabric::{
+    BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, Result, SegmentId,
+};
 use farpost_mapped::Mapping;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,8 +20,6 @@ use std::rc::Rc;
 
 /// Gets of fewer bytes are messages: the question for the key costs as much as they do.
 pub const READ_FROM: usize = 32 << 10;
-/// Polls without anything before a reader sleeps a little.
-const SPINS: u32 = 200;
 
 /// A peer that reads.
 struct Reader {
@@ -56,13 +56,12 @@ impl Inner {
                 Err(_) => [number, outcome::CANNOT, 0, 0],
             },
         };
-        let answer = Small::control(link.token(), self.me.0, control::READABLE, 0, &answer);
-        self.send(link, &answer);
+        self.control(link, control::READABLE, 0, &answer);
         Some(())
     }
 
     /// Position and key of a segment's memory, which is `link`'s to read until it says otherwise.
-    fn let_read(&self, link: &Rc<Link>, memory: Mapping) -> Result<(u64, u64), FabricError> {
+    fn let_read(&self, link: &Rc<Link>, memory: Mapping) -> Result<(u64, u64)> {
         let readers = &self.segments.readers;
         let (address, len) = (memory.address(), LocalMemory::len(&memory));
         let mut registered = readers.registered.borrow_mut();
@@ -126,31 +125,25 @@ impl Inner {
     pub fn read_segment(
         self: &Rc<Self>,
         link: &Rc<Link>,
-        (id, handle): (u32, u32),
+        (id, handle): (SegmentId, u32),
         offset: usize,
         to: &mut [u8],
-    ) -> Result<bool, FabricError> {
+    ) -> Result<bool> {
         let words = [u64::from(handle), offset as u64, to.len() as u64];
         let answer = self.ask(link, control::READ, &words, "a question for memory to read")?;
         match answer[1] {
             outcome::YES => {}
             outcome::CANNOT => return Ok(false),
-            _ => return Err(FabricError::NotPublished { peer: link.peer, id }),
+            _ => return Err(FabricError::not_published(link.peer, id)),
         }
         let outcome = self.read_into(link, (answer[2], answer[3]), to);
         if !link.is_dead() {
-            let done = Small::control(link.token(), self.me.0, control::WAS_READ, 0, &answer[3..4]);
-            self.send(link, &done);
+            self.control(link, control::WAS_READ, 0, &answer[3..4]);
         }
         outcome.map(|()| true)
     }
 
-    fn read_into(
-        self: &Rc<Self>,
-        link: &Rc<Link>,
-        (position, key): (u64, u64),
-        to: &mut [u8],
-    ) -> Result<(), FabricError> {
+    fn read_into(self: &Rc<Self>, link: &Rc<Link>, (position, key): (u64, u64), to: &mut [u8]) -> Result<()> {
         let fabric = Ofi(Rc::clone(self));
         let descriptor = Descriptor {
             peer: link.peer,
@@ -174,12 +167,7 @@ impl Inner {
                 idle = 0;
                 continue;
             }
-            idle += 1;
-            if idle > SPINS {
-                self.nap();
-            } else {
-                std::hint::spin_loop();
-            }
+            self.idle(&mut idle);
         }
         Ok(())
     }

@@ -58,24 +58,17 @@ impl OfiOptions {
 }
 
 /// What was decided about a provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
 pub enum Verdict {
     /// This one is used.
+    #[strum(to_string = "used")]
     Chosen,
     /// It would do, but for this reason another one is used.
+    #[strum(to_string = "would do: {0}")]
     Usable(String),
     /// It will not do, for this reason.
+    #[strum(to_string = "passed over: {0}")]
     PassedOver(String),
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Verdict::Chosen => write!(f, "used"),
-            Verdict::Usable(why) => write!(f, "would do: {why}"),
-            Verdict::PassedOver(why) => write!(f, "passed over: {why}"),
-        }
-    }
 }
 
 /// A provider on one of its networks.

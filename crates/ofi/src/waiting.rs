@@ -12,10 +12,11 @@ use super::calls::Endpoint;
 use super::core::Inner;
 use super::library::OfiError;
 use super::link::Link;
-use super::wire::Small;
 use farpost_fabric::clock::Clock;
-use farpost_fabric::{FabricError, Interrupt, Peer, Time, Wake};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use farpost_fabric::{FabricError, Interrupt, Peer, Result, Time, Wake};
+use farpost_net::poll::{Alarm, Poll};
+use std::cell::Cell;
+use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -23,114 +24,54 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_millis(1);
 /// How often a provider without a descriptor is polled during a sleep.
 const POLL: Duration = Duration::from_micros(200);
+/// No sleep is longer.
+const LONGEST: Duration = Duration::from_secs(1 << 30);
+/// Looks without anything before a wait sleeps a little.
+const SPINS: u32 = 200;
 /// The longest time between two looks at silent peers during a sleep.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What a process sleeps on.
 pub struct Waiting {
-    epoll: OwnedFd,
-    timer: OwnedFd,
-    timer_set: std::cell::Cell<bool>,
-}
-
-fn owned(fd: RawFd, what: &'static str) -> Result<OwnedFd, OfiError> {
-    if fd < 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(OfiError::Refused(format!("libfabric fabric: {what}: {error}")));
-    }
-    // SAFETY: just made, owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    poll: Poll,
+    timer: Alarm,
+    timer_set: Cell<bool>,
 }
 
 impl Waiting {
     /// To sleep on `endpoint`'s completions.
     pub fn new(endpoint: &Rc<Endpoint>) -> Result<Self, OfiError> {
-        // SAFETY: plain calls that make descriptors.
-        let (epoll, timer) = unsafe {
-            (
-                libc::epoll_create1(libc::EPOLL_CLOEXEC),
-                libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK),
-            )
-        };
-        let waiting = Self {
-            epoll: owned(epoll, "no descriptor to wait on")?,
-            timer: owned(timer, "no timer")?,
-            timer_set: std::cell::Cell::new(false),
-        };
-        for fd in [Some(waiting.timer.as_raw_fd()), endpoint.wait_descriptor()]
-            .into_iter()
-            .flatten()
-        {
-            let mut event = libc::epoll_event {
-                events: libc::EPOLLIN as u32,
-                u64: 0,
-            };
-            // SAFETY: open descriptors; the event lives until the call returns.
-            let code = unsafe {
-                libc::epoll_ctl(waiting.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event)
-            };
-            if code != 0 {
-                let error = std::io::Error::last_os_error();
-                return Err(OfiError::Refused(format!(
-                    "libfabric fabric: {} has a completion queue that cannot be waited on: {error}",
-                    endpoint.provider()
-                )));
-            }
+        let failed = |what: &str, error| OfiError::Refused(format!("libfabric fabric: {what}: {error}"));
+        let poll = Poll::new().map_err(|error| failed("no descriptor to wait on", error))?;
+        let timer = Alarm::new().map_err(|error| failed("no timer", error))?;
+        for fd in [timer.descriptor()].into_iter().chain(endpoint.wait_descriptor()) {
+            poll.add(fd, libc::EPOLLIN as u32, 0).map_err(|error| {
+                let what = "has a completion queue that cannot be waited on";
+                failed(&format!("{} {what}", endpoint.provider()), error)
+            })?;
         }
-        Ok(waiting)
+        Ok(Self {
+            poll,
+            timer,
+            timer_set: Cell::new(false),
+        })
     }
 
     /// Make the descriptor readable after `interval`, again and again; zero: not at all.
     fn set_timer(&self, interval: Duration) {
-        if interval.is_zero() && !self.timer_set.get() {
-            return;
+        if !interval.is_zero() {
+            self.timer.set(interval, interval);
+        } else if self.timer_set.get() {
+            self.timer.stop();
         }
         self.timer_set.set(!interval.is_zero());
-        let time = libc::timespec {
-            tv_sec: interval.as_secs() as libc::time_t,
-            tv_nsec: interval.subsec_nanos().into(),
-        };
-        let setting = libc::itimerspec {
-            it_interval: time,
-            it_value: time,
-        };
-        // SAFETY: an open timer; the setting lives until the call returns.
-        unsafe {
-            libc::timerfd_settime(
-                self.timer.as_raw_fd(),
-                0,
-                &raw const setting,
-                std::ptr::null_mut(),
-            )
-        };
-        if interval.is_zero() {
-            self.clear_timer();
-        }
     }
 
-    fn clear_timer(&self) {
-        let mut ticks = 0u64;
-        // SAFETY: eight writable bytes; does not block.
-        unsafe { libc::read(self.timer.as_raw_fd(), (&raw mut ticks).cast(), 8) };
-    }
-
-    /// Wait until the descriptor is readable or `timeout` is over. True: it is readable.
-    fn wait(&self, timeout: Duration) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.epoll.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let time = libc::timespec {
-            tv_sec: timeout.as_secs().min(1 << 30) as libc::time_t,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
-        // SAFETY: one writable entry; the time lives until the call returns; no signal mask.
-        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) };
-        if ready > 0 && self.timer_set.get() {
-            self.clear_timer();
+    /// Wait until the descriptor is readable or `timeout` is over.
+    fn wait(&self, timeout: Duration) {
+        if self.poll.sleep(timeout.min(LONGEST)) && self.timer_set.get() {
+            self.timer.quiet();
         }
-        ready != 0
     }
 }
 
@@ -169,22 +110,27 @@ impl Inner {
         self.look_at_silent();
     }
 
+    /// One more look found nothing, after `idle` that did not: spin, and sleep a little after many. True: it has slept.
+    pub fn idle(&self, idle: &mut u32) -> bool {
+        *idle += 1;
+        let sleeps = *idle > SPINS;
+        if sleeps {
+            self.nap();
+        } else {
+            std::hint::spin_loop();
+        }
+        sleeps
+    }
+
     /// Ask `link` and wait for its answer, making progress.
-    pub fn ask(
-        &self,
-        link: &Rc<Link>,
-        what: u8,
-        words: &[u64],
-        name: &'static str,
-    ) -> Result<Vec<u64>, FabricError> {
+    pub fn ask(&self, link: &Rc<Link>, what: u8, words: &[u64], name: &'static str) -> Result<Vec<u64>> {
         let number = self.answers.next.get() + 1;
         self.answers.next.set(number);
         self.answers.awaited.set(number);
         *self.answers.words.borrow_mut() = None;
         let mut all = [number, 0, 0, 0];
         all[1..=words.len()].copy_from_slice(words);
-        let question = Small::control(link.token(), self.me.0, what, 0, &all[..=words.len()]);
-        self.send(link, &question);
+        self.control(link, what, 0, &all[..=words.len()]);
         let began = Instant::now();
         let mut idle = 0u32;
         loop {
@@ -198,23 +144,12 @@ impl Inner {
                 idle = 0;
                 continue;
             }
-            idle += 1;
-            if idle > 200 {
-                let limit = Duration::from_millis(self.tunables.answer);
-                if began.elapsed() > limit {
-                    self.answers.awaited.set(0);
-                    return Err(FabricError::Unsupported {
-                        peer: link.peer,
-                        what: name,
-                        why: format!(
-                            "it has not answered for {} ms (FARPOST_OFI_ANSWER_TIMEOUT)",
-                            self.tunables.answer
-                        ),
-                    });
-                }
-                self.nap();
-            } else {
-                std::hint::spin_loop();
+            let limit = Duration::from_millis(self.tunables.answer);
+            if self.idle(&mut idle) && began.elapsed() > limit {
+                self.answers.awaited.set(0);
+                let (ms, why) = (self.tunables.answer, "(FARPOST_OFI_ANSWER_TIMEOUT)");
+                let why = format!("it has not answered for {ms} ms {why}");
+                return Err(FabricError::unsupported(link.peer, name, why));
             }
         }
     }
@@ -345,7 +280,7 @@ impl Interrupt for Ofi {
     }
 
     fn descriptor(&self) -> Option<RawFd> {
-        Some(self.0.waiting.epoll.as_raw_fd())
+        Some(self.0.waiting.poll.descriptor())
     }
 
     fn arm(&self) -> bool {

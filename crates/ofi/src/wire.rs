@@ -96,18 +96,21 @@ impl Small {
     /// A control message.
     #[inline]
     pub fn control(token: u64, sender: u32, what: u8, argument: u16, words: &[u64]) -> Self {
-        let second =
-            u64::from(sender) | u64::from(what) << 32 | u64::from(argument) << 40 | kind::CONTROL << 60;
-        let mut small = Self {
-            words: [0; 10],
-            len: 2 + words.len(),
-        };
-        small.words[0] = token.to_le();
-        small.words[1] = second.to_le();
+        let what = u64::from(what) << 32 | u64::from(argument) << 40;
+        let mut small = Self::of(token, kind::CONTROL, sender, what, 2 + words.len());
         for (to, word) in small.words[2..].iter_mut().zip(words) {
             *to = word.to_le();
         }
         small
+    }
+
+    /// With the first two words, the second of which has `first` in its lower half and `more` above.
+    #[inline(always)]
+    fn of(token: u64, kind: u64, first: u32, more: u64, len: usize) -> Self {
+        let mut words = [0; 10];
+        words[0] = token.to_le();
+        words[1] = (u64::from(first) | more | kind << 60).to_le();
+        Self { words, len }
     }
 
     /// A line, without the zero words at its end.
@@ -117,44 +120,28 @@ impl Small {
         while count > 1 && line[count - 1] == 0 {
             count -= 1;
         }
-        let second =
-            u64::from(handle) | u64::from(number) << 32 | (count as u64 - 1) << 56 | kind::LINE << 60;
-        let mut words = [0; 10];
-        words[0] = token.to_le();
-        words[1] = second.to_le();
-        words[2..].copy_from_slice(line);
-        Self {
-            words,
-            len: 2 + count,
-        }
+        let more = u64::from(number) << 32 | (count as u64 - 1) << 56;
+        let mut small = Self::of(token, kind::LINE, handle, more, 2 + count);
+        small.words[2..].copy_from_slice(line);
+        small
     }
 
     /// The header of a put.
     #[inline]
     pub fn put(token: u64, handle: u32, offset: usize) -> Self {
-        let mut words = [0; 10];
-        words[0] = token.to_le();
-        words[1] = (u64::from(handle) | kind::PUT << 60).to_le();
-        words[2] = (offset as u64).to_le();
-        Self { words, len: 3 }
+        Self::of(token, kind::PUT, handle, 0, 2).with((offset as u64).to_le())
     }
 
     /// The header of gathered puts and lines, the first of which is about `handle`.
     #[inline]
     pub fn gather(token: u64, handle: u32) -> Self {
-        let mut words = [0; 10];
-        words[0] = token.to_le();
-        words[1] = (u64::from(handle) | kind::GATHER << 60).to_le();
-        Self { words, len: 2 }
+        Self::of(token, kind::GATHER, handle, 0, 2)
     }
 
     /// The header of a gathered put, to be used without its first word.
     #[inline]
     pub fn record(handle: u32, offset: usize, len: usize) -> Self {
-        let mut words = [0; 10];
-        words[1] = (u64::from(handle) | (len as u64) << 32 | kind::PUT << 60).to_le();
-        words[2] = (offset as u64).to_le();
-        Self { words, len: 3 }
+        Self::of(0, kind::PUT, handle, (len as u64) << 32, 2).with((offset as u64).to_le())
     }
 
     /// Its bytes but for the token: a record.

@@ -3,30 +3,15 @@
 mod common;
 
 use common::*;
-use farpost_fabric::Time;
 use farpost_fabric::inproc::{Config, Costs, InProc, Network};
 use farpost_portals::net::NetTunables;
 use farpost_portals::option::*;
 use farpost_portals::*;
 
-/// Nanoseconds of what is counted.
-const UNIT: u64 = 1_000_000_000;
-
-const NOTHING: Costs = Costs {
-    byte: 0,
-    poll: 0,
-    store: 0,
-    entry: 0,
-    trap: 0,
-};
-
 fn ends(bulk: bool, costs: Costs) -> Vec<Interface<InProc>> {
     let config = Config {
-        full_every: 0,
-        queue_packets: 64,
         bulk,
-        costs,
-        ..Config::default()
+        ..Config::counting(costs)
     };
     // Time that passes by what is charged is no silence.
     let tunables = NetTunables {
@@ -38,21 +23,18 @@ fn ends(bulk: bool, costs: Costs) -> Vec<Interface<InProc>> {
     interfaces(Network::new(2, 5, config), &tunables)
 }
 
-/// How often UNIT has passed while `work` was done, and everything on its way arrived.
+/// What is charged while `work` is done and everything on its way arrives.
 fn charged(ends: &[Interface<InProc>], work: impl FnOnce()) -> u64 {
-    let start = ends[0].fabric().now();
-    work();
-    settle(ends);
-    (ends[0].fabric().now() - start).as_nanos() as u64 / UNIT
+    let all = || {
+        work();
+        settle(ends);
+    };
+    ends[0].fabric().network().charged(all).0
 }
 
 /// Bytes copied for a put of `len` bytes, when processes know each other.
 fn copied_for(len: usize, bulk: bool) -> u64 {
-    let costs = Costs {
-        byte: 1000 * UNIT,
-        ..NOTHING
-    };
-    let ends = ends(bulk, costs);
+    let ends = ends(bulk, Costs::COPIES);
     let there = Memory::zeros(len);
     post(
         &ends[1],
@@ -84,8 +66,8 @@ fn a_long_body_is_copied_only_where_the_network_does_not_move_it() {
 fn a_list_is_charged_for_the_entries_that_a_put_looks_at() {
     const ENTRIES: u64 = 40;
     let costs = Costs {
-        entry: UNIT,
-        ..NOTHING
+        entry: Costs::UNIT,
+        ..Costs::NOTHING
     };
     let ends = ends(true, costs);
     let there = Memory::zeros(8);

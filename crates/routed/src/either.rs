@@ -7,8 +7,8 @@ use farpost_fabric::forward::*;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance, End,
-    ErrorStatus, Fabric, FabricError, Fault, Interrupt, Line, Moment, PacketQueue, Peer, Permission, Piece,
-    Port, Priority, Remote, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
+    ErrorStatus, Fabric, Fault, Interrupt, Line, Moment, PacketQueue, Peer, Permission, Piece, Port,
+    Priority, Remote, RemoteMemory, Result, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{NetFabric, ambassador_impl_NetFabric};
@@ -43,33 +43,23 @@ impl<A: NetFabric, B: NetFabric> RemoteMemory for Either<A, B> {
     delegate! {
         to match self { Either::One(it) => it, Either::Other(it) => it } {
             fn maps(&self, peer: Peer) -> bool;
-            fn export_with(&self, id: SegmentId, len: usize, access: Access, begin: impl FnOnce(&Mapping)) -> Result<Mapping, FabricError>;
-            fn unpublish(&self, id: SegmentId) -> Result<(), FabricError>;
-            fn allocate(&self, len: usize) -> Result<Mapping, FabricError>;
-            fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
-            fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError>;
-            fn detach(&self, memory: &Mapping) -> Result<(), FabricError>;
+            fn export_with(&self, id: SegmentId, len: usize, access: Access, begin: impl FnOnce(&Mapping)) -> Result<Mapping>;
+            fn unpublish(&self, id: SegmentId) -> Result<()>;
+            fn allocate(&self, len: usize) -> Result<Mapping>;
+            fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()>;
+            fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()>;
+            fn detach(&self, memory: &Mapping) -> Result<()>;
             fn gives_back(&self, peer: Peer) -> bool;
             fn give_back(&self, peer: Peer, memory: &Mapping, range: std::ops::Range<usize>);
             fn common(&self, peer: Peer) -> Option<Mapping>;
         }
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Self::Import, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Self::Import> {
         match self {
             Either::One(it) => it.import(peer, id, len, permission).map(Either::One),
             Either::Other(it) => it.import(peer, id, len, permission).map(Either::Other),
         }
-    }
-
-    fn mapped(_import: &Self::Import) -> Option<&Mapping> {
-        None
     }
 }
 

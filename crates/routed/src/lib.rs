@@ -20,7 +20,7 @@ use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Access, ArmedWait, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End,
     ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port, Priority,
-    RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
+    RemoteMemory, Result, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -174,7 +174,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
+    ) -> Result<Mapping> {
         let Some(far) = &self.far else {
             return self.near.export_with(id, len, access, begin);
         };
@@ -197,8 +197,8 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
 
     delegate! {
         to self.near {
-            fn allocate(&self, len: usize) -> Result<Mapping, FabricError>;
-            fn detach(&self, memory: &Mapping) -> Result<(), FabricError>;
+            fn allocate(&self, len: usize) -> Result<Mapping>;
+            fn detach(&self, memory: &Mapping) -> Result<()>;
         }
         to match self.way(peer) { None => self.near, Some(far) => far } {
             fn common(&self, peer: Peer) -> Option<Mapping>;
@@ -207,7 +207,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         }
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let Some(far) = &self.far else {
             return self.near.publish(id, memory, access);
         };
@@ -223,17 +223,14 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
             .inspect_err(|_| drop(self.near.unpublish(id)))
     }
 
-    fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let Some(far) = &self.far else {
             return self.near.republish(id, memory, access);
         };
         // A new list may name processes of a kind that the old one did not.
         let (near_list, far_list) = self.split(access);
         let mut published = false;
-        let absent = FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        };
+        let absent = FabricError::not_published(self.me, id);
         for near in [true, false] {
             let list = if near { &near_list } else { &far_list };
             let again = if near {
@@ -256,7 +253,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         }
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let near = self.near.unpublish(id);
         match &self.far {
             None => near,
@@ -264,13 +261,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         }
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Self::Import, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Self::Import> {
         match self.way(peer) {
             None => self.near.import(peer, id, len, permission).map(Either::One),
             Some(far) => far.import(peer, id, len, permission).map(Either::Other),
@@ -320,13 +311,13 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
             fn can_transfer(&self, peer: Peer) -> bool;
             // SAFETY: the caller's promise is the same.
             #[expr(unsafe { $ })]
-            unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64, FabricError>;
+            unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64>;
             fn exposed_base(&self, peer: Peer, address: usize) -> u64;
             #[inline]
             fn can_transfer_pieces(&self, peer: Peer) -> bool;
             // SAFETY: the caller's promise is the same.
             #[expr(unsafe { $ })]
-            unsafe fn transfer_pieces(&self, peer: Peer, direction: Direction, local: &[Piece], remote: &[Piece]) -> Result<(), FabricError>;
+            unsafe fn transfer_pieces(&self, peer: Peer, direction: Direction, local: &[Piece], remote: &[Piece]) -> Result<()>;
         }
     }
 
@@ -336,7 +327,7 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
         }
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         // SAFETY: the caller's promise is the same for both.
         unsafe {
             match self.way(descriptor.peer) {
@@ -346,7 +337,7 @@ impl<N: NetFabric> BulkTransfer for Routed<N> {
         }
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         // Only the network's transfers take time.
         match &self.far {
             Some(far) => far.poll_transfer(ticket),
@@ -368,14 +359,14 @@ impl<N: NetFabric> ZeroCopy for Routed<N> {
             fn zcopy_room(&self, peer: Peer) -> usize;
             // SAFETY: the caller's promise is the same.
             #[expr(unsafe { $ })]
-            unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError>;
-            fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
+            unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32>;
+            fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool>;
             fn release_zcopy(&self, peer: Peer, number: u32);
             // SAFETY: the caller's promise is the same.
             #[expr(unsafe { $ })]
-            unsafe fn land_zcopy(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<(), FabricError>;
-            fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError>;
-            fn take_zcopy(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool, FabricError>;
+            unsafe fn land_zcopy(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<()>;
+            fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool>;
+            fn take_zcopy(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool>;
             fn drop_zcopy(&self, peer: Peer, number: u32, len: usize);
         }
     }

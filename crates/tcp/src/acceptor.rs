@@ -4,9 +4,10 @@
 
 use super::connection::{ConnectionStage, JOB};
 use super::peer::NONE;
-use super::socket::{self, Poll};
+use super::socket;
 use super::state::TcpState;
 use crate::trust::{Admission, Gate, Handshake, Limits, Listener, Refusal};
+use farpost_net::poll::{self, Poll};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ impl Acceptor {
     /// The system has no memory for them.
     pub fn new(listeners: Vec<OwnedFd>, limits: Limits, poll: &Poll) -> io::Result<Self> {
         for listener in &listeners {
-            poll.add(listener.as_raw_fd(), socket::IN, LISTENER)?;
+            poll.add(listener.as_raw_fd(), poll::IN, LISTENER)?;
         }
         Ok(Self {
             listeners,
@@ -57,7 +58,7 @@ impl Acceptor {
         let over = |until| until <= now || self.gate.room(now).is_ok();
         if self.paused_until.is_some_and(over) {
             self.paused_until = None;
-            self.listen_for(poll, socket::IN);
+            self.listen_for(poll, poll::IN);
         }
     }
 
@@ -98,9 +99,7 @@ impl TcpState {
                 };
                 if drop.is_some() {
                     let slot = self.acceptor.slots[place.index()];
-                    if let Some(conn) = self.conns.get_mut(slot) {
-                        *conn = None;
-                    }
+                    self.conns.close(slot);
                 }
                 let listener = Listener {
                     job: JOB,
@@ -111,7 +110,7 @@ impl TcpState {
                     note: 0,
                 };
                 let shake = Box::new(Handshake::responder(&self.secret, listener));
-                match self.admit(fd, ConnectionStage::Unauthenticated { place, shake }, socket::IN) {
+                match self.admit(fd, ConnectionStage::Unauthenticated { place, shake }, poll::IN) {
                     Ok(slot) => self.acceptor.slots[place.index()] = slot,
                     Err(_) => self.acceptor.gate.refused(place, now, &Refusal::Crowded),
                 }
@@ -145,11 +144,11 @@ impl TcpState {
                 continue;
             }
             let mut why = Refusal::Crowded;
-            if let Some(Some(conn)) = self.conns.get(slot)
+            if let Some(conn) = self.conns.get(slot)
                 && let ConnectionStage::Unauthenticated { shake, .. } = &conn.stage
             {
                 why = shake.late();
-                self.conns[slot] = None;
+                self.conns.close(slot);
             }
             self.acceptor.gate.refused(place, now, &why);
         }

@@ -10,7 +10,7 @@ use crate::link::{FrameKind, GetRequest, Header, ZCOPY};
 use farpost_fabric::{LINE_BYTES, Line, LocalMemory, Peer, Permission};
 
 /// Control frames; their words are 64 bits each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub enum ControlCode {
     /// So many more packets (word 0) of lane `object` may be sent.
@@ -38,22 +38,16 @@ pub enum ControlCode {
 }
 
 impl ControlCode {
-    fn of(byte: u8) -> Option<(Self, usize)> {
+    /// Words that it has.
+    fn words(self) -> usize {
         use ControlCode::*;
-        const ALL: [(ControlCode, usize); 11] = [
-            (Credit, 1),
-            (Fence, 1),
-            (Fenced, 1),
-            (Segment, SegmentNotice::WORDS),
-            (Find, 1),
-            (Forget, 0),
-            (Forgotten, 0),
-            (PutAsk, 5),
-            (PutDone, 2),
-            (ZcopyGrant, 1),
-            (Refused, 1),
-        ];
-        ALL.get(usize::from(byte).wrapping_sub(1)).copied()
+        match self {
+            Forget | Forgotten => 0,
+            PutDone => 2,
+            Segment => SegmentNotice::WORDS,
+            PutAsk => WORDS_MAX,
+            Credit | Fence | Fenced | Find | ZcopyGrant | Refused => 1,
+        }
     }
 }
 
@@ -81,8 +75,7 @@ impl TcpState {
         let reached = self
             .segments
             .reach(peer, handle, header.offset, len, Permission::ReadWrite);
-        let Some((memory, offset)) = reached.map_err(|(what, value)| CloseReason::Violation(what, value))?
-        else {
+        let Some((memory, offset)) = reached? else {
             self.segments.refuse(peer, handle);
             return Ok(());
         };
@@ -102,10 +95,7 @@ impl TcpState {
 
     fn apply_non_put(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
         match header.kind {
-            FrameKind::Packet => {
-                let taken = self.packets.arrived(peer, header.flags, payload);
-                taken.map_err(|(what, value)| CloseReason::Violation(what, value))
-            }
+            FrameKind::Packet => Ok(self.packets.arrived(peer, header.flags, payload)?),
             FrameKind::BulkGet => {
                 let request =
                     GetRequest::parse(payload).ok_or(CloseReason::Violation("a request for bytes", 0))?;
@@ -113,7 +103,7 @@ impl TcpState {
                 Ok(())
             }
             FrameKind::BulkRefused => {
-                if let Some(remote) = &mut self.peers[peer.index()]
+                if let Some(remote) = self.peers.at(peer)
                     && let Some(token) = remote.tickets.remove(&header.object)
                 {
                     self.transfer_refused(peer, token);
@@ -126,9 +116,10 @@ impl TcpState {
             }
             FrameKind::Control => self.control_frame(peer, header, payload),
             FrameKind::Bye => {
-                if let Some(remote) = &mut self.peers[peer.index()] {
-                    remote.status = PeerStatus::Left;
-                }
+                self.peers
+                    .at(peer)
+                    .into_iter()
+                    .for_each(|remote| remote.status = PeerStatus::Left);
                 Ok(())
             }
             FrameKind::Fault => Err(CloseReason::Accused(
@@ -139,10 +130,9 @@ impl TcpState {
     }
 
     fn control_frame(&mut self, peer: Peer, header: &Header, payload: &[u8]) -> Result<(), CloseReason> {
-        let bad = |(what, value)| CloseReason::Violation(what, value);
-        let (code, count) = ControlCode::of(header.flags)
+        let code = ControlCode::from_repr(header.flags)
             .ok_or(CloseReason::Violation("a control frame", header.flags.into()))?;
-        if payload.len() != 8 * count {
+        if payload.len() != 8 * code.words() {
             return Err(CloseReason::Violation(
                 "the length of a control frame",
                 payload.len() as u64,
@@ -153,7 +143,7 @@ impl TcpState {
             *to = u64::from_le_bytes(from.try_into().expect("eight bytes"));
         }
         match code {
-            ControlCode::Credit => self.packets.credit(peer, header.object, words[0]).map_err(bad)?,
+            ControlCode::Credit => self.packets.credit(peer, header.object, words[0])?,
             ControlCode::Fence => {
                 for (handle, puts) in self.segments.refusals_of(peer) {
                     self.control(peer, ControlCode::Refused, handle, &[puts]);
@@ -161,7 +151,7 @@ impl TcpState {
                 self.control(peer, ControlCode::Fenced, 0, &[words[0]]);
             }
             ControlCode::Fenced => {
-                if let Some(remote) = &mut self.peers[peer.index()] {
+                if let Some(remote) = self.peers.at(peer) {
                     let number = words[0];
                     if number > remote.fences || number < remote.fenced {
                         return Err(CloseReason::Violation("the number of a fence", number));
@@ -171,8 +161,7 @@ impl TcpState {
             }
             ControlCode::Segment => self
                 .segments
-                .on_notice(peer, &SegmentNotice::decode(header.object, &words))
-                .map_err(bad)?,
+                .on_notice(peer, &SegmentNotice::decode(header.object, &words))?,
             ControlCode::Find => {
                 let told = self.segments.answer(peer, header.object, words[0]);
                 self.control(peer, ControlCode::Segment, told.id, &told.encode());
@@ -181,10 +170,7 @@ impl TcpState {
                 self.segments.forget(peer, header.object);
                 self.control(peer, ControlCode::Forgotten, header.object, &[]);
             }
-            ControlCode::Refused => self
-                .segments
-                .refused(peer, header.object, words[0])
-                .map_err(bad)?,
+            ControlCode::Refused => self.segments.refused(peer, header.object, words[0])?,
             ControlCode::Forgotten => self.segments.forgotten(peer, header.object),
             ControlCode::PutAsk => self.put_asked(peer, &words),
             ControlCode::ZcopyGrant => self.zcopy_granted(peer, words[0])?,

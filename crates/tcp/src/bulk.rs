@@ -4,12 +4,13 @@
 //! sockets and from the sockets into the other.
 
 use super::apply::{ControlCode, WORDS_MAX};
-use super::peer::Deferred;
+use super::peer::{Deferred, Wanted};
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{GetRequest, OFFSET_LIMIT, Refusal};
 use farpost_fabric::{
-    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Fault, Peer, Permission, Ticket,
+    BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Fault, Peer, Permission, Result,
+    Ticket,
 };
 use std::collections::HashMap;
 
@@ -151,19 +152,12 @@ impl TcpState {
     fn gone(&mut self, peer: Peer) -> FabricError {
         self.peer_state(peer)
             .err()
-            .unwrap_or_else(|| FabricError::PeerDead {
-                peer,
-                why: "it has left the job".into(),
-            })
+            .unwrap_or_else(|| FabricError::dead(peer, "it has left the job"))
     }
 
     fn suspicious(&mut self, peer: Peer, key: u64) {
         let what = "a key and a range that it may use";
-        let error = FabricError::Corrupt {
-            peer,
-            what,
-            value: key,
-        };
+        let error = FabricError::corrupt(peer, what, key);
         self.diagnostics.record_fault(Fault { peer, error });
     }
 
@@ -185,7 +179,7 @@ impl TcpState {
         if let Err((_, true)) = found {
             self.suspicious(peer, key);
         }
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         match found {
@@ -204,7 +198,7 @@ impl TcpState {
         match self.transfers.exposed(peer, key, offset, len, true) {
             Ok(address) if sane => {
                 let purpose = TransferPurpose::Serve { token, key };
-                self.get(peer, purpose, (from, 0), address, len);
+                self.get(peer, purpose, Wanted::new(from, 0, address, len));
             }
             _ => {
                 self.suspicious(peer, key);
@@ -227,26 +221,9 @@ impl TcpState {
         }
     }
 
-    fn get(
-        &mut self,
-        peer: Peer,
-        purpose: TransferPurpose,
-        from: (u64, u64),
-        address: usize,
-        len: u64,
-    ) -> u64 {
-        let (key, offset) = from;
-        let token = self.transfers.begin(peer, purpose, offset);
-        self.push_or_defer(
-            peer,
-            Deferred::Get {
-                token,
-                key,
-                offset,
-                address,
-                len,
-            },
-        );
+    fn get(&mut self, peer: Peer, purpose: TransferPurpose, wanted: Wanted) -> u64 {
+        let token = self.transfers.begin(peer, purpose, wanted.offset);
+        self.push_or_defer(peer, Deferred::Get(token, wanted));
         token
     }
 
@@ -279,7 +256,7 @@ impl TcpState {
 
     /// The memory of a get is not written any more.
     fn give_up(&mut self, peer: Peer, token: u64) {
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             remote.tickets.retain(|_, of| *of != token);
             remote.retract(token);
         }
@@ -288,7 +265,7 @@ impl TcpState {
     /// What key `key` exposed is not read any more.
     pub fn stop_serving(&mut self, peer: Peer, key: u64) {
         let now = self.now();
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             remote.link.withdraw(key, now);
             self.run_link_timers(peer, now);
         }
@@ -330,7 +307,7 @@ impl TcpState {
 
 impl Core {
     /// Read from a peer's segment.
-    pub fn get(&self, peer: Peer, handle: u32, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    pub fn get(&self, peer: Peer, handle: u32, offset: usize, to: &mut [u8]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
@@ -339,21 +316,16 @@ impl Core {
             state.peer_state(peer)?;
             let key = SEGMENT | u64::from(handle);
             let address = to.as_mut_ptr().expose_provenance();
-            state.get(
-                peer,
-                TransferPurpose::Get,
-                (key, offset as u64),
-                address,
-                to.len() as u64,
-            )
+            let wanted = Wanted::new(key, offset as u64, address, to.len() as u64);
+            state.get(peer, TransferPurpose::Get, wanted)
         };
         // Does not return before the transfer is over, so that `to` may be written until then.
         self.wait(|state| match state.transfers.poll(token) {
             Ok(done) => Ok(done.then_some(())),
-            Err(TransferError::Refused(_)) => Err(FabricError::PutFailed {
+            Err(TransferError::Refused(_)) => Err(FabricError::put_failed(
                 peer,
-                why: "a get from a segment that it has withdrawn".into(),
-            }),
+                "a get from a segment that it has withdrawn",
+            )),
             Err(TransferError::Gone) => Err(state.gone(peer)),
         })
     }
@@ -364,13 +336,7 @@ impl BulkTransfer for Tcp {
         peer.0 < self.size && peer != self.me
     }
 
-    unsafe fn expose(
-        &self,
-        peer: Peer,
-        address: usize,
-        len: usize,
-        writable: bool,
-    ) -> Result<u64, FabricError> {
+    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         Ok(state.transfers.expose(ExposedMemory {
@@ -389,16 +355,16 @@ impl BulkTransfer for Tcp {
         self.core.state.borrow_mut().withdraw(key);
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         let d = descriptor;
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(d.peer)?;
         if d.peer == state.me {
-            return Err(FabricError::Unsupported {
-                peer: d.peer,
-                what: "a bulk transfer",
-                why: "it is this process itself".into(),
-            });
+            return Err(FabricError::unsupported(
+                d.peer,
+                "a bulk transfer",
+                "it is this process itself",
+            ));
         }
         state.peer_state(d.peer)?;
         let (remote, len) = (d.remote as u64, d.len as u64);
@@ -406,15 +372,15 @@ impl BulkTransfer for Tcp {
             return Ok(Completion::Done);
         }
         if len > OFFSET_LIMIT || remote.checked_add(len).is_none() {
-            return Err(FabricError::Corrupt {
-                peer: d.peer,
-                what: "a buffer's key and range",
-                value: remote,
-            });
+            return Err(FabricError::corrupt(d.peer, "a buffer's key and range", remote));
         }
         state.diagnostics.count(d.peer, Counter::BulkBytes, len);
         let token = match d.direction {
-            Direction::Get => state.get(d.peer, TransferPurpose::Get, (d.key, remote), d.local, len),
+            Direction::Get => state.get(
+                d.peer,
+                TransferPurpose::Get,
+                Wanted::new(d.key, remote, d.local, len),
+            ),
             Direction::Put => {
                 let key = state.transfers.expose(ExposedMemory {
                     peer: d.peer,
@@ -431,7 +397,7 @@ impl BulkTransfer for Tcp {
         Ok(Completion::Pending(Ticket(token)))
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         let state = &mut *self.core.state.borrow_mut();
         let Some(OwnTransfer { peer, purpose, .. }) = state.transfers.ours.get(&ticket.0) else {
             return Ok(true);
@@ -448,11 +414,7 @@ impl BulkTransfer for Tcp {
             state.stop_serving(peer, key);
         }
         result.map_err(|failed| match failed {
-            TransferError::Refused(value) => FabricError::Corrupt {
-                peer,
-                what: "a buffer's key and range",
-                value,
-            },
+            TransferError::Refused(value) => FabricError::corrupt(peer, "a buffer's key and range", value),
             TransferError::Gone => state.gone(peer),
         })
     }

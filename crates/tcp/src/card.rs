@@ -34,12 +34,7 @@ pub enum OpenError {
     Port(#[from] farpost_net::interfaces::PortsError),
     /// The system refused.
     #[error("{what}: {why}")]
-    System {
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        why: std::io::Error,
-    },
+    System { what: &'static str, why: std::io::Error },
     /// The job has no such process, or the like.
     #[error(transparent)]
     Fabric(#[from] FabricError),

@@ -12,6 +12,7 @@ use super::state::TcpState;
 use crate::link::Checks;
 use crate::trust::{Caller, GateSlot, Handshake, Opener, Progress, Refusal, Sealer, Session};
 use farpost_fabric::Peer;
+use farpost_net::poll;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
@@ -63,16 +64,88 @@ pub struct Connection {
     since: u64,
 }
 
+/// The connections of a process, by slot.
+pub struct Connections {
+    slots: Vec<Option<Box<Connection>>>,
+    /// The slot whose connection is taken out while it is read.
+    pub reading: usize,
+    /// Connections in use as rails.
+    pub open: usize,
+    /// The slot of the connection that last received something.
+    pub hot: usize,
+    /// Rails whose sockets are full.
+    pub blocked: usize,
+    /// Those that are not read before the protocol above has polled what they brought.
+    pub paused: Vec<usize>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        let (slots, paused) = (Vec::new(), Vec::new());
+        Self {
+            slots,
+            reading: NONE,
+            open: 0,
+            hot: NONE,
+            blocked: 0,
+            paused,
+        }
+    }
+}
+
+impl Connections {
+    /// Slots, those without a connection included.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &Option<Box<Connection>>> {
+        self.slots.iter()
+    }
+
+    pub fn get(&self, slot: usize) -> Option<&Connection> {
+        self.slots.get(slot)?.as_deref()
+    }
+
+    /// As [`get`](Self::get), to be changed.
+    pub fn at(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// Take a connection out; [`put`](Self::put) puts it back.
+    #[inline]
+    pub fn take(&mut self, slot: usize) -> Option<Box<Connection>> {
+        self.slots.get_mut(slot)?.take()
+    }
+
+    #[inline]
+    pub fn put(&mut self, slot: usize, conn: Box<Connection>) {
+        self.slots[slot] = Some(conn);
+    }
+
+    /// Close a connection, if it is there.
+    pub fn close(&mut self, slot: usize) {
+        self.take(slot);
+    }
+
+    fn free_slot(&self) -> usize {
+        let free = |slot: &usize| self.slots[*slot].is_none() && *slot != self.reading;
+        (0..self.len()).find(free).unwrap_or(self.len())
+    }
+
+    /// Forget free slots at the end.
+    pub fn trim(&mut self) {
+        while let Some(None) = self.slots.last() {
+            self.slots.pop();
+        }
+    }
+}
+
 impl TcpState {
     /// Add a connection; its slot.
     pub fn admit(&mut self, fd: OwnedFd, stage: ConnectionStage, interest: u32) -> std::io::Result<usize> {
-        let free = |(slot, conn): (usize, &Option<_>)| conn.is_none() && slot != self.reading;
-        let slot = self
-            .conns
-            .iter()
-            .enumerate()
-            .position(free)
-            .unwrap_or(self.conns.len());
+        let slot = self.conns.free_slot();
         self.poll.add(fd.as_raw_fd(), interest, slot as u64)?;
         let conn = Connection {
             fd,
@@ -83,14 +156,14 @@ impl TcpState {
             since: self.now(),
         };
         if slot == self.conns.len() {
-            self.conns.push(None);
+            self.conns.slots.push(None);
         }
-        self.conns[slot] = Some(Box::new(conn));
+        self.conns.put(slot, Box::new(conn));
         Ok(slot)
     }
 
     fn rail(&mut self, peer: Peer, rail: usize) -> Option<&mut Rail> {
-        self.peers[peer.index()].as_deref_mut()?.rails.get_mut(rail)
+        self.peers.at(peer)?.rails.get_mut(rail)
     }
 
     /// Connect a rail, or check the attempt that is under way.
@@ -101,7 +174,7 @@ impl TcpState {
         }
         let (trying, took, choices) = (of.trying, of.took, of.candidates.len());
         let rounds = (of.next / choices.max(1)).min(3);
-        if let Some(Some(conn)) = self.conns.get(trying) {
+        if let Some(conn) = self.conns.get(trying) {
             let limit = match (took, choices) {
                 (0, 0 | 1) => ATTEMPT,
                 // Where the route itself takes long, the first rounds are too quick.
@@ -113,7 +186,7 @@ impl TcpState {
                 // The peer's host has our first message: its process will see it when it looks.
                 _ => match socket::confirmed(conn.fd.as_raw_fd()) {
                     Ok((_, false)) => {
-                        if let Some(remote) = &mut self.peers[peer.index()] {
+                        if let Some(remote) = self.peers.at(peer) {
                             remote.link.on_rail_alive(rail, now);
                         }
                         true
@@ -124,7 +197,7 @@ impl TcpState {
             if waits {
                 return;
             }
-            self.conns[trying] = None;
+            self.conns.close(trying);
             self.attempt_ended(peer, rail, "no answer", false);
         }
         let tuning = self.settings.tcp.tuning();
@@ -133,7 +206,7 @@ impl TcpState {
             return;
         };
         let connected = socket::connect(candidate.to, candidate.from, tuning)
-            .and_then(|fd| self.admit(fd, ConnectionStage::Connecting { peer, rail }, socket::OUT));
+            .and_then(|fd| self.admit(fd, ConnectionStage::Connecting { peer, rail }, poll::OUT));
         match connected {
             Ok(slot) => {
                 if let Some(of) = self.rail(peer, rail) {
@@ -161,7 +234,7 @@ impl TcpState {
         }
         of.next += 1;
         let now = self.now();
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             let everywhere = |of: &Rail| {
                 of.refusals.len() == of.candidates.len() && of.refusals.iter().all(|refused| *refused)
             };
@@ -170,7 +243,7 @@ impl TcpState {
     }
 
     fn rail_is_down(&mut self, peer: Peer, rail: usize, now: u64) {
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             remote.link.on_rail_down(rail, now);
             self.deadline = 0;
         }
@@ -179,7 +252,7 @@ impl TcpState {
 
     /// The kernel has decided about a connection of ours.
     pub fn reached(&mut self, slot: usize) {
-        let Some(conn) = self.conns[slot].as_deref_mut() else {
+        let Some(conn) = self.conns.at(slot) else {
             return;
         };
         let ConnectionStage::Connecting { peer, rail } = conn.stage else {
@@ -195,12 +268,12 @@ impl TcpState {
             note: 0,
         };
         let mut shake = Box::new(Handshake::initiator(&self.secret, caller));
-        let greeted = socket::outcome(fd)
+        let greeted = socket::outcome(&conn.fd)
             .and_then(|()| match shake.feed(&[]).1 {
                 Progress::Send(flight) => socket::send(fd, &flight).map(drop),
                 _ => Err(std::io::Error::other("no random numbers to be had")),
             })
-            .and_then(|()| self.poll.change(fd, socket::IN, slot as u64));
+            .and_then(|()| self.poll.change(fd, poll::IN, slot as u64));
         match greeted {
             Ok(()) => {
                 conn.stage = ConnectionStage::Handshaking { peer, rail, shake };
@@ -216,7 +289,7 @@ impl TcpState {
     }
 
     fn attempt_failed(&mut self, slot: usize, peer: Peer, rail: usize, (why, refused): (&str, bool)) {
-        self.conns[slot] = None;
+        self.conns.close(slot);
         if self.rail(peer, rail).is_some_and(|of| of.trying == slot) {
             self.attempt_ended(peer, rail, why, refused);
             let now = self.now();
@@ -226,20 +299,20 @@ impl TcpState {
 
     /// Advance a handshake.
     pub fn advance_handshake(&mut self, slot: usize) {
-        let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
+        let Some(mut conn) = self.conns.take(slot) else {
             return;
         };
         let fd = conn.fd.as_raw_fd();
-        self.reading = slot;
+        self.conns.reading = slot;
         let session = handshake(&mut conn.stage, fd, &mut self.acceptor.gate);
-        self.reading = NONE;
+        self.conns.reading = NONE;
         let ours = match &conn.stage {
             ConnectionStage::Handshaking { peer, rail, .. } => Some((*peer, *rail)),
             _ => None,
         };
         match session {
             Ok(None) => {
-                self.conns[slot] = Some(conn);
+                self.conns.put(slot, conn);
                 self.schedule_acceptor();
             }
             Ok(Some(session)) => self.use_connection(slot, conn, *session),
@@ -267,10 +340,7 @@ impl TcpState {
                     .iter()
                     .any(|candidate| Some(candidate.to.ip()) == source)
         };
-        self.peers
-            .iter()
-            .flatten()
-            .any(|remote| remote.rails.iter().any(meanwhile))
+        self.peers.iter().any(|remote| remote.rails.iter().any(meanwhile))
     }
 
     /// A connection is authenticated: take it into use.
@@ -283,11 +353,11 @@ impl TcpState {
             }
             _ => (Peer(session.responder), false),
         };
-        if self.peers[peer.index()].is_none() {
+        if self.peers.get(peer).is_none() {
             self.meet(peer);
         }
         let now = self.now();
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let Some(of) = remote.rails.get_mut(rail) else {
@@ -302,17 +372,17 @@ impl TcpState {
             return;
         }
         if called && trying != NONE {
-            let ours = self.conns.get(trying).and_then(Option::as_ref);
+            let ours = self.conns.get(trying);
             if self.me < peer && ours.is_some_and(|c| matches!(c.stage, ConnectionStage::Handshaking { .. }))
             {
                 return;
             }
-            self.conns[trying] = None;
+            self.conns.close(trying);
         }
         if old != NONE && old != slot {
             self.close_rail(peer, rail);
         }
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let of = &mut remote.rails[rail];
@@ -336,8 +406,8 @@ impl TcpState {
             })
         });
         conn.stage = ConnectionStage::Open { peer, rail };
-        self.conns[slot] = Some(conn);
-        self.open += 1;
+        self.conns.put(slot, conn);
+        self.conns.open += 1;
         self.deadline = 0;
         self.schedule_send(peer);
     }
@@ -351,13 +421,11 @@ impl TcpState {
         if slot == NONE {
             return;
         }
-        self.open -= 1;
-        self.blocked -= usize::from(blocked);
-        if let Some(conn) = self.conns.get_mut(slot) {
-            *conn = None;
-        }
-        if self.hot == slot {
-            self.hot = NONE;
+        self.conns.open -= 1;
+        self.conns.blocked -= usize::from(blocked);
+        self.conns.close(slot);
+        if self.conns.hot == slot {
+            self.conns.hot = NONE;
         }
     }
 
@@ -371,7 +439,7 @@ impl TcpState {
         self.diagnostics.count(peer, farpost_fabric::Counter::Retries, 1);
         let now = self.now();
         self.rail_is_down(peer, rail, now);
-        let gone = self.peers[peer.index()].as_ref();
+        let gone = self.peers.get(peer);
         if gone.is_some_and(|remote| remote.status == PeerStatus::Left && !remote.is_connected()) {
             self.transfers.peer_gone(peer);
         }

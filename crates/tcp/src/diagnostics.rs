@@ -2,15 +2,10 @@
 //!
 //! Cost class: *queued path*.
 
-use farpost_fabric::{Counter, Fault, Peer};
-
-/// Faults that wait until somebody asks; more are counted only.
-const FAULTS_MAX: usize = 64;
+use farpost_fabric::{Counter, Fault, FaultLog, Peer};
 
 pub struct Diagnostics {
-    faults: Vec<Fault>,
-    /// Faults beyond [`FAULTS_MAX`].
-    dropped: u64,
+    pub faults: FaultLog,
     counters: Vec<Option<Box<[u64; Counter::COUNT]>>>,
 }
 
@@ -18,8 +13,7 @@ impl Diagnostics {
     /// For a job of `size` processes.
     pub fn new(size: u32) -> Self {
         Self {
-            faults: Vec::new(),
-            dropped: 0,
+            faults: FaultLog::default(),
             counters: (0..size).map(|_| None).collect(),
         }
     }
@@ -28,24 +22,7 @@ impl Diagnostics {
         if fault.peer.index() < self.counters.len() {
             self.count(fault.peer, Counter::Faults, 1);
         }
-        if self.faults.len() < FAULTS_MAX {
-            self.faults.push(fault);
-        } else {
-            self.dropped += 1;
-        }
-    }
-
-    /// The faults since the last call, and how many more there were.
-    pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
-        (
-            std::mem::take(&mut self.faults),
-            std::mem::take(&mut self.dropped),
-        )
-    }
-
-    /// Whether a fault waits to be taken.
-    pub fn faulted(&self) -> bool {
-        !self.faults.is_empty()
+        self.faults.record(fault);
     }
 
     /// Add `amount` to a counter of what is exchanged with `peer`.

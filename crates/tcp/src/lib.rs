@@ -50,7 +50,7 @@ use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{
     Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port,
-    Priority, Time, Topology, TrySend, Wake,
+    Priority, Result, Time, Topology, TrySend, Wake,
 };
 use farpost_net::NetConfig;
 use farpost_net::interfaces::{
@@ -211,7 +211,7 @@ impl Listening {
     ///
     /// # Errors
     /// The job does not have this process, or the system refuses.
-    pub fn start(self, net: NetConfig) -> Result<Tcp, FabricError> {
+    pub fn start(self, net: NetConfig) -> Result<Tcp> {
         let (me, size, host_of) = (net.me, net.size, Rc::clone(&net.host_of));
         if me.0 >= size || host_of.len() != size as usize {
             return Err(FabricError::NoSuchPeer { peer: me, size });
@@ -244,7 +244,7 @@ impl Tcp {
     /// first message.
     pub fn rails_up(&self, peer: Peer) -> Vec<Result<(), String>> {
         let state = self.core.state.borrow();
-        let Some(Some(remote)) = state.peers.get(peer.index()) else {
+        let Some(remote) = state.peers.get(peer) else {
             return Vec::new();
         };
         let of = |rail: &peer::Rail| match rail.slot {
@@ -269,10 +269,7 @@ impl Tcp {
 
 impl Core {
     /// Progress until `ready` has an answer.
-    fn wait<T>(
-        &self,
-        mut ready: impl FnMut(&mut TcpState) -> Result<Option<T>, FabricError>,
-    ) -> Result<T, FabricError> {
+    fn wait<T>(&self, mut ready: impl FnMut(&mut TcpState) -> Result<Option<T>>) -> Result<T> {
         let mut idle = 0;
         loop {
             let mut state = self.state.borrow_mut();
@@ -402,16 +399,16 @@ impl ErrorStatus for Tcp {
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
-        self.core.state.borrow_mut().diagnostics.take_faults()
+        self.core.state.borrow_mut().diagnostics.faults.take()
     }
 
     fn faulted(&self) -> bool {
-        self.core.state.borrow().diagnostics.faulted()
+        !self.core.state.borrow().diagnostics.faults.is_empty()
     }
 
     fn is_gone(&self, peer: Peer) -> bool {
         let state = self.core.state.borrow();
-        let remote = state.peers.get(peer.index()).and_then(Option::as_deref);
+        let remote = state.peers.get(peer);
         remote.is_some_and(|remote| remote.status != peer::PeerStatus::Active)
     }
 }
@@ -460,7 +457,7 @@ impl Topology for Tcp {
 
     fn rails(&self, peer: Peer) -> u32 {
         let state = self.core.state.borrow();
-        let rails = match state.peers.get(peer.index()).and_then(Option::as_ref) {
+        let rails = match state.peers.get(peer) {
             Some(remote) => remote.rails.len(),
             None if peer == self.me => 1,
             // Nothing was sent there yet: what the two cards say.
@@ -474,7 +471,7 @@ impl Topology for Tcp {
 
     fn rail_works(&self, peer: Peer, rail: u32) -> bool {
         let state = self.core.state.borrow();
-        match state.peers.get(peer.index()).and_then(Option::as_ref) {
+        match state.peers.get(peer) {
             Some(remote) if remote.link.was_up() => remote.link.is_usable(rail as usize),
             _ => {
                 drop(state);

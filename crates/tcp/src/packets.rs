@@ -6,6 +6,7 @@
 //! Cost class: *queued path*.
 
 use super::TcpTunables;
+use super::receive::InvalidField;
 use crate::link::PACKET_BYTES;
 use farpost_fabric::LANES;
 use farpost_fabric::Peer;
@@ -34,9 +35,6 @@ pub struct Packets {
     windows: HashMap<(u32, u8), Window>,
     most: u32,
 }
-
-/// What was expected of a field, and its value.
-type InvalidField = (&'static str, u64);
 
 impl Packets {
     pub fn new(tunables: &TcpTunables) -> Self {

@@ -2,16 +2,18 @@
 //!
 //! Cost class: *fast path*, but for deferred messages.
 
+use super::apply::ControlCode;
 use crate::link::{Link, PushError};
-use farpost_fabric::Line;
+use farpost_fabric::{Line, Peer};
 use farpost_net::interfaces::Candidate;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 
 /// Whether a peer can be reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PeerStatus {
     /// Connected, or going to be.
+    #[default]
     Active,
     /// It has sent its bye frame.
     Left,
@@ -21,6 +23,42 @@ pub enum PeerStatus {
 
 /// The slot of no connection.
 pub const NONE: usize = usize::MAX;
+
+/// What is kept of each process of the job, once it was met.
+pub struct Peers(Vec<Option<Box<PeerState>>>);
+
+impl Peers {
+    /// With room for `size`, none of whom was met.
+    pub fn new(size: u32) -> Self {
+        Self((0..size).map(|_| None).collect())
+    }
+
+    #[inline]
+    pub fn get(&self, peer: Peer) -> Option<&PeerState> {
+        self.0.get(peer.index())?.as_deref()
+    }
+
+    /// As [`get`](Self::get), to be changed.
+    #[inline]
+    pub fn at(&mut self, peer: Peer) -> Option<&mut PeerState> {
+        self.0.get_mut(peer.index())?.as_deref_mut()
+    }
+
+    pub fn insert(&mut self, peer: Peer, remote: PeerState) {
+        self.0[peer.index()] = Some(Box::new(remote));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &PeerState> {
+        self.0.iter().flatten().map(Box::as_ref)
+    }
+
+    pub fn numbered(&self) -> impl Iterator<Item = (Peer, &PeerState)> {
+        (0..)
+            .map(Peer)
+            .zip(&self.0)
+            .filter_map(|(peer, remote)| Some((peer, remote.as_deref()?)))
+    }
+}
 
 /// One rail to the peer.
 pub struct Rail {
@@ -48,43 +86,64 @@ pub struct Rail {
     pub trouble: String,
 }
 
-/// A message that found the link's log full.
+impl Rail {
+    /// Without a connection.
+    pub fn new(candidates: Vec<Candidate>) -> Self {
+        Self {
+            candidates,
+            next: 0,
+            outcomes: Vec::new(),
+            refusals: Vec::new(),
+            slot: NONE,
+            fd: -1,
+            blocked: false,
+            sealed: false,
+            trying: NONE,
+            took: 0,
+            ours_since: None,
+            trouble: String::new(),
+        }
+    }
+}
+
+/// A message that found the link's log full. Puts have the segment's handle and the offset first.
 pub enum Deferred {
-    Put {
-        handle: u32,
-        offset: u64,
-        bytes: Vec<u8>,
-    },
-    Line {
-        handle: u32,
-        offset: u64,
-        line: Line,
-    },
-    Word {
-        handle: u32,
-        offset: u64,
-        value: u64,
-    },
-    Packet {
-        lane: u8,
-        bytes: Vec<u8>,
-    },
+    Put(u32, u64, Vec<u8>),
+    Line(u32, u64, Line),
+    Word(u32, u64, u64),
+    /// Of a lane.
+    Packet(u8, Vec<u8>),
     Ring,
-    Control {
-        code: u8,
-        object: u32,
-        payload: Vec<u8>,
-    },
-    Get {
-        token: u64,
-        key: u64,
-        offset: u64,
-        address: usize,
-        len: u64,
-    },
+    /// Code, object, payload.
+    Control(ControlCode, u32, Vec<u8>),
+    /// Of a transfer, by its token.
+    Get(u64, Wanted),
     Bye,
 }
 
+/// Bytes wanted from a peer's memory.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// The key under which the peer exposed them, and where from there.
+    pub key: u64,
+    pub offset: u64,
+    /// Where they go.
+    pub address: usize,
+    pub len: u64,
+}
+
+impl Wanted {
+    pub fn new(key: u64, offset: u64, address: usize, len: u64) -> Self {
+        Self {
+            key,
+            offset,
+            address,
+            len,
+        }
+    }
+}
+
+#[derive(Default)]
 pub struct PeerState {
     pub status: PeerStatus,
     pub link: Link,
@@ -143,22 +202,17 @@ impl MalformedInput {
 impl PeerState {
     pub fn new(link: Link, rails: Vec<Rail>) -> Self {
         Self {
-            status: PeerStatus::Active,
             link,
             rails,
-            backlog: VecDeque::new(),
-            tickets: HashMap::new(),
-            zcopy: Default::default(),
-            ack_pending: false,
-            in_send_list: false,
-            answer_due: false,
-            sent_since_ring: false,
-            has_user_traffic: false,
-            fences: 0,
-            fenced: 0,
-            unfenced: false,
-            malformed_input: MalformedInput::default(),
+            ..Self::default()
         }
+    }
+
+    /// Something of the layers above is sent.
+    #[inline]
+    pub fn note_sent(&mut self) {
+        self.sent_since_ring = true;
+        self.has_user_traffic = true;
     }
 
     /// It is connected, or will be.
@@ -185,14 +239,9 @@ impl PeerState {
     }
 
     /// A control frame.
-    pub fn control(&mut self, code: super::apply::ControlCode, object: u32, words: &[u64]) {
+    pub fn control(&mut self, code: ControlCode, object: u32, words: &[u64]) {
         let payload = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let code = code as u8;
-        self.push_or_defer(Deferred::Control {
-            code,
-            object,
-            payload,
-        });
+        self.push_or_defer(Deferred::Control(code, object, payload));
     }
 
     /// Push deferred messages, as far as there is room.
@@ -209,7 +258,7 @@ impl PeerState {
     /// Drop the deferred request of transfer `token`, whose memory must not be written any more.
     pub fn retract(&mut self, token: u64) {
         self.backlog
-            .retain(|message| !matches!(message, Deferred::Get { token: of, .. } if *of == token));
+            .retain(|message| !matches!(message, Deferred::Get(of, _) if *of == token));
     }
 
     /// After a rest of the link: bytes that it has freed. What is kept beside it for messages under way goes as well.
@@ -232,34 +281,15 @@ impl PeerState {
     fn push(&mut self, message: &Deferred) -> bool {
         let link = &mut self.link;
         let result = match message {
-            Deferred::Put {
-                handle,
-                offset,
-                bytes,
-            } => link.push_put(*handle, *offset, bytes),
-            Deferred::Line { handle, offset, line } => link.push_line(*handle, *offset, line),
-            Deferred::Word {
-                handle,
-                offset,
-                value,
-            } => link.push_word(*handle, *offset, *value),
-            Deferred::Packet { lane, bytes } => link.push_packet(*lane, bytes),
+            Deferred::Put(handle, offset, bytes) => link.push_put(*handle, *offset, bytes),
+            Deferred::Line(handle, offset, line) => link.push_line(*handle, *offset, line),
+            Deferred::Word(handle, offset, value) => link.push_word(*handle, *offset, *value),
+            Deferred::Packet(lane, bytes) => link.push_packet(*lane, bytes),
             Deferred::Ring => link.push_ring(),
-            Deferred::Control {
-                code,
-                object,
-                payload,
-            } => link.push_control(*code, *object, 0, payload),
+            Deferred::Control(code, object, payload) => link.push_control(*code as u8, *object, 0, payload),
             Deferred::Bye => link.push_bye(),
-            Deferred::Get {
-                token,
-                key,
-                offset,
-                address,
-                len,
-            } => link.push_get(*key, *offset, *address, *len).map(|ticket| {
-                self.tickets.insert(ticket, *token);
-            }),
+            Deferred::Get(token, of) => (link.push_get(of.key, of.offset, of.address, of.len))
+                .map(|ticket| _ = self.tickets.insert(ticket, *token)),
         };
         result != Err(PushError::Full)
     }

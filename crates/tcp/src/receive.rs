@@ -29,6 +29,15 @@ pub enum CloseReason {
     Accused(String),
 }
 
+/// What was expected of a field, and its value.
+pub type InvalidField = (&'static str, u64);
+
+impl From<InvalidField> for CloseReason {
+    fn from((what, value): InvalidField) -> Self {
+        CloseReason::Violation(what, value)
+    }
+}
+
 impl From<LinkError> for CloseReason {
     fn from(error: LinkError) -> Self {
         CloseReason::Damaged(error)
@@ -37,19 +46,19 @@ impl From<LinkError> for CloseReason {
 
 impl TcpState {
     pub fn read(&mut self, slot: usize, now: u64) {
-        let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
+        let Some(mut conn) = self.conns.take(slot) else {
             return;
         };
         let ConnectionStage::Open { peer, rail } = conn.stage else {
-            self.conns[slot] = Some(conn);
+            self.conns.put(slot, conn);
             return;
         };
         if conn.paused {
-            self.conns[slot] = Some(conn);
+            self.conns.put(slot, conn);
             return;
         }
         let fd = conn.fd.as_raw_fd();
-        self.reading = slot;
+        self.conns.reading = slot;
         conn.input.enter(&mut self.read_buffers);
         let mut end = None;
         let mut some = false;
@@ -57,7 +66,7 @@ impl TcpState {
             let received = match &mut conn.seal {
                 None => {
                     let direct = self.place(peer, conn.input.sink.as_ref());
-                    let remote = self.peers[peer.index()].as_ref();
+                    let remote = self.peers.get(peer);
                     let little = remote.is_some_and(|remote| !remote.tickets.is_empty());
                     // SAFETY: memory of a transfer of ours that is under way: its user has lent it until the transfer
                     // ends, which only happens in calls of this thread.
@@ -82,7 +91,7 @@ impl TcpState {
                 Ok(came) => {
                     let before = self.arrivals;
                     self.arrivals += 1;
-                    self.hot = slot;
+                    self.conns.hot = slot;
                     some = true;
                     self.only_pings = true;
                     if let Err(why) = self.parse(peer, rail, &mut conn, now) {
@@ -94,7 +103,7 @@ impl TcpState {
                         self.arrivals = before;
                     }
                     if conn.paused {
-                        self.paused.push(slot);
+                        self.conns.paused.push(slot);
                         break;
                     }
                     if came == ReadOutcome::Drained {
@@ -103,7 +112,7 @@ impl TcpState {
                 }
             }
         }
-        self.reading = NONE;
+        self.conns.reading = NONE;
         conn.input.leave(&mut self.read_buffers);
         self.put_back(slot, (peer, rail), conn, (some, end), now);
     }
@@ -111,23 +120,23 @@ impl TcpState {
     /// Go on with what was left for the protocol above to look at.
     #[cold]
     pub fn resume(&mut self, now: u64) {
-        for slot in std::mem::take(&mut self.paused) {
-            let Some(mut conn) = self.conns.get_mut(slot).and_then(Option::take) else {
+        for slot in std::mem::take(&mut self.conns.paused) {
+            let Some(mut conn) = self.conns.take(slot) else {
                 continue;
             };
             let ConnectionStage::Open { peer, rail } = conn.stage else {
-                self.conns[slot] = Some(conn);
+                self.conns.put(slot, conn);
                 continue;
             };
             self.arrivals += 1;
             conn.paused = false;
-            self.reading = slot;
+            self.conns.reading = slot;
             conn.input.enter(&mut self.read_buffers);
             let end = self.parse(peer, rail, &mut conn, now).err();
             conn.input.leave(&mut self.read_buffers);
-            self.reading = NONE;
+            self.conns.reading = NONE;
             if conn.paused {
-                self.paused.push(slot);
+                self.conns.paused.push(slot);
             }
             self.put_back(slot, (peer, rail), conn, (true, end), now);
         }
@@ -143,21 +152,22 @@ impl TcpState {
         now: u64,
     ) {
         if !some && end.is_none() {
-            self.conns[slot] = Some(conn);
+            self.conns.put(slot, conn);
             return;
         }
         // Closed meanwhile, by what it brought.
-        let stays = self.peers[peer.index()]
-            .as_ref()
+        let stays = self
+            .peers
+            .get(peer)
             .is_some_and(|remote| remote.rails[rail].slot == slot);
         if !stays {
             return;
         }
-        self.conns[slot] = Some(conn);
+        self.conns.put(slot, conn);
         if let Some(end) = end {
             self.ended(peer, rail, end);
         }
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         self.deadline = self.deadline.min(remote.link.next_deadline());
@@ -173,7 +183,7 @@ impl TcpState {
     #[inline]
     fn place(&self, peer: Peer, sink: Option<&Sink>) -> Option<(*mut u8, usize)> {
         let Sink { header, done } = sink?;
-        let remote = self.peers[peer.index()].as_deref()?;
+        let remote = self.peers.get(peer)?;
         if header.flags == ZCOPY {
             let left = header.len as usize - done;
             let address =
@@ -198,17 +208,17 @@ impl TcpState {
                 self.diagnostics.count(peer, Counter::Faults, 1);
                 self.rail_ended(peer, rail, &error.to_string());
                 let now = self.now();
-                if let Some(remote) = &mut self.peers[peer.index()]
+                if let Some(remote) = self.peers.at(peer)
                     && remote.malformed_input.record(now)
                 {
                     self.lose(peer, format!("its connections bring malformed_input: it {error}"));
                 }
             }
             CloseReason::Violation(what, value) => {
-                let error = FabricError::Corrupt { peer, what, value };
+                let error = FabricError::corrupt(peer, what, value);
                 self.diagnostics.record_fault(Fault { peer, error });
                 let why = format!("it sent {value:#x} where {what} was expected");
-                if let Some(remote) = &mut self.peers[peer.index()] {
+                if let Some(remote) = self.peers.at(peer) {
                     let _ = remote.link.push_fault(1, &why);
                     let now = self.now();
                     self.pump(peer, now);
@@ -231,7 +241,7 @@ impl TcpState {
                     return Ok(());
                 }
             }
-            let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+            let Some(remote) = self.peers.at(peer) else {
                 return Ok(());
             };
             let waiting = conn.input.waiting();
@@ -246,7 +256,7 @@ impl TcpState {
                         conn.paused = true;
                         return Ok(());
                     }
-                    let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+                    let Some(remote) = self.peers.at(peer) else {
                         return Ok(());
                     };
                     remote.link.on_zcopy_header(rail, &header, now)?;
@@ -277,7 +287,7 @@ impl TcpState {
 
     #[inline]
     fn next_held(&mut self, peer: Peer) -> Result<Option<(Header, Vec<u8>)>, LinkError> {
-        match self.peers[peer.index()].as_deref_mut() {
+        match self.peers.at(peer) {
             Some(remote) => remote.link.next_held(),
             None => Ok(None),
         }
@@ -308,7 +318,7 @@ impl TcpState {
             return Ok(true);
         };
         sink.done += len;
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return Ok(true);
         };
         if sink.done < header.len as usize {

@@ -19,8 +19,8 @@ impl TcpState {
     pub fn host_routes(&self) -> HostRoutes {
         let mut routes = HostRoutes::new();
         let mut shared = false;
-        for (of, remote) in self.peers.iter().enumerate() {
-            let (Some(remote), Some(&host)) = (remote, self.net.host_of.get(of)) else {
+        for (of, remote) in self.peers.numbered() {
+            let Some(&host) = self.net.host_of.get(of.index()) else {
                 continue;
             };
             for rail in 0..remote.rails.len() {
@@ -58,7 +58,7 @@ impl TcpState {
         mut with: impl FnMut(&mut Link, RailNumber, &mut HostRoute),
     ) {
         let host = self.net.host_of.get(peer.index());
-        if let (Some(&host), Some(remote)) = (host, self.peers[peer.index()].as_deref_mut()) {
+        if let (Some(&host), Some(remote)) = (host, self.peers.at(peer)) {
             for rail in 0..remote.rails.len() {
                 if let Some(route) = routes.get_mut(&(host, rail)) {
                     with(&mut remote.link, rail, route);

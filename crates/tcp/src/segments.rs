@@ -5,15 +5,15 @@
 
 use super::apply::ControlCode;
 use super::peer::PeerState;
+use super::receive::InvalidField;
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::OFFSET_LIMIT;
 use farpost_fabric::{
-    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    SegmentId,
+    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RemoteMemory, Result, SegmentId,
 };
 use farpost_mapped::Mapping;
-use farpost_net::NetFabric;
+use farpost_net::{Far, NetFabric};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -64,6 +64,13 @@ pub struct SegmentNotice {
     token: u64,
 }
 
+impl PeerState {
+    /// A segment is announced, or a query answered.
+    pub fn notice(&mut self, told: &SegmentNotice) {
+        self.control(ControlCode::Segment, told.id, &told.encode());
+    }
+}
+
 impl SegmentNotice {
     /// Words of it besides the number of the segment.
     pub const WORDS: usize = 3;
@@ -86,14 +93,17 @@ impl SegmentNotice {
         }
     }
 
-    fn of(handle: usize, mine: &OwnSegment, permission: Permission, token: u64) -> Self {
-        Self {
+    /// For `peer`; none if it may not reach the segment.
+    fn of(handle: usize, mine: &OwnSegment, peer: Peer, token: u64) -> Option<Self> {
+        let flag = code(mine.access.of(peer)?);
+        let len = LocalMemory::len(&mine.memory) as u64;
+        Some(Self {
             id: mine.id.0,
             handle: handle as u32,
-            flag: code(permission),
-            len: LocalMemory::len(&mine.memory) as u64,
+            flag,
+            len,
             token,
-        }
+        })
     }
 }
 
@@ -110,11 +120,8 @@ pub struct SegmentTable {
     refusals: BTreeMap<(Peer, u32), (u64, u64)>,
     next_token: u64,
     /// Withdrawn handles and the peers that have yet to say that they know.
-    withdrawals: Vec<(u32, Vec<Peer>)>,
+    withdrawals: HashMap<u32, Vec<Peer>>,
 }
-
-/// What was expected of a field, and its value.
-type InvalidField = (&'static str, u64);
 
 const ABSENT: u32 = 0;
 const DENIED: u32 = 1;
@@ -142,11 +149,11 @@ impl SegmentTable {
     /// Announce to `peer` all segments that it may reach.
     pub fn announce_all(&self, peer: Peer, remote: &mut PeerState) {
         for (handle, mine) in self.mine.iter().enumerate() {
-            if let Some(mine) = mine
-                && let Some(permission) = mine.access.of(peer)
+            if let Some(told) = mine
+                .as_ref()
+                .and_then(|mine| SegmentNotice::of(handle, mine, peer, 0))
             {
-                let told = SegmentNotice::of(handle, mine, permission, 0);
-                remote.control(ControlCode::Segment, told.id, &told.encode());
+                remote.notice(&told);
             }
         }
     }
@@ -178,20 +185,16 @@ impl SegmentTable {
 
     /// The answer to a question of `peer`'s.
     pub fn answer(&self, peer: Peer, id: u32, token: u64) -> SegmentNotice {
-        let no = |flag| SegmentNotice {
+        let found = self.find(SegmentId(id));
+        let flag = if found.is_some() { DENIED } else { ABSENT };
+        let told = found.and_then(|(handle, mine)| SegmentNotice::of(handle, mine, peer, token));
+        told.unwrap_or(SegmentNotice {
             id,
             handle: 0,
             flag,
             len: 0,
             token,
-        };
-        match self.find(SegmentId(id)) {
-            None => no(ABSENT),
-            Some((handle, mine)) => match mine.access.of(peer) {
-                None => no(DENIED),
-                Some(permission) => SegmentNotice::of(handle, mine, permission, token),
-            },
-        }
+        })
     }
 
     /// A peer announces a segment, or answers a query.
@@ -279,16 +282,14 @@ impl SegmentTable {
 
     /// A peer knows that a segment is withdrawn.
     pub fn forgotten(&mut self, peer: Peer, handle: u32) {
-        for (of, peers) in &mut self.withdrawals {
-            if *of == handle {
-                peers.retain(|p| *p != peer);
-            }
+        if let Some(peers) = self.withdrawals.get_mut(&handle) {
+            peers.retain(|p| *p != peer);
         }
     }
 }
 
 impl TcpState {
-    fn check_export(&self, id: SegmentId, access: &Access) -> Result<(), FabricError> {
+    fn check_export(&self, id: SegmentId, access: &Access) -> Result<()> {
         if self.segments.find(id).is_some() {
             return Err(FabricError::InUse { id: id.0 });
         }
@@ -296,61 +297,59 @@ impl TcpState {
     }
 
     /// Frames have room for offsets up to a limit.
-    fn check_size(&self, len: usize) -> Result<(), FabricError> {
+    fn check_size(&self, len: usize) -> Result<()> {
         if len as u64 >= OFFSET_LIMIT && len != usize::MAX {
-            return Err(FabricError::Unsupported {
-                peer: self.me,
-                what: "a segment of so many bytes",
-                why: format!("{len} bytes are wanted, and less than {OFFSET_LIMIT} are possible"),
-            });
+            return Err(FabricError::unsupported(
+                self.me,
+                "a segment of so many bytes",
+                format!("{len} bytes are wanted, and less than {OFFSET_LIMIT} are possible"),
+            ));
         }
         Ok(())
+    }
+
+    /// Tell connected peers what is new about the segment of that handle, where `news` has something for them: how they may reach it now,
+    /// or that they may not. Those who were told.
+    fn tell(&mut self, handle: usize, news: impl Fn(Peer) -> Option<Option<SegmentNotice>>) -> Vec<Peer> {
+        let mut told = Vec::new();
+        for peer in (0..self.size).map(Peer) {
+            if let Some(remote) = self.peers.at(peer)
+                && remote.is_active()
+                && let Some(news) = news(peer)
+            {
+                match news {
+                    Some(notice) => remote.notice(&notice),
+                    None => remote.control(ControlCode::Forget, handle as u32, &[]),
+                }
+                self.schedule_send(peer);
+                told.push(peer);
+            }
+        }
+        told
     }
 
     /// Add a segment and announce it to connected peers.
     fn publish(&mut self, mine: OwnSegment) {
         let handle = self.segments.mine.len();
-        for peer in (0..self.size).map(Peer) {
-            if let Some(remote) = &mut self.peers[peer.index()]
-                && remote.is_active()
-                && let Some(permission) = mine.access.of(peer)
-            {
-                let told = SegmentNotice::of(handle, &mine, permission, 0);
-                remote.control(ControlCode::Segment, told.id, &told.encode());
-                self.schedule_send(peer);
-            }
-        }
+        self.tell(handle, |peer| {
+            Some(Some(SegmentNotice::of(handle, &mine, peer, 0)?))
+        });
         self.segments.mine.push(Some(mine));
     }
 
     /// Withdraw a segment and tell the peers that may reach it. Its handle.
-    fn retract(&mut self, id: SegmentId) -> Result<u32, FabricError> {
-        let gone = FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        };
-        let Some((handle, _)) = self.segments.find(id) else {
-            return Err(gone);
-        };
-        let mine = self.segments.mine[handle].take().ok_or(gone)?;
-        let mut peers = Vec::new();
-        for peer in (0..self.size).map(Peer) {
-            if let Some(remote) = &mut self.peers[peer.index()]
-                && remote.is_active()
-                && mine.access.of(peer).is_some()
-            {
-                remote.control(ControlCode::Forget, handle as u32, &[]);
-                self.schedule_send(peer);
-                peers.push(peer);
-            }
-        }
-        self.segments.withdrawals.push((handle as u32, peers));
+    fn retract(&mut self, id: SegmentId) -> Result<u32> {
+        let found = self.segments.find(id).map(|(handle, _)| handle);
+        let handle = found.ok_or(FabricError::not_published(self.me, id))?;
+        let mine = self.segments.mine[handle].take();
+        let peers = self.tell(handle, |peer| mine.as_ref()?.access.of(peer).map(|_| None));
+        self.segments.withdrawals.insert(handle as u32, peers);
         self.stop_serving_segment(handle as u32);
         Ok(handle as u32)
     }
 
     /// Send a query about a segment; its token.
-    fn ask(&mut self, peer: Peer, id: SegmentId) -> Result<u64, FabricError> {
+    fn ask(&mut self, peer: Peer, id: SegmentId) -> Result<u64> {
         self.peer_state(peer)?;
         self.segments.next_token += 1;
         let token = self.segments.next_token;
@@ -365,142 +364,75 @@ impl TcpState {
     }
 
     /// Replace a segment's access list and tell connected peers whose access changed.
-    fn republish(&mut self, id: SegmentId, access: Access) -> Result<(), FabricError> {
+    fn republish(&mut self, id: SegmentId, access: Access) -> Result<()> {
         access.check(self.size)?;
-        let Some((handle, _)) = self.segments.find(id) else {
-            return Err(FabricError::NotPublished {
-                peer: self.me,
-                id: id.0,
-            });
-        };
-        let Some(mine) = &mut self.segments.mine[handle] else {
+        let found = self.segments.find(id).map(|(handle, _)| handle);
+        let handle = found.ok_or(FabricError::not_published(self.me, id))?;
+        let Some(mut mine) = self.segments.mine[handle].take() else {
             return Ok(());
         };
         let before = std::mem::replace(&mut mine.access, access);
-        for peer in (0..self.size).map(Peer) {
-            let mine = self.segments.mine[handle].as_ref();
-            if let (Some(remote), Some(mine)) = (&mut self.peers[peer.index()], mine)
-                && remote.is_active()
-                && before.of(peer) != mine.access.of(peer)
-            {
-                match mine.access.of(peer) {
-                    Some(permission) => {
-                        let told = SegmentNotice::of(handle, mine, permission, 0);
-                        remote.control(ControlCode::Segment, told.id, &told.encode());
-                    }
-                    None => remote.control(ControlCode::Forget, handle as u32, &[]),
-                }
-                self.schedule_send(peer);
-            }
-        }
+        self.tell(handle, |peer| {
+            let changed = before.of(peer) != mine.access.of(peer);
+            changed.then(|| SegmentNotice::of(handle, &mine, peer, 0))
+        });
+        self.segments.mine[handle] = Some(mine);
         Ok(())
     }
 }
 
-/// Whose memory an imported segment is.
+/// A peer's segment.
 #[derive(Clone)]
-enum Location {
-    Local(Mapping),
-    Remote { core: Rc<Core>, peer: Peer, handle: u32 },
+pub struct FarSegment {
+    core: Rc<Core>,
+    peer: Peer,
+    handle: u32,
 }
 
 /// A segment that was imported.
-#[derive(Clone)]
-pub struct Imported {
-    at: Location,
-    grant: Grant,
-}
+pub type Imported = farpost_net::Imported<FarSegment>;
 
-impl Imported {
-    #[inline(always)]
-    fn put_line_by(
-        &self,
-        offset: usize,
-        line: &Line,
-        how: impl FnOnce(&mut TcpState, Peer, u32, usize, &Line) -> Result<(), FabricError>,
-    ) -> Result<(), FabricError> {
-        self.grant.check_write(offset, LINE_BYTES)?;
-        assert!(
-            offset.is_multiple_of(LINE_BYTES),
-            "offset {offset} of a line is not aligned"
-        );
-        match &self.at {
-            Location::Local(memory) => {
-                memory.store_line(offset, line);
-                Ok(())
-            }
-            Location::Remote { core, peer, handle } => {
-                how(&mut core.state.borrow_mut(), *peer, *handle, offset, line)
-            }
-        }
-    }
-}
-
-impl Remote for Imported {
-    fn len(&self) -> usize {
-        self.grant.len
+impl Far for FarSegment {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.core
+            .state
+            .borrow_mut()
+            .put(self.peer, self.handle, offset, from)
     }
 
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
-        self.grant.check_write(offset, from.len())?;
-        match &self.at {
-            Location::Local(memory) => {
-                memory.write(offset, from);
-                Ok(())
-            }
-            Location::Remote { core, peer, handle } => {
-                core.state.borrow_mut().put(*peer, *handle, offset, from)
-            }
-        }
-    }
-
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        self.grant.check_write(offset, 8)?;
-        assert!(
-            offset.is_multiple_of(8),
-            "offset {offset} of a word is not aligned"
-        );
-        match &self.at {
-            Location::Local(memory) => {
-                memory.store(offset, value);
-                Ok(())
-            }
-            Location::Remote { core, peer, handle } => {
-                core.state.borrow_mut().put_word(*peer, *handle, offset, value)
-            }
-        }
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
+        self.core
+            .state
+            .borrow_mut()
+            .put_word(self.peer, self.handle, offset, value)
     }
 
     #[inline]
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.put_line_by(offset, line, TcpState::put_line)
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
+        self.core
+            .state
+            .borrow_mut()
+            .put_line(self.peer, self.handle, offset, line)
     }
 
     #[inline]
-    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.put_line_by(offset, line, TcpState::put_line_ahead)
+    fn put_line_ahead(&self, offset: usize, line: &Line) -> Result<()> {
+        self.core
+            .state
+            .borrow_mut()
+            .put_line_ahead(self.peer, self.handle, offset, line)
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        self.grant.check(offset, to.len())?;
-        match &self.at {
-            Location::Local(memory) => {
-                memory.read(offset, to);
-                Ok(())
-            }
-            Location::Remote { core, peer, handle } => core.get(*peer, *handle, offset, to),
-        }
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.core.get(self.peer, self.handle, offset, to)
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
-        match &self.at {
-            Location::Local(_) => Ok(()),
-            Location::Remote { core, peer, handle } => core.fence(*peer, *handle),
-        }
+    fn fence(&self) -> Result<()> {
+        self.core.fence(self.peer, self.handle)
     }
 
     #[inline]
-    fn order(&self) -> Result<(), FabricError> {
+    fn order(&self) -> Result<()> {
         // One stream per peer, which keeps its order.
         Ok(())
     }
@@ -508,7 +440,7 @@ impl Remote for Imported {
 
 impl Core {
     /// Everything put to `peer` has arrived, or what became of what was put to the segment of that handle.
-    fn fence(&self, peer: Peer, handle: u32) -> Result<(), FabricError> {
+    fn fence(&self, peer: Peer, handle: u32) -> Result<()> {
         let mut wanted = None;
         self.wait(|state| {
             let remote = state.peer_state(peer)?;
@@ -527,7 +459,7 @@ impl Core {
             let news = state.segments.refused_since(peer, handle);
             if news > 0 {
                 let why = format!("{news} times to a segment that was withdrawn");
-                return Err(FabricError::PutFailed { peer, why });
+                return Err(FabricError::put_failed(peer, why));
             }
             Ok(Some(()))
         })
@@ -545,7 +477,7 @@ impl RemoteMemory for Tcp {
         len: usize,
         access: Access,
         begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
+    ) -> Result<Mapping> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
         // Rounding up past the end of the address space leaves a size that the system refuses.
@@ -573,50 +505,34 @@ impl RemoteMemory for Tcp {
         memory.give_back(range);
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let handle = self.core.state.borrow_mut().retract(id)?;
         let started = Instant::now();
         self.core.wait(|state| {
-            let states = &state.peers;
-            let waiting = state
-                .segments
-                .withdrawals
-                .iter_mut()
-                .find(|(of, _)| *of == handle);
-            let heard = waiting.is_none_or(|(_, peers)| {
-                peers.retain(|peer| {
-                    states[peer.index()]
-                        .as_ref()
-                        .is_some_and(|remote| remote.is_active())
-                });
+            let active = |peer: &Peer| state.peers.get(*peer).is_some_and(PeerState::is_active);
+            let waiting = state.segments.withdrawals.get_mut(&handle);
+            let heard = waiting.is_none_or(|peers| {
+                peers.retain(active);
                 peers.is_empty()
             });
             if heard || started.elapsed() > WITHDRAWAL {
-                state.segments.withdrawals.retain(|(of, _)| *of != handle);
+                state.segments.withdrawals.remove(&handle);
                 return Ok(Some(()));
             }
             Ok(None)
         })
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Imported, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Imported> {
         let wanted = (permission, len);
         let theirs = {
             let state = &mut *self.core.state.borrow_mut();
             state.check_peer(peer)?;
             if peer == state.me {
-                let gone = FabricError::NotPublished { peer, id: id.0 };
-                let (_, mine) = state.segments.find(id).ok_or(gone)?;
+                let (_, mine) = (state.segments.find(id)).ok_or(FabricError::not_published(peer, id))?;
                 let len = LocalMemory::len(&mine.memory);
                 let grant = Grant::new((peer, id), len, mine.access.of(peer), wanted)?;
-                let at = Location::Local(mine.memory.clone());
-                return Ok(Imported { at, grant });
+                return Ok(Imported::own(mine.memory.clone(), grant));
             }
             // A peer that is gone has no segments.
             state.peer_state(peer)?;
@@ -627,19 +543,15 @@ impl RemoteMemory for Tcp {
             None => self.core.ask(peer, id)?,
         };
         let grant = Grant::new((peer, id), theirs.len as usize, Some(theirs.permission), wanted)?;
-        let at = Location::Remote {
-            core: Rc::clone(&self.core),
-            peer,
-            handle: theirs.handle,
-        };
-        Ok(Imported { at, grant })
+        let (core, handle) = (Rc::clone(&self.core), theirs.handle);
+        Ok(Imported::far(FarSegment { core, peer, handle }, grant))
     }
 
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Mapping> {
         Mapping::shared(len)
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_export(id, &access)?;
         state.check_size(LocalMemory::len(memory))?;
@@ -648,12 +560,8 @@ impl RemoteMemory for Tcp {
         Ok(())
     }
 
-    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         self.core.state.borrow_mut().republish(id, access)
-    }
-
-    fn mapped(_import: &Imported) -> Option<&Mapping> {
-        None
     }
 }
 
@@ -665,7 +573,7 @@ impl NetFabric for Tcp {
 
 impl Core {
     /// Ask the peer about a segment.
-    fn ask(&self, peer: Peer, id: SegmentId) -> Result<PeerSegment, FabricError> {
+    fn ask(&self, peer: Peer, id: SegmentId) -> Result<PeerSegment> {
         let token = self.state.borrow_mut().ask(peer, id)?;
         let answer = self.wait(|state| {
             let question = state.segments.questions.get(&token);

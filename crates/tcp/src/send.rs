@@ -7,7 +7,8 @@ use super::peer::Deferred;
 use super::socket;
 use super::state::TcpState;
 use crate::link::{Link, PIECES_MAX, Piece, PushError};
-use farpost_fabric::{Counter, FabricError, Line, Peer};
+use farpost_fabric::{Counter, Line, Peer, Result};
+use farpost_net::poll;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Bytes that are sealed at once.
@@ -15,20 +16,11 @@ const SEALED_AT_ONCE: usize = 256 << 10;
 
 impl TcpState {
     /// Put bytes, held back to be sent together with what follows if they are few.
-    pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<()> {
         let many = from.len() >= self.settings.tcp.direct as usize;
-        let remote = self.peer_state(peer)?;
-        remote.unfenced = true;
-        remote.sent_since_ring = true;
-        remote.has_user_traffic = true;
-        let offset = offset as u64;
-        if !remote.is_free() || remote.link.push_put(handle, offset, from) == Err(PushError::Full) {
-            let bytes = from.to_vec();
-            remote.push_or_defer(Deferred::Put {
-                handle,
-                offset,
-                bytes,
-            });
+        let at = offset as u64;
+        let later = || Deferred::Put(handle, at, from.to_vec());
+        if !self.push(peer, |link| link.push_put(handle, at, from), later)? {
             self.diagnostics.count(peer, Counter::Stalls, 1);
         }
         if many {
@@ -41,38 +33,17 @@ impl TcpState {
     }
 
     /// Put a word, held back to be sent together with what follows.
-    pub fn put_word(
-        &mut self,
-        peer: Peer,
-        handle: u32,
-        offset: usize,
-        value: u64,
-    ) -> Result<(), FabricError> {
-        let remote = self.peer_state(peer)?;
-        remote.unfenced = true;
-        remote.sent_since_ring = true;
-        remote.has_user_traffic = true;
-        let offset = offset as u64;
-        if !remote.is_free() || remote.link.push_word(handle, offset, value) == Err(PushError::Full) {
-            remote.push_or_defer(Deferred::Word {
-                handle,
-                offset,
-                value,
-            });
-        }
+    pub fn put_word(&mut self, peer: Peer, handle: u32, offset: usize, value: u64) -> Result<()> {
+        let at = offset as u64;
+        let later = || Deferred::Word(handle, at, value);
+        self.push(peer, |link| link.push_word(handle, at, value), later)?;
         self.schedule_send(peer);
         Ok(())
     }
 
     /// Put a line, and send what waits.
     #[inline]
-    pub fn put_line(
-        &mut self,
-        peer: Peer,
-        handle: u32,
-        offset: usize,
-        line: &Line,
-    ) -> Result<(), FabricError> {
+    pub fn put_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<()> {
         let now = self.now();
         self.push_line(peer, handle, offset, line)?;
         self.pump(peer, now);
@@ -81,30 +52,36 @@ impl TcpState {
 
     /// Put a line, held back to be sent together with the next one.
     #[inline]
-    pub fn put_line_ahead(
-        &mut self,
-        peer: Peer,
-        handle: u32,
-        offset: usize,
-        line: &Line,
-    ) -> Result<(), FabricError> {
+    pub fn put_line_ahead(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<()> {
         self.push_line(peer, handle, offset, line)?;
         self.schedule_send(peer);
         Ok(())
     }
 
     #[inline(always)]
-    fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<(), FabricError> {
+    fn push_line(&mut self, peer: Peer, handle: u32, offset: usize, line: &Line) -> Result<()> {
+        let at = offset as u64;
+        let later = || Deferred::Line(handle, at, *line);
+        self.push(peer, |link| link.push_line(handle, at, line), later)
+            .map(drop)
+    }
+
+    /// A put by `now`, or, where the link has no room, kept as what `later` makes. True: it is in the link.
+    #[inline(always)]
+    fn push(
+        &mut self,
+        peer: Peer,
+        now: impl FnOnce(&mut Link) -> Result<(), PushError>,
+        later: impl FnOnce() -> Deferred,
+    ) -> Result<bool> {
         let remote = self.peer_state(peer)?;
         remote.unfenced = true;
-        remote.sent_since_ring = true;
-        remote.has_user_traffic = true;
-        let offset = offset as u64;
-        if !remote.is_free() || remote.link.push_line(handle, offset, line) == Err(PushError::Full) {
-            let line = *line;
-            remote.push_or_defer(Deferred::Line { handle, offset, line });
+        remote.note_sent();
+        let pushed = remote.is_free() && now(&mut remote.link) != Err(PushError::Full);
+        if !pushed {
+            remote.push_or_defer(later());
         }
-        Ok(())
+        Ok(pushed)
     }
 
     /// Send a packet of a lane, which has its place in the window.
@@ -115,15 +92,14 @@ impl TcpState {
             self.arrivals += 1;
             return;
         }
-        let bytes = payload.to_vec();
-        self.push_or_defer(peer, Deferred::Packet { lane, bytes });
+        self.push_or_defer(peer, Deferred::Packet(lane, payload.to_vec()));
         self.flush();
     }
 
     /// Send what `peer`'s link has to send, as far as the sockets take it.
     #[inline]
     pub fn pump(&mut self, peer: Peer, now: u64) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         if !remote.is_free() {
@@ -135,8 +111,8 @@ impl TcpState {
                 continue;
             }
             let full = if rail.sealed {
-                match self.conns.get_mut(rail.slot) {
-                    Some(Some(conn)) => !pump_sealed(conn, &mut remote.link, at, now),
+                match self.conns.at(rail.slot) {
+                    Some(conn) => !pump_sealed(conn, &mut remote.link, at, now),
                     // Being read: its turn comes.
                     _ => continue,
                 }
@@ -146,23 +122,21 @@ impl TcpState {
             if full {
                 // Or broken: then the receiving side finds out why, and what came before it.
                 rail.blocked = true;
-                self.blocked += 1;
-                let _ = self
-                    .poll
-                    .change(rail.fd, socket::IN | socket::OUT, rail.slot as u64);
+                self.conns.blocked += 1;
+                let _ = self.poll.change(rail.fd, poll::IN | poll::OUT, rail.slot as u64);
             }
         }
         self.deadline = self.deadline.min(remote.link.next_deadline());
     }
 
     pub fn unblock(&mut self, peer: Peer, at: usize) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let rail = &mut remote.rails[at];
         if std::mem::take(&mut rail.blocked) {
-            self.blocked -= 1;
-            let _ = self.poll.change(rail.fd, socket::IN, rail.slot as u64);
+            self.conns.blocked -= 1;
+            let _ = self.poll.change(rail.fd, poll::IN, rail.slot as u64);
             self.schedule_send(peer);
         }
     }
@@ -174,7 +148,7 @@ impl TcpState {
         }
         let now = self.now();
         while let Some(index) = self.send_list.pop() {
-            if let Some(remote) = &mut self.peers[index as usize] {
+            if let Some(remote) = self.peers.at(Peer(index)) {
                 remote.in_send_list = false;
             }
             self.pump(Peer(index), now);

@@ -6,20 +6,21 @@ use super::TcpSettings;
 use super::acceptor::{Acceptor, LISTENER};
 use super::bulk::Transfers;
 use super::card;
-use super::connection::{Connection, ConnectionStage};
+use super::connection::{ConnectionStage, Connections};
 use super::diagnostics::Diagnostics;
 use super::heap::{self, FreedBytes};
 use super::packets::Packets;
-use super::peer::{Deferred, NONE, PeerState, PeerStatus, Rail};
+use super::peer::{Deferred, NONE, PeerState, PeerStatus, Peers, Rail};
 use super::routes;
 use super::segments::SegmentTable;
-use super::socket::{self, Alarm, Poll};
+use super::socket;
 use crate::link::{Event, Link, LinkConfig, SpareLogs, TransportReport};
 use crate::trust::Secret;
 use farpost_fabric::clock::Clock;
-use farpost_fabric::{Counter, FabricError, Fault, Peer};
+use farpost_fabric::{Counter, FabricError, Fault, Peer, Result};
 use farpost_net::NetConfig;
 use farpost_net::interfaces::Card;
+use farpost_net::poll::{self, Alarm, Poll};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -43,16 +44,8 @@ pub struct TcpState {
     pub settings: TcpSettings,
     pub secret: Secret,
     pub card: Card,
-    pub peers: Vec<Option<Box<PeerState>>>,
-    pub conns: Vec<Option<Box<Connection>>>,
-    /// The slot whose connection is taken out while it is read.
-    pub reading: usize,
-    /// Connections in use as rails.
-    pub open: usize,
-    /// The slot of the connection that last received something.
-    pub hot: usize,
-    /// Rails whose sockets are full.
-    pub blocked: usize,
+    pub peers: Peers,
+    pub conns: Connections,
     pub poll: Poll,
     pub acceptor: Acceptor,
     alarm: Alarm,
@@ -81,35 +74,24 @@ pub struct TcpState {
     freed: FreedBytes,
     /// Peers to which acknowledgements are due.
     pub ack_pending: Vec<u32>,
-    /// Connections that are not read before the protocol above has polled what they brought.
-    pub paused: Vec<usize>,
     pub diagnostics: Diagnostics,
     pub closing: bool,
 }
 
 impl TcpState {
-    pub fn new(
-        net: NetConfig,
-        settings: TcpSettings,
-        listeners: Vec<OwnedFd>,
-        card: Card,
-    ) -> Result<Self, FabricError> {
+    pub fn new(net: NetConfig, settings: TcpSettings, listeners: Vec<OwnedFd>, card: Card) -> Result<Self> {
         let fail = |e: std::io::Error| FabricError::os_error("make a poll set", &e);
         let poll = Poll::new().map_err(fail)?;
         let acceptor = Acceptor::new(listeners, settings.trust.limits(), &poll).map_err(fail)?;
         let alarm = Alarm::new().map_err(fail)?;
-        poll.add(alarm.descriptor(), socket::IN, ALARM).map_err(fail)?;
+        poll.add(alarm.descriptor(), poll::IN, ALARM).map_err(fail)?;
         Ok(Self {
             me: net.me,
             size: net.size,
             secret: Secret::new(&net.secret),
             card,
-            peers: (0..net.size).map(|_| None).collect(),
-            conns: Vec::new(),
-            reading: NONE,
-            open: 0,
-            hot: NONE,
-            blocked: 0,
+            peers: Peers::new(net.size),
+            conns: Connections::default(),
             poll,
             acceptor,
             alarm,
@@ -129,7 +111,6 @@ impl TcpState {
             spare_logs: Default::default(),
             freed: FreedBytes::default(),
             ack_pending: Vec::new(),
-            paused: Vec::new(),
             diagnostics: Diagnostics::new(net.size),
             closing: false,
             net,
@@ -154,33 +135,27 @@ impl TcpState {
 
     // ---- peers ----
 
-    pub fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    pub fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 
     /// The state of `peer`, to which something is to be sent; the first call makes the link.
     #[inline]
-    pub fn peer_state(&mut self, peer: Peer) -> Result<&mut PeerState, FabricError> {
-        if self.peers[peer.index()].is_none() {
+    pub fn peer_state(&mut self, peer: Peer) -> Result<&mut PeerState> {
+        if self.peers.get(peer).is_none() {
             self.meet(peer);
         }
-        let remote = self.peers[peer.index()].as_deref_mut().expect("made above");
+        let remote = self.peers.at(peer).expect("made above");
         match &remote.status {
             PeerStatus::Active => Ok(remote),
-            PeerStatus::Left => Err(FabricError::PeerDead {
-                peer,
-                why: "it has left the job".into(),
-            }),
-            PeerStatus::Lost(why) => Err(FabricError::PeerDead {
-                peer,
-                why: why.clone(),
-            }),
+            PeerStatus::Left => Err(FabricError::dead(peer, "it has left the job")),
+            PeerStatus::Lost(why) => Err(FabricError::dead(peer, why.clone())),
         }
     }
 
     /// There is something to send to `peer`: [`TcpState::flush`] sends it.
     pub fn schedule_send(&mut self, peer: Peer) {
-        if let Some(remote) = &mut self.peers[peer.index()]
+        if let Some(remote) = self.peers.at(peer)
             && !remote.in_send_list
         {
             remote.in_send_list = true;
@@ -192,8 +167,7 @@ impl TcpState {
     pub fn push_or_defer(&mut self, peer: Peer, message: Deferred) {
         if let Ok(remote) = self.peer_state(peer) {
             remote.push_or_defer(message);
-            remote.sent_since_ring = true;
-            remote.has_user_traffic = true;
+            remote.note_sent();
             self.schedule_send(peer);
         }
     }
@@ -202,8 +176,7 @@ impl TcpState {
     pub fn control(&mut self, peer: Peer, code: super::apply::ControlCode, object: u32, words: &[u64]) {
         if let Ok(remote) = self.peer_state(peer) {
             remote.control(code, object, words);
-            remote.sent_since_ring = true;
-            remote.has_user_traffic = true;
+            remote.note_sent();
             self.schedule_send(peer);
         }
     }
@@ -217,21 +190,9 @@ impl TcpState {
             Ok(plan) => (plan, None),
             Err(why) => (Default::default(), Some(why)),
         };
-        let rail = |of: farpost_net::interfaces::Rail| Rail {
-            candidates: of.candidates,
-            next: 0,
-            outcomes: Vec::new(),
-            refusals: Vec::new(),
-            slot: NONE,
-            fd: -1,
-            blocked: false,
-            sealed: false,
-            trying: NONE,
-            took: 0,
-            ours_since: None,
-            trouble: String::new(),
-        };
-        let mut rails: Vec<Rail> = plan.rails.into_iter().map(rail).collect();
+        let mut rails: Vec<Rail> = (plan.rails.into_iter())
+            .map(|of| Rail::new(of.candidates))
+            .collect();
         if let Some(first) = rails.first_mut() {
             first.candidates.extend(plan.fallback);
         }
@@ -245,9 +206,9 @@ impl TcpState {
             spare: self.spare_logs.0.clone(),
         };
         let link = Link::new(config, self.now());
-        let mut remote = Box::new(PeerState::new(link, rails));
+        let mut remote = PeerState::new(link, rails);
         self.segments.announce_all(peer, &mut remote);
-        self.peers[peer.index()] = Some(remote);
+        self.peers.insert(peer, remote);
         self.open_zcopy(peer);
         match why {
             Some(why) => self.lose(peer, why),
@@ -260,27 +221,22 @@ impl TcpState {
 
     /// Give `peer` up: calls that wait for it end with an error.
     pub fn lose(&mut self, peer: Peer, why: String) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let before = std::mem::replace(&mut remote.status, PeerStatus::Lost(why.clone()));
         remote.clear_deferred();
-        for rail in 0..self.peers[peer.index()]
-            .as_ref()
-            .map_or(0, |remote| remote.rails.len())
-        {
+        for rail in 0..self.peers.get(peer).map_or(0, |remote| remote.rails.len()) {
             self.close_rail(peer, rail);
-            if let Some(remote) = &mut self.peers[peer.index()] {
+            if let Some(remote) = self.peers.at(peer) {
                 let trying = std::mem::replace(&mut remote.rails[rail].trying, NONE);
-                if let Some(conn) = self.conns.get_mut(trying) {
-                    *conn = None;
-                }
+                self.conns.close(trying);
             }
         }
         self.transfers.peer_gone(peer);
         self.arrivals += 1;
         if before == PeerStatus::Active && !self.closing {
-            let error = FabricError::PeerDead { peer, why };
+            let error = FabricError::dead(peer, why);
             self.diagnostics.record_fault(Fault { peer, error });
         }
     }
@@ -298,12 +254,12 @@ impl TcpState {
         }
         self.turns = self.turns.wrapping_add(1);
         let away = now.saturating_sub(std::mem::replace(&mut self.turned, now)) > COMPUTE_GAP;
-        if !self.paused.is_empty() {
+        if !self.conns.paused.is_empty() {
             self.resume(now);
         }
-        if self.hot != NONE && timeout == 0 && self.blocked == 0 {
-            let only = self.open == 1 && self.conns.len() == 1;
-            self.read(self.hot, now);
+        if self.conns.hot != NONE && timeout == 0 && self.conns.blocked == 0 {
+            let only = self.conns.open == 1 && self.conns.len() == 1;
+            self.read(self.conns.hot, now);
             let every = if only { POLL_OTHERS } else { POLL_ALL };
             if away || self.arrivals == before && self.turns.is_multiple_of(every) {
                 self.poll_descriptors(0, now);
@@ -339,13 +295,14 @@ impl TcpState {
         if self.deadline != self.alarm_at {
             self.alarm_at = self.deadline;
             if self.deadline != u64::MAX {
-                self.alarm.set(self.deadline.saturating_sub(self.now()));
+                let left = Duration::from_nanos(self.deadline.saturating_sub(self.now()));
+                self.alarm.set(left, Duration::ZERO);
             }
         }
     }
 
     fn poll_descriptors(&mut self, timeout: u64, now: u64) {
-        let mut events = [socket::NO_EVENT; 32];
+        let mut events = [poll::NO_EVENT; 32];
         let mut found = [(0, 0); 32];
         let mut count = 0;
         let clock = self.deadline.saturating_sub(now);
@@ -369,13 +326,11 @@ impl TcpState {
                 _ => self.ready(key as usize, what, now),
             }
         }
-        while let Some(None) = self.conns.last() {
-            self.conns.pop();
-        }
+        self.conns.trim();
     }
 
     fn ready(&mut self, slot: usize, what: u32, now: u64) {
-        let Some(Some(conn)) = self.conns.get(slot) else {
+        let Some(conn) = self.conns.get(slot) else {
             return;
         };
         match conn.stage {
@@ -388,11 +343,11 @@ impl TcpState {
                 self.advance_handshake(slot);
             }
             ConnectionStage::Open { peer, rail } => {
-                if what & socket::OUT != 0 {
+                if what & poll::OUT != 0 {
                     self.arrivals += 1;
                     self.unblock(peer, rail);
                 }
-                if what & !socket::OUT != 0 {
+                if what & !poll::OUT != 0 {
                     self.read(slot, now);
                 }
             }
@@ -424,12 +379,12 @@ impl TcpState {
         let mut routes = self.host_routes();
         for at in 0..u64::from(self.size) {
             let peer = Peer(((first + at) % u64::from(self.size)) as u32);
-            if self.peers[peer.index()].is_some() {
+            if self.peers.get(peer).is_some() {
                 self.use_host_routes(peer, &mut routes, now);
                 self.run_link_timers(peer, now);
                 self.add_host_routes(peer, &mut routes);
             }
-            if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+            if let Some(remote) = self.peers.at(peer) {
                 self.freed.add(remote.take_freed());
             }
         }
@@ -441,7 +396,7 @@ impl TcpState {
     /// Run the timers of the link to `peer` and do what the link asks for.
     pub fn run_link_timers(&mut self, peer: Peer, now: u64) {
         loop {
-            let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+            let Some(remote) = self.peers.at(peer) else {
                 return;
             };
             if matches!(remote.status, PeerStatus::Lost(_)) {
@@ -479,7 +434,7 @@ impl TcpState {
 
     fn record_rail_error(&mut self, peer: Peer, rail: usize, why: &str) {
         self.diagnostics.count(peer, Counter::Retries, 1);
-        if let Some(remote) = &mut self.peers[peer.index()] {
+        if let Some(remote) = self.peers.at(peer) {
             let via = remote.rails[rail]
                 .candidates
                 .first()
@@ -500,7 +455,7 @@ impl TcpState {
         };
         let host = self.net.book.host(peer).unwrap_or_else(number);
         let ms = waited / 1_000_000;
-        let remote = self.peers[peer.index()].as_deref();
+        let remote = self.peers.get(peer);
         if let Some(never) = remote.filter(|remote| !remote.link.was_up()) {
             return routes::never_reached(&host, never, waited);
         }
@@ -521,7 +476,7 @@ impl TcpState {
             return;
         }
         self.turn(0);
-        for remote in self.peers.iter().flatten() {
+        for remote in self.peers.iter() {
             for rail in remote.rails.iter().filter(|rail| rail.fd >= 0) {
                 socket::finish(rail.fd);
             }
@@ -535,7 +490,7 @@ impl TcpState {
         }
         let started = Instant::now();
         for peer in (0..self.size).map(Peer) {
-            if let Some(remote) = &mut self.peers[peer.index()]
+            if let Some(remote) = self.peers.at(peer)
                 && (remote.is_connected() || remote.is_active() && remote.has_user_traffic)
             {
                 // Also to a peer that has sent its bye first and waits for ours: an end without one looks like a rail
@@ -550,7 +505,7 @@ impl TcpState {
         let mut held = true;
         while held && started.elapsed() < patience {
             let late = started.elapsed() > LINGER;
-            held = self.peers.iter().flatten().any(|remote| {
+            held = self.peers.iter().any(|remote| {
                 // A peer that has sent its bye and closed its connections acknowledges nothing more.
                 let here = match remote.status {
                     PeerStatus::Lost(_) => false,
@@ -571,7 +526,7 @@ impl TcpState {
                 self.turn(1_000_000);
             }
         }
-        for remote in self.peers.iter().flatten() {
+        for remote in self.peers.iter() {
             for rail in remote.rails.iter().filter(|rail| rail.fd >= 0) {
                 socket::finish(rail.fd);
             }

@@ -77,7 +77,7 @@ impl Tcp {
     /// As if the network cut every connection to `peer`, or those of one rail.
     fn sever(&self, peer: Peer, rail: Option<usize>) {
         let state = self.core.state.borrow();
-        let Some(remote) = &state.peers[peer.index()] else {
+        let Some(remote) = state.peers.get(peer) else {
             return;
         };
         for (number, of) in remote.rails.iter().enumerate() {
@@ -133,7 +133,7 @@ fn proved(job: &Job, of: u32, me: u32) -> TcpStream {
 /// Pings that process `at` has sent.
 fn pings(job: &Job, at: usize) -> u64 {
     let state = job.ends[at].core.state.borrow();
-    let links = state.peers.iter().flatten();
+    let links = state.peers.iter();
     links.map(|remote| remote.link.counters().pings).sum()
 }
 
@@ -152,7 +152,7 @@ fn one_ping_is_enough_for_the_processes_of_a_host() {
     }
     job.until("connections", || {
         let state = job.ends[0].core.state.borrow();
-        state.peers.iter().flatten().filter(|o| o.link.drained()).count() == 4
+        state.peers.iter().filter(|o| o.link.drained()).count() == 4
     });
     // The others compute: only their host answers.
     let (started, before) = (Instant::now(), pings(&job, 0));
@@ -652,7 +652,11 @@ fn twenty_talk_to_each_other() {
             (0..SIZE).all(|from| from == to || memory.load_line(from * LINE_BYTES) == [from as u64 + 1; 8])
         })
     });
-    let open: usize = job.ends.iter().map(|end| end.core.state.borrow().open).sum();
+    let open: usize = job
+        .ends
+        .iter()
+        .map(|end| end.core.state.borrow().conns.open)
+        .sum();
     assert_eq!(open, SIZE * (SIZE - 1), "one connection a pair, which both count");
 }
 

@@ -12,7 +12,7 @@ use super::peer::{NONE, PeerStatus};
 use super::receive::CloseReason;
 use super::state::TcpState;
 use crate::link::{Header, LinkError, ZCOPY_MAX};
-use farpost_fabric::{Counter, FabricError, Peer, ZeroCopy};
+use farpost_fabric::{Counter, FabricError, Peer, Result, ZeroCopy};
 use std::collections::{HashMap, VecDeque};
 
 /// Polls by the protocol above before a payload is buffered: one finds the line, one matches a receive posted meanwhile.
@@ -41,6 +41,17 @@ struct IncomingPayload {
     len: u32,
     complete: bool,
     destination: Destination,
+}
+
+impl IncomingPayload {
+    fn new(len: u32) -> Self {
+        let destination = Destination::Undecided(POLLS);
+        Self {
+            len,
+            complete: false,
+            destination,
+        }
+    }
 }
 
 struct OutgoingPayload {
@@ -144,18 +155,14 @@ pub enum ZcopyAction {
 }
 
 fn corrupt(peer: Peer, number: u32) -> FabricError {
-    FabricError::Corrupt {
-        peer,
-        what: "the number and length of bytes behind a line",
-        value: u64::from(number),
-    }
+    FabricError::corrupt(peer, "the number and length of bytes behind a line", number)
 }
 
 impl TcpState {
     /// Send the first grant to a new peer.
     pub fn open_zcopy(&mut self, peer: Peer) {
         let window = self.settings.tcp.zcopy;
-        if let Some(remote) = self.peers[peer.index()].as_deref_mut()
+        if let Some(remote) = self.peers.at(peer)
             && window > 0
         {
             remote.link.grant_zcopy(window);
@@ -166,7 +173,7 @@ impl TcpState {
 
     /// A grant arrived.
     pub fn zcopy_granted(&mut self, peer: Peer, granted: u64) -> Result<(), CloseReason> {
-        if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+        if let Some(remote) = self.peers.at(peer) {
             if granted < remote.zcopy.granted {
                 return Err(CloseReason::Violation("how much may follow lines", granted));
             }
@@ -176,7 +183,7 @@ impl TcpState {
     }
 
     fn zcopy_room(&self, peer: Peer) -> usize {
-        let Some(Some(remote)) = self.peers.get(peer.index()) else {
+        let Some(remote) = self.peers.get(peer) else {
             return 0;
         };
         let open = remote.rails.iter().filter(|rail| rail.slot != NONE).count();
@@ -194,7 +201,7 @@ impl TcpState {
 
     /// The peer has all of zero-copy payload `number`.
     pub fn zcopy_arrived(&mut self, peer: Peer, number: u32) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         let at = remote.zcopy.out.iter().position(|sent| sent.number == number);
@@ -208,18 +215,18 @@ impl TcpState {
 
     /// A frame of an eager zero-copy payload begins.
     pub fn zcopy_begins(&mut self, peer: Peer, header: &Header) -> Result<ZcopyAction, LinkError> {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return Ok(ZcopyAction::Read);
         };
         let number = header.object;
         if !remote.link.expect_zcopy(number, header.seq)? {
             return Ok(ZcopyAction::Read);
         }
-        let came = remote.zcopy.came.entry(number).or_insert(IncomingPayload {
-            len: header.seq,
-            complete: false,
-            destination: Destination::Undecided(POLLS),
-        });
+        let came = remote
+            .zcopy
+            .came
+            .entry(number)
+            .or_insert(IncomingPayload::new(header.seq));
         match &mut came.destination {
             Destination::Undecided(0) => {
                 let mut buffer = self.spare.take(came.len as usize);
@@ -238,7 +245,7 @@ impl TcpState {
 
     /// All of an eager zero-copy payload is here.
     pub fn zcopy_complete(&mut self, peer: Peer, number: u32) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         if !remote.ack_pending {
@@ -267,7 +274,7 @@ impl TcpState {
 
     /// A payload occupies no buffer any more: grant as many bytes again.
     fn zcopy_taken(&mut self, peer: Peer, len: u32) {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = self.peers.at(peer) else {
             return;
         };
         remote.link.grant_zcopy(u64::from(len));
@@ -283,7 +290,7 @@ impl TcpState {
     #[inline]
     pub fn flush_pending_acks(&mut self) {
         while let Some(index) = self.ack_pending.pop() {
-            if let Some(remote) = &mut self.peers[index as usize] {
+            if let Some(remote) = self.peers.at(Peer(index)) {
                 remote.ack_pending = false;
             }
             self.schedule_send(Peer(index));
@@ -292,7 +299,7 @@ impl TcpState {
 
     /// The error if nothing more can come from `peer`.
     fn closed_error(&mut self, peer: Peer) -> Option<FabricError> {
-        match &self.peers[peer.index()] {
+        match self.peers.get(peer) {
             Some(remote) if remote.status == PeerStatus::Active || remote.is_connected() => None,
             Some(_) => self.peer_state(peer).err(),
             None => None,
@@ -300,33 +307,28 @@ impl TcpState {
     }
 
     /// The entry of an announced payload, whether some of it is here or not.
-    fn zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<&mut IncomingPayload, FabricError> {
+    fn zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<&mut IncomingPayload> {
         let bad = corrupt(peer, number);
-        let (Some(remote), Ok(len)) = (self.peers[peer.index()].as_deref_mut(), u32::try_from(len)) else {
+        let (Some(remote), Ok(len)) = (self.peers.at(peer), u32::try_from(len)) else {
             return Err(bad);
         };
         if !remote.zcopy.came.contains_key(&number) {
             if !remote.link.expect_zcopy(number, len).is_ok_and(|missing| missing) {
                 return Err(bad);
             }
-            let came = IncomingPayload {
-                len,
-                complete: false,
-                destination: Destination::Undecided(POLLS),
-            };
-            remote.zcopy.came.insert(number, came);
+            remote.zcopy.came.insert(number, IncomingPayload::new(len));
         }
         let came = remote.zcopy.came.get_mut(&number);
         came.filter(|came| came.len == len).ok_or(bad)
     }
 
     fn place_zcopy(&mut self, peer: Peer, number: u32, address: Option<usize>) {
-        if let Some(remote) = self.peers[peer.index()].as_deref_mut() {
+        if let Some(remote) = self.peers.at(peer) {
             remote.link.land_zcopy(number, address);
         }
     }
 
-    fn land_zcopy(&mut self, peer: Peer, number: u32, address: usize, len: usize) -> Result<(), FabricError> {
+    fn land_zcopy(&mut self, peer: Peer, number: u32, address: usize, len: usize) -> Result<()> {
         let came = self.zcopy(peer, number, len)?;
         match std::mem::replace(&mut came.destination, Destination::Direct) {
             Destination::Undecided(_) => self.place_zcopy(peer, number, Some(address)),
@@ -346,8 +348,8 @@ impl TcpState {
         Ok(())
     }
 
-    fn zcopy_landed(&mut self, peer: Peer, number: u32) -> Result<bool, FabricError> {
-        let Some(remote) = self.peers[peer.index()].as_deref_mut() else {
+    fn zcopy_landed(&mut self, peer: Peer, number: u32) -> Result<bool> {
+        let Some(remote) = self.peers.at(peer) else {
             return Err(corrupt(peer, number));
         };
         match remote.zcopy.came.get(&number) {
@@ -361,7 +363,7 @@ impl TcpState {
     }
 
     /// The buffer of a complete zero-copy payload.
-    fn take_zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<Option<Vec<u8>>, FabricError> {
+    fn take_zcopy(&mut self, peer: Peer, number: u32, len: usize) -> Result<Option<Vec<u8>>> {
         let came = self.zcopy(peer, number, len)?;
         let complete = came.complete;
         match &mut came.destination {
@@ -373,7 +375,7 @@ impl TcpState {
             }
             Destination::Buffered(buffer, None) if complete => {
                 let buffer = std::mem::take(buffer);
-                if let Some(remote) = &mut self.peers[peer.index()] {
+                if let Some(remote) = self.peers.at(peer) {
                     remote.zcopy.came.remove(&number);
                 }
                 self.zcopy_taken(peer, len as u32);
@@ -392,7 +394,7 @@ impl TcpState {
         let complete = came.complete;
         let before = std::mem::replace(&mut came.destination, Destination::Dropped);
         if complete {
-            if let Some(remote) = &mut self.peers[peer.index()] {
+            if let Some(remote) = self.peers.at(peer) {
                 remote.zcopy.came.remove(&number);
             }
             // One with a destination was counted when it was complete.
@@ -425,7 +427,7 @@ impl ZeroCopy for Tcp {
         self.core.state.borrow().zcopy_room(peer)
     }
 
-    unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32, FabricError> {
+    unsafe fn send_zcopy(&self, peer: Peer, address: usize, len: usize) -> Result<u32> {
         let state = &mut *self.core.state.borrow_mut();
         assert!(
             (1..=state.zcopy_room(peer)).contains(&len),
@@ -444,9 +446,9 @@ impl ZeroCopy for Tcp {
         Ok(number)
     }
 
-    fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_sent(&self, peer: Peer, number: u32) -> Result<bool> {
         let state = &mut *self.core.state.borrow_mut();
-        let Some(remote) = state.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = state.peers.at(peer) else {
             return Ok(true);
         };
         let Some(at) = remote.zcopy.out.iter().position(|sent| sent.number == number) else {
@@ -455,7 +457,7 @@ impl ZeroCopy for Tcp {
         match state.closed_error(peer) {
             None => Ok(false),
             Some(error) => {
-                if let Some(remote) = &mut state.peers[peer.index()] {
+                if let Some(remote) = state.peers.at(peer) {
                     remote.zcopy.out.remove(at);
                 }
                 Err(error)
@@ -465,7 +467,7 @@ impl ZeroCopy for Tcp {
 
     fn release_zcopy(&self, peer: Peer, number: u32) {
         let state = &mut *self.core.state.borrow_mut();
-        let Some(remote) = state.peers[peer.index()].as_deref_mut() else {
+        let Some(remote) = state.peers.at(peer) else {
             return;
         };
         let Some(sent) = remote.zcopy.out.iter_mut().find(|sent| sent.number == number) else {
@@ -489,31 +491,19 @@ impl ZeroCopy for Tcp {
         sent.copy = Some(buffer);
     }
 
-    unsafe fn land_zcopy(
-        &self,
-        peer: Peer,
-        number: u32,
-        address: usize,
-        len: usize,
-    ) -> Result<(), FabricError> {
+    unsafe fn land_zcopy(&self, peer: Peer, number: u32, address: usize, len: usize) -> Result<()> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         state.land_zcopy(peer, number, address, len)
     }
 
-    fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool, FabricError> {
+    fn zcopy_landed(&self, peer: Peer, number: u32) -> Result<bool> {
         let state = &mut *self.core.state.borrow_mut();
         state.check_peer(peer)?;
         state.zcopy_landed(peer, number)
     }
 
-    fn take_zcopy(
-        &self,
-        peer: Peer,
-        number: u32,
-        len: usize,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<bool, FabricError> {
+    fn take_zcopy(&self, peer: Peer, number: u32, len: usize, take: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let taken = {
             let state = &mut *self.core.state.borrow_mut();
             state.check_peer(peer)?;

@@ -1,12 +1,14 @@
 //! Bulk transfer.
 
 use super::{End, Harness, Outcome, pattern};
-use crate::{BulkTransfer, Completion, Descriptor, Direction, Fabric, FabricError, PIECES, Peer, Piece};
+use crate::{
+    BulkTransfer, Completion, Descriptor, Direction, Fabric, FabricError, PIECES, Peer, Piece, Result,
+};
 
 const CANNOT: &str = "this fabric cannot transfer between these processes";
 
 /// Run a transfer to its end. `local` is alive meanwhile.
-async fn transfer<F: Fabric>(end: &End<F>, descriptor: Descriptor) -> Result<(), FabricError> {
+async fn transfer<F: Fabric>(end: &End<F>, descriptor: Descriptor) -> Result<()> {
     // SAFETY: the callers' buffers outlive this call and are used by nobody else.
     match unsafe { end.fabric.submit(&descriptor) }? {
         Completion::Done => Ok(()),

@@ -3,7 +3,7 @@
 use super::{End, Harness, Outcome, panics, pattern};
 use crate::{
     Access, COMMON_BYTES, Fabric, FabricError, LINE_BYTES, Line, Lines, LocalMemory, Peer, Permission,
-    Remote, RemoteMemory, SegmentId,
+    Remote, RemoteMemory, Result, SegmentId,
 };
 
 const EVERYONE: Access = Access::Everyone(Permission::ReadWrite);
@@ -129,7 +129,7 @@ pub fn bounds<H: Harness>(harness: &H) -> Outcome {
         let import = end.import(end.next(), SegmentId(9), 4096).await;
         let len = Remote::len(&import);
         assert!(len >= 4096 && len == LocalMemory::len(&mine));
-        let refused = |result: Result<(), FabricError>, offset: usize, end: usize| {
+        let refused = |result: Result<()>, offset: usize, end: usize| {
             assert_eq!(result, Err(FabricError::OutOfRange { offset, end, len }));
         };
         refused(import.put(len - 1, &[1, 2]), len - 1, len + 1);
@@ -165,7 +165,7 @@ pub fn bounds<H: Harness>(harness: &H) -> Outcome {
     Outcome::Held
 }
 
-fn denied<H: Harness>(result: Result<Import<H>, FabricError>, peer: Peer, id: u32) {
+fn denied<H: Harness>(result: Result<Import<H>>, peer: Peer, id: u32) {
     assert_eq!(result.err(), Some(FabricError::Denied { peer, id }));
 }
 

@@ -2,6 +2,7 @@
 
 use super::{End, Harness, Outcome, panics};
 use crate::{Fabric, PacketQueue, Peer, Port, Priority, TrySend};
+use strum::IntoEnumIterator;
 
 const PRIORITIES: [Priority; 2] = [Priority::High, Priority::Low];
 
@@ -161,11 +162,7 @@ pub fn high_passes_low<H: Harness>(harness: &H) -> Outcome {
 /// A port that is full holds up no other, a poll finds its own port's packets only, and what waits is counted.
 pub fn ports_are_apart<H: Harness>(harness: &H) -> Outcome {
     harness.run(2, async |end: &End<H::Fabric>| {
-        let lanes = || {
-            Port::ALL
-                .into_iter()
-                .flat_map(|port| PRIORITIES.map(|p| (port, p)))
-        };
+        let lanes = || Port::iter().flat_map(|port| PRIORITIES.map(|p| (port, p)));
         let full = (Port::Fm, Priority::Low);
         if end.me() == 0 {
             let mut refused = 0;

@@ -2,6 +2,7 @@
 
 use super::{End, Harness, Outcome};
 use crate::{Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Peer, Topology};
+use strum::IntoEnumIterator;
 
 /// Faults stay until read, the oldest are kept, the rest counted; each process has its own.
 pub fn faults<H: Harness>(harness: &H) -> Outcome {
@@ -63,7 +64,7 @@ pub fn counters<H: Harness>(harness: &H) -> Outcome {
     };
     harness.run(SIZE, async |end: &End<H::Fabric>| {
         for peer in 0..SIZE {
-            for counter in Counter::ALL {
+            for counter in Counter::iter() {
                 end.fabric
                     .count(Peer(peer), counter, value(end.me(), peer, counter) - 1);
                 end.fabric.count(Peer(peer), counter, 1);
@@ -72,7 +73,7 @@ pub fn counters<H: Harness>(harness: &H) -> Outcome {
         end.barrier().await;
         for of in 0..SIZE {
             for peer in 0..SIZE {
-                for counter in Counter::ALL {
+                for counter in Counter::iter() {
                     let seen = end.fabric.counter(Peer(of), Peer(peer), counter);
                     // Those of other hosts may be out of sight.
                     if end.fabric.distance(Peer(of)) == Distance::Far && seen == 0 {

@@ -1,11 +1,13 @@
 //! Bulk transfer: the copy happens when its event arrives.
 
 use super::InProc;
-use crate::{BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, Peer, Ticket};
+use crate::{
+    BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, Peer, Result, Ticket,
+};
 
 /// Copy within this process, checked by the kernel: an address that the peer got wrong is an error, not a
 /// crash.
-pub fn copy(d: &Descriptor) -> Result<(), FabricError> {
+pub fn copy(d: &Descriptor) -> Result<()> {
     let (mut local, mut remote, mut len) = (d.local, d.remote, d.len);
     while len > 0 {
         let iovec = |at: usize| libc::iovec {
@@ -25,11 +27,7 @@ pub fn copy(d: &Descriptor) -> Result<(), FabricError> {
         if moved <= 0 {
             let error = std::io::Error::last_os_error();
             return Err(match error.raw_os_error() {
-                Some(libc::EFAULT) => FabricError::Corrupt {
-                    peer: d.peer,
-                    what: "a buffer address",
-                    value: remote as u64,
-                },
+                Some(libc::EFAULT) => FabricError::corrupt(d.peer, "a buffer address", remote as u64),
                 _ => FabricError::os_error("copy between endpoints", &error),
             });
         }
@@ -44,21 +42,21 @@ impl BulkTransfer for InProc {
         peer.0 < self.size && self.network.0.borrow().config.bulk
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         self.check_peer(descriptor.peer)?;
         if !self.can_transfer(descriptor.peer) {
-            return Err(FabricError::Unsupported {
-                peer: descriptor.peer,
-                what: "bulk transfer",
-                why: "this network was configured without".into(),
-            });
+            return Err(FabricError::unsupported(
+                descriptor.peer,
+                "bulk transfer",
+                "this network was configured without",
+            ));
         }
         let ticket = self.network.0.borrow_mut().transfer(self.me, *descriptor)?;
         self.count(descriptor.peer, Counter::BulkBytes, descriptor.len as u64);
         Ok(Completion::Pending(Ticket(ticket)))
     }
 
-    fn poll_transfer(&self, ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         self.network.0.borrow_mut().transfer_ended(ticket.0)
     }
 }

@@ -5,8 +5,8 @@ use super::{Costs, Network};
 use crate::clock::{Clock, Simulated};
 use crate::packet::lane;
 use crate::{
-    Cost, Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer,
-    Port, Priority, Time, Topology, TrySend, Wake, ZeroCopy,
+    Cost, Counter, Counters, Distance, ErrorStatus, Fabric, Fault, Interrupt, PacketQueue, Peer, Port,
+    Priority, Result, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,7 +42,7 @@ impl InProc {
         &self.network
     }
 
-    pub(super) fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    pub(super) fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 

@@ -5,7 +5,7 @@ use super::state::{ImportId, Published, line_bytes};
 use super::{InProc, Network};
 use crate::{
     Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    SegmentId,
+    Result, SegmentId, assert_aligned,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -52,11 +52,7 @@ impl Segment {
     }
 
     fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
-        assert!(
-            offset.is_multiple_of(8 * N),
-            "offset {offset} of {} bytes is not aligned",
-            8 * N
-        );
+        assert_aligned(offset, 8 * N);
         let mut words = [[0; 8]; N];
         self.0.borrow().borrow().read(offset, words.as_flattened_mut());
         words.map(u64::from_ne_bytes)
@@ -79,10 +75,7 @@ impl LocalMemory for Segment {
     }
 
     fn store(&self, offset: usize, value: u64) {
-        assert!(
-            offset.is_multiple_of(8),
-            "offset {offset} of a word is not aligned"
-        );
+        assert_aligned(offset, 8);
         self.arrive(offset, &value.to_ne_bytes());
     }
 
@@ -97,10 +90,7 @@ impl LocalMemory for Segment {
     }
 
     fn store_line(&self, offset: usize, line: &Line) {
-        assert!(
-            offset.is_multiple_of(LINE_BYTES),
-            "offset {offset} of a line is not aligned"
-        );
+        assert_aligned(offset, LINE_BYTES);
         self.arrive(offset, &line_bytes(line));
     }
 
@@ -124,7 +114,7 @@ pub struct Imported {
 }
 
 impl Imported {
-    fn send(&self, offset: usize, bytes: &[u8], whole: bool) -> Result<(), FabricError> {
+    fn send(&self, offset: usize, bytes: &[u8], whole: bool) -> Result<()> {
         self.grant.check_write(offset, bytes.len())?;
         let mut state = self.network.0.borrow_mut();
         state.put(self.route, &self.segment, offset, bytes, whole);
@@ -138,27 +128,21 @@ impl Remote for Imported {
         self.segment.len()
     }
 
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.send(offset, from, false)
     }
 
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        assert!(
-            offset.is_multiple_of(8),
-            "offset {offset} of a word is not aligned"
-        );
+    fn put_word(&self, offset: usize, value: u64) -> Result<()> {
+        assert_aligned(offset, 8);
         self.send(offset, &value.to_ne_bytes(), true)
     }
 
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        assert!(
-            offset.is_multiple_of(LINE_BYTES),
-            "offset {offset} of a line is not aligned"
-        );
+    fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
+        assert_aligned(offset, LINE_BYTES);
         self.send(offset, &line_bytes(line), true)
     }
 
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+    fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.grant.check(offset, to.len())?;
         let mut at = 0;
         while at < to.len() {
@@ -175,7 +159,7 @@ impl Remote for Imported {
         self.network.0.borrow().check_alive(self.route.1)
     }
 
-    fn fence(&self) -> Result<(), FabricError> {
+    fn fence(&self) -> Result<()> {
         let (_, to, import) = self.route;
         self.network.0.borrow_mut().fence(to, import)
     }
@@ -186,24 +170,11 @@ impl RemoteMemory for InProc {
     type Export = Segment;
     type Import = Imported;
 
-    fn export_with(
-        &self,
-        id: SegmentId,
-        len: usize,
-        access: Access,
-        begin: impl FnOnce(&Segment),
-    ) -> Result<Segment, FabricError> {
-        let segment = Segment::new(len);
-        begin(&segment);
-        self.publish(id, &segment, access)?;
-        Ok(segment)
-    }
-
-    fn allocate(&self, len: usize) -> Result<Segment, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Segment> {
         Ok(Segment::new(len))
     }
 
-    fn publish(&self, id: SegmentId, memory: &Segment, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Segment, access: Access) -> Result<()> {
         access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         if state.published.contains_key(&(self.me, id)) {
@@ -217,20 +188,17 @@ impl RemoteMemory for InProc {
         Ok(())
     }
 
-    fn republish(&self, id: SegmentId, _memory: &Segment, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Segment, access: Access) -> Result<()> {
         access.check(self.size)?;
         let mut state = self.network.0.borrow_mut();
         let published = state.published.get_mut(&(self.me, id));
-        let published = published.ok_or(FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        })?;
+        let published = published.ok_or(FabricError::not_published(self.me, id))?;
         published.access = access;
         Ok(())
     }
 
     /// Imports of the past see memory of their own from now on.
-    fn detach(&self, memory: &Segment) -> Result<(), FabricError> {
+    fn detach(&self, memory: &Segment) -> Result<()> {
         memory.detach();
         Ok(())
     }
@@ -244,22 +212,13 @@ impl RemoteMemory for InProc {
         memory.0.borrow().borrow_mut().clear(range);
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let mut state = self.network.0.borrow_mut();
         let gone = state.published.remove(&(self.me, id));
-        gone.map(|_| ()).ok_or(FabricError::NotPublished {
-            peer: self.me,
-            id: id.0,
-        })
+        gone.map(|_| ()).ok_or(FabricError::not_published(self.me, id))
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Imported, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Imported> {
         self.check_peer(peer)?;
         let mut state = self.network.0.borrow_mut();
         state.drift();
@@ -277,9 +236,5 @@ impl RemoteMemory for InProc {
             grant,
             segment,
         })
-    }
-
-    fn mapped(_import: &Imported) -> Option<&Segment> {
-        None
     }
 }

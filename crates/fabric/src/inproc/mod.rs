@@ -106,6 +106,37 @@ impl Costs {
     }
 }
 
+/// For tests that count what is charged: by a unit so large that nothing else adds up to one.
+impl Costs {
+    /// Nanoseconds of what is counted.
+    pub const UNIT: u64 = 1_000_000_000;
+    /// Nothing costs anything.
+    pub const NOTHING: Self = Self {
+        byte: 0,
+        poll: 0,
+        store: 0,
+        entry: 0,
+        trap: 0,
+    };
+    /// A unit for each byte copied.
+    pub const COPIES: Self = Self {
+        byte: 1000 * Self::UNIT,
+        ..Self::NOTHING
+    };
+}
+
+impl Config {
+    /// For those tests: what is sent has room at once, and work costs what is counted.
+    pub fn counting(costs: Costs) -> Self {
+        Self {
+            full_every: 0,
+            queue_packets: 64,
+            costs,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -157,6 +188,13 @@ impl Network {
     /// The time.
     pub fn now(&self) -> Moment {
         Moment::from_nanos(self.0.borrow().now)
+    }
+
+    /// How many [units](Costs::UNIT) pass while `work` is done, and what it gives.
+    pub fn charged<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
+        let start = self.now();
+        let done = work();
+        ((self.now() - start).as_nanos() as u64 / Costs::UNIT, done)
     }
 
     /// From now on, write down what arrives.

@@ -6,7 +6,8 @@ use super::record::Arrival;
 use super::{Config, InProc};
 use crate::packet::LANES;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, Line, PacketQueue, Peer, SegmentId, TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, Line, PacketQueue, Peer, Result,
+    SegmentId, TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -59,13 +60,9 @@ struct Endpoint {
     arrived: [VecDeque<Packet>; LANES],
     /// Packets arrived or on their way.
     occupied: [usize; LANES],
-    faults: Vec<Fault>,
-    faults_lost: u64,
+    faults: FaultLog,
     counters: Vec<[u64; Counter::COUNT]>,
 }
-
-/// How many faults are kept until somebody asks.
-pub const FAULTS_KEPT: usize = 64;
 
 /// A step of the network's, in nanoseconds.
 const STEP: u64 = 1_000;
@@ -88,7 +85,7 @@ pub struct NetworkState {
     /// Errors that the next fence of an import reports.
     put_errors: BTreeMap<ImportId, FabricError>,
     /// Ended transfers that nobody asked about yet.
-    ended: BTreeMap<u64, Result<(), FabricError>>,
+    ended: BTreeMap<u64, Result<()>>,
     /// Processes that are coroutines.
     pub ranks: Option<Ranks>,
 }
@@ -255,12 +252,9 @@ impl NetworkState {
         ImportId(self.imports)
     }
 
-    pub fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
+    pub fn check_alive(&self, peer: Peer) -> Result<()> {
         if self.ports[peer.index()].dead {
-            return Err(FabricError::PeerDead {
-                peer,
-                why: "the test ended it".into(),
-            });
+            return Err(FabricError::dead(peer, "the test ended it"));
         }
         Ok(())
     }
@@ -280,10 +274,7 @@ impl NetworkState {
         self.now += self.config.costs.of(Cost::Store(bytes.len().div_ceil(8)));
         let lost = self.one_in(self.config.put_error_every);
         if lost {
-            let error = FabricError::PutFailed {
-                peer: to,
-                why: "the test lost it on the way".into(),
-            };
+            let error = FabricError::put_failed(to, "the test lost it on the way");
             self.put_errors.entry(import).or_insert(error);
         }
         let mut at = 0;
@@ -308,7 +299,7 @@ impl NetworkState {
     }
 
     /// Everything put through `import` arrives, among other things.
-    pub fn fence(&mut self, to: Peer, import: ImportId) -> Result<(), FabricError> {
+    pub fn fence(&mut self, to: Peer, import: ImportId) -> Result<()> {
         let of_import = |e: &Event| matches!(e.what, What::Piece { import: i, .. } if i == import);
         while self.events.iter().any(of_import) {
             self.step();
@@ -401,7 +392,7 @@ impl NetworkState {
 
     // Bulk.
 
-    pub fn transfer(&mut self, me: Peer, descriptor: Descriptor) -> Result<u64, FabricError> {
+    pub fn transfer(&mut self, me: Peer, descriptor: Descriptor) -> Result<u64> {
         self.check_alive(descriptor.peer)?;
         let ticket = self.serial + 1;
         let submitted = self.submit(me, descriptor.peer, What::Transfer(ticket, descriptor));
@@ -410,7 +401,7 @@ impl NetworkState {
     }
 
     /// Whether the transfer has ended; lets time pass if not.
-    pub fn transfer_ended(&mut self, ticket: u64) -> Result<bool, FabricError> {
+    pub fn transfer_ended(&mut self, ticket: u64) -> Result<bool> {
         self.drift();
         match self.ended.remove(&ticket) {
             Some(result) => result.map(|()| true),
@@ -424,12 +415,7 @@ impl NetworkState {
         if fault.peer.index() < self.ports.len() {
             self.count(me, fault.peer, Counter::Faults, 1);
         }
-        let port = &mut self.ports[me.index()];
-        if port.faults.len() < FAULTS_KEPT {
-            port.faults.push(fault);
-        } else {
-            port.faults_lost += 1;
-        }
+        self.ports[me.index()].faults.record(fault);
     }
 
     pub fn has_ended(&self, peer: Peer) -> bool {
@@ -437,11 +423,7 @@ impl NetworkState {
     }
 
     pub fn take_faults(&mut self, me: Peer) -> (Vec<Fault>, u64) {
-        let port = &mut self.ports[me.index()];
-        (
-            std::mem::take(&mut port.faults),
-            std::mem::take(&mut port.faults_lost),
-        )
+        self.ports[me.index()].faults.take()
     }
 
     pub fn count(&mut self, me: Peer, peer: Peer, counter: Counter, amount: u64) {
@@ -466,10 +448,7 @@ impl NetworkState {
                     self.ports[event.to.index()].occupied[lane] -= 1;
                 }
                 What::Transfer(ticket, _) => {
-                    let error = FabricError::PeerDead {
-                        peer,
-                        why: why.into(),
-                    };
+                    let error = FabricError::dead(peer, why);
                     self.ended.insert(ticket, Err(error));
                 }
                 What::Piece { .. } | What::Ring => {}

@@ -60,11 +60,8 @@ pub enum CardError {
     /// A value cannot be.
     #[error("its list of addresses has {value} at byte {at}, where {what} was expected")]
     Bad {
-        /// Where.
         at: usize,
-        /// What was found.
         value: u64,
-        /// What should have been there.
         what: &'static str,
     },
 }

@@ -15,26 +15,13 @@ pub enum ChoiceError {
         "{INTERFACE_VARIABLE}={value}: \"{part}\" is neither an interface's name (with * and ?) nor a network such as \
          10.1.0.0/16; put ! before what is to be left out"
     )]
-    Malformed {
-        /// The whole value.
-        value: String,
-        /// The part.
-        part: String,
-    },
+    Malformed { value: String, part: String },
     /// Nothing on this host is meant by it.
     #[error("{INTERFACE_VARIABLE}={value} matches no usable interface of this host, which has {there}")]
-    NothingMatches {
-        /// The value.
-        value: String,
-        /// What there is, for people.
-        there: String,
-    },
+    NothingMatches { value: String, there: String },
     /// There is no interface at all with an address.
     #[error("this host has no network interface with a usable address: it has {there}")]
-    Nothing {
-        /// What there is, for people.
-        there: String,
-    },
+    Nothing { there: String },
 }
 
 /// What a person said about interfaces.

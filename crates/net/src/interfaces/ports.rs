@@ -21,25 +21,14 @@ pub enum PortsError {
          interface; widen the range"
     )]
     UsedUp {
-        /// First port.
         lo: u16,
-        /// Last port.
         hi: u16,
-        /// How many there are.
         count: u32,
-        /// The address, for people.
         on: String,
     },
     /// The system refused for another reason.
     #[error("listening on {on} port {port}: {why}")]
-    Refused {
-        /// The address, for people.
-        on: String,
-        /// The port; 0: any.
-        port: u16,
-        /// What the system said.
-        why: String,
-    },
+    Refused { on: String, port: u16, why: String },
 }
 
 impl PortRange {

@@ -21,7 +21,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub fn new() -> Result<Self, FabricError> {
+    pub fn new() -> Result<Self> {
         let links = [1, 2].map(|peer| Rc::new(Link::new(Peer(0), Peer(peer), &[5; 32])));
         let segments = Segments::default();
         let mut memory = Vec::new();

@@ -7,7 +7,7 @@ use super::{Shm, region};
 use farpost_fabric::sync::{AtomicU64, Ordering};
 use farpost_fabric::{
     BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, FabricError, PIECES, Peer, Piece,
-    Ticket,
+    Result, Ticket,
 };
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -102,12 +102,7 @@ const CHECK_INTERVAL: u64 = 50;
 
 /// Milliseconds of a clock that costs next to nothing.
 fn coarse_millis() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: fills the timespec it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
@@ -158,7 +153,7 @@ impl BulkTransfer for Shm {
         matches!(self.reach(peer), CmaAccess::Yes(_))
     }
 
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion, FabricError> {
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
         let peer = descriptor.peer;
         self.check_peer(peer)?;
         let CmaAccess::Yes(pid) = self.reach(peer) else {
@@ -191,7 +186,7 @@ impl BulkTransfer for Shm {
         direction: Direction,
         local: &[Piece],
         remote: &[Piece],
-    ) -> Result<(), FabricError> {
+    ) -> Result<()> {
         self.check_peer(peer)?;
         assert!(
             local.len() <= PIECES && remote.len() <= PIECES,
@@ -213,25 +208,21 @@ impl BulkTransfer for Shm {
         Ok(())
     }
 
-    fn poll_transfer(&self, _ticket: Ticket) -> Result<bool, FabricError> {
+    fn poll_transfer(&self, _ticket: Ticket) -> Result<bool> {
         Ok(true)
     }
 }
 
 fn unreachable(peer: Peer) -> FabricError {
-    FabricError::Unsupported {
+    FabricError::unsupported(
         peer,
-        what: "cross-memory attach",
-        why: "FARPOST_SHM_CMA is 0, or the system or the peer does not let us".into(),
-    }
+        "cross-memory attach",
+        "FARPOST_SHM_CMA is 0, or the system or the peer does not let us",
+    )
 }
 
 fn bad_address(peer: Peer, remote: usize) -> FabricError {
-    FabricError::Corrupt {
-        peer,
-        what: "a buffer address",
-        value: remote as u64,
-    }
+    FabricError::corrupt(peer, "a buffer address", remote as u64)
 }
 
 impl Shm {
@@ -247,7 +238,7 @@ impl Shm {
 
     /// The kernel gives numbers of processes out again: whose number is used here was there moments ago. Looked up so
     /// often that no other process can have the number yet.
-    fn check_alive(&self, peer: Peer) -> Result<(), FabricError> {
+    fn check_alive(&self, peer: Peer) -> Result<()> {
         let now = coarse_millis();
         let checked = &self.bulk.checked[peer.index()];
         if now.wrapping_sub(checked.get()) < CHECK_INTERVAL {

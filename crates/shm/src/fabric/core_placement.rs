@@ -12,6 +12,7 @@ use farpost_fabric::clock::Clock;
 use farpost_fabric::sync::Ordering;
 use farpost_fabric::wait::{Host, WakeCost};
 use farpost_mapped::Word32;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -69,7 +70,7 @@ impl Host for CorePlacement {
             return;
         }
         self.looked.set(now);
-        let Some(core) = current() else { return };
+        let core = sched_getcpu();
         self.name(core);
         if now < self.next.get() {
             return;
@@ -79,8 +80,8 @@ impl Host for CorePlacement {
             .iter()
             .map(|w| w.get().load(Ordering::Relaxed))
             .collect();
-        let Some(mine) = allowed() else { return };
-        let Some(to) = target(&named, self.index, core, |cpu| is_in(&mine, cpu)) else {
+        let Ok(mine) = sched_getaffinity(None) else { return };
+        let Some(to) = target(&named, self.index, core, |cpu| mine.is_set(cpu)) else {
             return;
         };
         self.name(to);
@@ -103,36 +104,15 @@ fn target(named: &[u32], index: usize, core: usize, may: impl Fn(usize) -> bool)
     if !below.contains(&(core as u32 + 1)) {
         return None;
     }
-    (0..libc::CPU_SETSIZE as usize).find(|cpu| may(*cpu) && !named.contains(&(*cpu as u32 + 1)))
-}
-
-fn current() -> Option<usize> {
-    // SAFETY: takes and changes nothing.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
-}
-
-fn allowed() -> Option<libc::cpu_set_t> {
-    // SAFETY: zeroes are an empty set, and the kernel fills in at most its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        (libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0).then_some(set)
-    }
-}
-
-fn is_in(set: &libc::cpu_set_t, cpu: usize) -> bool {
-    // SAFETY: `cpu` is below the number of bits of a set.
-    cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(cpu, set) }
+    (0..CpuSet::MAX_CPU).find(|cpu| may(*cpu) && !named.contains(&(*cpu as u32 + 1)))
 }
 
 /// Go to `cpu`, and be free again to run on all of `before`.
-fn move_to(cpu: usize, before: &libc::cpu_set_t) {
-    // SAFETY: sets are valid for the calls, which concern this thread alone; `cpu` was in `before`.
-    unsafe {
-        let mut one: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut one);
-        if libc::sched_setaffinity(0, size_of_val(&one), &one) == 0 {
-            libc::sched_setaffinity(0, size_of_val(before), before);
-        }
+fn move_to(cpu: usize, before: &CpuSet) {
+    let mut one = CpuSet::new();
+    one.set(cpu);
+    if sched_setaffinity(None, &one).is_ok() {
+        let _ = sched_setaffinity(None, before);
     }
 }
 
@@ -155,11 +135,11 @@ mod tests {
 
     #[test]
     fn a_process_that_moves_may_run_where_it_might_before() {
-        let before = allowed().unwrap();
-        let cpu = (0..1024).rev().find(|cpu| is_in(&before, *cpu)).unwrap();
+        let before = sched_getaffinity(None).unwrap();
+        let cpu = (0..1024).rev().find(|cpu| before.is_set(*cpu)).unwrap();
         move_to(cpu, &before);
-        let after = allowed().unwrap();
-        assert!((0..1024).all(|cpu| is_in(&before, cpu) == is_in(&after, cpu)));
+        let after = sched_getaffinity(None).unwrap();
+        assert!((0..1024).all(|cpu| before.is_set(cpu) == after.is_set(cpu)));
     }
 
     /// Processes that run on cores of a made-up host settle on different ones, whatever they hear of each other late.

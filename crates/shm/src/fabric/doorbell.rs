@@ -3,15 +3,17 @@
 //! The sleeper raises its flag to [`flag::POLLING`]; who takes the flag down writes a byte to the sleeper's pipe,
 //! which it opens through `/proc/<pid>/fd` as it does segments. Cost class: *set-up path*, and system calls.
 
-use super::sleep::woken_by_error;
 use super::{Shm, flag, region};
 use farpost_fabric::sync::Ordering;
-use farpost_fabric::{FabricError, Fault, Peer, Wake};
+use farpost_fabric::{FabricError, Fault, Peer, Result, Wake};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::time::Duration;
 
@@ -39,26 +41,18 @@ enum Pipe {
     Wrong,
 }
 
-fn pipe() -> Result<(File, File), FabricError> {
-    let mut ends = [0; 2];
-    // SAFETY: the kernel writes two descriptor numbers.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) } != 0 {
-        return Err(FabricError::os("make a pipe to be woken by"));
-    }
-    // SAFETY: two descriptors that the kernel just made, owned by nobody else.
-    Ok(unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) })
-}
-
 impl Shm {
     /// My pipe's reading end; made and published at the first call.
-    pub(super) fn own_pipe(&self) -> Result<&File, FabricError> {
+    pub(super) fn own_pipe(&self) -> Result<&File> {
         if let Some((read, _)) = self.doorbell.mine.get() {
             return Ok(read);
         }
-        let (read, write) = pipe()?;
+        let flags = PipeFlags::NONBLOCK | PipeFlags::CLOEXEC;
+        let (read, write) = rustix::pipe::pipe_with(flags)
+            .map_err(|error| FabricError::os_error("make a pipe to be woken by", &error.into()))?;
         let me = &self.process(Peer(self.index)).sleep;
         me.pipe.show(write.as_raw_fd() as u32);
-        Ok(&self.doorbell.mine.get_or_init(|| (read, write)).0)
+        Ok(&self.doorbell.mine.get_or_init(|| (read.into(), write.into())).0)
     }
 
     /// Write to the pipe of a peer that sleeps on it.
@@ -144,14 +138,10 @@ impl Shm {
         self.doorbell.fails.set(errno);
     }
 
-    fn open_pipe(&self, peer: Peer) -> Result<File, FabricError> {
+    fn open_pipe(&self, peer: Peer) -> Result<File> {
         let process = self.process(peer);
         let pid = process.identity.pid.load(Ordering::Acquire);
-        let corrupt = |value| FabricError::Corrupt {
-            peer,
-            what: "the descriptor of its pipe",
-            value: u64::from(value),
-        };
+        let corrupt = |value| FabricError::corrupt(peer, "the descriptor of its pipe", value);
         let published = match process.sleep.pipe.view() {
             Some(view) if pid != 0 && pid != region::GONE => view.key(),
             _ => return Err(corrupt(0)),
@@ -194,20 +184,13 @@ fn passes(errno: i32) -> bool {
 
 /// Wait until one of `descriptors` is readable or the time is up.
 pub(super) fn wait_readable(descriptors: [RawFd; 2], timeout: Duration) -> Wake {
-    let mut polled = descriptors.map(|fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    });
-    let limit = libc::timespec {
-        tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
-        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
-    };
-    // SAFETY: `polled` are two valid entries, `limit` a valid timespec; no signal mask is given.
-    match unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const limit, std::ptr::null()) } {
-        0 => Wake::Timeout,
-        1.. => Wake::Rung,
-        _ => woken_by_error(),
+    // SAFETY: a pipe of this fabric's and a descriptor of the caller's, open while the call lasts.
+    let open = descriptors.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+    let mut polled = open.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    match poll(&mut polled, Timespec::try_from(timeout).ok().as_ref()) {
+        Ok(0) => Wake::Timeout,
+        Err(Errno::INTR) => Wake::Interrupted,
+        _ => Wake::Rung,
     }
 }
 

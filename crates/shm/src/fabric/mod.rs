@@ -23,8 +23,8 @@ use farpost_fabric::clock::Clock;
 use farpost_fabric::sync::Ordering;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
-    Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, Peer, Permission,
-    Time, Topology, Wake,
+    Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, FaultLog, Interrupt, Peer,
+    Permission, Result, Time, Topology, Wake,
 };
 use farpost_mapped::{Mapping, sealed_memory};
 use std::cell::RefCell;
@@ -71,11 +71,8 @@ pub const fn region_bytes(size: u32) -> usize {
     region::bytes(size)
 }
 
-/// Faults that wait until somebody asks; more are counted only.
-const FAULTS_MAX: usize = 64;
-
 /// Device and inode.
-fn file_identity(file: &OwnedFd) -> Result<(u64, u64), FabricError> {
+fn file_identity(file: &OwnedFd) -> Result<(u64, u64)> {
     let about = file
         .try_clone()
         .and_then(|copy| File::from(copy).metadata())
@@ -103,7 +100,7 @@ pub struct Shm {
     packets: packets::Packets,
     segments: segments::Segments,
     bulk: bulk::Bulk,
-    faults: RefCell<(Vec<Fault>, u64)>,
+    faults: RefCell<FaultLog>,
     doorbell: doorbell::Doorbell,
     handles: process_handles::ProcessHandles,
     end_report: Option<EndReport>,
@@ -116,12 +113,7 @@ const NEIGHBOURS: u32 = 256;
 
 /// The host's monotonic clock, nanoseconds.
 fn now() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the clock exists everywhere; the result goes to a local.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -141,7 +133,7 @@ pub type EndReport = Box<dyn Fn(Peer, PeerProcess) -> Option<End>>;
 
 impl Shm {
     /// Attach to the region.
-    pub fn attach(config: ShmConfig) -> Result<Self, FabricError> {
+    pub fn attach(config: ShmConfig) -> Result<Self> {
         use std::os::fd::AsFd;
         let ShmConfig {
             file,
@@ -167,11 +159,7 @@ impl Shm {
         // SAFETY: the header has only atomic fields.
         let header: &region::Header = unsafe { region.table(0) };
         let claim = |found: Result<u64, u64>, wanted: u64, what| match found {
-            Err(found) if found != wanted => Err(FabricError::Corrupt {
-                peer: Peer(0),
-                what,
-                value: found,
-            }),
+            Err(found) if found != wanted => Err(FabricError::corrupt(Peer(0), what, found)),
             _ => Ok(()),
         };
         // The first to attach writes, the others compare.
@@ -261,14 +249,11 @@ impl Shm {
         const MOMENTS: u32 = 200;
         for _ in 0..MOMENTS {
             if let Some(End { why, .. }) = self.end_of(peer) {
-                return FabricError::PeerDead { peer, why };
+                return FabricError::dead(peer, why);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        FabricError::PeerDead {
-            peer,
-            why: "its process has ended".into(),
-        }
+        FabricError::dead(peer, "its process has ended")
     }
 
     /// Whether the process has ended, and how where the kernel tells; `None`: not yet, or it has not attached yet.
@@ -283,7 +268,7 @@ impl Shm {
     }
 
     /// A fabric of one process, with nobody to talk to but itself.
-    pub fn alone(tunables: ShmTunables) -> Result<Self, FabricError> {
+    pub fn alone(tunables: ShmTunables) -> Result<Self> {
         let len = region_bytes(1);
         Self::attach(ShmConfig {
             file: sealed_memory(c"farpost-alone", len)?,
@@ -383,7 +368,7 @@ impl Shm {
         }
     }
 
-    fn check_peer(&self, peer: Peer) -> Result<(), FabricError> {
+    fn check_peer(&self, peer: Peer) -> Result<()> {
         peer.check(self.size)
     }
 }
@@ -460,16 +445,11 @@ impl ErrorStatus for Shm {
         if fault.peer.0 < self.size {
             self.count(fault.peer, Counter::Faults, 1);
         }
-        let mut faults = self.faults.borrow_mut();
-        if faults.0.len() < FAULTS_MAX {
-            faults.0.push(fault);
-        } else {
-            faults.1 += 1;
-        }
+        self.faults.borrow_mut().record(fault);
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
-        std::mem::take(&mut self.faults.borrow_mut())
+        self.faults.borrow_mut().take()
     }
 
     fn has_ended(&self, peer: Peer) -> bool {
@@ -516,10 +496,7 @@ impl Counters for Shm {
     #[inline]
     fn count(&self, peer: Peer, counter: Counter, amount: u64) {
         assert!(peer.0 < self.size);
-        let at = region::counters_offset(self.index, peer.0, self.size);
-        // SAFETY: only atomic fields.
-        let counters: &region::PeerCounters = unsafe { self.region.table(at) };
-        let cell = &counters.0[counter as usize];
+        let cell = region::counter(&self.region, self.index, peer.0, self.size, counter);
         // This process is the only writer, so load and store do.
         cell.store(
             cell.load(Ordering::Relaxed).wrapping_add(amount),
@@ -529,10 +506,7 @@ impl Counters for Shm {
 
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
         assert!(of.0 < self.size && peer.0 < self.size);
-        let at = region::counters_offset(of.0, peer.0, self.size);
-        // SAFETY: only atomic fields.
-        let counters: &region::PeerCounters = unsafe { self.region.table(at) };
-        counters.0[counter as usize].load(Ordering::Relaxed)
+        region::counter(&self.region, of.0, peer.0, self.size, counter).load(Ordering::Relaxed)
     }
 }
 

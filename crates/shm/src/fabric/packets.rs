@@ -100,19 +100,9 @@ impl Shm {
         mine.cursor.set(cursor);
         let (peer, error) = match gap {
             Gap::None | Gap::Writing => return false,
-            Gap::Ended(peer) => {
-                let why = "it ended while it sent a packet".into();
-                (peer, FabricError::PeerDead { peer, why })
-            }
+            Gap::Ended(peer) => (peer, FabricError::dead(peer, "it ended while it sent a packet")),
             // Who did that left no name.
-            Gap::Corrupt(what, value) => (
-                me,
-                FabricError::Corrupt {
-                    peer: me,
-                    what,
-                    value,
-                },
-            ),
+            Gap::Corrupt(what, value) => (me, FabricError::corrupt(me, what, value)),
         };
         self.record_fault(Fault { peer, error });
         true
@@ -163,11 +153,7 @@ impl PacketQueue for Shm {
             SendOutcome::Full => TrySend::Full,
             SendOutcome::Corrupt { tail } => {
                 let what = "the tail of a packet queue";
-                let error = FabricError::Corrupt {
-                    peer,
-                    what,
-                    value: tail,
-                };
+                let error = FabricError::corrupt(peer, what, tail);
                 self.record_fault(Fault { peer, error });
                 TrySend::Full
             }
@@ -197,11 +183,7 @@ impl PacketQueue for Shm {
                 mine.cursor.set(cursor);
                 let peer = Peer((word >> 32) as u32 & (ring::SENDERS - 1));
                 let what = "a packet's first word";
-                let error = FabricError::Corrupt {
-                    peer,
-                    what,
-                    value: word,
-                };
+                let error = FabricError::corrupt(peer, what, word);
                 self.record_fault(Fault { peer, error });
                 true
             }

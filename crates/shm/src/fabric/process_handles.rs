@@ -5,9 +5,12 @@
 //! Cost class: *queued path*: a system call that only looks.
 
 use farpost_fabric::Peer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Most pidfds kept open; the state of further processes is read from /proc.
 const HANDLES_MAX: usize = 64;
@@ -18,6 +21,12 @@ pub struct ProcessId {
     pub pid: u32,
     /// As [`born`] has it; 0: not known.
     pub started: u64,
+}
+
+impl ProcessId {
+    fn number(self) -> Option<Pid> {
+        Pid::from_raw(self.pid as libc::pid_t).filter(|_| self.pid <= i32::MAX as u32)
+    }
 }
 
 /// Descriptors of processes (pidfd_open(2)), with the life each was opened for.
@@ -32,13 +41,12 @@ impl ProcessHandles {
             if known.len() >= HANDLES_MAX && !known.contains_key(&peer) {
                 return has_ended(life).then_some(None);
             }
-            // SAFETY: a plain call, which makes a descriptor or fails.
-            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, life.pid, 0) };
-            if fd < 0 {
+            let Some(fd) = life
+                .number()
+                .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            else {
                 return has_ended(life).then_some(None);
-            }
-            // SAFETY: just made, and nobody else's.
-            let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+            };
             // Read /proc once more: if the process still lives, the descriptor is its and of no later one.
             if has_ended(life) {
                 return Some(None);
@@ -52,13 +60,8 @@ impl ProcessHandles {
 
 /// The process of a descriptor has ended.
 fn is_over(fd: &OwnedFd) -> bool {
-    let mut entry = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one entry, writable.
-    unsafe { libc::poll(&raw mut entry, 1, 0) > 0 }
+    let mut polled = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|over| over > 0)
 }
 
 /// How the process of a descriptor has ended, a wait status: told by newer kernels (6.15), of processes that have been
@@ -101,11 +104,9 @@ pub fn has_ended(life: ProcessId) -> bool {
         // ESRCH: it went while we were reading.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => true,
         // No descriptors left, say: then by a call that needs none.
-        Err(_) => {
-            // SAFETY: takes integers; signal 0 is none.
-            let there = unsafe { libc::kill(life.pid as libc::pid_t, 0) } == 0;
-            !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
-        }
+        Err(_) => life
+            .number()
+            .is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH)),
     }
 }
 

@@ -12,6 +12,7 @@ use farpost_fabric::Counter;
 use farpost_fabric::LANES;
 use farpost_fabric::publish::Shown;
 use farpost_fabric::sync::{AtomicU32, AtomicU64};
+use farpost_mapped::Mapping;
 
 pub const PAGE: usize = 4096;
 /// "farpost" and the version of this layout.
@@ -143,6 +144,13 @@ pub const fn process_offset(index: u32, size: u32) -> usize {
 /// Offset of the counters that process `index` keeps about `peer`.
 pub const fn counters_offset(index: u32, peer: u32, size: u32) -> usize {
     process_offset(index, size) + size_of::<Process>() + peer as usize * size_of::<PeerCounters>()
+}
+
+/// A counter that process `of` keeps about `peer`, in a region of `size` processes.
+pub fn counter(region: &Mapping, of: u32, peer: u32, size: u32, counter: Counter) -> &AtomicU64 {
+    // SAFETY: only atomic fields.
+    let counters: &PeerCounters = unsafe { region.table(counters_offset(of, peer, size)) };
+    &counters.0[counter as usize]
 }
 
 /// Bytes needed for `size` processes.

@@ -3,7 +3,7 @@
 use super::{Shm, file_identity, region};
 use farpost_fabric::publish::View;
 use farpost_fabric::sync::{AtomicU64, Ordering};
-use farpost_fabric::{Access, FabricError, Grant, Peer, Permission, RemoteMemory, SegmentId};
+use farpost_fabric::{Access, FabricError, Grant, Peer, Permission, RemoteMemory, Result, SegmentId};
 use farpost_mapped::Mapping;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,23 +20,7 @@ impl RemoteMemory for Shm {
     type Export = Mapping;
     type Import = Mapping;
 
-    fn export_with(
-        &self,
-        id: SegmentId,
-        len: usize,
-        access: Access,
-        begin: impl FnOnce(&Mapping),
-    ) -> Result<Mapping, FabricError> {
-        if self.segments.0.borrow().contains_key(&id.0) {
-            return Err(FabricError::InUse { id: id.0 });
-        }
-        let memory = self.allocate(len)?;
-        begin(&memory);
-        self.publish(id, &memory, access)?;
-        Ok(memory)
-    }
-
-    fn allocate(&self, len: usize) -> Result<Mapping, FabricError> {
+    fn allocate(&self, len: usize) -> Result<Mapping> {
         let memory = Mapping::shared(len)?;
         if farpost_fabric::LocalMemory::len(&memory) as u64 >= self.tunables.huge_from {
             memory.prefer_huge_pages();
@@ -44,7 +28,7 @@ impl RemoteMemory for Shm {
         Ok(memory)
     }
 
-    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let mut mine = self.segments.0.borrow_mut();
         if mine.contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
@@ -53,10 +37,12 @@ impl RemoteMemory for Shm {
         let slot = table
             .iter()
             .position(|entry| !entry.shown.is_shown())
-            .ok_or_else(|| FabricError::Unsupported {
-                peer: Peer(self.index),
-                what: "another published segment",
-                why: format!("the table holds {}", region::SEGMENTS),
+            .ok_or_else(|| {
+                FabricError::unsupported(
+                    Peer(self.index),
+                    "another published segment",
+                    format!("the table holds {}", region::SEGMENTS),
+                )
             })?;
         let file = memory.clone_file()?;
         let code = self.encode_access(slot, &access)?;
@@ -76,12 +62,11 @@ impl RemoteMemory for Shm {
     }
 
     /// Who looks meanwhile finds no such segment.
-    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<(), FabricError> {
+    fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         let mine = self.segments.0.borrow();
-        let &(slot, _) = mine.get(&id.0).ok_or(FabricError::NotPublished {
-            peer: Peer(self.index),
-            id: id.0,
-        })?;
+        let &(slot, _) = mine
+            .get(&id.0)
+            .ok_or(FabricError::not_published(Peer(self.index), id))?;
         access.check(self.size)?;
         let entry = &self.process(Peer(self.index)).segments[slot];
         entry.shown.hide();
@@ -91,7 +76,7 @@ impl RemoteMemory for Shm {
         Ok(())
     }
 
-    fn detach(&self, memory: &Mapping) -> Result<(), FabricError> {
+    fn detach(&self, memory: &Mapping) -> Result<()> {
         memory.renew()
     }
 
@@ -103,35 +88,23 @@ impl RemoteMemory for Shm {
         memory.give_back(range);
     }
 
-    fn unpublish(&self, id: SegmentId) -> Result<(), FabricError> {
+    fn unpublish(&self, id: SegmentId) -> Result<()> {
         let (slot, _file) = self
             .segments
             .0
             .borrow_mut()
             .remove(&id.0)
-            .ok_or(FabricError::NotPublished {
-                peer: Peer(self.index),
-                id: id.0,
-            })?;
+            .ok_or(FabricError::not_published(Peer(self.index), id))?;
         self.process(Peer(self.index)).segments[slot].shown.hide();
         Ok(())
     }
 
-    fn import(
-        &self,
-        peer: Peer,
-        id: SegmentId,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Mapping, FabricError> {
+    fn import(&self, peer: Peer, id: SegmentId, len: usize, permission: Permission) -> Result<Mapping> {
         self.check_peer(peer)?;
         let life = self.life(peer);
         let pid = life.pid;
         if pid == region::GONE {
-            return Err(FabricError::PeerDead {
-                peer,
-                why: "it has left the job".into(),
-            });
+            return Err(FabricError::dead(peer, "it has left the job"));
         }
         let gone = FabricError::NotPublished { peer, id: id.0 };
         let Some((slot, seen)) = self.find(peer, id) else {
@@ -152,18 +125,13 @@ impl RemoteMemory for Shm {
             .open(format!("/proc/{pid}/fd/{}", seen.fd))
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::ENOENT | libc::ESRCH) if super::process_handles::has_ended(life) => {
-                    FabricError::PeerDead {
-                        peer,
-                        why: format!("its process {pid} has ended"),
-                    }
+                    FabricError::dead(peer, format!("its process {pid} has ended"))
                 }
                 // Withdrawn just now.
                 Some(libc::ENOENT) if !self.is_still(peer, slot, &seen) => gone,
-                Some(libc::ENOENT | libc::ENXIO) => FabricError::Corrupt {
-                    peer,
-                    what: "a segment's descriptor",
-                    value: u64::from(seen.fd),
-                },
+                Some(libc::ENOENT | libc::ENXIO) => {
+                    FabricError::corrupt(peer, "a segment's descriptor", seen.fd)
+                }
                 _ => FabricError::os_error("open a peer's segment", &error),
             })?;
         // Withdrawn just now, and its descriptor's number is another file's.
@@ -230,7 +198,7 @@ impl Shm {
     }
 
     /// Write the list of segment `slot`, if there is one, and say what the table's entry must say.
-    fn encode_access(&self, slot: usize, access: &Access) -> Result<u32, FabricError> {
+    fn encode_access(&self, slot: usize, access: &Access) -> Result<u32> {
         let list = match access {
             Access::Everyone(permission) => return Ok(code(*permission)),
             Access::Only(list) => list,
@@ -251,7 +219,7 @@ impl Shm {
     }
 
     /// What `peer` lets us do with its segment `slot`.
-    fn granted(&self, peer: Peer, slot: usize, access: u32) -> Result<Option<Permission>, FabricError> {
+    fn granted(&self, peer: Peer, slot: usize, access: u32) -> Result<Option<Permission>> {
         let code = if access == region::access::LISTED {
             let word = self.list_word(peer, slot, (self.index / region::LISTED_PER_WORD) as usize);
             let bits = word.load(Ordering::Relaxed) >> (self.index % region::LISTED_PER_WORD * 2);
@@ -263,11 +231,7 @@ impl Shm {
             region::access::NOBODY => Ok(None),
             region::access::READ => Ok(Some(Permission::Read)),
             region::access::READ_WRITE => Ok(Some(Permission::ReadWrite)),
-            other => Err(FabricError::Corrupt {
-                peer,
-                what: "a segment's access",
-                value: u64::from(other),
-            }),
+            other => Err(FabricError::corrupt(peer, "a segment's access", other)),
         }
     }
 }
@@ -280,7 +244,7 @@ fn code(permission: Permission) -> u32 {
 }
 
 /// The file is the one that was published, belongs to this user, and cannot shrink under us.
-fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<(), FabricError> {
+fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<()> {
     let about = file
         .metadata()
         .map_err(|e| FabricError::os_error("inspect a peer's segment", &e))?;
@@ -297,7 +261,7 @@ fn verify(peer: Peer, seen: &SegmentSnapshot, file: &File) -> Result<(), FabricE
     ];
     for (what, value, wanted) in checks {
         if value != wanted {
-            return Err(FabricError::Corrupt { peer, what, value });
+            return Err(FabricError::corrupt(peer, what, value));
         }
     }
     Ok(())

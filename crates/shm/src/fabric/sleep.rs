@@ -7,12 +7,10 @@
 use super::flag;
 use farpost_fabric::Wake;
 use farpost_fabric::sync::{AtomicU32, Ordering, fence};
+use rustix::io::Errno;
+use rustix::thread::{MembarrierCommand, Timespec, futex, membarrier, membarrier_query};
 use std::cell::Cell;
 use std::time::Duration;
-
-const MEMBARRIER_CMD_QUERY: libc::c_int = 0;
-const MEMBARRIER_CMD_GLOBAL_EXPEDITED: libc::c_int = 2;
-const MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED: libc::c_int = 4;
 
 /// Longest sleep where the kernel offers no barrier: a missed message is found after this.
 const SLEEP_WITHOUT_BARRIER: Duration = Duration::from_micros(500);
@@ -26,11 +24,6 @@ pub enum Barrier {
     Sleeper,
 }
 
-fn membarrier(command: libc::c_int) -> libc::c_long {
-    // SAFETY: the call orders memory accesses and changes no memory.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
-}
-
 /// Where this process sleeps.
 pub struct Sleeper {
     barrier: Barrier,
@@ -42,10 +35,14 @@ pub struct Sleeper {
 impl Sleeper {
     /// `barrier` must be the same choice in all processes of the job.
     pub fn new(barrier: Barrier) -> Self {
-        let wanted = MEMBARRIER_CMD_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+        let offered = membarrier_query();
+        let wanted = [
+            MembarrierCommand::GlobalExpedited,
+            MembarrierCommand::RegisterGlobalExpedited,
+        ];
         let registered = barrier == Barrier::Sleeper
-            && membarrier(MEMBARRIER_CMD_QUERY) & libc::c_long::from(wanted) == libc::c_long::from(wanted)
-            && membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+            && wanted.iter().all(|command| offered.contains_command(*command))
+            && membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok();
         Self {
             barrier,
             registered,
@@ -108,7 +105,7 @@ impl Sleeper {
     pub fn raise(&self, flag: &AtomicU32, up: u32, timeout: Duration) -> Duration {
         flag::raise(flag, up);
         if self.barrier == Barrier::Sleeper
-            && !(self.registered && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0)
+            && !(self.registered && membarrier(MembarrierCommand::GlobalExpedited).is_ok())
         {
             timeout.min(SLEEP_WITHOUT_BARRIER)
         } else {
@@ -119,46 +116,15 @@ impl Sleeper {
 
 /// Wait while `*word == expected`.
 pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> Wake {
-    let limit = libc::timespec {
-        tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
-        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
-    };
-    // SAFETY: `word` is a live 32-bit atomic, `limit` a valid timespec; the other arguments are unused.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            std::ptr::from_ref(word).cast::<u32>(),
-            libc::FUTEX_WAIT,
-            expected,
-            &raw const limit,
-            std::ptr::null::<u32>(),
-            0,
-        )
-    };
-    match result {
-        0 => Wake::Rung,
-        _ => woken_by_error(),
-    }
-}
-
-/// What the error of a call that sleeps means.
-pub fn woken_by_error() -> Wake {
-    match std::io::Error::last_os_error().raw_os_error() {
-        Some(libc::ETIMEDOUT) => Wake::Timeout,
-        Some(libc::EINTR) => Wake::Interrupted,
+    let limit = Timespec::try_from(timeout).ok();
+    match futex::wait(word, futex::Flags::empty(), expected, limit.as_ref()) {
+        Err(Errno::TIMEDOUT) => Wake::Timeout,
+        Err(Errno::INTR) => Wake::Interrupted,
         _ => Wake::Rung,
     }
 }
 
 /// Wake whoever waits on `word`.
 pub fn futex_wake(word: &AtomicU32) {
-    // SAFETY: `word` is a live 32-bit atomic; the other arguments are unused.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            std::ptr::from_ref(word).cast::<u32>(),
-            libc::FUTEX_WAKE,
-            i32::MAX,
-        )
-    };
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }

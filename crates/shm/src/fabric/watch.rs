@@ -2,7 +2,7 @@
 
 use super::region;
 use farpost_fabric::sync::Ordering;
-use farpost_fabric::{Counter, FabricError, Peer, Permission};
+use farpost_fabric::{Counter, Peer, Permission, Result};
 use farpost_mapped::Mapping;
 use std::os::fd::BorrowedFd;
 
@@ -17,7 +17,7 @@ impl Watch {
     ///
     /// # Errors
     /// The memory cannot be mapped.
-    pub fn open(file: BorrowedFd<'_>, offset: u64, size: u32) -> Result<Self, FabricError> {
+    pub fn open(file: BorrowedFd<'_>, offset: u64, size: u32) -> Result<Self> {
         let region = Mapping::new(file, offset, region::bytes(size), Permission::Read)?;
         Ok(Self { region, size })
     }
@@ -32,10 +32,8 @@ impl Watch {
             of.0 < self.size && peer.0 < self.size,
             "{of} or {peer} does not exist"
         );
-        let at = region::counters_offset(of.0, peer.0, self.size);
-        // SAFETY: only atomic fields, which are only loaded: the mapping may be read.
-        let counters: &region::PeerCounters = unsafe { self.region.table(at) };
-        counters.0[counter as usize].load(Ordering::Relaxed)
+        // Only loaded: the mapping may be read.
+        region::counter(&self.region, of.0, peer.0, self.size, counter).load(Ordering::Relaxed)
     }
 
     /// A counter of process `of`, summed over its peers.

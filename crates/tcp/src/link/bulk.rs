@@ -66,6 +66,19 @@ pub(super) struct Serve {
 }
 
 impl Serve {
+    pub fn new(name: TransferId, key: u64, address: usize, len: u64) -> Self {
+        let (again, flying) = Default::default();
+        Self {
+            name,
+            key,
+            address,
+            len,
+            next: 0,
+            again,
+            flying,
+        }
+    }
+
     /// Bytes that wait for a rail.
     pub fn unsent(&self) -> u64 {
         self.len - self.next + self.again.total()
@@ -81,4 +94,17 @@ pub(super) struct Get {
     pub owed: u64,
     /// The run that the last chunk belongs to.
     pub run: (u64, u64),
+}
+
+impl Get {
+    pub fn new(address: usize, len: u64) -> Self {
+        let (have, owed, run) = Default::default();
+        Self {
+            address,
+            len,
+            have,
+            owed,
+            run,
+        }
+    }
 }

@@ -17,8 +17,8 @@
 //! connection and on the place in it, it is written when a frame is offered to a rail ([`Header::seal`]), anew on each.
 
 use crate::trust::{HEADER_CODED, HeaderCheck};
-use farpost_fabric::LANES;
-use farpost_fabric::LINE_BYTES;
+use farpost_fabric::{LANES, LINE_BYTES};
+use strum::{FromRepr, VariantArray};
 
 /// Bytes in a header.
 pub const HEADER_BYTES: usize = HEADER_CODED + 8;
@@ -40,7 +40,7 @@ pub const OFFSET_LIMIT: u64 = 1 << 40;
 pub const ZCOPY: u8 = 1;
 
 /// What a frame is. Those below 32 are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, VariantArray)]
 #[repr(u8)]
 pub enum FrameKind {
     /// Bytes for a segment (object) at offset.
@@ -81,54 +81,12 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// Every kind.
-    pub const ALL: [FrameKind; 17] = [
-        FrameKind::Put,
-        FrameKind::PutLine,
-        FrameKind::PutWord,
-        FrameKind::Packet,
-        FrameKind::Ring,
-        FrameKind::BulkGet,
-        FrameKind::BulkDone,
-        FrameKind::BulkRefused,
-        FrameKind::Control,
-        FrameKind::Fault,
-        FrameKind::Bye,
-        FrameKind::Ack,
-        FrameKind::BulkAck,
-        FrameKind::BulkData,
-        FrameKind::Ping,
-        FrameKind::Pong,
-        FrameKind::Position,
-    ];
+    pub const ALL: &[FrameKind] = Self::VARIANTS;
 
     /// Whether it has a sequence number and is delivered exactly once and in order.
     #[inline]
     pub fn ordered(self) -> bool {
         (self as u8) < 32
-    }
-
-    #[inline]
-    fn of(byte: u8) -> Option<FrameKind> {
-        Some(match byte {
-            1 => FrameKind::Put,
-            2 => FrameKind::PutLine,
-            3 => FrameKind::PutWord,
-            4 => FrameKind::Packet,
-            5 => FrameKind::Ring,
-            6 => FrameKind::BulkGet,
-            7 => FrameKind::BulkDone,
-            8 => FrameKind::BulkRefused,
-            9 => FrameKind::Control,
-            10 => FrameKind::Fault,
-            11 => FrameKind::Bye,
-            32 => FrameKind::Ack,
-            33 => FrameKind::BulkAck,
-            34 => FrameKind::BulkData,
-            35 => FrameKind::Ping,
-            36 => FrameKind::Pong,
-            37 => FrameKind::Position,
-            _ => return None,
-        })
     }
 
     /// Smallest and largest payload.
@@ -149,33 +107,17 @@ impl FrameKind {
 }
 
 /// Why a bulk transfer was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, FromRepr)]
 #[repr(u8)]
 pub enum Refusal {
-    /// No memory is exposed under that key.
     #[error("no memory is exposed under that key")]
     NoSuchKey = 1,
-    /// The range leaves the exposed memory.
     #[error("the range leaves the exposed memory")]
     OutOfRange = 2,
-    /// The memory was withdrawn.
     #[error("the memory was withdrawn")]
     Withdrawn = 3,
-    /// More transfers under way than one peer may have.
     #[error("too many transfers are under way")]
     TooMany = 4,
-}
-
-impl Refusal {
-    fn of(value: u64) -> Option<Refusal> {
-        Some(match value {
-            1 => Refusal::NoSuchKey,
-            2 => Refusal::OutOfRange,
-            3 => Refusal::Withdrawn,
-            4 => Refusal::TooMany,
-            _ => return None,
-        })
-    }
 }
 
 /// Payload of [`FrameKind::BulkGet`].
@@ -269,6 +211,24 @@ impl Header {
         }
     }
 
+    /// Of `kind`, about an object, at an offset.
+    #[inline]
+    pub fn of(kind: FrameKind, object: u32, offset: u64) -> Self {
+        Self {
+            object,
+            offset,
+            ..Self::new(kind)
+        }
+    }
+
+    /// Of `kind` and with these flags, about an object.
+    pub fn flagged(kind: FrameKind, flags: u8, object: u32) -> Self {
+        Self {
+            flags,
+            ..Self::of(kind, object, 0)
+        }
+    }
+
     /// Header and payload.
     #[inline]
     pub fn total(&self) -> usize {
@@ -277,7 +237,7 @@ impl Header {
 
     /// The refusal that a [`FrameKind::BulkRefused`] carries.
     pub fn refusal(&self) -> Option<Refusal> {
-        Refusal::of(self.offset)
+        Refusal::from_repr(u8::try_from(self.offset).ok()?)
     }
 
     /// On the wire, but for the code.
@@ -315,7 +275,7 @@ impl Header {
         if code != check.of(number, coded) || first & 0xffff_0000 != 0 {
             return Err(FrameError::Code);
         }
-        let kind = FrameKind::of(first as u8).ok_or(FrameError::FrameKind(first as u8))?;
+        let kind = FrameKind::from_repr(first as u8).ok_or(FrameError::FrameKind(first as u8))?;
         let header = Header {
             kind,
             flags: (first >> 8) as u8,
@@ -364,7 +324,7 @@ impl Header {
             FrameKind::PutLine => self.offset.is_multiple_of(LINE_BYTES as u64),
             FrameKind::PutWord => self.offset.is_multiple_of(8),
             FrameKind::BulkAck => self.seq != 0 && self.offset + u64::from(self.seq) <= OFFSET_LIMIT,
-            FrameKind::BulkRefused => Refusal::of(self.offset).is_some(),
+            FrameKind::BulkRefused => self.refusal().is_some(),
             FrameKind::Control => true,
             _ => self.offset == 0,
         };

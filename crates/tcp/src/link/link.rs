@@ -122,6 +122,7 @@ impl HostRoute {
 }
 
 /// One peer's traffic. See the [module's documentation](super) for how it is driven.
+#[derive(Default)]
 pub struct Link {
     pub(super) config: LinkConfig,
     pub(super) log: Log,
@@ -184,42 +185,16 @@ impl Link {
         assert!((1..=32).contains(&config.rails));
         Self {
             log: Log::new(config.tunables.log as usize, 0, config.spare.clone()),
-            cursor: 0,
-            high: 0,
-            received: 0,
-            early: Early::default(),
             rails: (0..config.rails).map(|_| Rail::new(now)).collect(),
-            connections: 0,
-            lead: None,
-            serves: VecDeque::new(),
-            gets: BTreeMap::new(),
-            next_ticket: 0,
-            ack_rail: 0,
-            ack_owed: 0,
             ack_at: u64::MAX,
-            ack_due: false,
-            zcopy: IncomingZcopy::default(),
-            next_zcopy: 0,
-            bulk_acks: VecDeque::new(),
             bulk_ack_at: u64::MAX,
-            events: VecDeque::new(),
             last_alive: now,
             last_poll: now,
             deadline: now,
-            down_since: 0,
-            looking_since: 0,
-            ever_up: false,
-            refused_since: None,
-            bye_sent: false,
-            bye_heard: false,
-            lost: false,
-            ping_token: 0,
             rest_at: now,
-            rest_mark: 0,
             rested: true,
-            freed: None,
-            counters: LinkCounters::default(),
             config,
+            ..Self::default()
         }
     }
 

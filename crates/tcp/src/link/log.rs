@@ -134,6 +134,7 @@ impl SpareLogs {
     }
 }
 
+#[derive(Default)]
 pub(super) struct Log {
     /// As much of the ring as was written.
     ring: Vec<u8>,

@@ -215,7 +215,7 @@ farpost_tunables::tunables! {
 }
 
 /// What a link needs to know from the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LinkConfig {
     /// Rails, 1 to 32, in the order of preference.
     pub rails: usize,

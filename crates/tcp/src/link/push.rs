@@ -7,9 +7,7 @@ use super::frame::{
 };
 use super::link::{Link, PushError};
 use super::rail::PartialFrame;
-use farpost_fabric::LANES;
-use farpost_fabric::Line;
-use std::collections::VecDeque;
+use farpost_fabric::{LANES, Line};
 
 impl Link {
     /// Queue `bytes` for a segment at `offset`, in as many frames as it takes; all of them or none.
@@ -19,11 +17,7 @@ impl Link {
             if bytes.is_empty() {
                 return Ok(());
             }
-            let header = Header {
-                object: segment,
-                offset,
-                ..Header::new(FrameKind::Put)
-            };
+            let header = Header::of(FrameKind::Put, segment, offset);
             return self.push(header, bytes);
         }
         let frames = bytes.len().div_ceil(ORDERED_MAX);
@@ -36,11 +30,7 @@ impl Link {
         }
         let mut at = offset;
         for piece in bytes.chunks(ORDERED_MAX) {
-            let header = Header {
-                object: segment,
-                offset: at,
-                ..Header::new(FrameKind::Put)
-            };
+            let header = Header::of(FrameKind::Put, segment, at);
             self.push_frame(header, piece, true)?;
             at += piece.len() as u64;
         }
@@ -50,17 +40,10 @@ impl Link {
     /// Queue a line for a segment at `offset`, a multiple of 64.
     #[inline]
     pub fn push_line(&mut self, segment: u32, offset: u64, line: &Line) -> Result<(), PushError> {
-        let mut bytes = [0; 64];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
+        let bytes = line.map(u64::to_ne_bytes);
         self.push(
-            Header {
-                object: segment,
-                offset,
-                ..Header::new(FrameKind::PutLine)
-            },
-            &bytes,
+            Header::of(FrameKind::PutLine, segment, offset),
+            bytes.as_flattened(),
         )
     }
 
@@ -68,11 +51,7 @@ impl Link {
     #[inline]
     pub fn push_word(&mut self, segment: u32, offset: u64, word: u64) -> Result<(), PushError> {
         self.push(
-            Header {
-                object: segment,
-                offset,
-                ..Header::new(FrameKind::PutWord)
-            },
+            Header::of(FrameKind::PutWord, segment, offset),
             &word.to_ne_bytes(),
         )
     }
@@ -80,13 +59,7 @@ impl Link {
     /// Queue a packet of at most [`PACKET_BYTES`] for a port and priority, by number.
     pub fn push_packet(&mut self, lane: u8, payload: &[u8]) -> Result<(), PushError> {
         assert!(payload.len() <= PACKET_BYTES && usize::from(lane) < LANES);
-        self.push(
-            Header {
-                flags: lane,
-                ..Header::new(FrameKind::Packet)
-            },
-            payload,
-        )
+        self.push(Header::flagged(FrameKind::Packet, lane, 0), payload)
     }
 
     /// Queue a ring.
@@ -117,14 +90,7 @@ impl Link {
     /// Tell the peer what it did wrong; the text is cut to [`FAULT_MAX`] bytes. Goes beyond the log's bound.
     pub fn push_fault(&mut self, code: u32, text: &str) -> Result<(), PushError> {
         let text = &text.as_bytes()[..text.len().min(FAULT_MAX)];
-        self.push_frame(
-            Header {
-                object: code,
-                ..Header::new(FrameKind::Fault)
-            },
-            text,
-            true,
-        )
+        self.push_frame(Header::of(FrameKind::Fault, code, 0), text, true)
     }
 
     /// Say that nothing follows. Afterwards nothing can be pushed; drive the link until [`Link::drained`].
@@ -140,22 +106,9 @@ impl Link {
         assert!(len > 0 && len <= OFFSET_LIMIT && offset.checked_add(len).is_some());
         let ticket = self.next_ticket;
         let request = GetRequest { key, offset, len }.emit();
-        self.push(
-            Header {
-                object: ticket,
-                ..Header::new(FrameKind::BulkGet)
-            },
-            &request,
-        )?;
+        self.push(Header::of(FrameKind::BulkGet, ticket, 0), &request)?;
         self.next_ticket = self.next_ticket.wrapping_add(1);
-        let get = Get {
-            address,
-            len,
-            have: Default::default(),
-            owed: 0,
-            run: (0, 0),
-        };
-        self.gets.insert(ticket, get);
+        self.gets.insert(ticket, Get::new(address, len));
         Ok(ticket)
     }
 
@@ -168,15 +121,8 @@ impl Link {
             self.refuse(ticket, Refusal::TooMany);
             return;
         }
-        self.serves.push_back(Serve {
-            name: TransferId::ticket(ticket),
-            key,
-            address,
-            len,
-            next: 0,
-            again: Default::default(),
-            flying: VecDeque::new(),
-        });
+        self.serves
+            .push_back(Serve::new(TransferId::ticket(ticket), key, address, len));
     }
 
     /// Whether the peer's request of that ticket is under way.
@@ -187,11 +133,7 @@ impl Link {
 
     /// Refuse the peer's request `ticket`.
     pub fn refuse(&mut self, ticket: u32, reason: Refusal) {
-        let header = Header {
-            object: ticket,
-            offset: reason as u64,
-            ..Header::new(FrameKind::BulkRefused)
-        };
+        let header = Header::of(FrameKind::BulkRefused, ticket, reason as u64);
         let _ = self.push_frame(header, &[], true);
     }
 

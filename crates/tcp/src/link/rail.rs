@@ -14,9 +14,10 @@ pub struct Checks {
 }
 
 /// How a rail is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RailState {
     /// No connection.
+    #[default]
     Down,
     /// Works.
     Up,
@@ -127,6 +128,7 @@ impl Speed {
     }
 }
 
+#[derive(Default)]
 pub(super) struct Rail {
     pub state: RailState,
     /// None: it has had no connection yet.
@@ -182,43 +184,17 @@ impl Rail {
 
     pub fn new(now: u64) -> Self {
         Self {
-            state: RailState::Down,
-            checks: None,
-            connection: 0,
-            frames_out: 0,
-            offered: 0,
-            frames_in: 0,
-            ready: false,
             quiet_since: now,
             heard: now,
-            ask_at: 0,
-            excuses: 0,
-            acknowledged: None,
-            reported_at: 0,
             written_at: now,
-            ordered_out: 0,
-            bulk_out: 0,
-            rtt: 0,
-            least: 0,
-            timed: None,
-            ping: None,
-            ping_due: false,
             pinged_at: now,
-            probed: 0,
-            pong_due: None,
-            position_due: false,
-            speed: Speed::default(),
             connect_at: now,
-            attempts: 0,
-            offer: Vec::new(),
-            rest: None,
-            saved: Vec::new(),
+            ..Self::default()
         }
     }
 
     /// A fresh connection; what is known of the way (round trip, speed) stays.
     pub fn connected(&mut self, (connection, checks): (u32, Checks), ready: bool, now: u64) {
-        let fresh = Rail::new(now);
         *self = Rail {
             state: RailState::Up,
             checks: Some(checks),
@@ -230,7 +206,7 @@ impl Rail {
             ping_due: true,
             offer: std::mem::take(&mut self.offer),
             saved: std::mem::take(&mut self.saved),
-            ..fresh
+            ..Rail::new(now)
         };
         self.offer.clear();
     }

@@ -220,24 +220,10 @@ impl Link {
             put(r, Signal::Position, Header::new(FrameKind::Position));
         }
         if let Some(object) = r.pong_due {
-            put(
-                r,
-                Signal::Pong,
-                Header {
-                    object,
-                    ..Header::new(FrameKind::Pong)
-                },
-            );
+            put(r, Signal::Pong, Header::of(FrameKind::Pong, object, 0));
         }
         if r.ping_due {
-            put(
-                r,
-                Signal::Ping(token),
-                Header {
-                    object: token,
-                    ..Header::new(FrameKind::Ping)
-                },
-            );
+            put(r, Signal::Ping(token), Header::of(FrameKind::Ping, token, 0));
         }
         if acks {
             for &(name, offset, seq) in self.bulk_acks.iter().take(4) {

@@ -82,15 +82,8 @@ impl Link {
     pub fn send_zcopy(&mut self, address: usize, len: u32) -> u32 {
         let number = self.next_zcopy;
         self.next_zcopy = number.wrapping_add(1);
-        self.serves.push_back(Serve {
-            name: TransferId::zcopy(number),
-            key: 0,
-            address,
-            len: u64::from(len),
-            next: 0,
-            again: Default::default(),
-            flying: VecDeque::new(),
-        });
+        self.serves
+            .push_back(Serve::new(TransferId::zcopy(number), 0, address, u64::from(len)));
         number
     }
 
@@ -155,13 +148,7 @@ impl Link {
                     return bad("it is more than was granted");
                 }
                 self.zcopy.announced = announced;
-                let get = Get {
-                    address: 0,
-                    len: u64::from(len),
-                    have: Default::default(),
-                    owed: 0,
-                    run: (0, 0),
-                };
+                let get = Get::new(0, u64::from(len));
                 self.zcopy.entries[ahead as usize] = Entry::Coming(get, false);
                 Ok(true)
             }

@@ -4,11 +4,11 @@
 use super::*;
 use crate::connection::ConnectionStage;
 use crate::link::{Checks, Header, Link, LinkConfig};
-use crate::peer::{NONE, Rail};
+use crate::peer::Rail;
 use crate::trust::HeaderCheck;
 use crate::{TcpSettings, socket};
 use farpost_net::interfaces::Card;
-use farpost_net::{AddressBook, NetConfig};
+use farpost_net::{AddressBook, NetConfig, poll};
 use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -47,7 +47,7 @@ impl World {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn new(settings: TcpSettings) -> Result<Self, FabricError> {
+    pub fn new(settings: TcpSettings) -> Result<Self> {
         let net = NetConfig {
             me: Peer(0),
             size: SIZE,
@@ -85,21 +85,8 @@ impl World {
     /// The system refuses.
     pub fn connect(&mut self, peer: Peer) -> std::io::Result<()> {
         let state = &mut *self.tcp.core.state.borrow_mut();
-        if state.peers[peer.index()].is_none() {
-            let rail = Rail {
-                candidates: Vec::new(),
-                next: 0,
-                outcomes: Vec::new(),
-                refusals: Vec::new(),
-                slot: NONE,
-                fd: -1,
-                blocked: false,
-                sealed: false,
-                trying: NONE,
-                took: 0,
-                ours_since: None,
-                trouble: String::new(),
-            };
+        if state.peers.get(peer).is_none() {
+            let rail = Rail::new(Vec::new());
             let config = LinkConfig {
                 rails: 1,
                 connect: 10_000_000_000,
@@ -107,13 +94,13 @@ impl World {
                 tunables: state.settings.link.clone(),
                 spare: Default::default(),
             };
-            let mut remote = Box::new(PeerState::new(Link::new(config, state.now()), vec![rail]));
+            let mut remote = PeerState::new(Link::new(config, state.now()), vec![rail]);
             state.segments.announce_all(peer, &mut remote);
-            state.peers[peer.index()] = Some(remote);
+            state.peers.insert(peer, remote);
             state.open_zcopy(peer);
         }
         let now = state.now();
-        let remote = state.peers[peer.index()].as_deref().expect("met");
+        let remote = state.peers.get(peer).expect("met");
         if remote.is_connected() || matches!(remote.status, crate::peer::PeerStatus::Lost(_)) {
             return Ok(());
         }
@@ -122,15 +109,15 @@ impl World {
         far.set_nonblocking(true)?;
         let near = OwnedFd::from(near);
         let fd = near.as_raw_fd();
-        let slot = state.admit(near, ConnectionStage::Open { peer, rail: 0 }, socket::IN)?;
-        let remote = state.peers[peer.index()].as_deref_mut().expect("met");
+        let slot = state.admit(near, ConnectionStage::Open { peer, rail: 0 }, poll::IN)?;
+        let remote = state.peers.at(peer).expect("met");
         (remote.rails[0].slot, remote.rails[0].fd) = (slot, fd);
         let checks = Checks {
             send: HeaderCheck::new(&KEYS[1]),
             receive: HeaderCheck::new(&KEYS[0]),
         };
         remote.link.on_rail_up(0, checks, now);
-        state.open += 1;
+        state.conns.open += 1;
         state.deadline = 0;
         state.schedule_send(peer);
         self.ends[peer.index()] = Some(End {
@@ -152,14 +139,14 @@ impl World {
     /// The number that the peer's next ordered frame has.
     pub fn seq(&self, peer: Peer) -> u32 {
         let state = self.tcp.core.state.borrow();
-        let remote = state.peers[peer.index()].as_deref();
+        let remote = state.peers.get(peer);
         remote.map_or(0, |remote| remote.link.expected())
     }
 
     /// A number that the peer may acknowledge.
     pub fn mark(&self, peer: Peer) -> u32 {
         let state = self.tcp.core.state.borrow();
-        let remote = state.peers[peer.index()].as_deref();
+        let remote = state.peers.get(peer);
         remote.map_or(0, |remote| remote.link.mark())
     }
 
@@ -243,15 +230,13 @@ impl World {
     /// Whether the peer is neither gone nor given up.
     pub fn is_active(&self, peer: Peer) -> bool {
         let state = self.tcp.core.state.borrow();
-        state.peers[peer.index()]
-            .as_ref()
-            .is_some_and(|remote| remote.is_active())
+        state.peers.get(peer).is_some_and(|remote| remote.is_active())
     }
 
     /// Whether there is a connection to it.
     pub fn is_connected(&self, peer: Peer) -> bool {
         let state = self.tcp.core.state.borrow();
-        let remote = state.peers[peer.index()].as_ref();
+        let remote = state.peers.get(peer);
         remote.is_some_and(|remote| remote.is_connected())
     }
 }

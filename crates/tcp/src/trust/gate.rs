@@ -46,6 +46,10 @@ pub struct GateSlot {
 }
 
 impl GateSlot {
+    fn new(at: usize, turn: u32) -> Self {
+        Self { at: at as u32, turn }
+    }
+
     /// The number of the place, below [`Limits::places`]: an index for what the caller keeps about the connection.
     pub fn index(self) -> usize {
         self.at as usize
@@ -177,7 +181,7 @@ impl Gate {
                 return Admission::TurnAway;
             }
             self.count(Reason::Crowded, theirs.source);
-            let gone = GateSlot { at: at as u32, turn };
+            let gone = GateSlot::new(at, turn);
             self.free(gone);
             (at, Some(gone))
         };
@@ -194,10 +198,7 @@ impl Gate {
             source,
             known: false,
         });
-        let place = GateSlot {
-            at: at as u32,
-            turn: *turn,
-        };
+        let place = GateSlot::new(at, *turn);
         self.waiting += 1;
         Admission::Wait { place, drop }
     }
@@ -240,7 +241,7 @@ impl Gate {
     /// The connection was refused, ended, or was too slow, and is closed.
     pub fn refused(&mut self, place: GateSlot, now: Instant, why: &Refusal) {
         if let Some(w) = self.free(place) {
-            self.count(why.reason(), w.source);
+            self.count(why.into(), w.source);
             self.remember(now, w.source);
         }
     }
@@ -284,13 +285,9 @@ impl Gate {
         } else {
             &self.places[..]
         };
-        all.iter().enumerate().filter_map(|(at, (turn, w))| {
-            let place = GateSlot {
-                at: at as u32,
-                turn: *turn,
-            };
-            w.as_ref().map(|w| (place, w))
-        })
+        all.iter()
+            .enumerate()
+            .filter_map(|(at, (turn, w))| Some((GateSlot::new(at, *turn), w.as_ref()?)))
     }
 
     fn find(&mut self, place: GateSlot) -> Option<&mut Waiting> {

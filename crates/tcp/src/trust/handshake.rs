@@ -430,7 +430,7 @@ impl Handshake {
         random[8..].copy_from_slice(&details[1].to_le_bytes());
         let opening = Opening {
             version: Version::OURS,
-            kind: KIND_REFUSED + reason.reason() as u16,
+            kind: KIND_REFUSED + Reason::from(reason) as u16,
             random,
         };
         let opening = opening.encode(&self.secret.code, self.opening_bytes());

@@ -36,18 +36,10 @@ const REKEY_AFTER: u64 = 1 << 24;
 pub enum BadRecord {
     /// The length at its head is not possible.
     #[error("record {number} says that it has {length} bytes, and 1 to {RECORD_PLAIN_MAX} are allowed")]
-    Length {
-        /// The record, from 0.
-        number: u64,
-        /// What its head says.
-        length: u32,
-    },
+    Length { number: u64, length: u32 },
     /// It is not what the other side sealed as this record.
     #[error("record {number} was altered, or is not the next one of its connection")]
-    Altered {
-        /// The record, from 0.
-        number: u64,
-    },
+    Altered { number: u64 },
 }
 
 /// A key, what the next key comes from, and the number of the next record.
