@@ -1,5 +1,4 @@
-//! Which functions have a hand-written body, read from the sources under `crates/capi/src/calls/` (and, for programs that are
-//! checked, `crates/capi/src/check/`).
+//! Which functions have a hand-written body, read from the sources of `capi`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,42 +55,52 @@ fn functions(name: &str, does: Does) -> Vec<(String, Does)> {
 pub struct Bodies(BTreeMap<String, Body>);
 
 impl Bodies {
-    /// Reads every `*.rs` directly in `dir` and takes each `pub(crate) fn mpi_...` (or `unsafe fn`) as a body
-    /// that lives in the module named like the file, and so the names after [`MACRO`]. One that gives a `Collective` is the
-    /// body of the blocking, nonblocking and persistent form.
+    /// Where bodies are, below `crates/capi/src`: of ordinary programs, and those that checked programs have beside them.
+    pub const ORDINARY: &[&str] = &["calls", "init.rs"];
+    pub const CHECKED: &[&str] = &["check"];
+
+    /// Reads each place below `src`, a file or a folder whose `*.rs` files are read, and takes each `pub(crate) fn mpi_...` (or
+    /// `unsafe fn`) as a body that lives in the module of its file, and so the names after [`MACRO`]. One that gives a `Collective`
+    /// is the body of the blocking, nonblocking and persistent form.
     ///
     /// # Errors
-    /// When the directory or a file in it cannot be read, or a function has two bodies.
-    pub fn scan(dir: &Path) -> io::Result<Bodies> {
-        let mut found = BTreeMap::new();
-        for entry in fs::read_dir(dir)? {
-            let path = entry?.path();
-            if path.extension().is_none_or(|e| e != "rs") {
-                continue;
-            }
-            let module = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let text = fs::read_to_string(&path)?;
-            let written = text.split("\npub(crate) ").skip(1).filter_map(body);
-            let made = text.split(MACRO).skip(1).flat_map(names);
-            for (name, does) in written.chain(made.map(|name| (name, Does::Checking))) {
-                for (function, does) in functions(name, does) {
-                    let body = Body {
-                        module: module.clone(),
-                        name: name.to_owned(),
-                        does,
-                    };
-                    if let Some(Body { module: other, .. }) = found.insert(function, body) {
-                        let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    /// When a folder or a file cannot be read, or a function has two bodies.
+    pub fn scan(src: &Path, places: &[&str]) -> io::Result<Bodies> {
+        let mut bodies = Bodies::default();
+        for place in places {
+            match place.strip_suffix(".rs") {
+                Some(module) => bodies.read(&src.join(place), module.into())?,
+                None => {
+                    for entry in fs::read_dir(src.join(place))? {
+                        let name = entry?.file_name().to_string_lossy().into_owned();
+                        if let Some(module) = name.strip_suffix(".rs") {
+                            bodies.read(&src.join(place).join(&name), format!("{place}::{module}"))?;
+                        }
                     }
                 }
             }
         }
-        Ok(Bodies(found))
+        Ok(bodies)
+    }
+
+    fn read(&mut self, path: &Path, module: String) -> io::Result<()> {
+        let text = fs::read_to_string(path)?;
+        let written = text.split("\npub(crate) ").skip(1).filter_map(body);
+        let made = text.split(MACRO).skip(1).flat_map(names);
+        for (name, does) in written.chain(made.map(|name| (name, Does::Checking))) {
+            for (function, does) in functions(name, does) {
+                let body = Body {
+                    module: module.clone(),
+                    name: name.to_owned(),
+                    does,
+                };
+                if let Some(Body { module: other, .. }) = self.0.insert(function, body) {
+                    let text = format!("{name} has two bodies: in {other} and in {module}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The body of `function`.

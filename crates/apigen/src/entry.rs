@@ -32,10 +32,15 @@ const COLLECTIVE: &[&str] = &[
     "MPI_Intercomm_merge",
 ];
 
-/// Source of the module of entry points, and of `NAMES`, which turns the number of a function into its name.
+/// Source of `NAMES`, which turns the number of a function into its name.
+pub fn names(api: &Api) -> String {
+    let names: Vec<String> = api.names().map(|(name, ..)| name).collect();
+    format!("pub(crate) static NAMES: &[&str] = &{names:?};\n")
+}
+
+/// Source of the module of entry points.
 pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
     let mut out = String::new();
-    let mut names = String::from("pub(crate) static NAMES: &[&str] = &[\n");
     let mut number = 0;
     for f in &api.functions {
         let passages = passages(api, f);
@@ -50,7 +55,6 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
             } else {
                 f.name.clone()
             };
-            writeln!(names, "    {name:?},").expect("writing to a String");
             for prefix in ["", "P"] {
                 export(
                     api,
@@ -65,8 +69,7 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
             number += 1;
         }
     }
-    names.push_str("];\n");
-    out + &names
+    out
 }
 
 /// Parameters that are passed on; what a variadic function has at its end is not.
@@ -193,7 +196,7 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
     let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
     let result = scalar(api, f.returns.as_deref().expect("checked by the caller"));
     let body = match bodies.get(f) {
-        Some(Body { module, .. }) => format!("calls::{module}::{}({})", f.body(), args.join(", ")),
+        Some(Body { module, .. }) => format!("{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
     writeln!(
@@ -287,20 +290,20 @@ fn checked(
     .expect("writing to a String");
     let nulls = nulls(f);
     match bodies.get(f) {
-        None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
+        None => writeln!(out, "    seam::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
         Some(found) => {
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
             let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
             let target = api.functions.iter().find(|it| it.body() == found.name);
             let target = target.expect("a body of no function is refused before");
-            let path = format!("calls::{}::{}", found.module, found.name);
+            let path = format!("{}::{}", found.module, found.name);
             let call_of = |target, path: &str, lead: &str| body_call(api, f, target, path, lead, passages);
             let (plain, looking) = ("calls::checking::Unchecked", "check::p2p::Checked::new(check, fun_)");
             let (ordinary, looked_at) = match found.does {
                 Does::All => {
                     let looked_at = checked_bodies.get(f).map(|Body { module, .. }| {
-                        call_of(f, &format!("check::{module}::{body}"), "cx, check, fun_")
+                        call_of(f, &format!("{module}::{body}"), "cx, check, fun_")
                     });
                     (call_of(target, &path, "cx"), looked_at)
                 }
@@ -324,14 +327,14 @@ fn checked(
             let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
                 let _ = writeln!(
                     out,
-                    "    cx::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                    "    seam::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                      {ordinary}\n    }}{after})\n}}"
                 );
                 return;
             };
             writeln!(
                 out,
-                "    cx::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                "    seam::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                  {ordinary}\n    }}, |cx: &'static Cx, check: &'static Check| unsafe {{\n{checks}{looked_at}    }}, \
                  || unsafe {{ {nulls} }})\n}}"
             )
@@ -406,20 +409,17 @@ fn when_checked(
     ))
 }
 
-/// The object whose error handler hears of an error: the first communicator, window, file or session.
+/// The object whose error handler hears of an error: the first communicator, unless a window, file or session is before it.
 fn blamed(f: &Function) -> String {
     for p in &f.params {
-        let variant = match p.kind.as_str() {
-            "COMMUNICATOR" => "Comm",
-            "WINDOW" => "Win",
-            "FILE" => "File",
-            "SESSION" => "Session",
-            _ => continue,
-        };
-        match p.dir {
-            Dir::In if p.len.is_none() => return format!("On::{variant}({})", p.name),
-            Dir::InOut if p.len.is_none() => {
-                return format!("On::{variant}(unsafe {{ args::peek({}) }})", p.name);
+        match (p.kind.as_str(), p.dir) {
+            ("COMMUNICATOR", Dir::In) if p.len.is_none() => return format!("On::Comm({})", p.name),
+            ("COMMUNICATOR", Dir::InOut) if p.len.is_none() => {
+                return format!("On::Comm(unsafe {{ args::peek({}) }})", p.name);
+            }
+            // Nothing has these handles yet.
+            ("WINDOW" | "FILE" | "SESSION", Dir::In | Dir::InOut) if p.len.is_none() => {
+                return "On::Nothing".into();
             }
             _ => {}
         }

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use farpost_mpi::attr::Keyvals;
 use farpost_mpi::datatype::Types;
@@ -17,7 +18,16 @@ use farpost_mpi::op::Ops;
 use farpost_mpi::{Error, ErrorClass, Result, fail};
 
 use crate::abi;
-use crate::cx::InfoRef;
+
+pub(crate) type InfoRef = Rc<RefCell<Info>>;
+
+/// What is known of a handle that is dead, where somebody keeps account.
+static HISTORY: OnceLock<fn(usize) -> String> = OnceLock::new();
+
+/// From now on errors about dead handles tell what `history` knows of them.
+pub(crate) fn tell_history(history: fn(usize) -> String) {
+    let _ = HISTORY.set(history);
+}
 
 /// The tables. No borrow of one is held while a function of the program's runs.
 pub(crate) struct Objects {
@@ -239,7 +249,7 @@ pub(crate) fn no_object(argument: &str, handle: usize, null: usize, class: Error
     let message = if handle == null {
         format!("{argument}={name}: {what} is needed")
     } else {
-        let history = crate::check::made::history(handle);
+        let history = HISTORY.get().map_or_else(String::new, |of| of(handle));
         format!("{argument}={handle:#x}: not {what}, or already freed{history}")
     };
     Error::new(class, message)

@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use super::{Function, Interface, Param, TypeKind, Value, ctype};
 
-/// Modules `NAME` (types and constants) and `NAME_entry` (exported functions) of all interfaces, and `LAYOUT`: what
-/// the C compiler must agree with.
+/// Modules `NAME` of all interfaces: types, constants, exported data, and `LAYOUT`, what the C compiler must agree with.
 ///
 /// # Panics
 /// If a table was not checked.
 pub fn source(all: &[Interface]) -> String {
     let mut out = String::new();
-    for (number, of) in all.iter().enumerate() {
+    for of in all {
         let About { name, title } = About::of(of);
         writeln!(
             out,
@@ -23,12 +22,6 @@ pub fn source(all: &[Interface]) -> String {
         variables(of, &mut out);
         layout(of, &mut out);
         argument_structures(of, &mut out);
-        writeln!(
-            out,
-            "}}\n/// {title}: entry points.\npub mod {name}_entry {{\n    use super::{name}::*;"
-        )
-        .expect("String");
-        entries(of, number, &mut out);
         out.push_str("}\n");
     }
     let each: Vec<String> = all
@@ -54,6 +47,25 @@ pub fn source(all: &[Interface]) -> String {
         names.join(", ")
     )
     .expect("String");
+    out
+}
+
+/// Modules `NAME` of the exported functions of all interfaces.
+///
+/// # Panics
+/// If a table was not checked.
+pub fn entry_points(all: &[Interface]) -> String {
+    let mut out = String::new();
+    for (number, of) in all.iter().enumerate() {
+        let About { name, title } = About::of(of);
+        writeln!(
+            out,
+            "/// {title}.\nmod {name} {{\n    use crate::interfaces::{name}::*;"
+        )
+        .expect("String");
+        entries(of, number, &mut out);
+        out.push_str("}\n");
+    }
     out
 }
 
@@ -316,7 +328,7 @@ fn entries(of: &Interface, interface: usize, out: &mut String) {
         writeln!(
             out,
             "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
-             crate::interfaces::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{\n            \
+             super::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{\n            \
              crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}",
             f.name,
             params.join(", "),

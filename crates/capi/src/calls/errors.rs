@@ -104,8 +104,7 @@ pub(crate) fn mpi_comm_call_errhandler(cx: &Cx, a: arg::CommCallErrhandler) -> R
         Outcome::Return(_) => Ok(()),
         Outcome::AbortJob(code) | Outcome::AbortObject(code) => {
             let name = crate::cx::comm_name(a.comm);
-            crate::process::abort(
-                cx,
+            cx.abort(
                 code,
                 &format!("MPI_Comm_call_errhandler({name}, {errorcode}): {text}"),
             )

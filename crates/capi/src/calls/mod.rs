@@ -21,7 +21,6 @@ pub(crate) mod grequest;
 pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
-pub(crate) mod init;
 pub(crate) mod memory;
 pub(crate) mod neighbor;
 pub(crate) mod op;

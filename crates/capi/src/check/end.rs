@@ -19,7 +19,6 @@ use super::record::{Reader, Writer};
 use super::report::EXIT_CODE;
 use super::{Check, call};
 use crate::cx::{CommRef, Cx, comm_name};
-use crate::process;
 
 /// First words of records: nothing follows from me to you; what I have left.
 const NOTHING_FOLLOWS: u64 = 2;
@@ -110,7 +109,7 @@ impl Check {
         world.wait_until(|| {
             self.poll(cx);
             let left = self.ending.left.borrow();
-            let told = (0..all).all(|rank| left.contains_key(&rank) || process::is_gone(cx, rank));
+            let told = (0..all).all(|rank| left.contains_key(&rank) || cx.is_gone(rank));
             Ok(self.has_sent_all() && told || self.is_closed())
         })?;
         if self.rank == 0 {
@@ -159,7 +158,7 @@ impl Check {
         world.wait_until(|| {
             self.poll(cx);
             let through = self.ending.through.get() >= expected.get();
-            Ok(through || self.is_closed() || (0..world.size()).any(|rank| process::is_gone(cx, rank)))
+            Ok(through || self.is_closed() || (0..world.size()).any(|rank| cx.is_gone(rank)))
         })
     }
 
@@ -289,8 +288,7 @@ impl Check {
             self.tell(&line);
         }
         if self.mode.error && findings > 0 {
-            process::abort(
-                cx,
+            cx.abort(
                 EXIT_CODE,
                 "findings of the check end the job (FARPOST_CHECK=error)",
             );

@@ -18,7 +18,8 @@ use farpost_mpi::{Error, ErrorClass, Result};
 use super::report::ReportKind;
 use super::{Check, Site};
 use crate::abi;
-use crate::cx::{CommRef, Cx, Fun, comm_name};
+use crate::cx::{CommRef, Cx, comm_name};
+use crate::names::Fun;
 
 const MAGIC: u64 = 0xfa12_c4ec;
 const SIGNATURE: usize = 2;

@@ -17,7 +17,8 @@ use super::report::ReportKind;
 use super::site::Sites;
 use super::{Check, Site};
 use crate::abi;
-use crate::cx::{CommRef, Cx, Fun, comm_name};
+use crate::cx::{CommRef, Cx, comm_name};
+use crate::names::Fun;
 
 /// First words of records: a collective call; whether a call was compared with all others; it was.
 const CALL: u64 = 1;

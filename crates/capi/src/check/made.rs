@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 
 use super::{Check, Site};
-use crate::cx::{self, Fun};
+use crate::cx;
+use crate::names::Fun;
 
 /// Below this are the handles of the ABI.
 const DYNAMIC: usize = 0x1000;
@@ -103,8 +104,8 @@ impl Check {
 }
 
 /// For an error about a handle that is dead: who completed or freed it, if that is known.
-pub(crate) fn history(handle: usize) -> String {
-    let ended = cx::process().check.get().and_then(|check| check.end_of(handle));
+pub(super) fn history(handle: usize) -> String {
+    let ended = super::of(cx::process()).and_then(|check| check.end_of(handle));
     ended.map_or_else(String::new, |call| {
         format!("; it was completed or freed by {call}")
     })

@@ -13,7 +13,8 @@ use super::header::{self, Expected};
 use super::{Check, Site};
 use crate::calls::checking::{Checking, Sender, Unchecked};
 use crate::calls::forms::Collective;
-use crate::cx::{CommRef, Cx, Fun};
+use crate::cx::{CommRef, Cx};
+use crate::names::Fun;
 
 /// A call of a checked program.
 #[derive(Clone, Copy)]

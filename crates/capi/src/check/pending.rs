@@ -10,7 +10,8 @@ use super::header::Expected;
 use super::ledger::Joined;
 use super::report::ReportKind;
 use super::{Check, Site, call};
-use crate::cx::{Cx, Fun};
+use crate::cx::Cx;
+use crate::names::Fun;
 
 /// An operation of the program's.
 pub(crate) struct Operation {

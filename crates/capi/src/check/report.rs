@@ -6,8 +6,9 @@ use farpost_mpi::Error;
 
 use super::Check;
 use super::site::Site;
-use crate::cx::{Cx, Fun};
-use crate::process;
+use crate::cx::Cx;
+use crate::names::Fun;
+use crate::process::say;
 
 /// Exit code of a job that has findings, where that was asked for.
 pub(crate) const EXIT_CODE: i32 = 1;
@@ -40,15 +41,6 @@ impl ReportKind {
             ReportKind::Left => "of what was left at the end",
         }
     }
-}
-
-/// What was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mode {
-    /// Every finding is told in full.
-    pub(crate) all: bool,
-    /// A finding ends the job.
-    pub(crate) error: bool,
 }
 
 #[derive(Default)]
@@ -97,8 +89,7 @@ impl Check {
             self.tell(&format!("rank {}: {text}", self.rank));
         }
         if self.mode.error && kind != ReportKind::Left {
-            process::abort(
-                cx,
+            cx.abort(
                 EXIT_CODE,
                 "a finding of the check ends the job (FARPOST_CHECK=error)",
             );
@@ -116,7 +107,7 @@ impl Check {
 
     /// A line for people.
     pub(crate) fn tell(&self, text: &str) {
-        process::say(&format!("check: {text}"));
+        say(&format!("check: {text}"));
     }
 
     /// A function and where it was called.

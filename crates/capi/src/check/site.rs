@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 
-use crate::cx::Fun;
+use crate::names::Fun;
 
 /// Bits of a site that tell the place in its object.
 const PLACE_BITS: u32 = 40;

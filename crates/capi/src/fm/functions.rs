@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fm::Fm;
+use farpost_node::Interface;
 
 use crate::cx::Cx;
 use crate::interfaces;
 use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes, arg};
-use crate::node::{self, Interface};
+use crate::node;
 use crate::{process, roll};
 
 use super::state::{Failure, state};
@@ -87,7 +88,7 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
             FM_nodeid.set(cx, c_ulong::from(node.job.rank()));
             FM_numnodes.set(cx, c_ulong::from(node.job.size()));
         }
-        Err(why) => process::abort(cx, 1, &format!("FM_initialize: {why}")),
+        Err(why) => cx.abort(1, &format!("FM_initialize: {why}")),
     }
 }
 

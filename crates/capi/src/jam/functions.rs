@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use farpost_fabric::{Peer, Priority};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Buffer, Header, Jam};
+use farpost_node::Interface;
 
 use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, rest, sentence, state};
 use crate::cx::Cx;
 use crate::interfaces::jam::arg;
 use crate::interfaces::{self, jam::*};
-use crate::node::{self, Interface};
+use crate::node;
 use crate::process;
 
 /// Longest time that seeing off what waits may take.
@@ -24,7 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(crate) fn jam_initialize(cx: &'static Cx) {
     let node = match node::open(cx, Interface::Jam) {
         Ok(node) => node,
-        Err(why) => process::abort(cx, 1, &format!("JAM_initialize: {why}")),
+        Err(why) => cx.abort(1, &format!("JAM_initialize: {why}")),
     };
     JAM_me.set(cx, node.job.rank());
     JAM_size.set(cx, node.job.size());

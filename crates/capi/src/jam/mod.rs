@@ -12,11 +12,11 @@ use farpost_fabric::wait::Pause;
 use farpost_jam::pio::TRANSMIT;
 use farpost_jam::rdma::Transfer;
 use farpost_jam::{Jam, JamError};
+use farpost_node::NodeFabric;
 
 use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::{self, jam as c};
 use crate::lock;
-use crate::node::NodeFabric;
 
 /// What JAM keeps for the process.
 pub(crate) struct JamState {

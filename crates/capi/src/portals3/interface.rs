@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use farpost_fabric::Fabric;
 use farpost_fabric::wait::WaitPolicy;
+use farpost_node::{Interface, NodeFabric, PortalsPlace};
 use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::Cx;
 use crate::interfaces::Place;
 use crate::interfaces::portals3::*;
-use crate::node::{self, Interface, NodeFabric, PortalsPlace};
+use crate::node;
 use crate::process;
 use crate::progress::{self, Reason, Served};
 use crate::roll;

@@ -5,11 +5,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use farpost_job::Job;
+use farpost_node::NodeFabric;
 use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
 
 use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::{self, Place};
-use crate::node::NodeFabric;
 
 use super::error_text::fail;
 use super::handlers::Handlers;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::{Fabric, FabricError, LocalMemory, Peer, RemoteMemory};
+use farpost_node::NodeFabric;
 use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError, fail};
 
 use super::library::{
@@ -14,7 +15,6 @@ use crate::cx::Cx;
 use crate::interfaces::Place;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::rsm::{RSM_ALLOW_REBIND, RSM_LOCK_OPS, rsmapi_access_entry_t};
-use crate::node::NodeFabric;
 use crate::process;
 use crate::progress::{self, Reason, Served};
 

@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use farpost_mapped::Window;
+use farpost_node::{Interface, NodeFabric};
 use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError, fail};
 
 use super::handles::{HandleKind, HandleTable};
 use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::Answer;
-use crate::node::{self, Interface, NodeFabric};
+use crate::node;
 use crate::process;
 use crate::roll;
 
@@ -110,11 +111,12 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         locals: RefCell::new(HandleTable::new(HandleKind::Local)),
         adopted: RefCell::default(),
     };
+    node::at_end(cx, end);
     Ok(LIBRARY.keep(cx, library))
 }
 
 /// The process ends: what peers did wrong and nobody asked for is said.
-pub(crate) fn end(cx: &'static Cx) {
+fn end(cx: &'static Cx) {
     let Some(library) = opened(cx) else { return };
     while let Some(fault) = library.rsm.next_fault() {
         process::say(&format!(
