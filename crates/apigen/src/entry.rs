@@ -1,8 +1,6 @@
 //! The exported entry points: per function one internal function with the checks, and the thin `MPI_` and
 //! `PMPI_` names (and those of the large-count twin) that widen their arguments and go there.
 
-use std::fmt::Write;
-
 use crate::abi::scalar;
 use crate::bodies::{Bodies, Body, Does};
 use crate::checks::{Passage, passage};
@@ -81,24 +79,100 @@ fn passages(api: &Api, f: &Function) -> Vec<Passage> {
     named(f).map(|p| passage(api, f, p)).collect()
 }
 
-/// The one result of a function beside buffers, where it has one: the body returns it, and it is stored here.
-fn result<'a>(f: &'a Function, passages: &[Passage]) -> Option<&'a Param> {
-    let mut results = named(f)
-        .zip(passages)
-        .filter(|(p, _)| p.dir == Dir::Out && p.kind != "BUFFER");
-    match (results.next(), results.next()) {
-        (Some((p, passage)), None) if passage.ty.starts_with("args::Out<") => Some(p),
-        _ => None,
+/// The results of a function beside buffers, where all are single values: the body returns them, and they are stored here.
+fn results<'a>(f: &'a Function, passages: &[Passage]) -> Vec<&'a Param> {
+    let results = named(f).zip(passages);
+    let results: Vec<_> = results
+        .filter(|(p, _)| p.dir == Dir::Out && p.kind != "BUFFER")
+        .collect();
+    let plain = |(_, passage): &(_, &Passage)| passage.ty.starts_with("args::Out<");
+    if results.iter().all(plain) {
+        results.into_iter().map(|(p, _)| p).collect()
+    } else {
+        Vec::new()
     }
 }
 
-/// The arguments of a body: name, expression, type.
-fn arguments<'a>(f: &'a Function, passages: &'a [Passage]) -> Vec<(&'a str, &'a str, &'a str)> {
-    let result = result(f, passages).map(|p| &p.name);
-    let width = f.width.then_some(("large", "large_", "bool"));
-    let others = named(f).zip(passages).filter(|(p, _)| Some(&p.name) != result);
-    let others = others.map(|(p, passage)| (p.name.as_str(), passage.argument.as_str(), passage.ty.as_str()));
-    width.into_iter().chain(others).collect()
+/// The handle that a function frees: the body gets it, and null is stored here.
+fn freed(f: &Function) -> Option<(&Param, &'static str)> {
+    let frees = ["_free", "_free_keyval", "_disconnect"];
+    let mut handles = named(f).filter(|p| p.dir == Dir::InOut);
+    let p = handles
+        .next()
+        .filter(|_| frees.iter().any(|end| f.name.ends_with(end)))?;
+    match p.kind.as_str() {
+        "KEYVAL" => Some((p, "MPI_KEYVAL_INVALID")),
+        kind => Some((p, null_handle(kind)?)),
+    }
+}
+
+/// An argument of a body.
+struct Argument {
+    name: String,
+    value: String,
+    ty: String,
+}
+
+/// The arguments of a body.
+fn arguments(f: &Function, passages: &[Passage]) -> Vec<Argument> {
+    let results = results(f, passages);
+    let freed = freed(f).map(|(p, _)| p);
+    let mut list = Vec::new();
+    if f.width {
+        let (name, value, ty) = ("large".into(), "large_".into(), "bool".into());
+        list.push(Argument { name, value, ty });
+    }
+    let mut rest: &[(&Param, &Passage)] = &named(f).zip(passages).collect::<Vec<_>>();
+    while let [(p, passage), behind @ ..] = rest {
+        if let Some((argument, parts)) = buffer(f, rest) {
+            list.push(argument);
+            rest = &rest[parts..];
+            continue;
+        }
+        rest = behind;
+        let (name, value) = (p.name.clone(), passage.argument.clone());
+        if freed.is_some_and(|freed| freed.name == name) {
+            let ty = passage
+                .ty
+                .trim_start_matches("args::InOut<")
+                .trim_end_matches('>');
+            let (value, ty) = (format!("{value}.get()"), ty.into());
+            list.push(Argument { name, value, ty });
+        } else if results.iter().all(|result| result.name != name) {
+            let ty = passage.ty.clone();
+            list.push(Argument { name, value, ty });
+        }
+    }
+    list
+}
+
+/// The buffer that a list begins with, with the counts, displacements and datatypes that go with it: one argument of a body. And how
+/// many parameters these are.
+fn buffer(f: &Function, list: &[(&Param, &Passage)]) -> Option<(Argument, usize)> {
+    let (first, _) = list.first().filter(|(p, _)| p.kind == "BUFFER")?;
+    let name = first
+        .name
+        .strip_suffix("buf")
+        .filter(|side| !side.is_empty())
+        .unwrap_or("buf");
+    let last = list.iter().position(|(p, _)| p.kind == "DATATYPE")?;
+    let each = list[last].0.len.is_some();
+    let (path, ty) = match (f.chapter.as_str(), last) {
+        ("p2p", 2) if first.constant => ("p2p::outgoing", "SendBuf".to_owned()),
+        ("p2p", 2) => ("p2p::incoming", "RecvBuf".to_owned()),
+        ("coll", _) if !list[last].0.name.starts_with(name) => return None,
+        ("coll", 2) => ("blocks::One", "One".to_owned()),
+        ("coll", 3) if each => ("blocks::Typed", format!("Typed<'a, {}>", list[2].1.ty)),
+        ("coll", 3) => ("blocks::Each", "Each<'a>".to_owned()),
+        _ => return None,
+    };
+    let parts = &list[..=last];
+    let values: Vec<&str> = parts
+        .iter()
+        .map(|(_, passage)| passage.argument.as_str())
+        .collect();
+    let (name, value) = (name.to_owned(), format!("calls::{path}({})", values.join(", ")));
+    Some((Argument { name, value, ty }, parts.len()))
 }
 
 /// The structure of a function's arguments: `CommSetAttr` for `MPI_Comm_set_attr`.
@@ -117,19 +191,18 @@ pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
         }
         let passages = passages(api, f);
         let arguments = arguments(f, &passages);
-        let has = |what: &str| arguments.iter().any(|(.., ty)| ty.contains(what));
+        let has = |what: &str| arguments.iter().any(|a| a.ty.contains(what));
         let lifetime = if has("'a") { "<'a>" } else { "" };
         let fields: String = arguments
             .iter()
-            .map(|(name, _, ty)| format!("    pub(crate) {name}: {ty},\n"))
+            .map(|Argument { name, ty, .. }| format!("    pub(crate) {name}: {ty},\n"))
             .collect();
         if !arguments.is_empty() {
             let (name, structure) = (&f.name, structure(&f.name));
-            writeln!(
+            line!(
                 out,
                 "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}"
-            )
-            .expect("writing to a String");
+            );
         }
     }
     out
@@ -175,14 +248,13 @@ fn export(
         lead.push(large.to_string());
     }
     lead.append(&mut args);
-    writeln!(
+    line!(
         out,
         "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}",
         params.join(", "),
         f.body(),
         lead.join(", ")
-    )
-    .expect("writing to a String");
+    );
 }
 
 /// A function that returns a value, not an error code: the body takes the C arguments and cannot fail.
@@ -199,13 +271,12 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
         Some(Body { module, .. }) => format!("{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
-    writeln!(
+    line!(
         out,
         "#[inline(always)]\nunsafe fn in_{}({}) -> {result} {{\n    {body}\n}}",
         f.body(),
         params.join(", ")
-    )
-    .expect("writing to a String");
+    );
 }
 
 /// The call of the body at `path` with `lead` and the arguments of `target`, whose body it is: `f` itself, a function with the
@@ -221,10 +292,9 @@ fn body_call(
     let given = arguments(f, passages);
     let wanted = self::passages(api, target);
     let wanted = arguments(target, &wanted);
-    let field = |(at, (name, ..)): (usize, &(&str, &str, &str))| {
-        let same = given.iter().find(|(given, ..)| given == name);
-        let (_, value, _) = same.unwrap_or_else(|| &given[at]);
-        format!("{name}: {value}")
+    let field = |(at, Argument { name, .. }): (usize, &Argument)| {
+        let same = given.iter().find(|given| given.name == *name);
+        format!("{name}: {}", same.unwrap_or_else(|| &given[at]).value)
     };
     let fields: Vec<String> = wanted.iter().enumerate().map(field).collect();
     if fields.is_empty() {
@@ -237,18 +307,34 @@ fn body_call(
     )
 }
 
-/// `call`, whose value is the result of the function, if it has one.
+/// `call`, whose value is what the function gives: one result, several, or one that is there if a flag says so.
 fn stored(f: &Function, passages: &[Passage], call: String) -> String {
-    match result(f, passages) {
-        None => call,
-        Some(p) if p.kind == "LOGICAL" => {
-            format!(
-                "{call}.map(#[inline(always)] |value_| {}.set(c_int::from(value_)))",
-                p.name
+    let (value, store) = match results(f, passages)[..] {
+        [] => match freed(f) {
+            Some((p, null)) => ("()".to_owned(), format!("{}.set(abi::{null})", p.name)),
+            None => return call,
+        },
+        [result, flag] if flag.kind == "LOGICAL" => {
+            let (result, flag) = (&result.name, &flag.name);
+            (
+                "value_".into(),
+                format!("args::give_if_any({result}, {flag}, value_)"),
             )
         }
-        Some(p) => format!("{call}.map(#[inline(always)] |value_| {}.set(value_))", p.name),
-    }
+        ref several => {
+            let names = several.iter().map(|p| format!("{}_", p.name)).collect::<Vec<_>>();
+            let store = several.iter().map(|p| match p.kind.as_str() {
+                "LOGICAL" => format!("{0}.set(c_int::from({0}_))", p.name),
+                _ => format!("{0}.set({0}_)", p.name),
+            });
+            let names = match &names[..] {
+                [name] => name.clone(),
+                names => format!("({})", names.join(", ")),
+            };
+            (names, store.collect::<Vec<_>>().join("; "))
+        }
+    };
+    format!("{call}.map(#[inline(always)] |{value}| {{ {store} }})")
 }
 
 fn checked(
@@ -274,7 +360,7 @@ fn checked(
         let lane = f.name["MPI_".len()..].to_lowercase();
         let args = args.join(", ");
         // The long way is a function of its own, so that the lane pays nothing for its variables.
-        writeln!(
+        line!(
             out,
             "#[inline(always)]\nunsafe fn in_{body}({params}) -> c_int {{\n    \
              if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}\n    \
@@ -282,24 +368,32 @@ fn checked(
              #[inline(never)]\nunsafe fn long_{body}({params}) -> c_int {{"
         )
     } else {
-        writeln!(
+        line!(
             out,
             "#[inline({inline})]\nunsafe fn in_{body}({params}) -> c_int {{"
         )
-    }
-    .expect("writing to a String");
+    };
     let nulls = nulls(f);
     match bodies.get(f) {
-        None => writeln!(out, "    seam::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
+        None => line!(
+            out,
+            "    seam::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"
+        ),
         Some(found) => {
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
-            let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
+            let checks: String = checks
+                .iter()
+                .map(|(_, text)| format!("        {text}\n"))
+                .collect();
             let target = api.functions.iter().find(|it| it.body() == found.name);
             let target = target.expect("a body of no function is refused before");
             let path = format!("{}::{}", found.module, found.name);
             let call_of = |target, path: &str, lead: &str| body_call(api, f, target, path, lead, passages);
-            let (plain, looking) = ("calls::checking::Unchecked", "check::p2p::Checked::new(check, fun_)");
+            let (plain, looking) = (
+                "calls::checking::Unchecked",
+                "check::p2p::Checked::new(check, fun_)",
+            );
             let (ordinary, looked_at) = match found.does {
                 Does::All => {
                     let looked_at = checked_bodies.get(f).map(|Body { module, .. }| {
@@ -311,9 +405,11 @@ fn checked(
                     let call_of = |checking| call_of(target, &path, &format!("cx, {checking}"));
                     (call_of(plain), Some(call_of(looking)))
                 }
-                Does::Collective(method) => {
+                Does::Collective(form) => {
                     let made = call_of(target, &path, "cx");
-                    let call_of = |checking| format!("{checking}.{method}(cx, &comm, || {made})");
+                    let done = if form == "Run" { ".map(drop)" } else { "" };
+                    let call_of =
+                        |checking| format!("{checking}.collective(cx, &comm, Form::{form}, || {made}){done}");
                     (call_of(plain), Some(call_of(looking)))
                 }
             };
@@ -325,22 +421,21 @@ fn checked(
                 ("call_giving", format!(", || unsafe {{ {nulls} }}"))
             };
             let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
-                let _ = writeln!(
+                line!(
                     out,
                     "    seam::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                      {ordinary}\n    }}{after})\n}}"
                 );
                 return;
             };
-            writeln!(
+            line!(
                 out,
                 "    seam::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                  {ordinary}\n    }}, |cx: &'static Cx, check: &'static Check| unsafe {{\n{checks}{looked_at}    }}, \
                  || unsafe {{ {nulls} }})\n}}"
             )
         }
-    }
-    .expect("writing to a String");
+    };
 }
 
 /// The kind of object that a parameter is a handle of, as the checks of a program name it.
@@ -439,11 +534,10 @@ fn nulls(f: &Function) -> String {
         };
         let name = &p.name;
         match p.len.as_deref() {
-            None => write!(out, "args::give_null({name}, abi::{null}); "),
-            Some("*") => Ok(()),
-            Some(len) => write!(out, "args::give_nulls({name}, {len} as i64, abi::{null}); "),
-        }
-        .expect("writing to a String");
+            None => text!(out, "args::give_null({name}, abi::{null}); "),
+            Some("*") => {}
+            Some(len) => text!(out, "args::give_nulls({name}, {len} as i64, abi::{null}); "),
+        };
     }
     out
 }

@@ -9,6 +9,16 @@
 //! handler is called.
 #![forbid(unsafe_code)]
 
+/// Adds to a string as `format!` says.
+macro_rules! text {
+    ($out:expr, $($text:tt)*) => { $out.push_str(&format!($($text)*)) };
+}
+
+/// As [`text`], and ends the line.
+macro_rules! line {
+    ($out:expr, $($text:tt)*) => {{ text!($out, $($text)*); $out.push('\n') }};
+}
+
 pub mod abi;
 pub mod bodies;
 pub mod checks;

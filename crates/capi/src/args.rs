@@ -269,6 +269,14 @@ pub(crate) unsafe fn out<T>(name: &'static str, address: *mut T) -> Result<Out<T
     }
 }
 
+/// A result that there may be none of, which a flag says.
+pub(crate) fn give_if_any<T>(result: Out<T>, flag: Out<c_int>, value: Option<T>) {
+    flag.set(c_int::from(value.is_some()));
+    if let Some(value) = value {
+        result.set(value);
+    }
+}
+
 /// A result that may be unwanted (null).
 #[derive(Clone, Copy)]
 #[allow(dead_code)] // Generated for the bodies of the tools chapter, which are to come.

@@ -156,16 +156,12 @@ pub(crate) fn mpi_type_size_x(_: &Cx, a: arg::TypeSizeX) -> Result<i64> {
     Ok(i64::try_from(a.datatype.size()).unwrap_or(abi::MPI_UNDEFINED.into()))
 }
 
-pub(crate) fn mpi_type_get_extent(_: &Cx, a: arg::TypeGetExtent) -> Result<()> {
-    a.lb.set(a.datatype.lb());
-    a.extent.set(a.datatype.extent());
-    Ok(())
+pub(crate) fn mpi_type_get_extent(_: &Cx, a: arg::TypeGetExtent) -> Result<(i64, i64)> {
+    Ok((a.datatype.lb(), a.datatype.extent()))
 }
 
-pub(crate) fn mpi_type_get_true_extent(_: &Cx, a: arg::TypeGetTrueExtent) -> Result<()> {
-    a.true_lb.set(a.datatype.true_lb());
-    a.true_extent.set(a.datatype.true_extent());
-    Ok(())
+pub(crate) fn mpi_type_get_true_extent(_: &Cx, a: arg::TypeGetTrueExtent) -> Result<(i64, i64)> {
+    Ok((a.datatype.true_lb(), a.datatype.true_extent()))
 }
 
 pub(crate) fn mpi_type_get_envelope(_: &Cx, a: arg::TypeGetEnvelope) -> Result<()> {

@@ -13,16 +13,12 @@ use crate::args::{self};
 use crate::cx::{Cx, comm_name};
 use crate::process::Stage;
 
-pub(crate) fn mpi_get_version(_: &Cx, a: arg::GetVersion) -> Result<()> {
-    a.version.set(abi::MPI_VERSION);
-    a.subversion.set(abi::MPI_SUBVERSION);
-    Ok(())
+pub(crate) fn mpi_get_version(_: &Cx) -> Result<(c_int, c_int)> {
+    Ok((abi::MPI_VERSION, abi::MPI_SUBVERSION))
 }
 
-pub(crate) fn mpi_abi_get_version(_: &Cx, a: arg::AbiGetVersion) -> Result<()> {
-    a.abi_major.set(abi::MPI_ABI_VERSION);
-    a.abi_minor.set(abi::MPI_ABI_SUBVERSION);
-    Ok(())
+pub(crate) fn mpi_abi_get_version(_: &Cx) -> Result<(c_int, c_int)> {
+    Ok((abi::MPI_ABI_VERSION, abi::MPI_ABI_SUBVERSION))
 }
 
 pub(crate) fn mpi_get_library_version(_: &Cx, a: arg::GetLibraryVersion) -> Result<()> {

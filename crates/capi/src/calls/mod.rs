@@ -22,7 +22,6 @@ pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod info;
 pub(crate) mod memory;
-pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod pack;

@@ -8,7 +8,7 @@ use farpost_mpi::op::Op;
 use farpost_mpi::{Result, fail};
 
 use super::arg;
-use crate::abi::{self, MPI_User_function, MPI_User_function_c};
+use crate::abi::{MPI_User_function, MPI_User_function_c};
 use crate::cx::Cx;
 use crate::roll::outside;
 
@@ -54,9 +54,7 @@ pub(crate) fn mpi_op_create(cx: &Cx, a: arg::OpCreate) -> Result<usize> {
 }
 
 pub(crate) fn mpi_op_free(cx: &Cx, a: arg::OpFree) -> Result<()> {
-    cx.objects.ops.borrow_mut().free(a.op.get())?;
-    a.op.set(abi::MPI_OP_NULL);
-    Ok(())
+    cx.objects.ops.borrow_mut().free(a.op).map(drop)
 }
 
 pub(crate) fn mpi_op_commutative(_: &Cx, a: arg::OpCommutative) -> Result<bool> {

@@ -470,9 +470,7 @@ fn live(cx: &Cx, handle: usize) -> Result<usize> {
 }
 
 pub(crate) fn mpi_request_free(cx: &Cx, a: arg::RequestFree) -> Result<()> {
-    cx.world().free_request(live(cx, a.request.get())?)?;
-    a.request.set(abi::MPI_REQUEST_NULL);
-    Ok(())
+    cx.world().free_request(live(cx, a.request)?)
 }
 
 pub(crate) fn mpi_cancel(cx: &Cx, a: arg::Cancel) -> Result<()> {

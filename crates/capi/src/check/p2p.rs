@@ -11,7 +11,7 @@ use farpost_mpi::engine::request::Status;
 use super::areas::Area;
 use super::header::{self, Expected};
 use super::{Check, Site};
-use crate::calls::checking::{Checking, Sender, Unchecked};
+use crate::calls::checking::{Checking, Form, Sender, Unchecked};
 use crate::calls::forms::Collective;
 use crate::cx::{CommRef, Cx};
 use crate::names::Fun;
@@ -127,46 +127,31 @@ impl Checking for Checked<'static> {
         self.check.persistent(handle, operation);
     }
 
-    fn run_collective(
+    fn collective(
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<()> {
-        let made = made();
-        let (joined, areas) = self.join(cx, comm, &made);
-        let _memory = self.check.during(cx, self.fun, joined.site, &areas);
-        Unchecked
-            .run_collective(cx, comm, || made)
-            .inspect_err(|error| self.check.explain(cx, joined, error))
-    }
-
-    fn start_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
+        form: Form,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<usize> {
         let made = made();
         let (joined, areas) = self.join(cx, comm, &made);
+        let call = || Unchecked.collective(cx, comm, form, || made);
+        if matches!(form, Form::Run) {
+            let _memory = self.check.during(cx, self.fun, joined.site, &areas);
+            return call().inspect_err(|error| self.check.explain(cx, joined, error));
+        }
         let operation = self.check.operation(self.fun, joined.site, areas, None);
-        let begun = self.check.begin(cx, operation.of(joined));
-        let handle = Unchecked.start_collective(cx, comm, || made);
-        self.check.begun(begun, handle.as_ref().ok().copied());
-        handle
-    }
-
-    fn persistent_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<usize> {
-        let made = made();
-        let (joined, areas) = self.join(cx, comm, &made);
-        let operation = self.check.operation(self.fun, joined.site, areas, None);
-        let handle = Unchecked.persistent_collective(cx, comm, || made)?;
-        self.check.persistent(handle, operation.of(joined));
-        Ok(handle)
+        let operation = operation.of(joined);
+        if matches!(form, Form::Start) {
+            let begun = self.check.begin(cx, operation);
+            let handle = call();
+            self.check.begun(begun, handle.as_ref().ok().copied());
+            handle
+        } else {
+            let handle = call()?;
+            self.check.persistent(handle, operation);
+            Ok(handle)
+        }
     }
 }

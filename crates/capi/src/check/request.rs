@@ -59,7 +59,7 @@ pub(crate) fn mpi_startall(cx: &Cx, check: &Check, _: Fun, a: arg::Startall) -> 
 }
 
 pub(crate) fn mpi_request_free(cx: &Cx, check: &Check, _: Fun, a: arg::RequestFree) -> Result<()> {
-    let handle = a.request.get();
+    let handle = a.request;
     calls::request::mpi_request_free(cx, a)?;
     check.forget(handle, false);
     Ok(())

@@ -23,7 +23,7 @@ mod seam;
 
 use seam::{On, Phase};
 
-use crate::calls::checking::Checking;
+use crate::calls::checking::{Checking, Form};
 use crate::check::Check;
 use crate::check::made::What;
 use crate::cx::Cx;
