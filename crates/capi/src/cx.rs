@@ -19,7 +19,7 @@ use farpost_node::{Node, NodeFabric};
 use crate::abi;
 use crate::forked;
 use crate::lock;
-use crate::objects::{InfoRef, Objects, no_object};
+use crate::objects::{Objects, no_object};
 use crate::process::{Life, say};
 use crate::settings::MpiSettings;
 
@@ -103,11 +103,6 @@ pub(crate) fn peers(comm: &CommRef) -> c_int {
     comm.peers() as c_int
 }
 
-/// Is it an intercommunicator?
-pub(crate) fn is_inter(comm: &CommRef) -> bool {
-    comm.is_inter()
-}
-
 /// What to call `comm` in a message.
 pub(crate) fn comm_name(comm: &CommRef) -> String {
     let name = comm.name.borrow();
@@ -116,12 +111,6 @@ pub(crate) fn comm_name(comm: &CommRef) -> String {
     } else {
         String::from_utf8_lossy(&name).into_owned()
     }
-}
-
-/// May elements of this type lie at absolute addresses, so that a null buffer makes sense?
-pub(crate) fn may_be_absolute(datatype: &Datatype) -> bool {
-    // No program has data in the lowest page.
-    !(0..4096).contains(&datatype.true_lb())
 }
 
 #[cold]
@@ -137,15 +126,8 @@ impl Cx {
     /// `MPI_ERR_COMM`: null, freed or never one.
     #[inline(always)]
     pub(crate) fn comm(&self, argument: &'static str, handle: usize) -> Result<CommRef> {
-        match self.world().comm(handle) {
-            Some(comm) => Ok(comm),
-            None => Err(no_object(
-                argument,
-                handle,
-                abi::MPI_COMM_NULL,
-                ErrorClass::ERR_COMM,
-            )),
-        }
+        let found = self.world().comm(handle);
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_COMM))
     }
 
     /// As `comm`, `None` for MPI_COMM_NULL.
@@ -153,27 +135,8 @@ impl Cx {
     /// # Errors
     /// `MPI_ERR_COMM`: freed or never one.
     pub(crate) fn comm_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<CommRef>> {
-        if handle == abi::MPI_COMM_NULL {
-            Ok(None)
-        } else {
-            self.comm(argument, handle).map(Some)
-        }
-    }
-
-    /// The group of a handle argument.
-    ///
-    /// # Errors
-    /// `MPI_ERR_GROUP`: null, freed or never one.
-    pub(crate) fn group(&self, argument: &'static str, handle: usize) -> Result<GroupRef> {
-        self.objects.group(argument, handle)
-    }
-
-    /// The info object of a handle argument.
-    ///
-    /// # Errors
-    /// `MPI_ERR_INFO`: null, freed or never one.
-    pub(crate) fn info(&self, argument: &'static str, handle: usize) -> Result<InfoRef> {
-        self.objects.info(argument, handle)
+        let given = handle != abi::MPI_COMM_NULL;
+        given.then(|| self.comm(argument, handle)).transpose()
     }
 
     /// The datatype of a handle argument.
@@ -182,15 +145,8 @@ impl Cx {
     /// `MPI_ERR_TYPE`: null, freed or never one.
     #[inline(always)]
     pub(crate) fn datatype(&self, argument: &'static str, handle: usize) -> Result<TypeRef> {
-        match self.objects.types.borrow().get(handle) {
-            Some(datatype) => Ok(datatype.clone()),
-            None => Err(no_object(
-                argument,
-                handle,
-                abi::MPI_DATATYPE_NULL,
-                ErrorClass::ERR_TYPE,
-            )),
-        }
+        let found = self.objects.types.borrow().get(handle).cloned();
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_TYPE))
     }
 
     /// As `datatype`, `None` for MPI_DATATYPE_NULL.
@@ -198,11 +154,8 @@ impl Cx {
     /// # Errors
     /// `MPI_ERR_TYPE`: freed or never one.
     pub(crate) fn datatype_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<TypeRef>> {
-        if handle == abi::MPI_DATATYPE_NULL {
-            Ok(None)
-        } else {
-            self.datatype(argument, handle).map(Some)
-        }
+        let given = handle != abi::MPI_DATATYPE_NULL;
+        given.then(|| self.datatype(argument, handle)).transpose()
     }
 
     /// As `datatype`, for communication.
@@ -225,22 +178,8 @@ impl Cx {
     /// `MPI_ERR_OP`: null, freed or never one.
     #[inline(always)]
     pub(crate) fn op(&self, argument: &'static str, handle: usize) -> Result<OpRef> {
-        match self.objects.ops.borrow().get(handle) {
-            Some(op) => Ok(op.clone()),
-            None => Err(no_object(argument, handle, abi::MPI_OP_NULL, ErrorClass::ERR_OP)),
-        }
-    }
-
-    /// As `info`, `None` for MPI_INFO_NULL.
-    ///
-    /// # Errors
-    /// `MPI_ERR_INFO`: freed or never one.
-    pub(crate) fn info_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<InfoRef>> {
-        if handle == abi::MPI_INFO_NULL {
-            Ok(None)
-        } else {
-            self.info(argument, handle).map(Some)
-        }
+        let found = self.objects.ops.borrow().get(handle).cloned();
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_OP))
     }
 }
 

@@ -41,7 +41,7 @@ use farpost_fabric::wait::Pause;
 
 #[cfg(fuzzing)]
 pub use ledger::fuzzing;
-pub(crate) use site::Site;
+pub(crate) use site::{Call, Site};
 
 /// What is known of a program that is checked.
 pub(crate) struct Check {
@@ -106,6 +106,12 @@ impl Check {
     /// Where the program called.
     pub(crate) fn here(&self) -> Site {
         self.sites.here()
+    }
+
+    /// The program's call of `fun`.
+    pub(crate) fn call_here(&self, fun: Fun) -> Call {
+        let site = self.here();
+        Call { fun, site }
     }
 }
 

@@ -4,10 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use farpost_mpi::Error;
 
-use super::Check;
-use super::site::Site;
+use super::{Call, Check};
 use crate::cx::Cx;
-use crate::names::Fun;
 use crate::process::say;
 
 /// Exit code of a job that has findings, where that was asked for.
@@ -111,7 +109,7 @@ impl Check {
     }
 
     /// A function and where it was called.
-    pub(crate) fn call_text(&self, fun: Fun, site: Site) -> String {
-        self.sites.call_text(fun, site)
+    pub(crate) fn call_text(&self, call: Call) -> String {
+        self.sites.call_text(call)
     }
 }

@@ -24,6 +24,13 @@ const DEPTH: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Site(pub(crate) u64);
 
+/// A call of the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) fun: Fun,
+    pub(crate) site: Site,
+}
+
 /// An object in memory.
 struct Object {
     hash: u64,
@@ -108,10 +115,10 @@ impl Sites {
     }
 
     /// For people: a function, and where it was called.
-    pub(crate) fn call_text(&self, fun: Fun, site: Site) -> String {
-        match self.describe(site) {
-            place if place.is_empty() => fun.name().into(),
-            place => format!("{} ({place})", fun.name()),
+    pub(crate) fn call_text(&self, call: Call) -> String {
+        match self.describe(call.site) {
+            place if place.is_empty() => call.fun.name().into(),
+            place => format!("{} ({place})", call.fun.name()),
         }
     }
 }
