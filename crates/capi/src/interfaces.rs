@@ -112,6 +112,26 @@ impl<R> Answer<R> for R {
     }
 }
 
+/// Why a call does not succeed: a code, and a sentence unless the code says everything.
+pub(crate) struct Failure<C> {
+    pub(crate) code: C,
+    pub(crate) why: String,
+}
+
+impl<C> Failure<C> {
+    #[cold]
+    pub(crate) fn new(code: C, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { code, why }
+    }
+}
+
+/// The answer of a body that does not succeed: a code and what `format!` makes of the rest.
+macro_rules! refuse {
+    ($code:path: $($why:tt)+) => { Err($crate::interfaces::Failure::new($code, format!($($why)+))) };
+}
+pub(crate) use refuse;
+
 /// Copies as much of a sentence as fits, in whole characters, ended by 0.
 ///
 /// # Safety

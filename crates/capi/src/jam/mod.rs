@@ -62,6 +62,12 @@ fn fail(cx: &'static Cx, code: i32, why: &str) -> Failed {
     Failed(code)
 }
 
+/// What a body answers that does not succeed.
+macro_rules! refuse {
+    ($cx:ident, $code:path: $($why:tt)+) => { Err($crate::jam::fail($cx, $code, &format!($($why)+))) };
+}
+use refuse;
+
 #[cold]
 fn failed(cx: &'static Cx, error: &JamError) -> Failed {
     let code = match error {

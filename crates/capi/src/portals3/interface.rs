@@ -12,8 +12,8 @@ use farpost_node::{Interface, NodeFabric, PortalsPlace};
 use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::Cx;
-use crate::interfaces::Place;
 use crate::interfaces::portals3::*;
+use crate::interfaces::{Place, refuse};
 use crate::node;
 use crate::process;
 use crate::progress::{self, Reason, Served};
@@ -49,11 +49,10 @@ fn place_of(iface: ptl_interface_t) -> Answer<Option<(PortalsPlace, &'static str
         PTL_IFACE_GENERIC => Ok(Some((PortalsPlace::Generic, "PTL_IFACE_GENERIC"))),
         PTL_IFACE_ACCELERATED => Ok(Some((PortalsPlace::Accelerated, "PTL_IFACE_ACCELERATED"))),
         _ => {
-            let why = format!(
-                "iface={iface}: allowed are PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT}), PTL_IFACE_INLINE ({PTL_IFACE_INLINE}), \
+            refuse!(
+                Error::IfaceInvalid: "iface={iface}: allowed are PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT}), PTL_IFACE_INLINE ({PTL_IFACE_INLINE}), \
                  PTL_IFACE_GENERIC ({PTL_IFACE_GENERIC}) and PTL_IFACE_ACCELERATED ({PTL_IFACE_ACCELERATED})"
-            );
-            Err(Failure::new(Error::IfaceInvalid, why))
+            )
         }
     }
 }
@@ -66,11 +65,9 @@ fn runs_at(interface: &AnyInterface<NodeFabric>, place: Option<(PortalsPlace, &s
     let there = PortalsPlace::of(interface);
     match place {
         Some((asked, name)) if asked != there => {
-            let why = format!(
-                "iface={name}: a process has one interface, and this one's has been opened as {}",
-                there.name()
-            );
-            Err(Failure::new(Error::IfaceInvalid, why))
+            refuse!(
+                Error::IfaceInvalid: "iface={name}: a process has one interface, and this one's has been opened as {}", there.name()
+            )
         }
         _ => Ok(()),
     }
@@ -175,8 +172,7 @@ fn fits(pid: ptl_pid_t, own: u32) -> Answer {
     if pid == ANY || pid == own {
         return Ok(());
     }
-    let why = format!("pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits");
-    Err(Failure::new(Error::PidInvalid, why))
+    refuse!(Error::PidInvalid: "pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits")
 }
 
 pub(crate) fn ptlniinit(cx: &'static Cx, a: arg::PtlNIInit) -> Answer {
@@ -263,10 +259,9 @@ pub(crate) fn ptlgetrankid(cx: &'static Cx, a: arg::PtlGetRankId) -> Answer {
     let rank = a.rank;
     let ni = state(cx).interface(a.ni_handle)?;
     there("id", a.id)?;
-    let known = ni.ids.get(rank as usize).ok_or_else(|| {
-        let why = format!("rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
-        Failure::new(Error::Fail, why)
-    })?;
+    let Some(known) = ni.ids.get(rank as usize) else {
+        return refuse!(Error::Fail: "rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
+    };
     a.id.set(c_id(*known));
     Ok(())
 }
@@ -285,8 +280,7 @@ unsafe fn map_of(
     let ni = state(cx).interface(handle)?;
     there("map", map)?;
     if size != ni.job.size() {
-        let why = format!("size={size}: the job has {} processes", ni.job.size());
-        return Err(Failure::new(Error::Fail, why));
+        return refuse!(Error::Fail: "size={size}: the job has {} processes", ni.job.size());
     }
     for (at, id) in ni.ids.iter().enumerate() {
         // SAFETY: the caller vouches for `size` numbers, and there are as many ids.

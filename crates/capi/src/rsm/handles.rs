@@ -2,6 +2,8 @@
 
 use core::ffi::c_void;
 
+use farpost_rsm::{Result, fail};
+
 /// What a handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HandleKind {
@@ -37,18 +39,20 @@ impl<T> HandleTable<T> {
         (used << (KIND_BITS + PLACE_BITS) | place << KIND_BITS | self.kind as usize) as *mut c_void
     }
 
-    /// Keep `value`; none: there are too many.
-    pub(super) fn add(&mut self, value: T) -> Option<*mut c_void> {
+    /// Keep `value`, unless there are too many.
+    pub(super) fn add(&mut self, value: T) -> Result<*mut c_void> {
         let place = match self.free.pop() {
             Some(place) => place,
             None if self.places.len() >> PLACE_BITS == 0 => {
                 self.places.push((0, None));
                 self.places.len() - 1
             }
-            None => return None,
+            None => {
+                return fail!(INSUFFICIENT_RESOURCES: "there are too many handles of the kind {:?}", self.kind);
+            }
         };
         self.places[place].1 = Some(value);
-        Some(self.handle(place))
+        Ok(self.handle(place))
     }
 
     #[inline(always)]

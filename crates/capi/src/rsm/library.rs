@@ -12,7 +12,7 @@ use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, R
 
 use super::handles::{HandleKind, HandleTable};
 use crate::cx::{Cx, ProcessCell};
-use crate::interfaces::Answer;
+use crate::interfaces::{Answer, Place};
 use crate::node;
 use crate::process;
 use crate::roll;
@@ -169,6 +169,15 @@ pub(super) fn message(cx: &'static Cx) -> *const c_char {
 #[cold]
 pub(super) fn fail<T>(code: Code, message: impl Into<String>) -> Result<T> {
     Err(RsmError::new(code, message))
+}
+
+/// A pointer that may not be null.
+#[inline(always)]
+pub(super) fn there<T>(place: Place<T>, code: Code, name: &str) -> Result<()> {
+    if place.is_null() {
+        return fail(code, format!("{name} is null"));
+    }
+    Ok(())
 }
 
 #[cold]

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_rsm::{Accumulate, fail};
+use farpost_rsm::{Accumulate, Code, fail};
 
-use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened};
+use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened, there};
 use crate::cx::Cx;
 use crate::interfaces::rsm::RSM_SIGPOST_NO_ACCUMULATE;
 use crate::interfaces::rsm::arg;
@@ -55,12 +55,17 @@ fn time(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, a: arg::rsm_intr_signal_post) -> Result<()> {
-    let accumulate = if a.flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
+/// Whether signals count, by flags of a post.
+pub(super) fn accumulate(flags: c_uint) -> Accumulate {
+    if flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
         Accumulate::Yes
     } else {
         Accumulate::No
-    };
+    }
+}
+
+pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, a: arg::rsm_intr_signal_post) -> Result<()> {
+    let accumulate = accumulate(a.flags);
     match segment(cx, a.memseg)? {
         Segment::Export(exported) => exported.export.post(accumulate),
         Segment::Import(imported) => imported.import.post(accumulate),
@@ -176,9 +181,7 @@ fn descriptor() -> Result<OwnedFd> {
 
 pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_pollfd) -> Result<()> {
     let segment = segment(cx, a.memseg)?;
-    if a.pollfd.is_null() {
-        return fail!(BAD_ADDR: "pollfd is null");
-    }
+    there(a.pollfd, Code::BAD_ADDR, "pollfd")?;
     let polled = segment.polled();
     if polled.fd.borrow().is_none() {
         *polled.fd.borrow_mut() = Some(descriptor()?);
