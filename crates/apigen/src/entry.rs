@@ -415,16 +415,11 @@ fn checked(
             };
             let ordinary = stored(f, passages, ordinary);
             let looked_at = looked_at.map(|call| stored(f, passages, call));
-            let (call, after) = if nulls.is_empty() {
-                ("call", String::new())
-            } else {
-                ("call_giving", format!(", || unsafe {{ {nulls} }}"))
-            };
             let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
                 line!(
                     out,
-                    "    seam::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
-                     {ordinary}\n    }}{after})\n}}"
+                    "    seam::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                     {ordinary}\n    }}, || unsafe {{ {nulls} }})\n}}"
                 );
                 return;
             };

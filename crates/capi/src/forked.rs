@@ -60,43 +60,6 @@ pub(crate) fn end(function: &str, code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Functions of the interfaces beside MPI that give back what was opened or made.
-const CLOSING: &[&str] = &[
-    "FM_finalize",
-    "JAM_finalize",
-    "PtlFini",
-    "PtlNIFini",
-    "PtlMDUnlink",
-    "PtlMEUnlink",
-    "PtlEQFree",
-    "rsm_release_controller",
-    "rsm_free_interconnect_topology",
-    "rsm_memseg_import_disconnect",
-    "rsm_memseg_import_unmap",
-    "rsm_memseg_release_pollfd",
-    "rsm_free_localmemory_handle",
-];
-
-/// Functions whose interface has an error of its own for a child (RSMERR_NOT_CREATOR), which they find without touching anything.
-const ANSWERING: &[&str] = &[
-    "rsm_memseg_export_destroy",
-    "rsm_memseg_export_unpublish",
-    "rsm_memseg_export_republish",
-    "rsm_memseg_export_rebind",
-];
-
-/// Whether a function of an interface beside MPI tells a child itself what is wrong.
-#[cold]
-pub(crate) fn answers(function: &'static str) -> bool {
-    ANSWERING.contains(&function)
-}
-
-/// A function of an interface beside MPI in a child: what closes does nothing (true), another ends the child.
-#[cold]
-pub(crate) fn closes(function: &'static str) -> bool {
-    CLOSING.contains(&function) || end(function, 1)
-}
-
 /// Whether a call that comes in threaded has to ask [`is_child`]: hardly ever, and always in a child.
 #[inline(always)]
 pub(crate) fn may_be_child() -> bool {

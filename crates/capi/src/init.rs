@@ -121,17 +121,22 @@ fn serve(cx: &'static Cx) -> Served {
     }
 }
 
+/// An error, unless it is that a process has ended.
+fn but_for_the_lost(result: Result<()>) -> Result<()> {
+    result.or_else(|error| match error.class {
+        ErrorClass::ERR_PROC_ABORTED => Ok(()),
+        _ => Err(error),
+    })
+}
+
 /// `MPI_Finalize`: everybody's messages are delivered, then the job goes on without us.
 pub(crate) fn mpi_finalize(cx: &'static Cx) -> Result<()> {
     let world = cx.world();
     let own = world.comm_self();
     own.attrs.delete_all(own.handle.get())?;
     if let Some(check) = check::of(cx) {
-        match check.finish(cx) {
-            // What the others have left is told by nobody then.
-            Err(error) if error.class == ErrorClass::ERR_PROC_ABORTED => {}
-            finished => finished?,
-        }
+        // Where some have ended, what the others have left is told by nobody.
+        but_for_the_lost(check.finish(cx))?;
     }
     world.flush_buffer(world.process_buffer())?;
     world.quiesce()?;
@@ -143,11 +148,8 @@ pub(crate) fn mpi_finalize(cx: &'static Cx) -> Result<()> {
             world.run_collective(world.comm_world(), plan)
         }
     };
-    match met {
-        // Nobody needs to wait for those who have ended, and who waits for those who know that learns of it as well.
-        Err(error) if error.class == ErrorClass::ERR_PROC_ABORTED => {}
-        met => met?,
-    }
+    // Nobody needs to wait for those who have ended, and who waits for those who know that learns of it as well.
+    but_for_the_lost(met)?;
     let job = cx.node.get().map(|node| &node.job);
     let gone = |peer| {
         job.is_some_and(|job| matches!(job.state(peer), Some(RankState::Finalised | RankState::Aborted)))

@@ -319,12 +319,13 @@ fn entries(of: &Interface, interface: usize, out: &mut String) {
         line!(
             out,
             "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
-             super::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{\n            \
+             super::enter(\"{0}\", ({interface}, {number}), super::InChild::{4:?}, #[inline(always)] |cx| unsafe {{\n            \
              crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}",
             f.name,
             params.join(", "),
             body_call(of, f),
             shown(of, f),
+            f.in_child,
         );
     }
 }

@@ -11,7 +11,7 @@ use super::blocks::{One, Side, apart, apart_from_row, in_place, role, whole};
 use super::forms::Collective;
 use crate::cx::{CommRef, Cx};
 
-pub(crate) unsafe fn mpi_barrier(_: &Cx, _: arg::Barrier) -> Result<Collective> {
+pub(crate) fn mpi_barrier(_: &Cx, _: arg::Barrier) -> Result<Collective> {
     Ok(Collective::Barrier)
 }
 
@@ -142,13 +142,15 @@ fn first_apart(collective: Collective) -> Result<Collective> {
 
 /// Bodies of one expression.
 macro_rules! collectives {
-    ($($name:ident: $Args:ident, |$cx:ident, $a:ident| $made:expr;)*) => {$(
+    ($($name:ident: $Args:ident, |$cx:pat_param, $a:ident| $made:expr;)*) => {$(
         pub(crate) unsafe fn $name($cx: &Cx, $a: arg::$Args) -> Result<Collective> {
             // SAFETY: by the contract of the C function.
             unsafe { $made }
         }
     )*};
 }
+
+pub(super) use collectives;
 
 collectives! {
     mpi_gather: Gather, |cx, a| rooted(cx, a.comm, a.root, true, a.send, a.recv);

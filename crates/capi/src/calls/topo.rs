@@ -48,7 +48,7 @@ fn room(name: &str, max: c_int, needed: usize) -> Result<()> {
     fail!(ERR_ARG: "{name}={max}: there are {needed} to store")
 }
 
-fn bools(values: &[c_int]) -> Vec<bool> {
+pub(super) fn bools(values: &[c_int]) -> Vec<bool> {
     values.iter().map(|v| *v != 0).collect()
 }
 

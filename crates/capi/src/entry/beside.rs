@@ -1,30 +1,31 @@
 //! The exported names of the interfaces beside MPI, generated from `api/*.toml`, and the way into the library that they share.
-#![allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::missing_safety_doc,
-    non_snake_case,
-    dead_code,
-    unused_imports,
-    unused_unsafe,
-    missing_docs
-)]
-
 use crate::cx::{self, Cx, Guard};
 use crate::forked;
 use crate::lock;
 use crate::roll;
+
+/// What a call does in a forked child, as the tables say.
+pub(crate) enum InChild {
+    Ends,
+    Nothing,
+    Answers,
+}
 
 /// Enters the library and runs a body. A panic in it ends the job with a sentence instead of crossing into C.
 #[inline(always)]
 pub(crate) fn enter<T>(
     name: &'static str,
     (interface, function): (u16, u16),
+    in_child: InChild,
     body: impl FnOnce(&'static Cx) -> T,
 ) -> T {
-    if forked::may_be_child() && !forked::answers(name) && forked::closes(name) {
-        // SAFETY: what C functions return here are numbers and pointers, for which zero is a value: success, or none.
-        return unsafe { core::mem::zeroed() };
+    if forked::may_be_child() {
+        match in_child {
+            InChild::Ends => forked::end(name, 1),
+            // SAFETY: what C functions return here are numbers and pointers, for which zero is a value: success, or none.
+            InChild::Nothing => return unsafe { core::mem::zeroed() },
+            InChild::Answers => {}
+        }
     }
     let _inside = lock::enter_threaded();
     roll::called_beside(interface, function);
@@ -46,7 +47,7 @@ mod tests {
     const PANIC: &str = "TEST_OF_A_PANIC";
 
     extern "C" fn entry() {
-        super::enter("FM_test", (0, 0), |_| panic!("on purpose"));
+        super::enter("FM_test", (0, 0), super::InChild::Ends, |_| panic!("on purpose"));
     }
 
     #[test]

@@ -41,16 +41,10 @@ pub(crate) enum On {
     Request,
 }
 
-/// Enters the library, runs the checks and the body, leaves, and turns an error into a code.
+/// Enters the library, runs the checks and the body, leaves, and turns an error into a code. The handles that a function gives are null
+/// after an error, which `give_nulls` sees to before the error handler is told.
 #[inline(always)]
-pub(crate) fn call(fun: Fun, phase: Phase, on: On, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
-    call_giving(fun, phase, on, body, || ())
-}
-
-/// As `call`, for a function that gives handles: they are null after an error, which `give_nulls` sees to before the error
-/// handler is told.
-#[inline(always)]
-pub(crate) fn call_giving(
+pub(crate) fn call(
     fun: Fun,
     phase: Phase,
     on: On,
@@ -85,7 +79,7 @@ fn ended(cx: &Cx, fun: Fun, on: On, result: Result<()>, give_nulls: impl FnOnce(
     }
 }
 
-/// As [`call_giving`], with a body of its own for a program that is checked.
+/// As [`call`], with a body of its own for a program that is checked.
 #[inline(always)]
 pub(crate) fn call_or_check(
     fun: Fun,
@@ -236,5 +230,5 @@ fn fatal(cx: &Cx, fun: Fun, error: &Error, why: &str) -> ! {
 pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On, give_nulls: impl FnOnce()) -> c_int {
     let message = "not in this version of Farpost (`farpost info --api` lists what is)";
     let refuse = |_: &'static Cx| Err(Error::new(ErrorClass::ERR_UNSUPPORTED_OPERATION, message));
-    call_giving(fun, phase, on, refuse, give_nulls)
+    call(fun, phase, on, refuse, give_nulls)
 }

@@ -225,25 +225,22 @@ pub(crate) fn ptlnidist(cx: &'static Cx, a: arg::PtlNIDist) -> Answer {
     Ok(())
 }
 
-pub(crate) fn ptlgetuid(cx: &'static Cx, a: arg::PtlGetUid) -> Answer {
-    let ni = state(cx).interface(a.ni_handle)?;
-    there("uid", a.uid)?;
-    a.uid.set(ni.interface.identity().uid);
-    Ok(())
+macro_rules! identities {
+    ($($function:ident: $Args:ident, $it:ident = |$id:ident| $value:expr;)*) => {$(
+        pub(crate) fn $function(cx: &'static Cx, a: arg::$Args) -> Answer {
+            let ni = state(cx).interface(a.ni_handle)?;
+            there(stringify!($it), a.$it)?;
+            let $id = ni.interface.identity();
+            a.$it.set($value);
+            Ok(())
+        }
+    )*};
 }
 
-pub(crate) fn ptlgetjid(cx: &'static Cx, a: arg::PtlGetJid) -> Answer {
-    let ni = state(cx).interface(a.ni_handle)?;
-    there("jid", a.jid)?;
-    a.jid.set(ni.interface.identity().jid);
-    Ok(())
-}
-
-pub(crate) fn ptlgetid(cx: &'static Cx, a: arg::PtlGetId) -> Answer {
-    let ni = state(cx).interface(a.ni_handle)?;
-    there("id", a.id)?;
-    a.id.set(c_id(ni.interface.identity().id));
-    Ok(())
+identities! {
+    ptlgetuid: PtlGetUid, uid = |own| own.uid;
+    ptlgetjid: PtlGetJid, jid = |own| own.jid;
+    ptlgetid: PtlGetId, id = |own| c_id(own.id);
 }
 
 pub(crate) fn ptlgetrank(cx: &'static Cx, a: arg::PtlGetRank) -> Answer {

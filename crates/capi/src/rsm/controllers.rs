@@ -19,15 +19,8 @@ use crate::interfaces::{
 /// Copy `text` with its end, as far as there is room.
 fn copy_text(to: &mut [c_char], text: &str) {
     to.fill(0);
-    let room = to.len() - 1;
-    let bytes = text.as_bytes();
-    let mut len = bytes.len().min(room);
-    while !text.is_char_boundary(len) {
-        len -= 1;
-    }
-    for (to, from) in to.iter_mut().zip(&bytes[..len]) {
-        *to = *from as c_char;
-    }
+    // SAFETY: as many bytes as the array has.
+    unsafe { interfaces::tell(text, to.as_mut_ptr(), to.len()) }
 }
 
 pub(crate) unsafe fn rsm_get_controller(cx: &'static Cx, a: arg::rsm_get_controller) -> Result<()> {

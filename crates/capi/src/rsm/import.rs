@@ -142,28 +142,19 @@ unsafe fn with_barrier(
     result
 }
 
-pub(crate) unsafe fn rsm_memseg_import_open_barrier(
-    cx: &'static Cx,
-    a: arg::rsm_memseg_import_open_barrier,
-) -> Result<()> {
-    // SAFETY: the interface's contract.
-    unsafe { with_barrier(cx, a.barrier, |on, state| on.import.open_barrier(state)) }
+macro_rules! barriers {
+    ($($function:ident: $run:ident;)*) => {$(
+        pub(crate) unsafe fn $function(cx: &'static Cx, a: arg::$function) -> Result<()> {
+            // SAFETY: the interface's contract.
+            unsafe { with_barrier(cx, a.barrier, |on, state| on.import.$run(state)) }
+        }
+    )*};
 }
 
-pub(crate) unsafe fn rsm_memseg_import_order_barrier(
-    cx: &'static Cx,
-    a: arg::rsm_memseg_import_order_barrier,
-) -> Result<()> {
-    // SAFETY: the interface's contract.
-    unsafe { with_barrier(cx, a.barrier, |on, state| on.import.order_barrier(state)) }
-}
-
-pub(crate) unsafe fn rsm_memseg_import_close_barrier(
-    cx: &'static Cx,
-    a: arg::rsm_memseg_import_close_barrier,
-) -> Result<()> {
-    // SAFETY: the interface's contract.
-    unsafe { with_barrier(cx, a.barrier, |on, state| on.import.close_barrier(state)) }
+barriers! {
+    rsm_memseg_import_open_barrier: open_barrier;
+    rsm_memseg_import_order_barrier: order_barrier;
+    rsm_memseg_import_close_barrier: close_barrier;
 }
 
 pub(crate) unsafe fn rsm_memseg_import_destroy_barrier(
